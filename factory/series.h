@@ -1,0 +1,78 @@
+/* factory/series.h: a series, as parallels and the server see it.
+ *
+ *     NEW --start--> RUNNING --> ENDED --> freed with the last reference
+ *      \--dismiss, refused--------------> freed
+ *
+ * One step at a time: `current` runs, then the next is started.  The step is made by whoever finished the task before, on a worker;
+ * the first by who starts the series. */
+#ifndef WEIR_FACTORY_SERIES_H
+#define WEIR_FACTORY_SERIES_H
+
+#include "factory/task.h"
+#include "kernel/latch.h"
+
+enum weir__series_state {
+        WEIR__SERIES_NEW = 0,
+        WEIR__SERIES_RUNNING,
+        WEIR__SERIES_ENDED,
+};
+
+struct weir_series {
+        struct weir__work work; /* first: a step that has to be made on a worker */
+
+        /* Constant once started. */
+        weir_series_fn *done;
+        void (*ended)(struct weir_series *series); /* tells `owner`, after callback and free function; on a worker */
+        void *owner;
+        uint16_t poller;            /* where steps are delivered */
+        bool wraps;                 /* made for one task: its result is that task's status */
+
+        /* Guarded by lock. */
+        struct weir__lock lock;
+        struct weir__work_list queue; /* tasks not yet started */
+        struct weir_task *current;    /* started and not finished: alive while this is set */
+        uint8_t state;                /* enum weir__series_state */
+        int poison;
+        struct weir_series *parent;   /* whose cancellation reaches this one: that of the parallel it is in.  NULL for a root,
+                                         and once ENDED; until then the parent cannot end */
+
+        /* Why it ends early: 0, -ECANCELED, -ESHUTDOWN.  Written under the lock, once, with release; read without. */
+        _Atomic int cause;
+
+        _Atomic uint32_t references;
+        struct weir__latch latch; /* opened at the end of a series that a thread waits for */
+
+        /* Its callbacks'. */
+        void *context;
+        weir_free_fn *free_context;
+        int result;   /* of the wrapped task, once it ended */
+        bool has_result;
+
+        /* The parallel's that it is in, guarded by that one's lock. */
+        unsigned index;
+        struct weir_series *previous, *next;
+};
+
+/* A series around one task, whose result is that task's.  Consumes the task; NULL when out of memory. */
+struct weir_series *weir__series_wrap(struct weir_task *task);
+
+/* What weir_series_start or weir_parallel_add would refuse it for; 0 when sound. */
+int weir__series_fault(const struct weir_series *series);
+
+/* Starts a series that is sound and was counted, if it is a root; else it is within `parent`. */
+void weir__series_launch(struct weir_series *series, struct weir_series *parent);
+
+/* The series made for a lone task that runs: NULL when out of memory. */
+struct weir_series *weir__series_make_for(struct weir_task *task);
+
+/* Why the series has to end early, itself or one that it is within: 0 or the cause.  Inside the series, or under its lock. */
+int weir__series_cause(const struct weir_series *series);
+
+/* The current task has finished: leave it, free it, then go on: the next one is started, or the series ends. */
+void weir__series_leave_task(struct weir_series *series, struct weir_task *task);
+void weir__series_go_on(struct weir_series *series);
+
+/* What it counts as in a parallel, or for who waits: the wrapped task's status, else its own. */
+int weir__series_result(const struct weir_series *series);
+
+#endif

@@ -1,0 +1,187 @@
+/* factory/task.c: what all tasks have in common.
+ *
+ * Threads: a task belongs to one thread at a time: its maker, then (through the poller's inbox or lock) the worker that runs it. */
+#include "factory/task.h"
+
+#include <errno.h>
+
+#include "factory/series.h"
+#include "kernel/memory.h"
+#include "kernel/panic.h"
+#include "kernel/runtime.h"
+#include "kernel/worker.h"
+
+void weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t size, weir_task_fn *done, void *context)
+{
+        bool large = size > UINT16_MAX;
+
+        *task = (struct weir_task){
+                .work.ops = &ops->work,
+                .done = done,
+                .context = context,
+                .poller = (uint16_t)weir__runtime_home(),
+                .size = large ? 0 : (uint16_t)size,
+                .flags = large ? WEIR__TASK_LARGE : 0,
+        };
+}
+
+void weir__task_consume(struct weir_task *task, const char *verb)
+{
+        if (task->flags & WEIR__TASK_CONSUMED)
+                weir__panic("%s: the task was started, pushed, added or dismissed before", verb);
+        task->flags |= WEIR__TASK_CONSUMED;
+}
+
+static void free_memory(struct weir_task *task)
+{
+        /* What is LARGE is larger than any class of the caches. */
+        weir__free(task, task->flags & WEIR__TASK_LARGE ? SIZE_MAX - 64 : task->size);
+}
+
+static void release(struct weir_task *task, bool discarded)
+{
+        const struct weir__task_ops *ops = weir__task_ops(task);
+
+        if (task->on_free)
+                task->on_free(task->context);
+        if (ops->release)
+                ops->release(task, discarded);
+}
+
+void weir__task_discard(struct weir_task *task)
+{
+        release(task, true);
+        free_memory(task);
+}
+
+void weir__task_ready(struct weir_task *task)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        atomic_store_explicit(&task->word, WEIR__READY, memory_order_relaxed);
+        weir__poller_deliver(worker && worker->poller ? worker->poller : weir__runtime_poller(task->poller), &task->work);
+}
+
+/* -- on a worker -- */
+
+void weir__task_call(struct weir_task *task)
+{
+        struct weir__poller *poller = weir__worker_self()->poller;
+        uint32_t word = atomic_load_explicit(&task->word, memory_order_relaxed);
+
+        while (!atomic_compare_exchange_weak_explicit(&task->word, &word, (word & ~WEIR__STATE) | WEIR__RUNNING, memory_order_acq_rel,
+                                                      memory_order_relaxed))
+                ;
+        if (word & WEIR__CANCELLED || (task->series && weir__series_cause(task->series) == -ECANCELED))
+                task->status = -ECANCELED;
+        if (task->done)
+                task->done(task, task->context);
+        if (poller)
+                weir__worker_still_owns(poller);
+}
+
+void weir__task_finish(struct weir_task *task)
+{
+        struct weir_series *series = task->series;
+
+        release(task, false);
+        if (series)
+                weir__series_leave_task(series, task);
+        free_memory(task);
+        if (series)
+                weir__series_go_on(series);
+        else
+                weir__runtime_leave();
+}
+
+void weir__task_run(struct weir__work *work)
+{
+        struct weir_task *task = (struct weir_task *)work;
+
+        weir__task_call(task);
+        weir__task_finish(task);
+}
+
+/* -- the public face -- */
+
+int weir_task_start(weir_task *task)
+{
+        if (!task)
+                return -ENOMEM;
+        weir__task_consume(task, "weir_task_start");
+        int failed = task->flags & WEIR__TASK_WRONG ? task->status : weir__runtime_enter();
+        if (failed)
+                weir__task_discard(task);
+        else
+                weir__task_ops(task)->start(task);
+        return failed;
+}
+
+int weir_task_run(weir_task *task)
+{
+        if (!task)
+                return -ENOMEM;
+        weir__task_consume(task, "weir_task_run");
+        int failed = task->flags & WEIR__TASK_WRONG ? task->status : weir__runtime_may_wait();
+        if (failed) {
+                weir__task_discard(task);
+                return failed;
+        }
+        return weir_series_run(weir__series_wrap(task));
+}
+
+void weir_task_dismiss(weir_task *task)
+{
+        if (!task)
+                return;
+        weir__task_consume(task, "weir_task_dismiss");
+        weir__task_discard(task);
+}
+
+int weir_task_status(const weir_task *task)
+{
+        return task ? task->status : -EINVAL;
+}
+
+void *weir_task_context(const weir_task *task)
+{
+        return task ? task->context : NULL;
+}
+
+void weir_task_on_free(weir_task *task, weir_free_fn *fn)
+{
+        if (task)
+                task->on_free = fn;
+}
+
+weir_series *weir_series_of(const weir_task *task)
+{
+        if (!task)
+                return NULL;
+        if (task->series || (atomic_load_explicit(&task->word, memory_order_relaxed) & WEIR__STATE) != WEIR__RUNNING)
+                return task->series;
+        return weir__series_make_for((struct weir_task *)task); /* the task is the callback's: const guards its caller only */
+}
+
+/* -- the empty task -- */
+
+static void lone_series_ended(struct weir_series *series)
+{
+        (void)series;
+        weir__runtime_leave();
+}
+
+static const struct weir__task_ops empty_ops = {
+        .work = {weir__task_run},
+        .start = weir__task_ready,
+        .series_ended = lone_series_ended,
+};
+
+weir_task *weir_empty_new(weir_task_fn *done, void *context)
+{
+        struct weir_task *task = weir__alloc(sizeof *task);
+
+        if (task)
+                weir__task_init(task, &empty_ops, sizeof *task, done, context);
+        return task;
+}

@@ -1,0 +1,33 @@
+/* weir/time.h: durations and the clock they are measured by. */
+#ifndef WEIR_TIME_H
+#define WEIR_TIME_H
+
+#include <weir/export.h>
+
+WEIR_BEGIN
+
+/* A duration or an instant in signed nanoseconds.  Instants count from an arbitrary origin and never run backwards. */
+typedef int64_t weir_nsec;
+
+/* Longer than anything: a timer with it ends only by cancel or shutdown, a limit with it is no limit. */
+#define WEIR_FOREVER INT64_MAX
+
+/* `n` units of `unit` nanoseconds, saturating at WEIR_FOREVER and at its negative.  Usable in constant expressions. */
+#define WEIR_SATURATED_(n, unit)                                                                                  \
+        ((int64_t)(n) > INT64_MAX / (unit) ? INT64_MAX                                                            \
+                                           : ((int64_t)(n) < -(INT64_MAX / (unit)) ? -INT64_MAX : (int64_t)(n) * (unit)))
+
+#define WEIR_NSEC(n) ((weir_nsec)(n))
+#define WEIR_USEC(n) WEIR_SATURATED_(n, INT64_C(1000))
+#define WEIR_MSEC(n) WEIR_SATURATED_(n, INT64_C(1000000))
+#define WEIR_SEC(n)  WEIR_SATURATED_(n, INT64_C(1000000000))
+
+/* The instant on the library's clock: CLOCK_MONOTONIC, or the virtual time while the runtime runs on WEIR_CLOCK_VIRTUAL.
+ *
+ * Units:   nanoseconds since an arbitrary origin.
+ * Threads: any. */
+WEIR_API weir_nsec weir_now(void);
+
+WEIR_END
+
+#endif

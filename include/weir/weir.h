@@ -1,0 +1,15 @@
+/* weir/weir.h: the whole of the library. */
+#ifndef WEIR_WEIR_H
+#define WEIR_WEIR_H
+
+#include <weir/export.h>
+#include <weir/http.h>
+#include <weir/http_server.h>
+#include <weir/parallel.h>
+#include <weir/runtime.h>
+#include <weir/series.h>
+#include <weir/task.h>
+#include <weir/time.h>
+#include <weir/timer.h>
+
+#endif

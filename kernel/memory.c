@@ -1,0 +1,185 @@
+/* kernel/memory.c: caches of small blocks.
+ *
+ *     worker:          its poller's bin  <- batches ->  depot  <- beyond its bound ->  malloc
+ *     other threads:                                    depot                          malloc
+ *
+ * Threads: a bin belongs to the worker that owns the poller.  The depot is guarded by its lock (a leaf), held for a batch at most.
+ * Blocks are moved between them BATCH at a time, so that a worker meets the lock once in BATCH blocks.  The depot is bounded: what
+ * goes beyond returns to malloc, so memory does not stay with a process that once had a million timers. */
+#include "kernel/memory.h"
+
+#include <stdlib.h>
+
+#include "kernel/lock.h"
+#include "kernel/runtime.h"
+#include "kernel/worker.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNCACHED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define UNCACHED 1
+#endif
+#endif
+#ifndef UNCACHED
+#define UNCACHED 0
+#endif
+
+#define BATCH         64
+#define BIN_BATCHES   8  /* a bin holds less than this many */
+#define DEPOT_BATCHES 64 /* of each class */
+
+/* A free block.  Batches are linked by the second word of their first block. */
+struct block {
+        struct block *next, *next_batch;
+};
+
+static struct depot {
+        struct weir__lock lock;
+        struct {
+                struct block *batches; /* guarded by lock */
+                unsigned count;        /* of batches; guarded by lock */
+        } classes[WEIR__CACHE_CLASSES];
+} depot = {.lock = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+#ifdef WEIR_DEBUG
+                    .rank = WEIR__RANK_LEAF,
+#endif
+                   }};
+
+/* The class of a size; WEIR__CACHE_CLASSES and above: none. */
+static size_t class_of(size_t size)
+{
+        return size <= 24 ? 0 : (size - 24 + 15) / 16;
+}
+
+static size_t size_of(size_t class)
+{
+        return 24 + 16 * class;
+}
+
+static void free_chain(struct block *block)
+{
+        while (block) {
+                struct block *next = block->next;
+
+                free(block);
+                block = next;
+        }
+}
+
+static struct block *depot_take(size_t class)
+{
+        weir__lock(&depot.lock);
+        struct block *batch = depot.classes[class].batches;
+        if (batch) {
+                depot.classes[class].batches = batch->next_batch;
+                depot.classes[class].count--;
+        }
+        weir__unlock(&depot.lock);
+        return batch;
+}
+
+static void depot_give(size_t class, struct block *batch)
+{
+        weir__lock(&depot.lock);
+        bool full = depot.classes[class].count >= DEPOT_BATCHES;
+        if (!full) {
+                batch->next_batch = depot.classes[class].batches;
+                depot.classes[class].batches = batch;
+                depot.classes[class].count++;
+        }
+        weir__unlock(&depot.lock);
+        if (full)
+                free_chain(batch);
+}
+
+/* One block out of the depot's first batch, for a thread that has no cache. */
+static struct block *depot_take_one(size_t class)
+{
+        weir__lock(&depot.lock);
+        struct block *block = depot.classes[class].batches;
+        if (block) {
+                struct block *rest = block->next;
+
+                if (rest)
+                        rest->next_batch = block->next_batch;
+                else
+                        depot.classes[class].count--;
+                depot.classes[class].batches = rest ? rest : block->next_batch;
+        }
+        weir__unlock(&depot.lock);
+        return block;
+}
+
+static struct block *bin_take(struct weir__cache_bin *bin, size_t class)
+{
+        struct block *block = bin->first;
+
+        if (!block) {
+                block = depot_take(class);
+                if (!block)
+                        return NULL;
+                bin->count = 0;
+                for (struct block *each = block; each; each = each->next)
+                        bin->count++;
+        }
+        bin->first = block->next;
+        bin->count--;
+        return block;
+}
+
+static void bin_give(struct weir__cache_bin *bin, size_t class, struct block *block)
+{
+        block->next = bin->first;
+        bin->first = block;
+        if (++bin->count < BATCH * BIN_BATCHES)
+                return;
+        struct block *last = block;
+        for (unsigned i = 1; i < BATCH; i++)
+                last = last->next;
+        bin->first = last->next;
+        bin->count -= BATCH;
+        last->next = NULL;
+        depot_give(class, block);
+}
+
+void *weir__alloc(size_t size)
+{
+        size_t class = class_of(size);
+        struct weir__worker *worker = weir__worker_self();
+        struct block *block = NULL;
+
+        if (UNCACHED || class >= WEIR__CACHE_CLASSES || weir__runtime_forked())
+                return malloc(size);
+        if (worker && worker->poller)
+                block = bin_take(&worker->poller->cache.bins[class], class);
+        else
+                block = depot_take_one(class);
+        return block ? block : malloc(size_of(class));
+}
+
+void weir__free(void *block, size_t size)
+{
+        size_t class = class_of(size);
+        struct weir__worker *worker = weir__worker_self();
+
+        if (UNCACHED || !block || class >= WEIR__CACHE_CLASSES || !worker || !worker->poller)
+                free(block);
+        else
+                bin_give(&worker->poller->cache.bins[class], class, block);
+}
+
+void weir__cache_empty(struct weir__cache *cache)
+{
+        for (size_t class = 0; class < WEIR__CACHE_CLASSES; class++) {
+                free_chain(cache->bins[class].first);
+                cache->bins[class] = (struct weir__cache_bin){0};
+        }
+}
+
+void weir__depot_empty(void)
+{
+        for (size_t class = 0; class < WEIR__CACHE_CLASSES; class++)
+                for (struct block *batch; (batch = depot_take(class));)
+                        free_chain(batch);
+}

@@ -1,0 +1,411 @@
+/* kernel/poller.c: one poller.
+ *
+ * Threads: functions marked "owner only" in poller.h run on the worker that owns the poller; the others on any thread.
+ * Locks:   poller->lock (rank POLLER) guards the deadline queue; nothing is locked under it.
+ *
+ * Sleeping.  The owner first swaps SLEEPING into the empty inbox, then computes the next deadline under the lock, publishes it, arms
+ * the timerfd and sleeps.  A thread that adds an earlier deadline does so under the same lock, hence either before the owner
+ * computes (it is seen) or after (it sees SLEEPING, and wakes).  A thread that pushes replaces SLEEPING by its work.  Whoever
+ * replaces SLEEPING, and nobody else, writes the eventfd: one write per sleep.  test/model/wakeup.pml is the model of this. */
+#include "kernel/poller.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "kernel/clock.h"
+#include "kernel/panic.h"
+#include "kernel/runtime.h"
+#include "kernel/worker.h"
+
+#define EVENTS 256 /* taken from epoll at once */
+
+/* While timers fire densely, the next wake-up is not armed earlier than this after the last one: it halves the CPU time of
+ * 100,000 timers a second, and is below what a wake-up from idle takes (docs/design.md, "Arming"). */
+#define REST WEIR_USEC(50)
+
+#define NO_SLOT     UINT32_MAX
+#define SLOT_EVENT  (UINT64_MAX)     /* epoll data of the eventfd */
+#define SLOT_TIMER  (UINT64_MAX - 1) /* epoll data of the timerfd */
+
+static struct weir__work sleeping;
+#define SLEEPING (&sleeping)
+
+static weir__deadline_fn *deadline_fns[WEIR__DEADLINE_KINDS];
+
+static struct weir__work *limit_reached(struct weir__timerq_node *node, int status)
+{
+        (void)status; /* drained or due: its work looks at the clock */
+        return &((struct weir__limit *)((char *)node - offsetof(struct weir__limit, node)))->work;
+}
+
+void weir__poller_on_deadline(enum weir__deadline_kind kind, weir__deadline_fn *fn)
+{
+        deadline_fns[kind] = fn;
+}
+
+/* -- making and ending -- */
+
+static int watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
+{
+        struct epoll_event event = {.events = events | EPOLLET, .data.u64 = data};
+
+        return epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+static int open_descriptors(struct weir__poller *poller)
+{
+        poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (poller->epoll_fd < 0)
+                return -errno;
+        poller->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+        if (poller->timer_fd < 0)
+                return -errno;
+        int failed = watch(poller, poller->timer_fd, EPOLLIN, SLOT_TIMER);
+        return failed ? failed : watch(poller, poller->event_fd, EPOLLIN, SLOT_EVENT);
+}
+
+struct weir__poller *weir__poller_new(unsigned index)
+{
+        struct weir__poller *poller = aligned_alloc(_Alignof(struct weir__poller), sizeof *poller);
+
+        if (!poller)
+                return NULL;
+        memset(poller, 0, sizeof *poller);
+        poller->index = index;
+        poller->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (poller->event_fd < 0) {
+                int failed = errno;
+
+                free(poller);
+                errno = failed;
+                return NULL;
+        }
+        weir__lock_init(&poller->lock, WEIR__RANK_POLLER);
+        return poller;
+}
+
+int weir__poller_open(struct weir__poller *poller)
+{
+        poller->epoll_fd = poller->timer_fd = -1;
+        poller->free_slot = NO_SLOT;
+        poller->armed_for = WEIR_FOREVER;
+        poller->woke_at = 0;
+        poller->exiting = false;
+        atomic_store(&poller->live, 0);
+        weir__lock(&poller->lock);
+        poller->closing = false;
+        atomic_store(&poller->next_deadline, WEIR_FOREVER);
+        weir__timerq_init(&poller->queue, weir__clock_now());
+        weir__unlock(&poller->lock);
+        deadline_fns[WEIR__DEADLINE_SOURCE] = limit_reached;
+        int failed = open_descriptors(poller);
+        if (!failed && !(poller->scratch = malloc(WEIR__SCRATCH_SIZE)))
+                failed = -ENOMEM;
+        if (failed)
+                weir__poller_close(poller);
+        return failed;
+}
+
+static void close_descriptor(int *fd)
+{
+        if (*fd >= 0)
+                close(*fd);
+        *fd = -1;
+}
+
+void weir__poller_close(struct weir__poller *poller)
+{
+        close_descriptor(&poller->epoll_fd);
+        close_descriptor(&poller->timer_fd);
+        weir__cache_empty(&poller->cache);
+        free(poller->slots);
+        free(poller->scratch);
+        poller->slots = NULL;
+        poller->scratch = NULL;
+        poller->slot_count = poller->source_count = 0;
+}
+
+/* -- the inbox -- */
+
+void weir__poller_wake(struct weir__poller *poller)
+{
+        struct weir__work *expected = SLEEPING;
+
+        if (atomic_load_explicit(&poller->inbox, memory_order_seq_cst) == SLEEPING &&
+            atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, NULL, memory_order_seq_cst, memory_order_relaxed))
+                eventfd_write(poller->event_fd, 1);
+}
+
+static void push(struct weir__poller *poller, struct weir__work *work)
+{
+        struct weir__work *head = atomic_load_explicit(&poller->inbox, memory_order_relaxed);
+
+        do {
+                work->next = head == SLEEPING ? NULL : head;
+        } while (!atomic_compare_exchange_weak_explicit(&poller->inbox, &head, work, memory_order_release, memory_order_relaxed));
+        if (head == SLEEPING)
+                eventfd_write(poller->event_fd, 1);
+}
+
+void weir__poller_deliver(struct weir__poller *poller, struct weir__work *work)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (worker && worker->poller == poller)
+                weir__work_append(&poller->ready, work);
+        else
+                push(poller, work);
+}
+
+void weir__poller_take_inbox(struct weir__poller *poller)
+{
+        struct weir__work_list taken = {0};
+        struct weir__work *head;
+
+        head = atomic_load_explicit(&poller->inbox, memory_order_relaxed);
+        if (!head)
+                return;
+        head = atomic_exchange_explicit(&poller->inbox, NULL, memory_order_acquire);
+        while (head && head != SLEEPING) {
+                struct weir__work *older = head->next;
+
+                weir__work_prepend(&taken, head);
+                head = older;
+        }
+        weir__work_concat(&poller->ready, &taken);
+}
+
+/* -- deadlines -- */
+
+bool weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline)
+{
+        weir_nsec visit = weir__timerq_add(&poller->queue, node, deadline);
+
+        if (visit >= atomic_load_explicit(&poller->next_deadline, memory_order_relaxed))
+                return false;
+        atomic_store_explicit(&poller->next_deadline, visit, memory_order_relaxed);
+        return true;
+}
+
+/* Turns nodes that were taken out into work; the lock is held. */
+static void take(struct weir__work_list *list, struct weir__timerq_node *nodes[], unsigned count, int status)
+{
+        for (unsigned i = 0; i < count; i++)
+                weir__work_append(list, deadline_fns[nodes[i]->kind](nodes[i], status));
+}
+
+void weir__poller_expire(struct weir__poller *poller)
+{
+        struct weir__timerq_node *expired[WEIR__TIMERQ_BATCH];
+        weir_nsec now = weir__clock_now();
+
+        if (now < atomic_load_explicit(&poller->next_deadline, memory_order_relaxed))
+                return;
+        weir__lock(&poller->lock);
+        bool more;
+        unsigned count = weir__timerq_expire(&poller->queue, now, expired, &more);
+        take(&poller->ready, expired, count, 0);
+        atomic_store_explicit(&poller->next_deadline, more ? now : weir__timerq_next(&poller->queue), memory_order_relaxed);
+        weir__unlock(&poller->lock);
+}
+
+bool weir__poller_drain(struct weir__poller *poller)
+{
+        struct weir__timerq_node *taken[WEIR__TIMERQ_BATCH];
+
+        weir__lock(&poller->lock);
+        poller->closing = true;
+        unsigned count = weir__timerq_drain(&poller->queue, taken, WEIR__TIMERQ_BATCH);
+        take(&poller->ready, taken, count, -ESHUTDOWN);
+        weir__unlock(&poller->lock);
+        return count > 0;
+}
+
+bool weir__limit_set(struct weir__poller *poller, struct weir__limit *limit, weir_nsec deadline)
+{
+        weir__lock(&poller->lock);
+        if (weir__timerq_contains(&limit->node))
+                weir__timerq_remove(&poller->queue, &limit->node);
+        limit->node.kind = WEIR__DEADLINE_SOURCE;
+        bool set = !poller->closing;
+        if (set)
+                weir__poller_add_deadline(poller, &limit->node, deadline);
+        weir__unlock(&poller->lock);
+        return set;
+}
+
+bool weir__limit_clear(struct weir__poller *poller, struct weir__limit *limit)
+{
+        weir__lock(&poller->lock);
+        bool cleared = weir__timerq_contains(&limit->node);
+        if (cleared)
+                weir__timerq_remove(&poller->queue, &limit->node);
+        weir__unlock(&poller->lock);
+        return cleared;
+}
+
+/* -- sources -- */
+
+static int grow_slots(struct weir__poller *poller)
+{
+        uint32_t count = poller->slot_count ? poller->slot_count * 2 : 64;
+        struct weir__source_slot *slots = realloc(poller->slots, count * sizeof *slots);
+
+        if (!slots)
+                return -ENOMEM;
+        for (uint32_t i = poller->slot_count; i < count; i++)
+                slots[i] = (struct weir__source_slot){.next_free = i + 1 < count ? i + 1 : NO_SLOT};
+        poller->free_slot = poller->slot_count;
+        poller->slots = slots;
+        poller->slot_count = count;
+        return 0;
+}
+
+int weir__poller_add_source(struct weir__poller *poller, struct weir__source *source, uint32_t events)
+{
+        int failed = poller->free_slot == NO_SLOT ? grow_slots(poller) : 0;
+
+        if (failed)
+                return failed;
+        struct weir__source_slot *slot = &poller->slots[poller->free_slot];
+        failed = watch(poller, source->fd, events, (uint64_t)slot->generation << 32 | poller->free_slot);
+        if (failed)
+                return failed;
+        source->slot = poller->free_slot;
+        poller->free_slot = slot->next_free;
+        slot->source = source;
+        poller->source_count++;
+        return 0;
+}
+
+void weir__poller_remove_source(struct weir__poller *poller, struct weir__source *source)
+{
+        struct weir__source_slot *slot = &poller->slots[source->slot];
+
+        if (slot->source != source)
+                weir__panic("source of descriptor %d removed twice", source->fd);
+        slot->source = NULL;
+        slot->generation = (slot->generation + 1) & 0x7fffffff; /* never the data of the eventfd or the timerfd */
+        slot->next_free = poller->free_slot;
+        poller->free_slot = source->slot;
+        poller->source_count--;
+}
+
+void weir__poller_shutdown_sources(struct weir__poller *poller)
+{
+        for (uint32_t i = 0; i < poller->slot_count; i++)
+                if (poller->slots[i].source)
+                        poller->slots[i].source->ops->shutdown(poller->slots[i].source);
+}
+
+void weir__poller_destroy_sources(struct weir__poller *poller)
+{
+        for (uint32_t i = 0; i < poller->slot_count; i++)
+                if (poller->slots[i].source)
+                        poller->slots[i].source->ops->destroy(poller->slots[i].source);
+}
+
+static void dispatch(struct weir__poller *poller, const struct epoll_event *event)
+{
+        uint64_t data = event->data.u64;
+        uint32_t index = (uint32_t)data;
+
+        if (data >= SLOT_TIMER || index >= poller->slot_count)
+                return; /* edge-triggered, so neither eventfd nor timerfd has to be read */
+        struct weir__source_slot *slot = &poller->slots[index];
+        if (slot->source && slot->generation == data >> 32)
+                slot->source->ops->ready(slot->source, event->events);
+}
+
+/* -- sleeping -- */
+
+static void arm(struct weir__poller *poller, weir_nsec deadline)
+{
+        struct itimerspec setting = {0};
+
+        if (deadline == poller->armed_for)
+                return;
+        if (deadline != WEIR_FOREVER) {
+                setting.it_value.tv_sec = deadline / 1000000000;
+                setting.it_value.tv_nsec = deadline % 1000000000;
+                if (deadline <= 0)
+                        setting.it_value = (struct timespec){.tv_nsec = 1};
+        }
+        if (timerfd_settime(poller->timer_fd, TFD_TIMER_ABSTIME, &setting, NULL) < 0)
+                weir__panic("timerfd_settime to %lld: %s", (long long)deadline, strerrorname_np(errno));
+        poller->armed_for = deadline;
+}
+
+/* When the owner has to look at its deadlines again, computed after SLEEPING was set. */
+static weir_nsec next_visit(struct weir__poller *poller)
+{
+        weir__lock(&poller->lock);
+        weir_nsec next = weir__timerq_next(&poller->queue);
+        atomic_store_explicit(&poller->next_deadline, next, memory_order_relaxed);
+        weir__unlock(&poller->lock);
+        return next;
+}
+
+/* Whether the owner may sleep, with SLEEPING in the inbox and the timerfd armed. */
+static bool fall_asleep(struct weir__poller *poller)
+{
+        struct weir__work *expected = NULL;
+
+        if (poller->ready.first ||
+            !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING, memory_order_seq_cst, memory_order_relaxed))
+                return false;
+        weir_nsec next = next_visit(poller);
+        if (next == WEIR_FOREVER) {
+                arm(poller, WEIR_FOREVER);
+                return true;
+        }
+        if (next <= weir__clock_now())
+                return false;
+        arm(poller, next > poller->woke_at + REST ? next : poller->woke_at + REST);
+        return true;
+}
+
+/* The same on the virtual clock: nothing is armed; while a thread waits, and no descriptor has anything to say, time jumps. */
+static bool fall_asleep_virtually(struct weir__poller *poller)
+{
+        struct weir__work *expected = NULL;
+        struct epoll_event event;
+
+        if (poller->ready.first ||
+            !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING, memory_order_seq_cst, memory_order_relaxed))
+                return false;
+        weir_nsec next = next_visit(poller);
+        if (next <= weir__clock_now())
+                return false;
+        if (next == WEIR_FOREVER || !weir__runtime_has_waiters())
+                return true;
+        if (epoll_wait(poller->epoll_fd, &event, 1, 0) > 0) {
+                dispatch(poller, &event);
+                return false;
+        }
+        if (atomic_load_explicit(&poller->inbox, memory_order_seq_cst) == SLEEPING)
+                atomic_store_explicit(&weir__clock.virtual_instant, next, memory_order_release);
+        return false;
+}
+
+void weir__poller_poll(struct weir__poller *poller)
+{
+        struct epoll_event events[EVENTS];
+        bool is_virtual = atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed);
+        bool sleep = is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller);
+        int count = epoll_wait(poller->epoll_fd, events, EVENTS, sleep ? -1 : 0);
+
+        if (sleep) {
+                poller->woke_at = is_virtual ? 0 : weir__clock_now();
+                if (poller->woke_at >= poller->armed_for)
+                        poller->armed_for = WEIR_FOREVER; /* it has fired, or is about to: edge-triggered, so that costs nothing */
+        }
+        weir__poller_take_inbox(poller); /* and no longer SLEEPING */
+        for (int i = 0; i < count; i++)
+                dispatch(poller, &events[i]);
+}

@@ -1,0 +1,151 @@
+/* kernel/poller.h: a poller, the P of the scheduler: descriptors, deadlines and completions, owned by one worker at a time.
+ *
+ * docs/design.md ("Threads") describes it.  "Owner only" means the worker that the ownership word names. */
+#ifndef WEIR_KERNEL_POLLER_H
+#define WEIR_KERNEL_POLLER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernel/lock.h"
+#include "kernel/memory.h"
+#include "kernel/timerq.h"
+#include "kernel/work.h"
+
+#define WEIR__POLLERS_MAX   64
+#define WEIR__SCRATCH_SIZE  (64 * 1024)
+#define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
+
+enum weir__deadline_kind {
+        WEIR__DEADLINE_TIMER = 0,  /* a task of the factory */
+        WEIR__DEADLINE_SOURCE = 1, /* the time limit of a source: struct weir__limit */
+};
+
+struct weir__worker;
+struct weir__source;
+
+/* What a descriptor's owner wants to be told.  All are called by the owner of the poller, from its loop, with no lock held. */
+struct weir__source_ops {
+        void (*ready)(struct weir__source *source, uint32_t events); /* epoll's, edge-triggered */
+        void (*shutdown)(struct weir__source *source);               /* the runtime is ending: finish, then remove yourself */
+        void (*destroy)(struct weir__source *source);                /* it has ended: remove yourself now */
+};
+
+/* A descriptor registered with a poller, edge-triggered, once.  Owner only. */
+struct weir__source {
+        const struct weir__source_ops *ops;
+        int fd;
+        uint32_t slot; /* in the poller's table */
+};
+
+/* The time limit of a source, in its poller's queue; when it comes, or at shutdown, `work` runs there.  Owner only. */
+struct weir__limit {
+        struct weir__timerq_node node;
+        struct weir__work work;
+};
+
+/* A slot of the table of sources.  Epoll's data is slot and generation, never a pointer: an event for a source that was removed
+ * while it was on its way finds another generation. */
+struct weir__source_slot {
+        struct weir__source *source; /* NULL: free */
+        uint32_t generation;
+        uint32_t next_free;
+};
+
+struct weir__poller {
+        /* Constant for ever. */
+        unsigned index;
+        int event_fd;
+
+        /* Constant while the runtime runs. */
+        int epoll_fd, timer_fd;
+
+        /* Completions pushed by others.  A stack with three kinds of head: NULL, SLEEPING (the owner is about to sleep or does:
+         * who replaces it writes the eventfd), or the newest work.  Push: compare-and-swap, release.  Take: exchange, acquire. */
+        _Alignas(64) _Atomic(struct weir__work *) inbox;
+
+        /* Who runs this poller.  Written by exchange; a worker honours it after each callback. */
+        _Atomic(struct weir__worker *) owner;
+
+        /* When this poller next wants to expire deadlines.  Written under the lock; read by its owner without (relaxed): a value
+         * that another thread is just lowering comes with a wake-up. */
+        _Atomic weir_nsec next_deadline;
+
+        /* Guarded by lock. */
+        _Alignas(64) struct weir__lock lock;
+        bool closing; /* shutdown has drained the queue: nothing is added any more */
+        struct weir__timerq queue;
+
+        /* Owner only. */
+        _Alignas(64) struct weir__work_list ready;
+        struct weir__cache cache;
+        struct weir__source_slot *slots;
+        uint32_t slot_count, free_slot, source_count;
+        weir_nsec armed_for;  /* what the timerfd is set to; WEIR_FOREVER: disarmed */
+        weir_nsec woke_at;    /* when the last sleep ended */
+        char *scratch;        /* WEIR__SCRATCH_SIZE bytes, for whoever is on the owner's stack */
+        bool exiting;         /* the loop ends */
+
+        /* Live roots started minus ended on this poller.  Written by the owner (relaxed), read by shutdown after it was drained. */
+        _Atomic int64_t live;
+};
+
+/* Makes a poller, which is never freed: a thread that pushed the last work of all may still be about to write the eventfd when
+ * shutdown is over.  NULL with errno set when it cannot be made. */
+struct weir__poller *weir__poller_new(unsigned index);
+
+/* Makes it ready for a worker, and undoes that when the worker has gone.
+ * Result: 0 or a negative errno; nothing is held then. */
+int weir__poller_open(struct weir__poller *poller);
+void weir__poller_close(struct weir__poller *poller);
+
+/* How a node whose deadline came, or that shutdown drained, becomes work.  Called under the poller's lock; what it returns is delivered
+ * exactly once, by the caller. */
+typedef struct weir__work *weir__deadline_fn(struct weir__timerq_node *node, int status);
+
+/* Set once for each kind, before the first runtime starts. */
+void weir__poller_on_deadline(enum weir__deadline_kind kind, weir__deadline_fn *fn);
+
+/* Adds a node; the caller holds the lock and has seen that the poller is not closing.
+ * Result: whether the owner may be asleep for longer than that: call weir__poller_wake after unlocking. */
+bool weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline);
+
+/* Wakes the owner if it sleeps; several wakes of one sleep cost one write.  Any thread. */
+void weir__poller_wake(struct weir__poller *poller);
+
+/* Delivers work to a poller: to its owner without atomics when called by it, else through the inbox.  Never blocks, never allocates,
+ * runs nothing.  The work may run, and be gone, before this returns.  Any thread. */
+void weir__poller_deliver(struct weir__poller *poller, struct weir__work *work);
+
+/* Takes what the inbox holds, oldest first, behind the ready list.  Owner only. */
+void weir__poller_take_inbox(struct weir__poller *poller);
+
+/* Expires what is due; the work goes behind the ready list.  Owner only. */
+void weir__poller_expire(struct weir__poller *poller);
+
+/* Ends what is pending, at most one batch; returns whether more is left.  From the first call on the poller is closing.  Owner only. */
+bool weir__poller_drain(struct weir__poller *poller);
+
+/* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  Owner only. */
+void weir__poller_poll(struct weir__poller *poller);
+
+/* Registers a non-blocking descriptor for input, output and hang-up, edge-triggered: a first event tells what it is ready for.
+ * Result: 0, or -ENOMEM, -ENOSPC: nothing is registered.  Owner only. */
+int weir__poller_add_source(struct weir__poller *poller, struct weir__source *source, uint32_t events);
+
+/* Forgets a source; its descriptor stays open.  Events already on their way are dropped.  Owner only. */
+void weir__poller_remove_source(struct weir__poller *poller, struct weir__source *source);
+
+/* Calls shutdown (or destroy) of every source.  Owner only. */
+void weir__poller_shutdown_sources(struct weir__poller *poller);
+void weir__poller_destroy_sources(struct weir__poller *poller);
+
+/* Sets a limit whose work is not on its way; also one that is set already.  Returns false, and does nothing, on a closing poller.
+ * Owner only. */
+bool weir__limit_set(struct weir__poller *poller, struct weir__limit *limit, weir_nsec deadline);
+
+/* Clears it.  Returns false when it was not set, or has come and its work is on its way.  Owner only. */
+bool weir__limit_clear(struct weir__poller *poller, struct weir__limit *limit);
+
+#endif

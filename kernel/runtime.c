@@ -1,0 +1,454 @@
+/* kernel/runtime.c: start and end of everything.
+ *
+ *     DOWN --init, or first use--> UP --shutdown--> STOPPING --> ENDED --init--> UP
+ *      any --fork, in the child, unless DOWN or ENDED--> FORKED
+ *
+ * Threads: init and shutdown run on threads that are no workers, one at a time under admin.lock, which is held while shutdown
+ *          waits (it is the only lock that is; nothing that runs on a worker takes it).
+ * Locks:   admin.lock (rank RUNTIME); progress.mutex, a leaf, for the condition that shutdown waits on.
+ *
+ * Shutdown waits for the roots: lone tasks, series of their own and exchanges that were started and have not ended.  A worker
+ * counts them on its poller without an atomic read-modify-write: shutdown reads such a count only after the worker has run its
+ * drain, which comes after the phase was set, so each start that was not refused is in the count.  Other threads count on one
+ * atomic: increment, then look at the phase, against shutdown's set the phase, then read the count. */
+#include "kernel/runtime.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/clock.h"
+#include "kernel/worker.h"
+
+#define EXIT_WAIT  WEIR_SEC(2)
+#define HOME_BATCH 64 /* things made by a thread that is no worker, before the next poller has its turn */
+
+struct weir__runtime weir__runtime;
+
+static struct {
+        struct weir__lock lock;
+        bool registered;             /* atexit and atfork; guarded by lock */
+        _Atomic weir_nsec exit_wait; /* written under the lock, read by exit() without: it may not get the lock */
+        struct weir__worker workers[WEIR__POLLERS_MAX];
+} admin = {.lock = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+#ifdef WEIR_DEBUG
+                    .rank = WEIR__RANK_RUNTIME,
+#endif
+                    }};
+
+/* What shutdown has each poller do. */
+static struct farewell {
+        struct weir__work work; /* first */
+        struct weir__poller *poller;
+} drains[WEIR__POLLERS_MAX], exits[WEIR__POLLERS_MAX];
+
+static struct {
+        pthread_mutex_t mutex;
+        pthread_cond_t changed; /* on CLOCK_MONOTONIC */
+        unsigned drained;       /* pollers; guarded by mutex */
+} progress = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static _Atomic int64_t foreign_live; /* roots entered minus left by threads that own no poller; sequentially consistent */
+
+/* Threads that wait for a flow, sequentially consistent.  Whoever ends the flow takes its waiter off, which may come before the
+ * waiter has counted itself. */
+static _Atomic int waiters;
+
+/* -- counting roots -- */
+
+static int phase_error(int phase)
+{
+        return phase == WEIR__PHASE_FORKED ? -ECHILD : -ESHUTDOWN;
+}
+
+static void count_own(struct weir__poller *poller, int64_t change)
+{
+        int64_t live = atomic_load_explicit(&poller->live, memory_order_relaxed);
+
+        atomic_store_explicit(&poller->live, live + change, memory_order_relaxed);
+}
+
+int weir__runtime_enter(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+        int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
+
+        if (worker && worker->poller) {
+                if (phase != WEIR__PHASE_UP)
+                        return phase_error(phase);
+                count_own(worker->poller, +1);
+                return 0;
+        }
+        int failed = phase == WEIR__PHASE_UP ? 0 : weir__runtime_use();
+        if (failed)
+                return failed;
+        atomic_fetch_add(&foreign_live, 1);
+        phase = atomic_load(&weir__runtime.phase);
+        if (phase == WEIR__PHASE_UP)
+                return 0;
+        weir__runtime_leave();
+        return phase_error(phase);
+}
+
+void weir__runtime_leave(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (worker && worker->poller) {
+                count_own(worker->poller, -1); /* the loop notifies when it has nothing left to run */
+                return;
+        }
+        atomic_fetch_sub(&foreign_live, 1);
+        if (atomic_load(&weir__runtime.phase) == WEIR__PHASE_STOPPING)
+                weir__runtime_notify();
+}
+
+static bool roots_left(void)
+{
+        int64_t live = atomic_load(&foreign_live);
+
+        for (unsigned i = 0; i < weir__runtime.poller_count; i++)
+                live += atomic_load_explicit(&weir__runtime.pollers[i]->live, memory_order_relaxed);
+        return live != 0;
+}
+
+/* -- start -- */
+
+static int cpu_count(void)
+{
+        cpu_set_t set;
+
+        if (sched_getaffinity(0, sizeof set, &set) < 0)
+                return 1;
+        int count = CPU_COUNT(&set);
+        return count < 1 ? 1 : count > WEIR__POLLERS_MAX ? WEIR__POLLERS_MAX : count;
+}
+
+/* Copies what the program knows of the struct; what it knows and we do not must be zero. */
+static int read_config(struct weir_config *to, const struct weir_config *from)
+{
+        *to = (struct weir_config)WEIR_CONFIG_DEFAULT;
+        if (!from)
+                return 0;
+        if (from->size < offsetof(struct weir_config, spare_workers) || from->size > 4096)
+                return -EINVAL;
+        for (size_t i = sizeof *to; i < from->size; i++)
+                if (((const char *)from)[i])
+                        return -EINVAL;
+        memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
+        if (to->pollers < 0 || to->pollers > WEIR__POLLERS_MAX || to->spare_workers < 0 || to->compute_threads < 0 ||
+            to->blocking_limit < 0 || to->exit_wait < 0)
+                return -EINVAL;
+        return to->clock == WEIR_CLOCK_REAL || to->clock == WEIR_CLOCK_VIRTUAL ? 0 : -EINVAL;
+}
+
+static void exit_run(struct weir__work *work)
+{
+        ((struct farewell *)work)->poller->exiting = true;
+}
+
+static const struct weir__work_ops exit_ops = {exit_run};
+
+static void join_workers(unsigned count)
+{
+        for (unsigned i = 0; i < count; i++) {
+                exits[i] = (struct farewell){.work = {.ops = &exit_ops}, .poller = weir__runtime.pollers[i]};
+                weir__poller_deliver(weir__runtime.pollers[i], &exits[i].work);
+        }
+        for (unsigned i = 0; i < count; i++)
+                pthread_join(admin.workers[i].thread, NULL);
+}
+
+/* No worker runs any more.  Roots that other threads entered and workers left are in one count with plus and in another with minus:
+ * the next run has other pollers, maybe fewer, so they are made to cancel out here. */
+static void close_pollers(unsigned count)
+{
+        for (unsigned i = 0; i < count; i++) {
+                atomic_fetch_add(&foreign_live, atomic_exchange(&weir__runtime.pollers[i]->live, 0));
+                weir__poller_close(weir__runtime.pollers[i]);
+        }
+        atomic_store(&weir__clock.is_virtual, false);
+        weir__depot_empty();
+}
+
+static int make_pollers(unsigned count)
+{
+        for (unsigned i = 0; i < count; i++) {
+                if (!weir__runtime.pollers[i])
+                        weir__runtime.pollers[i] = weir__poller_new(i);
+                int failed = weir__runtime.pollers[i] ? weir__poller_open(weir__runtime.pollers[i]) : -errno;
+                if (failed) {
+                        close_pollers(i);
+                        return failed;
+                }
+        }
+        return 0;
+}
+
+static int start_workers(unsigned count)
+{
+        for (unsigned i = 0; i < count; i++) {
+                int failed = weir__worker_start(&admin.workers[i], weir__runtime.pollers[i]);
+
+                if (failed) {
+                        join_workers(i);
+                        return failed;
+                }
+        }
+        return 0;
+}
+
+static void shutdown_at_exit(void);
+
+static void become_child(void)
+{
+        int phase = atomic_load(&weir__runtime.phase);
+
+        weir__worker_current = NULL;
+        if (phase == WEIR__PHASE_DOWN || phase == WEIR__PHASE_ENDED)
+                weir__lock_init(&admin.lock, WEIR__RANK_RUNTIME); /* another thread may have held it, and is not here */
+        else
+                atomic_store(&weir__runtime.phase, WEIR__PHASE_FORKED);
+}
+
+static int register_once(void)
+{
+        pthread_condattr_t attributes;
+
+        if (admin.registered)
+                return 0;
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init(&progress.changed, &attributes);
+        pthread_condattr_destroy(&attributes);
+        if (pthread_atfork(NULL, NULL, become_child) || atexit(shutdown_at_exit))
+                return -ENOMEM;
+        admin.registered = true;
+        return 0;
+}
+
+/* With admin.lock held and the phase DOWN or ENDED. */
+static int start(const struct weir_config *config)
+{
+        bool is_virtual = config->clock == WEIR_CLOCK_VIRTUAL;
+        unsigned count = is_virtual ? 1 : config->pollers ? (unsigned)config->pollers : (unsigned)cpu_count();
+        int failed = register_once();
+
+        if (failed)
+                return failed;
+        atomic_store(&weir__clock.is_virtual, is_virtual);
+        atomic_store(&weir__clock.virtual_instant, WEIR_SEC(1));
+        failed = make_pollers(count);
+        if (failed)
+                return failed;
+        weir__runtime.poller_count = count;
+        progress.drained = 0;
+        failed = start_workers(count);
+        if (failed) {
+                close_pollers(count);
+                return failed;
+        }
+        admin.exit_wait = config->exit_wait ? config->exit_wait : EXIT_WAIT;
+        atomic_store(&weir__runtime.phase, WEIR__PHASE_UP);
+        return 0;
+}
+
+int weir_init(const struct weir_config *config)
+{
+        struct weir_config known;
+
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (weir__worker_self())
+                return -EDEADLK;
+        int failed = read_config(&known, config);
+        if (failed)
+                return failed;
+        weir__lock(&admin.lock);
+        failed = atomic_load(&weir__runtime.phase) == WEIR__PHASE_UP ? -EBUSY : start(&known);
+        weir__unlock(&admin.lock);
+        return failed;
+}
+
+int weir__runtime_use(void)
+{
+        int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
+
+        if (phase == WEIR__PHASE_UP)
+                return 0;
+        if (phase != WEIR__PHASE_DOWN)
+                return phase_error(phase);
+        weir__lock(&admin.lock);
+        phase = atomic_load(&weir__runtime.phase);
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        int failed = phase == WEIR__PHASE_DOWN ? start(&config) : phase == WEIR__PHASE_UP ? 0 : -ESHUTDOWN;
+        weir__unlock(&admin.lock);
+        return failed;
+}
+
+unsigned weir__runtime_home(void)
+{
+        static _Thread_local unsigned turn;
+        struct weir__worker *worker = weir__worker_self();
+
+        if (worker && worker->poller)
+                return worker->poller->index;
+        return turn++ / HOME_BATCH % WEIR__POLLERS_MAX;
+}
+
+/* -- waiting -- */
+
+int weir__runtime_may_wait(void)
+{
+        return weir__runtime_forked() ? -ECHILD : weir__worker_self() ? -EDEADLK : 0;
+}
+
+bool weir__runtime_has_waiters(void)
+{
+        return atomic_load(&waiters) > 0;
+}
+
+void weir__runtime_wait_begin(void)
+{
+        atomic_fetch_add(&waiters, 1);
+        if (atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed))
+                weir__poller_wake(weir__runtime.pollers[0]);
+}
+
+void weir__runtime_wait_end(void)
+{
+        atomic_fetch_sub(&waiters, 1);
+}
+
+void weir__runtime_wait(struct weir__latch *latch)
+{
+        weir__runtime_wait_begin();
+        weir__latch_wait(latch, WEIR_FOREVER);
+        weir__runtime_wait_end();
+}
+
+/* -- shutdown -- */
+
+void weir__runtime_notify(void)
+{
+        pthread_mutex_lock(&progress.mutex);
+        pthread_cond_broadcast(&progress.changed);
+        pthread_mutex_unlock(&progress.mutex);
+}
+
+/* Ends what is pending on a poller, a batch at a time, then tells its sources. */
+static void drain_run(struct weir__work *work)
+{
+        struct weir__poller *poller = ((struct farewell *)work)->poller;
+
+        if (weir__poller_drain(poller)) {
+                weir__work_append(&poller->ready, work);
+                return;
+        }
+        weir__poller_shutdown_sources(poller);
+        pthread_mutex_lock(&progress.mutex);
+        progress.drained++;
+        pthread_cond_broadcast(&progress.changed);
+        pthread_mutex_unlock(&progress.mutex);
+}
+
+static const struct weir__work_ops drain_ops = {drain_run};
+
+static void drain_pollers(struct weir__poller *except)
+{
+        for (unsigned i = 0; i < weir__runtime.poller_count; i++) {
+                struct weir__poller *poller = weir__runtime.pollers[i];
+
+                drains[i] = (struct farewell){.work = {.ops = &drain_ops}, .poller = poller};
+                if (poller != except)
+                        weir__poller_deliver(poller, &drains[i].work);
+        }
+}
+
+/* Waits until all is drained and, unless called on a worker (whose own root never ends), all roots ended.  False: out of time. */
+static bool wait_for_end(bool on_worker, weir_nsec until)
+{
+        struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+        unsigned pollers = weir__runtime.poller_count - on_worker;
+        bool ended = false;
+        int failed = 0;
+
+        pthread_mutex_lock(&progress.mutex);
+        while (!(ended = progress.drained >= pollers && (on_worker || !roots_left())) && !failed)
+                failed = until == WEIR_FOREVER ? pthread_cond_wait(&progress.changed, &progress.mutex)
+                                               : pthread_cond_timedwait(&progress.changed, &progress.mutex, &limit);
+        pthread_mutex_unlock(&progress.mutex);
+        return ended;
+}
+
+int weir_shutdown(void)
+{
+        int failed = weir__runtime_may_wait();
+
+        if (failed)
+                return failed;
+        weir__lock(&admin.lock);
+        if (atomic_load(&weir__runtime.phase) == WEIR__PHASE_UP) {
+                atomic_store(&weir__runtime.phase, WEIR__PHASE_STOPPING);
+                drain_pollers(NULL);
+                wait_for_end(false, WEIR_FOREVER);
+                join_workers(weir__runtime.poller_count);
+                close_pollers(weir__runtime.poller_count);
+                atomic_store(&weir__runtime.phase, WEIR__PHASE_ENDED);
+        }
+        weir__unlock(&admin.lock);
+        return 0;
+}
+
+/* exit() may be called while another thread starts or ends the runtime, or has done so for long. */
+static bool lock_until(weir_nsec until)
+{
+        const struct timespec pause = {.tv_nsec = 1000000};
+
+        while (pthread_mutex_trylock(&admin.lock.mutex)) {
+                if (weir__clock_monotonic() >= until)
+                        return false;
+                nanosleep(&pause, NULL);
+        }
+        return true;
+}
+
+/* Tells every worker but this one to go, and waits for them. */
+static void join_others_until(struct weir__worker *self, weir_nsec until)
+{
+        struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+
+        for (unsigned i = 0; i < weir__runtime.poller_count; i++)
+                if (&admin.workers[i] != self) {
+                        exits[i] = (struct farewell){.work = {.ops = &exit_ops}, .poller = weir__runtime.pollers[i]};
+                        weir__poller_deliver(weir__runtime.pollers[i], &exits[i].work);
+                }
+        for (unsigned i = 0; i < weir__runtime.poller_count; i++)
+                if (&admin.workers[i] != self)
+                        pthread_clockjoin_np(admin.workers[i].thread, NULL, CLOCK_MONOTONIC, until == WEIR_FOREVER ? NULL : &limit);
+}
+
+/* At exit(): as weir_shutdown, but for at most exit_wait.  On a worker that called exit() the others are joined, not itself.  What
+ * may still be running afterwards keeps its memory. */
+static void shutdown_at_exit(void)
+{
+        struct weir__worker *self = weir__worker_self();
+        weir_nsec until = weir__clock_after(weir__clock_monotonic(), admin.exit_wait);
+
+        if (weir__runtime_forked() || !lock_until(until))
+                return;
+        if (atomic_load(&weir__runtime.phase) == WEIR__PHASE_UP) {
+                atomic_store(&weir__runtime.phase, WEIR__PHASE_STOPPING);
+                drain_pollers(self ? self->poller : NULL);
+                if (self)
+                        wait_for_end(true, until), join_others_until(self, until);
+                else if (wait_for_end(false, until)) {
+                        join_workers(weir__runtime.poller_count);
+                        close_pollers(weir__runtime.poller_count);
+                        atomic_store(&weir__runtime.phase, WEIR__PHASE_ENDED);
+                }
+        }
+        pthread_mutex_unlock(&admin.lock.mutex);
+}

@@ -1,0 +1,73 @@
+/* kernel/runtime.h: the pollers and workers as a whole, from start to shutdown. */
+#ifndef WEIR_KERNEL_RUNTIME_H
+#define WEIR_KERNEL_RUNTIME_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <weir/runtime.h>
+
+#include "kernel/latch.h"
+#include "kernel/poller.h"
+
+enum weir__phase {
+        WEIR__PHASE_DOWN = 0, /* never started: the first use starts it */
+        WEIR__PHASE_UP,
+        WEIR__PHASE_STOPPING, /* shutdown has begun */
+        WEIR__PHASE_ENDED,    /* shutdown is over; weir_init may start it again */
+        WEIR__PHASE_FORKED,   /* a child of fork: for ever */
+};
+
+struct weir__runtime {
+        _Atomic int phase; /* enum weir__phase; sequentially consistent where it is weighed against the live counts */
+
+        /* Written by weir_init under the runtime's lock before the phase becomes UP, constant then. */
+        unsigned poller_count;
+        struct weir__poller *pollers[WEIR__POLLERS_MAX]; /* never freed, so that an index stays good for ever */
+};
+
+extern struct weir__runtime weir__runtime;
+
+static inline bool weir__runtime_stopping(void)
+{
+        return atomic_load_explicit(&weir__runtime.phase, memory_order_relaxed) == WEIR__PHASE_STOPPING;
+}
+
+static inline bool weir__runtime_forked(void)
+{
+        return atomic_load_explicit(&weir__runtime.phase, memory_order_relaxed) == WEIR__PHASE_FORKED;
+}
+
+/* Starts the runtime if nothing ever did.  Result: 0 when it is up; -ESHUTDOWN; -ECHILD; what weir_init reports. */
+int weir__runtime_use(void);
+
+/* The index of the poller that something made by this thread belongs to: a worker's own; other threads take turns, a
+ * batch at a time, so that the tasks of one flow are neighbours.  Also before the runtime is up. */
+unsigned weir__runtime_home(void);
+
+/* What an index means while the runtime is up: the same poller each time. */
+static inline struct weir__poller *weir__runtime_poller(unsigned index)
+{
+        unsigned count = weir__runtime.poller_count;
+
+        return weir__runtime.pollers[__builtin_expect(index < count, 1) ? index : index % count];
+}
+
+/* A root (a lone task, a series of its own, an exchange) comes to life, or ends; shutdown waits for all of them.
+ * Enter fails with -ESHUTDOWN or -ECHILD, or what weir_init reports, and then nothing was counted. */
+int weir__runtime_enter(void);
+void weir__runtime_leave(void);
+
+/* A worker has nothing left to run, while shutdown waits: it looks again. */
+void weir__runtime_notify(void);
+
+/* Between these two a thread waits for a flow: the virtual clock jumps only meanwhile. */
+void weir__runtime_wait_begin(void);
+void weir__runtime_wait_end(void);
+void weir__runtime_wait(struct weir__latch *latch);
+bool weir__runtime_has_waiters(void);
+
+/* Whether this thread may block for the library: -EDEADLK on a worker, -ECHILD in a forked child, else 0. */
+int weir__runtime_may_wait(void);
+
+#endif

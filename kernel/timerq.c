@@ -1,0 +1,543 @@
+/* kernel/timerq.c: lists for far deadlines, a red-black tree for near ones.
+ *
+ * Threads and locks: none of its own; a queue belongs to whoever holds its owner's lock.  No call touches more than BATCH nodes.
+ *
+ * Time is cut into ticks of 2^20 ns.  Level k has slots of 64^k ticks; slot number n of a level covers the ticks whose upper bits
+ * are n.  Of each level a ring of 128 slots is kept, the parent slot in which the cursor is and the one after it:
+ *
+ *      level 1   ...|   parent 4    |   parent 5    |...      each parent is one slot of level 2
+ *                        ^cursor                              a node lives on the lowest level whose ring covers its tick
+ *
+ * A node goes down, and only down:
+ *
+ *      list of level k --smear--> list of a lower level --smear--> list of level 0 --pour--> tree --expire--> out
+ *
+ * Pouring:  when time reaches the tick of the cursor, the slot of that tick is moved into the tree and the cursor goes on.  Only
+ *           what lies before the cursor may expire, because only there has everything that could come earlier been sorted in.
+ * Smearing: the cursor never enters a slot of a level above 0 that is not empty.  While it is in slot n - 1 of a level, it moves
+ *           a portion of slot n down at each tick it visits, such that nothing is left when it arrives.  (67,000 nodes of a slot
+ *           of 67 ms moved at once make everything late by 12 ms.)
+ * Jumping:  ticks without work are not visited.  The bitmaps tell the next one that must be.
+ *
+ * A lone timer at the end of an empty day costs one visit: next() asks for visits before a deadline only on account of slots that
+ * hold more than a batch. */
+#include "kernel/timerq.h"
+
+#include <stddef.h>
+
+#include "kernel/panic.h"
+
+#define LEVELS WEIR__TIMERQ_LEVELS
+#define SLOTS  WEIR__TIMERQ_SLOTS
+#define NEVER  WEIR__TIMERQ_NEVER
+
+#define TICK_SHIFT  20 /* nanoseconds to ticks */
+#define LEVEL_SHIFT 6  /* slots of one level to slots of the level above */
+#define PARENT      64 /* slots under one slot of the level above */
+
+#define PORTION 128 /* the least that is moved down at a visited tick: spares small slots a visit each tick */
+
+/* Values of a node's place. */
+#define OUTSIDE 0
+#define IN_TREE 1
+#define IN_SLOT 2 /* + index */
+
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+static struct weir__timerq_node *
+node_of_link(struct weir__timerq_link *link)
+{
+        return (struct weir__timerq_node *)(void *)((char *)link - offsetof(struct weir__timerq_node, link));
+}
+
+static struct weir__timerq_node *
+node_of_tree(struct weir__rbtree_node *node)
+{
+        return (struct weir__timerq_node *)(void *)((char *)node - offsetof(struct weir__timerq_node, tree));
+}
+
+/* Negative instants have negative ticks, which are before every cursor. */
+static int64_t
+tick_of(weir_nsec instant)
+{
+        return instant >> TICK_SHIFT;
+}
+
+/* The slot of a level in which a tick lies, counted from tick 0. */
+static uint64_t
+number_of(int64_t tick, unsigned level)
+{
+        return (uint64_t)tick >> (level * LEVEL_SHIFT);
+}
+
+static int64_t
+first_tick(uint64_t number, unsigned level)
+{
+        return (int64_t)(number << (level * LEVEL_SHIFT));
+}
+
+static weir_nsec
+begin_of(int64_t tick)
+{
+        return (weir_nsec)((uint64_t)tick << TICK_SHIFT);
+}
+
+static unsigned
+index_of(uint64_t number, unsigned level)
+{
+        return level * SLOTS + number % SLOTS;
+}
+
+/* The lowest level whose ring covers `tick`, which is not before `cursor`.  A distance below 64^(k + 1) is always covered by
+ * level k, and at times, depending on where in its parent the cursor is, by the level below. */
+static unsigned
+level_for(int64_t cursor, int64_t tick)
+{
+        uint64_t distance = (uint64_t)(tick - cursor);
+        unsigned level = (63 - (unsigned)__builtin_clzll(distance | 1)) / LEVEL_SHIFT;
+        bool lower = number_of(tick, level) - number_of(cursor, level) <= 1;
+
+        return level - (lower & (level > 0));
+}
+
+/* -- the tree -- */
+
+static bool
+is_before(const struct weir__timerq_node *a, const struct weir__timerq_node *b)
+{
+        return a->deadline != b->deadline ? a->deadline < b->deadline : a->sequence < b->sequence;
+}
+
+static struct weir__timerq_node *
+first_in_tree(const struct weir__timerq *queue)
+{
+        struct weir__rbtree_node *first = queue->tree.ends[WEIR__RBTREE_LEFT];
+
+        return first ? node_of_tree(first) : NULL;
+}
+
+/* Regular deadlines come in order: the far end is tried before the root. */
+static void
+insert_into_tree(struct weir__timerq *queue, struct weir__timerq_node *node)
+{
+        struct weir__rbtree_node *parent = queue->tree.ends[WEIR__RBTREE_RIGHT], *at;
+        unsigned side = WEIR__RBTREE_RIGHT;
+
+        if (parent && is_before(node, node_of_tree(parent))) {
+                for (at = queue->tree.root; at; at = at->children[side]) {
+                        parent = at;
+                        side = !is_before(node, node_of_tree(at));
+                }
+        }
+        node->place = IN_TREE;
+        weir__rbtree_insert(&queue->tree, parent, side, &node->tree);
+}
+
+/* -- the lists -- */
+
+/* To be called when nodes have left a slot; without a branch, for it is a toss-up whether the list is empty then. */
+static void
+note_departure(struct weir__timerq *queue, unsigned index)
+{
+        struct weir__timerq_slot *slot = &queue->slots[index];
+        uint64_t empty = slot->count == 0;
+
+        slot->earliest = empty ? WEIR_FOREVER : slot->earliest;
+        queue->occupied[index / 64] &= ~(empty << index % 64);
+}
+
+static struct weir__timerq_slot *
+append_to_slot(struct weir__timerq *queue, struct weir__timerq_node *node, unsigned index)
+{
+        struct weir__timerq_slot *slot = &queue->slots[index];
+        struct weir__timerq_link *last = slot->list.previous;
+
+        node->place = IN_SLOT + index;
+        node->link.previous = last;
+        node->link.next = &slot->list;
+        last->next = slot->list.previous = &node->link;
+        slot->count++;
+        slot->earliest = node->deadline < slot->earliest ? node->deadline : slot->earliest;
+        queue->occupied[index / 64] |= UINT64_C(1) << index % 64;
+        return slot;
+}
+
+static void
+remove_from_slot(struct weir__timerq *queue, struct weir__timerq_node *node)
+{
+        unsigned index = (unsigned)node->place - IN_SLOT;
+
+        node->link.previous->next = node->link.next;
+        node->link.next->previous = node->link.previous;
+        queue->slots[index].count--;
+        note_departure(queue, index);
+}
+
+static unsigned
+lowest_bit(uint64_t word)
+{
+        return (unsigned)__builtin_ctzll(word);
+}
+
+/* The number of the first occupied slot of a level.  Behind the cursor nothing is occupied, so the half of the ring that holds
+ * the cursor comes first, as a whole. */
+static bool
+first_occupied(const struct weir__timerq *queue, unsigned level, uint64_t *number)
+{
+        uint64_t parent = number_of(queue->tick, level + 1);
+        const uint64_t *halves = &queue->occupied[level * (SLOTS / PARENT)];
+        uint64_t near = halves[parent % 2], far = halves[~parent % 2];
+
+        if (!(near | far))
+                return false;
+        *number = near ? parent * PARENT + lowest_bit(near) : (parent + 1) * PARENT + lowest_bit(far);
+        return true;
+}
+
+static bool
+is_crowded(const struct weir__timerq *queue, unsigned level, uint64_t number)
+{
+        return level > 0 && queue->slots[index_of(number, level)].count > WEIR__TIMERQ_BATCH;
+}
+
+/* Moves a node into the tree or onto its list on a lower level. */
+static inline __attribute__((__always_inline__)) void
+move_node(struct weir__timerq *queue, struct weir__timerq_node *node, bool into_tree)
+{
+        int64_t tick = tick_of(node->deadline);
+        unsigned level;
+
+        if (into_tree) {
+                insert_into_tree(queue, node);
+        } else {
+                level = level_for(queue->tick, tick);
+                append_to_slot(queue, node, index_of(number_of(tick, level), level));
+        }
+}
+
+/* Moves up to `most` nodes of a slot down.  Returns how many.  Their order means nothing, so they are taken from both ends by
+ * turns: where a node is, is known only once its neighbour has come from memory, and so two are on their way at any time.  (From
+ * one end alone, firing takes twice as long.) */
+static inline __attribute__((__always_inline__)) unsigned
+move_down(struct weir__timerq *queue, unsigned index, uint32_t most, bool into_tree)
+{
+        struct weir__timerq_slot *slot = &queue->slots[index];
+        struct weir__timerq_link *front = slot->list.next, *back = slot->list.previous;
+        uint32_t count = slot->count < most ? slot->count : most;
+
+        for (uint32_t i = 0; i < count; i++) {
+                struct weir__timerq_link *link = i % 2 ? back : front;
+
+                if (i % 2)
+                        __builtin_prefetch(back = link->previous, 1);
+                else
+                        __builtin_prefetch(front = link->next, 1);
+                move_node(queue, node_of_link(link), into_tree);
+        }
+        if (count == slot->count)
+                front = back = &slot->list;
+        slot->list.next = front;
+        slot->list.previous = back;
+        front->previous = back->next = &slot->list;
+        slot->count -= count;
+        note_departure(queue, index);
+        return count;
+}
+
+/* -- the cursor -- */
+
+/* Decides how much of the next slot of each level is moved down at this tick: an equal share of what is left for each tick that
+ * is left, all of it at the last. */
+static void
+portion_out(struct weir__timerq *queue)
+{
+        for (unsigned level = 1; level < LEVELS; level++) {
+                uint64_t number = number_of(queue->tick, level) + 1;
+                uint64_t count = queue->slots[index_of(number, level)].count;
+                uint64_t share = 0;
+
+                if (count > 0) {
+                        share = count / (uint64_t)(first_tick(number, level) - queue->tick);
+                        share = share < PORTION ? PORTION : share;
+                }
+                queue->portions[level] = (uint32_t)share;
+        }
+}
+
+/* Moves the portions of this tick down.  Returns whether that is done. */
+static bool
+smear(struct weir__timerq *queue, unsigned *budget)
+{
+        for (unsigned level = 1; level < LEVELS; level++) {
+                uint32_t portion = queue->portions[level];
+                unsigned index, moved;
+
+                if (portion == 0)
+                        continue;
+                index = index_of(number_of(queue->tick, level) + 1, level);
+                moved = move_down(queue, index, portion < *budget ? portion : *budget, false);
+                *budget -= moved;
+                queue->portions[level] = queue->slots[index].count ? portion - moved : 0;
+                if (queue->portions[level])
+                        return false;
+        }
+        return true;
+}
+
+/* Pours the slot of this tick into the tree.  Returns whether that is done. */
+static bool
+pour(struct weir__timerq *queue, unsigned *budget)
+{
+        unsigned index = index_of(number_of(queue->tick, 0), 0);
+
+        if (queue->slots[index].count)
+                *budget -= move_down(queue, index, *budget, true);
+        return queue->slots[index].count == 0;
+}
+
+/* Puts the cursor on the next tick that has to be visited, at most `limit`: one with nodes on level 0, or the last before an
+ * occupied slot of another level, which must be emptied there. */
+static void
+advance(struct weir__timerq *queue, int64_t limit)
+{
+        queue->tick++;
+        for (unsigned level = 0; level < LEVELS; level++) {
+                uint64_t number;
+
+                if (first_occupied(queue, level, &number)) {
+                        int64_t stop = first_tick(number, level) - (level > 0);
+                        limit = stop < limit ? stop : limit;
+                }
+        }
+        queue->tick = limit;
+        portion_out(queue);
+}
+
+/* -- the interface -- */
+
+void
+weir__timerq_init(struct weir__timerq *queue, weir_nsec now)
+{
+        *queue = (struct weir__timerq){.tick = now > 0 ? tick_of(now) : 0};
+        for (unsigned index = 0; index <= NEVER; index++) {
+                struct weir__timerq_slot *slot = &queue->slots[index];
+                slot->list.previous = slot->list.next = &slot->list;
+                slot->earliest = WEIR_FOREVER;
+        }
+}
+
+weir_nsec
+weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
+{
+        int64_t tick = tick_of(deadline);
+        struct weir__timerq_slot *slot;
+        unsigned level;
+        uint64_t number;
+
+        node->deadline = deadline;
+        node->sequence = queue->sequence++;
+        queue->count++;
+        if (unlikely(deadline == WEIR_FOREVER)) {
+                append_to_slot(queue, node, NEVER);
+                return WEIR_FOREVER;
+        }
+        if (tick < queue->tick) {
+                insert_into_tree(queue, node);
+                return deadline;
+        }
+        level = level_for(queue->tick, tick);
+        number = number_of(tick, level);
+        slot = append_to_slot(queue, node, index_of(number, level));
+        if (unlikely(slot->count == WEIR__TIMERQ_BATCH + 1 && level > 0))
+                return begin_of(first_tick(number - 1, level));
+        return deadline;
+}
+
+void
+weir__timerq_remove(struct weir__timerq *queue, struct weir__timerq_node *node)
+{
+        if (node->place == IN_TREE)
+                weir__rbtree_remove(&queue->tree, &node->tree);
+        else
+                remove_from_slot(queue, node);
+        node->place = OUTSIDE;
+        queue->count--;
+}
+
+/* The first node, when its time has come and nothing that is still in a list could be before it. */
+static struct weir__timerq_node *
+first_due(const struct weir__timerq *queue, weir_nsec now)
+{
+        struct weir__timerq_node *first = first_in_tree(queue);
+
+        return first && first->deadline <= now && tick_of(first->deadline) < queue->tick ? first : NULL;
+}
+
+unsigned
+weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__timerq_node *expired[], bool *more)
+{
+        struct weir__timerq_node *node;
+        unsigned budget = WEIR__TIMERQ_BATCH, count = 0;
+
+        for (;;) {
+                while (budget > 0 && (node = first_due(queue, now))) {
+                        weir__timerq_remove(queue, node);
+                        expired[count++] = node;
+                        budget--;
+                }
+                if (budget == 0 || queue->tick > tick_of(now))
+                        break;
+                if (pour(queue, &budget) && smear(queue, &budget))
+                        advance(queue, tick_of(now) + 1);
+        }
+        *more = queue->tick <= tick_of(now) || first_due(queue, now);
+        return count;
+}
+
+/* When a level wants a visit, given its first occupied slot.  A crowded slot wants it as soon as its smearing may begin, or goes
+ * on; of those that are not the first, only the one right behind can want it before the first one's deadlines. */
+static weir_nsec
+next_of_level(const struct weir__timerq *queue, unsigned level, uint64_t number)
+{
+        weir_nsec earliest = queue->slots[index_of(number, level)].earliest;
+
+        if (is_crowded(queue, level, number)) {
+                int64_t begin = first_tick(number - 1, level);
+                return begin_of(begin > queue->tick ? begin : queue->tick);
+        }
+        if (is_crowded(queue, level, number + 1)) {
+                weir_nsec begin = begin_of(first_tick(number, level));
+                return begin < earliest ? begin : earliest;
+        }
+        return earliest;
+}
+
+weir_nsec
+weir__timerq_next(const struct weir__timerq *queue)
+{
+        const struct weir__timerq_node *first = first_in_tree(queue);
+        weir_nsec next = first ? first->deadline : WEIR_FOREVER;
+
+        for (unsigned level = 0; level < LEVELS; level++) {
+                uint64_t number;
+
+                if (first_occupied(queue, level, &number)) {
+                        weir_nsec wanted = next_of_level(queue, level, number);
+                        next = wanted < next ? wanted : next;
+                }
+        }
+        return next;
+}
+
+static struct weir__timerq_node *
+any_node(const struct weir__timerq *queue)
+{
+        unsigned word = 0;
+
+        if (first_in_tree(queue))
+                return first_in_tree(queue);
+        while (!queue->occupied[word])
+                word++;
+        return node_of_link(queue->slots[word * 64 + lowest_bit(queue->occupied[word])].list.next);
+}
+
+unsigned
+weir__timerq_drain(struct weir__timerq *queue, struct weir__timerq_node *taken[], unsigned max)
+{
+        unsigned count = 0;
+
+        while (count < max && queue->count > 0) {
+                taken[count] = any_node(queue);
+                weir__timerq_remove(queue, taken[count++]);
+        }
+        return count;
+}
+
+/* -- the check -- */
+
+static void
+expect(bool holds, const char *what)
+{
+        if (unlikely(!holds))
+                weir__panic("timerq: expected %s", what);
+}
+
+static void
+expect_slot(bool holds, unsigned index, const char *what)
+{
+        if (unlikely(!holds))
+                weir__panic("timerq: level %u, slot %u: expected %s", index / SLOTS, index % SLOTS, what);
+}
+
+static size_t
+check_tree(const struct weir__timerq *queue)
+{
+        const struct weir__timerq_node *before = NULL;
+        size_t count = weir__rbtree_check(&queue->tree);
+
+        for (struct weir__rbtree_node *at = queue->tree.ends[WEIR__RBTREE_LEFT]; at; at = weir__rbtree_next(at)) {
+                const struct weir__timerq_node *node = node_of_tree(at);
+                expect(node->place == IN_TREE, "a node in the tree to know that it is there");
+                expect(tick_of(node->deadline) <= queue->tick, "no node in the tree that lies beyond the cursor");
+                expect(node->deadline != WEIR_FOREVER, "no node in the tree that never expires");
+                expect(node->sequence < queue->sequence, "sequences in the tree to have been given out");
+                expect(!before || is_before(before, node), "the tree in order of deadline and sequence");
+                before = node;
+        }
+        return count;
+}
+
+/* Whether a node may be in the slot of that index, from where the cursor is. */
+static void
+check_node(const struct weir__timerq *queue, const struct weir__timerq_node *node, unsigned index)
+{
+        unsigned level = index / SLOTS;
+        int64_t tick = tick_of(node->deadline);
+
+        expect_slot(node->place == IN_SLOT + index, index, "each node to know its place");
+        expect_slot(node->sequence < queue->sequence, index, "sequences to have been given out");
+        expect_slot(node->deadline >= queue->slots[index].earliest, index, "no node to be earlier than the earliest");
+        expect_slot((index == NEVER) == (node->deadline == WEIR_FOREVER), index, "WEIR_FOREVER behind all levels, alone there");
+        if (index == NEVER)
+                return;
+        expect_slot(tick >= queue->tick, index, "no node before the cursor in a list");
+        expect_slot(index == index_of(number_of(tick, level), level), index, "nodes of its own ticks only");
+        expect_slot(number_of(tick, level + 1) - number_of(queue->tick, level + 1) <= 1, index, "no node beyond the ring");
+        expect_slot(level == 0 || number_of(tick, level) > number_of(queue->tick, level), index, "the cursor's slot to be empty");
+}
+
+static size_t
+check_slot(const struct weir__timerq *queue, unsigned index)
+{
+        const struct weir__timerq_slot *slot = &queue->slots[index];
+        const struct weir__timerq_link *before = &slot->list;
+        size_t count = 0;
+
+        for (struct weir__timerq_link *link = slot->list.next; link != &slot->list; link = link->next) {
+                expect_slot(link->previous == before, index, "links back to mirror links on");
+                check_node(queue, node_of_link(link), index);
+                before = link;
+                count++;
+        }
+        expect_slot(slot->list.previous == before, index, "the list to end where it ends");
+        expect_slot(slot->count == count, index, "its count to be the number of nodes");
+        expect_slot(count > 0 || slot->earliest == WEIR_FOREVER, index, "an empty slot to have no earliest");
+        expect_slot((queue->occupied[index / 64] >> index % 64 & 1) == (count > 0), index, "its bit to say whether it is empty");
+        return count;
+}
+
+void
+weir__timerq_check(const struct weir__timerq *queue)
+{
+        size_t count = check_tree(queue);
+
+        for (unsigned index = 0; index <= NEVER; index++)
+                count += check_slot(queue, index);
+        expect(count == queue->count, "the queue's count to be the number of nodes");
+        for (unsigned level = 1; level < LEVELS; level++) {
+                uint64_t number = number_of(queue->tick, level) + 1;
+                bool last = queue->tick + 1 == first_tick(number, level);
+                expect(!last || queue->portions[level] >= queue->slots[index_of(number, level)].count,
+                       "all of a slot to be moved down before the cursor enters it");
+        }
+}

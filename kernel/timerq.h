@@ -1,0 +1,86 @@
+/* kernel/timerq.h: the deadlines of one poller, in exact order.
+ *
+ * A pure data structure: no lock, no clock, no descriptor; it takes `now`.  docs/design.md ("Deadlines") says why it is made of
+ * lists and a red-black tree.  All calls on one queue are made under its owner's lock. */
+#ifndef WEIR_KERNEL_TIMERQ_H
+#define WEIR_KERNEL_TIMERQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/time.h>
+
+#include "kernel/rbtree.h"
+
+#define WEIR__TIMERQ_LEVELS 7   /* a slot is 2^20 ns << 6 * level; two parents of the seventh level reach beyond INT64_MAX */
+#define WEIR__TIMERQ_SLOTS  128 /* of a level: the current parent slot and the next one, 64 each */
+#define WEIR__TIMERQ_NEVER  (WEIR__TIMERQ_LEVELS * WEIR__TIMERQ_SLOTS) /* the slot behind all levels, for WEIR_FOREVER */
+#define WEIR__TIMERQ_BATCH  256 /* the most nodes that one call touches */
+
+/* The same words of a node are a link or a part of the tree by turns. */
+struct __attribute__((__may_alias__)) weir__timerq_link {
+        struct weir__timerq_link *previous, *next;
+};
+
+/* Embedded in what has a deadline.  All zero is in no queue; `deadline` may be used freely then. */
+struct weir__timerq_node {
+        weir_nsec deadline;
+        uint64_t sequence : 52; /* breaks ties: first in, first out */
+        uint64_t place : 11;    /* 0: in no queue; 1: in the tree; else 2 + the index of its slot */
+        uint64_t kind : 1;      /* the owner's, untouched here */
+        union {
+                struct weir__timerq_link link;
+                struct weir__rbtree_node tree;
+        };
+};
+
+struct weir__timerq_slot {
+        struct weir__timerq_link list;
+        weir_nsec earliest; /* no node in the list is earlier; exact until one is removed; WEIR_FOREVER when empty */
+        uint32_t count;
+};
+
+struct weir__timerq {
+        struct weir__rbtree tree; /* all nodes whose tick is below `tick`, and those of `tick` itself that are poured already */
+        int64_t tick;             /* the cursor: what lies before it is in the tree, and expires from there */
+        uint64_t sequence;        /* of the next node */
+        size_t count;             /* nodes in the queue */
+        uint32_t portions[WEIR__TIMERQ_LEVELS]; /* of the next slot of each level: to be moved down before the cursor goes on */
+        uint64_t occupied[WEIR__TIMERQ_NEVER / 64 + 1]; /* a bit a slot: its list is not empty */
+        struct weir__timerq_slot slots[WEIR__TIMERQ_NEVER + 1];
+};
+
+/* Makes an empty queue whose time begins at `now`. */
+void weir__timerq_init(struct weir__timerq *queue, weir_nsec now);
+
+/* Adds a node that is in no queue.  O(1), except O(log n) among the nodes of the current millisecond.
+ *
+ * Result: when the queue wants to be visited on account of this node: its deadline, or earlier when its slot has become so full
+ *         that moving it down must begin before.  Compare it with the instant for which the poller sleeps. */
+weir_nsec weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
+
+/* Takes a node out.  The caller knows that it is in this queue (weir__timerq_contains). */
+void weir__timerq_remove(struct weir__timerq *queue, struct weir__timerq_node *node);
+
+static inline bool weir__timerq_contains(const struct weir__timerq_node *node)
+{
+        return node->place != 0;
+}
+
+/* Takes out the nodes whose deadline has come, in order of (deadline, sequence), touching at most BATCH nodes.
+ *
+ * Result: how many were taken; `expired` (room for BATCH) holds them.  *more says that work due at `now` is left: call again,
+ *         after letting go of the lock. */
+unsigned weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__timerq_node *expired[], bool *more);
+
+/* When weir__timerq_expire should next be called: the earliest deadline, or before it when many nodes have to be brought nearer
+ * first; WEIR_FOREVER for never.  It may be too early once per removed node, never too late. */
+weir_nsec weir__timerq_next(const struct weir__timerq *queue);
+
+/* Takes out up to `max` nodes in no particular order: for shutdown.  Returns how many. */
+unsigned weir__timerq_drain(struct weir__timerq *queue, struct weir__timerq_node *taken[], unsigned max);
+
+/* Aborts with what was expected when a structural invariant does not hold.  O(n). */
+void weir__timerq_check(const struct weir__timerq *queue);
+
+#endif

@@ -1,0 +1,264 @@
+/* protocol/response.c: a response: its fields checked, its head written out.
+ *
+ * Fields are kept as they go out, so that writing the head is a handful of copies.  What could end a line is refused when a
+ * field is added, so that no field can carry another one or a body behind it.
+ *
+ * Threads: a response belongs to one thread at a time.  No locks. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/bytes.h"
+#include "protocol/response.h"
+
+#define CONTINUED  "\r\nDate: "
+#define LENGTH     "Content-Length: "
+#define CLOSE      "Connection: close\r\n"
+#define KEEP_ALIVE "Connection: keep-alive\r\n"
+
+/* All but the handler's fields: a status line without a phrase or with the longest, the lines above, a number of 20 digits. */
+#define FIXED_BOUND ((size_t)256)
+
+void
+weir__response_done(struct weir__response *response)
+{
+        free(response->fields);
+        free(response->body);
+        *response = (struct weir__response){.fields = NULL};
+}
+
+/* Makes room for `more` bytes behind `size`.  Result: 0; -ENOMEM, nothing changed. */
+static int
+make_room(char **buffer, size_t size, size_t *room, size_t more, size_t least)
+{
+        size_t wanted = *room > SIZE_MAX / 2 ? SIZE_MAX : 2 * *room;
+        char *grown;
+
+        if (more <= *room - size) {
+                return 0;
+        }
+        if (more > SIZE_MAX - size) {
+                return -ENOMEM;
+        }
+        wanted = wanted < least ? least : wanted;
+        wanted = wanted < size + more ? size + more : wanted;
+        grown = realloc(*buffer, wanted);
+        if (!grown) {
+                return -ENOMEM;
+        }
+        *buffer = grown;
+        *room = wanted;
+        return 0;
+}
+
+/* The size of the line at the beginning of `fields`. */
+static size_t
+line_size(const char *fields, size_t size)
+{
+        return (size_t)((const char *)memchr(fields, '\n', size) - fields) + 1;
+}
+
+static bool
+line_is_of(const char *line, size_t size, const char *name, size_t name_size)
+{
+        return size > name_size && line[name_size] == ':' && weir__bytes_equal(line, name, name_size);
+}
+
+static void
+remove_field(struct weir__response *response, const char *name, size_t name_size)
+{
+        size_t at = 0;
+
+        while (at < response->fields_size) {
+                char *line = response->fields + at;
+                size_t size = line_size(line, response->fields_size - at);
+
+                if (line_is_of(line, size, name, name_size)) {
+                        memmove(line, line + size, response->fields_size - at - size);
+                        response->fields_size -= size;
+                } else {
+                        at += size;
+                }
+        }
+}
+
+/* The fields that frame the message are the server's. */
+static bool
+is_reserved(const char *name, size_t size)
+{
+        return WEIR__BYTES_ARE(name, size, "content-length") || WEIR__BYTES_ARE(name, size, "transfer-encoding") ||
+               WEIR__BYTES_ARE(name, size, "connection") || WEIR__BYTES_ARE(name, size, "date");
+}
+
+static void
+append_line(struct weir__response *response, const char *name, size_t name_size, const char *value, size_t value_size)
+{
+        char *out = response->fields + response->fields_size;
+
+        memcpy(out, name, name_size);
+        memcpy(out + name_size, ": ", 2);
+        memcpy(out + name_size + 2, value, value_size);
+        memcpy(out + name_size + 2 + value_size, "\r\n", 2);
+        response->fields_size += name_size + value_size + 4;
+}
+
+int
+weir__response_field(struct weir__response *response, const char *name, const char *value, bool replace)
+{
+        size_t name_size, value_size;
+        int r;
+
+        if (!name || !value) {
+                return -EINVAL;
+        }
+        name_size = strlen(name);
+        value_size = strlen(value);
+        if (name_size == 0 || weir__bytes_span(name, name_size, WEIR__BYTE_TOKEN) < name_size || is_reserved(name, name_size) ||
+            weir__bytes_span(value, value_size, WEIR__BYTE_VALUE) < value_size) {
+                return -EINVAL;
+        }
+        weir__bytes_trim(&value, &value_size);
+        r = make_room(&response->fields, response->fields_size, &response->fields_room, name_size + value_size + 4, 128);
+        if (r < 0) {
+                return r;
+        }
+        if (replace) {
+                remove_field(response, name, name_size);
+        }
+        append_line(response, name, name_size, value, value_size);
+        return 0;
+}
+
+bool
+weir__response_has_field(const struct weir__response *response, const char *name)
+{
+        size_t name_size = strlen(name);
+
+        for (size_t at = 0, size; at < response->fields_size; at += size) {
+                size = line_size(response->fields + at, response->fields_size - at);
+                if (line_is_of(response->fields + at, size, name, name_size)) {
+                        return true;
+                }
+        }
+        return false;
+}
+
+int
+weir__response_append(struct weir__response *response, const void *data, size_t size)
+{
+        int r;
+
+        if (size == 0) {
+                return 0;
+        }
+        if (!data) {
+                return -EINVAL;
+        }
+        r = make_room(&response->body, response->body_size, &response->body_room, size, 0);
+        if (r < 0) {
+                return r;
+        }
+        memcpy(response->body + response->body_size, data, size);
+        response->body_size += size;
+        return 0;
+}
+
+/* What is not a status cannot be sent, and nobody but the server could have let it through. */
+static int
+status_of(const struct weir__response *response)
+{
+        int status = response->status ? response->status : 200;
+
+        return status >= 100 && status <= 999 ? status : 500;
+}
+
+static bool
+status_has_body(int status)
+{
+        return status >= 200 && status != 204 && status != 205 && status != 304;
+}
+
+bool
+weir__response_has_body(const struct weir__response *response, const struct weir__framing *framing)
+{
+        return response->body_size > 0 && !framing->is_head && status_has_body(status_of(response));
+}
+
+size_t
+weir__response_head_bound(const struct weir__response *response)
+{
+        return FIXED_BOUND + response->fields_size;
+}
+
+static inline char *
+put(char *out, const char *text, size_t size)
+{
+        memcpy(out, text, size);
+        return out + size;
+}
+
+/* A string literal. */
+#define PUT(out, text) put((out), (text), sizeof(text) - 1)
+
+static char *
+put_number(char *out, size_t number)
+{
+        char digits[20];
+        size_t at = sizeof digits;
+
+        do {
+                digits[--at] = (char)('0' + number % 10);
+                number /= 10;
+        } while (number > 0);
+        return put(out, digits + at, sizeof digits - at);
+}
+
+static inline char *
+put_status_line(char *out, int status)
+{
+        size_t size;
+        const char *line = weir__http_status_line(status, &size);
+
+        if (line) {
+                return put(out, line, size);
+        }
+        out = PUT(out, "HTTP/1.1 ");
+        out = put_number(out, (size_t)status);
+        return PUT(out, " "); /* stays when there is no phrase.  Source: RFC 9112 section 4 */
+}
+
+static inline char *
+put_content_length(char *out, const struct weir__response *response, int status)
+{
+        size_t size = status == 205 ? 0 : response->body_size;
+
+        if (status < 200 || status == 204 || (status == 304 && size == 0)) {
+                return out;
+        }
+        out = PUT(out, LENGTH);
+        out = put_number(out, size);
+        return PUT(out, "\r\n");
+}
+
+size_t
+weir__response_head(const struct weir__response *response, const struct weir__framing *framing, char *out)
+{
+        int status = status_of(response);
+        char *begin = out;
+
+        out = put_status_line(out, status);
+        out = PUT(out, CONTINUED);
+        out = put(out, framing->date, WEIR__HTTP_DATE_SIZE);
+        out = PUT(out, "\r\n");
+        if (response->fields_size > 0) {
+                out = put(out, response->fields, response->fields_size);
+        }
+        out = put_content_length(out, response, status);
+        if (!framing->keep_alive) {
+                out = PUT(out, CLOSE);
+        } else if (framing->minor == 0) {
+                out = PUT(out, KEEP_ALIVE);
+        }
+        out = PUT(out, "\r\n");
+        return (size_t)(out - begin);
+}

@@ -1,0 +1,58 @@
+/* protocol/response.h: a response: its fields checked, its head written out.  No I/O. */
+#ifndef WEIR_PROTOCOL_RESPONSE_H
+#define WEIR_PROTOCOL_RESPONSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "protocol/date.h"
+#include "protocol/reason.h"
+
+/* The whole interim response to a request that expects_continue. */
+#define WEIR__HTTP_CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
+
+/* Fields and body that a handler builds.  All zero is an empty 200. */
+struct weir__response {
+        char *fields; /* "Name: value\r\n" lines, one after another, as they go out */
+        size_t fields_size, fields_room;
+        char *body;
+        size_t body_size, body_room;
+        int status; /* 0 stands for 200 */
+};
+
+void weir__response_done(struct weir__response *response); /* frees what it holds and makes it empty again */
+
+/* Adds a field (removing those of that name first, when `replace`).  White space around the value does not go out.
+ *
+ * Result: 0; -EINVAL for a bad name or value, or for one of Content-Length, Transfer-Encoding, Connection, Date; -ENOMEM.
+ *         Nothing has changed on failure.
+ * Source: RFC 9110 sections 5.1 and 5.5. */
+int weir__response_field(struct weir__response *response, const char *name, const char *value, bool replace);
+bool weir__response_has_field(const struct weir__response *response, const char *name);
+
+/* Appends to the body.  Result: 0; -EINVAL for NULL with a size; -ENOMEM.  Nothing appended on failure. */
+int weir__response_append(struct weir__response *response, const void *data, size_t size);
+
+/* How a response is framed. */
+struct weir__framing {
+        const char *date; /* an IMF-fixdate, 29 characters */
+        bool keep_alive;  /* else `Connection: close` goes out */
+        uint8_t minor;    /* of the request's HTTP/1.minor: 1.0 needs `Connection: keep-alive` said */
+        bool is_head;     /* HEAD: the fields of GET and no body */
+};
+
+/* The most bytes that weir__response_head writes for this response. */
+size_t weir__response_head_bound(const struct weir__response *response);
+
+/* Writes status line, fields and the empty line to `out`, which has room for weir__response_head_bound.
+ *
+ * Result: the bytes written.
+ * Source: RFC 9110 sections 6.4.1, 8.6 and 15: 204, 205 and 304 carry no body; 204 (and 1xx) no Content-Length, 205 that of 0,
+ *         304 that of the body, if it has one, which is then held back. */
+size_t weir__response_head(const struct weir__response *response, const struct weir__framing *framing, char *out);
+
+/* Whether there is a body to be sent behind the head. */
+bool weir__response_has_body(const struct weir__response *response, const struct weir__framing *framing);
+
+#endif

@@ -1,0 +1,349 @@
+/* server/server.c: a server as a whole: made, started, stopped, freed.
+ *
+ *     NEW --start--> SERVING --stop--> STOPPED --> freed
+ *      \--stop, free-------------------^
+ *
+ * Threads: these calls come from threads that are no workers, one at a time under server->lock (rank SERVER, held while they wait).
+ *          What concerns a shard is carried out by the owner of its poller: an order is work that is delivered to every poller, and
+ *          the one who gave it waits until all have carried it out.
+ *
+ * `open` keeps the server: it counts listeners, connections and work of theirs that is on its way.  Who brings it to 0 writes the
+ * eventfd, and does not touch the server any more; stop returns only after it has read that. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "kernel/clock.h"
+#include "kernel/listen.h"
+#include "kernel/panic.h"
+#include "kernel/runtime.h"
+#include "kernel/stream.h"
+#include "server/server.h"
+
+#define MAX_HEAD     ((size_t)32 * 1024)
+#define MAX_LINE     ((size_t)8 * 1024)
+#define MAX_FIELDS   256
+#define MAX_BODY     ((size_t)1024 * 1024)
+#define HEAD_TIMEOUT WEIR_SEC(10)
+#define BODY_TIMEOUT WEIR_SEC(30)
+#define IDLE_TIMEOUT WEIR_SEC(60)
+
+void weir__server_opened(weir_http_server *server)
+{
+        atomic_fetch_add_explicit(&server->open, 1, memory_order_relaxed);
+}
+
+void weir__server_closed(weir_http_server *server)
+{
+        int quiet_fd = server->quiet_fd;
+
+        if (atomic_fetch_sub_explicit(&server->open, 1, memory_order_acq_rel) == 1)
+                eventfd_write(quiet_fd, 1);
+}
+
+/* -- configuration -- */
+
+static void default_size(size_t *field, size_t value)
+{
+        *field = *field ? *field : value;
+}
+
+static int default_time(weir_nsec *field, weir_nsec value)
+{
+        *field = *field ? *field : value;
+        return *field < 0 ? -EINVAL : 0;
+}
+
+/* Fills the defaults in.  Returns 0, or what the start is to report. */
+static int read_config(struct weir_http_server_config *to, const struct weir_http_server_config *from)
+{
+        *to = (struct weir_http_server_config)WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        if (from && (from->size < offsetof(struct weir_http_server_config, max_head) || from->size > 4096))
+                return -EINVAL;
+        for (size_t i = sizeof *to; from && i < from->size; i++)
+                if (((const char *)from)[i])
+                        return -EINVAL;
+        if (from)
+                memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
+        default_size(&to->max_connections, SIZE_MAX);
+        default_size(&to->max_head, MAX_HEAD);
+        default_size(&to->max_body, MAX_BODY);
+        default_size(&to->max_line, MAX_LINE);
+        default_size(&to->max_fields, MAX_FIELDS);
+        if (to->max_head == SIZE_MAX)
+                to->max_head = WEIR__HEAD_MAX;
+        if (to->max_head > WEIR__HEAD_MAX)
+                return -EINVAL;
+        int failed = default_time(&to->head_timeout, HEAD_TIMEOUT);
+        failed = failed ? failed : default_time(&to->body_timeout, BODY_TIMEOUT);
+        return failed ? failed : default_time(&to->idle_timeout, IDLE_TIMEOUT);
+}
+
+weir_http_server *weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn *handler, void *context)
+{
+        weir_http_server *server = calloc(1, sizeof *server);
+
+        if (!server)
+                return NULL;
+        server->fault = read_config(&server->config, config);
+        if (!handler)
+                server->fault = -EINVAL;
+        server->gate_limits = (struct weir__gate_limits){
+                .max_line = server->config.max_line,
+                .max_head = server->config.max_head,
+                .max_fields = server->config.max_fields,
+        };
+        server->handler = handler;
+        server->context = context;
+        server->quiet_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (server->quiet_fd < 0 && !server->fault)
+                server->fault = -errno;
+        atomic_init(&server->port, -EDOM);
+        weir__lock_init(&server->lock, WEIR__RANK_SERVER);
+        return server;
+}
+
+/* -- orders -- */
+
+static void carried_out(weir_http_server *server)
+{
+        struct weir__latch *ordered = server->ordered;
+
+        if (atomic_fetch_sub_explicit(&server->orders_left, 1, memory_order_acq_rel) == 1)
+                weir__latch_open(ordered);
+}
+
+static struct weir__shard *shard_of(struct weir__work *work)
+{
+        return (struct weir__shard *)((char *)work - offsetof(struct weir__shard, order));
+}
+
+static void open_run(struct weir__work *work)
+{
+        struct weir__shard *shard = shard_of(work);
+
+        shard->failed = weir__listener_open(&shard->listener, shard);
+        carried_out(shard->server);
+}
+
+static void stop_run(struct weir__work *work)
+{
+        struct weir__shard *shard = shard_of(work);
+
+        weir__listener_close(&shard->listener);
+        for (struct weir__connection *each = shard->first; each; each = each->next)
+                weir__connection_stop(each);
+        carried_out(shard->server);
+}
+
+static void cut_run(struct weir__work *work)
+{
+        struct weir__shard *shard = shard_of(work);
+
+        for (struct weir__connection *each = shard->first; each; each = each->next)
+                if (weir__connection_cut(each))
+                        atomic_fetch_add_explicit(&shard->server->cut, 1, memory_order_relaxed);
+        carried_out(shard->server);
+}
+
+/* Has each shard do something, and waits until all have.  Returns what weir__runtime_enter reports when there are no workers any
+ * more: then the runtime's end has closed everything, or is about to. */
+static int give_order(weir_http_server *server, const struct weir__work_ops *ops)
+{
+        struct weir__latch ordered = {0};
+        int failed = weir__runtime_enter();
+
+        if (failed)
+                return failed;
+        server->ordered = &ordered;
+        atomic_store_explicit(&server->orders_left, server->shard_count, memory_order_release);
+        for (unsigned i = 0; i < server->shard_count; i++) {
+                server->shards[i].order.ops = ops;
+                weir__poller_deliver(server->shards[i].poller, &server->shards[i].order);
+        }
+        weir__runtime_wait(&ordered);
+        server->ordered = NULL;
+        weir__runtime_leave();
+        return 0;
+}
+
+static const struct weir__work_ops open_ops = {open_run}, stop_ops = {stop_run}, cut_ops = {cut_run};
+
+/* -- start -- */
+
+static int make_shards(weir_http_server *server)
+{
+        unsigned count = weir__runtime.poller_count;
+
+        server->shards = calloc(count, sizeof *server->shards);
+        if (!server->shards)
+                return -ENOMEM;
+        for (unsigned i = 0; i < count; i++) {
+                server->shards[i].server = server;
+                server->shards[i].poller = weir__runtime.pollers[i];
+                server->shards[i].listener.source.fd = -1;
+                server->shards[i].date_second = -1;
+        }
+        server->shard_count = count;
+        return 0;
+}
+
+static void drop_shards(weir_http_server *server)
+{
+        free(server->shards);
+        server->shards = NULL;
+        server->shard_count = 0;
+}
+
+static int open_listeners(weir_http_server *server)
+{
+        int failed = give_order(server, &open_ops);
+
+        for (unsigned i = 0; i < server->shard_count; i++) {
+                if (failed && server->shards[i].listener.source.ops == NULL)
+                        server->shards[i].failed = failed; /* the order never came */
+                else if (server->shards[i].failed)
+                        failed = server->shards[i].failed;
+        }
+        return failed;
+}
+
+static bool wait_until_quiet(weir_http_server *server, weir_nsec until, int impatient_fd);
+
+/* With the lock held: some listeners may be open, others not. */
+static void close_listeners(weir_http_server *server)
+{
+        bool any = atomic_load(&server->open) > 0;
+
+        for (unsigned i = 0; i < server->shard_count; i++)
+                if (server->shards[i].failed && server->shards[i].listener.source.fd >= 0) {
+                        weir__stream_close(server->shards[i].listener.source.fd);
+                        server->shards[i].listener.source.fd = -1;
+                }
+        give_order(server, &stop_ops);
+        give_order(server, &cut_ops);
+        if (any)
+                wait_until_quiet(server, WEIR_FOREVER, -1);
+}
+
+static int start(weir_http_server *server, const char *address)
+{
+        int fds[WEIR__POLLERS_MAX];
+        int failed = make_shards(server);
+        int port = failed ? failed : weir__listen(address, fds, server->shard_count);
+
+        if (port >= 0) {
+                for (unsigned i = 0; i < server->shard_count; i++)
+                        server->shards[i].listener.source.fd = fds[i];
+                failed = open_listeners(server);
+                if (failed) {
+                        close_listeners(server);
+                        port = failed;
+                }
+        }
+        if (port < 0)
+                drop_shards(server);
+        return port;
+}
+
+int weir_http_server_start(weir_http_server *server, const char *address)
+{
+        int failed = weir__runtime_may_wait();
+
+        if (!server)
+                return -ENOMEM;
+        if (!failed)
+                failed = server->fault ? server->fault : weir__runtime_use();
+        if (failed)
+                return failed;
+        weir__lock(&server->lock);
+        int port = server->state == WEIR__SERVER_SERVING ? -EALREADY : server->state == WEIR__SERVER_STOPPED ? -ESTALE : 0;
+        if (!port)
+                port = start(server, address);
+        if (port >= 0) {
+                server->state = WEIR__SERVER_SERVING;
+                atomic_store_explicit(&server->port, port, memory_order_relaxed);
+        }
+        weir__unlock(&server->lock);
+        return port < 0 ? port : 0;
+}
+
+int weir_http_server_port(const weir_http_server *server)
+{
+        return server ? atomic_load_explicit(&server->port, memory_order_relaxed) : -EINVAL;
+}
+
+/* -- stop -- */
+
+/* Waits until `open` has come to 0.  Returns false at the time given, or when impatient_fd is readable.  Time is real here: a
+ * limit for people. */
+static bool wait_until_quiet(weir_http_server *server, weir_nsec until, int impatient_fd)
+{
+        struct pollfd fds[2] = {{.fd = server->quiet_fd, .events = POLLIN}, {.fd = impatient_fd, .events = POLLIN}};
+        eventfd_t written;
+
+        for (;;) {
+                weir_nsec left = until == WEIR_FOREVER ? 0 : until - weir__clock_monotonic();
+                struct timespec limit = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+
+                if (left < 0)
+                        limit = (struct timespec){0};
+                int count = ppoll(fds, impatient_fd < 0 ? 1 : 2, until == WEIR_FOREVER ? NULL : &limit, NULL);
+                if (count > 0 && fds[0].revents && eventfd_read(server->quiet_fd, &written) == 0)
+                        return true;
+                if (count == 0 || (count > 0 && fds[1].revents))
+                        return false;
+        }
+}
+
+/* With the lock held. */
+static int stop(weir_http_server *server, weir_nsec within, int impatient_fd)
+{
+        weir_nsec until = within == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_monotonic(), within);
+
+        weir__runtime_wait_begin();
+        (void)give_order(server, &stop_ops);
+        if (!wait_until_quiet(server, until, impatient_fd)) {
+                (void)give_order(server, &cut_ops);
+                wait_until_quiet(server, WEIR_FOREVER, -1);
+        }
+        weir__runtime_wait_end();
+        drop_shards(server);
+        return (int)atomic_load_explicit(&server->cut, memory_order_relaxed);
+}
+
+int weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd)
+{
+        int result = weir__runtime_may_wait();
+
+        if (!server || result)
+                return server ? result : -EINVAL;
+        weir__lock(&server->lock);
+        if (server->state == WEIR__SERVER_SERVING)
+                result = stop(server, within, impatient_fd);
+        server->state = WEIR__SERVER_STOPPED;
+        atomic_store_explicit(&server->port, -EDOM, memory_order_relaxed);
+        weir__unlock(&server->lock);
+        return result;
+}
+
+int weir_http_server_stop(weir_http_server *server, weir_nsec within)
+{
+        return weir__server_stop(server, within, -1);
+}
+
+void weir_http_server_free(weir_http_server *server)
+{
+        if (!server)
+                return;
+        int failed = weir_http_server_stop(server, 0);
+        if (failed == -EDEADLK)
+                weir__panic("weir_http_server_free: called on a worker, which would wait for itself");
+        if (server->quiet_fd >= 0)
+                close(server->quiet_fd);
+        weir__lock_done(&server->lock);
+        free(server);
+}

@@ -1,0 +1,65 @@
+#!/bin/bash
+# Includes flow server -> factory -> kernel; protocol is used by server and factory and knows neither; public headers know only
+# each other.  What a room says of the library's concepts in its public headers is held to the same order.
+set -euo pipefail
+
+source=${WEIR_SOURCE:?}
+
+# What a file of a room may include of ours, as a regular expression of whole names.
+allowed() {
+        case $1 in
+        kernel) echo 'kernel/.*|weir/(export|time|runtime)\.h' ;;
+        protocol) echo 'protocol/.*|weir/(export|time)\.h' ;;
+        factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|timer)\.h' ;;
+        server) echo '(server|factory|kernel|protocol)/.*|weir/.*' ;;
+        include) echo 'weir/.*' ;;
+        tutorial) echo 'weir/.*' ;;
+        esac
+}
+
+includes_of() {
+        sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*(["<][^">]*[">]).*/\1/p' "$1"
+}
+
+# check TREE: says each include that flows upward, or that hides where it goes; fails if there is one.
+check() {
+        local tree=$1 room file include name failed=0
+
+        for room in kernel protocol factory server include tutorial; do
+                while read -r file; do
+                        while read -r include; do
+                                name=${include:1:-1}
+                                case $include in
+                                '<weir/'* | '<kernel/'* | '<protocol/'* | '<factory/'* | '<server/'* | '"'*)
+                                        [[ $name =~ ^($(allowed $room))$ && $name != *..* ]] && continue ;;
+                                '<http_parser.h>')
+                                        [ "$room/$(basename "$file")" = protocol/http_parser_backend.c ] && continue ;;
+                                '<openssl/'*)
+                                        [ $room = kernel ] && continue ;;
+                                *) continue ;;
+                                esac
+                                echo "${file#"$tree"/} must not include $include"
+                                failed=1
+                        done < <(includes_of "$file")
+                done < <(find "$tree/$room" -name '*.[ch]' 2>/dev/null)
+        done
+        return $failed
+}
+
+# The check itself must be able to fail: a tree with one wrong include in each room.
+proof=$(mktemp -d)
+trap 'rm -rf "$proof"' EXIT
+mkdir "$proof"/{kernel,protocol,factory,server,include,tutorial}
+echo '#include "factory/timer.h"' >"$proof/kernel/a.c"
+echo '#include <weir/task.h>' >"$proof/kernel/b.c"
+echo '#include "kernel/poller.h"' >"$proof/protocol/a.c"
+echo '# include <http_parser.h>' >"$proof/protocol/b.c"
+echo '#include "server/connection.h"' >"$proof/factory/a.c"
+echo '#include "kernel/../factory/task.h"' >"$proof/factory/b.c"
+echo '#include "connection.h"' >"$proof/server/a.c"
+echo '#include <openssl/ssl.h>' >"$proof/include/a.h"
+echo '#include "kernel/lock.h"' >"$proof/tutorial/a.c"
+found=$(check "$proof" | wc -l || true)
+[ "$found" -eq 9 ] || { echo "the check finds $found of 9 wrong includes" >&2; exit 1; }
+
+check "$source"

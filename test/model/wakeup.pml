@@ -1,0 +1,344 @@
+/* wakeup.pml: the inbox of a poller, its sleep and its end (docs/design.md, "The protocol").
+ *
+ *   Worker    the poller's thread: takes the inbox, expires deadlines, sleeps
+ *   Pusher    two of them: each pushes one READY node (a cancel, or a start which came after a cancel)
+ *   Starter   starts two timers that are due NEAR, one after the other
+ *   Shutdown  comes at any time, or never
+ *   Clock     reaches NEAR at any time; FAR is beyond the end of the world
+ *
+ * Nothing may be lost: when a node is READY or due while the Worker sleeps and nobody is on the way to wake it, the sleep has no
+ * way out and spin reports an invalid end state.  A step is one access to shared memory; a whole section under the poller's lock
+ * is one step (timer.pml has the locks in the open), and so is what the worker does with nodes that are its own.
+ *
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+
+/* What the head of the inbox may be, beside a node. */
+#define NIL      0
+#define SLEEPING 6
+
+/* The nodes: 1 and 2 of the pushers, 3 and 4 of the starter, 5 a timer that was pending from the beginning. */
+#define NODES 6
+#define LAST  5
+
+/* Deadlines in their order. */
+#define NEAR  1
+#define FAR   2
+#define NEVER 3
+
+byte head = NIL;           /* lock-free */
+byte next[NODES];          /* owner of the node */
+byte eventfd;              /* the kernel's counter */
+bool open = true;          /* the poller's memory and descriptors are there */
+byte timerfd = NEVER;      /* the kernel's timer; armed by the worker only */
+
+bool queue[NODES];         /* guarded by the lock: the deadline queue */
+byte sleep_until = NEVER;  /* guarded by the lock, written by the worker only: what the next wake-up by time is */
+bool closing;              /* guarded by the lock */
+byte live = 2;             /* incremented under the lock, decremented by the worker: started and not yet freed */
+
+bool near_is_past;         /* the clock */
+
+/* For judging only. */
+bool got[NODES];
+bool credit;               /* the sleep that began last has not been ended by a wake-up yet */
+byte ended;                /* foreign threads that are through */
+
+#define FOREIGN 5
+
+/* The eventfd is written after the exchange of the head, by whoever took SLEEPING away: once per sleep, and maybe much later. */
+inline write_eventfd()
+{
+        d_step {
+                assert(open);
+                eventfd++
+        }
+}
+
+/* The push of a chain which the caller owns; the caller holds no lock.  Once it is in, its nodes may be gone. */
+inline push(first, last)
+{
+        do
+        :: d_step { /* nobody sees the link before the head is exchanged */
+                old = head;
+#ifdef MUTANT_NEXT_IS_SLEEPING
+                next[last] = old
+#else
+                next[last] = (old == SLEEPING -> NIL : old)
+#endif
+           };
+           if
+           :: d_step {
+                head == old ->
+                assert(open);
+                head = first;
+                assert(old != SLEEPING || credit);
+                credit = (old == SLEEPING -> false : credit)
+              };
+              break
+           :: head != old -> skip
+           fi
+        od;
+#ifdef MUTANT_PUSH_WITHOUT_WAKE
+        skip
+#else
+        if
+        :: old == SLEEPING -> write_eventfd()
+        :: else
+        fi
+#endif
+}
+
+/* Wakes the worker if it sleeps, or is about to. */
+inline wake()
+{
+#ifdef MUTANT_WAKE_BY_STORE
+        if
+        :: head == SLEEPING ->
+                head = NIL;
+                write_eventfd()
+        :: else
+        fi
+#else
+        if
+        :: d_step {
+                head == SLEEPING ->
+                assert(open && credit);
+                head = NIL;
+                credit = false
+           };
+           write_eventfd()
+        :: head != SLEEPING -> assert(open)
+        fi
+#endif
+}
+
+proctype Pusher(byte node)
+{
+        byte old;
+
+        push(node, node);
+        d_step {
+                old = NIL;
+                ended++
+        }
+}
+
+proctype Starter()
+{
+        byte node = 3;
+        bool earlier;
+
+        do
+        :: node <= 4 ->
+#ifdef MUTANT_SLEEP_UNTIL_UNLOCKED
+                earlier = (NEAR < sleep_until);
+#endif
+                d_step { /* under the lock */
+                        if
+                        :: closing ->
+                                earlier = false /* refused */
+                        :: else ->
+                                queue[node] = true;
+#ifndef MUTANT_SLEEP_UNTIL_UNLOCKED
+                                earlier = (NEAR < sleep_until);
+#endif
+                                live++
+                        fi;
+                        node++
+                };
+#ifdef MUTANT_START_WITHOUT_WAKE
+                earlier = false;
+#endif
+                if
+                :: earlier -> wake()
+                :: else
+                fi
+        :: else ->
+                break
+        od;
+        ended++
+}
+
+proctype Clock()
+{
+        d_step {
+                near_is_past = true;
+                ended++
+        }
+}
+
+/* The chain of what was pending, READY with -ESHUTDOWN; a bare wake-up when there was nothing. */
+proctype Shutdown()
+{
+        byte old, first, last, node;
+
+        if
+        :: true -> goto through
+        :: d_step { /* under the lock */
+                true ->
+                closing = true;
+                for (node : 3 .. LAST) {
+                        if
+                        :: queue[node] ->
+                                queue[node] = false;
+                                next[node] = first;
+                                last = (last == NIL -> node : last);
+                                first = node
+                        :: else
+                        fi
+                }
+                node = 0
+           }
+        fi;
+        if
+        :: first != NIL -> push(first, last)
+        :: else ->
+#ifdef MUTANT_SHUTDOWN_WITHOUT_WAKE
+                skip
+#else
+                wake()
+#endif
+        fi;
+through:
+        skip;
+        d_step {
+                first = NIL;
+                last = NIL;
+                old = NIL;
+                ended++
+        }
+}
+
+#define deliver(which)                  \
+        assert(!got[which]);            \
+        got[which] = true;              \
+        live--
+
+/* What the worker must wait for, and whether it may go, in one look under the lock. */
+#define look_at_queue()                                                                                \
+        earliest = (queue[3] || queue[4] -> NEAR : (queue[LAST] -> FAR : NEVER));                      \
+        sleep_until = earliest;                                                                        \
+        leave = (closing && live == 0)
+
+proctype Worker()
+{
+        byte batch, after, earliest, armed = NEVER;
+        bool now, leave;
+
+        do
+        ::
+                d_step { /* Take the inbox whole, deliver it.  SLEEPING is still there after a wake-up by time. */
+                        batch = head;
+                        head = NIL;
+                        credit = false;
+                        batch = (batch == SLEEPING -> NIL : batch);
+                        do
+                        :: batch != NIL ->
+                                assert(batch != SLEEPING);
+                                deliver(batch);
+                                after = next[batch];
+                                next[batch] = NIL;
+                                batch = after
+                        :: else ->
+                                break
+                        od;
+                        after = NIL;
+                        now = near_is_past /* the clock */
+                };
+                d_step { /* under the lock: expire */
+                        batch = 3;
+                        do
+                        :: batch <= 4 ->
+                                if
+                                :: now && queue[batch] ->
+                                        queue[batch] = false;
+                                        deliver(batch)
+                                :: else
+                                fi;
+                                batch++
+                        :: else ->
+                                break
+                        od;
+                        batch = NIL;
+                        now = false
+                };
+                /* Say that it sleeps; then look; then sleep. */
+#ifdef MUTANT_DEADLINE_BEFORE_SLEEPING
+                d_step {
+                        look_at_queue()
+                };
+#endif
+#ifdef MUTANT_SLEEP_BY_STORE
+                if
+                :: head != NIL -> goto again
+                :: head == NIL
+                fi;
+                d_step {
+                        head = SLEEPING;
+                        credit = true
+                };
+#else
+                if
+                :: d_step { /* compare-and-swap */
+                        head == NIL ->
+                        head = SLEEPING;
+                        credit = true
+                   }
+                :: head != NIL -> goto again
+                fi;
+#endif
+                d_step { /* under the lock; timerfd and armed are the worker's own */
+#ifndef MUTANT_DEADLINE_BEFORE_SLEEPING
+                        look_at_queue();
+#endif
+                        if
+                        :: earliest != armed ->
+                                timerfd = earliest;
+                                armed = earliest
+                        :: else
+                        fi;
+                        earliest = 0
+                };
+                if /* epoll_wait */
+                :: leave -> break
+                :: d_step {
+                        !leave && eventfd > 0 ->
+                        eventfd = 0
+                   }
+                :: d_step {
+                        !leave && timerfd == NEAR && near_is_past ->
+                        timerfd = NEVER; /* a timer fires once */
+#ifndef MUTANT_STALE_ARMED
+                        armed = NEVER
+#endif
+                   }
+                :: ended == FOREIGN && !closing && live == (queue[LAST] -> 1 : 0) && eventfd == 0 ->
+                        goto quiet /* it sleeps for ever, and rightly so */
+                fi;
+again:
+                skip
+        od;
+        assert(closing && live == 0);
+#ifdef MUTANT_POLLER_FREED
+        open = false; /* joined, and the poller freed, while a foreign thread is still about to write the eventfd */
+#endif
+quiet:
+        skip
+}
+
+init
+{
+        atomic {
+                if /* a timer far away may be pending */
+                :: queue[LAST] = true;
+                   live++
+                :: skip
+                fi;
+                run Pusher(1);
+                run Pusher(2);
+                run Starter();
+                run Clock();
+                run Shutdown();
+                run Worker()
+        }
+}

@@ -1,0 +1,806 @@
+/* test/timerq_test.c: the deadline queue, by itself and beside a plain sorted model. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kernel/timerq.h"
+#include "test/support.h"
+
+#define BATCH WEIR__TIMERQ_BATCH
+#define TICK  (INT64_C(1) << 20) /* nanoseconds */
+#define START (WEIR_SEC(1000000) + 12345)
+#define HOUR  WEIR_SEC(3600)
+#define YEAR  (8766 * HOUR)
+
+static struct weir__timerq queue; /* of the running test */
+
+static struct weir__timerq_node *
+make_nodes(size_t count)
+{
+        struct weir__timerq_node *nodes = calloc(count, sizeof *nodes);
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(nodes);
+        return nodes;
+}
+
+/* -- a poller that sleeps until it is wanted, and what it cost -- */
+
+struct poller {
+        weir_nsec now;
+        size_t expired, early, disordered; /* nodes */
+        unsigned visits;                   /* instants at which it woke */
+        unsigned most_calls;               /* of expire, at one instant */
+        weir_nsec last;                    /* the deadline that expired last */
+        uint64_t last_sequence;
+};
+
+static void
+note(struct poller *poller, const struct weir__timerq_node *node)
+{
+        poller->early += node->deadline > poller->now;
+        poller->disordered += node->deadline < poller->last ||
+                              (node->deadline == poller->last && node->sequence <= poller->last_sequence && poller->expired > 0);
+        poller->last = node->deadline;
+        poller->last_sequence = node->sequence;
+        poller->expired++;
+}
+
+static unsigned
+visit(struct poller *poller, weir_nsec now)
+{
+        struct weir__timerq_node *expired[BATCH];
+        unsigned calls = 0;
+        bool more;
+
+        poller->now = now;
+        do {
+                unsigned count = weir__timerq_expire(&queue, now, expired, &more);
+
+                for (unsigned i = 0; i < count; i++)
+                        note(poller, expired[i]);
+                calls++;
+        } while (more);
+        poller->visits++;
+        poller->most_calls = calls > poller->most_calls ? calls : poller->most_calls;
+        return calls;
+}
+
+/* Visits whenever the queue wants it, until nothing but WEIR_FOREVER is left. */
+static void
+run_dry(struct poller *poller)
+{
+        weir_nsec next;
+
+        while ((next = weir__timerq_next(&queue)) != WEIR_FOREVER) {
+                if (next <= poller->now && poller->visits > 0) {
+                        CU_FAIL("a visit left something due behind");
+                        return;
+                }
+                visit(poller, next > poller->now ? next : poller->now);
+        }
+        CU_ASSERT_EQUAL(poller->early, 0);
+        CU_ASSERT_EQUAL(poller->disordered, 0);
+        weir__timerq_check(&queue);
+}
+
+static void
+begin(struct poller *poller, weir_nsec now)
+{
+        *poller = (struct poller){.now = now, .last = INT64_MIN};
+        weir__timerq_init(&queue, now);
+}
+
+/* -- sentences -- */
+
+static void
+an_empty_queue_wants_no_visit(void)
+{
+        struct poller poller;
+
+        begin(&poller, START);
+        weir__timerq_check(&queue);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
+        CU_ASSERT_EQUAL(visit(&poller, START + YEAR), 1);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
+        weir__timerq_check(&queue);
+}
+
+static void
+a_deadline_is_kept_to_the_nanosecond(void)
+{
+        static const weir_nsec durations[] = {1, 999, TICK - 1, TICK, TICK + 1, WEIR_MSEC(67), WEIR_SEC(30), HOUR, YEAR};
+        struct weir__timerq_node node = {0}, *expired[BATCH];
+        bool more;
+
+        for (size_t i = 0; i < sizeof durations / sizeof *durations; i++) {
+                weir__timerq_init(&queue, START);
+                CU_ASSERT_EQUAL(weir__timerq_add(&queue, &node, START + durations[i]), START + durations[i]);
+                CU_ASSERT_EQUAL(weir__timerq_next(&queue), START + durations[i]);
+                CU_ASSERT_EQUAL(weir__timerq_expire(&queue, START + durations[i] - 1, expired, &more), 0);
+                CU_ASSERT_FALSE(more);
+                CU_ASSERT_EQUAL(weir__timerq_next(&queue), START + durations[i]);
+                CU_ASSERT_EQUAL(weir__timerq_expire(&queue, START + durations[i], expired, &more), 1);
+                CU_ASSERT_PTR_EQUAL(expired[0], &node);
+                CU_ASSERT_FALSE(more);
+                CU_ASSERT_FALSE(weir__timerq_contains(&node));
+        }
+}
+
+static void
+ties_come_out_first_in_first_out(void)
+{
+        enum { COUNT = 1000 };
+        struct weir__timerq_node *nodes = make_nodes(COUNT), *expired[BATCH];
+        weir_nsec deadline = START + WEIR_SEC(90);
+        size_t seen = 0;
+        bool more;
+
+        weir__timerq_init(&queue, START);
+        for (size_t i = 0; i < COUNT; i++)
+                weir__timerq_add(&queue, &nodes[i], deadline);
+        do {
+                unsigned count = weir__timerq_expire(&queue, deadline, expired, &more);
+
+                for (unsigned i = 0; i < count; i++)
+                        CU_ASSERT_PTR_EQUAL(expired[i], &nodes[seen++]);
+        } while (more);
+        CU_ASSERT_EQUAL(seen, COUNT);
+        free(nodes);
+}
+
+static void
+past_and_negative_deadlines_expire_at_once_in_order(void)
+{
+        static const weir_nsec deadlines[] = {START, -1, START - 1, INT64_MIN, 0, START - WEIR_SEC(5), -HOUR};
+        enum { COUNT = sizeof deadlines / sizeof *deadlines };
+        struct weir__timerq_node *nodes = make_nodes(COUNT);
+        struct poller poller;
+
+        begin(&poller, START);
+        for (size_t i = 0; i < COUNT; i++)
+                CU_ASSERT_EQUAL(weir__timerq_add(&queue, &nodes[i], deadlines[i]), deadlines[i]);
+        weir__timerq_check(&queue);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), INT64_MIN);
+        CU_ASSERT_EQUAL(visit(&poller, START), 1);
+        CU_ASSERT_EQUAL(poller.expired, COUNT);
+        CU_ASSERT_EQUAL(poller.disordered, 0);
+        free(nodes);
+}
+
+static void
+forever_never_expires_and_wants_no_visit(void)
+{
+        enum { COUNT = 2 * BATCH };
+        struct weir__timerq_node *nodes = make_nodes(COUNT);
+        struct poller poller;
+
+        begin(&poller, START);
+        for (size_t i = 0; i < COUNT; i++)
+                CU_ASSERT_EQUAL(weir__timerq_add(&queue, &nodes[i], WEIR_FOREVER), WEIR_FOREVER);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
+        CU_ASSERT_EQUAL(visit(&poller, START + YEAR), 1);
+        CU_ASSERT_EQUAL(visit(&poller, WEIR_FOREVER), 1);
+        CU_ASSERT_EQUAL(poller.expired, 0);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
+        weir__timerq_check(&queue);
+        for (size_t i = 0; i < COUNT; i++)
+                weir__timerq_remove(&queue, &nodes[i]);
+        CU_ASSERT_EQUAL(queue.count, 0);
+        weir__timerq_add(&queue, &nodes[0], WEIR_FOREVER); /* after the end of time */
+        visit(&poller, WEIR_FOREVER);
+        CU_ASSERT_EQUAL(poller.expired, 0);
+        free(nodes);
+}
+
+static void
+the_last_instant_before_forever_expires(void)
+{
+        struct weir__timerq_node last = {0}, after = {0};
+        struct poller poller;
+
+        begin(&poller, 0);
+        weir__timerq_add(&queue, &last, WEIR_FOREVER - 1);
+        weir__timerq_check(&queue);
+        run_dry(&poller);
+        CU_ASSERT_EQUAL(poller.expired, 1);
+        CU_ASSERT_EQUAL(poller.visits, 1);
+        weir__timerq_add(&queue, &after, WEIR_FOREVER - 1);
+        weir__timerq_check(&queue);
+        visit(&poller, WEIR_FOREVER - 1);
+        CU_ASSERT_EQUAL(poller.expired, 2);
+}
+
+static void
+the_owners_kind_is_left_alone(void)
+{
+        struct weir__timerq_node nodes[2] = {{.kind = 0}, {.kind = 1}};
+        struct poller poller;
+
+        begin(&poller, START);
+        for (unsigned kind = 0; kind < 2; kind++) {
+                weir__timerq_add(&queue, &nodes[kind], START + WEIR_SEC(10));
+                weir__timerq_remove(&queue, &nodes[kind]);
+                weir__timerq_add(&queue, &nodes[kind], START - 1);
+                weir__timerq_remove(&queue, &nodes[kind]);
+                weir__timerq_add(&queue, &nodes[kind], START + WEIR_SEC(100));
+        }
+        run_dry(&poller);
+        CU_ASSERT_EQUAL(poller.expired, 2);
+        CU_ASSERT_EQUAL(nodes[0].kind, 0);
+        CU_ASSERT_EQUAL(nodes[1].kind, 1);
+}
+
+static void
+a_lone_far_timer_costs_one_visit(void)
+{
+        struct weir__timerq_node node = {0};
+
+        for (weir_nsec after = 1; after < 200 * YEAR; after += after / 3 + 1) {
+                for (weir_nsec start = START; start < START + 5 * WEIR_SEC(5); start += WEIR_SEC(5) - 7) {
+                        struct poller poller;
+
+                        begin(&poller, start);
+                        weir__timerq_add(&queue, &node, start + after);
+                        run_dry(&poller);
+                        CU_ASSERT_EQUAL(poller.expired, 1);
+                        CU_ASSERT_EQUAL(poller.visits, 1);
+                        CU_ASSERT_EQUAL(poller.most_calls, 1);
+                }
+        }
+}
+
+static void
+a_slot_of_one_batch_wants_no_visit_before_its_deadlines(void)
+{
+        struct weir__timerq_node *nodes = make_nodes(BATCH);
+        weir_nsec deadline = START + HOUR;
+        struct poller poller;
+
+        begin(&poller, START);
+        for (size_t i = 0; i < BATCH; i++)
+                CU_ASSERT_EQUAL(weir__timerq_add(&queue, &nodes[i], deadline), deadline);
+        run_dry(&poller);
+        CU_ASSERT_EQUAL(poller.expired, BATCH);
+        CU_ASSERT_EQUAL(poller.visits, 1);
+        free(nodes);
+}
+
+static void
+a_crowded_slot_wants_a_visit_before_its_deadlines(void)
+{
+        struct weir__timerq_node *nodes = make_nodes(BATCH + 1), far = {0}, near = {0};
+        weir_nsec deadline = START + HOUR, wanted;
+
+        weir__timerq_init(&queue, START);
+        for (size_t i = 0; i < BATCH; i++)
+                weir__timerq_add(&queue, &nodes[i], deadline);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), deadline);
+        wanted = weir__timerq_add(&queue, &nodes[BATCH], deadline);
+        CU_ASSERT(wanted < deadline && wanted > START);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), wanted);
+
+        /* Also behind a slot with a single node, which is there only until the crowded one begins. */
+        weir__timerq_add(&queue, &far, deadline - WEIR_SEC(275));
+        CU_ASSERT(weir__timerq_next(&queue) <= wanted);
+        weir__timerq_remove(&queue, &far);
+
+        weir__timerq_add(&queue, &near, START + WEIR_SEC(1));
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), START + WEIR_SEC(1));
+        weir__timerq_remove(&queue, &near);
+        weir__timerq_remove(&queue, &nodes[0]);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), deadline);
+        free(nodes);
+}
+
+static void
+a_cancelled_earliest_costs_at_most_one_visit(void)
+{
+        for (weir_nsec after = WEIR_USEC(10); after < YEAR; after *= 3) {
+                struct weir__timerq_node cancelled = {0}, kept = {0};
+                struct poller poller;
+
+                begin(&poller, START);
+                weir__timerq_add(&queue, &cancelled, START + after);
+                weir__timerq_add(&queue, &kept, START + after + after / 64);
+                weir__timerq_remove(&queue, &cancelled);
+                run_dry(&poller);
+                CU_ASSERT_EQUAL(poller.expired, 1);
+                CU_ASSERT(poller.visits <= 2);
+        }
+}
+
+static void
+a_call_touches_at_most_a_batch(void)
+{
+        enum { COUNT = 100000 };
+        struct weir__timerq_node *nodes = make_nodes(COUNT);
+        weir_nsec tick = (START / TICK + 3) * TICK;
+        struct poller poller;
+        unsigned calls;
+
+        begin(&poller, START);
+        for (size_t i = 0; i < COUNT; i++)
+                weir__timerq_add(&queue, &nodes[i], tick + (weir_nsec)(i * 7919 % TICK));
+        calls = visit(&poller, tick + TICK);
+        CU_ASSERT_EQUAL(poller.expired, COUNT);
+        CU_ASSERT_EQUAL(poller.disordered, 0);
+        CU_ASSERT(calls >= 2 * COUNT / BATCH); /* each is poured and expired */
+        CU_ASSERT(calls <= 2 * COUNT / BATCH + 3);
+        free(nodes);
+}
+
+static void
+what_is_added_to_a_half_poured_slot_keeps_its_order(void)
+{
+        enum { COUNT = 4 * BATCH };
+        struct weir__timerq_node *nodes = make_nodes(COUNT), first = {0}, last = {0}, *expired[BATCH];
+        weir_nsec tick = (START / TICK + 3) * TICK;
+        struct poller poller;
+        bool more;
+
+        begin(&poller, START);
+        for (size_t i = 0; i < COUNT; i++)
+                weir__timerq_add(&queue, &nodes[i], tick + 1000 - (weir_nsec)(i % 500));
+        CU_ASSERT_EQUAL(weir__timerq_expire(&queue, tick + 2000, expired, &more), 0);
+        CU_ASSERT_TRUE(more);
+        weir__timerq_check(&queue);
+        weir__timerq_add(&queue, &last, tick + 2000);
+        weir__timerq_add(&queue, &first, tick);
+        weir__timerq_check(&queue);
+        CU_ASSERT(weir__timerq_next(&queue) <= tick);
+        visit(&poller, tick + 2000);
+        CU_ASSERT_EQUAL(poller.expired, COUNT + 2);
+        CU_ASSERT_EQUAL(poller.disordered, 0);
+        CU_ASSERT_EQUAL(poller.last, tick + 2000);
+        free(nodes);
+}
+
+/* What a poller does at one instant is bounded although whole slots of 67 ms and 4.3 s hold far more than that. */
+static void
+no_instant_needs_more_than_a_few_batches(void)
+{
+        static const struct {
+                size_t count;
+                weir_nsec after, within;
+        } cases[] = {{1000000, 0, WEIR_SEC(1)}, {300000, WEIR_SEC(60), WEIR_SEC(1)}, {200000, HOUR, WEIR_SEC(10)}};
+
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+                size_t count = WEIR_TEST_SANITIZED ? cases[c].count / 4 : cases[c].count;
+                weir_nsec within = WEIR_TEST_SANITIZED ? cases[c].within / 4 : cases[c].within;
+                struct weir__timerq_node *nodes = make_nodes(count);
+                struct weir_test_random random = {weir_test_seed()};
+                struct poller poller;
+
+                begin(&poller, START);
+                for (size_t i = 0; i < count; i++)
+                        weir__timerq_add(&queue, &nodes[i],
+                                         START + cases[c].after + (weir_nsec)weir_test_random_below(&random, (uint64_t)within));
+                run_dry(&poller);
+                CU_ASSERT_EQUAL(poller.expired, count);
+                CU_ASSERT(poller.most_calls <= 12);
+                free(nodes);
+        }
+}
+
+/* 10,000 timers that are due at one instant an hour away come down in portions, not level by level at once. */
+static void
+a_far_crowd_is_brought_near_before_its_time(void)
+{
+        enum { COUNT = 10000 };
+        struct weir__timerq_node *nodes = make_nodes(COUNT);
+        weir_nsec deadline = START + HOUR;
+        struct poller poller;
+        weir_nsec next;
+
+        begin(&poller, START);
+        for (size_t i = 0; i < COUNT; i++)
+                weir__timerq_add(&queue, &nodes[i], deadline);
+        while ((next = weir__timerq_next(&queue)) < deadline)
+                visit(&poller, next);
+        CU_ASSERT(poller.most_calls <= 3);
+        CU_ASSERT(poller.visits < 4 * COUNT / 100);
+        CU_ASSERT(visit(&poller, deadline) <= 2 * COUNT / BATCH + 6);
+        CU_ASSERT_EQUAL(poller.expired, COUNT);
+        CU_ASSERT_EQUAL(poller.disordered, 0);
+        free(nodes);
+}
+
+static void
+long_jumps_are_cheap(void)
+{
+        enum { COUNT = 50, JUMPS = 2000 };
+        struct weir__timerq_node *nodes = make_nodes(COUNT);
+
+        for (unsigned jump = 0; jump < JUMPS; jump++) {
+                struct poller poller;
+
+                begin(&poller, START + jump * TICK);
+                for (unsigned i = 0; i < COUNT; i++)
+                        weir__timerq_add(&queue, &nodes[i], START + (INT64_C(1) << (10 + i)) + jump);
+                CU_ASSERT(visit(&poller, START + 100 * YEAR) <= COUNT * WEIR__TIMERQ_LEVELS / BATCH + 1);
+                CU_ASSERT_EQUAL(poller.expired, COUNT);
+                CU_ASSERT_EQUAL(poller.disordered, 0);
+                CU_ASSERT_EQUAL(visit(&poller, START + 200 * YEAR), 1);
+        }
+        free(nodes);
+}
+
+static void
+a_clock_that_goes_back_harms_nothing(void)
+{
+        struct weir__timerq_node node = {0}, late = {0};
+        struct poller poller;
+
+        begin(&poller, START);
+        weir__timerq_add(&queue, &node, START + WEIR_SEC(5));
+        visit(&poller, START + WEIR_SEC(4));
+        weir__timerq_add(&queue, &late, START + WEIR_SEC(1));
+        visit(&poller, START);
+        visit(&poller, -1);
+        CU_ASSERT_EQUAL(poller.expired, 0);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), START + WEIR_SEC(1));
+        run_dry(&poller);
+        CU_ASSERT_EQUAL(poller.expired, 2);
+}
+
+static void
+drain_takes_all_and_no_more_than_asked(void)
+{
+        enum { COUNT = 1000 };
+        struct weir__timerq_node *nodes = make_nodes(COUNT), *taken[BATCH];
+        size_t total = 0;
+        unsigned count;
+
+        weir__timerq_init(&queue, START);
+        for (size_t i = 0; i < COUNT; i++)
+                weir__timerq_add(&queue, &nodes[i], i % 10 == 9 ? WEIR_FOREVER : START - TICK + (INT64_C(1) << i % 60));
+        CU_ASSERT_EQUAL(weir__timerq_drain(&queue, taken, 0), 0);
+        while ((count = weir__timerq_drain(&queue, taken, 100)) > 0) {
+                CU_ASSERT(count <= 100);
+                for (unsigned i = 0; i < count; i++) {
+                        CU_ASSERT_FALSE(weir__timerq_contains(taken[i]));
+                        taken[i]->deadline = -1;
+                }
+                total += count;
+                weir__timerq_check(&queue);
+        }
+        CU_ASSERT_EQUAL(total, COUNT);
+        for (size_t i = 0; i < COUNT; i++)
+                CU_ASSERT_EQUAL(nodes[i].deadline, -1);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
+        free(nodes);
+}
+
+/* -- beside a model: all that is pending, sorted -- */
+
+#define MODEL_MAX 1500
+
+struct model {
+        struct weir_test_random random;
+        weir_nsec now, planned; /* when a poller that heeds next() and the results of add() would visit */
+        struct weir__timerq_node nodes[MODEL_MAX];
+        uint16_t places[MODEL_MAX]; /* before a call */
+        struct {
+                weir_nsec deadline;
+                struct weir__timerq_node *node;
+        } pending[MODEL_MAX];
+        size_t count;
+        bool drawn_to_now; /* all deadlines are past, or in this tick: an exercise for the tree */
+};
+
+static struct model model;
+
+static uint64_t
+below(uint64_t limit)
+{
+        return weir_test_random_below(&model.random, limit);
+}
+
+static weir_nsec
+after_now(uint64_t duration)
+{
+        return duration > (uint64_t)(WEIR_FOREVER - model.now) ? WEIR_FOREVER : model.now + (weir_nsec)duration;
+}
+
+static weir_nsec
+any_deadline(void)
+{
+        static const weir_nsec mixed[] = {WEIR_MSEC(1), WEIR_MSEC(50), WEIR_SEC(1), WEIR_SEC(5), WEIR_SEC(30), HOUR};
+
+        if (model.drawn_to_now)
+                return model.now - (weir_nsec)below(TICK) + (weir_nsec)below(1000);
+        switch (below(10)) {
+        case 0: return after_now(WEIR_SEC(30));
+        case 1:
+        case 2: return after_now((uint64_t)mixed[below(sizeof mixed / sizeof *mixed)]);
+        case 3: return after_now(below(WEIR_SEC(60)));
+        case 4:
+        case 5: return after_now(below(UINT64_C(2) << below(63)));
+        case 6: return model.now - (weir_nsec)below(UINT64_C(1) << below(40));
+        case 7: return below(10) == 0 ? WEIR_FOREVER - (weir_nsec)below(2) : after_now(below(TICK));
+        case 8: return below(20) == 0 ? -(weir_nsec)below(WEIR_SEC(1)) : after_now(below(WEIR_MSEC(200)));
+        default: return model.count ? model.pending[below(model.count)].deadline : model.now;
+        }
+}
+
+static void
+model_add(struct weir__timerq_node *node)
+{
+        weir_nsec deadline = any_deadline(), wanted = weir__timerq_add(&queue, node, deadline);
+        size_t at = model.count;
+
+        CU_ASSERT_FATAL(wanted <= deadline);
+        model.planned = wanted < model.planned ? wanted : model.planned;
+        while (at > 0 && model.pending[at - 1].deadline > deadline)
+                at--;
+        memmove(&model.pending[at + 1], &model.pending[at], (model.count - at) * sizeof *model.pending);
+        model.pending[at].deadline = deadline;
+        model.pending[at].node = node;
+        model.count++;
+}
+
+static void
+model_take(size_t at)
+{
+        model.count--;
+        memmove(&model.pending[at], &model.pending[at + 1], (model.count - at) * sizeof *model.pending);
+}
+
+static void
+add_some(uint64_t count)
+{
+        for (size_t tries = 0; count > 0 && tries < MODEL_MAX; tries++) {
+                struct weir__timerq_node *node = &model.nodes[below(MODEL_MAX)];
+
+                if (!weir__timerq_contains(node)) {
+                        model_add(node);
+                        count--;
+                }
+        }
+}
+
+static void
+remove_some(uint64_t count)
+{
+        for (; count > 0 && model.count > 0; count--) {
+                size_t at = below(model.count);
+
+                weir__timerq_remove(&queue, model.pending[at].node);
+                model_take(at);
+        }
+}
+
+static void
+pass_time(void)
+{
+        weir_nsec next = weir__timerq_next(&queue), now = model.now;
+
+        switch (below(8)) {
+        case 0:
+        case 1: now = next == WEIR_FOREVER ? now : next; break;
+        case 2: now = after_now(below(below(2) ? UINT64_C(1) << below(model.drawn_to_now ? 20 : 56) : WEIR_SEC(10))); break;
+        case 3:
+        case 4: now = after_now(below(3 * TICK)); break;
+        case 5:
+                now = (model.now / TICK + 1) * TICK - (weir_nsec)below(2); /* at an edge */
+                break;
+        default: now = after_now(below(TICK / 4));
+        }
+        model.now = now > model.now && now < WEIR_FOREVER ? now : model.now;
+}
+
+/* One call of expire beside the model.  Returns whether more is due. */
+static bool
+expire_once(void)
+{
+        struct weir__timerq_node *expired[BATCH];
+        unsigned count, touched = 0;
+        bool more = false;
+
+        for (size_t i = 0; i < MODEL_MAX; i++)
+                model.places[i] = (uint16_t)model.nodes[i].place;
+        count = weir__timerq_expire(&queue, model.now, expired, &more);
+        for (size_t i = 0; i < MODEL_MAX; i++)
+                touched += model.places[i] != model.nodes[i].place;
+        CU_ASSERT_FATAL(count <= BATCH && touched <= BATCH);
+        for (unsigned i = 0; i < count; i++) {
+                CU_ASSERT_FATAL(model.count > 0);
+                CU_ASSERT_PTR_EQUAL_FATAL(expired[i], model.pending[0].node);
+                CU_ASSERT_FATAL(model.pending[0].deadline <= model.now);
+                CU_ASSERT_FALSE_FATAL(weir__timerq_contains(expired[i]));
+                model_take(0);
+        }
+        model.planned = more ? INT64_MIN : weir__timerq_next(&queue); /* at once, or when it says */
+        CU_ASSERT_FATAL(more || model.planned > model.now);
+        CU_ASSERT_FATAL(more || model.count == 0 || model.pending[0].deadline > model.now);
+        return more;
+}
+
+static void
+compare(void)
+{
+        weir_nsec next = weir__timerq_next(&queue);
+
+        weir__timerq_check(&queue);
+        CU_ASSERT_EQUAL_FATAL(queue.count, model.count);
+        CU_ASSERT_FATAL(model.planned <= next);
+        CU_ASSERT_FATAL(model.count == 0 || next <= model.pending[0].deadline);
+}
+
+static void
+step(void)
+{
+        uint64_t choice = below(20);
+
+        if (choice < 8)
+                add_some(1);
+        else if (choice < 12)
+                remove_some(1);
+        else if (choice == 12)
+                add_some(below(400));
+        else if (choice == 13)
+                remove_some(below(300));
+        else if (choice < 16)
+                expire_once();
+        else {
+                pass_time();
+                while (expire_once() && below(4) > 0)
+                        compare();
+        }
+        compare();
+}
+
+static void
+walk_beside_the_model(weir_nsec now, bool drawn_to_now, unsigned round, unsigned steps)
+{
+        memset(&model, 0, sizeof model);
+        model.random.state = weir_test_seed() + round;
+        model.now = now;
+        model.planned = WEIR_FOREVER;
+        model.drawn_to_now = drawn_to_now;
+        weir__timerq_init(&queue, now);
+        for (unsigned i = 0; i < steps; i++)
+                step();
+        while (expire_once())
+                compare();
+        remove_some(MODEL_MAX);
+        compare();
+}
+
+static void
+random_walks_agree_with_a_sorted_model(void)
+{
+        for (unsigned round = 0; round < (WEIR_TEST_SANITIZED ? 10 : 40); round++)
+                walk_beside_the_model(round % 4 == 0 ? 0 : START + round * WEIR_SEC(3), false, round, 1000);
+}
+
+static void
+random_walks_within_the_tree_agree_with_a_sorted_model(void)
+{
+        for (unsigned round = 0; round < (WEIR_TEST_SANITIZED ? 4 : 10); round++)
+                walk_beside_the_model(START, true, round, 1000);
+}
+
+/* -- the check itself -- */
+
+static struct weir__timerq_node spoilt[8]; /* 0 to 3 in the tree, 4 and 5 in one far slot, 6 in another, 7 at the cursor */
+
+enum spoiling { NOTHING, COUNT, SLOT_COUNT, EARLIEST, PLACE, BIT, LINK, CURSOR, ORDER, SEQUENCE, COLOUR, END };
+
+static void
+spoil(enum spoiling what)
+{
+        switch (what) {
+        case NOTHING: break;
+        case COUNT: queue.count++; break;
+        case SLOT_COUNT: queue.slots[spoilt[4].place - 2].count--; break;
+        case EARLIEST: queue.slots[spoilt[4].place - 2].earliest = spoilt[4].deadline + 1; break;
+        case PLACE: spoilt[4].place = spoilt[6].place; break;
+        case BIT: queue.occupied[(spoilt[6].place - 2) / 64] = 0; break;
+        case LINK: spoilt[5].link.previous = &spoilt[6].link; break;
+        case CURSOR: queue.tick++; break;
+        case ORDER: spoilt[0].deadline = spoilt[3].deadline; break;
+        case SEQUENCE: spoilt[4].sequence = queue.sequence; break;
+        case COLOUR: spoilt[0].tree.parent_and_colour ^= 1; break;
+        case END: queue.tree.ends[0] = &spoilt[1].tree; break;
+        }
+}
+
+static void
+make_spoilt(void)
+{
+        memset(spoilt, 0, sizeof spoilt);
+        weir__timerq_init(&queue, START);
+        for (unsigned i = 0; i < 4; i++)
+                weir__timerq_add(&queue, &spoilt[i], START - HOUR + i);
+        weir__timerq_add(&queue, &spoilt[4], START + HOUR);
+        weir__timerq_add(&queue, &spoilt[5], START + HOUR);
+        weir__timerq_add(&queue, &spoilt[6], START + WEIR_SEC(5));
+        weir__timerq_add(&queue, &spoilt[7], START);
+}
+
+/* Runs the check in a child that spoilt its copy.  Returns whether it aborted, and what it said. */
+static bool
+check_aborts(enum spoiling what, char *said, size_t size)
+{
+        int ends[2], status;
+        ssize_t length;
+        pid_t child;
+
+        CU_ASSERT_EQUAL_FATAL(pipe(ends), 0);
+        child = fork();
+        if (child == 0) {
+                dup2(ends[1], STDERR_FILENO);
+                signal(SIGABRT, SIG_DFL);
+                spoil(what);
+                weir__timerq_check(&queue);
+                _exit(0);
+        }
+        close(ends[1]);
+        length = read(ends[0], said, size - 1);
+        said[length > 0 ? length : 0] = '\0';
+        close(ends[0]);
+        CU_ASSERT_EQUAL_FATAL(waitpid(child, &status, 0), child);
+        return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void
+the_check_aborts_with_what_was_expected(void)
+{
+        static const struct {
+                enum spoiling what;
+                const char *expected;
+        } cases[] = {
+                {COUNT, "count to be the number"},
+                {SLOT_COUNT, "count to be the number"},
+                {EARLIEST, "than the earliest"},
+                {PLACE, "know its place"},
+                {BIT, "bit to say"},
+                {LINK, "mirror"},
+                {CURSOR, "before the cursor"},
+                {ORDER, "in order"},
+                {SEQUENCE, "given out"},
+                {COLOUR, "black"},
+                {END, "remembered ends"},
+        };
+        char said[600];
+
+        make_spoilt();
+        CU_ASSERT_FALSE(check_aborts(NOTHING, said, sizeof said));
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                CU_ASSERT_TRUE(check_aborts(cases[i].what, said, sizeof said));
+                CU_ASSERT_PTR_NOT_NULL(strstr(said, cases[i].expected));
+        }
+}
+
+static const struct weir_test tests[] = {
+        WEIR_TEST(an_empty_queue_wants_no_visit),
+        WEIR_TEST(a_deadline_is_kept_to_the_nanosecond),
+        WEIR_TEST(ties_come_out_first_in_first_out),
+        WEIR_TEST(past_and_negative_deadlines_expire_at_once_in_order),
+        WEIR_TEST(forever_never_expires_and_wants_no_visit),
+        WEIR_TEST(the_last_instant_before_forever_expires),
+        WEIR_TEST(the_owners_kind_is_left_alone),
+        WEIR_TEST(a_lone_far_timer_costs_one_visit),
+        WEIR_TEST(a_slot_of_one_batch_wants_no_visit_before_its_deadlines),
+        WEIR_TEST(a_crowded_slot_wants_a_visit_before_its_deadlines),
+        WEIR_TEST(a_cancelled_earliest_costs_at_most_one_visit),
+        WEIR_TEST(a_call_touches_at_most_a_batch),
+        WEIR_TEST(what_is_added_to_a_half_poured_slot_keeps_its_order),
+        WEIR_TEST(no_instant_needs_more_than_a_few_batches),
+        WEIR_TEST(a_far_crowd_is_brought_near_before_its_time),
+        WEIR_TEST(long_jumps_are_cheap),
+        WEIR_TEST(a_clock_that_goes_back_harms_nothing),
+        WEIR_TEST(drain_takes_all_and_no_more_than_asked),
+        WEIR_TEST(random_walks_agree_with_a_sorted_model),
+        WEIR_TEST(random_walks_within_the_tree_agree_with_a_sorted_model),
+        WEIR_TEST(the_check_aborts_with_what_was_expected),
+};
+
+int
+main(void)
+{
+        return weir_test_main("timerq", tests, sizeof tests / sizeof *tests);
+}
