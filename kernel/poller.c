@@ -28,6 +28,10 @@
  * 100,000 timers a second, and is below what a wake-up from idle takes (docs/design.md, "Arming"). */
 #define REST WEIR_USEC(50)
 
+/* The queue is shown the time at least this often while callbacks run, and before they do after a sleep, even if nothing is due:
+ * it sorts a new deadline by its distance from the time it knows. */
+#define STALE WEIR_MSEC(1)
+
 #define NO_SLOT     UINT32_MAX
 #define SLOT_EVENT  (UINT64_MAX)     /* epoll data of the eventfd */
 #define SLOT_TIMER  (UINT64_MAX - 1) /* epoll data of the timerfd */
@@ -94,7 +98,7 @@ int weir__poller_open(struct weir__poller *poller)
         poller->epoll_fd = poller->timer_fd = -1;
         poller->free_slot = NO_SLOT;
         poller->armed_for = WEIR_FOREVER;
-        poller->woke_at = 0;
+        poller->woke_at = poller->visited_at = 0;
         poller->exiting = false;
         atomic_store(&poller->live, 0);
         weir__lock(&poller->lock);
@@ -199,19 +203,24 @@ static void take(struct weir__work_list *list, struct weir__timerq_node *nodes[]
                 weir__work_append(list, deadline_fns[nodes[i]->kind](nodes[i], status));
 }
 
-void weir__poller_expire(struct weir__poller *poller)
+static void expire(struct weir__poller *poller, weir_nsec now)
 {
         struct weir__timerq_node *expired[WEIR__TIMERQ_BATCH];
-        weir_nsec now = weir__clock_now();
 
-        if (now < atomic_load_explicit(&poller->next_deadline, memory_order_relaxed))
+        if (now < atomic_load_explicit(&poller->next_deadline, memory_order_relaxed) && now - poller->visited_at < STALE)
                 return;
+        poller->visited_at = now;
         weir__lock(&poller->lock);
         bool more;
         unsigned count = weir__timerq_expire(&poller->queue, now, expired, &more);
         take(&poller->ready, expired, count, 0);
         atomic_store_explicit(&poller->next_deadline, more ? now : weir__timerq_next(&poller->queue), memory_order_relaxed);
         weir__unlock(&poller->lock);
+}
+
+void weir__poller_expire(struct weir__poller *poller)
+{
+        expire(poller, weir__clock_now());
 }
 
 bool weir__poller_drain(struct weir__poller *poller)
@@ -401,9 +410,10 @@ void weir__poller_poll(struct weir__poller *poller)
         int count = epoll_wait(poller->epoll_fd, events, EVENTS, sleep ? -1 : 0);
 
         if (sleep) {
-                poller->woke_at = is_virtual ? 0 : weir__clock_now();
+                poller->woke_at = weir__clock_now();
                 if (poller->woke_at >= poller->armed_for)
                         poller->armed_for = WEIR_FOREVER; /* it has fired, or is about to: edge-triggered, so that costs nothing */
+                expire(poller, poller->woke_at);
         }
         weir__poller_take_inbox(poller); /* and no longer SLEEPING */
         for (int i = 0; i < count; i++)

@@ -1,9 +1,9 @@
 /* timer.pml: the claim protocol of one named timer (docs/design.md, "The protocol"), with everybody who may touch it.
  *
- *   Owner       starts the timer (as the next task of its series), or dismisses it instead
+ *   Owner       starts the series that the timer is the only task of, or dismisses it instead
  *   Canceller   two of them: weir_timer_cancel by the timer's name
- *   Series      weir_series_cancel of the series the timer belongs to
- *   Worker      the poller's thread: expiry, inbox, callback, on_free, free
+ *   Series      weir_series_cancel of that series
+ *   Worker      the poller's thread: expiry, inbox, callback, on_free, free, steps of the series, the drain of shutdown
  *   Shutdown    weir_shutdown
  *   Monitor     not in the code: judges the outcome when all others have ended
  *
@@ -12,7 +12,8 @@
  *
  * A step of the model is one access to shared memory, or several of which nobody else can see the middle.  Every access to the
  * timer first asserts that it is not freed.  Each process has `held`, the locks it holds, so that the ranks are asserted too.
- * Where the code uses a plain store because the lock makes it safe, the model does the same (see store()).
+ * Where the code uses a plain store because the lock makes it safe, the model does the same (see store()).  roots.pml looks
+ * inside the count of what is alive, wakeup.pml inside the inbox.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
 
@@ -43,14 +44,21 @@ bool freed;
 bool linked = true;    /* guarded by SHARD: the timer is in the FIFO of its name */
 bool waiting = true;   /* guarded by SERIES: the timer waits in the queue of its series */
 bool current;          /* guarded by SERIES: it is the task the series runs */
+bool over;             /* guarded by SERIES: the series has ended, or was dismissed */
+bool cause;            /* written under SERIES, read without: the series is cancelled */
 bool in_queue;         /* guarded by POLLER: it is in the deadline queue */
-bool closing;          /* guarded by POLLER */
-byte live;             /* incremented under POLLER, decremented by the worker: timers started and not yet freed */
-bool inbox;            /* lock-free: the timer is in the poller's inbox (wakeup.pml looks inside) */
+bool closing;          /* guarded by POLLER, written by the worker: shutdown has drained the queue */
+bool stopping;         /* lock-free: the phase of the runtime; shutdown has begun */
+byte live;             /* lock-free: roots that were entered and have not ended */
+bool inbox;            /* lock-free: the timer is in the poller's inbox */
+bool step_asked;       /* the same for the series: a step of it has to be made on the worker */
+bool drain_asked;      /* the same for the drain */
+bool drained;          /* it was run */
+bool exit_asked;       /* the worker is told to leave */
 byte locks;            /* the locks somebody holds */
 
 /* What the Monitor judges; nobody acts on these. */
-bool accepted;         /* start returned 0 */
+bool accepted;         /* it was started */
 bool refused;          /* start returned -ESHUTDOWN */
 byte callbacks;
 byte saw = NOTHING;    /* the status the callback saw */
@@ -59,8 +67,9 @@ byte counted;          /* the sum of what the cancels by name returned */
 byte counted_in;       /* 1 + the state in which it was counted */
 bool late;             /* a cancel by name found it RUNNING */
 bool missed;           /* a cancel by name found no such name */
-bool by_series;        /* the series' cancel took it */
-bool dropped;          /* the series' cancel dismissed it before its start */
+bool by_series;        /* the series' cancel came while its callback had not begun */
+bool cancelled;        /* and has returned */
+bool dropped;          /* the series ended early, before its start */
 byte ended;
 
 #define touch() assert(!freed)
@@ -130,8 +139,32 @@ inline push()
         }
 }
 
-/* The end of a timer, on whichever thread: its on_free, then past everybody who may still look at it. */
-inline release()
+/* The end of a timer that never started, on whichever thread: its on_free, then past the cancels by name. */
+inline discard()
+{
+        d_step {
+                touch();
+                assert(held == 0);
+                on_frees++
+        };
+#ifdef MUTANT_FREE_UNLOCKED
+        linked = false;
+#else
+        lock(SHARD);
+        d_step {
+                touch();
+                linked = false
+        };
+        unlock(SHARD);
+#endif
+        d_step {
+                touch();
+                freed = true
+        }
+}
+
+/* The end of one whose callback ran: the same, and past the cancels of its series. */
+inline finish()
 {
         d_step {
                 touch();
@@ -164,12 +197,19 @@ inline release()
         }
 }
 
-/* A cancel's half of the exchange.  `took`: it has cancelled the timer.  `mine`: it owns the delivery as well, and pushes once it
- * holds no lock.  The caller's lock (SHARD by name, SERIES by series) keeps the timer alive. */
-inline claim()
+/* PENDING -> READY, under the poller's lock: the caller owns the delivery. */
+inline take_pending()
 {
-        took = false;
-        mine = false;
+        take_out();
+        set_status(ECANCELED);
+        store(READY);
+        mine = true
+}
+
+/* What a cancel by name does to a timer it found, under the shard's lock, which keeps the timer alive.  `took`: it has cancelled
+ * it.  `mine`: it owns the delivery as well, and pushes once it holds no lock. */
+inline cancel_one()
+{
 #ifdef MUTANT_CANCEL_CHECKS_THEN_ACTS
         d_step {
                 touch();
@@ -188,31 +228,18 @@ inline claim()
                 found = NEW
         :: else ->
 #ifdef MUTANT_SHARD_UNLOCKED_EARLY
-                if
-                :: held & SHARD -> unlock(SHARD)
-                :: else
-                fi;
+                unlock(SHARD);
 #endif
                 lock(POLLER);
                 d_step {
                         touch();
-                        found = word & STATE
+                        found = word & STATE;
+                        assert(found != NEW) /* a cancel that came first has taken the name away */
                 };
-#ifdef MUTANT_NEW_IS_PENDING
                 if
-                :: found == NEW -> found = PENDING
-                :: else
-                fi;
-#endif
-                if
-                :: found == NEW ->
-                        took = true /* it was another cancel that claimed; the start is still to come */
                 :: found == PENDING ->
-                        take_out();
-                        set_status(ECANCELED);
-                        store(READY);
                         took = true;
-                        mine = true
+                        take_pending()
                 :: found == READY ->
                         d_step { /* compare-and-swap, in a loop until the state is no longer READY */
                                 touch();
@@ -238,102 +265,128 @@ inline claim()
         fi
 }
 
-/* weir_timer_start. */
+/* Entering a root: counted first, then the phase looked at. */
+inline enter()
+{
+#ifdef MUTANT_PHASE_BEFORE_COUNT
+        refused = stopping;
+        live++;
+#else
+        live++;
+        refused = stopping;
+#endif
+        if
+        :: refused -> live--
+        :: else
+        fi
+}
+
+/* The start of a timer, by whoever took it out of the queue of its series. */
 inline start()
 {
 #ifdef MUTANT_CLOSING_UNLOCKED
         shut = closing;
+#endif
+#ifdef MUTANT_CAUSE_UNLOCKED
+        called_off = cause;
+#endif
         lock(POLLER);
+#if defined(MUTANT_INSERT_FIRST)
+        in_queue = true;
+        d_step {
+                touch();
+                word = (word & CLAIMED) | PENDING
+        };
+        unlock(POLLER);
+        fetch_or_claimed();
+        if
+        :: !old ->
+                skip
+        :: else ->
+                lock(POLLER);
+                if
+                :: in_queue ->
+                        take_pending();
+                        unlock(POLLER);
+                        push()
+                :: else ->
+                        unlock(POLLER)
+                fi
+        fi
 #else
-        lock(POLLER);
+#ifdef MUTANT_START_CHECKS_THEN_ACTS
+        d_step {
+                touch();
+                old = word & CLAIMED
+        };
+        d_step {
+                touch();
+                word = word | CLAIMED
+        };
+#else
+        fetch_or_claimed();
+#endif
+#ifndef MUTANT_CAUSE_UNLOCKED
+        called_off = cause;
+#endif
+#ifndef MUTANT_CLOSING_UNLOCKED
         shut = closing;
 #endif
         if
-        :: shut ->
-                refused = true;
+        :: old || called_off ->
+                set_status(ECANCELED);
+                store(READY);
                 unlock(POLLER);
-                release()
-        :: else ->
-                d_step {
-                        accepted = true;
-                        live++
-                };
-#if defined(MUTANT_INSERT_FIRST)
-                in_queue = true;
-                d_step {
-                        touch();
-                        word = (word & CLAIMED) | PENDING
-                };
+                push()
+        :: !old && !called_off && shut ->
+                set_status(ESHUTDOWN);
+                store(READY);
                 unlock(POLLER);
-                fetch_or_claimed();
-                if
-                :: !old ->
-                        skip
-                :: else ->
-                        lock(POLLER);
-                        if
-                        :: in_queue ->
-                                take_out();
-                                set_status(ECANCELED);
-                                store(READY);
-                                unlock(POLLER);
-                                push()
-                        :: else ->
-                                unlock(POLLER)
-                        fi
-                fi
-#else
-#ifdef MUTANT_START_CHECKS_THEN_ACTS
+                push()
+        :: !old && !called_off && !shut ->
                 d_step {
-                        touch();
-                        old = word & CLAIMED
+                        assert(!cancelled);
+                        in_queue = true
                 };
-                d_step {
-                        touch();
-                        word = word | CLAIMED
-                };
-#else
-                fetch_or_claimed();
-#endif
-                if
-                :: !old ->
-                        in_queue = true;
-                        store(PENDING);
-                        unlock(POLLER);
+                store(PENDING);
+                unlock(POLLER);
 #ifdef MUTANT_PEEK
-                        touch(); /* for instance to ask for its poller, in order to wake it */
-#endif
-                :: else ->
-                        set_status(ECANCELED);
-                        store(READY);
-                        unlock(POLLER);
-                        push()
-                fi
+                touch(); /* for instance to ask for its poller, in order to wake it */
 #endif
         fi
+#endif
 }
 
-/* The timer is the next task of a series: whoever takes it out of the series' queue owns it. */
+/* weir_series_start, or weir_series_dismiss. */
 active proctype Owner()
 {
         byte held, old;
-        bool shut, dismiss;
+        bool shut, called_off, mine, dismiss;
 
         if
         :: dismiss = true
-        :: dismiss = false
+        :: dismiss = false;
+           enter();
+           dismiss = refused
         fi;
         lock(SERIES);
         if
-        :: !waiting ->
-                unlock(SERIES) /* the series was cancelled before */
-        :: waiting && dismiss ->
-                waiting = false;
+        :: dismiss ->
+                d_step {
+                        waiting = false;
+                        over = true
+                };
                 unlock(SERIES);
-                release()
-        :: waiting && !dismiss ->
-                waiting = false;
-                current = true;
+                discard()
+        :: !dismiss && (cause || stopping) ->
+                unlock(SERIES);
+                step_asked = true
+        :: !dismiss && !cause && !stopping ->
+                d_step {
+                        waiting = false;
+                        current = true;
+                        accepted = true
+                };
                 unlock(SERIES);
                 start()
         fi;
@@ -351,19 +404,10 @@ active [2] proctype Canceller()
         :: !linked ->
                 missed = true /* the map has no such name; returns 0 */
         :: else ->
-                d_step {
-                        touch();
-                        found = word & STATE
-                };
-                if
-                :: found == RUNNING ->
-                        skip /* stays in the FIFO, passed over */
-                :: else ->
 #ifdef MUTANT_UNLINK_UNCOUNTED
-                        linked = false;
+                linked = false;
 #endif
-                        claim()
-                fi;
+                cancel_one();
 #ifdef MUTANT_SHARD_UNLOCKED_EARLY
                 if
                 :: held == 0 -> lock(SHARD)
@@ -378,7 +422,7 @@ active [2] proctype Canceller()
                                 counted++;
                                 counted_in = 1 + found
                         :: else ->
-                                late = true
+                                late = true /* keeps its name, passed over */
                         fi
                 }
         fi;
@@ -393,28 +437,50 @@ active [2] proctype Canceller()
 /* weir_series_cancel. */
 active proctype Series()
 {
-        byte held, old, found;
-        bool took, mine;
+        byte held, found;
+        bool mine;
 
         lock(SERIES);
         if
-        :: waiting ->
-                waiting = false;
-                dropped = true;
-                unlock(SERIES);
-                release()
-        :: !waiting && current ->
-                claim(); /* the name stays in the map: this side has no shard lock */
-                by_series = took;
-                unlock(SERIES);
+        :: over ->
+                skip
+        :: else ->
+#ifndef MUTANT_CAUSE_AFTER_TAKING
+                cause = true;
+#endif
                 if
-                :: mine -> push()
+                :: current ->
+                        lock(POLLER);
+                        d_step {
+                                touch();
+                                found = word & STATE;
+                                by_series = (found != RUNNING)
+                        };
+                        if
+#ifdef MUTANT_NEW_IS_PENDING
+                        :: found == PENDING || found == NEW -> take_pending()
+#else
+                        :: found == PENDING -> take_pending()
+#endif
+                        :: else /* NEW: start looks at the cause, READY: the worker does */
+                        fi;
+                        unlock(POLLER)
                 :: else
                 fi
-        :: !waiting && !current ->
-                unlock(SERIES)
         fi;
-        ended++
+#ifdef MUTANT_CAUSE_AFTER_TAKING
+        cause = !over;
+#endif
+        unlock(SERIES);
+        if
+        :: mine -> push()
+        :: else
+        fi;
+        d_step {
+                cancelled = cause;
+                assert(!cancelled || !in_queue);
+                ended++
+        }
 }
 
 /* The worker's delivery of a READY timer, and its end. */
@@ -447,8 +513,13 @@ inline deliver()
            fi
         od;
 #endif
+#ifdef MUTANT_CAUSE_UNSEEN
+        called_off = false;
+#else
+        called_off = cause;
+#endif
         if
-        :: seen & CANCELLED -> set_status(ECANCELED)
+        :: (seen & CANCELLED) || called_off -> set_status(ECANCELED)
         :: else
         fi;
         d_step {
@@ -466,14 +537,64 @@ inline deliver()
                 assert(linked || counted == 1)
         };
         unlock(SHARD);
-        release();
+        finish()
+}
+
+/* A step of the series on the worker: drops what has not started, or ends the series. */
+inline step()
+{
+        lock(SERIES);
+        if
+        :: waiting ->
+                d_step {
+                        assert(cause || stopping);
+                        waiting = false;
+                        dropped = true
+                };
+                unlock(SERIES);
+                discard();
+                lock(SERIES)
+        :: else
+        fi;
+        over = true;
+        unlock(SERIES);
         live--
+}
+
+/* The worker's part of weir_shutdown. */
+inline drain()
+{
+        lock(POLLER);
+        closing = true;
+#ifdef MUTANT_LOCK_ORDER
+        lock(SHARD);
+        linked = false;
+        unlock(SHARD);
+#endif
+        if
+        :: in_queue ->
+                take_out();
+                set_status(ESHUTDOWN);
+                store(READY);
+                assert(!ready);
+                ready = true
+#ifdef MUTANT_SHUTDOWN_OVERWRITES
+        :: !in_queue && !freed && (word & STATE) == READY ->
+                status = ESHUTDOWN
+        :: !in_queue && !(!freed && (word & STATE) == READY)
+#else
+        :: else
+#endif
+        fi;
+        unlock(POLLER);
+        drained = true
 }
 
 active proctype Worker()
 {
         byte held, seen;
         bool ready; /* the worker's own list */
+        bool called_off;
 
         do
         :: d_step {
@@ -482,7 +603,7 @@ active proctype Worker()
                 inbox = false;
                 ready = true
            }
-        :: in_queue && !closing -> /* the deadline has come; asked again under the lock */
+        :: in_queue && !closing -> /* the deadline has come; asked again under the lock.  When closing, one in the queue is lost */
                 lock(POLLER);
                 if
                 :: in_queue ->
@@ -501,49 +622,35 @@ active proctype Worker()
                 fi
         :: ready ->
                 ready = false;
-                deliver()
-#ifdef MUTANT_EXIT_WHEN_EMPTY
-        :: atomic { closing && !inbox && !in_queue && !ready -> break }
-#else
-        :: atomic { closing && live == 0 -> break } /* read under the poller's lock */
-#endif
+                deliver();
+                step()
+        :: d_step {
+                step_asked ->
+                step_asked = false
+           };
+           step()
+        :: d_step {
+                drain_asked ->
+                drain_asked = false
+           };
+           drain()
+        :: atomic { exit_asked && !inbox && !ready && !step_asked && !drain_asked -> break }
         od;
-        assert(!inbox && !in_queue && !ready);
+        assert(!in_queue && live == 0);
         ended++
 }
 
 /* weir_shutdown: it may come at any time, also after everything else. */
 active proctype Shutdown()
 {
-        byte held;
-        bool mine;
-
-        lock(POLLER);
-        closing = true;
-#ifdef MUTANT_LOCK_ORDER
-        lock(SHARD);
-        linked = false;
-        unlock(SHARD);
-#endif
-        if
-        :: in_queue ->
-                take_out();
-                set_status(ESHUTDOWN);
-                store(READY);
-                mine = true
-#ifdef MUTANT_SHUTDOWN_OVERWRITES
-        :: !in_queue && live > 0 && (word & STATE) == READY ->
-                status = ESHUTDOWN
-        :: !in_queue && !(live > 0 && (word & STATE) == READY)
+        stopping = true;
+        drain_asked = true;
+#ifdef MUTANT_EXIT_WHEN_EMPTY
+        drained ->
 #else
-        :: else
+        atomic { drained && live == 0 -> skip };
 #endif
-        fi;
-        unlock(POLLER);
-        if
-        :: mine -> push()
-        :: else
-        fi;
+        exit_asked = true;
         ended++
 }
 
@@ -560,7 +667,7 @@ active proctype Monitor()
 {
         ended == 6 ->
         assert(locks == 0);
-        assert(freed && !linked && !waiting && !current);
+        assert(freed && !linked && !waiting && !current && over);
         assert(on_frees == 1);
         assert(callbacks == (accepted -> 1 : 0));
         assert(!(accepted && refused));
@@ -568,7 +675,7 @@ active proctype Monitor()
         if
         :: !accepted -> assert(saw == NOTHING)
         :: accepted && (counted || by_series) -> assert(saw == ECANCELED)
-        :: accepted && !counted && !by_series -> assert(saw == OK || saw == ESHUTDOWN)
+        :: accepted && !counted && !by_series -> assert(saw == OK || saw == ESHUTDOWN || cause)
         fi;
         row(1, RAN && saw == OK);
         row(2, RAN && counted_in == 1 + NEW);
@@ -578,7 +685,7 @@ active proctype Monitor()
         row(7, RAN && counted && missed);
         row(9, !accepted && !refused && !dropped && !counted);
         row(10, !accepted && !refused && counted);
-        row(11, dropped);
+        row(11, dropped && cause);
         row(12, RAN && by_series && !counted);
         row(14, RAN && saw == ESHUTDOWN);
         row(16, refused);
