@@ -22,7 +22,8 @@
 static uint64_t hash_key[2];
 
 /* A key that nobody outside can know.  At start-up the pool may not be filled yet; then addresses and time have to do. */
-static void make_hash_key(void)
+static void
+make_hash_key(void)
 {
         struct timespec now;
 
@@ -33,7 +34,8 @@ static void make_hash_key(void)
         hash_key[1] = (uintptr_t)&now ^ (uintptr_t)&hash_key << 24;
 }
 
-struct weir__name_key weir__name_key(const char *text, size_t size)
+struct weir__name_key
+weir__name_key(const char *text, size_t size)
 {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -41,7 +43,8 @@ struct weir__name_key weir__name_key(const char *text, size_t size)
         return (struct weir__name_key){text, size, weir__siphash(hash_key, text, size)};
 }
 
-struct weir__names_shard *weir__names_lock(struct weir__names *names, uint64_t hash)
+struct weir__names_shard *
+weir__names_lock(struct weir__names *names, uint64_t hash)
 {
         struct weir__names_shard *shard = &names->shards[hash >> 58];
 
@@ -49,7 +52,8 @@ struct weir__names_shard *weir__names_lock(struct weir__names *names, uint64_t h
         return shard;
 }
 
-void weir__names_unlock(struct weir__names_shard *shard)
+void
+weir__names_unlock(struct weir__names_shard *shard)
 {
         weir__unlock(&shard->lock);
 }
@@ -57,20 +61,23 @@ void weir__names_unlock(struct weir__names_shard *shard)
 /* -- tables; under the lock -- */
 
 /* The bucket in which a name of this hash is, or would be: until its old bucket was moved, that one. */
-static struct weir__name **bucket_of(struct weir__names_shard *shard, uint64_t hash)
+static struct weir__name **
+bucket_of(struct weir__names_shard *shard, uint64_t hash)
 {
         if (shard->before.buckets && (hash & shard->before.mask) >= shard->moved)
                 return &shard->before.buckets[hash & shard->before.mask];
         return &shard->now.buckets[hash & shard->now.mask];
 }
 
-static void drop_table(struct weir__names_table *table)
+static void
+drop_table(struct weir__names_table *table)
 {
         free(table->buckets);
         *table = (struct weir__names_table){0};
 }
 
-static void move_some(struct weir__names_shard *shard)
+static void
+move_some(struct weir__names_shard *shard)
 {
         if (!shard->before.buckets)
                 return;
@@ -90,7 +97,8 @@ static void move_some(struct weir__names_shard *shard)
                 drop_table(&shard->before);
 }
 
-static bool resize(struct weir__names_shard *shard, size_t size)
+static bool
+resize(struct weir__names_shard *shard, size_t size)
 {
         struct weir__name **buckets = calloc(size, sizeof *buckets);
 
@@ -103,7 +111,8 @@ static bool resize(struct weir__names_shard *shard, size_t size)
 }
 
 /* Keeps the table between an eighth and all of its size full; a table that is being moved is let finish first. */
-static void adapt(struct weir__names_shard *shard)
+static void
+adapt(struct weir__names_shard *shard)
 {
         size_t size = shard->now.mask + 1;
 
@@ -121,7 +130,8 @@ static void adapt(struct weir__names_shard *shard)
 }
 
 /* The link that leads to the first of a name in its bucket, or to the NULL at the end. */
-static struct weir__name **link_of(struct weir__names_shard *shard, const char *text, size_t size, uint64_t hash)
+static struct weir__name **
+link_of(struct weir__names_shard *shard, const char *text, size_t size, uint64_t hash)
 {
         struct weir__name **link = bucket_of(shard, hash);
 
@@ -132,7 +142,8 @@ static struct weir__name **link_of(struct weir__names_shard *shard, const char *
 
 /* -- entries -- */
 
-static void append(struct weir__name *first, struct weir__name *name)
+static void
+append(struct weir__name *first, struct weir__name *name)
 {
         name->older = first->older;
         name->newer = first;
@@ -141,7 +152,8 @@ static void append(struct weir__name *first, struct weir__name *name)
         first->count++;
 }
 
-bool weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key)
+bool
+weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key)
 {
         *name = (struct weir__name){.size = (uint16_t)key->size, .hash = key->hash, .linked = true};
         memcpy(weir__name_text(name), key->text, key->size);
@@ -167,13 +179,15 @@ bool weir__names_add(struct weir__names *names, struct weir__name *name, const s
         return done;
 }
 
-struct weir__name *weir__names_find(struct weir__names_shard *shard, const struct weir__name_key *key)
+struct weir__name *
+weir__names_find(struct weir__names_shard *shard, const struct weir__name_key *key)
 {
         return shard->now.buckets ? *link_of(shard, key->text, key->size, key->hash) : NULL;
 }
 
 /* The first of a name goes: the next oldest takes its place in the bucket, or the name is gone. */
-static void unlink_first(struct weir__names_shard *shard, struct weir__name **link, struct weir__name *name)
+static void
+unlink_first(struct weir__names_shard *shard, struct weir__name **link, struct weir__name *name)
 {
         struct weir__name *heir = name->newer;
 
@@ -191,7 +205,8 @@ static void unlink_first(struct weir__names_shard *shard, struct weir__name **li
         name->older->newer = heir;
 }
 
-void weir__names_unlink(struct weir__names_shard *shard, struct weir__name *name)
+void
+weir__names_unlink(struct weir__names_shard *shard, struct weir__name *name)
 {
         if (!name->linked)
                 return;
@@ -206,7 +221,8 @@ void weir__names_unlink(struct weir__names_shard *shard, struct weir__name *name
         name->newer->older = name->older;
 }
 
-void weir__names_remove(struct weir__names *names, struct weir__name *name)
+void
+weir__names_remove(struct weir__names *names, struct weir__name *name)
 {
         struct weir__names_shard *shard = weir__names_lock(names, name->hash);
 
@@ -214,7 +230,8 @@ void weir__names_remove(struct weir__names *names, struct weir__name *name)
         weir__names_unlock(shard);
 }
 
-size_t weir__names_count(struct weir__names *names, const struct weir__name_key *key)
+size_t
+weir__names_count(struct weir__names *names, const struct weir__name_key *key)
 {
         struct weir__names_shard *shard = weir__names_lock(names, key->hash);
         struct weir__name *first = weir__names_find(shard, key);

@@ -42,13 +42,15 @@ struct parallel {
 
 static const struct weir__work_ops start_walk_ops, cancel_walk_ops;
 
-static struct weir__poller *home(const struct parallel *parallel)
+static struct weir__poller *
+home(const struct parallel *parallel)
 {
         return weir__runtime_poller(parallel->task.poller);
 }
 
 /* One that was pending is no more; the last one makes the task ready. */
-static void settle(struct parallel *parallel)
+static void
+settle(struct parallel *parallel)
 {
         weir__lock(&parallel->lock);
         bool ended = --parallel->pending == 0;
@@ -59,7 +61,8 @@ static void settle(struct parallel *parallel)
 
 /* -- children -- */
 
-static void unlink_child(struct parallel *parallel, struct weir_series *child)
+static void
+unlink_child(struct parallel *parallel, struct weir_series *child)
 {
         if (parallel->starting.cursor == child)
                 parallel->starting.cursor = child->next;
@@ -69,7 +72,8 @@ static void unlink_child(struct parallel *parallel, struct weir_series *child)
         *(child->next ? &child->next->previous : &parallel->last) = child->previous;
 }
 
-static void child_ended(struct weir_series *child)
+static void
+child_ended(struct weir_series *child)
 {
         struct parallel *parallel = child->owner;
         int status = weir__series_result(child);
@@ -84,7 +88,8 @@ static void child_ended(struct weir_series *child)
         settle(parallel);
 }
 
-static void append_child(struct parallel *parallel, struct weir_series *child)
+static void
+append_child(struct parallel *parallel, struct weir_series *child)
 {
         child->owner = parallel;
         child->ended = child_ended;
@@ -97,7 +102,8 @@ static void append_child(struct parallel *parallel, struct weir_series *child)
 
 /* -- starting, a batch at a time -- */
 
-static void start_walk(struct weir__work *work)
+static void
+start_walk(struct weir__work *work)
 {
         struct walk *walk = (struct walk *)work;
         struct parallel *parallel = walk->parallel;
@@ -119,7 +125,8 @@ static void start_walk(struct weir__work *work)
 
 static const struct weir__work_ops start_walk_ops = {start_walk};
 
-static void parallel_start(struct weir_task *task)
+static void
+parallel_start(struct weir_task *task)
 {
         struct parallel *parallel = (struct parallel *)task;
 
@@ -132,7 +139,8 @@ static void parallel_start(struct weir_task *task)
 
 /* -- cancelling, a batch at a time -- */
 
-static void cancel_walk(struct weir__work *work)
+static void
+cancel_walk(struct weir__work *work)
 {
         struct walk *walk = (struct walk *)work;
         struct parallel *parallel = walk->parallel;
@@ -157,7 +165,8 @@ static const struct weir__work_ops cancel_walk_ops = {cancel_walk};
 
 /* The children learn of it by looking at their ancestors before each callback, so the cancel is decisive at once; the walk only ends
  * what they have pending, soon. */
-static struct weir_task *parallel_cancel(struct weir_task *task)
+static struct weir_task *
+parallel_cancel(struct weir_task *task)
 {
         struct parallel *parallel = (struct parallel *)task;
 
@@ -166,7 +175,8 @@ static struct weir_task *parallel_cancel(struct weir_task *task)
         if (walk) {
                 parallel->cancelled = true;
                 parallel->pending++;
-                parallel->cancelling = (struct walk){.work.ops = &cancel_walk_ops, .parallel = parallel, .cursor = parallel->first};
+                parallel->cancelling = (struct walk){
+                        .work.ops = &cancel_walk_ops, .parallel = parallel, .cursor = parallel->first};
         }
         weir__unlock(&parallel->lock);
         if (walk)
@@ -176,7 +186,8 @@ static struct weir_task *parallel_cancel(struct weir_task *task)
 
 /* -- making and ending -- */
 
-static void parallel_release(struct weir_task *task, bool discarded)
+static void
+parallel_release(struct weir_task *task, bool discarded)
 {
         struct parallel *parallel = (struct parallel *)task;
 
@@ -190,7 +201,8 @@ static void parallel_release(struct weir_task *task, bool discarded)
         weir__lock_done(&parallel->lock);
 }
 
-static void parallel_series_ended(struct weir_series *series)
+static void
+parallel_series_ended(struct weir_series *series)
 {
         (void)series;
         weir__runtime_leave();
@@ -204,7 +216,8 @@ static const struct weir__task_ops parallel_ops = {
         .series_ended = parallel_series_ended,
 };
 
-weir_task *weir_parallel_new(weir_task_fn *done, void *context)
+weir_task *
+weir_parallel_new(weir_task_fn *done, void *context)
 {
         struct parallel *parallel = weir__alloc(sizeof *parallel);
 
@@ -216,7 +229,8 @@ weir_task *weir_parallel_new(weir_task_fn *done, void *context)
         return &parallel->task;
 }
 
-static struct parallel *open_parallel(struct weir_task *task, const char *verb)
+static struct parallel *
+open_parallel(struct weir_task *task, const char *verb)
 {
         if (weir__task_ops(task) != &parallel_ops)
                 weir__panic("%s: the task is no parallel", verb);
@@ -225,14 +239,16 @@ static struct parallel *open_parallel(struct weir_task *task, const char *verb)
         return (struct parallel *)task;
 }
 
-static void poison(struct parallel *parallel, int fault)
+static void
+poison(struct parallel *parallel, int fault)
 {
         if (!(parallel->task.flags & WEIR__TASK_WRONG))
                 parallel->task.status = fault;
         parallel->task.flags |= WEIR__TASK_WRONG;
 }
 
-void weir_parallel_add(weir_task *parallel, weir_task *task)
+void
+weir_parallel_add(weir_task *parallel, weir_task *task)
 {
         if (task)
                 weir__task_consume(task, "weir_parallel_add");
@@ -252,7 +268,8 @@ void weir_parallel_add(weir_task *parallel, weir_task *task)
                 poison(to, fault ? fault : -ENOMEM);
 }
 
-void weir_parallel_add_series(weir_task *parallel, weir_series *series)
+void
+weir_parallel_add_series(weir_task *parallel, weir_series *series)
 {
         if (!parallel) {
                 weir_series_dismiss(series);

@@ -18,20 +18,23 @@
 
 static void step(struct weir_series *series);
 
-static void step_run(struct weir__work *work)
+static void
+step_run(struct weir__work *work)
 {
         step((struct weir_series *)work);
 }
 
 static const struct weir__work_ops step_ops = {step_run};
 
-static void root_ended(struct weir_series *series)
+static void
+root_ended(struct weir_series *series)
 {
         (void)series;
         weir__runtime_leave();
 }
 
-weir_series *weir_series_new(weir_series_fn *done, void *context)
+weir_series *
+weir_series_new(weir_series_fn *done, void *context)
 {
         struct weir_series *series = weir__alloc(sizeof *series);
 
@@ -49,7 +52,8 @@ weir_series *weir_series_new(weir_series_fn *done, void *context)
         return series;
 }
 
-struct weir_series *weir__series_wrap(struct weir_task *task)
+struct weir_series *
+weir__series_wrap(struct weir_task *task)
 {
         struct weir_series *series = weir_series_new(NULL, NULL);
 
@@ -64,7 +68,8 @@ struct weir_series *weir__series_wrap(struct weir_task *task)
         return series;
 }
 
-struct weir_series *weir__series_make_for(struct weir_task *task)
+struct weir_series *
+weir__series_make_for(struct weir_task *task)
 {
         struct weir_series *series = weir_series_new(NULL, NULL);
 
@@ -78,14 +83,16 @@ struct weir_series *weir__series_make_for(struct weir_task *task)
         return series;
 }
 
-weir_series *weir_series_ref(weir_series *series)
+weir_series *
+weir_series_ref(weir_series *series)
 {
         if (series)
                 atomic_fetch_add_explicit(&series->references, 1, memory_order_relaxed);
         return series;
 }
 
-void weir_series_unref(weir_series *series)
+void
+weir_series_unref(weir_series *series)
 {
         if (!series || atomic_fetch_sub_explicit(&series->references, 1, memory_order_acq_rel) > 1)
                 return;
@@ -95,7 +102,8 @@ void weir_series_unref(weir_series *series)
 
 /* -- tasks come in -- */
 
-static int push(struct weir_series *series, struct weir_task *task, bool front)
+static int
+push(struct weir_series *series, struct weir_task *task, bool front)
 {
         int failed = weir__runtime_forked() ? -ECHILD : task && series ? 0 : -ENOMEM;
 
@@ -122,19 +130,22 @@ static int push(struct weir_series *series, struct weir_task *task, bool front)
         return failed;
 }
 
-int weir_series_push(weir_series *series, weir_task *task)
+int
+weir_series_push(weir_series *series, weir_task *task)
 {
         return push(series, task, false);
 }
 
-int weir_series_push_front(weir_series *series, weir_task *task)
+int
+weir_series_push_front(weir_series *series, weir_task *task)
 {
         return push(series, task, true);
 }
 
 /* -- why it ends early -- */
 
-int weir__series_cause(const struct weir_series *series)
+int
+weir__series_cause(const struct weir_series *series)
 {
         for (; series; series = series->parent) {
                 int cause = atomic_load_explicit(&series->cause, memory_order_acquire);
@@ -146,13 +157,15 @@ int weir__series_cause(const struct weir_series *series)
 }
 
 /* With the lock held. */
-static void set_cause(struct weir_series *series, int cause)
+static void
+set_cause(struct weir_series *series, int cause)
 {
         if (!atomic_load_explicit(&series->cause, memory_order_relaxed))
                 atomic_store_explicit(&series->cause, cause, memory_order_release);
 }
 
-void weir_series_cancel(weir_series *series)
+void
+weir_series_cancel(weir_series *series)
 {
         struct weir_task *ended = NULL;
 
@@ -169,7 +182,8 @@ void weir_series_cancel(weir_series *series)
                 weir__poller_deliver(weir__runtime_poller(ended->poller), &ended->work);
 }
 
-int weir_series_status(const weir_series *series)
+int
+weir_series_status(const weir_series *series)
 {
         if (!series)
                 return -EINVAL;
@@ -181,14 +195,16 @@ int weir_series_status(const weir_series *series)
         return status;
 }
 
-int weir__series_result(const struct weir_series *series)
+int
+weir__series_result(const struct weir_series *series)
 {
         return series->has_result ? series->result : weir_series_status(series);
 }
 
 /* -- steps -- */
 
-void weir__series_leave_task(struct weir_series *series, struct weir_task *task)
+void
+weir__series_leave_task(struct weir_series *series, struct weir_task *task)
 {
         if (series->wraps && !series->has_result) {
                 series->result = task->status;
@@ -199,13 +215,15 @@ void weir__series_leave_task(struct weir_series *series, struct weir_task *task)
         weir__unlock(&series->lock);
 }
 
-void weir__series_go_on(struct weir_series *series)
+void
+weir__series_go_on(struct weir_series *series)
 {
         step(series);
 }
 
 /* The end: callback, free function, then whoever waits for it.  On a worker, no lock held. */
-static void end(struct weir_series *series)
+static void
+end(struct weir_series *series)
 {
         struct weir__poller *poller = weir__worker_self()->poller;
 
@@ -222,7 +240,8 @@ static void end(struct weir_series *series)
 
 /* Takes the next task off the queue, and makes it the current one if it is to be started.  Sets *cause when it is to be dropped.  NULL:
  * the series has ended. */
-static struct weir_task *take_next(struct weir_series *series, int *cause)
+static struct weir_task *
+take_next(struct weir_series *series, int *cause)
 {
         weir__lock(&series->lock);
         *cause = weir__series_cause(series);
@@ -241,7 +260,8 @@ static struct weir_task *take_next(struct weir_series *series, int *cause)
 }
 
 /* Starts the next task, or drops a batch of what is left of a series that ends early, or ends it. */
-static void step(struct weir_series *series)
+static void
+step(struct weir_series *series)
 {
         for (unsigned dropped = 0; dropped < DROPPED_AT_ONCE; dropped++) {
                 int cause;
@@ -262,7 +282,8 @@ static void step(struct weir_series *series)
 
 /* The first step may be made by the thread that starts the series, unless user code might run in it: an empty series, or one that
  * is cancelled already, goes to a worker. */
-void weir__series_launch(struct weir_series *series, struct weir_series *parent)
+void
+weir__series_launch(struct weir_series *series, struct weir_series *parent)
 {
         struct weir_task *task = NULL;
 
@@ -282,7 +303,8 @@ void weir__series_launch(struct weir_series *series, struct weir_series *parent)
 
 /* -- start, run, dismiss -- */
 
-int weir__series_fault(const struct weir_series *series)
+int
+weir__series_fault(const struct weir_series *series)
 {
         struct weir__lock *lock = &((struct weir_series *)series)->lock;
 
@@ -295,7 +317,8 @@ int weir__series_fault(const struct weir_series *series)
         return poison;
 }
 
-static void dismiss(struct weir_series *series)
+static void
+dismiss(struct weir_series *series)
 {
         struct weir__work_list queue;
 
@@ -314,7 +337,8 @@ static void dismiss(struct weir_series *series)
         weir_series_unref(series);
 }
 
-void weir_series_dismiss(weir_series *series)
+void
+weir_series_dismiss(weir_series *series)
 {
         if (!series)
                 return;
@@ -323,7 +347,8 @@ void weir_series_dismiss(weir_series *series)
         dismiss(series);
 }
 
-int weir_series_start(weir_series *series)
+int
+weir_series_start(weir_series *series)
 {
         if (!series)
                 return -ENOMEM;
@@ -337,14 +362,16 @@ int weir_series_start(weir_series *series)
         return failed;
 }
 
-static void waited_for_ended(struct weir_series *series)
+static void
+waited_for_ended(struct weir_series *series)
 {
         weir__runtime_leave();
         weir__runtime_wait_end(); /* here, so that the virtual clock does not jump on before the waiter is awake */
         weir__latch_open(&series->latch);
 }
 
-int weir_series_run(weir_series *series)
+int
+weir_series_run(weir_series *series)
 {
         int status = weir__runtime_may_wait();
 
@@ -368,12 +395,14 @@ int weir_series_run(weir_series *series)
 
 /* -- context -- */
 
-void *weir_series_context(const weir_series *series)
+void *
+weir_series_context(const weir_series *series)
 {
         return series ? series->context : NULL;
 }
 
-void weir_series_set_context(weir_series *series, void *context, weir_free_fn *fn)
+void
+weir_series_set_context(weir_series *series, void *context, weir_free_fn *fn)
 {
         if (!series)
                 return;

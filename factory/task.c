@@ -11,7 +11,8 @@
 #include "kernel/runtime.h"
 #include "kernel/worker.h"
 
-void weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t size, weir_task_fn *done, void *context)
+void
+weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t size, weir_task_fn *done, void *context)
 {
         bool large = size > UINT16_MAX;
 
@@ -25,20 +26,23 @@ void weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, s
         };
 }
 
-void weir__task_consume(struct weir_task *task, const char *verb)
+void
+weir__task_consume(struct weir_task *task, const char *verb)
 {
         if (task->flags & WEIR__TASK_CONSUMED)
                 weir__panic("%s: the task was started, pushed, added or dismissed before", verb);
         task->flags |= WEIR__TASK_CONSUMED;
 }
 
-static void free_memory(struct weir_task *task)
+static void
+free_memory(struct weir_task *task)
 {
         /* What is LARGE is larger than any class of the caches. */
         weir__free(task, task->flags & WEIR__TASK_LARGE ? SIZE_MAX - 64 : task->size);
 }
 
-static void release(struct weir_task *task, bool discarded)
+static void
+release(struct weir_task *task, bool discarded)
 {
         const struct weir__task_ops *ops = weir__task_ops(task);
 
@@ -48,13 +52,15 @@ static void release(struct weir_task *task, bool discarded)
                 ops->release(task, discarded);
 }
 
-void weir__task_discard(struct weir_task *task)
+void
+weir__task_discard(struct weir_task *task)
 {
         release(task, true);
         free_memory(task);
 }
 
-void weir__task_ready(struct weir_task *task)
+void
+weir__task_ready(struct weir_task *task)
 {
         struct weir__worker *worker = weir__worker_self();
 
@@ -64,13 +70,14 @@ void weir__task_ready(struct weir_task *task)
 
 /* -- on a worker -- */
 
-void weir__task_call(struct weir_task *task)
+void
+weir__task_call(struct weir_task *task)
 {
         struct weir__poller *poller = weir__worker_self()->poller;
         uint32_t word = atomic_load_explicit(&task->word, memory_order_relaxed);
 
-        while (!atomic_compare_exchange_weak_explicit(&task->word, &word, (word & ~WEIR__STATE) | WEIR__RUNNING, memory_order_acq_rel,
-                                                      memory_order_relaxed))
+        while (!atomic_compare_exchange_weak_explicit(&task->word, &word, (word & ~WEIR__STATE) | WEIR__RUNNING,
+                                                      memory_order_acq_rel, memory_order_relaxed))
                 ;
         if (word & WEIR__CANCELLED || (task->series && weir__series_cause(task->series) == -ECANCELED))
                 task->status = -ECANCELED;
@@ -80,7 +87,8 @@ void weir__task_call(struct weir_task *task)
                 weir__worker_still_owns(poller);
 }
 
-void weir__task_finish(struct weir_task *task)
+void
+weir__task_finish(struct weir_task *task)
 {
         struct weir_series *series = task->series;
 
@@ -94,7 +102,8 @@ void weir__task_finish(struct weir_task *task)
                 weir__runtime_leave();
 }
 
-void weir__task_run(struct weir__work *work)
+void
+weir__task_run(struct weir__work *work)
 {
         struct weir_task *task = (struct weir_task *)work;
 
@@ -104,7 +113,8 @@ void weir__task_run(struct weir__work *work)
 
 /* -- the public face -- */
 
-int weir_task_start(weir_task *task)
+int
+weir_task_start(weir_task *task)
 {
         if (!task)
                 return -ENOMEM;
@@ -117,7 +127,8 @@ int weir_task_start(weir_task *task)
         return failed;
 }
 
-int weir_task_run(weir_task *task)
+int
+weir_task_run(weir_task *task)
 {
         if (!task)
                 return -ENOMEM;
@@ -130,7 +141,8 @@ int weir_task_run(weir_task *task)
         return weir_series_run(weir__series_wrap(task));
 }
 
-void weir_task_dismiss(weir_task *task)
+void
+weir_task_dismiss(weir_task *task)
 {
         if (!task)
                 return;
@@ -138,23 +150,27 @@ void weir_task_dismiss(weir_task *task)
         weir__task_discard(task);
 }
 
-int weir_task_status(const weir_task *task)
+int
+weir_task_status(const weir_task *task)
 {
         return task ? task->status : -EINVAL;
 }
 
-void *weir_task_context(const weir_task *task)
+void *
+weir_task_context(const weir_task *task)
 {
         return task ? task->context : NULL;
 }
 
-void weir_task_on_free(weir_task *task, weir_free_fn *fn)
+void
+weir_task_on_free(weir_task *task, weir_free_fn *fn)
 {
         if (task)
                 task->on_free = fn;
 }
 
-weir_series *weir_series_of(const weir_task *task)
+weir_series *
+weir_series_of(const weir_task *task)
 {
         if (!task)
                 return NULL;
@@ -165,7 +181,8 @@ weir_series *weir_series_of(const weir_task *task)
 
 /* -- the empty task -- */
 
-static void lone_series_ended(struct weir_series *series)
+static void
+lone_series_ended(struct weir_series *series)
 {
         (void)series;
         weir__runtime_leave();
@@ -177,7 +194,8 @@ static const struct weir__task_ops empty_ops = {
         .series_ended = lone_series_ended,
 };
 
-weir_task *weir_empty_new(weir_task_fn *done, void *context)
+weir_task *
+weir_empty_new(weir_task_fn *done, void *context)
 {
         struct weir_task *task = weir__alloc(sizeof *task);
 

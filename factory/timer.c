@@ -37,30 +37,34 @@ struct timer {
 };
 
 struct named_timer {
-        struct timer timer; /* first */
+        struct timer timer;     /* first */
         struct weir__name name; /* the text follows */
 };
 
 static struct weir__names names;
 
-static struct weir__poller *poller_of(const struct timer *timer)
+static struct weir__poller *
+poller_of(const struct timer *timer)
 {
         return weir__runtime_poller(timer->task.poller);
 }
 
-static uint32_t word_of(const struct timer *timer)
+static uint32_t
+word_of(const struct timer *timer)
 {
         return atomic_load_explicit(&timer->task.word, memory_order_acquire);
 }
 
 /* Returns whether somebody was there before. */
-static bool claim(struct timer *timer)
+static bool
+claim(struct timer *timer)
 {
         return atomic_fetch_or_explicit(&timer->task.word, WEIR__CLAIMED, memory_order_acq_rel) & WEIR__CLAIMED;
 }
 
 /* Under the poller's lock, or before anybody else can look: the caller owns the delivery now. */
-static void make_ready(struct timer *timer, int status)
+static void
+make_ready(struct timer *timer, int status)
 {
         timer->task.status = status;
         atomic_store_explicit(&timer->task.word, WEIR__CLAIMED | WEIR__READY, memory_order_release);
@@ -69,7 +73,8 @@ static void make_ready(struct timer *timer, int status)
 /* -- start -- */
 
 /* Why it must not become pending: 0 or the status it ends with.  Under the poller's lock. */
-static int refusal(struct timer *timer, const struct weir__poller *poller)
+static int
+refusal(struct timer *timer, const struct weir__poller *poller)
 {
         const struct weir_series *series = timer->task.series;
 
@@ -78,7 +83,8 @@ static int refusal(struct timer *timer, const struct weir__poller *poller)
         return poller->closing ? -ESHUTDOWN : 0;
 }
 
-static void timer_start(struct weir_task *task)
+static void
+timer_start(struct weir_task *task)
 {
         struct timer *timer = (struct timer *)task;
         struct weir__poller *poller = poller_of(timer);
@@ -104,7 +110,8 @@ static void timer_start(struct weir_task *task)
 
 /* -- expiry and shutdown: the poller has taken the node out, under its lock -- */
 
-static struct weir__work *timer_due(struct weir__timerq_node *node, int status)
+static struct weir__work *
+timer_due(struct weir__timerq_node *node, int status)
 {
         struct timer *timer = (struct timer *)((char *)node - offsetof(struct timer, node));
 
@@ -112,7 +119,8 @@ static struct weir__work *timer_due(struct weir__timerq_node *node, int status)
         return &timer->task.work;
 }
 
-__attribute__((constructor)) static void prepare(void)
+__attribute__((constructor)) static void
+prepare(void)
 {
         for (size_t i = 0; i < WEIR__NAMES_SHARDS; i++)
                 weir__lock_init(&names.shards[i].lock, WEIR__RANK_NAMES);
@@ -122,7 +130,8 @@ __attribute__((constructor)) static void prepare(void)
 /* -- cancel -- */
 
 /* PENDING -> READY; the caller owns the delivery if it returns true.  Under the poller's lock. */
-static bool take_pending(struct timer *timer, struct weir__poller *poller)
+static bool
+take_pending(struct timer *timer, struct weir__poller *poller)
 {
         if ((word_of(timer) & WEIR__STATE) != WEIR__PENDING)
                 return false;
@@ -131,7 +140,8 @@ static bool take_pending(struct timer *timer, struct weir__poller *poller)
         return true;
 }
 
-static struct weir_task *timer_cancel(struct weir_task *task)
+static struct weir_task *
+timer_cancel(struct weir_task *task)
 {
         struct timer *timer = (struct timer *)task;
         struct weir__poller *poller = poller_of(timer);
@@ -143,7 +153,8 @@ static struct weir_task *timer_cancel(struct weir_task *task)
 }
 
 /* READY and not begun: the callback will see -ECANCELED.  Under the poller's lock, so that it cannot become READY meanwhile. */
-static bool mark_cancelled(struct timer *timer)
+static bool
+mark_cancelled(struct timer *timer)
 {
         uint32_t word = word_of(timer);
 
@@ -161,7 +172,8 @@ struct cancel {
         struct weir__work_list taken;
 };
 
-static void lock_poller(struct cancel *cancel, struct weir__poller *poller)
+static void
+lock_poller(struct cancel *cancel, struct weir__poller *poller)
 {
         if (cancel->locked == poller)
                 return;
@@ -173,7 +185,8 @@ static void lock_poller(struct cancel *cancel, struct weir__poller *poller)
 }
 
 /* Whether the timer is cancelled by this; if it has to be delivered, it is put onto the list. */
-static bool cancel_one(struct cancel *cancel, struct timer *timer)
+static bool
+cancel_one(struct cancel *cancel, struct timer *timer)
 {
         if (!claim(timer))
                 return true;
@@ -184,14 +197,16 @@ static bool cancel_one(struct cancel *cancel, struct timer *timer)
         return true;
 }
 
-static struct timer *timer_named(struct weir__name *name)
+static struct timer *
+timer_named(struct weir__name *name)
 {
         return &((struct named_timer *)((char *)name - offsetof(struct named_timer, name)))->timer;
 }
 
 /* One hold of the shard's lock.  Callbacks that run (of which there are at most as many as workers) are passed over and keep their
  * name.  Returns whether more may be left. */
-static bool cancel_some(struct cancel *cancel, struct weir__names_shard *shard, const struct weir__name_key *key)
+static bool
+cancel_some(struct cancel *cancel, struct weir__names_shard *shard, const struct weir__name_key *key)
 {
         struct weir__name *name = weir__names_find(shard, key);
         size_t left = name ? name->count : 0; /* those from `name` on, round to the newest */
@@ -212,13 +227,15 @@ static bool cancel_some(struct cancel *cancel, struct weir__names_shard *shard, 
         return false;
 }
 
-static void deliver(struct weir__work_list *taken)
+static void
+deliver(struct weir__work_list *taken)
 {
         for (struct weir__work *work; (work = weir__work_pop(taken));)
                 weir__poller_deliver(poller_of((struct timer *)work), work);
 }
 
-static bool key_of(const char *text, struct weir__name_key *key)
+static bool
+key_of(const char *text, struct weir__name_key *key)
 {
         size_t size = text ? strlen(text) : 0;
 
@@ -228,7 +245,8 @@ static bool key_of(const char *text, struct weir__name_key *key)
         return true;
 }
 
-size_t weir_timer_cancel(const char *name, size_t max)
+size_t
+weir_timer_cancel(const char *name, size_t max)
 {
         struct weir__name_key key;
 
@@ -248,7 +266,8 @@ size_t weir_timer_cancel(const char *name, size_t max)
         return cancel.count;
 }
 
-size_t weir_timer_count(const char *name)
+size_t
+weir_timer_count(const char *name)
 {
         struct weir__name_key key;
 
@@ -259,14 +278,16 @@ size_t weir_timer_count(const char *name)
 
 /* -- making and ending -- */
 
-static void named_release(struct weir_task *task, bool discarded)
+static void
+named_release(struct weir_task *task, bool discarded)
 {
         (void)discarded;
         if (!weir__runtime_forked())
                 weir__names_remove(&names, &((struct named_timer *)task)->name);
 }
 
-static void lone_series_ended(struct weir_series *series)
+static void
+lone_series_ended(struct weir_series *series)
 {
         (void)series;
         weir__runtime_leave();
@@ -287,13 +308,15 @@ static const struct weir__task_ops named_timer_ops = {
         .series_ended = lone_series_ended,
 };
 
-static void init(struct timer *timer, const struct weir__task_ops *ops, size_t size, weir_nsec after, weir_task_fn *done, void *context)
+static void
+init(struct timer *timer, const struct weir__task_ops *ops, size_t size, weir_nsec after, weir_task_fn *done, void *context)
 {
         weir__task_init(&timer->task, ops, size, done, context);
         timer->node = (struct weir__timerq_node){.deadline = after, .kind = WEIR__DEADLINE_TIMER};
 }
 
-weir_task *weir_timer_new(weir_nsec after, weir_task_fn *done, void *context)
+weir_task *
+weir_timer_new(weir_nsec after, weir_task_fn *done, void *context)
 {
         struct timer *timer = weir__alloc(sizeof *timer);
 
@@ -304,7 +327,8 @@ weir_task *weir_timer_new(weir_nsec after, weir_task_fn *done, void *context)
 }
 
 /* A task that reports what was wrong with the name when it is started or pushed. */
-static weir_task *misnamed(const char *name, weir_nsec after, weir_task_fn *done, void *context)
+static weir_task *
+misnamed(const char *name, weir_nsec after, weir_task_fn *done, void *context)
 {
         weir_task *task = weir_timer_new(after, done, context);
 
@@ -315,7 +339,8 @@ static weir_task *misnamed(const char *name, weir_nsec after, weir_task_fn *done
         return task;
 }
 
-weir_task *weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void *context)
+weir_task *
+weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void *context)
 {
         struct weir__name_key key;
 

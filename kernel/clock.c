@@ -6,7 +6,8 @@
 
 struct weir__clock weir__clock;
 
-weir_nsec weir_now(void)
+weir_nsec
+weir_now(void)
 {
         return weir__clock_now();
 }

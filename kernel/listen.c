@@ -19,7 +19,8 @@
 #define HOST_MAX 255
 
 /* Splits "host:port" or "[v6]:port". */
-static int split(const char *address, char host[HOST_MAX + 1], const char **port)
+static int
+split(const char *address, char host[HOST_MAX + 1], const char **port)
 {
         const char *colon = address ? strrchr(address, ':') : NULL;
         const char *begin = address, *end = colon;
@@ -41,7 +42,8 @@ static int split(const char *address, char host[HOST_MAX + 1], const char **port
         return 0;
 }
 
-static int resolve(const char *address, struct addrinfo **found)
+static int
+resolve(const char *address, struct addrinfo **found)
 {
         const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
         char host[HOST_MAX + 1];
@@ -51,20 +53,16 @@ static int resolve(const char *address, struct addrinfo **found)
         if (failed)
                 return failed;
         switch (getaddrinfo(*host ? host : NULL, port, &hints, found)) {
-        case 0:
-                return 0;
-        case EAI_MEMORY:
-                return -ENOMEM;
-        case EAI_SYSTEM:
-                return errno ? -errno : -EINVAL;
-        case EAI_AGAIN:
-                return -EAGAIN;
-        default:
-                return -EINVAL;
+        case 0: return 0;
+        case EAI_MEMORY: return -ENOMEM;
+        case EAI_SYSTEM: return errno ? -errno : -EINVAL;
+        case EAI_AGAIN: return -EAGAIN;
+        default: return -EINVAL;
         }
 }
 
-static void set(int fd, int level, int option)
+static void
+set(int fd, int level, int option)
 {
         const int on = 1;
 
@@ -72,7 +70,8 @@ static void set(int fd, int level, int option)
 }
 
 /* A socket bound to the address, or a negative errno. */
-static int bind_one(const struct sockaddr_storage *address, socklen_t size, bool share)
+static int
+bind_one(const struct sockaddr_storage *address, socklen_t size, bool share)
 {
         int fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
@@ -89,7 +88,8 @@ static int bind_one(const struct sockaddr_storage *address, socklen_t size, bool
         return failed;
 }
 
-static int probe(const struct sockaddr_storage *address, socklen_t size)
+static int
+probe(const struct sockaddr_storage *address, socklen_t size)
 {
         int fd = bind_one(address, size, false);
 
@@ -100,12 +100,15 @@ static int probe(const struct sockaddr_storage *address, socklen_t size)
         return failed;
 }
 
-static in_port_t *port_of(struct sockaddr_storage *address)
+static in_port_t *
+port_of(struct sockaddr_storage *address)
 {
-        return address->ss_family == AF_INET6 ? &((struct sockaddr_in6 *)address)->sin6_port : &((struct sockaddr_in *)address)->sin_port;
+        return address->ss_family == AF_INET6 ? &((struct sockaddr_in6 *)address)->sin6_port
+                                              : &((struct sockaddr_in *)address)->sin_port;
 }
 
-static int listen_at(struct sockaddr_storage *address, socklen_t size, int fds[], unsigned count)
+static int
+listen_at(struct sockaddr_storage *address, socklen_t size, int fds[], unsigned count)
 {
         int failed = *port_of(address) ? probe(address, size) : 0;
 
@@ -126,7 +129,8 @@ static int listen_at(struct sockaddr_storage *address, socklen_t size, int fds[]
         return failed;
 }
 
-int weir__listen(const char *address, int fds[], unsigned count)
+int
+weir__listen(const char *address, int fds[], unsigned count)
 {
         struct sockaddr_storage storage = {0};
         struct addrinfo *found;

@@ -9,14 +9,16 @@
 
 static _Thread_local unsigned held;
 
-void weir__rank_enter(int rank)
+void
+weir__rank_enter(int rank)
 {
         if (held >> rank)
                 weir__panic("lock of rank %d taken while ranks %#x are held: ranks must ascend", rank, held);
         held |= 1u << rank;
 }
 
-void weir__rank_leave(int rank)
+void
+weir__rank_leave(int rank)
 {
         held &= ~(1u << rank);
 }

@@ -40,24 +40,28 @@ static struct depot {
                 struct block *batches; /* guarded by lock */
                 unsigned count;        /* of batches; guarded by lock */
         } classes[WEIR__CACHE_CLASSES];
-} depot = {.lock = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+} depot = {.lock = {
+                   .mutex = PTHREAD_MUTEX_INITIALIZER,
 #ifdef WEIR_DEBUG
-                    .rank = WEIR__RANK_LEAF,
+                   .rank = WEIR__RANK_LEAF,
 #endif
-                   }};
+           }};
 
 /* The class of a size; WEIR__CACHE_CLASSES and above: none. */
-static size_t class_of(size_t size)
+static size_t
+class_of(size_t size)
 {
         return size <= 24 ? 0 : (size - 24 + 15) / 16;
 }
 
-static size_t size_of(size_t class)
+static size_t
+size_of(size_t class)
 {
         return 24 + 16 * class;
 }
 
-static void free_chain(struct block *block)
+static void
+free_chain(struct block *block)
 {
         while (block) {
                 struct block *next = block->next;
@@ -67,7 +71,8 @@ static void free_chain(struct block *block)
         }
 }
 
-static struct block *depot_take(size_t class)
+static struct block *
+depot_take(size_t class)
 {
         weir__lock(&depot.lock);
         struct block *batch = depot.classes[class].batches;
@@ -79,7 +84,8 @@ static struct block *depot_take(size_t class)
         return batch;
 }
 
-static void depot_give(size_t class, struct block *batch)
+static void
+depot_give(size_t class, struct block *batch)
 {
         weir__lock(&depot.lock);
         bool full = depot.classes[class].count >= DEPOT_BATCHES;
@@ -94,7 +100,8 @@ static void depot_give(size_t class, struct block *batch)
 }
 
 /* One block out of the depot's first batch, for a thread that has no cache. */
-static struct block *depot_take_one(size_t class)
+static struct block *
+depot_take_one(size_t class)
 {
         weir__lock(&depot.lock);
         struct block *block = depot.classes[class].batches;
@@ -111,7 +118,8 @@ static struct block *depot_take_one(size_t class)
         return block;
 }
 
-static struct block *bin_take(struct weir__cache_bin *bin, size_t class)
+static struct block *
+bin_take(struct weir__cache_bin *bin, size_t class)
 {
         struct block *block = bin->first;
 
@@ -128,7 +136,8 @@ static struct block *bin_take(struct weir__cache_bin *bin, size_t class)
         return block;
 }
 
-static void bin_give(struct weir__cache_bin *bin, size_t class, struct block *block)
+static void
+bin_give(struct weir__cache_bin *bin, size_t class, struct block *block)
 {
         block->next = bin->first;
         bin->first = block;
@@ -143,7 +152,8 @@ static void bin_give(struct weir__cache_bin *bin, size_t class, struct block *bl
         depot_give(class, block);
 }
 
-void *weir__alloc(size_t size)
+void *
+weir__alloc(size_t size)
 {
         size_t class = class_of(size);
         struct weir__worker *worker = weir__worker_self();
@@ -158,7 +168,8 @@ void *weir__alloc(size_t size)
         return block ? block : malloc(size_of(class));
 }
 
-void weir__free(void *block, size_t size)
+void
+weir__free(void *block, size_t size)
 {
         size_t class = class_of(size);
         struct weir__worker *worker = weir__worker_self();
@@ -169,17 +180,19 @@ void weir__free(void *block, size_t size)
                 bin_give(&worker->poller->cache.bins[class], class, block);
 }
 
-void weir__cache_empty(struct weir__cache *cache)
+void
+weir__cache_empty(struct weir__cache *cache)
 {
-        for (size_t class = 0; class < WEIR__CACHE_CLASSES; class++) {
+        for (size_t class = 0; class < WEIR__CACHE_CLASSES; class ++) {
                 free_chain(cache->bins[class].first);
                 cache->bins[class] = (struct weir__cache_bin){0};
         }
 }
 
-void weir__depot_empty(void)
+void
+weir__depot_empty(void)
 {
-        for (size_t class = 0; class < WEIR__CACHE_CLASSES; class++)
+        for (size_t class = 0; class < WEIR__CACHE_CLASSES; class ++)
                 for (struct block *batch; (batch = depot_take(class));)
                         free_chain(batch);
 }

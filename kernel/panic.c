@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void weir__panic(const char *format, ...)
+void
+weir__panic(const char *format, ...)
 {
         char line[512] = "weir: ";
         va_list arguments;

@@ -32,36 +32,40 @@
  * it sorts a new deadline by its distance from the time it knows. */
 #define STALE WEIR_MSEC(1)
 
-#define NO_SLOT     UINT32_MAX
-#define SLOT_EVENT  (UINT64_MAX)     /* epoll data of the eventfd */
-#define SLOT_TIMER  (UINT64_MAX - 1) /* epoll data of the timerfd */
+#define NO_SLOT    UINT32_MAX
+#define SLOT_EVENT (UINT64_MAX)     /* epoll data of the eventfd */
+#define SLOT_TIMER (UINT64_MAX - 1) /* epoll data of the timerfd */
 
 static struct weir__work sleeping;
 #define SLEEPING (&sleeping)
 
 static weir__deadline_fn *deadline_fns[WEIR__DEADLINE_KINDS];
 
-static struct weir__work *limit_reached(struct weir__timerq_node *node, int status)
+static struct weir__work *
+limit_reached(struct weir__timerq_node *node, int status)
 {
         (void)status; /* drained or due: its work looks at the clock */
         return &((struct weir__limit *)((char *)node - offsetof(struct weir__limit, node)))->work;
 }
 
-void weir__poller_on_deadline(enum weir__deadline_kind kind, weir__deadline_fn *fn)
+void
+weir__poller_on_deadline(enum weir__deadline_kind kind, weir__deadline_fn *fn)
 {
         deadline_fns[kind] = fn;
 }
 
 /* -- making and ending -- */
 
-static int watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
+static int
+watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
 {
         struct epoll_event event = {.events = events | EPOLLET, .data.u64 = data};
 
         return epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
-static int open_descriptors(struct weir__poller *poller)
+static int
+open_descriptors(struct weir__poller *poller)
 {
         poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
         if (poller->epoll_fd < 0)
@@ -73,7 +77,8 @@ static int open_descriptors(struct weir__poller *poller)
         return failed ? failed : watch(poller, poller->event_fd, EPOLLIN, SLOT_EVENT);
 }
 
-struct weir__poller *weir__poller_new(unsigned index)
+struct weir__poller *
+weir__poller_new(unsigned index)
 {
         struct weir__poller *poller = aligned_alloc(_Alignof(struct weir__poller), sizeof *poller);
 
@@ -93,7 +98,8 @@ struct weir__poller *weir__poller_new(unsigned index)
         return poller;
 }
 
-int weir__poller_open(struct weir__poller *poller)
+int
+weir__poller_open(struct weir__poller *poller)
 {
         poller->epoll_fd = poller->timer_fd = -1;
         poller->free_slot = NO_SLOT;
@@ -115,14 +121,16 @@ int weir__poller_open(struct weir__poller *poller)
         return failed;
 }
 
-static void close_descriptor(int *fd)
+static void
+close_descriptor(int *fd)
 {
         if (*fd >= 0)
                 close(*fd);
         *fd = -1;
 }
 
-void weir__poller_close(struct weir__poller *poller)
+void
+weir__poller_close(struct weir__poller *poller)
 {
         close_descriptor(&poller->epoll_fd);
         close_descriptor(&poller->timer_fd);
@@ -136,7 +144,8 @@ void weir__poller_close(struct weir__poller *poller)
 
 /* -- the inbox -- */
 
-void weir__poller_wake(struct weir__poller *poller)
+void
+weir__poller_wake(struct weir__poller *poller)
 {
         struct weir__work *expected = SLEEPING;
 
@@ -145,7 +154,8 @@ void weir__poller_wake(struct weir__poller *poller)
                 eventfd_write(poller->event_fd, 1);
 }
 
-static void push(struct weir__poller *poller, struct weir__work *work)
+static void
+push(struct weir__poller *poller, struct weir__work *work)
 {
         struct weir__work *head = atomic_load_explicit(&poller->inbox, memory_order_relaxed);
 
@@ -156,7 +166,8 @@ static void push(struct weir__poller *poller, struct weir__work *work)
                 eventfd_write(poller->event_fd, 1);
 }
 
-void weir__poller_deliver(struct weir__poller *poller, struct weir__work *work)
+void
+weir__poller_deliver(struct weir__poller *poller, struct weir__work *work)
 {
         struct weir__worker *worker = weir__worker_self();
 
@@ -166,7 +177,8 @@ void weir__poller_deliver(struct weir__poller *poller, struct weir__work *work)
                 push(poller, work);
 }
 
-void weir__poller_take_inbox(struct weir__poller *poller)
+void
+weir__poller_take_inbox(struct weir__poller *poller)
 {
         struct weir__work_list taken = {0};
         struct weir__work *head;
@@ -186,7 +198,8 @@ void weir__poller_take_inbox(struct weir__poller *poller)
 
 /* -- deadlines -- */
 
-bool weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline)
+bool
+weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline)
 {
         weir_nsec visit = weir__timerq_add(&poller->queue, node, deadline);
 
@@ -197,13 +210,15 @@ bool weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_
 }
 
 /* Turns nodes that were taken out into work; the lock is held. */
-static void take(struct weir__work_list *list, struct weir__timerq_node *nodes[], unsigned count, int status)
+static void
+take(struct weir__work_list *list, struct weir__timerq_node *nodes[], unsigned count, int status)
 {
         for (unsigned i = 0; i < count; i++)
                 weir__work_append(list, deadline_fns[nodes[i]->kind](nodes[i], status));
 }
 
-static void expire(struct weir__poller *poller, weir_nsec now)
+static void
+expire(struct weir__poller *poller, weir_nsec now)
 {
         struct weir__timerq_node *expired[WEIR__TIMERQ_BATCH];
 
@@ -218,12 +233,14 @@ static void expire(struct weir__poller *poller, weir_nsec now)
         weir__unlock(&poller->lock);
 }
 
-void weir__poller_expire(struct weir__poller *poller)
+void
+weir__poller_expire(struct weir__poller *poller)
 {
         expire(poller, weir__clock_now());
 }
 
-bool weir__poller_drain(struct weir__poller *poller)
+bool
+weir__poller_drain(struct weir__poller *poller)
 {
         struct weir__timerq_node *taken[WEIR__TIMERQ_BATCH];
 
@@ -235,7 +252,8 @@ bool weir__poller_drain(struct weir__poller *poller)
         return count > 0;
 }
 
-bool weir__limit_set(struct weir__poller *poller, struct weir__limit *limit, weir_nsec deadline)
+bool
+weir__limit_set(struct weir__poller *poller, struct weir__limit *limit, weir_nsec deadline)
 {
         weir__lock(&poller->lock);
         if (weir__timerq_contains(&limit->node))
@@ -248,7 +266,8 @@ bool weir__limit_set(struct weir__poller *poller, struct weir__limit *limit, wei
         return set;
 }
 
-bool weir__limit_clear(struct weir__poller *poller, struct weir__limit *limit)
+bool
+weir__limit_clear(struct weir__poller *poller, struct weir__limit *limit)
 {
         weir__lock(&poller->lock);
         bool cleared = weir__timerq_contains(&limit->node);
@@ -260,7 +279,8 @@ bool weir__limit_clear(struct weir__poller *poller, struct weir__limit *limit)
 
 /* -- sources -- */
 
-static int grow_slots(struct weir__poller *poller)
+static int
+grow_slots(struct weir__poller *poller)
 {
         uint32_t count = poller->slot_count ? poller->slot_count * 2 : 64;
         struct weir__source_slot *slots = realloc(poller->slots, count * sizeof *slots);
@@ -275,7 +295,8 @@ static int grow_slots(struct weir__poller *poller)
         return 0;
 }
 
-int weir__poller_add_source(struct weir__poller *poller, struct weir__source *source, uint32_t events)
+int
+weir__poller_add_source(struct weir__poller *poller, struct weir__source *source, uint32_t events)
 {
         int failed = poller->free_slot == NO_SLOT ? grow_slots(poller) : 0;
 
@@ -292,7 +313,8 @@ int weir__poller_add_source(struct weir__poller *poller, struct weir__source *so
         return 0;
 }
 
-void weir__poller_remove_source(struct weir__poller *poller, struct weir__source *source)
+void
+weir__poller_remove_source(struct weir__poller *poller, struct weir__source *source)
 {
         struct weir__source_slot *slot = &poller->slots[source->slot];
 
@@ -305,21 +327,24 @@ void weir__poller_remove_source(struct weir__poller *poller, struct weir__source
         poller->source_count--;
 }
 
-void weir__poller_shutdown_sources(struct weir__poller *poller)
+void
+weir__poller_shutdown_sources(struct weir__poller *poller)
 {
         for (uint32_t i = 0; i < poller->slot_count; i++)
                 if (poller->slots[i].source)
                         poller->slots[i].source->ops->shutdown(poller->slots[i].source);
 }
 
-void weir__poller_destroy_sources(struct weir__poller *poller)
+void
+weir__poller_destroy_sources(struct weir__poller *poller)
 {
         for (uint32_t i = 0; i < poller->slot_count; i++)
                 if (poller->slots[i].source)
                         poller->slots[i].source->ops->destroy(poller->slots[i].source);
 }
 
-static void dispatch(struct weir__poller *poller, const struct epoll_event *event)
+static void
+dispatch(struct weir__poller *poller, const struct epoll_event *event)
 {
         uint64_t data = event->data.u64;
         uint32_t index = (uint32_t)data;
@@ -333,7 +358,8 @@ static void dispatch(struct weir__poller *poller, const struct epoll_event *even
 
 /* -- sleeping -- */
 
-static void arm(struct weir__poller *poller, weir_nsec deadline)
+static void
+arm(struct weir__poller *poller, weir_nsec deadline)
 {
         struct itimerspec setting = {0};
 
@@ -351,7 +377,8 @@ static void arm(struct weir__poller *poller, weir_nsec deadline)
 }
 
 /* When the owner has to look at its deadlines again, computed after SLEEPING was set. */
-static weir_nsec next_visit(struct weir__poller *poller)
+static weir_nsec
+next_visit(struct weir__poller *poller)
 {
         weir__lock(&poller->lock);
         weir_nsec next = weir__timerq_next(&poller->queue);
@@ -361,12 +388,13 @@ static weir_nsec next_visit(struct weir__poller *poller)
 }
 
 /* Whether the owner may sleep, with SLEEPING in the inbox and the timerfd armed. */
-static bool fall_asleep(struct weir__poller *poller)
+static bool
+fall_asleep(struct weir__poller *poller)
 {
         struct weir__work *expected = NULL;
 
-        if (poller->ready.first ||
-            !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING, memory_order_seq_cst, memory_order_relaxed))
+        if (poller->ready.first || !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING,
+                                                                            memory_order_seq_cst, memory_order_relaxed))
                 return false;
         weir_nsec next = next_visit(poller);
         if (next == WEIR_FOREVER) {
@@ -380,13 +408,14 @@ static bool fall_asleep(struct weir__poller *poller)
 }
 
 /* The same on the virtual clock: nothing is armed; while a thread waits, and no descriptor has anything to say, time jumps. */
-static bool fall_asleep_virtually(struct weir__poller *poller)
+static bool
+fall_asleep_virtually(struct weir__poller *poller)
 {
         struct weir__work *expected = NULL;
         struct epoll_event event;
 
-        if (poller->ready.first ||
-            !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING, memory_order_seq_cst, memory_order_relaxed))
+        if (poller->ready.first || !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING,
+                                                                            memory_order_seq_cst, memory_order_relaxed))
                 return false;
         weir_nsec next = next_visit(poller);
         if (next <= weir__clock_now())
@@ -402,7 +431,8 @@ static bool fall_asleep_virtually(struct weir__poller *poller)
         return false;
 }
 
-void weir__poller_poll(struct weir__poller *poller)
+void
+weir__poller_poll(struct weir__poller *poller)
 {
         struct epoll_event events[EVENTS];
         bool is_virtual = atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed);
@@ -412,7 +442,8 @@ void weir__poller_poll(struct weir__poller *poller)
         if (sleep) {
                 poller->woke_at = weir__clock_now();
                 if (poller->woke_at >= poller->armed_for)
-                        poller->armed_for = WEIR_FOREVER; /* it has fired, or is about to: edge-triggered, so that costs nothing */
+                        poller->armed_for =
+                                WEIR_FOREVER; /* it has fired, or is about to: edge-triggered, so that costs nothing */
                 expire(poller, poller->woke_at);
         }
         weir__poller_take_inbox(poller); /* and no longer SLEEPING */

@@ -32,11 +32,12 @@ static struct {
         bool registered;             /* atexit and atfork; guarded by lock */
         _Atomic weir_nsec exit_wait; /* written under the lock, read by exit() without: it may not get the lock */
         struct weir__worker workers[WEIR__POLLERS_MAX];
-} admin = {.lock = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+} admin = {.lock = {
+                   .mutex = PTHREAD_MUTEX_INITIALIZER,
 #ifdef WEIR_DEBUG
-                    .rank = WEIR__RANK_RUNTIME,
+                   .rank = WEIR__RANK_RUNTIME,
 #endif
-                    }};
+           }};
 
 /* What shutdown has each poller do. */
 static struct farewell {
@@ -58,19 +59,22 @@ static _Atomic int waiters;
 
 /* -- counting roots -- */
 
-static int phase_error(int phase)
+static int
+phase_error(int phase)
 {
         return phase == WEIR__PHASE_FORKED ? -ECHILD : -ESHUTDOWN;
 }
 
-static void count_own(struct weir__poller *poller, int64_t change)
+static void
+count_own(struct weir__poller *poller, int64_t change)
 {
         int64_t live = atomic_load_explicit(&poller->live, memory_order_relaxed);
 
         atomic_store_explicit(&poller->live, live + change, memory_order_relaxed);
 }
 
-int weir__runtime_enter(void)
+int
+weir__runtime_enter(void)
 {
         struct weir__worker *worker = weir__worker_self();
         int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
@@ -92,7 +96,8 @@ int weir__runtime_enter(void)
         return phase_error(phase);
 }
 
-void weir__runtime_leave(void)
+void
+weir__runtime_leave(void)
 {
         struct weir__worker *worker = weir__worker_self();
 
@@ -105,7 +110,8 @@ void weir__runtime_leave(void)
                 weir__runtime_notify();
 }
 
-static bool roots_left(void)
+static bool
+roots_left(void)
 {
         int64_t live = atomic_load(&foreign_live);
 
@@ -116,7 +122,8 @@ static bool roots_left(void)
 
 /* -- start -- */
 
-static int cpu_count(void)
+static int
+cpu_count(void)
 {
         cpu_set_t set;
 
@@ -127,7 +134,8 @@ static int cpu_count(void)
 }
 
 /* Copies what the program knows of the struct; what it knows and we do not must be zero. */
-static int read_config(struct weir_config *to, const struct weir_config *from)
+static int
+read_config(struct weir_config *to, const struct weir_config *from)
 {
         *to = (struct weir_config)WEIR_CONFIG_DEFAULT;
         if (!from)
@@ -144,14 +152,16 @@ static int read_config(struct weir_config *to, const struct weir_config *from)
         return to->clock == WEIR_CLOCK_REAL || to->clock == WEIR_CLOCK_VIRTUAL ? 0 : -EINVAL;
 }
 
-static void exit_run(struct weir__work *work)
+static void
+exit_run(struct weir__work *work)
 {
         ((struct farewell *)work)->poller->exiting = true;
 }
 
 static const struct weir__work_ops exit_ops = {exit_run};
 
-static void join_workers(unsigned count)
+static void
+join_workers(unsigned count)
 {
         for (unsigned i = 0; i < count; i++) {
                 exits[i] = (struct farewell){.work = {.ops = &exit_ops}, .poller = weir__runtime.pollers[i]};
@@ -163,7 +173,8 @@ static void join_workers(unsigned count)
 
 /* No worker runs any more.  Roots that other threads entered and workers left are in one count with plus and in another with minus:
  * the next run has other pollers, maybe fewer, so they are made to cancel out here. */
-static void close_pollers(unsigned count)
+static void
+close_pollers(unsigned count)
 {
         for (unsigned i = 0; i < count; i++) {
                 atomic_fetch_add(&foreign_live, atomic_exchange(&weir__runtime.pollers[i]->live, 0));
@@ -173,7 +184,8 @@ static void close_pollers(unsigned count)
         weir__depot_empty();
 }
 
-static int make_pollers(unsigned count)
+static int
+make_pollers(unsigned count)
 {
         for (unsigned i = 0; i < count; i++) {
                 if (!weir__runtime.pollers[i])
@@ -187,7 +199,8 @@ static int make_pollers(unsigned count)
         return 0;
 }
 
-static int start_workers(unsigned count)
+static int
+start_workers(unsigned count)
 {
         for (unsigned i = 0; i < count; i++) {
                 int failed = weir__worker_start(&admin.workers[i], weir__runtime.pollers[i]);
@@ -202,7 +215,8 @@ static int start_workers(unsigned count)
 
 static void shutdown_at_exit(void);
 
-static void become_child(void)
+static void
+become_child(void)
 {
         int phase = atomic_load(&weir__runtime.phase);
 
@@ -213,7 +227,8 @@ static void become_child(void)
                 atomic_store(&weir__runtime.phase, WEIR__PHASE_FORKED);
 }
 
-static int register_once(void)
+static int
+register_once(void)
 {
         pthread_condattr_t attributes;
 
@@ -230,7 +245,8 @@ static int register_once(void)
 }
 
 /* With admin.lock held and the phase DOWN or ENDED. */
-static int start(const struct weir_config *config)
+static int
+start(const struct weir_config *config)
 {
         bool is_virtual = config->clock == WEIR_CLOCK_VIRTUAL;
         unsigned count = is_virtual ? 1 : config->pollers ? (unsigned)config->pollers : (unsigned)cpu_count();
@@ -255,7 +271,8 @@ static int start(const struct weir_config *config)
         return 0;
 }
 
-int weir_init(const struct weir_config *config)
+int
+weir_init(const struct weir_config *config)
 {
         struct weir_config known;
 
@@ -272,7 +289,8 @@ int weir_init(const struct weir_config *config)
         return failed;
 }
 
-int weir__runtime_use(void)
+int
+weir__runtime_use(void)
 {
         int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
 
@@ -288,7 +306,8 @@ int weir__runtime_use(void)
         return failed;
 }
 
-unsigned weir__runtime_home(void)
+unsigned
+weir__runtime_home(void)
 {
         static _Thread_local unsigned turn;
         struct weir__worker *worker = weir__worker_self();
@@ -300,29 +319,34 @@ unsigned weir__runtime_home(void)
 
 /* -- waiting -- */
 
-int weir__runtime_may_wait(void)
+int
+weir__runtime_may_wait(void)
 {
         return weir__runtime_forked() ? -ECHILD : weir__worker_self() ? -EDEADLK : 0;
 }
 
-bool weir__runtime_has_waiters(void)
+bool
+weir__runtime_has_waiters(void)
 {
         return atomic_load(&waiters) > 0;
 }
 
-void weir__runtime_wait_begin(void)
+void
+weir__runtime_wait_begin(void)
 {
         atomic_fetch_add(&waiters, 1);
         if (atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed))
                 weir__poller_wake(weir__runtime.pollers[0]);
 }
 
-void weir__runtime_wait_end(void)
+void
+weir__runtime_wait_end(void)
 {
         atomic_fetch_sub(&waiters, 1);
 }
 
-void weir__runtime_wait(struct weir__latch *latch)
+void
+weir__runtime_wait(struct weir__latch *latch)
 {
         weir__runtime_wait_begin();
         weir__latch_wait(latch, WEIR_FOREVER);
@@ -331,7 +355,8 @@ void weir__runtime_wait(struct weir__latch *latch)
 
 /* -- shutdown -- */
 
-void weir__runtime_notify(void)
+void
+weir__runtime_notify(void)
 {
         pthread_mutex_lock(&progress.mutex);
         pthread_cond_broadcast(&progress.changed);
@@ -339,7 +364,8 @@ void weir__runtime_notify(void)
 }
 
 /* Ends what is pending on a poller, a batch at a time, then tells its sources. */
-static void drain_run(struct weir__work *work)
+static void
+drain_run(struct weir__work *work)
 {
         struct weir__poller *poller = ((struct farewell *)work)->poller;
 
@@ -356,7 +382,8 @@ static void drain_run(struct weir__work *work)
 
 static const struct weir__work_ops drain_ops = {drain_run};
 
-static void drain_pollers(struct weir__poller *except)
+static void
+drain_pollers(struct weir__poller *except)
 {
         for (unsigned i = 0; i < weir__runtime.poller_count; i++) {
                 struct weir__poller *poller = weir__runtime.pollers[i];
@@ -368,7 +395,8 @@ static void drain_pollers(struct weir__poller *except)
 }
 
 /* Waits until all is drained and, unless called on a worker (whose own root never ends), all roots ended.  False: out of time. */
-static bool wait_for_end(bool on_worker, weir_nsec until)
+static bool
+wait_for_end(bool on_worker, weir_nsec until)
 {
         struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
         unsigned pollers = weir__runtime.poller_count - on_worker;
@@ -383,7 +411,8 @@ static bool wait_for_end(bool on_worker, weir_nsec until)
         return ended;
 }
 
-int weir_shutdown(void)
+int
+weir_shutdown(void)
 {
         int failed = weir__runtime_may_wait();
 
@@ -403,7 +432,8 @@ int weir_shutdown(void)
 }
 
 /* exit() may be called while another thread starts or ends the runtime, or has done so for long. */
-static bool lock_until(weir_nsec until)
+static bool
+lock_until(weir_nsec until)
 {
         const struct timespec pause = {.tv_nsec = 1000000};
 
@@ -416,7 +446,8 @@ static bool lock_until(weir_nsec until)
 }
 
 /* Tells every worker but this one to go, and waits for them. */
-static void join_others_until(struct weir__worker *self, weir_nsec until)
+static void
+join_others_until(struct weir__worker *self, weir_nsec until)
 {
         struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 
@@ -427,12 +458,14 @@ static void join_others_until(struct weir__worker *self, weir_nsec until)
                 }
         for (unsigned i = 0; i < weir__runtime.poller_count; i++)
                 if (&admin.workers[i] != self)
-                        pthread_clockjoin_np(admin.workers[i].thread, NULL, CLOCK_MONOTONIC, until == WEIR_FOREVER ? NULL : &limit);
+                        pthread_clockjoin_np(admin.workers[i].thread, NULL, CLOCK_MONOTONIC,
+                                             until == WEIR_FOREVER ? NULL : &limit);
 }
 
 /* At exit(): as weir_shutdown, but for at most exit_wait.  On a worker that called exit() the others are joined, not itself.  What
  * may still be running afterwards keeps its memory. */
-static void shutdown_at_exit(void)
+static void
+shutdown_at_exit(void)
 {
         struct weir__worker *self = weir__worker_self();
         weir_nsec until = weir__clock_after(weir__clock_monotonic(), admin.exit_wait);

@@ -9,12 +9,14 @@ struct state {
         uint64_t a, b, c, d;
 };
 
-static inline uint64_t rotate(uint64_t word, int bits)
+static inline uint64_t
+rotate(uint64_t word, int bits)
 {
         return word << bits | word >> (64 - bits);
 }
 
-static inline void mix(struct state *state)
+static inline void
+mix(struct state *state)
 {
         state->a += state->b;
         state->c += state->d;
@@ -28,7 +30,8 @@ static inline void mix(struct state *state)
         state->c = rotate(state->c, 32);
 }
 
-static inline void absorb(struct state *state, uint64_t word)
+static inline void
+absorb(struct state *state, uint64_t word)
 {
         state->d ^= word;
         mix(state);
@@ -36,7 +39,8 @@ static inline void absorb(struct state *state, uint64_t word)
 }
 
 /* The eight bytes at `data`, the first one lowest, on any machine. */
-static inline uint64_t little_endian(const unsigned char *data)
+static inline uint64_t
+little_endian(const unsigned char *data)
 {
         uint64_t word;
 
@@ -47,7 +51,8 @@ static inline uint64_t little_endian(const unsigned char *data)
         return word;
 }
 
-uint64_t weir__siphash(const uint64_t key[2], const void *data, size_t size)
+uint64_t
+weir__siphash(const uint64_t key[2], const void *data, size_t size)
 {
         struct state state = {
                 key[0] ^ 0x736f6d6570736575,

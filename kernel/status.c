@@ -3,7 +3,8 @@
 
 #include <weir/runtime.h>
 
-const char *weir_strerror(int status)
+const char *
+weir_strerror(int status)
 {
         if (status == 0)
                 return "Success";
@@ -11,7 +12,8 @@ const char *weir_strerror(int status)
         return description ? description : "Unknown status";
 }
 
-const char *weir_version(void)
+const char *
+weir_version(void)
 {
         return "0.1.0";
 }

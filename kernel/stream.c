@@ -5,7 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static ssize_t receive(int fd, void *data, size_t size, int flags)
+static ssize_t
+receive(int fd, void *data, size_t size, int flags)
 {
         ssize_t count;
 
@@ -15,35 +16,41 @@ static ssize_t receive(int fd, void *data, size_t size, int flags)
         return count < 0 ? -errno : count;
 }
 
-ssize_t weir__stream_read(int fd, void *data, size_t size)
+ssize_t
+weir__stream_read(int fd, void *data, size_t size)
 {
         return receive(fd, data, size, 0);
 }
 
-ssize_t weir__stream_peek(int fd)
+ssize_t
+weir__stream_peek(int fd)
 {
         char byte;
 
         return receive(fd, &byte, 1, MSG_PEEK);
 }
 
-ssize_t weir__stream_write(int fd, const struct iovec *pieces, int count)
+ssize_t
+weir__stream_write(int fd, const struct iovec *pieces, int count)
 {
         struct msghdr message = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)count};
         ssize_t sent;
 
         do {
-                sent = count == 1 ? send(fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL) : sendmsg(fd, &message, MSG_NOSIGNAL);
+                sent = count == 1 ? send(fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL)
+                                  : sendmsg(fd, &message, MSG_NOSIGNAL);
         } while (sent < 0 && errno == EINTR);
         return sent < 0 ? -errno : sent;
 }
 
-void weir__stream_finish(int fd)
+void
+weir__stream_finish(int fd)
 {
         shutdown(fd, SHUT_WR);
 }
 
-void weir__stream_close(int fd)
+void
+weir__stream_close(int fd)
 {
         close(fd); /* not repeated after EINTR: on Linux the descriptor is gone then */
 }

@@ -21,7 +21,8 @@
 
 _Thread_local struct weir__worker *weir__worker_current;
 
-bool weir__worker_still_owns(struct weir__poller *poller)
+bool
+weir__worker_still_owns(struct weir__poller *poller)
 {
         struct weir__worker *self = weir__worker_self();
 
@@ -32,7 +33,8 @@ bool weir__worker_still_owns(struct weir__poller *poller)
 }
 
 /* Runs completions while there are any, at most *credit of them, and takes them off it.  Returns false when the poller was lost. */
-static bool run_ready(struct weir__worker *worker, struct weir__poller *poller, unsigned *credit)
+static bool
+run_ready(struct weir__worker *worker, struct weir__poller *poller, unsigned *credit)
 {
         for (; *credit > 0; --*credit) {
                 struct weir__work *work = weir__work_pop(&poller->ready);
@@ -46,7 +48,8 @@ static bool run_ready(struct weir__worker *worker, struct weir__poller *poller, 
         return true;
 }
 
-static void loop(struct weir__worker *worker, struct weir__poller *poller)
+static void
+loop(struct weir__worker *worker, struct weir__poller *poller)
 {
         unsigned credit = BATCH;
 
@@ -67,7 +70,8 @@ static void loop(struct weir__worker *worker, struct weir__poller *poller)
 }
 
 /* Gives the poller up at the end of the runtime: what its sources hold goes first. */
-static void let_go(struct weir__worker *worker, struct weir__poller *poller)
+static void
+let_go(struct weir__worker *worker, struct weir__poller *poller)
 {
         weir__poller_destroy_sources(poller);
         while (poller->ready.first) {
@@ -78,7 +82,8 @@ static void let_go(struct weir__worker *worker, struct weir__poller *poller)
         atomic_store_explicit(&poller->owner, NULL, memory_order_release);
 }
 
-static void *worker_main(void *argument)
+static void *
+worker_main(void *argument)
 {
         struct weir__worker *worker = argument;
         struct weir__poller *poller = worker->poller;
@@ -98,7 +103,8 @@ static void *worker_main(void *argument)
         return NULL;
 }
 
-int weir__worker_start(struct weir__worker *worker, struct weir__poller *poller)
+int
+weir__worker_start(struct weir__worker *worker, struct weir__poller *poller)
 {
         sigset_t all, before;
 

@@ -26,7 +26,8 @@
 
 /* -- time limits -- */
 
-static void set_limit(struct weir__connection *connection, weir_nsec duration)
+static void
+set_limit(struct weir__connection *connection, weir_nsec duration)
 {
         connection->expires_at = duration == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_now(), duration);
         if (connection->expires_at >= connection->queued_for)
@@ -35,34 +36,32 @@ static void set_limit(struct weir__connection *connection, weir_nsec duration)
                 connection->queued_for = connection->expires_at;
 }
 
-static weir_nsec limit_of(const struct weir__connection *connection)
+static weir_nsec
+limit_of(const struct weir__connection *connection)
 {
         const struct weir_http_server_config *config = &connection->shard->server->config;
 
         switch ((enum weir__connection_state)connection->state) {
-        case WEIR__READING_HEAD:
-                return connection->input_size ? config->head_timeout : config->idle_timeout;
-        case WEIR__READING_BODY:
-                return config->body_timeout;
-        case WEIR__WRITING:
-                return config->idle_timeout;
-        case WEIR__LINGERING:
-                return LINGER;
+        case WEIR__READING_HEAD: return connection->input_size ? config->head_timeout : config->idle_timeout;
+        case WEIR__READING_BODY: return config->body_timeout;
+        case WEIR__WRITING: return config->idle_timeout;
+        case WEIR__LINGERING: return LINGER;
         case WEIR__ANSWERING:
-        case WEIR__GONE:
-                break;
+        case WEIR__GONE: break;
         }
         return WEIR_FOREVER;
 }
 
 /* The one place where a state changes, and its time limit with it. */
-void weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state)
+void
+weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state)
 {
         connection->state = (uint8_t)state;
         set_limit(connection, limit_of(connection));
 }
 
-static void timed_out(struct weir__connection *connection)
+static void
+timed_out(struct weir__connection *connection)
 {
         if (connection->state == WEIR__READING_BODY || (connection->state == WEIR__READING_HEAD && connection->input_size))
                 weir__connection_refuse(connection, 408);
@@ -72,10 +71,11 @@ static void timed_out(struct weir__connection *connection)
 
 static void bury(struct weir__connection *connection);
 
-static void limit_run(struct weir__work *work)
+static void
+limit_run(struct weir__work *work)
 {
-        struct weir__connection *connection =
-                (struct weir__connection *)((char *)work - offsetof(struct weir__connection, limit.work));
+        struct weir__connection *connection = (struct weir__connection *)((char *)work -
+                                                                          offsetof(struct weir__connection, limit.work));
         weir_nsec now = weir__clock_now();
 
         connection->queued_for = WEIR_FOREVER;
@@ -92,7 +92,8 @@ static const struct weir__work_ops limit_ops = {limit_run};
 /* -- birth and death -- */
 
 /* Frees a connection that is GONE, unless its exchange is still out or the work of its limit on its way: that will call this again. */
-static void bury(struct weir__connection *connection)
+static void
+bury(struct weir__connection *connection)
 {
         struct weir__shard *shard = connection->shard;
 
@@ -107,7 +108,8 @@ static void bury(struct weir__connection *connection)
         weir__server_closed(shard->server);
 }
 
-void weir__connection_close(struct weir__connection *connection)
+void
+weir__connection_close(struct weir__connection *connection)
 {
         struct weir__shard *shard = connection->shard;
 
@@ -127,7 +129,8 @@ void weir__connection_close(struct weir__connection *connection)
         weir__poller_deliver(shard->poller, &connection->limit.work);
 }
 
-void weir__connection_drop_exchange(struct weir__connection *connection)
+void
+weir__connection_drop_exchange(struct weir__connection *connection)
 {
         if (connection->exchange)
                 weir__exchange_free(connection->exchange);
@@ -138,7 +141,8 @@ void weir__connection_drop_exchange(struct weir__connection *connection)
 
 /* Reads on, and throws away: the peer may still be sending, and a close would then reset what it has not read of our answer.
  * Source: RFC 9112 section 9.6. */
-static void linger(struct weir__connection *connection)
+static void
+linger(struct weir__connection *connection)
 {
         struct weir__poller *poller = connection->shard->poller;
 
@@ -157,7 +161,8 @@ static void linger(struct weir__connection *connection)
         }
 }
 
-void weir__connection_finish(struct weir__connection *connection)
+void
+weir__connection_finish(struct weir__connection *connection)
 {
         if (!connection->readable && !connection->refused && !connection->input_size) {
                 weir__connection_close(connection);
@@ -173,7 +178,8 @@ void weir__connection_finish(struct weir__connection *connection)
 
 /* -- events -- */
 
-static void ready(struct weir__source *source, uint32_t events)
+static void
+ready(struct weir__source *source, uint32_t events)
 {
         struct weir__connection *connection = (struct weir__connection *)source;
 
@@ -193,7 +199,8 @@ static void ready(struct weir__source *source, uint32_t events)
                 weir__connection_flush(connection);
 }
 
-static void shutdown_source(struct weir__source *source)
+static void
+shutdown_source(struct weir__source *source)
 {
         struct weir__connection *connection = (struct weir__connection *)source;
 
@@ -202,14 +209,16 @@ static void shutdown_source(struct weir__source *source)
                 weir__connection_close(connection);
 }
 
-static void destroy_source(struct weir__source *source)
+static void
+destroy_source(struct weir__source *source)
 {
         weir__connection_close((struct weir__connection *)source);
 }
 
 static const struct weir__source_ops connection_ops = {ready, shutdown_source, destroy_source};
 
-void weir__connection_new(struct weir__shard *shard, int fd)
+void
+weir__connection_new(struct weir__shard *shard, int fd)
 {
         struct weir__connection *connection = weir__alloc(sizeof *connection);
 
@@ -239,12 +248,14 @@ void weir__connection_new(struct weir__shard *shard, int fd)
 
 /* -- stop -- */
 
-static bool is_idle(const struct weir__connection *connection)
+static bool
+is_idle(const struct weir__connection *connection)
 {
         return connection->state == WEIR__READING_HEAD && !connection->input_size;
 }
 
-void weir__connection_stop(struct weir__connection *connection)
+void
+weir__connection_stop(struct weir__connection *connection)
 {
         connection->last = true;
         if (!is_idle(connection))
@@ -255,7 +266,8 @@ void weir__connection_stop(struct weir__connection *connection)
                 weir__connection_close(connection);
 }
 
-bool weir__connection_cut(struct weir__connection *connection)
+bool
+weir__connection_cut(struct weir__connection *connection)
 {
         struct weir_task *task = connection->state == WEIR__ANSWERING ? &connection->exchange->task : NULL;
         bool cut = task || connection->state == WEIR__WRITING;

@@ -22,7 +22,8 @@ static const struct weir__task_ops exchange_ops = {
         .series_ended = series_ended,
 };
 
-struct weir__exchange *weir__exchange_new(struct weir__connection *connection, struct weir__request *request)
+struct weir__exchange *
+weir__exchange_new(struct weir__connection *connection, struct weir__request *request)
 {
         struct weir__exchange *exchange = weir__alloc(sizeof *exchange);
         const weir_http_server *server = connection->shard->server;
@@ -31,7 +32,8 @@ struct weir__exchange *weir__exchange_new(struct weir__connection *connection, s
                 weir__request_free(request);
                 return NULL;
         }
-        *exchange = (struct weir__exchange){.connection = connection, .request = request, .body_size = (size_t)request->content_length};
+        *exchange = (struct weir__exchange){
+                .connection = connection, .request = request, .body_size = (size_t)request->content_length};
         weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, server->handler, server->context);
         exchange->task.flags |= WEIR__TASK_CONSUMED;
         if (!exchange->body_size)
@@ -45,12 +47,14 @@ struct weir__exchange *weir__exchange_new(struct weir__connection *connection, s
         return exchange;
 }
 
-void weir__exchange_start(struct weir__exchange *exchange)
+void
+weir__exchange_start(struct weir__exchange *exchange)
 {
         weir__task_ready(&exchange->task);
 }
 
-void weir__exchange_free(struct weir__exchange *exchange)
+void
+weir__exchange_free(struct weir__exchange *exchange)
 {
         if (exchange->task.on_free)
                 exchange->task.on_free(exchange->task.context);
@@ -64,14 +68,16 @@ void weir__exchange_free(struct weir__exchange *exchange)
 
 /* -- the way back -- */
 
-static void answer_run(struct weir__work *work)
+static void
+answer_run(struct weir__work *work)
 {
         weir__connection_answer((struct weir__exchange *)work);
 }
 
 static const struct weir__work_ops answer_ops = {answer_run};
 
-static void give_back(struct weir__exchange *exchange, int result)
+static void
+give_back(struct weir__exchange *exchange, int result)
 {
         struct weir__worker *worker = weir__worker_self();
         struct weir__poller *poller = weir__runtime_poller(exchange->task.poller);
@@ -84,13 +90,15 @@ static void give_back(struct weir__exchange *exchange, int result)
                 weir__poller_deliver(poller, &exchange->task.work);
 }
 
-static void series_ended(struct weir_series *series)
+static void
+series_ended(struct weir_series *series)
 {
         /* Kept until the exchange is freed: weir__connection_cut may look at it until then. */
         give_back(weir_series_ref(series)->owner, weir_series_status(series));
 }
 
-static void run(struct weir__work *work)
+static void
+run(struct weir__work *work)
 {
         struct weir__exchange *exchange = (struct weir__exchange *)work;
 
@@ -106,47 +114,54 @@ static void run(struct weir__work *work)
 
 /* -- what a handler asks -- */
 
-static struct weir__exchange *exchange_of(const struct weir_task *task)
+static struct weir__exchange *
+exchange_of(const struct weir_task *task)
 {
         return task && task->work.ops == &exchange_ops.work ? (struct weir__exchange *)task : NULL;
 }
 
-const char *weir_http_method(const weir_task *exchange)
+const char *
+weir_http_method(const weir_task *exchange)
 {
         struct weir__exchange *known = exchange_of(exchange);
 
         return known ? known->request->method : NULL;
 }
 
-const char *weir_http_target(const weir_task *exchange)
+const char *
+weir_http_target(const weir_task *exchange)
 {
         struct weir__exchange *known = exchange_of(exchange);
 
         return known ? known->request->target : NULL;
 }
 
-const char *weir_http_path(const weir_task *exchange)
+const char *
+weir_http_path(const weir_task *exchange)
 {
         struct weir__exchange *known = exchange_of(exchange);
 
         return known ? known->request->path : NULL;
 }
 
-const char *weir_http_query(const weir_task *exchange)
+const char *
+weir_http_query(const weir_task *exchange)
 {
         struct weir__exchange *known = exchange_of(exchange);
 
         return known ? known->request->query : NULL;
 }
 
-const char *weir_http_request_header(const weir_task *exchange, const char *name)
+const char *
+weir_http_request_header(const weir_task *exchange, const char *name)
 {
         struct weir__exchange *known = exchange_of(exchange);
 
         return known && name ? weir__request_header(known->request, name) : NULL;
 }
 
-int weir_http_request_field(const weir_task *exchange, size_t index, const char **name, const char **value)
+int
+weir_http_request_field(const weir_task *exchange, size_t index, const char **name, const char **value)
 {
         struct weir__exchange *known = exchange_of(exchange);
 
@@ -161,7 +176,8 @@ int weir_http_request_field(const weir_task *exchange, size_t index, const char 
         return 0;
 }
 
-const void *weir_http_request_body(const weir_task *exchange, size_t *size)
+const void *
+weir_http_request_body(const weir_task *exchange, size_t *size)
 {
         struct weir__exchange *known = exchange_of(exchange);
 
@@ -175,14 +191,16 @@ const void *weir_http_request_body(const weir_task *exchange, size_t *size)
 /* -- the reply -- */
 
 /* Out of memory while the reply was built: half of one must not go out. */
-static int remember(struct weir__exchange *exchange, int result)
+static int
+remember(struct weir__exchange *exchange, int result)
 {
         if (result == -ENOMEM)
                 exchange->failed = true;
         return result;
 }
 
-int weir_http_reply_status(weir_task *exchange, int status)
+int
+weir_http_reply_status(weir_task *exchange, int status)
 {
         struct weir__exchange *known = exchange_of(exchange);
 
@@ -194,7 +212,8 @@ int weir_http_reply_status(weir_task *exchange, int status)
         return 0;
 }
 
-int weir_http_reply_header(weir_task *exchange, const char *name, const char *value)
+int
+weir_http_reply_header(weir_task *exchange, const char *name, const char *value)
 {
         struct weir__exchange *known = exchange_of(exchange);
 
@@ -203,7 +222,8 @@ int weir_http_reply_header(weir_task *exchange, const char *name, const char *va
         return name && value ? remember(known, weir__response_field(&known->response, name, value, false)) : -EINVAL;
 }
 
-int weir_http_reply_set_header(weir_task *exchange, const char *name, const char *value)
+int
+weir_http_reply_set_header(weir_task *exchange, const char *name, const char *value)
 {
         struct weir__exchange *known = exchange_of(exchange);
 
@@ -212,7 +232,8 @@ int weir_http_reply_set_header(weir_task *exchange, const char *name, const char
         return name && value ? remember(known, weir__response_field(&known->response, name, value, true)) : -EINVAL;
 }
 
-int weir_http_reply_append(weir_task *exchange, const void *data, size_t size)
+int
+weir_http_reply_append(weir_task *exchange, const void *data, size_t size)
 {
         struct weir__exchange *known = exchange_of(exchange);
 
@@ -221,7 +242,8 @@ int weir_http_reply_append(weir_task *exchange, const void *data, size_t size)
         return remember(known, weir__response_append(&known->response, data, size));
 }
 
-static int reply_text(struct weir__exchange *exchange, int status, const char *text)
+static int
+reply_text(struct weir__exchange *exchange, int status, const char *text)
 {
         struct weir__response *response = &exchange->response;
         int failed = weir__response_has_field(response, "Content-Type")
@@ -235,7 +257,8 @@ static int reply_text(struct weir__exchange *exchange, int status, const char *t
         return remember(exchange, failed);
 }
 
-int weir_http_reply_text(weir_task *exchange, int status, const char *text)
+int
+weir_http_reply_text(weir_task *exchange, int status, const char *text)
 {
         struct weir__exchange *known = exchange_of(exchange);
 
@@ -244,7 +267,8 @@ int weir_http_reply_text(weir_task *exchange, int status, const char *text)
         return text && status >= 200 && status <= 599 ? reply_text(known, status, text) : -EINVAL;
 }
 
-int weir__exchange_error(struct weir__exchange *exchange, int status)
+int
+weir__exchange_error(struct weir__exchange *exchange, int status)
 {
         char text[64];
 

@@ -19,9 +19,11 @@
 #define ACCEPTED_AT_ONCE 64
 #define PAUSE            WEIR_MSEC(50)
 
-static const char overloaded[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n";
+static const char overloaded[] =
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n";
 
-static void turn_away(int fd)
+static void
+turn_away(int fd)
 {
         struct iovec piece = {(char *)overloaded, sizeof overloaded - 1};
 
@@ -30,12 +32,14 @@ static void turn_away(int fd)
         weir__stream_close(fd);
 }
 
-static bool is_exhaustion(int error)
+static bool
+is_exhaustion(int error)
 {
         return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-static void pause_accepting(struct weir__listener *listener)
+static void
+pause_accepting(struct weir__listener *listener)
 {
         weir_nsec until = weir__clock_after(weir__clock_now(), PAUSE);
 
@@ -47,7 +51,8 @@ static void pause_accepting(struct weir__listener *listener)
 }
 
 /* Accepts one connection.  Returns false when there is none now. */
-static bool accept_one(struct weir__listener *listener)
+static bool
+accept_one(struct weir__listener *listener)
 {
         weir_http_server *server = listener->shard->server;
         int fd = accept4(listener->source.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -67,7 +72,8 @@ static bool accept_one(struct weir__listener *listener)
         return false;
 }
 
-static void accept_some(struct weir__listener *listener)
+static void
+accept_some(struct weir__listener *listener)
 {
         for (unsigned i = 0; i < ACCEPTED_AT_ONCE; i++)
                 if (listener->source.fd < 0 || listener->paused || !accept_one(listener))
@@ -79,7 +85,8 @@ static void accept_some(struct weir__listener *listener)
         }
 }
 
-static void again_run(struct weir__work *work)
+static void
+again_run(struct weir__work *work)
 {
         struct weir__listener *listener = (struct weir__listener *)((char *)work - offsetof(struct weir__listener, again));
 
@@ -88,7 +95,8 @@ static void again_run(struct weir__work *work)
         weir__server_closed(listener->shard->server);
 }
 
-static void pause_run(struct weir__work *work)
+static void
+pause_run(struct weir__work *work)
 {
         struct weir__listener *listener = (struct weir__listener *)((char *)work - offsetof(struct weir__listener, pause.work));
 
@@ -100,7 +108,8 @@ static void pause_run(struct weir__work *work)
 
 static const struct weir__work_ops again_ops = {again_run}, pause_ops = {pause_run};
 
-void weir__listener_room(struct weir__listener *listener)
+void
+weir__listener_room(struct weir__listener *listener)
 {
         if (!listener->paused)
                 return;
@@ -112,20 +121,23 @@ void weir__listener_room(struct weir__listener *listener)
         }
 }
 
-static void ready(struct weir__source *source, uint32_t events)
+static void
+ready(struct weir__source *source, uint32_t events)
 {
         (void)events;
         accept_some((struct weir__listener *)source);
 }
 
-static void close_source(struct weir__source *source)
+static void
+close_source(struct weir__source *source)
 {
         weir__listener_close((struct weir__listener *)source);
 }
 
 static const struct weir__source_ops listener_ops = {ready, close_source, close_source};
 
-int weir__listener_open(struct weir__listener *listener, struct weir__shard *shard)
+int
+weir__listener_open(struct weir__listener *listener, struct weir__shard *shard)
 {
         listener->source.ops = &listener_ops;
         listener->shard = shard;
@@ -137,7 +149,8 @@ int weir__listener_open(struct weir__listener *listener, struct weir__shard *sha
         return failed;
 }
 
-void weir__listener_close(struct weir__listener *listener)
+void
+weir__listener_close(struct weir__listener *listener)
 {
         struct weir__shard *shard = listener->shard;
 

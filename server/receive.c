@@ -16,7 +16,8 @@
 #define INPUT_STEP 4096
 
 /* The exchange has its whole request: off to the handler. */
-static void dispatch(struct weir__connection *connection)
+static void
+dispatch(struct weir__connection *connection)
 {
         if (weir__runtime_enter()) {
                 weir__connection_close(connection);
@@ -27,7 +28,8 @@ static void dispatch(struct weir__connection *connection)
 }
 
 /* Makes `size` bytes at `data` (perhaps within it) the whole of the input.  Returns false when out of memory. */
-static bool keep(struct weir__connection *connection, const char *data, size_t size)
+static bool
+keep(struct weir__connection *connection, const char *data, size_t size)
 {
         if (size > connection->input_room) {
                 char *input = realloc(connection->input, size);
@@ -49,7 +51,8 @@ static bool keep(struct weir__connection *connection, const char *data, size_t s
 }
 
 /* A complete head, and what came behind it. */
-static void begin_exchange(struct weir__connection *connection, const char *data, size_t size, size_t head_size)
+static void
+begin_exchange(struct weir__connection *connection, const char *data, size_t size, size_t head_size)
 {
         struct weir__request *request;
         int status = weir__request_new(data, head_size, connection->shard->server->config.max_body, &request);
@@ -82,7 +85,8 @@ static void begin_exchange(struct weir__connection *connection, const char *data
 }
 
 /* Bytes from the beginning of a request on: `size` of them, all there are. */
-static void take_head(struct weir__connection *connection, const char *data, size_t size)
+static void
+take_head(struct weir__connection *connection, const char *data, size_t size)
 {
         bool is_first = !connection->gate.scanned;
         size_t head_size;
@@ -99,7 +103,8 @@ static void take_head(struct weir__connection *connection, const char *data, siz
 }
 
 /* Reads into the buffer; returns the count, or 0 when there is nothing for now or the connection is closed. */
-static size_t read_some(struct weir__connection *connection, char *buffer, size_t room)
+static size_t
+read_some(struct weir__connection *connection, char *buffer, size_t room)
 {
         ssize_t count = weir__stream_read(connection->source.fd, buffer, room);
 
@@ -115,7 +120,8 @@ static size_t read_some(struct weir__connection *connection, char *buffer, size_
         return 0;
 }
 
-static bool make_room(struct weir__connection *connection)
+static bool
+make_room(struct weir__connection *connection)
 {
         size_t room = connection->input_size + (connection->input_size < INPUT_STEP ? INPUT_STEP : connection->input_size);
 
@@ -129,7 +135,8 @@ static bool make_room(struct weir__connection *connection)
         return true;
 }
 
-static void read_head(struct weir__connection *connection)
+static void
+read_head(struct weir__connection *connection)
 {
         bool fresh = !connection->input_size;
 
@@ -147,17 +154,19 @@ static void read_head(struct weir__connection *connection)
         take_head(connection, buffer, have + count);
 }
 
-static void read_body(struct weir__connection *connection)
+static void
+read_body(struct weir__connection *connection)
 {
         struct weir__exchange *exchange = connection->exchange;
 
-        connection->body_have +=
-                read_some(connection, exchange->body + connection->body_have, exchange->body_size - connection->body_have);
+        connection->body_have += read_some(connection, exchange->body + connection->body_have,
+                                           exchange->body_size - connection->body_have);
         if (connection->state == WEIR__READING_BODY && connection->body_have == exchange->body_size)
                 dispatch(connection);
 }
 
-void weir__connection_receive(struct weir__connection *connection)
+void
+weir__connection_receive(struct weir__connection *connection)
 {
         while (connection->readable) {
                 if (connection->state == WEIR__READING_HEAD)
@@ -169,7 +178,8 @@ void weir__connection_receive(struct weir__connection *connection)
         }
 }
 
-void weir__connection_next(struct weir__connection *connection)
+void
+weir__connection_next(struct weir__connection *connection)
 {
         weir__connection_enter(connection, WEIR__READING_HEAD);
         if (connection->input_size)

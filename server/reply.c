@@ -15,7 +15,8 @@
 #include "kernel/stream.h"
 #include "server/server.h"
 
-static const char *date_of(struct weir__shard *shard)
+static const char *
+date_of(struct weir__shard *shard)
 {
         struct timespec now;
 
@@ -28,7 +29,8 @@ static const char *date_of(struct weir__shard *shard)
 }
 
 /* All of a reply is written. */
-static void written(struct weir__connection *connection)
+static void
+written(struct weir__connection *connection)
 {
         free(connection->output);
         connection->output = NULL;
@@ -40,7 +42,8 @@ static void written(struct weir__connection *connection)
 
 /* Keeps what is left of head and body after `sent` bytes.  Takes the body over when the head is gone.  Returns false when out of
  * memory. */
-static bool keep_rest(struct weir__connection *connection, const struct iovec pieces[2], size_t sent, char **body)
+static bool
+keep_rest(struct weir__connection *connection, const struct iovec pieces[2], size_t sent, char **body)
 {
         size_t head_left = sent < pieces[0].iov_len ? pieces[0].iov_len - sent : 0;
         size_t body_sent = head_left ? 0 : sent - pieces[0].iov_len;
@@ -64,7 +67,8 @@ static bool keep_rest(struct weir__connection *connection, const struct iovec pi
 }
 
 /* Writes head and body; `body` is the memory of the body where it may be taken over. */
-static void write_out(struct weir__connection *connection, const struct iovec pieces[2], char **body)
+static void
+write_out(struct weir__connection *connection, const struct iovec pieces[2], char **body)
 {
         ssize_t sent = weir__stream_write(connection->source.fd, pieces, pieces[1].iov_len ? 2 : 1);
 
@@ -80,7 +84,8 @@ static void write_out(struct weir__connection *connection, const struct iovec pi
                 weir__connection_close(connection);
 }
 
-static void send_response(struct weir__connection *connection, struct weir__response *response, const struct weir__framing *framing)
+static void
+send_response(struct weir__connection *connection, struct weir__response *response, const struct weir__framing *framing)
 {
         size_t bound = weir__response_head_bound(response);
         char *head = bound <= WEIR__SCRATCH_SIZE ? connection->shard->poller->scratch : malloc(bound);
@@ -103,12 +108,14 @@ static void send_response(struct weir__connection *connection, struct weir__resp
 }
 
 /* A series that ends with one of these was told to: no reply.  Any other status is a fault of ours. */
-static bool is_dropped(int result)
+static bool
+is_dropped(int result)
 {
         return result == -ECANCELED || result == -ESHUTDOWN;
 }
 
-static void reply(struct weir__connection *connection, struct weir__exchange *exchange)
+static void
+reply(struct weir__connection *connection, struct weir__exchange *exchange)
 {
         const struct weir__request *request = exchange->request;
 
@@ -126,7 +133,8 @@ static void reply(struct weir__connection *connection, struct weir__exchange *ex
         send_response(connection, &exchange->response, &framing);
 }
 
-void weir__connection_answer(struct weir__exchange *exchange)
+void
+weir__connection_answer(struct weir__exchange *exchange)
 {
         struct weir__connection *connection = exchange->connection;
 
@@ -144,7 +152,8 @@ void weir__connection_answer(struct weir__exchange *exchange)
         weir__runtime_leave();
 }
 
-void weir__connection_refuse(struct weir__connection *connection, int status)
+void
+weir__connection_refuse(struct weir__connection *connection, int status)
 {
         struct weir__response response = {.status = status};
         struct weir__framing framing = {.date = date_of(connection->shard), .minor = 1};
@@ -163,7 +172,8 @@ void weir__connection_refuse(struct weir__connection *connection, int status)
         weir__response_done(&response);
 }
 
-void weir__connection_flush(struct weir__connection *connection)
+void
+weir__connection_flush(struct weir__connection *connection)
 {
         struct iovec piece = {connection->output + connection->output_sent, connection->output_size - connection->output_sent};
         ssize_t sent = weir__stream_write(connection->source.fd, &piece, 1);
@@ -181,7 +191,8 @@ void weir__connection_flush(struct weir__connection *connection)
                 weir__connection_enter(connection, WEIR__WRITING); /* it reads: its time begins anew */
 }
 
-void weir__connection_continue(struct weir__connection *connection)
+void
+weir__connection_continue(struct weir__connection *connection)
 {
         struct iovec piece = {(char *)WEIR__HTTP_CONTINUE, sizeof WEIR__HTTP_CONTINUE - 1};
         ssize_t sent = weir__stream_write(connection->source.fd, &piece, 1);

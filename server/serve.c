@@ -32,7 +32,8 @@ static struct {
         _Atomic unsigned count; /* of signals; lock-free, so that a handler may touch it */
 } signals = {.mutex = PTHREAD_MUTEX_INITIALIZER, .first = -1, .again = -1};
 
-static void on_signal(int number)
+static void
+on_signal(int number)
 {
         int before = errno;
 
@@ -41,7 +42,8 @@ static void on_signal(int number)
         errno = before;
 }
 
-static void close_eventfds(void)
+static void
+close_eventfds(void)
 {
         if (signals.first >= 0)
                 close(signals.first);
@@ -50,7 +52,8 @@ static void close_eventfds(void)
         signals.first = signals.again = -1;
 }
 
-static int install(void)
+static int
+install(void)
 {
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
@@ -68,7 +71,8 @@ static int install(void)
         return 0;
 }
 
-static int watch_signals(void)
+static int
+watch_signals(void)
 {
         pthread_mutex_lock(&signals.mutex);
         int failed = signals.servers ? 0 : install();
@@ -78,7 +82,8 @@ static int watch_signals(void)
         return failed;
 }
 
-static void unwatch_signals(void)
+static void
+unwatch_signals(void)
 {
         pthread_mutex_lock(&signals.mutex);
         if (--signals.servers == 0) {
@@ -90,7 +95,8 @@ static void unwatch_signals(void)
 }
 
 /* A server wants a descriptor for each connection; the soft limit is small for the sake of select(2) only. */
-static void raise_file_limit(void)
+static void
+raise_file_limit(void)
 {
         struct rlimit limit;
 
@@ -100,7 +106,8 @@ static void raise_file_limit(void)
         }
 }
 
-static void wait_for_signal(void)
+static void
+wait_for_signal(void)
 {
         struct pollfd fd = {.fd = signals.first, .events = POLLIN};
 
@@ -108,7 +115,8 @@ static void wait_for_signal(void)
                 ;
 }
 
-int weir_http_serve(const char *address, weir_task_fn *handler, void *context)
+int
+weir_http_serve(const char *address, weir_task_fn *handler, void *context)
 {
         int result = weir__runtime_may_wait();
 

@@ -31,12 +31,14 @@
 #define BODY_TIMEOUT WEIR_SEC(30)
 #define IDLE_TIMEOUT WEIR_SEC(60)
 
-void weir__server_opened(weir_http_server *server)
+void
+weir__server_opened(weir_http_server *server)
 {
         atomic_fetch_add_explicit(&server->open, 1, memory_order_relaxed);
 }
 
-void weir__server_closed(weir_http_server *server)
+void
+weir__server_closed(weir_http_server *server)
 {
         int quiet_fd = server->quiet_fd;
 
@@ -46,19 +48,22 @@ void weir__server_closed(weir_http_server *server)
 
 /* -- configuration -- */
 
-static void default_size(size_t *field, size_t value)
+static void
+default_size(size_t *field, size_t value)
 {
         *field = *field ? *field : value;
 }
 
-static int default_time(weir_nsec *field, weir_nsec value)
+static int
+default_time(weir_nsec *field, weir_nsec value)
 {
         *field = *field ? *field : value;
         return *field < 0 ? -EINVAL : 0;
 }
 
 /* Fills the defaults in.  Returns 0, or what the start is to report. */
-static int read_config(struct weir_http_server_config *to, const struct weir_http_server_config *from)
+static int
+read_config(struct weir_http_server_config *to, const struct weir_http_server_config *from)
 {
         *to = (struct weir_http_server_config)WEIR_HTTP_SERVER_CONFIG_DEFAULT;
         if (from && (from->size < offsetof(struct weir_http_server_config, max_head) || from->size > 4096))
@@ -82,7 +87,8 @@ static int read_config(struct weir_http_server_config *to, const struct weir_htt
         return failed ? failed : default_time(&to->idle_timeout, IDLE_TIMEOUT);
 }
 
-weir_http_server *weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn *handler, void *context)
+weir_http_server *
+weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn *handler, void *context)
 {
         weir_http_server *server = calloc(1, sizeof *server);
 
@@ -108,7 +114,8 @@ weir_http_server *weir_http_server_new(const struct weir_http_server_config *con
 
 /* -- orders -- */
 
-static void carried_out(weir_http_server *server)
+static void
+carried_out(weir_http_server *server)
 {
         struct weir__latch *ordered = server->ordered;
 
@@ -116,12 +123,14 @@ static void carried_out(weir_http_server *server)
                 weir__latch_open(ordered);
 }
 
-static struct weir__shard *shard_of(struct weir__work *work)
+static struct weir__shard *
+shard_of(struct weir__work *work)
 {
         return (struct weir__shard *)((char *)work - offsetof(struct weir__shard, order));
 }
 
-static void open_run(struct weir__work *work)
+static void
+open_run(struct weir__work *work)
 {
         struct weir__shard *shard = shard_of(work);
 
@@ -129,7 +138,8 @@ static void open_run(struct weir__work *work)
         carried_out(shard->server);
 }
 
-static void stop_run(struct weir__work *work)
+static void
+stop_run(struct weir__work *work)
 {
         struct weir__shard *shard = shard_of(work);
 
@@ -139,7 +149,8 @@ static void stop_run(struct weir__work *work)
         carried_out(shard->server);
 }
 
-static void cut_run(struct weir__work *work)
+static void
+cut_run(struct weir__work *work)
 {
         struct weir__shard *shard = shard_of(work);
 
@@ -151,7 +162,8 @@ static void cut_run(struct weir__work *work)
 
 /* Has each shard do something, and waits until all have.  Returns what weir__runtime_enter reports when there are no workers any
  * more: then the runtime's end has closed everything, or is about to. */
-static int give_order(weir_http_server *server, const struct weir__work_ops *ops)
+static int
+give_order(weir_http_server *server, const struct weir__work_ops *ops)
 {
         struct weir__latch ordered = {0};
         int failed = weir__runtime_enter();
@@ -174,7 +186,8 @@ static const struct weir__work_ops open_ops = {open_run}, stop_ops = {stop_run},
 
 /* -- start -- */
 
-static int make_shards(weir_http_server *server)
+static int
+make_shards(weir_http_server *server)
 {
         unsigned count = weir__runtime.poller_count;
 
@@ -191,14 +204,16 @@ static int make_shards(weir_http_server *server)
         return 0;
 }
 
-static void drop_shards(weir_http_server *server)
+static void
+drop_shards(weir_http_server *server)
 {
         free(server->shards);
         server->shards = NULL;
         server->shard_count = 0;
 }
 
-static int open_listeners(weir_http_server *server)
+static int
+open_listeners(weir_http_server *server)
 {
         int failed = give_order(server, &open_ops);
 
@@ -214,7 +229,8 @@ static int open_listeners(weir_http_server *server)
 static bool wait_until_quiet(weir_http_server *server, weir_nsec until, int impatient_fd);
 
 /* With the lock held: some listeners may be open, others not. */
-static void close_listeners(weir_http_server *server)
+static void
+close_listeners(weir_http_server *server)
 {
         bool any = atomic_load(&server->open) > 0;
 
@@ -229,7 +245,8 @@ static void close_listeners(weir_http_server *server)
                 wait_until_quiet(server, WEIR_FOREVER, -1);
 }
 
-static int start(weir_http_server *server, const char *address)
+static int
+start(weir_http_server *server, const char *address)
 {
         int fds[WEIR__POLLERS_MAX];
         int failed = make_shards(server);
@@ -249,7 +266,8 @@ static int start(weir_http_server *server, const char *address)
         return port;
 }
 
-int weir_http_server_start(weir_http_server *server, const char *address)
+int
+weir_http_server_start(weir_http_server *server, const char *address)
 {
         int failed = weir__runtime_may_wait();
 
@@ -271,7 +289,8 @@ int weir_http_server_start(weir_http_server *server, const char *address)
         return port < 0 ? port : 0;
 }
 
-int weir_http_server_port(const weir_http_server *server)
+int
+weir_http_server_port(const weir_http_server *server)
 {
         return server ? atomic_load_explicit(&server->port, memory_order_relaxed) : -EINVAL;
 }
@@ -280,7 +299,8 @@ int weir_http_server_port(const weir_http_server *server)
 
 /* Waits until `open` has come to 0.  Returns false at the time given, or when impatient_fd is readable.  Time is real here: a
  * limit for people. */
-static bool wait_until_quiet(weir_http_server *server, weir_nsec until, int impatient_fd)
+static bool
+wait_until_quiet(weir_http_server *server, weir_nsec until, int impatient_fd)
 {
         struct pollfd fds[2] = {{.fd = server->quiet_fd, .events = POLLIN}, {.fd = impatient_fd, .events = POLLIN}};
         eventfd_t written;
@@ -300,7 +320,8 @@ static bool wait_until_quiet(weir_http_server *server, weir_nsec until, int impa
 }
 
 /* With the lock held. */
-static int stop(weir_http_server *server, weir_nsec within, int impatient_fd)
+static int
+stop(weir_http_server *server, weir_nsec within, int impatient_fd)
 {
         weir_nsec until = within == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_monotonic(), within);
 
@@ -315,7 +336,8 @@ static int stop(weir_http_server *server, weir_nsec within, int impatient_fd)
         return (int)atomic_load_explicit(&server->cut, memory_order_relaxed);
 }
 
-int weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd)
+int
+weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd)
 {
         int result = weir__runtime_may_wait();
 
@@ -330,12 +352,14 @@ int weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_
         return result;
 }
 
-int weir_http_server_stop(weir_http_server *server, weir_nsec within)
+int
+weir_http_server_stop(weir_http_server *server, weir_nsec within)
 {
         return weir__server_stop(server, within, -1);
 }
 
-void weir_http_server_free(weir_http_server *server)
+void
+weir_http_server_free(weir_http_server *server)
 {
         if (!server)
                 return;

@@ -35,9 +35,11 @@ static void report(weir_task *parallel, void *context)
         struct journey *journey = context;
         weir_nsec took = weir_now() - journey->began;
 
-        printf("fast %s, slow %s, second %s: status %d\n", journey->fast, journey->slow, journey->second, weir_task_status(parallel));
+        printf("fast %s, slow %s, second %s: status %d\n", journey->fast, journey->slow, journey->second,
+               weir_task_status(parallel));
         /* 200 + 200 ms one after another are the longest way; all at once would have been 300, all in a row 800. */
-        printf("together they took %s\n", took >= WEIR_MSEC(400) && took < WEIR_MSEC(700) ? "as long as the longest" : "another time");
+        printf("together they took %s\n",
+               took >= WEIR_MSEC(400) && took < WEIR_MSEC(700) ? "as long as the longest" : "another time");
 }
 
 static void finished(weir_series *series, void *context)

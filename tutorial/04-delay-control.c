@@ -91,6 +91,6 @@ int main(int argc, char *argv[])
         int result = weir_http_serve(address, on_request, NULL);
 
         if (result < 0)
-                fprintf(stderr, "04-delay-control: cannot serve at %s: %s\n", address, weir_strerror(result));
+                fprintf(stderr, "cannot serve at %s: %s\n", address, weir_strerror(result));
         return result != 0;
 }

@@ -58,6 +58,7 @@ bool exit_asked;       /* the worker is told to leave */
 byte locks;            /* the locks somebody holds */
 
 /* What the Monitor judges; nobody acts on these. */
+bool entered;          /* its series was counted as a root */
 bool accepted;         /* it was started */
 bool refused;          /* start returned -ESHUTDOWN */
 byte callbacks;
@@ -265,15 +266,23 @@ inline cancel_one()
         fi
 }
 
+inline look_at_phase()
+{
+        d_step {
+                refused = stopping;
+                entered = !stopping
+        }
+}
+
 /* Entering a root: counted first, then the phase looked at. */
 inline enter()
 {
 #ifdef MUTANT_PHASE_BEFORE_COUNT
-        refused = stopping;
+        look_at_phase();
         live++;
 #else
         live++;
-        refused = stopping;
+        look_at_phase();
 #endif
         if
         :: refused -> live--
@@ -399,6 +408,10 @@ active [2] proctype Canceller()
         byte held, old, found;
         bool took, mine;
 
+        if
+        :: true -> goto out /* never comes: what is not cancelled must end as well */
+        :: true
+        fi;
         lock(SHARD);
         if
         :: !linked ->
@@ -431,6 +444,7 @@ active [2] proctype Canceller()
         :: mine -> push()
         :: else
         fi;
+out:
         ended++
 }
 
@@ -440,6 +454,10 @@ active proctype Series()
         byte held, found;
         bool mine;
 
+        if
+        :: true -> goto out
+        :: true
+        fi;
         lock(SERIES);
         if
         :: over ->
@@ -478,9 +496,10 @@ active proctype Series()
         fi;
         d_step {
                 cancelled = cause;
-                assert(!cancelled || !in_queue);
-                ended++
-        }
+                assert(!cancelled || !in_queue)
+        };
+out:
+        ended++
 }
 
 /* The worker's delivery of a READY timer, and its end. */
@@ -623,7 +642,7 @@ active proctype Worker()
         :: ready ->
                 ready = false;
                 deliver();
-                step()
+                step_asked = true /* made at once; whether by way of the inbox makes no difference */
         :: d_step {
                 step_asked ->
                 step_asked = false
@@ -636,7 +655,7 @@ active proctype Worker()
            drain()
         :: atomic { exit_asked && !inbox && !ready && !step_asked && !drain_asked -> break }
         od;
-        assert(!in_queue && live == 0);
+        assert(!in_queue && (!entered || over));
         ended++
 }
 
