@@ -3,9 +3,9 @@
  * Threads: any.
  * Locks:   a shard's lock (rank NAMES) guards its tables and all entries in them.
  *
- * A table grows and shrinks without a long stop: a new one is made and the buckets of the old one are moved over, MOVED_AT_ONCE with
- * each add and unlink; meanwhile a name is looked up in the table that its bucket is in.  When memory for a new table is short the old
- * one stays, only slower.  Tables go when the last name of a shard does. */
+ * A table grows and shrinks without a long stop: a new one is made and the buckets of the old one are moved over, MOVED_AT_ONCE
+ * with each add and unlink; meanwhile a name is looked up in the table that its bucket is in.  When memory for a new table is
+ * short the old one stays, only slower.  Tables go when the last name of a shard does. */
 #include "factory/names.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* factory/names.h: a map from names to the objects that bear them, in order of coming, for any number of threads.
  *
- * Sharded by a keyed hash.  An object is its own entry: the first of a name lies in a bucket, the others in a ring behind it, so that
- * add, take and count are O(1) whatever the number of names or of objects under one name. */
+ * Sharded by a keyed hash.  An object is its own entry: the first of a name lies in a bucket, the others in a ring behind it,
+ * so that add, take and count are O(1) whatever the number of names or of objects under one name. */
 #ifndef WEIR_FACTORY_NAMES_H
 #define WEIR_FACTORY_NAMES_H
 
@@ -35,7 +35,7 @@ struct weir__names_shard {
         _Alignas(64) struct weir__lock lock;
 
         /* Guarded by lock. */
-        struct weir__names_table now, before; /* `before` is being moved over, a few buckets with each change; NULL buckets: none */
+        struct weir__names_table now, before; /* `before` is being moved over, some with each change; NULL buckets: none */
         size_t moved;                         /* buckets of `before` that are empty for good */
         size_t names;                         /* different ones */
 };
@@ -63,8 +63,8 @@ struct weir__name_key weir__name_key(const char *text, size_t size);
 struct weir__names_shard *weir__names_lock(struct weir__names *names, uint64_t hash);
 void weir__names_unlock(struct weir__names_shard *shard);
 
-/* Adds an object as the newest of its name, copying key and text into it (room for key->size + 1 bytes is behind it).  Returns false
- * when out of memory: only the first name of a shard can fail. */
+/* Adds an object as the newest of its name, copying key and text into it (room for key->size + 1 bytes is behind it).  Returns
+ * false when out of memory: only the first name of a shard can fail. */
 bool weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key);
 
 /* The oldest object of a name, or NULL; `newer` leads from it round to itself.  Under the shard's lock. */

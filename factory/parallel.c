@@ -3,10 +3,11 @@
  *     NEW, children added --start--> starting children, a batch at a time --> waiting --> READY, when `pending` is 0
  *
  * Threads: children end on any worker.  Batches (of starting, of cancelling) are work of the parallel's poller.
- * Locks:   parallel->lock (rank PARALLEL), taken also under the lock of the series that the parallel is in; under it nothing else.
+ * Locks:   parallel->lock (rank PARALLEL), taken also under the lock of the series that the parallel is in; under it nothing
+ *          else.
  *
- * `pending` counts the children that have not ended, and one for each batch work on its way, so the parallel outlives them.  A cursor
- * that points to a child is moved on by the child when it ends. */
+ * `pending` counts the children that have not ended, and one for each batch work on its way, so the parallel outlives them.  A
+ * cursor that points to a child is moved on by the child when it ends. */
 #include <errno.h>
 
 #include <weir/parallel.h>
@@ -163,8 +164,8 @@ cancel_walk(struct weir__work *work)
 
 static const struct weir__work_ops cancel_walk_ops = {cancel_walk};
 
-/* The children learn of it by looking at their ancestors before each callback, so the cancel is decisive at once; the walk only ends
- * what they have pending, soon. */
+/* The children learn of it by looking at their ancestors before each callback, so the cancel is decisive at once; the walk only
+ * ends what they have pending, soon. */
 static struct weir_task *
 parallel_cancel(struct weir_task *task)
 {

@@ -1,7 +1,7 @@
 /* factory/series.c: tasks one after another.
  *
- * Threads: push, cancel, ref and unref on any thread; a step (starting the next task, dropping what is left, the end) on the worker
- *          that finished the task before, the first one on the thread that starts the series.
+ * Threads: push, cancel, ref and unref on any thread; a step (starting the next task, dropping what is left, the end) on the
+ *          worker that finished the task before, the first one on the thread that starts the series.
  * Locks:   series->lock (rank SERIES).  Under it a poller's lock may be taken, by a timer's cancel; no user code runs under it.
  *
  * `current` keeps a task alive for weir_series_cancel: it is cleared under the lock before the task is freed. */
@@ -238,8 +238,8 @@ end(struct weir_series *series)
         weir_series_unref(series);
 }
 
-/* Takes the next task off the queue, and makes it the current one if it is to be started.  Sets *cause when it is to be dropped.  NULL:
- * the series has ended. */
+/* Takes the next task off the queue, and makes it the current one if it is to be started.  Sets *cause when it is to be
+ * dropped.  NULL: the series has ended. */
 static struct weir_task *
 take_next(struct weir_series *series, int *cause)
 {

@@ -3,8 +3,8 @@
  *     NEW --start--> RUNNING --> ENDED --> freed with the last reference
  *      \--dismiss, refused--------------> freed
  *
- * One step at a time: `current` runs, then the next is started.  The step is made by whoever finished the task before, on a worker;
- * the first by who starts the series. */
+ * One step at a time: `current` runs, then the next is started.  The step is made by whoever finished the task before, on a
+ * worker; the first by who starts the series. */
 #ifndef WEIR_FACTORY_SERIES_H
 #define WEIR_FACTORY_SERIES_H
 

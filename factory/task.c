@@ -1,6 +1,7 @@
 /* factory/task.c: what all tasks have in common.
  *
- * Threads: a task belongs to one thread at a time: its maker, then (through the poller's inbox or lock) the worker that runs it. */
+ * Threads: a task belongs to one thread at a time: its maker, then (through the poller's inbox or lock) the worker that runs
+ *          it. */
 #include "factory/task.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
  *     NEW --start--> PENDING --> READY --> RUNNING --> freed
  *      \--dismiss, refused---------------------------> freed
  *
- * PENDING is a timer's; other kinds go from NEW to READY.  The one word holds this state and, for timers, the flags that start and
- * cancel exchange: factory/timer.c. */
+ * PENDING is a timer's; other kinds go from NEW to READY.  The one word holds this state and, for timers, the flags that start
+ * and cancel exchange: factory/timer.c. */
 #ifndef WEIR_FACTORY_TASK_H
 #define WEIR_FACTORY_TASK_H
 
@@ -40,7 +40,7 @@ struct weir__task_ops {
         /* Starts it.  Its end is delivered through a poller, never from here.  Any thread, no lock held. */
         void (*start)(struct weir_task *task);
 
-        /* Its series ends early: end what is pending.  Returns the task when the caller is to deliver it, else NULL.  Called under
+        /* Its series ends early: end what is pending.  Returns the task when the caller is to deliver it, or NULL.  Called under
          * the lock of its series, which keeps the task alive; it may not have been started yet.  NULL: nothing to end. */
         struct weir_task *(*cancel)(struct weir_task *task);
 

@@ -6,18 +6,18 @@
  * Threads: any.
  * Locks:   a shard of the map of names (rank NAMES), then the poller's (rank POLLER).
  *
- * start       under the poller's lock, exchanges CLAIMED.  First: inserts, PENDING.  Second (a cancel came before), or when the series
- *             is cancelled or the poller closing: READY with that status; delivered after unlocking.
+ * start       under the poller's lock, exchanges CLAIMED.  First: inserts, PENDING.  Second (a cancel came before),
+ *             or when the series is cancelled or the poller closing: READY with that status; delivered after unlocking.
  * cancel      under the shard's lock, exchanges CLAIMED.  First: nothing more; start or dismiss completes it.  Second: under the
  *             poller's lock: PENDING -> takes it out of the queue, READY, and delivers it after unlocking both; READY ->
  *             compare-and-swaps CANCELLED into it; RUNNING -> too late.  What is cancelled loses its name, under the same lock.
- * series      under the series' lock, which keeps the timer alive, then the poller's: PENDING -> as above.  One that is about to be
- *             started looks at its series under the same lock, one that is READY when its callback begins.
+ * series      under the series' lock, which keeps the timer alive, then the poller's: PENDING -> as above.  One
+ *             that is about to be started looks at its series under the same lock, one that is READY when its callback begins.
  * expiry, shutdown   the poller, under its lock: PENDING -> READY.
  *
  * Who takes a timer out of the queue owns its delivery, so there is exactly one.  A canceller by name looks at a timer under the
- * shard's lock only, and the worker passes through that lock before it frees one.  test/model/timer.pml is the model of this, with
- * the orders that do not work as its mutants. */
+ * shard's lock only, and the worker passes through that lock before it frees one.  test/model/timer.pml is the model of this,
+ * with the orders that do not work as its mutants. */
 #include <errno.h>
 #include <string.h>
 
@@ -203,8 +203,8 @@ timer_named(struct weir__name *name)
         return &((struct named_timer *)((char *)name - offsetof(struct named_timer, name)))->timer;
 }
 
-/* One hold of the shard's lock.  Callbacks that run (of which there are at most as many as workers) are passed over and keep their
- * name.  Returns whether more may be left. */
+/* One hold of the shard's lock.  Callbacks that run (of which there are at most as many as workers) are passed over and keep
+ * their name.  Returns whether more may be left. */
 static bool
 cancel_some(struct cancel *cancel, struct weir__names_shard *shard, const struct weir__name_key *key)
 {

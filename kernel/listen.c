@@ -2,8 +2,8 @@
  *
  * Threads: any; no state.
  *
- * SO_REUSEPORT would let a second server share the port unnoticed, so a probe is bound without it first.  (Between the probe and the
- * real sockets another process may still come; then both bind with SO_REUSEPORT, or one of them fails.) */
+ * SO_REUSEPORT would let a second server share the port unnoticed, so a probe is bound without it first.  (Between the probe
+ * and the real sockets another process may still come; then both bind with SO_REUSEPORT, or one of them fails.) */
 #include "kernel/listen.h"
 
 #include <errno.h>

@@ -3,9 +3,9 @@
  *     worker:          its poller's bin  <- batches ->  depot  <- beyond its bound ->  malloc
  *     other threads:                                    depot                          malloc
  *
- * Threads: a bin belongs to the worker that owns the poller.  The depot is guarded by its lock (a leaf), held for a batch at most.
- * Blocks are moved between them BATCH at a time, so that a worker meets the lock once in BATCH blocks.  The depot is bounded: what
- * goes beyond returns to malloc, so memory does not stay with a process that once had a million timers. */
+ * Threads: a bin belongs to the worker that owns the poller.  The depot is guarded by its lock, a leaf.
+ * Blocks are moved between them BATCH at a time, so that a worker meets the lock once in BATCH blocks.  The depot is bounded:
+ * what goes beyond returns to malloc, so memory does not stay with a process that once had a million timers. */
 #include "kernel/memory.h"
 
 #include <stdlib.h>
@@ -55,9 +55,9 @@ class_of(size_t size)
 }
 
 static size_t
-size_of(size_t class)
+size_of(size_t size_class)
 {
-        return 24 + 16 * class;
+        return 24 + 16 * size_class;
 }
 
 static void
@@ -72,27 +72,27 @@ free_chain(struct block *block)
 }
 
 static struct block *
-depot_take(size_t class)
+depot_take(size_t size_class)
 {
         weir__lock(&depot.lock);
-        struct block *batch = depot.classes[class].batches;
+        struct block *batch = depot.classes[size_class].batches;
         if (batch) {
-                depot.classes[class].batches = batch->next_batch;
-                depot.classes[class].count--;
+                depot.classes[size_class].batches = batch->next_batch;
+                depot.classes[size_class].count--;
         }
         weir__unlock(&depot.lock);
         return batch;
 }
 
 static void
-depot_give(size_t class, struct block *batch)
+depot_give(size_t size_class, struct block *batch)
 {
         weir__lock(&depot.lock);
-        bool full = depot.classes[class].count >= DEPOT_BATCHES;
+        bool full = depot.classes[size_class].count >= DEPOT_BATCHES;
         if (!full) {
-                batch->next_batch = depot.classes[class].batches;
-                depot.classes[class].batches = batch;
-                depot.classes[class].count++;
+                batch->next_batch = depot.classes[size_class].batches;
+                depot.classes[size_class].batches = batch;
+                depot.classes[size_class].count++;
         }
         weir__unlock(&depot.lock);
         if (full)
@@ -101,30 +101,30 @@ depot_give(size_t class, struct block *batch)
 
 /* One block out of the depot's first batch, for a thread that has no cache. */
 static struct block *
-depot_take_one(size_t class)
+depot_take_one(size_t size_class)
 {
         weir__lock(&depot.lock);
-        struct block *block = depot.classes[class].batches;
+        struct block *block = depot.classes[size_class].batches;
         if (block) {
                 struct block *rest = block->next;
 
                 if (rest)
                         rest->next_batch = block->next_batch;
                 else
-                        depot.classes[class].count--;
-                depot.classes[class].batches = rest ? rest : block->next_batch;
+                        depot.classes[size_class].count--;
+                depot.classes[size_class].batches = rest ? rest : block->next_batch;
         }
         weir__unlock(&depot.lock);
         return block;
 }
 
 static struct block *
-bin_take(struct weir__cache_bin *bin, size_t class)
+bin_take(struct weir__cache_bin *bin, size_t size_class)
 {
         struct block *block = bin->first;
 
         if (!block) {
-                block = depot_take(class);
+                block = depot_take(size_class);
                 if (!block)
                         return NULL;
                 bin->count = 0;
@@ -137,7 +137,7 @@ bin_take(struct weir__cache_bin *bin, size_t class)
 }
 
 static void
-bin_give(struct weir__cache_bin *bin, size_t class, struct block *block)
+bin_give(struct weir__cache_bin *bin, size_t size_class, struct block *block)
 {
         block->next = bin->first;
         bin->first = block;
@@ -149,50 +149,50 @@ bin_give(struct weir__cache_bin *bin, size_t class, struct block *block)
         bin->first = last->next;
         bin->count -= BATCH;
         last->next = NULL;
-        depot_give(class, block);
+        depot_give(size_class, block);
 }
 
 void *
 weir__alloc(size_t size)
 {
-        size_t class = class_of(size);
+        size_t size_class = class_of(size);
         struct weir__worker *worker = weir__worker_self();
         struct block *block = NULL;
 
-        if (UNCACHED || class >= WEIR__CACHE_CLASSES || weir__runtime_forked())
+        if (UNCACHED || size_class >= WEIR__CACHE_CLASSES || weir__runtime_forked())
                 return malloc(size);
         if (worker && worker->poller)
-                block = bin_take(&worker->poller->cache.bins[class], class);
+                block = bin_take(&worker->poller->cache.bins[size_class], size_class);
         else
-                block = depot_take_one(class);
-        return block ? block : malloc(size_of(class));
+                block = depot_take_one(size_class);
+        return block ? block : malloc(size_of(size_class));
 }
 
 void
 weir__free(void *block, size_t size)
 {
-        size_t class = class_of(size);
+        size_t size_class = class_of(size);
         struct weir__worker *worker = weir__worker_self();
 
-        if (UNCACHED || !block || class >= WEIR__CACHE_CLASSES || !worker || !worker->poller)
+        if (UNCACHED || !block || size_class >= WEIR__CACHE_CLASSES || !worker || !worker->poller)
                 free(block);
         else
-                bin_give(&worker->poller->cache.bins[class], class, block);
+                bin_give(&worker->poller->cache.bins[size_class], size_class, block);
 }
 
 void
 weir__cache_empty(struct weir__cache *cache)
 {
-        for (size_t class = 0; class < WEIR__CACHE_CLASSES; class ++) {
-                free_chain(cache->bins[class].first);
-                cache->bins[class] = (struct weir__cache_bin){0};
+        for (size_t size_class = 0; size_class < WEIR__CACHE_CLASSES; size_class++) {
+                free_chain(cache->bins[size_class].first);
+                cache->bins[size_class] = (struct weir__cache_bin){0};
         }
 }
 
 void
 weir__depot_empty(void)
 {
-        for (size_t class = 0; class < WEIR__CACHE_CLASSES; class ++)
-                for (struct block *batch; (batch = depot_take(class));)
+        for (size_t size_class = 0; size_class < WEIR__CACHE_CLASSES; size_class++)
+                for (struct block *batch; (batch = depot_take(size_class));)
                         free_chain(batch);
 }

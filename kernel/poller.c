@@ -3,10 +3,11 @@
  * Threads: functions marked "owner only" in poller.h run on the worker that owns the poller; the others on any thread.
  * Locks:   poller->lock (rank POLLER) guards the deadline queue; nothing is locked under it.
  *
- * Sleeping.  The owner first swaps SLEEPING into the empty inbox, then computes the next deadline under the lock, publishes it, arms
- * the timerfd and sleeps.  A thread that adds an earlier deadline does so under the same lock, hence either before the owner
- * computes (it is seen) or after (it sees SLEEPING, and wakes).  A thread that pushes replaces SLEEPING by its work.  Whoever
- * replaces SLEEPING, and nobody else, writes the eventfd: one write per sleep.  test/model/wakeup.pml is the model of this. */
+ * Sleeping.  The owner first swaps SLEEPING into the empty inbox, then computes the next deadline under the lock, publishes it,
+ * arms the timerfd and sleeps.  A thread that adds an earlier deadline does so under the same lock, hence either before the
+ * owner computes (it is seen) or after (it sees SLEEPING, and wakes).  A thread that pushes replaces SLEEPING by its
+ * work.  Whoever replaces SLEEPING, and nobody else, writes the eventfd: one write per sleep.  test/model/wakeup.pml is the
+ * model of this. */
 #include "kernel/poller.h"
 
 #include <errno.h>

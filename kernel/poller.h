@@ -88,7 +88,7 @@ struct weir__poller {
         char *scratch;        /* WEIR__SCRATCH_SIZE bytes, for whoever is on the owner's stack */
         bool exiting;         /* the loop ends */
 
-        /* Live roots started minus ended on this poller.  Written by the owner (relaxed), read by shutdown after it was drained. */
+        /* Live roots started minus ended on this poller.  Written by the owner (relaxed), read by shutdown after the drain. */
         _Atomic int64_t live;
 };
 
@@ -101,8 +101,8 @@ struct weir__poller *weir__poller_new(unsigned index);
 int weir__poller_open(struct weir__poller *poller);
 void weir__poller_close(struct weir__poller *poller);
 
-/* How a node whose deadline came, or that shutdown drained, becomes work.  Called under the poller's lock; what it returns is delivered
- * exactly once, by the caller. */
+/* How a node whose deadline came, or that shutdown drained, becomes work.  Called under the poller's lock; what it returns is
+ * delivered exactly once, by the caller. */
 typedef struct weir__work *weir__deadline_fn(struct weir__timerq_node *node, int status);
 
 /* Set once for each kind, before the first runtime starts. */
@@ -115,8 +115,8 @@ bool weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_
 /* Wakes the owner if it sleeps; several wakes of one sleep cost one write.  Any thread. */
 void weir__poller_wake(struct weir__poller *poller);
 
-/* Delivers work to a poller: to its owner without atomics when called by it, else through the inbox.  Never blocks, never allocates,
- * runs nothing.  The work may run, and be gone, before this returns.  Any thread. */
+/* Delivers work to a poller: to its owner without atomics when called by it, else through the inbox.  Never blocks, never
+ * allocates, runs nothing.  The work may run, and be gone, before this returns.  Any thread. */
 void weir__poller_deliver(struct weir__poller *poller, struct weir__work *work);
 
 /* Takes what the inbox holds, oldest first, behind the ready list.  Owner only. */
@@ -125,7 +125,8 @@ void weir__poller_take_inbox(struct weir__poller *poller);
 /* Expires what is due; the work goes behind the ready list.  Owner only. */
 void weir__poller_expire(struct weir__poller *poller);
 
-/* Ends what is pending, at most one batch; returns whether more is left.  From the first call on the poller is closing.  Owner only. */
+/* Ends what is pending, at most one batch; returns whether more is left.  From the first call on the poller is closing.  Owner
+ * only. */
 bool weir__poller_drain(struct weir__poller *poller);
 
 /* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  Owner only. */

@@ -171,8 +171,8 @@ join_workers(unsigned count)
                 pthread_join(admin.workers[i].thread, NULL);
 }
 
-/* No worker runs any more.  Roots that other threads entered and workers left are in one count with plus and in another with minus:
- * the next run has other pollers, maybe fewer, so they are made to cancel out here. */
+/* No worker runs any more.  Roots that other threads entered and workers left are in one count with plus and in another with
+ * minus: the next run has other pollers, maybe fewer, so they are made to cancel out here. */
 static void
 close_pollers(unsigned count)
 {
@@ -462,8 +462,8 @@ join_others_until(struct weir__worker *self, weir_nsec until)
                                              until == WEIR_FOREVER ? NULL : &limit);
 }
 
-/* At exit(): as weir_shutdown, but for at most exit_wait.  On a worker that called exit() the others are joined, not itself.  What
- * may still be running afterwards keeps its memory. */
+/* At exit(): as weir_shutdown, but for at most exit_wait.  On a worker that called exit() the others are joined, not
+ * itself.  What may still be running afterwards keeps its memory. */
 static void
 shutdown_at_exit(void)
 {

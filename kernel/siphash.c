@@ -1,6 +1,7 @@
 /* kernel/siphash.c: SipHash-1-3.
  *
- * Pure.  libcrypto has SipHash as a MAC, whose set-up per call costs some hundred times the ten nanoseconds of this on a short name. */
+ * Pure.  libcrypto has SipHash as a MAC, whose set-up per call costs some hundred times the ten nanoseconds of this on a short
+ * name. */
 #include "kernel/siphash.h"
 
 #include <string.h>

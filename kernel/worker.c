@@ -6,8 +6,8 @@
  *
  * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended to the
  * ready list and runs when they have returned, so neither a series of ten million tasks nor a cancel of a million timers deepens
- * the stack.  Inbox, deadlines and sockets are looked at within every BATCH completions, so that a flood of ready work starves none
- * of them. */
+ * the stack.  Inbox, deadlines and sockets are looked at within every BATCH completions, so that a flood of ready work starves
+ * none of them. */
 #include "kernel/worker.h"
 
 #include <errno.h>
@@ -32,7 +32,8 @@ weir__worker_still_owns(struct weir__poller *poller)
         return false;
 }
 
-/* Runs completions while there are any, at most *credit of them, and takes them off it.  Returns false when the poller was lost. */
+/* Runs completions while there are any, at most *credit of them, and takes them off it.  Returns false when the poller was
+ * lost. */
 static bool
 run_ready(struct weir__worker *worker, struct weir__poller *poller, unsigned *credit)
 {

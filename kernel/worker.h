@@ -22,8 +22,8 @@ static inline struct weir__worker *weir__worker_self(void)
 /* Starts a thread that runs the poller, with all signals blocked.  Result: 0 or what pthread_create reports, negative. */
 int weir__worker_start(struct weir__worker *worker, struct weir__poller *poller);
 
-/* To be called after each callback: whether this thread still owns the poller on which the callback was begun.  A worker that lost
- * it must not touch the poller again but deliver what is left to do. */
+/* To be called after each callback: whether this thread still owns the poller on which the callback was begun.  A worker that
+ * lost it must not touch the poller again but deliver what is left to do. */
 bool weir__worker_still_owns(struct weir__poller *poller);
 
 #endif

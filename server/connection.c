@@ -5,9 +5,10 @@
  *          +----------------+-- error ------|------------+--> LINGERING --> GONE --> freed
  *          +----------------+---------------+------------+-- lost, cut, timed out --^
  *
- * Threads: the owner of the poller only.  While an exchange is out at its handler, events only set bits; a connection that is lost
- *          meanwhile closes its descriptor at once and waits, GONE, for its exchange to come back.  A connection is never freed
- *          while a function of it is on the stack: one that is GONE is buried by the work of its limit, from the worker's loop.
+ * Threads: the owner of the poller only.  While an exchange is out at its handler, events only set bits; a connection that is
+ *          lost meanwhile closes its descriptor at once and waits, GONE, for its exchange to come back.  A connection is never
+ *          freed while a function of it is on the stack: one that is GONE is buried by the work of its limit, from the worker's
+ *          loop.
  *
  * Time limits are lazy: entering a state writes `expires_at`; the limit in the poller's queue is moved only when it stands later
  * than that, and put off when it comes early.  So a busy connection costs one queue operation in many requests. */
@@ -91,7 +92,8 @@ static const struct weir__work_ops limit_ops = {limit_run};
 
 /* -- birth and death -- */
 
-/* Frees a connection that is GONE, unless its exchange is still out or the work of its limit on its way: that will call this again. */
+/* Frees a connection that is GONE, unless its exchange is still out or the work of its limit on its way: that will call this
+ * again. */
 static void
 bury(struct weir__connection *connection)
 {

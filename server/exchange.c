@@ -2,8 +2,8 @@
  *
  *     made by its connection -> READY -> handler -> its series, if weir_series_of was asked for it -> back to the connection
  *
- * Threads: the handler and the series' callbacks run on any worker; the connection is handed the exchange back through its poller, and
- *          alone frees it. */
+ * Threads: the handler and the series' callbacks run on any worker; the connection is handed the exchange back through its
+ *          poller, and alone frees it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  *
  * Threads: the owner of the poller only.
  *
- * Out of descriptors or memory, the socket stays readable, and as it is watched edge-triggered that costs nothing: accepting goes on
- * when a connection of this poller closes, or after a pause. */
+ * Out of descriptors or memory, the socket stays readable, and as it is watched edge-triggered that costs nothing: accepting
+ * goes on when a connection of this poller closes, or after a pause. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>

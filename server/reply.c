@@ -2,9 +2,9 @@
  *
  * Threads: the owner of the poller only.
  *
- * A reply that fits is put together in the poller's scratch buffer and goes out with one write; a large body goes from where it is,
- * with the head in front of it.  What the socket does not take is kept in `output`, and the next request waits until it is gone: so
- * a peer that does not read costs one reply's memory, and that for the idle limit only. */
+ * A reply that fits is put together in the poller's scratch buffer and goes out with one write; a large body goes from where it
+ * is, with the head in front of it.  What the socket does not take is kept in `output`, and the next request waits until it is
+ * gone: so a peer that does not read costs one reply's memory, and that for the idle limit only. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
  *     NEW --start--> SERVING --stop--> STOPPED --> freed
  *      \--stop, free-------------------^
  *
- * Threads: these calls come from threads that are no workers, one at a time under server->lock (rank SERVER, held while they wait).
- *          What concerns a shard is carried out by the owner of its poller: an order is work that is delivered to every poller, and
- *          the one who gave it waits until all have carried it out.
+ * Threads: these calls come from threads that are no workers, one at a time under server->lock (rank SERVER, held while they
+ *          wait). What concerns a shard is carried out by the owner of its poller: an order is work that is delivered to every
+ *          poller, and the one who gave it waits until all have carried it out.
  *
  * `open` keeps the server: it counts listeners, connections and work of theirs that is on its way.  Who brings it to 0 writes the
  * eventfd, and does not touch the server any more; stop returns only after it has read that. */

@@ -143,7 +143,8 @@ void weir__server_closed(weir_http_server *server);
 int weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd);
 
 /* listener.c */
-int weir__listener_open(struct weir__listener *listener, struct weir__shard *shard); /* of source.fd, which stays open on failure */
+/* Watches source.fd, which stays open on failure. */
+int weir__listener_open(struct weir__listener *listener, struct weir__shard *shard);
 void weir__listener_close(struct weir__listener *listener);
 void weir__listener_room(struct weir__listener *listener); /* a descriptor has become free */
 
@@ -168,7 +169,8 @@ void weir__connection_flush(struct weir__connection *connection);
 void weir__connection_continue(struct weir__connection *connection); /* 100: the peer waits for it */
 
 /* exchange.c */
-struct weir__exchange *weir__exchange_new(struct weir__connection *connection, struct weir__request *request); /* takes the request */
+/* Takes the request, also on failure. */
+struct weir__exchange *weir__exchange_new(struct weir__connection *connection, struct weir__request *request);
 void weir__exchange_start(struct weir__exchange *exchange);
 void weir__exchange_free(struct weir__exchange *exchange);
 int weir__exchange_error(struct weir__exchange *exchange, int status); /* makes the reply that status with its reason as text */

@@ -15,7 +15,8 @@ WEIR_API const char *weir_http_method(const weir_task *exchange);
 /* The request target as it came, such as "/a%20b?c=d". */
 WEIR_API const char *weir_http_target(const weir_task *exchange);
 
-/* The path in it: percent-decoded, without the query; "*" for `OPTIONS *`.  Dots are not resolved.  Source: RFC 3986 section 2.1. */
+/* The path in it: percent-decoded, without the query; "*" for `OPTIONS *`.  Dots are not resolved.  Source: RFC 3986 section
+ * 2.1. */
 WEIR_API const char *weir_http_path(const weir_task *exchange);
 
 /* The query in it, without the question mark and not decoded; NULL when there is none.  Source: RFC 3986 section 3.4. */
@@ -41,8 +42,8 @@ WEIR_API int weir_http_reply_status(weir_task *exchange, int status);
 /* Adds a field to the reply; set_header first removes those of that name.  Content-Length, Transfer-Encoding, Connection and Date
  * are the server's.
  *
- * Result:  0; -EINVAL for a name that is no token, for CR, LF, NUL or another control byte in the value, and for the server's own;
- *          -ENOMEM (the reply becomes a 500); -EDOM.
+ * Result:  0; -EINVAL for a name that is no token, for CR, LF, NUL or another control byte in the value, and for the server's
+ *          own; -ENOMEM (the reply becomes a 500); -EDOM.
  * Source:  RFC 9110 sections 5.1 and 5.5. */
 WEIR_API int weir_http_reply_header(weir_task *exchange, const char *name, const char *value);
 WEIR_API int weir_http_reply_set_header(weir_task *exchange, const char *name, const char *value);

@@ -12,7 +12,8 @@ WEIR_BEGIN
 
 typedef struct weir_http_server weir_http_server;
 
-/* Limits of a server.  Start from WEIR_HTTP_SERVER_CONFIG_DEFAULT; 0 in a field means its default, SIZE_MAX or WEIR_FOREVER none. */
+/* Limits of a server.  Start from WEIR_HTTP_SERVER_CONFIG_DEFAULT; 0 in a field means its default, SIZE_MAX or WEIR_FOREVER
+ * none. */
 struct weir_http_server_config {
         size_t size;            /* of this struct: set by WEIR_HTTP_SERVER_CONFIG_DEFAULT */
         size_t max_connections; /* further ones are answered 503 and closed; default: no limit but the process's descriptors */
@@ -31,9 +32,9 @@ struct weir_http_server_config {
 #define WEIR_HTTP_SERVER_CONFIG_DEFAULT {.size = sizeof(struct weir_http_server_config)}
 #endif
 
-/* Serves until SIGINT or SIGTERM; then stops within 30 s, delivering the replies that are due; a second signal cuts them.  While it
- * runs it owns the handling of these signals (also when they were ignored) and puts it back at its end; the soft limit of open
- * files is raised to the hard one.  `address` as for weir_http_server_start.
+/* Serves until SIGINT or SIGTERM; then stops within 30 s, delivering the replies that are due; a second signal cuts
+ * them.  While it runs it owns the handling of these signals (also when they were ignored) and puts it back at its end; the
+ * soft limit of open files is raised to the hard one.  `address` as for weir_http_server_start.
  *
  * Result:  0 after a stop, or how many exchanges were cut; negative as weir_http_server_start reports.
  * Threads: any but workers (-EDEADLK). */
@@ -44,7 +45,8 @@ WEIR_API int weir_http_serve(const char *address, weir_task_fn *handler, void *c
  * Owner:   the caller: weir_http_server_free.
  * Result:  NULL when out of memory; what else is wrong (a NULL handler, a limit out of range) is reported by its start.
  * Threads: any. */
-WEIR_API weir_http_server *weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn *handler, void *context);
+WEIR_API weir_http_server *weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn *handler,
+                                                void *context);
 
 /* Starts to serve at "host:port" or "[v6]:port", a numeric address; port 0 takes a free one.
  *

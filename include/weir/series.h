@@ -58,8 +58,8 @@ WEIR_API int weir_series_run(weir_series *series);
 WEIR_API void weir_series_dismiss(weir_series *series);
 
 /* Ends a series early: the task that is pending in it ends with -ECANCELED (through a parallel too), those not yet started are
- * dropped (no callback; their free functions run on a worker), then its callback runs with the status -ECANCELED.  A callback that
- * has begun is not interrupted.  No-op after the end, and for NULL.  Before the start: takes effect when started.
+ * dropped (no callback; their free functions run on a worker), then its callback runs with the status -ECANCELED.  A callback
+ * that has begun is not interrupted.  No-op after the end, and for NULL.  Before the start: takes effect when started.
  *
  * Threads: any that owns, borrows or has a reference.  Never blocks. */
 WEIR_API void weir_series_cancel(weir_series *series);

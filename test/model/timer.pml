@@ -301,29 +301,8 @@ inline start()
 #endif
         lock(POLLER);
 #if defined(MUTANT_INSERT_FIRST)
-        in_queue = true;
-        d_step {
-                touch();
-                word = (word & CLAIMED) | PENDING
-        };
-        unlock(POLLER);
-        fetch_or_claimed();
-        if
-        :: !old ->
-                skip
-        :: else ->
-                lock(POLLER);
-                if
-                :: in_queue ->
-                        take_pending();
-                        unlock(POLLER);
-                        push()
-                :: else ->
-                        unlock(POLLER)
-                fi
-        fi
-#else
-#ifdef MUTANT_START_CHECKS_THEN_ACTS
+        old = false;
+#elif defined(MUTANT_START_CHECKS_THEN_ACTS)
         d_step {
                 touch();
                 old = word & CLAIMED
@@ -357,13 +336,35 @@ inline start()
                         assert(!cancelled);
                         in_queue = true
                 };
+#ifdef MUTANT_INSERT_FIRST
+                d_step {
+                        touch();
+                        word = (word & CLAIMED) | PENDING
+                };
+                unlock(POLLER);
+                fetch_or_claimed();
+                if
+                :: !old ->
+                        skip
+                :: else ->
+                        lock(POLLER);
+                        if
+                        :: in_queue ->
+                                take_pending();
+                                unlock(POLLER);
+                                push()
+                        :: else ->
+                                unlock(POLLER)
+                        fi
+                fi
+#else
                 store(PENDING);
                 unlock(POLLER);
+#endif
 #ifdef MUTANT_PEEK
                 touch(); /* for instance to ask for its poller, in order to wake it */
 #endif
         fi
-#endif
 }
 
 /* weir_series_start, or weir_series_dismiss. */
