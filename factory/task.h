@@ -31,6 +31,7 @@ enum weir__state {
 
         WEIR__CLAIMED = 4,   /* exchanged by start and cancel by name: who comes second does the work */
         WEIR__CANCELLED = 8, /* came while READY: the callback sees -ECANCELED */
+        WEIR__UNNAMED = 16,  /* READY by a cancel by name, which has taken it out of the map */
 };
 
 /* What a kind of task does.  None of it runs user code but the free functions where said so. */

@@ -16,7 +16,8 @@
  * expiry, shutdown   the poller, under its lock: PENDING -> READY.
  *
  * Who takes a timer out of the queue owns its delivery, so there is exactly one.  A canceller by name looks at a timer under the
- * shard's lock only, and the worker passes through that lock before it frees one.  test/model/timer.pml is the model of this,
+ * shard's lock only, and the worker passes through that lock before it frees one, unless it was a cancel by name that delivered
+ * it (UNNAMED): then nobody can find it any more.  test/model/timer.pml is the model of this,
  * with the orders that do not work as its mutants. */
 #include <errno.h>
 #include <string.h>
@@ -64,10 +65,10 @@ claim(struct timer *timer)
 
 /* Under the poller's lock, or before anybody else can look: the caller owns the delivery now. */
 static void
-make_ready(struct timer *timer, int status)
+make_ready(struct timer *timer, int status, uint32_t flags)
 {
         timer->task.status = status;
-        atomic_store_explicit(&timer->task.word, WEIR__CLAIMED | WEIR__READY, memory_order_release);
+        atomic_store_explicit(&timer->task.word, WEIR__CLAIMED | WEIR__READY | flags, memory_order_release);
 }
 
 /* -- start -- */
@@ -95,7 +96,7 @@ timer_start(struct weir_task *task)
         weir__lock(&poller->lock);
         int status = refusal(timer, poller);
         if (status) {
-                make_ready(timer, status);
+                make_ready(timer, status, 0);
         } else {
                 wake = weir__poller_add_deadline(poller, &timer->node, deadline);
                 atomic_store_explicit(&task->word, WEIR__CLAIMED | WEIR__PENDING, memory_order_release);
@@ -115,7 +116,7 @@ timer_due(struct weir__timerq_node *node, int status)
 {
         struct timer *timer = (struct timer *)((char *)node - offsetof(struct timer, node));
 
-        make_ready(timer, status);
+        make_ready(timer, status, 0);
         return &timer->task.work;
 }
 
@@ -129,14 +130,14 @@ prepare(void)
 
 /* -- cancel -- */
 
-/* PENDING -> READY; the caller owns the delivery if it returns true.  Under the poller's lock. */
+/* PENDING -> READY with `flags`; the caller owns the delivery if it returns true.  Under the poller's lock. */
 static bool
-take_pending(struct timer *timer, struct weir__poller *poller)
+take_pending(struct timer *timer, struct weir__poller *poller, uint32_t flags)
 {
         if ((word_of(timer) & WEIR__STATE) != WEIR__PENDING)
                 return false;
         weir__timerq_remove(&poller->queue, &timer->node);
-        make_ready(timer, -ECANCELED);
+        make_ready(timer, -ECANCELED, flags);
         return true;
 }
 
@@ -147,7 +148,7 @@ timer_cancel(struct weir_task *task)
         struct weir__poller *poller = poller_of(timer);
 
         weir__lock(&poller->lock);
-        bool taken = take_pending(timer, poller);
+        bool taken = take_pending(timer, poller, 0);
         weir__unlock(&poller->lock);
         return taken ? task : NULL;
 }
@@ -168,6 +169,7 @@ mark_cancelled(struct timer *timer)
 /* A cancel by name under way: what it took, and the poller whose lock it holds, if any. */
 struct cancel {
         size_t left, count;
+        bool begun;
         struct weir__poller *locked;
         struct weir__work_list taken;
 };
@@ -191,7 +193,7 @@ cancel_one(struct cancel *cancel, struct timer *timer)
         if (!claim(timer))
                 return true;
         lock_poller(cancel, poller_of(timer));
-        if (!take_pending(timer, cancel->locked))
+        if (!take_pending(timer, cancel->locked, WEIR__UNNAMED))
                 return mark_cancelled(timer);
         weir__work_append(&cancel->taken, &timer->task.work);
         return true;
@@ -210,6 +212,11 @@ cancel_some(struct cancel *cancel, struct weir__names_shard *shard, const struct
 {
         struct weir__name *name = weir__names_find(shard, key);
         size_t left = name ? name->count : 0; /* those from `name` on, round to the newest */
+
+        /* At first: no more than there are now, lest a cancel chase the timers that the callbacks of what it cancelled start. */
+        if (!cancel->begun && cancel->left > left)
+                cancel->left = left;
+        cancel->begun = true;
 
         for (unsigned taken = 0; left > 0 && cancel->left > 0; left--) {
                 struct weir__name *newer = name->newer;
@@ -252,10 +259,8 @@ weir_timer_cancel(const char *name, size_t max)
 
         if (weir__runtime_forked() || !key_of(name, &key))
                 return 0;
-        /* As many as there are now, lest a cancel chase the timers that the callbacks of what it cancelled start. */
-        size_t there = weir__names_count(&names, &key);
-        struct cancel cancel = {.left = max < there ? max : there};
-        for (bool more = cancel.left > 0; more;) {
+        struct cancel cancel = {.left = max};
+        for (bool more = max > 0; more;) {
                 struct weir__names_shard *shard = weir__names_lock(&names, key.hash);
 
                 more = cancel_some(&cancel, shard, &key);
@@ -281,8 +286,11 @@ weir_timer_count(const char *name)
 static void
 named_release(struct weir_task *task, bool discarded)
 {
+        uint32_t word = atomic_load_explicit(&task->word, memory_order_relaxed);
+
+        /* What a cancel by name has delivered, it took out of the map before, and looks at no more. */
         (void)discarded;
-        if (!weir__runtime_forked())
+        if (!(word & WEIR__UNNAMED) && !weir__runtime_forked())
                 weir__names_remove(&names, &((struct named_timer *)task)->name);
 }
 

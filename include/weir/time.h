@@ -12,15 +12,21 @@ typedef int64_t weir_nsec;
 /* Longer than anything: a timer with it ends only by cancel or shutdown, a limit with it is no limit. */
 #define WEIR_FOREVER INT64_MAX
 
-/* `n` units of `unit` nanoseconds, saturating at WEIR_FOREVER and at its negative.  Usable in constant expressions. */
-#define WEIR_SATURATED_(n, unit)                                                                                  \
-        ((int64_t)(n) > INT64_MAX / (unit) ? INT64_MAX                                                            \
-                                           : ((int64_t)(n) < -(INT64_MAX / (unit)) ? -INT64_MAX : (int64_t)(n) * (unit)))
-
+/* `n` units, saturating at WEIR_FOREVER and at its negative.  Usable in constant expressions; a variable is evaluated once. */
 #define WEIR_NSEC(n) ((weir_nsec)(n))
-#define WEIR_USEC(n) WEIR_SATURATED_(n, INT64_C(1000))
-#define WEIR_MSEC(n) WEIR_SATURATED_(n, INT64_C(1000000))
-#define WEIR_SEC(n)  WEIR_SATURATED_(n, INT64_C(1000000000))
+#define WEIR_USEC(n) WEIR_SCALE_(n, INT64_C(1000))
+#define WEIR_MSEC(n) WEIR_SCALE_(n, INT64_C(1000000))
+#define WEIR_SEC(n)  WEIR_SCALE_(n, INT64_C(1000000000))
+
+/* How these work.  The quotient is 0 unless `n` is beyond what fits. */
+#define WEIR_SCALE_(n, unit) (__builtin_constant_p(n) ? WEIR_SCALE_CONSTANT_((int64_t)(n), unit) : weir_scale_(n, unit))
+#define WEIR_SCALE_CONSTANT_(n, unit) \
+        ((n) / (INT64_MAX / (unit) + 1) > 0 ? INT64_MAX : (n) / (INT64_MAX / (unit) + 1) < 0 ? -INT64_MAX : (n) * (unit))
+
+static inline weir_nsec weir_scale_(int64_t n, int64_t unit)
+{
+        return WEIR_SCALE_CONSTANT_(n, unit);
+}
 
 /* The instant on the library's clock: CLOCK_MONOTONIC, or the virtual time while the runtime runs on WEIR_CLOCK_VIRTUAL.
  *
