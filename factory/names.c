@@ -110,7 +110,8 @@ resize(struct weir__names_shard *shard, size_t size)
         return true;
 }
 
-/* Keeps the table between an eighth and all of its size full; a table that is being moved is let finish first. */
+/* Aims at a table between an eighth and all of its size full; one that is being moved is let finish first, so a shard from which
+ * names only go may keep a larger one until the last of them has gone. */
 static void
 adapt(struct weir__names_shard *shard)
 {

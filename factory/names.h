@@ -44,6 +44,9 @@ struct weir__names {
         struct weir__names_shard shards[WEIR__NAMES_SHARDS];
 };
 
+#define WEIR__NAMES_INITIALIZER \
+        {.shards = {[0 ... WEIR__NAMES_SHARDS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_NAMES)}}}
+
 /* A name to look up.  Valid as long as the text is. */
 struct weir__name_key {
         const char *text;

@@ -202,19 +202,11 @@ parallel_release(struct weir_task *task, bool discarded)
         weir__lock_done(&parallel->lock);
 }
 
-static void
-parallel_series_ended(struct weir_series *series)
-{
-        (void)series;
-        weir__runtime_leave();
-}
-
 static const struct weir__task_ops parallel_ops = {
         .work = {weir__task_run},
         .start = parallel_start,
         .cancel = parallel_cancel,
         .release = parallel_release,
-        .series_ended = parallel_series_ended,
 };
 
 weir_task *

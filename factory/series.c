@@ -75,7 +75,8 @@ weir__series_make_for(struct weir_task *task)
 
         if (!series)
                 return NULL;
-        series->ended = weir__task_ops(task)->series_ended;
+        if (weir__task_ops(task)->series_ended)
+                series->ended = weir__task_ops(task)->series_ended;
         series->owner = task;
         series->current = task;
         series->state = WEIR__SERIES_RUNNING;
@@ -187,6 +188,8 @@ weir_series_status(const weir_series *series)
 {
         if (!series)
                 return -EINVAL;
+        if (weir__runtime_forked())
+                return -ECHILD;
         struct weir__lock *lock = &((struct weir_series *)series)->lock;
         weir__lock(lock); /* and so, while it has a parent, that one cannot end */
         int cause = weir__series_cause(series);
@@ -198,7 +201,9 @@ weir_series_status(const weir_series *series)
 int
 weir__series_result(const struct weir_series *series)
 {
-        return series->has_result ? series->result : weir_series_status(series);
+        if (!series->has_result)
+                return weir_series_status(series);
+        return series->result ? series->result : series->poison; /* which nobody adds to any more */
 }
 
 /* -- steps -- */
@@ -385,8 +390,8 @@ weir_series_run(weir_series *series)
         weir_series_ref(series);
         status = weir_series_start(series);
         if (!status) {
-                weir__runtime_wait_begin();
-                weir__latch_wait(&series->latch, WEIR_FOREVER);
+                weir__runtime_wait_begin(); /* not before the start: time would not wait for what is started */
+                weir__latch_wait(&series->latch);
                 status = weir__series_result(series);
         }
         weir_series_unref(series);
@@ -404,8 +409,11 @@ weir_series_context(const weir_series *series)
 void
 weir_series_set_context(weir_series *series, void *context, weir_free_fn *fn)
 {
-        if (!series)
+        if (!series) {
+                if (fn)
+                        fn(context);
                 return;
+        }
         if (series->free_context && series->context != context)
                 series->free_context(series->context);
         series->context = context;

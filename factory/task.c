@@ -5,6 +5,7 @@
 #include "factory/task.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "factory/series.h"
 #include "kernel/memory.h"
@@ -38,24 +39,30 @@ weir__task_consume(struct weir_task *task, const char *verb)
 static void
 free_memory(struct weir_task *task)
 {
-        /* What is LARGE is larger than any class of the caches. */
-        weir__free(task, task->flags & WEIR__TASK_LARGE ? SIZE_MAX - 64 : task->size);
+        if (task->flags & WEIR__TASK_LARGE)
+                free(task); /* larger than any class of the caches */
+        else
+                weir__free(task, task->size);
+}
+
+static void
+call_on_free(struct weir_task *task)
+{
+        if (task->on_free)
+                task->on_free(task->context);
 }
 
 static void
 release(struct weir_task *task, bool discarded)
 {
-        const struct weir__task_ops *ops = weir__task_ops(task);
-
-        if (task->on_free)
-                task->on_free(task->context);
-        if (ops->release)
-                ops->release(task, discarded);
+        if (weir__task_ops(task)->release)
+                weir__task_ops(task)->release(task, discarded);
 }
 
 void
 weir__task_discard(struct weir_task *task)
 {
+        call_on_free(task);
         release(task, true);
         free_memory(task);
 }
@@ -93,9 +100,10 @@ weir__task_finish(struct weir_task *task)
 {
         struct weir_series *series = task->series;
 
-        release(task, false);
+        call_on_free(task);
         if (series)
                 weir__series_leave_task(series, task);
+        release(task, false); /* not before: a cancel of the series may still look at what the kind holds, such as a lock */
         free_memory(task);
         if (series)
                 weir__series_go_on(series);
@@ -182,17 +190,9 @@ weir_series_of(const weir_task *task)
 
 /* -- the empty task -- */
 
-static void
-lone_series_ended(struct weir_series *series)
-{
-        (void)series;
-        weir__runtime_leave();
-}
-
 static const struct weir__task_ops empty_ops = {
         .work = {weir__task_run},
         .start = weir__task_ready,
-        .series_ended = lone_series_ended,
 };
 
 weir_task *

@@ -49,7 +49,7 @@ struct weir__task_ops {
          * nothing.  `discarded`: it never started, so its parts go as well (their free functions run). */
         void (*release)(struct weir_task *task, bool discarded);
 
-        /* What ends the series made for a lone task, by weir_series_of.  On a worker. */
+        /* What the end of the series made by weir_series_of does, on a worker.  NULL: a lone task's, the root has ended. */
         void (*series_ended)(struct weir_series *series);
 };
 
@@ -76,8 +76,7 @@ struct weir_task {
 enum weir__task_flags {
         WEIR__TASK_CONSUMED = 1, /* started, pushed, added or dismissed */
         WEIR__TASK_WRONG = 2,    /* `status` says what was wrong at its making; it is never started */
-        WEIR__TASK_NAMED = 4,
-        WEIR__TASK_LARGE = 8,    /* its memory is malloc's */
+        WEIR__TASK_LARGE = 4,    /* its memory is malloc's */
 };
 
 /* Initialises the common part of a task of `size` bytes from weir__alloc. */

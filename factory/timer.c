@@ -42,7 +42,7 @@ struct named_timer {
         struct weir__name name; /* the text follows */
 };
 
-static struct weir__names names;
+static struct weir__names names = WEIR__NAMES_INITIALIZER;
 
 static struct weir__poller *
 poller_of(const struct timer *timer)
@@ -120,11 +120,10 @@ timer_due(struct weir__timerq_node *node, int status)
         return &timer->task.work;
 }
 
-__attribute__((constructor)) static void
+/* Before the constructors of a program that has the static library in it, which may make timers. */
+__attribute__((constructor(101))) static void
 prepare(void)
 {
-        for (size_t i = 0; i < WEIR__NAMES_SHARDS; i++)
-                weir__lock_init(&names.shards[i].lock, WEIR__RANK_NAMES);
         weir__poller_on_deadline(WEIR__DEADLINE_TIMER, timer_due);
 }
 
@@ -294,18 +293,10 @@ named_release(struct weir_task *task, bool discarded)
                 weir__names_remove(&names, &((struct named_timer *)task)->name);
 }
 
-static void
-lone_series_ended(struct weir_series *series)
-{
-        (void)series;
-        weir__runtime_leave();
-}
-
 static const struct weir__task_ops timer_ops = {
         .work = {weir__task_run},
         .start = timer_start,
         .cancel = timer_cancel,
-        .series_ended = lone_series_ended,
 };
 
 static const struct weir__task_ops named_timer_ops = {
@@ -313,7 +304,6 @@ static const struct weir__task_ops named_timer_ops = {
         .start = timer_start,
         .cancel = timer_cancel,
         .release = named_release,
-        .series_ended = lone_series_ended,
 };
 
 static void

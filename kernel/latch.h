@@ -8,12 +8,8 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
-
-#include <weir/time.h>
 
 struct weir__latch {
         _Atomic unsigned open; /* release when set, acquire when seen */
@@ -27,23 +23,10 @@ static inline void weir__latch_open(struct weir__latch *latch)
         syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Waits until it is open, or until CLOCK_MONOTONIC has passed `until` (WEIR_FOREVER: no limit).  Returns whether it is open. */
-static inline bool weir__latch_wait(struct weir__latch *latch, weir_nsec until)
+static inline void weir__latch_wait(struct weir__latch *latch)
 {
-        struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-
-        while (!atomic_load_explicit(&latch->open, memory_order_acquire)) {
-                long failed = syscall(SYS_futex, (unsigned *)&latch->open, FUTEX_WAIT_BITSET_PRIVATE, 0,
-                                      until == WEIR_FOREVER ? NULL : &limit, NULL, FUTEX_BITSET_MATCH_ANY);
-                struct timespec now;
-
-                if (!failed || until == WEIR_FOREVER)
-                        continue;
-                clock_gettime(CLOCK_MONOTONIC, &now);
-                if (now.tv_sec > limit.tv_sec || (now.tv_sec == limit.tv_sec && now.tv_nsec >= limit.tv_nsec))
-                        return atomic_load_explicit(&latch->open, memory_order_acquire);
-        }
-        return true;
+        while (!atomic_load_explicit(&latch->open, memory_order_acquire))
+                syscall(SYS_futex, (unsigned *)&latch->open, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 }
 
 #endif

@@ -28,7 +28,7 @@ split(const char *address, char host[HOST_MAX + 1], const char **port)
         if (!colon || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5)
                 return -EINVAL;
         if (*begin == '[') {
-                if (end == begin || end[-1] != ']')
+                if (end - begin < 3 || end[-1] != ']')
                         return -EINVAL;
                 begin++, end--;
         } else if (memchr(begin, ':', (size_t)(end - begin))) {
@@ -45,13 +45,15 @@ split(const char *address, char host[HOST_MAX + 1], const char **port)
 static int
 resolve(const char *address, struct addrinfo **found)
 {
-        const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+        struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
         char host[HOST_MAX + 1];
         const char *port;
         int failed = split(address, host, &port);
 
         if (failed)
                 return failed;
+        if (!*host)
+                hints.ai_family = AF_INET;
         switch (getaddrinfo(*host ? host : NULL, port, &hints, found)) {
         case 0: return 0;
         case EAI_MEMORY: return -ENOMEM;

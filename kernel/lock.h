@@ -26,6 +26,12 @@ struct weir__lock {
 };
 
 #ifdef WEIR_DEBUG
+#define WEIR__LOCK_INITIALIZER(its_rank) {.mutex = PTHREAD_MUTEX_INITIALIZER, .rank = (its_rank)}
+#else
+#define WEIR__LOCK_INITIALIZER(its_rank) {.mutex = PTHREAD_MUTEX_INITIALIZER}
+#endif
+
+#ifdef WEIR_DEBUG
 void weir__rank_enter(int rank); /* aborts when a lock of this rank or a higher one is held; lock.c */
 void weir__rank_leave(int rank);
 #endif

@@ -17,9 +17,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernel/clock.h"
+#include "kernel/config.h"
 #include "kernel/worker.h"
 
 #define EXIT_WAIT  WEIR_SEC(2)
@@ -133,21 +133,16 @@ cpu_count(void)
         return count < 1 ? 1 : count > WEIR__POLLERS_MAX ? WEIR__POLLERS_MAX : count;
 }
 
-/* Copies what the program knows of the struct; what it knows and we do not must be zero. */
+/* Copies and checks it; the defaults are filled in where they are used. */
 static int
 read_config(struct weir_config *to, const struct weir_config *from)
 {
         *to = (struct weir_config)WEIR_CONFIG_DEFAULT;
-        if (!from)
-                return 0;
-        if (from->size < offsetof(struct weir_config, spare_workers) || from->size > 4096)
-                return -EINVAL;
-        for (size_t i = sizeof *to; i < from->size; i++)
-                if (((const char *)from)[i])
-                        return -EINVAL;
-        memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
+        int failed = from ? weir__config_read(to, sizeof *to, from) : 0;
+        if (failed)
+                return failed;
         if (to->pollers < 0 || to->pollers > WEIR__POLLERS_MAX || to->spare_workers < 0 || to->compute_threads < 0 ||
-            to->blocking_limit < 0 || to->exit_wait < 0)
+            to->blocking_limit < 0 || to->exit_wait < 0 || to->reserved || to->reserved_too)
                 return -EINVAL;
         return to->clock == WEIR_CLOCK_REAL || to->clock == WEIR_CLOCK_VIRTUAL ? 0 : -EINVAL;
 }
@@ -260,6 +255,7 @@ start(const struct weir_config *config)
         if (failed)
                 return failed;
         weir__runtime.poller_count = count;
+        weir__runtime.generation++;
         progress.drained = 0;
         failed = start_workers(count);
         if (failed) {
@@ -284,7 +280,8 @@ weir_init(const struct weir_config *config)
         if (failed)
                 return failed;
         weir__lock(&admin.lock);
-        failed = atomic_load(&weir__runtime.phase) == WEIR__PHASE_UP ? -EBUSY : start(&known);
+        int phase = atomic_load(&weir__runtime.phase);
+        failed = phase == WEIR__PHASE_UP ? -EBUSY : phase == WEIR__PHASE_STOPPING ? -ESHUTDOWN : start(&known);
         weir__unlock(&admin.lock);
         return failed;
 }
@@ -349,7 +346,7 @@ void
 weir__runtime_wait(struct weir__latch *latch)
 {
         weir__runtime_wait_begin();
-        weir__latch_wait(latch, WEIR_FOREVER);
+        weir__latch_wait(latch);
         weir__runtime_wait_end();
 }
 

@@ -23,6 +23,7 @@ struct weir__runtime {
 
         /* Written by weir_init under the runtime's lock before the phase becomes UP, constant then. */
         unsigned poller_count;
+        unsigned generation; /* counts the starts */
         struct weir__poller *pollers[WEIR__POLLERS_MAX]; /* never freed, so that an index stays good for ever */
 };
 

@@ -15,5 +15,5 @@ weir_strerror(int status)
 const char *
 weir_version(void)
 {
-        return "0.1.0";
+        return WEIR_VERSION;
 }

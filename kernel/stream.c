@@ -2,6 +2,8 @@
 #include "kernel/stream.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -41,6 +43,14 @@ weir__stream_write(int fd, const struct iovec *pieces, int count)
                                   : sendmsg(fd, &message, MSG_NOSIGNAL);
         } while (sent < 0 && errno == EINTR);
         return sent < 0 ? -errno : sent;
+}
+
+size_t
+weir__stream_untaken(int fd)
+{
+        int size;
+
+        return ioctl(fd, SIOCOUTQ, &size) < 0 || size < 0 ? 0 : (size_t)size;
 }
 
 void

@@ -19,6 +19,9 @@ ssize_t weir__stream_peek(int fd);
  * broken.  Raises no SIGPIPE. */
 ssize_t weir__stream_write(int fd, const struct iovec *pieces, int count);
 
+/* How much of what was written the peer has not taken in yet, as far as is known. */
+size_t weir__stream_untaken(int fd);
+
 /* Says that no more will be written; what comes in can still be read. */
 void weir__stream_finish(int fd);
 void weir__stream_close(int fd);

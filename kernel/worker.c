@@ -26,6 +26,8 @@ weir__worker_still_owns(struct weir__poller *poller)
 {
         struct weir__worker *self = weir__worker_self();
 
+        if (!self)
+                weir__panic("a child of fork() returned from a callback: it has no worker to return to");
         if (atomic_load_explicit(&poller->owner, memory_order_relaxed) == self)
                 return true;
         self->poller = NULL;

@@ -53,19 +53,31 @@ limit_of(const struct weir__connection *connection)
         return WEIR_FOREVER;
 }
 
-/* The one place where a state changes, and its time limit with it. */
+/* Into a state, with its time limit. */
 void
 weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state)
 {
         connection->state = (uint8_t)state;
+        if (state == WEIR__WRITING)
+                connection->untaken = weir__stream_untaken(connection->source.fd);
         set_limit(connection, limit_of(connection));
+}
+
+/* Whether the peer reads, although slowly.  The socket becomes writable again only when a good part of what it holds, which may be
+ * megabytes, was taken: a slow peer may need longer for that than the limit. */
+static bool
+is_read(struct weir__connection *connection)
+{
+        return connection->state == WEIR__WRITING && weir__stream_untaken(connection->source.fd) < connection->untaken;
 }
 
 static void
 timed_out(struct weir__connection *connection)
 {
         if (connection->state == WEIR__READING_BODY || (connection->state == WEIR__READING_HEAD && connection->input_size))
-                weir__connection_refuse(connection, 408);
+                weir__connection_refuse(connection, 408, false);
+        else if (is_read(connection))
+                weir__connection_enter(connection, WEIR__WRITING);
         else
                 weir__connection_close(connection);
 }
@@ -166,7 +178,9 @@ linger(struct weir__connection *connection)
 void
 weir__connection_finish(struct weir__connection *connection)
 {
-        if (!connection->readable && !connection->refused && !connection->input_size) {
+        bool clean = !connection->refused && !connection->input_size;
+
+        if (clean && (!connection->readable || weir__stream_peek(connection->source.fd) == -EAGAIN)) {
                 weir__connection_close(connection);
                 return;
         }
@@ -219,15 +233,13 @@ destroy_source(struct weir__source *source)
 
 static const struct weir__source_ops connection_ops = {ready, shutdown_source, destroy_source};
 
-void
+bool
 weir__connection_new(struct weir__shard *shard, int fd)
 {
         struct weir__connection *connection = weir__alloc(sizeof *connection);
 
-        if (!connection) {
-                weir__stream_close(fd);
-                return;
-        }
+        if (!connection)
+                return false;
         *connection = (struct weir__connection){
                 .source = {.ops = &connection_ops, .fd = fd},
                 .shard = shard,
@@ -236,16 +248,15 @@ weir__connection_new(struct weir__shard *shard, int fd)
                 .queued_for = WEIR_FOREVER,
         };
         if (weir__poller_add_source(shard->poller, &connection->source, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
-                weir__stream_close(fd);
                 weir__free(connection, sizeof *connection);
-                return;
+                return false;
         }
         if (shard->first)
                 shard->first->previous = connection;
         shard->first = connection;
         weir__server_opened(shard->server);
-        atomic_fetch_add_explicit(&shard->server->connections, 1, memory_order_relaxed);
         weir__connection_enter(connection, WEIR__READING_HEAD);
+        return true;
 }
 
 /* -- stop -- */
@@ -271,8 +282,10 @@ weir__connection_stop(struct weir__connection *connection)
 bool
 weir__connection_cut(struct weir__connection *connection)
 {
-        struct weir_task *task = connection->state == WEIR__ANSWERING ? &connection->exchange->task : NULL;
-        bool cut = task || connection->state == WEIR__WRITING;
+        /* Also when the client has gone already: what its exchange waits for is waited for no longer. */
+        bool is_out = connection->exchange && connection->state != WEIR__READING_BODY;
+        struct weir_task *task = is_out ? &connection->exchange->task : NULL;
+        bool cut = task || (connection->state == WEIR__WRITING && !connection->refused);
 
         if (task) {
                 if (!task->series)

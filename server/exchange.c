@@ -153,6 +153,14 @@ weir_http_query(const weir_task *exchange)
 }
 
 const char *
+weir_http_host(const weir_task *exchange)
+{
+        struct weir__exchange *known = exchange_of(exchange);
+
+        return known ? known->request->host : NULL;
+}
+
+const char *
 weir_http_request_header(const weir_task *exchange, const char *name)
 {
         struct weir__exchange *known = exchange_of(exchange);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "kernel/clock.h"
@@ -58,10 +59,11 @@ accept_one(struct weir__listener *listener)
         int fd = accept4(listener->source.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-                if (atomic_load_explicit(&server->connections, memory_order_relaxed) >= server->config.max_connections)
-                        turn_away(fd);
-                else
-                        weir__connection_new(listener->shard, fd);
+                if (atomic_fetch_add_explicit(&server->connections, 1, memory_order_relaxed) < server->config.max_connections &&
+                    weir__connection_new(listener->shard, fd))
+                        return true;
+                atomic_fetch_sub_explicit(&server->connections, 1, memory_order_relaxed);
+                turn_away(fd);
                 return true;
         }
         if (errno == EAGAIN || errno == EBADF || errno == EINVAL)
@@ -128,10 +130,14 @@ ready(struct weir__source *source, uint32_t events)
         accept_some((struct weir__listener *)source);
 }
 
+/* The runtime ends. */
 static void
 close_source(struct weir__source *source)
 {
-        weir__listener_close((struct weir__listener *)source);
+        struct weir__listener *listener = (struct weir__listener *)source;
+
+        eventfd_write(listener->shard->server->ended_fd, 1);
+        weir__listener_close(listener);
 }
 
 static const struct weir__source_ops listener_ops = {ready, close_source, close_source};

@@ -50,6 +50,15 @@ keep(struct weir__connection *connection, const char *data, size_t size)
         return true;
 }
 
+/* A complete head may begin with one empty line. */
+static bool
+is_head(const char *data, size_t size)
+{
+        size_t begin = size > 2 && data[0] == '\r' ? 2 : 0;
+
+        return size - begin > 5 && !memcmp(data + begin, "HEAD ", 5);
+}
+
 /* A complete head, and what came behind it. */
 static void
 begin_exchange(struct weir__connection *connection, const char *data, size_t size, size_t head_size)
@@ -59,12 +68,12 @@ begin_exchange(struct weir__connection *connection, const char *data, size_t siz
 
         connection->gate = (struct weir__gate){0};
         if (status) {
-                weir__connection_refuse(connection, status);
+                weir__connection_refuse(connection, status, is_head(data, head_size));
                 return;
         }
         struct weir__exchange *exchange = connection->exchange = weir__exchange_new(connection, request);
         if (!exchange) {
-                weir__connection_refuse(connection, 500);
+                weir__connection_refuse(connection, 500, false);
                 return;
         }
         size_t behind = size - head_size;
@@ -74,7 +83,7 @@ begin_exchange(struct weir__connection *connection, const char *data, size_t siz
                 memcpy(exchange->body, data + head_size, connection->body_have);
         size_t used = head_size + connection->body_have;
         if (!keep(connection, data + used, size - used)) {
-                weir__connection_refuse(connection, 500);
+                weir__connection_refuse(connection, 500, false);
         } else if (connection->body_have == exchange->body_size) {
                 dispatch(connection);
         } else {
@@ -95,9 +104,9 @@ take_head(struct weir__connection *connection, const char *data, size_t size)
         if (verdict == WEIR__GATE_HEAD)
                 begin_exchange(connection, data, size, head_size);
         else if (verdict != WEIR__GATE_MORE)
-                weir__connection_refuse(connection, verdict);
+                weir__connection_refuse(connection, verdict, false);
         else if (data != connection->input && !keep(connection, data, size))
-                weir__connection_refuse(connection, 500);
+                weir__connection_refuse(connection, 500, false);
         else if (is_first)
                 weir__connection_enter(connection, WEIR__READING_HEAD); /* from now on the limit is that of a head */
 }
@@ -141,7 +150,7 @@ read_head(struct weir__connection *connection)
         bool fresh = !connection->input_size;
 
         if (!fresh && !make_room(connection)) {
-                weir__connection_refuse(connection, 500);
+                weir__connection_refuse(connection, 500, false);
                 return;
         }
         char *buffer = fresh ? connection->shard->poller->scratch : connection->input;

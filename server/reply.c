@@ -153,10 +153,10 @@ weir__connection_answer(struct weir__exchange *exchange)
 }
 
 void
-weir__connection_refuse(struct weir__connection *connection, int status)
+weir__connection_refuse(struct weir__connection *connection, int status, bool is_head)
 {
         struct weir__response response = {.status = status};
-        struct weir__framing framing = {.date = date_of(connection->shard), .minor = 1};
+        struct weir__framing framing = {.date = date_of(connection->shard), .minor = 1, .is_head = is_head};
         char text[64];
 
         if (connection->state == WEIR__READING_BODY)

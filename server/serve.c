@@ -2,8 +2,9 @@
  *
  * Threads: those that call weir_http_serve; a signal handler on any thread.
  *
- * The handler counts, and writes one of two eventfds: `first` at the first signal, `again` at each further one.  They are never
- * read, so every server of the process sees them. */
+ * The handler counts, and writes one of two eventfds: `first` at the first signal, `again` at each further one.  They are not read
+ * while servers wait, so each of them sees both; and they are never closed: a handler that another thread's end of serving has
+ * overtaken still writes to them, and must not find another descriptor under their number. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -25,11 +26,11 @@ static struct {
         /* Guarded by mutex. */
         unsigned servers; /* that wait; the handlers are in place while there are any */
         struct sigaction before[STOP_SIGNALS];
+        pid_t maker; /* of the eventfds: a forked child makes its own */
 
-        /* Constant while there are servers. */
-        int first, again; /* eventfds */
-
-        _Atomic unsigned count; /* of signals; lock-free, so that a handler may touch it */
+        /* Lock-free, so that a handler may touch them. */
+        _Atomic int first, again; /* eventfds */
+        _Atomic unsigned count;   /* of signals */
 } signals = {.mutex = PTHREAD_MUTEX_INITIALIZER, .first = -1, .again = -1};
 
 static void
@@ -42,29 +43,36 @@ on_signal(int number)
         errno = before;
 }
 
-static void
-close_eventfds(void)
+static int
+make_eventfds(void)
 {
-        if (signals.first >= 0)
-                close(signals.first);
-        if (signals.again >= 0)
-                close(signals.again);
-        signals.first = signals.again = -1;
+        int first = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        int again = first < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+        if (again < 0) {
+                int failed = -errno;
+
+                if (first >= 0)
+                        close(first);
+                return failed;
+        }
+        atomic_store(&signals.first, first);
+        atomic_store(&signals.again, again);
+        signals.maker = getpid();
+        return 0;
 }
 
 static int
 install(void)
 {
         struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+        int failed = signals.maker == getpid() ? 0 : make_eventfds();
+        eventfd_t ignored;
 
-        signals.first = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        signals.again = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (signals.first < 0 || signals.again < 0) {
-                int failed = -errno;
-
-                close_eventfds();
+        if (failed)
                 return failed;
-        }
+        eventfd_read(signals.first, &ignored);
+        eventfd_read(signals.again, &ignored);
         atomic_store(&signals.count, 0);
         for (size_t i = 0; i < STOP_SIGNALS; i++)
                 sigaction(stop_signals[i], &action, &signals.before[i]);
@@ -89,7 +97,6 @@ unwatch_signals(void)
         if (--signals.servers == 0) {
                 for (size_t i = 0; i < STOP_SIGNALS; i++)
                         sigaction(stop_signals[i], &signals.before[i], NULL);
-                close_eventfds();
         }
         pthread_mutex_unlock(&signals.mutex);
 }
@@ -106,13 +113,27 @@ raise_file_limit(void)
         }
 }
 
-static void
-wait_for_signal(void)
+/* Returns false when the runtime ended before a signal came. */
+static bool
+wait_for_signal(const weir_http_server *server)
 {
-        struct pollfd fd = {.fd = signals.first, .events = POLLIN};
+        struct pollfd fds[2] = {{.fd = signals.first, .events = POLLIN}, {.fd = server->ended_fd, .events = POLLIN}};
 
-        while (poll(&fd, 1, -1) <= 0)
+        while (poll(fds, 2, -1) <= 0)
                 ;
+        return fds[0].revents;
+}
+
+static int
+serve(weir_http_server *server, const char *address)
+{
+        int result = weir_http_server_start(server, address);
+
+        if (result)
+                return result;
+        bool signalled = wait_for_signal(server);
+        int cut = weir__server_stop(server, STOP_WITHIN, signals.again);
+        return signalled ? cut : -ESHUTDOWN;
 }
 
 int
@@ -126,11 +147,7 @@ weir_http_serve(const char *address, weir_task_fn *handler, void *context)
         weir_http_server *server = weir_http_server_new(NULL, handler, context);
         result = server ? watch_signals() : -ENOMEM;
         if (!result) {
-                result = weir_http_server_start(server, address);
-                if (!result) {
-                        wait_for_signal();
-                        result = weir__server_stop(server, STOP_WITHIN, signals.again);
-                }
+                result = serve(server, address);
                 unwatch_signals();
         }
         weir_http_server_free(server);

@@ -7,16 +7,17 @@
  *          wait). What concerns a shard is carried out by the owner of its poller: an order is work that is delivered to every
  *          poller, and the one who gave it waits until all have carried it out.
  *
- * `open` keeps the server: it counts listeners, connections and work of theirs that is on its way.  Who brings it to 0 writes the
- * eventfd, and does not touch the server any more; stop returns only after it has read that. */
+ * `open` keeps the server: it counts listeners, connections, work of theirs that is on its way, and, from start to stop, the server
+ * itself, so that it comes to 0 once.  Who brings it to 0 writes the eventfd, and does not touch the server any more; stop returns
+ * only after it has read that. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "kernel/clock.h"
+#include "kernel/config.h"
 #include "kernel/listen.h"
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
@@ -66,13 +67,9 @@ static int
 read_config(struct weir_http_server_config *to, const struct weir_http_server_config *from)
 {
         *to = (struct weir_http_server_config)WEIR_HTTP_SERVER_CONFIG_DEFAULT;
-        if (from && (from->size < offsetof(struct weir_http_server_config, max_head) || from->size > 4096))
-                return -EINVAL;
-        for (size_t i = sizeof *to; from && i < from->size; i++)
-                if (((const char *)from)[i])
-                        return -EINVAL;
-        if (from)
-                memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
+        int failed = from ? weir__config_read(to, sizeof *to, from) : 0;
+        if (failed)
+                return failed;
         default_size(&to->max_connections, SIZE_MAX);
         default_size(&to->max_head, MAX_HEAD);
         default_size(&to->max_body, MAX_BODY);
@@ -82,7 +79,7 @@ read_config(struct weir_http_server_config *to, const struct weir_http_server_co
                 to->max_head = WEIR__HEAD_MAX;
         if (to->max_head > WEIR__HEAD_MAX)
                 return -EINVAL;
-        int failed = default_time(&to->head_timeout, HEAD_TIMEOUT);
+        failed = default_time(&to->head_timeout, HEAD_TIMEOUT);
         failed = failed ? failed : default_time(&to->body_timeout, BODY_TIMEOUT);
         return failed ? failed : default_time(&to->idle_timeout, IDLE_TIMEOUT);
 }
@@ -105,7 +102,8 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
         server->handler = handler;
         server->context = context;
         server->quiet_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (server->quiet_fd < 0 && !server->fault)
+        server->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if ((server->quiet_fd < 0 || server->ended_fd < 0) && !server->fault)
                 server->fault = -errno;
         atomic_init(&server->port, -EDOM);
         weir__lock_init(&server->lock, WEIR__RANK_SERVER);
@@ -168,6 +166,10 @@ give_order(weir_http_server *server, const struct weir__work_ops *ops)
         struct weir__latch ordered = {0};
         int failed = weir__runtime_enter();
 
+        if (!failed && server->generation != weir__runtime.generation) {
+                weir__runtime_leave();
+                failed = -ESHUTDOWN; /* those workers are no more, although there are others */
+        }
         if (failed)
                 return failed;
         server->ordered = &ordered;
@@ -191,6 +193,7 @@ make_shards(weir_http_server *server)
 {
         unsigned count = weir__runtime.poller_count;
 
+        server->generation = weir__runtime.generation;
         server->shards = calloc(count, sizeof *server->shards);
         if (!server->shards)
                 return -ENOMEM;
@@ -232,8 +235,6 @@ static bool wait_until_quiet(weir_http_server *server, weir_nsec until, int impa
 static void
 close_listeners(weir_http_server *server)
 {
-        bool any = atomic_load(&server->open) > 0;
-
         for (unsigned i = 0; i < server->shard_count; i++)
                 if (server->shards[i].failed && server->shards[i].listener.source.fd >= 0) {
                         weir__stream_close(server->shards[i].listener.source.fd);
@@ -241,10 +242,11 @@ close_listeners(weir_http_server *server)
                 }
         give_order(server, &stop_ops);
         give_order(server, &cut_ops);
-        if (any)
-                wait_until_quiet(server, WEIR_FOREVER, -1);
+        weir__server_closed(server);
+        wait_until_quiet(server, WEIR_FOREVER, -1);
 }
 
+/* With the lock held, and as a root: so the runtime stays the same one. */
 static int
 start(weir_http_server *server, const char *address)
 {
@@ -255,6 +257,7 @@ start(weir_http_server *server, const char *address)
         if (port >= 0) {
                 for (unsigned i = 0; i < server->shard_count; i++)
                         server->shards[i].listener.source.fd = fds[i];
+                weir__server_opened(server); /* the server's own: so 0 is reached once, and only when it is stopped */
                 failed = open_listeners(server);
                 if (failed) {
                         close_listeners(server);
@@ -271,10 +274,8 @@ weir_http_server_start(weir_http_server *server, const char *address)
 {
         int failed = weir__runtime_may_wait();
 
-        if (!server)
-                return -ENOMEM;
         if (!failed)
-                failed = server->fault ? server->fault : weir__runtime_use();
+                failed = !server ? -ENOMEM : server->fault ? server->fault : weir__runtime_enter();
         if (failed)
                 return failed;
         weir__lock(&server->lock);
@@ -286,6 +287,7 @@ weir_http_server_start(weir_http_server *server, const char *address)
                 atomic_store_explicit(&server->port, port, memory_order_relaxed);
         }
         weir__unlock(&server->lock);
+        weir__runtime_leave();
         return port < 0 ? port : 0;
 }
 
@@ -327,6 +329,7 @@ stop(weir_http_server *server, weir_nsec within, int impatient_fd)
 
         weir__runtime_wait_begin();
         (void)give_order(server, &stop_ops);
+        weir__server_closed(server);
         if (!wait_until_quiet(server, until, impatient_fd)) {
                 (void)give_order(server, &cut_ops);
                 wait_until_quiet(server, WEIR_FOREVER, -1);
@@ -368,6 +371,8 @@ weir_http_server_free(weir_http_server *server)
                 weir__panic("weir_http_server_free: called on a worker, which would wait for itself");
         if (server->quiet_fd >= 0)
                 close(server->quiet_fd);
+        if (server->ended_fd >= 0)
+                close(server->ended_fd);
         weir__lock_done(&server->lock);
         free(server);
 }

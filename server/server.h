@@ -70,7 +70,10 @@ struct weir__connection {
         size_t input_size, input_room;
 
         struct weir__exchange *exchange; /* from READING_BODY on, until its reply is handed over */
-        size_t body_have;
+        union {
+                size_t body_have; /* READING_BODY */
+                size_t untaken;   /* WRITING: what the peer's system had not taken in when the time limit began */
+        };
 
         char *output; /* what the peer has not taken yet */
         size_t output_size, output_sent;
@@ -117,13 +120,15 @@ struct weir_http_server {
         weir_task_fn *handler;
         void *context;
         int fault;    /* what its start reports */
-        int quiet_fd; /* eventfd: written once for each time that `open` comes to 0, as the last touch of the server */
+        int quiet_fd; /* eventfd: written when `open` comes to 0, once in a start and stop, as the last touch of the server */
+        int ended_fd; /* eventfd: written when the end of the runtime closes a listener */
 
         struct weir__lock lock; /* rank SERVER: start, stop and free, one at a time; held while they wait */
 
         /* Guarded by lock. */
         uint8_t state; /* enum weir__server_state */
         unsigned shard_count;
+        unsigned generation; /* of the runtime that the shards belong to */
         struct weir__shard *shards;
 
         _Atomic int port;           /* relaxed; -EDOM: none */
@@ -150,7 +155,7 @@ void weir__listener_room(struct weir__listener *listener); /* a descriptor has b
 
 /* connection.c: the life of a connection and its states.  A connection that any of these, or of receive.c and reply.c, has closed
  * stays in memory, GONE, until the worker's loop has its turn. */
-void weir__connection_new(struct weir__shard *shard, int fd); /* takes the descriptor, also on failure */
+bool weir__connection_new(struct weir__shard *shard, int fd); /* takes the descriptor; false when out of memory */
 void weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state);
 void weir__connection_close(struct weir__connection *connection);
 void weir__connection_finish(struct weir__connection *connection);        /* close politely, when all is written */
@@ -164,7 +169,7 @@ void weir__connection_next(struct weir__connection *connection);    /* the excha
 
 /* reply.c: what goes out */
 void weir__connection_answer(struct weir__exchange *exchange); /* the series of the exchange has ended; frees the exchange */
-void weir__connection_refuse(struct weir__connection *connection, int status); /* an error, then close */
+void weir__connection_refuse(struct weir__connection *connection, int status, bool is_head); /* an error, then close */
 void weir__connection_flush(struct weir__connection *connection);
 void weir__connection_continue(struct weir__connection *connection); /* 100: the peer waits for it */
 

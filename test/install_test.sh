@@ -30,7 +30,7 @@ if grep -rlF -e "$source" -e "$build" "$prefix" --include='*.cmake' --include='*
 fi
 
 step "name and exported symbols"
-readelf -d "$library" | grep -q 'SONAME.*\[libweir\.so\.0\]' || fail "the SONAME is not libweir.so.0"
+readelf -d "$library" | grep -q 'SONAME.*\[libweir\.so\.0\.1\]' || fail "the SONAME is not libweir.so.0.1"
 exported=$(nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort)
 strange=$(grep -vE '^weir_[a-z0-9]' <<<"$exported" || true)
 [ -z "$strange" ] || fail "exported, but no part of the interface: $strange"

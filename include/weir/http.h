@@ -22,6 +22,10 @@ WEIR_API const char *weir_http_path(const weir_task *exchange);
 /* The query in it, without the question mark and not decoded; NULL when there is none.  Source: RFC 3986 section 3.4. */
 WEIR_API const char *weir_http_query(const weir_task *exchange);
 
+/* The host that the request is for: of an absolute target, else of the Host field; "" when an HTTP/1.0 request names none.
+ * Source: RFC 9112 section 3.2.2. */
+WEIR_API const char *weir_http_host(const weir_task *exchange);
+
 /* The value of the first field of that name, in any case; NULL when absent. */
 WEIR_API const char *weir_http_request_header(const weir_task *exchange, const char *name);
 

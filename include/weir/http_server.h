@@ -36,7 +36,8 @@ struct weir_http_server_config {
  * them.  While it runs it owns the handling of these signals (also when they were ignored) and puts it back at its end; the
  * soft limit of open files is raised to the hard one.  `address` as for weir_http_server_start.
  *
- * Result:  0 after a stop, or how many exchanges were cut; negative as weir_http_server_start reports.
+ * Result:  0 after a stop, or how many exchanges were cut; negative as weir_http_server_start reports; -ESHUTDOWN when another
+ *          thread ended the runtime.
  * Threads: any but workers (-EDEADLK). */
 WEIR_API int weir_http_serve(const char *address, weir_task_fn *handler, void *context);
 
@@ -48,11 +49,12 @@ WEIR_API int weir_http_serve(const char *address, weir_task_fn *handler, void *c
 WEIR_API weir_http_server *weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn *handler,
                                                 void *context);
 
-/* Starts to serve at "host:port" or "[v6]:port", a numeric address; port 0 takes a free one.
+/* Starts to serve at "host:port" or "[v6]:port"; port 0 takes a free one, an empty host is every IPv4 address.  A host that is a name
+ * is looked up first, which may block.
  *
  * Result:  0; -EADDRINUSE, -EADDRNOTAVAIL, -EACCES and what else bind reports; -EINVAL for an address that is none, or what was
  *          wrong with the server's making; -ENOMEM for NULL; -EALREADY when it has an address; -ESTALE once it was stopped;
- *          -ESHUTDOWN, -ECHILD and what weir_init reports.
+ *          -EAGAIN when a name cannot be looked up now; -ESHUTDOWN, -ECHILD and what weir_init reports.
  * Threads: any but workers (-EDEADLK). */
 WEIR_API int weir_http_server_start(weir_http_server *server, const char *address);
 
@@ -63,7 +65,7 @@ WEIR_API int weir_http_server_port(const weir_http_server *server);
  * What is left after `within` is cut: its connection closed, its series cancelled.  Returns when no callback of the server
  * runs or will run.
  *
- * Result:  0, or how many exchanges were cut; -EINVAL for NULL; -EDEADLK on a worker.
+ * Result:  0, or how many exchanges were cut; -EINVAL for NULL; -EDEADLK on a worker; -ECHILD in a forked child.
  * Units:   nanoseconds.  0 or less cuts at once.
  * Threads: any but workers. */
 WEIR_API int weir_http_server_stop(weir_http_server *server, weir_nsec within);

@@ -17,13 +17,15 @@ struct weir_config {
         int pollers;              /* threads that poll and run callbacks; default: one per CPU the process may use; at most 64 */
         int spare_workers;        /* accepted and checked; this version never hands a poller over, so it has no effect yet */
         int compute_threads;      /* accepted and checked; this version has no executor, so it has no effect yet */
+        int reserved;             /* 0 */
         weir_nsec blocking_limit; /* accepted and checked; this version has no watchdog, so it has no effect yet */
         weir_nsec exit_wait;      /* how long exit() waits for running callbacks; default: 2 seconds; WEIR_FOREVER: no limit */
         enum weir_clock clock;    /* default: WEIR_CLOCK_REAL */
+        int reserved_too;         /* 0: no padding at the end, so that `size` says which fields a program knows */
 };
 
 #ifdef __cplusplus
-#define WEIR_CONFIG_DEFAULT {sizeof(struct weir_config), 0, 0, 0, 0, 0, WEIR_CLOCK_REAL}
+#define WEIR_CONFIG_DEFAULT {sizeof(struct weir_config), 0, 0, 0, 0, 0, 0, WEIR_CLOCK_REAL, 0}
 #else
 #define WEIR_CONFIG_DEFAULT {.size = sizeof(struct weir_config)}
 #endif
@@ -31,14 +33,14 @@ struct weir_config {
 /* Starts the runtime.  Optional: the first task made starts it with the defaults.
  *
  * Result:  0; -EBUSY while it runs; -EINVAL for a negative or unknown value or a `size` that is none; -ECHILD in a forked
- *          child; -EDEADLK on a worker; -EAGAIN, -EMFILE, -ENOMEM and what else pthread_create, epoll_create1,
+ *          child; -EDEADLK on a worker; -ESHUTDOWN while the process exits; -EAGAIN, -EMFILE, -ENOMEM and what else pthread_create, epoll_create1,
  *          timerfd_create, eventfd and getrandom report: nothing is left running then.
  * Threads: any but workers. */
 WEIR_API int weir_init(const struct weir_config *config);
 
 /* Ends the runtime: what is pending ends with -ESHUTDOWN, live series drop what has not started and end with it, callbacks
  * that run are waited for, the threads are joined.  What was ready before keeps its status.  Until weir_init is called
- * again, each start is refused with -ESHUTDOWN.  Runs by itself at exit(), for at most config.exit_wait.
+ * again, each start is refused with -ESHUTDOWN (unless nothing had ever been started).  Runs by itself at exit(), for at most config.exit_wait.
  *
  * Result:  0, also when nothing ran; -EDEADLK on a worker; -ECHILD in a forked child.
  * Threads: any but workers; of several callers each returns when it is over. */

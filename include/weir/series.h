@@ -23,7 +23,7 @@ WEIR_API weir_series *weir_series_new(weir_series_fn *done, void *context);
  *
  * Owner:   consumes the task, also on failure: it is dismissed then.
  * Result:  0; -ENOMEM for a NULL task or series, or what was wrong with the task from its making: the series is poisoned with
- *          it, so that its start reports it, or its status when it runs already; -ESTALE after the end of the series.
+ *          it, so that its start reports it, or its status when it runs already; -ESTALE after the end of the series; -ECHILD.
  * Threads: any that owns, borrows or has a reference to the series.  Never blocks. */
 WEIR_API int weir_series_push(weir_series *series, weir_task *task);
 WEIR_API int weir_series_push_front(weir_series *series, weir_task *task);
@@ -64,7 +64,8 @@ WEIR_API void weir_series_dismiss(weir_series *series);
  * Threads: any that owns, borrows or has a reference.  Never blocks. */
 WEIR_API void weir_series_cancel(weir_series *series);
 
-/* 0, or why the series ends early: -ECANCELED, -ESHUTDOWN, or what poisoned it.  -EINVAL for NULL.
+/* 0, or why the series ends early: -ECANCELED, -ESHUTDOWN, or what poisoned it.  -EINVAL for NULL, -ECHILD in a forked
+ * child.
  *
  * Threads: any that owns, borrows or has a reference. */
 WEIR_API int weir_series_status(const weir_series *series);
@@ -75,7 +76,7 @@ WEIR_API void *weir_series_context(const weir_series *series);
 /* Sets it, with a function (or NULL) that frees it after the end.  What was set before is freed at once, on the caller, unless
  * it is the same pointer.
  *
- * Owner:   the series takes the context.
+ * Owner:   the series takes the context; a NULL series frees it at once.
  * Threads: where the series is yours, and inside its callbacks. */
 WEIR_API void weir_series_set_context(weir_series *series, void *context, weir_free_fn *fn);
 

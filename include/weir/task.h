@@ -37,7 +37,8 @@ WEIR_API int weir_task_start(weir_task *task);
 /* Starts a task and waits until it and all that its callbacks pushed into its series have ended and been freed.
  *
  * Owner:   consumes the task, also on failure.
- * Result:  the status of the task; or why it was not started, as weir_task_start; -EDEADLK on a worker (dismissed then).
+ * Result:  the status of the task, or what poisoned its series; or why it was not started, as weir_task_start; -EDEADLK on a
+ *          worker (dismissed then).
  * Threads: any but workers. */
 WEIR_API int weir_task_run(weir_task *task);
 

@@ -1,12 +1,13 @@
 /* roots.pml: who is counted, and when the workers may leave (docs/design.md, "Shutdown"; kernel/runtime.c).
  *
  *   Worker     two of them, each with its poller: enters roots, ends any root, runs the drain of its poller, leaves when told
- *   Foreign    two threads that own no poller: each enters a root, or is refused
+ *   Foreign    a thread that owns no poller: it enters a root, or is refused
  *   Shutdown   weir_shutdown, weir_init, weir_shutdown
  *
- * A root is a lone task, a series of its own or an exchange.  It is entered on one thread and ends on any worker.  A worker counts on
- * its poller, which nobody else writes, without an atomic read-modify-write; other threads count on one atomic.  Shutdown sets the
- * phase, has every worker run its drain, and then waits until the sum of all counts is 0; it reads them one after another.
+ * A root is a lone task, a series of its own or an exchange.  It is entered on one thread and ends on any worker.  A worker
+ * counts on its poller, which nobody else writes, without an atomic read-modify-write; other threads count on one atomic.
+ * Shutdown sets the phase, has every worker run its drain, and then waits until the sum of all counts is 0; it reads them one
+ * after another.
  *
  * Nobody may be left alone: when the workers have left, no root that was entered is alive.  And shutdown must end: when it sleeps
  * and nobody is on the way to wake it, spin reports an invalid end state.
@@ -15,7 +16,7 @@
 
 #define WORKERS 2
 #define ROUNDS  2
-#define ENTRIES 3 /* roots that workers enter, in all */
+#define ENTRIES 2 /* roots that workers enter, in all */
 
 #define UP       0
 #define STOPPING 1
@@ -44,7 +45,7 @@ inline notify()
         mutex = false
 }
 
-active [2] proctype Foreign()
+active proctype Foreign()
 {
         byte seen;
 
@@ -78,16 +79,19 @@ proctype Worker(byte me)
 
         do
         :: entries < ENTRIES -> /* as for a connection that came, or inside a callback */
-                entries++;
-                seen = phase;
-                if
-                :: seen == UP ->
-                        d_step {
+                d_step {
+                        entries++;
+                        seen = phase
+                };
+                d_step {
+                        if
+                        :: seen == UP ->
                                 own[me] = own[me] + 1;
                                 alive++
-                        }
-                :: else /* refused */
-                fi
+                        :: else /* refused */
+                        fi;
+                        seen = UP
+                }
         :: d_step {
                 alive > 0 ->
                 alive--
@@ -144,6 +148,7 @@ active proctype Shutdown()
                         :: else
                         fi;
                         d_step {
+                                sum = 0;
                                 asleep = true;
                                 mutex = false
                         };

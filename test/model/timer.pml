@@ -25,6 +25,7 @@
 #define STATE     3 /* the mask of the state */
 #define CLAIMED   4 /* what start and cancel exchange: who sets it second acts */
 #define CANCELLED 8 /* a cancel found the timer READY: the worker puts -ECANCELED in the place of the status */
+#define UNNAMED  16 /* READY by a cancel by name, which takes it out of the map before it delivers it */
 
 /* How the timer ended. */
 #define OK        0
@@ -140,7 +141,31 @@ inline push()
         }
 }
 
-/* The end of a timer that never started, on whichever thread: its on_free, then past the cancels by name. */
+/* Past the cancels by name that may still look at the timer. */
+inline unname()
+{
+#ifdef MUTANT_FREE_UNLOCKED
+        linked = false;
+#else
+        lock(SHARD);
+        d_step {
+                touch();
+                linked = false
+        };
+        unlock(SHARD);
+#endif
+}
+
+inline free()
+{
+        d_step {
+                touch();
+                assert(!linked);
+                freed = true
+        }
+}
+
+/* The end of a timer that never started, on whichever thread. */
 inline discard()
 {
         d_step {
@@ -148,23 +173,12 @@ inline discard()
                 assert(held == 0);
                 on_frees++
         };
-#ifdef MUTANT_FREE_UNLOCKED
-        linked = false;
-#else
-        lock(SHARD);
-        d_step {
-                touch();
-                linked = false
-        };
-        unlock(SHARD);
-#endif
-        d_step {
-                touch();
-                freed = true
-        }
+        unname();
+        free()
 }
 
-/* The end of one whose callback ran: the same, and past the cancels of its series. */
+/* The end of one whose callback ran: also past the cancels of its series.  When it was a cancel by name that delivered it, then
+ * no other can find it any more, and that one looks at it no more. */
 inline finish()
 {
         d_step {
@@ -172,16 +186,6 @@ inline finish()
                 assert(held == 0);
                 on_frees++
         };
-#ifdef MUTANT_FREE_UNLOCKED
-        linked = false;
-#else
-        lock(SHARD);
-        d_step {
-                touch();
-                linked = false
-        };
-        unlock(SHARD);
-#endif
 #ifdef MUTANT_FREE_BESIDE_SERIES
         current = false;
 #else
@@ -192,18 +196,19 @@ inline finish()
         };
         unlock(SERIES);
 #endif
-        d_step {
-                touch();
-                freed = true
-        }
+        if
+        :: word & UNNAMED -> skip
+        :: else -> unname()
+        fi;
+        free()
 }
 
 /* PENDING -> READY, under the poller's lock: the caller owns the delivery. */
-inline take_pending()
+inline take_pending(flags)
 {
         take_out();
         set_status(ECANCELED);
-        store(READY);
+        store(READY | flags);
         mine = true
 }
 
@@ -240,7 +245,7 @@ inline cancel_one()
                 if
                 :: found == PENDING ->
                         took = true;
-                        take_pending()
+                        take_pending(UNNAMED)
                 :: found == READY ->
                         d_step { /* compare-and-swap, in a loop until the state is no longer READY */
                                 touch();
@@ -250,7 +255,11 @@ inline cancel_one()
 #else
                                 :: (word & STATE) == READY ->
 #endif
+#ifdef MUTANT_READY_IS_UNNAMED
+                                        word = word | CANCELLED | UNNAMED;
+#else
                                         word = word | CANCELLED;
+#endif
                                         took = true
                                 :: else ->
                                         found = RUNNING
@@ -350,7 +359,7 @@ inline start()
                         lock(POLLER);
                         if
                         :: in_queue ->
-                                take_pending();
+                                take_pending(0);
                                 unlock(POLLER);
                                 push()
                         :: else ->
@@ -477,9 +486,9 @@ active proctype Series()
                         };
                         if
 #ifdef MUTANT_NEW_IS_PENDING
-                        :: found == PENDING || found == NEW -> take_pending()
+                        :: found == PENDING || found == NEW -> take_pending(0)
 #else
-                        :: found == PENDING -> take_pending()
+                        :: found == PENDING -> take_pending(0)
 #endif
                         :: else /* NEW: start looks at the cause, READY: the worker does */
                         fi;
@@ -513,7 +522,7 @@ inline deliver()
         };
         d_step {
                 touch();
-                word = CLAIMED | RUNNING
+                word = CLAIMED | (seen & UNNAMED) | RUNNING
         };
 #else
         do
@@ -526,7 +535,7 @@ inline deliver()
            :: d_step {
                 word == seen ->
                 touch();
-                word = (seen & (CLAIMED | CANCELLED)) | RUNNING
+                word = (seen & (CLAIMED | CANCELLED | UNNAMED)) | RUNNING
               };
               break
            :: word != seen -> skip /* a CANCELLED came in between */
@@ -549,14 +558,17 @@ inline deliver()
                 assert(callbacks == 1);
                 saw = status
         };
-        /* Inside the callback: the timer cancels its own name, and looks at weir_timer_count. */
-        lock(SHARD);
-        d_step {
+        /* Inside the callback: maybe the timer cancels its own name, and looks at weir_timer_count. */
+        if
+        :: lock(SHARD);
+           d_step {
                 touch();
                 assert((word & STATE) == RUNNING);
                 assert(linked || counted == 1)
-        };
-        unlock(SHARD);
+           };
+           unlock(SHARD)
+        :: true
+        fi;
         finish()
 }
 
@@ -623,7 +635,7 @@ active proctype Worker()
                 inbox = false;
                 ready = true
            }
-        :: in_queue && !closing -> /* the deadline has come; asked again under the lock.  When closing, one in the queue is lost */
+        :: in_queue && !closing -> /* the deadline has come; but a far one never does when closing.  Asked again under the lock */
                 lock(POLLER);
                 if
                 :: in_queue ->

@@ -1,9 +1,9 @@
 /* wakeup.pml: the inbox of a poller, its sleep and its end (docs/design.md, "The protocol").
  *
- *   Worker    the poller's thread: takes the inbox, expires deadlines, sleeps
+ *   Worker    the poller's thread: takes the inbox, expires deadlines, sleeps, drains, leaves
  *   Pusher    two of them: each pushes one READY node (a cancel, or a start which came after a cancel)
  *   Starter   starts two timers that are due NEAR, one after the other
- *   Shutdown  comes at any time, or never
+ *   Shutdown  comes at any time, or never: pushes the drain, waits until all roots ended, pushes the exit
  *   Clock     reaches NEAR at any time; FAR is beyond the end of the world
  *
  * Nothing may be lost: when a node is READY or due while the Worker sleeps and nobody is on the way to wake it, the sleep has no
@@ -14,11 +14,13 @@
 
 /* What the head of the inbox may be, beside a node. */
 #define NIL      0
-#define SLEEPING 6
+#define SLEEPING 8
 
-/* The nodes: 1 and 2 of the pushers, 3 and 4 of the starter, 5 a timer that was pending from the beginning. */
-#define NODES 6
+/* The nodes: 1 and 2 are the pushers', 3 and 4 the starter's, 5 is a timer that pends from the beginning, 6 and 7 are shutdown's. */
+#define NODES 8
 #define LAST  5
+#define DRAIN 6
+#define EXIT  7
 
 /* Deadlines in their order. */
 #define NEAR  1
@@ -28,13 +30,15 @@
 byte head = NIL;           /* lock-free */
 byte next[NODES];          /* owner of the node */
 byte eventfd;              /* the kernel's counter */
-bool open = true;          /* the poller's memory and descriptors are there */
+bool open = true;          /* the poller's memory and its eventfd are there */
 byte timerfd = NEVER;      /* the kernel's timer; armed by the worker only */
 
 bool queue[NODES];         /* guarded by the lock: the deadline queue */
 byte sleep_until = NEVER;  /* guarded by the lock, written by the worker only: what the next wake-up by time is */
-bool closing;              /* guarded by the lock */
-byte live = 2;             /* incremented under the lock, decremented by the worker: started and not yet freed */
+bool closing;              /* guarded by the lock, written by the worker */
+bool stopping;             /* the phase: starts are refused */
+byte live = 2;             /* roots entered and not ended: roots.pml */
+bool drained;
 
 bool near_is_past;         /* the clock */
 
@@ -44,6 +48,10 @@ bool credit;               /* the sleep that began last has not been ended by a 
 byte ended;                /* foreign threads that are through */
 
 #define FOREIGN 5
+
+#ifdef MUTANT_SHUTDOWN_WITHOUT_WAKE
+bool drain_flag;           /* what the worker would look at when it is awake */
+#endif
 
 /* The eventfd is written after the exchange of the head, by whoever took SLEEPING away: once per sleep, and maybe much later. */
 inline write_eventfd()
@@ -123,36 +131,50 @@ proctype Pusher(byte node)
         }
 }
 
+/* One that comes when the drain was run is not refused any more: it is READY at once, with -ESHUTDOWN, and is pushed. */
 proctype Starter()
 {
-        byte node = 3;
-        bool earlier;
+        byte old, node = 3;
+        bool earlier, mine;
 
         do
         :: node <= 4 ->
 #ifdef MUTANT_SLEEP_UNTIL_UNLOCKED
                 earlier = (NEAR < sleep_until);
 #endif
+                if
+                :: d_step {
+                        !stopping ->
+                        live++
+                   }
+                :: stopping -> break /* refused */
+                fi;
                 d_step { /* under the lock */
                         if
                         :: closing ->
-                                earlier = false /* refused */
+                                earlier = false;
+                                mine = true
                         :: else ->
                                 queue[node] = true;
 #ifndef MUTANT_SLEEP_UNTIL_UNLOCKED
                                 earlier = (NEAR < sleep_until);
 #endif
-                                live++
-                        fi;
-                        node++
+                        fi
                 };
 #ifdef MUTANT_START_WITHOUT_WAKE
                 earlier = false;
 #endif
                 if
-                :: earlier -> wake()
-                :: else
-                fi
+                :: mine -> push(node, node)
+                :: !mine && earlier -> wake()
+                :: !mine && !earlier
+                fi;
+                d_step {
+                        old = NIL;
+                        mine = false;
+                        earlier = false;
+                        node++
+                }
         :: else ->
                 break
         od;
@@ -167,63 +189,42 @@ proctype Clock()
         }
 }
 
-/* The chain of what was pending, READY with -ESHUTDOWN; a bare wake-up when there was nothing. */
 proctype Shutdown()
 {
-        byte old, first, last, node;
+        byte old;
 
         if
         :: true -> goto through
-        :: d_step { /* under the lock */
-                true ->
-                closing = true;
-                for (node : 3 .. LAST) {
-                        if
-                        :: queue[node] ->
-                                queue[node] = false;
-                                next[node] = first;
-                                last = (last == NIL -> node : last);
-                                first = node
-                        :: else
-                        fi
-                }
-                node = 0
-           }
+        :: true
         fi;
-        if
-        :: first != NIL -> push(first, last)
-        :: else ->
+        stopping = true;
 #ifdef MUTANT_SHUTDOWN_WITHOUT_WAKE
-                skip
+        drain_flag = true;
 #else
-                wake()
+        push(DRAIN, DRAIN);
 #endif
-        fi;
+        old = NIL;
+        atomic { drained && live == 0 -> skip };
+        push(EXIT, EXIT);
+        old = NIL;
 through:
-        skip;
-        d_step {
-                first = NIL;
-                last = NIL;
-                old = NIL;
-                ended++
-        }
+        ended++
 }
 
 #define deliver(which)                  \
         assert(!got[which]);            \
         got[which] = true;              \
-        live--
+        live = (which <= LAST -> live - 1 : live)
 
-/* What the worker must wait for, and whether it may go, in one look under the lock. */
+/* What the worker must wait for, in one look under the lock. */
 #define look_at_queue()                                                                                \
         earliest = (queue[3] || queue[4] -> NEAR : (queue[LAST] -> FAR : NEVER));                      \
-        sleep_until = earliest;                                                                        \
-        leave = (closing && live == 0)
+        sleep_until = earliest
 
 proctype Worker()
 {
         byte batch, after, earliest, armed = NEVER;
-        bool now, leave;
+        bool now, drain;
 
         do
         ::
@@ -236,6 +237,7 @@ proctype Worker()
                         :: batch != NIL ->
                                 assert(batch != SLEEPING);
                                 deliver(batch);
+                                drain = drain || batch == DRAIN;
                                 after = next[batch];
                                 next[batch] = NIL;
                                 batch = after
@@ -243,14 +245,18 @@ proctype Worker()
                                 break
                         od;
                         after = NIL;
+#ifdef MUTANT_SHUTDOWN_WITHOUT_WAKE
+                        drain = drain_flag && !drained;
+#endif
                         now = near_is_past /* the clock */
                 };
-                d_step { /* under the lock: expire */
+                d_step { /* under the lock: expire, or drain */
+                        closing = closing || drain;
                         batch = 3;
                         do
-                        :: batch <= 4 ->
+                        :: batch <= LAST ->
                                 if
-                                :: now && queue[batch] ->
+                                :: queue[batch] && (drain || (now && batch < LAST)) ->
                                         queue[batch] = false;
                                         deliver(batch)
                                 :: else
@@ -259,9 +265,15 @@ proctype Worker()
                         :: else ->
                                 break
                         od;
+                        drained = drained || drain;
                         batch = NIL;
+                        drain = false;
                         now = false
                 };
+                if
+                :: got[EXIT] -> break
+                :: else
+                fi;
                 /* Say that it sleeps; then look; then sleep. */
 #ifdef MUTANT_DEADLINE_BEFORE_SLEEPING
                 d_step {
@@ -287,12 +299,15 @@ proctype Worker()
                 :: head != NIL -> goto again
                 fi;
 #endif
-                d_step { /* under the lock; timerfd and armed are the worker's own */
+                d_step { /* under the lock; then without it: the clock, timerfd and armed are the worker's own */
 #ifndef MUTANT_DEADLINE_BEFORE_SLEEPING
                         look_at_queue();
 #endif
+#ifndef MUTANT_STALE_ARMED
+                        now = (earliest == NEAR && near_is_past);
+#endif
                         if
-                        :: earliest != armed ->
+                        :: !now && earliest != armed ->
                                 timerfd = earliest;
                                 armed = earliest
                         :: else
@@ -300,25 +315,28 @@ proctype Worker()
                         earliest = 0
                 };
                 if /* epoll_wait */
-                :: leave -> break
                 :: d_step {
-                        !leave && eventfd > 0 ->
+                        now -> /* does not sleep */
+                        now = false
+                   }
+                :: d_step {
+                        !now && eventfd > 0 ->
                         eventfd = 0
                    }
                 :: d_step {
-                        !leave && timerfd == NEAR && near_is_past ->
+                        !now && timerfd == NEAR && near_is_past ->
                         timerfd = NEVER; /* a timer fires once */
 #ifndef MUTANT_STALE_ARMED
                         armed = NEVER
 #endif
                    }
-                :: ended == FOREIGN && !closing && live == (queue[LAST] -> 1 : 0) && eventfd == 0 ->
+                :: !now && ended == FOREIGN && !stopping && live == (queue[LAST] -> 1 : 0) && eventfd == 0 ->
                         goto quiet /* it sleeps for ever, and rightly so */
                 fi;
 again:
                 skip
         od;
-        assert(closing && live == 0);
+        assert(live == 0 && !queue[3] && !queue[4] && !queue[LAST]);
 #ifdef MUTANT_POLLER_FREED
         open = false; /* joined, and the poller freed, while a foreign thread is still about to write the eventfd */
 #endif

@@ -1,0 +1,156 @@
+/* bench/http.c: what a request costs the server, beside nginx and a floor.
+ *
+ *     http [quick] [part of a case's name]
+ *
+ * The server under test is a child process on the first CPU that this may use, the load generator is this process, on the last
+ * one.  The peers take turns within each round, so that what the machine does meanwhile meets them all; what counts are the
+ * ratios.
+ *
+ * Threads: one. */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "load.h"
+
+#define CPU_TIME "server CPU us per request"
+
+struct http_case {
+        const char *name;
+        unsigned connections;
+        unsigned delay;     /* seconds */
+        unsigned spread_ms; /* of the first requests; 0: each when its connection is open */
+        unsigned warm_up_ms, window_ms;
+        unsigned quick_window_ms; /* 0: not in a quick run */
+        unsigned rounds;
+};
+
+/* "rush": all clients come at once, and what they form stays in step for long; "steady": they come evenly. */
+static const struct http_case cases[] = {
+        {"hello c=64", 64, 0, 0, 300, 800, 500, 5},
+        {"hello c=512", 512, 0, 0, 300, 800, 500, 5},
+        {"delay 1 s, steady, c=1000", 1000, 1, 1000, 500, 2000, 1000, 3},
+        {"delay 1 s, steady, c=5000", 5000, 1, 1000, 500, 2000, 0, 3},
+        {"delay 1 s, steady, c=19500", 19500, 1, 1000, 1000, 4000, 0, 3},
+        {"delay 1 s, rush, c=19500", 19500, 1, 0, 1500, 4000, 0, 3},
+};
+
+static struct {
+        bool quick;
+        const char *only;
+        int server_cpu, load_cpu;
+} options;
+
+static void
+choose_cpus(void)
+{
+        cpu_set_t set;
+
+        if (sched_getaffinity(0, sizeof set, &set) < 0)
+                return;
+        options.server_cpu = -1;
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+                if (!CPU_ISSET(cpu, &set))
+                        continue;
+                if (options.server_cpu < 0)
+                        options.server_cpu = cpu;
+                options.load_cpu = cpu;
+        }
+        if (options.server_cpu == options.load_cpu)
+                fprintf(stderr, "bench: one CPU for server and load: figures will be poor\n");
+        CPU_ZERO(&set);
+        CPU_SET(options.load_cpu, &set);
+        sched_setaffinity(0, sizeof set, &set);
+}
+
+/* As many descriptors as may be, for this process and the servers. */
+static rlim_t
+raise_file_limit(void)
+{
+        struct rlimit limit;
+
+        getrlimit(RLIMIT_NOFILE, &limit);
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+        return limit.rlim_cur;
+}
+
+static void
+record(const struct http_case *what, const char *peer, const struct bench_figures *figures)
+{
+        bench_sample(peer, what->name, CPU_TIME, figures->cpu_us);
+        bench_sample(peer, what->name, "requests per second", figures->requests / figures->seconds);
+        if (what->delay) {
+                bench_sample(peer, what->name, "part of the ideal rate", figures->ideal);
+                bench_sample(peer, what->name, "late ms, p50", figures->late_p50_ms);
+                bench_sample(peer, what->name, "late ms, p99", figures->late_p99_ms);
+                bench_sample(peer, what->name, "early replies", figures->early);
+        }
+        bench_sample(peer, what->name, "resident MB", figures->resident_mb);
+        bench_sample(peer, what->name, "resident MB, peak", figures->peak_mb);
+        bench_sample(peer, what->name, "bytes of a reply", figures->reply_bytes);
+        bench_sample(peer, what->name, "failures", figures->failures);
+        bench_sample(peer, what->name, "CPU used by others, percent of one", figures->others);
+}
+
+static void
+measure(const struct http_case *what, enum bench_peer peer)
+{
+        struct bench_load load = {
+                .connections = what->connections,
+                .delay = what->delay * BENCH_NSEC_PER_SEC,
+                .spread = what->spread_ms * INT64_C(1000000),
+                .warm_up = what->warm_up_ms * INT64_C(1000000),
+                .window = (options.quick ? what->quick_window_ms : what->window_ms) * INT64_C(1000000),
+        };
+        struct bench_server server;
+        struct bench_figures figures;
+
+        if (!bench_server_start(&server, peer, what->delay, options.server_cpu))
+                return;
+        if (bench_load(&load, &server, &figures))
+                record(what, bench_peer_name(peer), &figures);
+        bench_server_stop(&server);
+}
+
+static void
+run(const struct http_case *what)
+{
+        unsigned rounds = options.quick ? (what->rounds + 1) / 2 : what->rounds;
+
+        for (unsigned round = 0; round < rounds; round++)
+                for (enum bench_peer peer = 0; peer < BENCH_PEERS && !bench_interrupted(); peer++)
+                        if (bench_peer_present(peer, what->delay))
+                                measure(what, peer);
+        bench_ratio("weir", "nginx", what->name, CPU_TIME);
+        bench_ratio("weir", "floor", what->name, CPU_TIME);
+        if (what->delay)
+                bench_ratio("weir", "nginx", what->name, "late ms, p99");
+        bench_print("http");
+}
+
+int
+main(int argc, char *argv[])
+{
+        rlim_t descriptors = raise_file_limit();
+
+        for (int i = 1; i < argc; i++) {
+                if (strcmp(argv[i], "quick") == 0)
+                        options.quick = true;
+                else
+                        options.only = argv[i];
+        }
+        choose_cpus();
+        bench_begin();
+        for (size_t i = 0; i < sizeof cases / sizeof *cases && !bench_interrupted(); i++) {
+                if ((options.only && !strstr(cases[i].name, options.only)) || (options.quick && !cases[i].quick_window_ms))
+                        continue;
+                if (cases[i].connections + 64 > descriptors)
+                        fprintf(stderr, "bench: %s needs more open files than the %llu allowed\n", cases[i].name,
+                                (unsigned long long)descriptors);
+                else
+                        run(&cases[i]);
+        }
+        return bench_interrupted();
+}

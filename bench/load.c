@@ -1,0 +1,351 @@
+/* bench/load.c: the load generator: one thread, one epoll.
+ *
+ *     connect all, each asks at once -> all connected ------------+-> warm-up -> window -> end
+ *     connect all -> all connected -> each asks, evenly spread ---^
+ *
+ * All replies of a peer have the same length, which a first one tells; each is checked for its status line, its length and its
+ * last bytes.  Latency is from before the request is written until its reply was read.
+ *
+ * Threads: the caller's only. */
+#include "load.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define EVENTS           512
+#define OPENING          256   /* connections that are being opened at a time */
+#define FROM_ONE_ADDRESS 10000 /* connections: fewer than there are ephemeral ports */
+#define REPLY_MAX        4096
+#define PATIENCE         (30 * BENCH_NSEC_PER_SEC) /* to open the connections */
+#define STATUS_LINE      "HTTP/1.1 200 "
+#define STATUS_SIZE      (sizeof STATUS_LINE - 1)
+#define TAIL             6 /* bytes of the end of a reply that are compared */
+
+struct connection {
+        int fd; /* -1: failed */
+        bool connected;
+        size_t have; /* bytes of the reply */
+        int64_t sent_at;
+};
+
+/* What a peer's replies look like, learnt from the first one. */
+static struct lesson {
+        size_t size; /* 0: not learnt yet */
+        char tail[TAIL];
+} lessons[BENCH_PEERS][2]; /* 1: delayed */
+
+struct generator {
+        const struct bench_load *load;
+        const struct bench_server *server;
+        char request[96];
+        size_t request_size;
+        const struct lesson *lesson;
+        int epoll_fd;
+        struct connection *connections;
+        unsigned opened, connected, failures;
+        size_t answered;
+        int64_t *late; /* of the replies within the window, when there is a delay */
+        size_t late_count, late_room;
+        bool measuring;
+};
+
+/* -- the first request -- */
+
+static int
+connect_to(int port, unsigned index, int flags)
+{
+        struct sockaddr_in from = {.sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + index / FROM_ONE_ADDRESS)};
+        struct sockaddr_in to = {
+                .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0), on = 1;
+
+        if (fd < 0)
+                return -1;
+        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+        if (bind(fd, (struct sockaddr *)&from, sizeof from) == 0 &&
+            (connect(fd, (struct sockaddr *)&to, sizeof to) == 0 || errno == EINPROGRESS))
+                return fd;
+        close(fd);
+        return -1;
+}
+
+/* Reads until nothing more has come for a while. */
+static size_t
+read_reply(int fd, char text[REPLY_MAX], int64_t delay)
+{
+        struct timeval limit = {.tv_sec = delay / BENCH_NSEC_PER_SEC + 2};
+        size_t have = 0;
+
+        for (ssize_t size = 1; size > 0 && have < REPLY_MAX; have += (size_t)(size > 0 ? size : 0)) {
+                setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+                size = read(fd, text + have, REPLY_MAX - have);
+                limit = (struct timeval){.tv_usec = 100000};
+        }
+        return have;
+}
+
+static bool
+learn(struct generator *generator)
+{
+        struct lesson *lesson = &lessons[generator->server->peer][generator->load->delay > 0];
+
+        generator->lesson = lesson;
+        if (lesson->size)
+                return true;
+        int fd = connect_to(generator->server->port, 0, 0);
+        char text[REPLY_MAX];
+        size_t size = 0;
+
+        if (fd >= 0 && write(fd, generator->request, generator->request_size) == (ssize_t)generator->request_size)
+                size = read_reply(fd, text, generator->load->delay);
+        if (fd >= 0)
+                close(fd);
+        if (size < STATUS_SIZE || size == REPLY_MAX || memcmp(text, STATUS_LINE, STATUS_SIZE) != 0 ||
+            !memmem(text, size, "hello\n", 6)) {
+                if (!bench_interrupted())
+                        fprintf(stderr, "bench: %s gives no proper reply\n", bench_peer_name(generator->server->peer));
+                return false;
+        }
+        lesson->size = size;
+        memcpy(lesson->tail, text + size - TAIL, TAIL);
+        return true;
+}
+
+/* -- the connections -- */
+
+static void
+fail(struct generator *generator, struct connection *connection)
+{
+        generator->failures++;
+        if (!connection->connected)
+                generator->connected++; /* nothing more to wait for */
+        connection->connected = true;
+        close(connection->fd);
+        connection->fd = -1;
+}
+
+static void
+ask(struct generator *generator, struct connection *connection)
+{
+        connection->have = 0;
+        connection->sent_at = bench_now();
+        if (write(connection->fd, generator->request, generator->request_size) != (ssize_t)generator->request_size)
+                fail(generator, connection);
+}
+
+static void
+open_some(struct generator *generator)
+{
+        while (generator->opened < generator->load->connections && generator->opened - generator->connected < OPENING) {
+                struct connection *connection = &generator->connections[generator->opened];
+                struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = connection};
+
+                connection->fd = connect_to(generator->server->port, generator->opened++, SOCK_NONBLOCK);
+                if (connection->fd < 0 || epoll_ctl(generator->epoll_fd, EPOLL_CTL_ADD, connection->fd, &event) < 0)
+                        fail(generator, connection);
+        }
+}
+
+static void
+note_latency(struct generator *generator, int64_t late)
+{
+        if (generator->late_count == generator->late_room) {
+                size_t room = generator->late_room ? generator->late_room * 2 : 65536;
+                int64_t *larger = realloc(generator->late, room * sizeof *larger);
+
+                if (!larger)
+                        return;
+                generator->late = larger;
+                generator->late_room = room;
+        }
+        generator->late[generator->late_count++] = late;
+}
+
+static void
+answered(struct generator *generator, struct connection *connection)
+{
+        generator->answered++;
+        if (generator->measuring && generator->load->delay)
+                note_latency(generator, bench_now() - connection->sent_at - generator->load->delay);
+        ask(generator, connection);
+}
+
+static void
+receive(struct generator *generator, struct connection *connection)
+{
+        char text[REPLY_MAX];
+        ssize_t size = read(connection->fd, text, sizeof text);
+
+        if (size < 0 && errno == EAGAIN)
+                return;
+        bool good = size > 0 && connection->have + (size_t)size <= generator->lesson->size;
+        if (good && connection->have == 0)
+                good = (size_t)size >= STATUS_SIZE && memcmp(text, STATUS_LINE, STATUS_SIZE) == 0;
+        if (!good) {
+                fail(generator, connection);
+                return;
+        }
+        connection->have += (size_t)size;
+        if (connection->have < generator->lesson->size)
+                return;
+        if (size >= TAIL && memcmp(text + size - TAIL, generator->lesson->tail, TAIL) != 0)
+                fail(generator, connection);
+        else
+                answered(generator, connection);
+}
+
+static void
+handle(struct generator *generator, const struct epoll_event *event)
+{
+        struct connection *connection = event->data.ptr;
+
+        if (connection->fd < 0)
+                return;
+        if (!connection->connected) {
+                if (event->events & (EPOLLERR | EPOLLHUP)) {
+                        fail(generator, connection);
+                } else if (event->events & EPOLLOUT) {
+                        connection->connected = true;
+                        generator->connected++;
+                        if (!generator->load->spread)
+                                ask(generator, connection);
+                }
+        } else if (event->events & (EPOLLIN | EPOLLERR | EPOLLHUP)) {
+                receive(generator, connection);
+        }
+}
+
+/* Runs the loop until the instant, or until all are connected; false when interrupted. */
+static bool
+run_until(struct generator *generator, int64_t until, bool connecting)
+{
+        struct epoll_event events[EVENTS];
+
+        while (bench_now() < until) {
+                if (bench_interrupted())
+                        return false;
+                if (connecting) {
+                        open_some(generator);
+                        if (generator->connected == generator->load->connections)
+                                break;
+                }
+                int64_t left = (until - bench_now()) / 1000000;
+                int count = epoll_wait(generator->epoll_fd, events, EVENTS, left > 100 ? 100 : left < 0 ? 0 : (int)left);
+                for (int i = 0; i < count; i++)
+                        handle(generator, &events[i]);
+        }
+        return true;
+}
+
+/* Busily, to be punctual. */
+static bool
+ask_evenly(struct generator *generator)
+{
+        unsigned count = generator->opened;
+        int64_t began = bench_now();
+
+        for (unsigned asked = 0; asked < count;) {
+                unsigned due = (unsigned)((double)(bench_now() - began) / (double)generator->load->spread * count);
+
+                for (; asked < due && asked < count; asked++)
+                        if (generator->connections[asked].fd >= 0)
+                                ask(generator, &generator->connections[asked]);
+                if (!run_until(generator, bench_now() + 1000, false))
+                        return false;
+        }
+        return true;
+}
+
+/* Without leaving anything in TIME_WAIT: a run makes more connections than there are ports. */
+static void
+close_all(struct generator *generator)
+{
+        struct linger reset = {.l_onoff = 1};
+
+        for (unsigned i = 0; i < generator->opened; i++) {
+                if (generator->connections[i].fd < 0)
+                        continue;
+                setsockopt(generator->connections[i].fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+                close(generator->connections[i].fd);
+        }
+        close(generator->epoll_fd);
+}
+
+/* -- the window -- */
+
+static void
+tell_latency(struct generator *generator, struct bench_figures *figures)
+{
+        for (size_t i = 0; i < generator->late_count; i++)
+                figures->early += generator->late[i] < 0;
+        figures->late_p50_ms = (double)bench_quantile(generator->late, generator->late_count, 0.5) / 1e6;
+        figures->late_p99_ms = (double)bench_quantile(generator->late, generator->late_count, 0.99) / 1e6;
+        figures->ideal = figures->requests / figures->seconds /
+                         ((double)generator->load->connections * (double)BENCH_NSEC_PER_SEC / (double)generator->load->delay);
+}
+
+static bool
+measure(struct generator *generator, struct bench_figures *figures)
+{
+        int64_t cpu = bench_server_cpu(generator->server), own = bench_cpu(), busy = bench_machine_busy(), began = bench_now();
+        size_t before = generator->answered;
+
+        generator->measuring = true;
+        if (!run_until(generator, began + generator->load->window, false))
+                return false;
+        figures->requests = (double)(generator->answered - before);
+        figures->seconds = (double)(bench_now() - began) / 1e9;
+        cpu = bench_server_cpu(generator->server) - cpu;
+        figures->cpu_us = (double)cpu / 1e3 / figures->requests;
+        int64_t others = bench_machine_busy() - busy - cpu - (bench_cpu() - own);
+        figures->others = others > 0 ? (double)others / figures->seconds / 1e7 : 0;
+        figures->resident_mb = (double)bench_memory(generator->server->pid, "VmRSS:") / 1024;
+        figures->peak_mb = (double)bench_memory(generator->server->pid, "VmHWM:") / 1024;
+        figures->failures = generator->failures;
+        figures->reply_bytes = (double)generator->lesson->size;
+        if (generator->load->delay)
+                tell_latency(generator, figures);
+        return true;
+}
+
+static bool
+run(struct generator *generator, struct bench_figures *figures)
+{
+        if (!learn(generator))
+                return false;
+        if (!run_until(generator, bench_now() + PATIENCE, true))
+                return false;
+        if (generator->connected < generator->load->connections) {
+                fprintf(stderr, "bench: %s: only %u connections of %u could be opened\n",
+                        bench_peer_name(generator->server->peer), generator->connected, generator->load->connections);
+                return false;
+        }
+        if (generator->load->spread && !ask_evenly(generator))
+                return false;
+        return run_until(generator, bench_now() + generator->load->warm_up, false) && measure(generator, figures);
+}
+
+bool
+bench_load(const struct bench_load *load, const struct bench_server *server, struct bench_figures *figures)
+{
+        struct generator generator = {.load = load, .server = server};
+
+        *figures = (struct bench_figures){0};
+        generator.request_size = (size_t)snprintf(generator.request, sizeof generator.request,
+                                                  "GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", server->port);
+        generator.connections = calloc(load->connections, sizeof *generator.connections);
+        generator.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        bool good = generator.connections && generator.epoll_fd >= 0 && run(&generator, figures);
+        close_all(&generator);
+        free(generator.connections);
+        free(generator.late);
+        return good;
+}

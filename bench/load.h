@@ -1,0 +1,34 @@
+/* bench/load.h: HTTP clients in a closed loop: each connection sends its next request when it has the reply to the last one. */
+#ifndef WEIR_BENCH_LOAD_H
+#define WEIR_BENCH_LOAD_H
+
+#include "bench.h"
+#include "server.h"
+
+struct bench_load {
+        unsigned connections;
+        int64_t delay;   /* how long after its request a reply is due; 0: at once */
+        int64_t spread;  /* over which the first requests are sent, once all are connected; 0: each asks as soon as it is */
+        int64_t warm_up; /* after that */
+        int64_t window;  /* what is measured, after that */
+};
+
+struct bench_figures {
+        double requests; /* answered in the window */
+        double seconds;  /* of the window */
+        double cpu_us;   /* of the server, for each */
+        double ideal;    /* part of the rate that connections and delay allow; 0 without a delay */
+        double late_p50_ms, late_p99_ms;
+        double early;    /* replies before they were due */
+        double failures; /* connections refused, reset or answered wrongly */
+        double resident_mb, peak_mb;
+        double reply_bytes;
+        double others; /* how much of the machine others used meanwhile, in percent of one CPU */
+};
+
+/* Loads the server from the calling thread.
+ *
+ * Result: whether it came to the end of the window; the reason why not was printed, unless interrupted. */
+bool bench_load(const struct bench_load *load, const struct bench_server *server, struct bench_figures *figures);
+
+#endif

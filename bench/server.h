@@ -1,0 +1,32 @@
+/* bench/server.h: a server under test, in a process of its own. */
+#ifndef WEIR_BENCH_SERVER_H
+#define WEIR_BENCH_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum bench_peer { BENCH_WEIR, BENCH_NGINX, BENCH_FLOOR, BENCH_PEERS };
+
+struct bench_server {
+        enum bench_peer peer;
+        pid_t pid;
+        int port;
+        char directory[64]; /* of nginx's files; "" for the others */
+};
+
+const char *bench_peer_name(enum bench_peer peer);
+
+/* Whether it can be started here: nginx, and its echo module for a delayed reply, may be missing. */
+bool bench_peer_present(enum bench_peer peer, bool delayed);
+
+/* Starts it on that CPU alone, with one thread that serves, at a free port of 127.0.0.1; returns when it accepts connections. */
+bool bench_server_start(struct bench_server *server, enum bench_peer peer, bool delayed, int cpu);
+
+/* Nanoseconds of CPU time that it has used: all its threads, also those that ended.  Exact. */
+int64_t bench_server_cpu(const struct bench_server *server);
+
+/* Ends it, and removes its files.  Says so when it did not end well.  No-op for one that was not started. */
+void bench_server_stop(struct bench_server *server);
+
+#endif

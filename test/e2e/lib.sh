@@ -1,0 +1,122 @@
+# test/e2e/lib.sh: for the scripts beside it: programs that are started at a free port, waited for and ended, and assertions.
+#
+#   . "$(dirname "$0")/lib.sh"
+#   start_server 01-delay-server        sets $server, its process, and $url; its standard error is in $log
+#   curl "$url/"
+#   stop_server INT 0                   the signal, and the exit status that it has to have
+#
+# Whatever happens, a script ends the programs that it started, and no others.
+
+tutorial=${WEIR_BUILD:?}/tutorial
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+log=$work/log
+started=()
+failed=0
+
+finish() {
+        local status=$? pid
+
+        for pid in "${started[@]}"; do
+                kill -KILL "$pid" 2>/dev/null
+        done
+        [ "$status" -eq 0 ] && [ "$failed" -eq 0 ] || sed 's/^/log: /' "$log" >&2 2>/dev/null
+        rm -rf "$work"
+}
+trap finish EXIT
+
+step() {
+        echo "== $*"
+}
+
+fail() {
+        echo "FAILED: $*" >&2
+        failed=1
+}
+
+# expect WHAT ACTUAL EXPECTED
+expect() {
+        [ "$2" = "$3" ] || fail "$1: \"$2\", not \"$3\""
+}
+
+# between WHAT ACTUAL LEAST MOST, numbers that may have a fraction
+between() {
+        awk -v actual="$2" -v least="$3" -v most="$4" 'BEGIN { exit !(actual >= least && actual <= most) }' ||
+                fail "$1: $2 is not between $3 and $4"
+}
+
+# How late something may be on a busy machine, in seconds; nothing may ever be early.
+patience=5
+[ -z "${WEIR_SANITIZE:-}" ] || patience=15
+
+now() {
+        date +%s.%N
+}
+
+since() {
+        awk -v from="$1" -v to="$(now)" 'BEGIN { print to - from }'
+}
+
+free_port() {
+        python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+is_alive() {
+        kill -0 "$1" 2>/dev/null
+}
+
+is_served() {
+        (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
+}
+
+# start_server PROGRAM [PREFIX...]: the prefix, such as env, has to become the program.  Another process may take the port first.
+start_server() {
+        local program=$1 port try
+
+        shift
+        for try in 1 2 3 4 5; do
+                port=$(free_port)
+                "${@:-env}" "$tutorial/$program" "127.0.0.1:$port" 2>"$log" &
+                server=$!
+                started+=("$server")
+                url=http://127.0.0.1:$port
+                while is_alive "$server"; do
+                        is_served "$port" && return 0
+                        sleep 0.02
+                done
+                sed "s/^/attempt $try: /" "$log" >&2
+        done
+        echo "$program cannot be started" >&2
+        exit 1
+}
+
+# ends_with STATUS WITHIN: waits until the server has ended, at most so many seconds.
+ends_with() {
+        local began
+
+        began=$(now)
+        while is_alive "$server"; do
+                if awk -v took="$(since "$began")" -v within="$2" 'BEGIN { exit !(took > within) }'; then
+                        fail "the server has not ended within $2 s"
+                        kill -KILL "$server"
+                fi
+                sleep 0.02
+        done
+        wait "$server"
+        expect "exit status of the server" $? "$1"
+}
+
+stop_server() {
+        kill "-$1" "$server"
+        ends_with "$2" "$patience"
+}
+
+# get CURL'S ARGUMENTS: sets $status, $took, $body
+get() {
+        local said
+
+        said=$(curl --silent --show-error --max-time 30 --output "$work/body" --write-out '%{http_code} %{time_total}' "$@") ||
+                fail "curl $*: $?"
+        status=${said% *} took=${said#* }
+        body=$(cat "$work/body" 2>/dev/null)
+}

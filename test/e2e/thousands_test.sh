@@ -1,0 +1,49 @@
+#!/bin/bash
+# Thousands of requests wait at once for their second to pass, while a handful of threads runs and none of them waits.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+count=10000 most=1300
+[ -z "${WEIR_SANITIZE:-}" ] || { count=1000 most=6000; }
+room=$(($(ulimit -Hn) - 100))
+[ "$count" -le "$room" ] || count=$room
+
+# many PROCESS...: a busy machine gets another try, a wrong or missing reply does not.
+many() {
+        local status try
+
+        for try in 1 2 3; do
+                "$WEIR_BUILD/test/e2e/many_connections" "${url##*:}" $count 200 1000 $most "$@"
+                status=$?
+                [ $status -eq 3 ] && [ $# -eq 0 ] || break
+                echo "some were late: attempt $((try + 1))"
+        done
+        [ $status -eq 0 ] || { [ $status -eq 3 ] && [ $# -gt 0 ]; } || fail "many_connections: $status"
+}
+
+field() {
+        awk -v name="$1:" '$1 == name { print $2 }' "/proc/$server/status"
+}
+
+start_server 01-delay-server
+
+step "$count connections, one request each"
+many
+threads=$(field Threads)
+echo "threads: $threads; most memory: $(field VmHWM) KiB"
+between "threads" "$threads" 1 $(($(nproc) + 3))
+[ -n "${WEIR_SANITIZE:-}" ] || between "most memory in KiB" "$(field VmHWM)" 1 65536
+
+step "all is given back"
+for _ in {1..100}; do
+        open=$(find "/proc/$server/fd" -mindepth 1 2>/dev/null | wc -l)
+        [ "$open" -gt 64 ] || break
+        sleep 0.1
+done
+between "descriptors that are still open" "$open" 1 64
+
+step "Ctrl-C while $count replies are due"
+many "$server"
+ends_with 0 "$patience"
+
+exit $failed

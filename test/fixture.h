@@ -1,0 +1,212 @@
+/* test/fixture.h: what the process has, a runtime for one test, records of what happened to a task, and children that must die.
+ *
+ * A test that begins the runtime ends it, so that none depends on another. */
+#ifndef WEIR_TEST_FIXTURE_H
+#define WEIR_TEST_FIXTURE_H
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <weir/weir.h>
+
+#include "test/support.h"
+
+/* -- what the process has -- */
+
+static inline unsigned weir_test_entries_of(const char *directory)
+{
+        DIR *entries = opendir(directory);
+        unsigned count = 0;
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(entries);
+        for (struct dirent *entry; (entry = readdir(entries));) {
+                count += entry->d_name[0] != '.';
+        }
+        closedir(entries);
+        return count;
+}
+
+/* Waits until there are that many threads: one that was joined may be listed for a moment. */
+static inline bool weir_test_threads_become(unsigned count)
+{
+        for (unsigned i = 0; i < 1000; i++) {
+                if (weir_test_entries_of("/proc/self/task") == count) {
+                        return true;
+                }
+                weir_test_sleep(1000000);
+        }
+        return false;
+}
+
+/* -- a runtime -- */
+
+static inline void weir_test_begin_real(int pollers)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+
+        config.pollers = pollers;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+}
+
+static inline void weir_test_begin_virtual(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+
+        config.clock = WEIR_CLOCK_VIRTUAL;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+}
+
+static inline void weir_test_end(void)
+{
+        CU_ASSERT_EQUAL_FATAL(weir_shutdown(), 0);
+}
+
+/* Lets that much time pass on the virtual clock, with all that happens meanwhile. */
+static inline void weir_test_pass(weir_nsec duration)
+{
+        CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(duration, NULL, NULL)), 0);
+}
+
+/* -- records -- */
+
+/* What happened to a task, or to a series.  The counts may be read at any time, the rest when they say that it is there. */
+struct weir_test_record {
+        _Atomic int calls, frees;
+        int status;         /* which the callback saw */
+        weir_nsec at;       /* when */
+        pthread_t on;       /* where */
+        pthread_t freed_on;
+        unsigned order;     /* calls of others before it, if `counter` is set */
+        _Atomic unsigned *counter;
+};
+
+static inline void weir_test_note(struct weir_test_record *record, int status)
+{
+        record->status = status;
+        record->at = weir_now();
+        record->on = pthread_self();
+        if (record->counter) {
+                record->order = atomic_fetch_add(record->counter, 1);
+        }
+        atomic_fetch_add(&record->calls, 1);
+}
+
+static inline void weir_test_done(weir_task *task, void *context)
+{
+        weir_test_note(context, weir_task_status(task));
+}
+
+static inline void weir_test_series_done(weir_series *series, void *context)
+{
+        weir_test_note(context, weir_series_status(series));
+}
+
+static inline void weir_test_freed(void *context)
+{
+        struct weir_test_record *record = context;
+
+        record->freed_on = pthread_self();
+        atomic_fetch_add(&record->frees, 1);
+}
+
+/* The task, with its on_free recorded as well. */
+static inline weir_task *weir_test_recorded(weir_task *task)
+{
+        weir_task_on_free(task, weir_test_freed);
+        return task;
+}
+
+static inline weir_task *weir_test_timer(weir_nsec after, struct weir_test_record *record)
+{
+        return weir_test_recorded(weir_timer_new(after, weir_test_done, record));
+}
+
+static inline weir_task *weir_test_named(const char *name, weir_nsec after, struct weir_test_record *record)
+{
+        return weir_test_recorded(weir_timer_new_named(name, after, weir_test_done, record));
+}
+
+static inline weir_task *weir_test_empty(struct weir_test_record *record)
+{
+        return weir_test_recorded(weir_empty_new(weir_test_done, record));
+}
+
+/* For what comes within microseconds: WEIR_TEST_EVENTUALLY looks once a millisecond. */
+static inline void weir_test_wait_freed(const struct weir_test_record *record)
+{
+        for (unsigned i = 0; i < 1000 && record->frees == 0; i++) {
+                sched_yield();
+        }
+        WEIR_TEST_EVENTUALLY(record->frees > 0);
+}
+
+#define WEIR_TEST_CALLED(record, status_)                                                                                        \
+        do {                                                                                                                     \
+                CU_ASSERT_EQUAL((record)->calls, 1);                                                                             \
+                CU_ASSERT_EQUAL((record)->status, (status_));                                                                    \
+                CU_ASSERT_EQUAL((record)->frees, 1);                                                                             \
+        } while (0)
+
+#define WEIR_TEST_NOT_CALLED(record)                                                                                             \
+        do {                                                                                                                     \
+                CU_ASSERT_EQUAL((record)->calls, 0);                                                                             \
+                CU_ASSERT_EQUAL((record)->frees, 1);                                                                             \
+        } while (0)
+
+#define WEIR_TEST_FREED_HERE(record)      CU_ASSERT((record)->frees == 1 && pthread_equal((record)->freed_on, pthread_self()))
+#define WEIR_TEST_FREED_ELSEWHERE(record) CU_ASSERT((record)->frees == 1 && !pthread_equal((record)->freed_on, pthread_self()))
+
+/* -- children -- */
+
+/* Runs the function in a child process whose standard error is read into `said`.
+ * Result: what waitpid says of it. */
+static inline int weir_test_child(void (*function)(void), char *said, size_t size)
+{
+        int ends[2], status = 0;
+        size_t length = 0;
+
+        CU_ASSERT_EQUAL_FATAL(pipe2(ends, O_CLOEXEC), 0);
+        pid_t child = fork();
+        CU_ASSERT_FATAL(child >= 0);
+        if (child == 0) {
+                const struct rlimit no_core = {0, 0};
+
+                setrlimit(RLIMIT_CORE, &no_core);
+                dup2(ends[1], STDERR_FILENO);
+                function();
+                _exit(0);
+        }
+        close(ends[1]);
+        for (ssize_t got; length + 1 < size && (got = read(ends[0], said + length, size - 1 - length)) > 0;) {
+                length += (size_t)got;
+        }
+        said[length] = '\0';
+        close(ends[0]);
+        CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+        return status;
+}
+
+/* The function has to abort, with the reason on standard error. */
+static inline void weir_test_aborts(void (*function)(void), const char *reason)
+{
+        char said[1024];
+        int status = weir_test_child(function, said, sizeof said);
+
+        CU_ASSERT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+        CU_ASSERT_PTR_NOT_NULL(strstr(said, reason));
+        if (!strstr(said, reason)) {
+                fprintf(stderr, "expected \"%s\", got \"%s\"\n", reason, said);
+        }
+}
+
+#endif

@@ -1,0 +1,529 @@
+/* test/names_test.c: the map of names, against a plain model.
+ *
+ * The map is used directly: an object is its own entry, and a key may be given any hash, so collisions can be made. */
+#include "test/support.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/weir.h>
+
+#include "factory/names.h"
+
+static struct weir__names map;
+
+static void
+map_init(void)
+{
+        for (size_t i = 0; i < WEIR__NAMES_SHARDS; i++) {
+                map.shards[i] = (struct weir__names_shard){0};
+                weir__lock_init(&map.shards[i].lock, WEIR__RANK_NAMES);
+        }
+}
+
+/* All memory must have been given back. */
+static void
+map_done(void)
+{
+        for (size_t i = 0; i < WEIR__NAMES_SHARDS; i++) {
+                CU_ASSERT_PTR_NULL(map.shards[i].now.buckets);
+                CU_ASSERT_PTR_NULL(map.shards[i].before.buckets);
+                CU_ASSERT_EQUAL(map.shards[i].names, 0);
+                weir__lock_done(&map.shards[i].lock);
+        }
+}
+
+static struct weir__name *
+add(const struct weir__name_key *key)
+{
+        struct weir__name *name = malloc(sizeof *name + key->size + 1);
+
+        CU_ASSERT_FATAL(weir__names_add(&map, name, key));
+        return name;
+}
+
+static struct weir__name *
+add_text(const char *text)
+{
+        struct weir__name_key key = weir__name_key(text, strlen(text));
+
+        return add(&key);
+}
+
+static void
+drop(struct weir__name *name)
+{
+        weir__names_remove(&map, name);
+        free(name);
+}
+
+static struct weir__name *
+find(const struct weir__name_key *key)
+{
+        struct weir__names_shard *shard = weir__names_lock(&map, key->hash);
+        struct weir__name *name = weir__names_find(shard, key);
+
+        weir__names_unlock(shard);
+        return name;
+}
+
+/* -- against a model -- */
+
+#define NAMES   200 /* different ones */
+#define OBJECTS 1000
+
+/* The objects in order of coming. */
+static struct {
+        struct weir__name *objects[OBJECTS];
+        unsigned names[OBJECTS];
+        unsigned count;
+} model;
+
+/* Every so many names share the whole hash, others the bucket, others only the shard. */
+static struct weir__name_key
+key_of(unsigned number, char *text, uint64_t collide)
+{
+        struct weir__name_key key;
+
+        sprintf(text, "name %u", number);
+        key = weir__name_key(text, strlen(text));
+        if (collide) {
+                key.hash = (key.hash & collide) | UINT64_C(0x1234000000000000);
+        }
+        return key;
+}
+
+static void
+check_name(unsigned number, uint64_t collide)
+{
+        char text[32];
+        struct weir__name_key key = key_of(number, text, collide);
+        struct weir__name *name = find(&key);
+        unsigned count = 0;
+
+        for (unsigned i = 0; i < model.count; i++) {
+                if (model.names[i] != number) {
+                        continue;
+                }
+                CU_ASSERT_PTR_EQUAL_FATAL(name, model.objects[i]); /* the oldest first */
+                CU_ASSERT_STRING_EQUAL(weir__name_text(name), text);
+                name = name->newer;
+                count++;
+        }
+        CU_ASSERT_EQUAL(weir__names_count(&map, &key), count);
+        CU_ASSERT_PTR_EQUAL(name, count ? find(&key) : NULL); /* and round to itself */
+}
+
+static void
+random_steps(uint64_t collide, unsigned steps)
+{
+        struct weir_test_random random = {weir_test_seed() ^ collide};
+        unsigned wanted = OBJECTS / 2;
+
+        map_init();
+        model.count = 0;
+        for (unsigned step = 0; step < steps; step++) {
+                unsigned number = (unsigned)weir_test_random_below(&random, NAMES);
+
+                if (step % 2000 == 0) {
+                        wanted = (unsigned)weir_test_random_below(&random, OBJECTS); /* so that it grows and shrinks */
+                }
+                if (model.count < wanted) {
+                        char text[32];
+                        struct weir__name_key key = key_of(number, text, collide);
+
+                        model.names[model.count] = number;
+                        model.objects[model.count++] = add(&key);
+                } else if (model.count > 0) {
+                        unsigned which = (unsigned)weir_test_random_below(&random, model.count);
+
+                        number = model.names[which];
+                        weir__names_remove(&map, model.objects[which]);
+                        weir__names_remove(&map, model.objects[which]); /* a second time does nothing */
+                        free(model.objects[which]);
+                        model.count--;
+                        memmove(&model.objects[which], &model.objects[which + 1], (model.count - which) * sizeof *model.objects);
+                        memmove(&model.names[which], &model.names[which + 1], (model.count - which) * sizeof *model.names);
+                }
+                check_name(number, collide);
+                if (step % 1000 == 0) {
+                        for (unsigned i = 0; i < NAMES; i++) {
+                                check_name(i, collide);
+                        }
+                }
+        }
+        while (model.count > 0) {
+                drop(model.objects[--model.count]);
+        }
+        map_done();
+}
+
+static void
+random_adds_and_removals_agree_with_a_plain_model(void)
+{
+        random_steps(0, WEIR_TEST_SANITIZED ? 20000 : 100000);
+}
+
+static void
+names_in_one_shard_agree_with_a_plain_model(void)
+{
+        random_steps(UINT64_C(0x0000ffffffffffff), WEIR_TEST_SANITIZED ? 20000 : 100000);
+}
+
+static void
+names_in_a_few_buckets_agree_with_a_plain_model(void)
+{
+        random_steps(UINT64_C(0x0000ffffffff0000) | 5, WEIR_TEST_SANITIZED ? 20000 : 100000);
+}
+
+static void
+names_with_the_same_hash_agree_with_a_plain_model(void)
+{
+        random_steps(UINT64_C(0x8000000000000000), WEIR_TEST_SANITIZED ? 20000 : 100000);
+}
+
+/* -- size -- */
+
+static size_t
+buckets_of(const struct weir__names_table *table)
+{
+        return table->buckets ? table->mask + 1 : 0;
+}
+
+static size_t
+buckets_in_all(void)
+{
+        size_t count = 0;
+
+        for (size_t i = 0; i < WEIR__NAMES_SHARDS; i++) {
+                count += buckets_of(&map.shards[i].now) + buckets_of(&map.shards[i].before);
+        }
+        return count;
+}
+
+static void
+hundred_thousand_names_grow_the_map_and_it_shrinks_when_they_go(void)
+{
+        enum { COUNT = 100000 };
+        static struct weir__name *names[COUNT];
+        struct weir_test_random random = {weir_test_seed()};
+        char text[32];
+
+        map_init();
+        for (unsigned i = 0; i < COUNT; i++) {
+                sprintf(text, "%u", i);
+                names[i] = add_text(text);
+        }
+        CU_ASSERT(buckets_in_all() >= COUNT / 2);
+        CU_ASSERT(buckets_in_all() <= COUNT * 4);
+        for (unsigned i = 0; i < COUNT; i++) {
+                sprintf(text, "%u", i);
+                struct weir__name_key key = weir__name_key(text, strlen(text));
+                CU_ASSERT_PTR_EQUAL(find(&key), names[i]);
+        }
+        for (unsigned i = COUNT; i-- > 1;) {
+                unsigned other = (unsigned)weir_test_random_below(&random, i + 1);
+                struct weir__name *name = names[i];
+
+                names[i] = names[other];
+                names[other] = name;
+        }
+        for (unsigned i = COUNT; i-- > COUNT / 100;) {
+                drop(names[i]);
+                if (i == COUNT / 2) {
+                        CU_ASSERT(buckets_in_all() <= COUNT * 4);
+                }
+        }
+        for (unsigned i = 0; i < COUNT; i++) { /* the buckets are moved a few with each change */
+                sprintf(text, "%u", COUNT + i);
+                drop(add_text(text));
+        }
+        CU_ASSERT(buckets_in_all() <= COUNT / 100 * 16);
+        for (unsigned i = 0; i < COUNT / 100; i++) {
+                struct weir__name_key key = weir__name_key(weir__name_text(names[i]), names[i]->size);
+                CU_ASSERT_PTR_EQUAL(find(&key), names[i]);
+                drop(names[i]);
+        }
+        map_done();
+}
+
+/* From the front, as a cancel takes them, from the back, and from the middle: a quadratic one would take minutes. */
+static void
+two_hundred_thousand_under_one_name_are_taken_in_no_time(void)
+{
+        enum { COUNT = WEIR_TEST_SANITIZED ? 40000 : 200000 };
+        static struct weir__name *names[COUNT];
+        struct weir__name_key key = weir__name_key("one", 3);
+
+        map_init();
+        for (unsigned round = 0; round < 3; round++) {
+                int64_t began = weir_test_now();
+
+                for (unsigned i = 0; i < COUNT; i++) {
+                        names[i] = add(&key);
+                        CU_ASSERT_FATAL(weir__names_count(&map, &key) == i + 1);
+                }
+                for (unsigned i = 0; i < COUNT; i++) {
+                        unsigned which = round == 0 ? i : round == 1 ? COUNT - 1 - i : (i + COUNT / 2) % COUNT;
+
+                        if (round == 0) {
+                                CU_ASSERT_PTR_EQUAL(find(&key), names[which]);
+                        }
+                        drop(names[which]);
+                        CU_ASSERT_FATAL(weir__names_count(&map, &key) == COUNT - 1 - i);
+                }
+                CU_ASSERT(weir_test_now() - began < 5000000000);
+        }
+        map_done();
+}
+
+/* -- texts -- */
+
+static void
+longest_names_are_told_apart_by_their_last_byte(void)
+{
+        char *text = malloc(WEIR_NAME_MAX + 1);
+        struct weir__name *names[3];
+
+        map_init();
+        memset(text, 'n', WEIR_NAME_MAX);
+        text[WEIR_NAME_MAX] = '\0';
+        names[0] = add_text(text);
+        text[WEIR_NAME_MAX - 1] = 'm';
+        names[1] = add_text(text);
+        text[WEIR_NAME_MAX - 1] = '\0';
+        names[2] = add_text(text);
+        CU_ASSERT_EQUAL(names[0]->size, WEIR_NAME_MAX);
+        for (unsigned i = 0; i < 3; i++) {
+                struct weir__name_key key;
+
+                memset(text, 'n', WEIR_NAME_MAX);
+                text[WEIR_NAME_MAX - 1] = "nm"[i];
+                key = weir__name_key(text, strlen(text));
+                CU_ASSERT_EQUAL(weir__names_count(&map, &key), 1);
+                CU_ASSERT_PTR_EQUAL(find(&key), names[i]);
+                drop(names[i]);
+                CU_ASSERT_PTR_NULL(find(&key));
+        }
+        map_done();
+        free(text);
+}
+
+static void
+bytes_above_127_are_bytes_like_others(void)
+{
+        struct weir__name *names[255];
+        char text[3] = "x";
+
+        map_init();
+        for (int byte = 1; byte < 256; byte++) {
+                text[1] = (char)byte;
+                names[byte - 1] = add_text(text);
+        }
+        for (int byte = 1; byte < 256; byte++) {
+                text[1] = (char)byte;
+                struct weir__name_key key = weir__name_key(text, 2);
+                CU_ASSERT_PTR_EQUAL(find(&key), names[byte - 1]);
+                CU_ASSERT_EQUAL(weir__names_count(&map, &key), 1);
+                drop(names[byte - 1]);
+        }
+        map_done();
+}
+
+static void
+name_is_found_by_its_bytes_not_by_its_prefix(void)
+{
+        struct weir__name *name;
+        struct weir__name_key key;
+
+        map_init();
+        name = add_text("conn/7");
+        key = weir__name_key("conn/", 5);
+        CU_ASSERT_PTR_NULL(find(&key));
+        key = weir__name_key("conn/77", 7);
+        CU_ASSERT_PTR_NULL(find(&key));
+        key.hash = name->hash; /* as if they collided */
+        CU_ASSERT_PTR_NULL(find(&key));
+        CU_ASSERT_EQUAL(weir__names_count(&map, &key), 0);
+        drop(name);
+        map_done();
+}
+
+/* -- as users see it -- */
+
+static void
+timers_bear_any_name_and_are_counted_and_cancelled_by_it(void)
+{
+        static const char *const texts[] = {"a", "b", "\xff\xfe", "\xc3\xa4", "with space", "\x01"};
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        weir_task *kept[6];
+
+        config.clock = WEIR_CLOCK_VIRTUAL;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        for (unsigned i = 0; i < 6; i++) {
+                for (unsigned k = 0; k <= i; k++) {
+                        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new_named(texts[i], WEIR_FOREVER, NULL, NULL)), 0);
+                }
+                kept[i] = weir_timer_new_named(texts[i], 0, NULL, NULL);
+        }
+        for (unsigned i = 0; i < 6; i++) {
+                CU_ASSERT_EQUAL(weir_timer_count(texts[i]), i + 2);
+                weir_task_dismiss(kept[i]);
+                CU_ASSERT_EQUAL(weir_timer_count(texts[i]), i + 1);
+                CU_ASSERT_EQUAL(weir_timer_cancel(texts[i], WEIR_ALL), i + 1);
+                CU_ASSERT_EQUAL(weir_timer_count(texts[i]), 0);
+        }
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+static _Atomic size_t called; /* callbacks of the running test */
+
+static void
+note_cancelled(weir_task *task, void *context)
+{
+        if (context)
+                *(bool *)context = weir_task_status(task) == -ECANCELED;
+        atomic_fetch_add(&called, 1);
+}
+
+static char *
+text_of(size_t size, char last)
+{
+        char *text = malloc(size + 1);
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+        memset(text, 'n', size);
+        text[size - 1] = last;
+        text[size] = '\0';
+        return text;
+}
+
+/* Around the sizes at which a block comes from another class of the caches, or from malloc, or counts as large. */
+static void
+timers_names_of_every_size_are_copied_whole(void)
+{
+        static const size_t sizes[] = {1, 15, 16, 17, 100, 247, 248, 249, 264, 280, 1000, 65400, 65431, 65534, WEIR_NAME_MAX};
+
+        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                char *text = text_of(sizes[i], 'x'), *same = text_of(sizes[i], 'x'), *other = text_of(sizes[i], 'y');
+                weir_task *task = weir_timer_new_named(text, WEIR_FOREVER, NULL, NULL);
+
+                memset(text, '?', sizes[i]);
+                CU_ASSERT_EQUAL(weir_task_start(task), 0);
+                CU_ASSERT_EQUAL(weir_timer_count(same), 1);
+                CU_ASSERT_EQUAL(weir_timer_count(text) + weir_timer_count(other), 0);
+                CU_ASSERT_EQUAL(weir_timer_cancel(other, WEIR_ALL), 0);
+                CU_ASSERT_EQUAL(weir_timer_cancel(same, WEIR_ALL), 1);
+                free(text);
+                free(same);
+                free(other);
+        }
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+static void
+timer_with_a_name_that_is_none_reports_it_when_it_is_consumed(void)
+{
+        char *text = text_of(WEIR_NAME_MAX + 1, 'z');
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        atomic_store(&called, 0);
+        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new_named(text, 0, note_cancelled, NULL)), -ENAMETOOLONG);
+        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new_named("", 0, note_cancelled, NULL)), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new_named(NULL, 0, note_cancelled, NULL)), -EINVAL);
+        CU_ASSERT_EQUAL(weir_series_push(series, weir_timer_new_named(text, 0, note_cancelled, NULL)), -ENAMETOOLONG);
+        CU_ASSERT_EQUAL(weir_series_run(series), -ENAMETOOLONG);
+        CU_ASSERT_EQUAL(weir_timer_count(text) + weir_timer_cancel(text, WEIR_ALL), 0);
+        CU_ASSERT_EQUAL(weir_timer_cancel(NULL, WEIR_ALL) + weir_timer_cancel("", WEIR_ALL), 0);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        CU_ASSERT_EQUAL(atomic_load(&called), 0);
+        free(text);
+}
+
+/* Every second timer was started: what counts is the order of their making. */
+static void
+cancel_with_max_takes_those_made_first(void)
+{
+        enum { COUNT = WEIR_TEST_SANITIZED ? 20000 : 200000, STEP = COUNT / 20 };
+        weir_task **tasks = calloc(COUNT, sizeof(weir_task *));
+        bool *cancelled = calloc(COUNT, sizeof *cancelled);
+        size_t wrong = 0;
+
+        CU_ASSERT_FATAL(tasks && cancelled);
+        atomic_store(&called, 0);
+        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
+        for (size_t i = 0; i < COUNT; i++)
+                tasks[i] = weir_timer_new_named("queue", WEIR_FOREVER, note_cancelled, &cancelled[i]);
+        for (size_t i = 0; i < COUNT; i += 2)
+                weir_task_start(tasks[i]);
+        for (size_t taken = STEP; taken <= COUNT / 2; taken += STEP) {
+                CU_ASSERT_EQUAL(weir_timer_cancel("queue", STEP), STEP);
+                CU_ASSERT_EQUAL(weir_timer_count("queue"), COUNT - taken);
+                WEIR_TEST_EVENTUALLY(atomic_load(&called) == taken / 2);
+                for (size_t i = 0; i < COUNT; i += 2)
+                        wrong += cancelled[i] != (i < taken);
+        }
+        for (size_t i = 1; i < COUNT; i += 2)
+                weir_task_start(tasks[i]);
+        WEIR_TEST_EVENTUALLY(atomic_load(&called) == COUNT / 2);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        for (size_t i = 0; i < COUNT; i++)
+                wrong += cancelled[i] != (i < COUNT / 2);
+        CU_ASSERT_EQUAL(wrong, 0);
+        CU_ASSERT_EQUAL(atomic_load(&called), COUNT);
+        CU_ASSERT_EQUAL(weir_timer_count("queue"), 0);
+        free(cancelled);
+        free(tasks);
+}
+
+static void
+hundred_thousand_named_timers_are_cancelled_one_by_one(void)
+{
+        enum { COUNT = WEIR_TEST_SANITIZED ? 10000 : 100000 };
+        size_t cancelled = 0, there = 0;
+        char text[32];
+
+        atomic_store(&called, 0);
+        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
+        for (unsigned i = 0; i < COUNT; i++) {
+                sprintf(text, "%u", i);
+                weir_task_start(weir_timer_new_named(text, WEIR_SEC(3600), note_cancelled, NULL));
+                there += weir_timer_count(text);
+        }
+        CU_ASSERT_EQUAL(there, COUNT);
+        for (unsigned i = COUNT; i-- > 0;) {
+                sprintf(text, "%u", i);
+                cancelled += weir_timer_cancel(text, WEIR_ALL);
+        }
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        CU_ASSERT_EQUAL(cancelled, COUNT);
+        CU_ASSERT_EQUAL(atomic_load(&called), COUNT);
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(random_adds_and_removals_agree_with_a_plain_model),
+                WEIR_TEST(names_in_one_shard_agree_with_a_plain_model),
+                WEIR_TEST(names_in_a_few_buckets_agree_with_a_plain_model),
+                WEIR_TEST(names_with_the_same_hash_agree_with_a_plain_model),
+                WEIR_TEST(hundred_thousand_names_grow_the_map_and_it_shrinks_when_they_go),
+                WEIR_TEST(two_hundred_thousand_under_one_name_are_taken_in_no_time),
+                WEIR_TEST(longest_names_are_told_apart_by_their_last_byte),
+                WEIR_TEST(bytes_above_127_are_bytes_like_others),
+                WEIR_TEST(name_is_found_by_its_bytes_not_by_its_prefix),
+                WEIR_TEST(timers_bear_any_name_and_are_counted_and_cancelled_by_it),
+                WEIR_TEST(timers_names_of_every_size_are_copied_whole),
+                WEIR_TEST(timer_with_a_name_that_is_none_reports_it_when_it_is_consumed),
+                WEIR_TEST(cancel_with_max_takes_those_made_first),
+                WEIR_TEST(hundred_thousand_named_timers_are_cancelled_one_by_one),
+        };
+
+        return weir_test_main("names", tests, sizeof tests / sizeof *tests);
+}

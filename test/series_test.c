@@ -1,0 +1,629 @@
+/* test/series_test.c: series: their order, their end, and what other threads do to them meanwhile. */
+#include "test/fixture.h"
+
+#include <errno.h>
+
+#include "factory/series.h"
+#include "kernel/runtime.h"
+
+#define FAR WEIR_SEC(1000)
+
+/* -- order -- */
+
+static void
+tasks_run_one_after_another_and_the_series_callback_last(void)
+{
+        struct weir_test_record records[6] = {0}, end = {0};
+        _Atomic unsigned counter = 0;
+        weir_series *series;
+        weir_nsec began;
+
+        weir_test_begin_virtual();
+        began = weir_now();
+        series = weir_series_new(weir_test_series_done, &end);
+        end.counter = &counter;
+        for (unsigned i = 0; i < 6; i++) {
+                records[i].counter = &counter;
+                CU_ASSERT_EQUAL(weir_series_push(series, i % 2 ? weir_test_empty(&records[i])
+                                                               : weir_test_timer(WEIR_SEC(10 - i), &records[i])),
+                                0);
+        }
+        CU_ASSERT_EQUAL(weir_series_run(series), 0);
+        for (unsigned i = 0; i < 6; i++) {
+                WEIR_TEST_CALLED(&records[i], 0);
+                CU_ASSERT_EQUAL(records[i].order, i);
+        }
+        CU_ASSERT_EQUAL(end.calls, 1);
+        CU_ASSERT_EQUAL(end.order, 6);
+        CU_ASSERT_EQUAL(end.status, 0);
+        CU_ASSERT_EQUAL(end.at, began + WEIR_SEC(10 + 8 + 6));
+        weir_test_end();
+}
+
+static void
+push_front_comes_before_what_has_not_started(void)
+{
+        struct weir_test_record records[4] = {0};
+        static const unsigned order[4] = {2, 3, 1, 0};
+        _Atomic unsigned counter = 0;
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_test_begin_virtual();
+        for (unsigned i = 0; i < 4; i++) {
+                records[i].counter = &counter;
+        }
+        weir_series_push(series, weir_test_empty(&records[0]));
+        weir_series_push(series, weir_test_empty(&records[1]));
+        weir_series_push_front(series, weir_test_empty(&records[2]));
+        weir_series_push_front(series, weir_test_empty(&records[3]));
+        CU_ASSERT_EQUAL(weir_series_run(series), 0);
+        for (unsigned i = 0; i < 4; i++) {
+                CU_ASSERT_EQUAL(records[i].order, order[i]);
+        }
+        weir_test_end();
+}
+
+struct pusher {
+        struct weir_test_record record; /* first */
+        weir_task *front, *back;
+};
+
+static void
+push_in_callback(weir_task *task, void *context)
+{
+        struct pusher *pusher = context;
+
+        CU_ASSERT_EQUAL(weir_series_push(weir_series_of(task), pusher->back), 0);
+        CU_ASSERT_EQUAL(weir_series_push_front(weir_series_of(task), pusher->front), 0);
+        weir_test_done(task, context);
+}
+
+static void
+callback_may_push_at_both_ends(void)
+{
+        struct weir_test_record records[3] = {0};
+        _Atomic unsigned counter = 0;
+        struct pusher pusher = {.record.counter = &counter};
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_test_begin_virtual();
+        for (unsigned i = 0; i < 3; i++) {
+                records[i].counter = &counter;
+        }
+        pusher.front = weir_test_empty(&records[0]);
+        pusher.back = weir_test_timer(WEIR_SEC(1), &records[2]);
+        weir_series_push(series, weir_empty_new(push_in_callback, &pusher));
+        weir_series_push(series, weir_test_empty(&records[1]));
+        CU_ASSERT_EQUAL(weir_series_run(series), 0);
+        CU_ASSERT_EQUAL(pusher.record.order, 0);
+        for (unsigned i = 0; i < 3; i++) {
+                WEIR_TEST_CALLED(&records[i], 0);
+                CU_ASSERT_EQUAL(records[i].order, i + 1);
+        }
+        weir_test_end();
+}
+
+/* -- other threads -- */
+
+#define PUSHES (WEIR_TEST_SANITIZED ? 2000 : 20000)
+
+static struct {
+        weir_series *series;
+        _Atomic unsigned accepted, refused, called, freed;
+        struct weir_test_latch begun, pushed;
+        bool overlap; /* the series': callbacks of one series never overlap */
+} push;
+
+static void
+count_called(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        CU_ASSERT_FALSE(push.overlap);
+        push.overlap = true;
+        atomic_fetch_add(&push.called, 1);
+        push.overlap = false;
+}
+
+static void
+count_freed(void *context)
+{
+        (void)context;
+        atomic_fetch_add(&push.freed, 1);
+}
+
+static void *
+push_many(void *argument)
+{
+        for (unsigned i = 0; i < PUSHES; i++) {
+                weir_task *task = i % 7 ? weir_empty_new(count_called, NULL) : weir_timer_new(0, count_called, NULL);
+
+                weir_task_on_free(task, count_freed);
+                int failed = i % 3 ? weir_series_push(push.series, task) : weir_series_push_front(push.series, task);
+                CU_ASSERT(failed == 0 || failed == -ESTALE);
+                atomic_fetch_add(failed ? &push.refused : &push.accepted, 1);
+        }
+        if (argument) {
+                weir_test_latch_count_down(argument);
+        }
+        return NULL;
+}
+
+static void
+wait_for_pushes(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        weir_test_latch_count_down(&push.begun);
+        weir_test_latch_wait(&push.pushed);
+}
+
+static void
+other_threads_push_while_it_runs_and_all_of_it_runs(void)
+{
+        pthread_t threads[2];
+
+        memset(&push, 0, sizeof push);
+        weir_test_latch_init(&push.begun, 1);
+        weir_test_latch_init(&push.pushed, 2);
+        weir_test_begin_real(2);
+        push.series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(push.series, weir_empty_new(wait_for_pushes, NULL));
+        for (unsigned i = 0; i < 2; i++) {
+                pthread_create(&threads[i], NULL, push_many, &push.pushed);
+        }
+        CU_ASSERT_EQUAL(weir_series_run(push.series), 0);
+        CU_ASSERT_EQUAL(push.accepted, 2 * PUSHES);
+        CU_ASSERT_EQUAL(push.called, 2 * PUSHES);
+        CU_ASSERT_EQUAL(push.freed, 2 * PUSHES);
+        for (unsigned i = 0; i < 2; i++) {
+                pthread_join(threads[i], NULL);
+        }
+        weir_series_unref(push.series);
+        weir_test_end();
+}
+
+/* Here the series ends whenever it runs dry, in the middle of the pushes. */
+static void
+push_that_meets_the_end_either_runs_or_is_stale(void)
+{
+        unsigned met = 0;
+
+        weir_test_begin_real(2);
+        for (unsigned round = 0; round < 20; round++) {
+                struct weir_test_record end = {0};
+                pthread_t threads[2];
+
+                memset(&push, 0, sizeof push);
+                push.series = weir_series_ref(weir_series_new(weir_test_series_done, &end));
+                weir_series_push(push.series, weir_timer_new(WEIR_USEC(50), NULL, NULL));
+                CU_ASSERT_EQUAL(weir_series_start(push.series), 0);
+                for (unsigned i = 0; i < 2; i++) {
+                        pthread_create(&threads[i], NULL, push_many, NULL);
+                }
+                for (unsigned i = 0; i < 2; i++) {
+                        pthread_join(threads[i], NULL);
+                }
+                WEIR_TEST_EVENTUALLY(end.calls == 1);
+                CU_ASSERT_EQUAL(push.called, push.accepted);
+                CU_ASSERT_EQUAL(push.freed, 2 * PUSHES);
+                met += push.refused > 0;
+                weir_series_unref(push.series);
+        }
+        CU_ASSERT(met > 0);
+        weir_test_end();
+}
+
+static void
+push_after_the_end_is_stale_and_dismisses(void)
+{
+        struct weir_test_record end = {0}, late = {0};
+        weir_series *series;
+
+        weir_test_begin_virtual();
+        series = weir_series_ref(weir_series_new(weir_test_series_done, &end));
+        CU_ASSERT_EQUAL(weir_series_run(series), 0);
+        CU_ASSERT_EQUAL(end.calls, 1);
+        CU_ASSERT_EQUAL(weir_series_push(series, weir_test_empty(&late)), -ESTALE);
+        WEIR_TEST_NOT_CALLED(&late);
+        WEIR_TEST_FREED_HERE(&late);
+        CU_ASSERT_EQUAL(weir_series_push_front(series, weir_timer_new(0, NULL, NULL)), -ESTALE);
+        CU_ASSERT_EQUAL(weir_series_push(series, NULL), -ESTALE);
+        CU_ASSERT_EQUAL(weir_series_status(series), 0);
+        weir_series_unref(series);
+        weir_test_end();
+}
+
+/* -- cancel -- */
+
+static void
+cancel_before_the_start_drops_all_tasks_and_runs_the_series_callback(void)
+{
+        struct weir_test_record tasks[3] = {0}, end = {0};
+        weir_series *series;
+
+        weir_test_begin_virtual();
+        series = weir_series_ref(weir_series_new(weir_test_series_done, &end));
+        for (unsigned i = 0; i < 3; i++) {
+                weir_series_push(series, weir_test_empty(&tasks[i]));
+        }
+        weir_series_cancel(series);
+        CU_ASSERT_EQUAL(weir_series_status(series), -ECANCELED);
+        CU_ASSERT_EQUAL(tasks[0].frees, 0);
+        CU_ASSERT_EQUAL(weir_series_run(series), -ECANCELED);
+        CU_ASSERT_EQUAL(end.calls, 1);
+        CU_ASSERT_EQUAL(end.status, -ECANCELED);
+        CU_ASSERT(!pthread_equal(end.on, pthread_self()));
+        for (unsigned i = 0; i < 3; i++) {
+                WEIR_TEST_NOT_CALLED(&tasks[i]);
+                WEIR_TEST_FREED_ELSEWHERE(&tasks[i]);
+        }
+        weir_series_unref(series);
+        weir_test_end();
+}
+
+static void
+cancel_while_pending_ends_the_timer_and_drops_the_rest_on_a_worker(void)
+{
+        enum { REST = 1000 };
+        static struct weir_test_record rest[REST];
+        struct weir_test_record pending = {0}, end = {0};
+        weir_series *series;
+
+        memset(rest, 0, sizeof rest);
+        weir_test_begin_virtual();
+        series = weir_series_ref(weir_series_new(weir_test_series_done, &end));
+        weir_series_push(series, weir_test_timer(FAR, &pending));
+        for (unsigned i = 0; i < REST; i++) {
+                weir_series_push(series, weir_test_timer(FAR, &rest[i]));
+        }
+        CU_ASSERT_EQUAL(weir_series_start(series), 0);
+        weir_series_cancel(series);
+        WEIR_TEST_EVENTUALLY(end.calls == 1);
+        WEIR_TEST_CALLED(&pending, -ECANCELED);
+        CU_ASSERT_EQUAL(end.status, -ECANCELED);
+        for (unsigned i = 0; i < REST; i++) {
+                WEIR_TEST_NOT_CALLED(&rest[i]);
+                WEIR_TEST_FREED_ELSEWHERE(&rest[i]);
+        }
+        weir_series_unref(series);
+        weir_test_end();
+}
+
+static void
+cancel_own_series(weir_task *task, void *context)
+{
+        weir_series_cancel(weir_series_of(task));
+        weir_test_done(task, context);
+}
+
+static void
+cancel_from_its_own_callback_drops_the_rest_and_leaves_the_callback_alone(void)
+{
+        struct weir_test_record first = {0}, second = {0}, end = {0};
+        weir_series *series;
+
+        weir_test_begin_virtual();
+        for (unsigned kind = 0; kind < 2; kind++) {
+                memset(&first, 0, sizeof first);
+                memset(&second, 0, sizeof second);
+                memset(&end, 0, sizeof end);
+                series = weir_series_new(weir_test_series_done, &end);
+                weir_series_push(series, weir_test_recorded(kind ? weir_empty_new(cancel_own_series, &first)
+                                                                 : weir_timer_new(WEIR_SEC(1), cancel_own_series, &first)));
+                weir_series_push(series, weir_test_empty(&second));
+                CU_ASSERT_EQUAL(weir_series_run(series), -ECANCELED);
+                WEIR_TEST_CALLED(&first, 0);
+                WEIR_TEST_NOT_CALLED(&second);
+                CU_ASSERT_EQUAL(end.calls, 1);
+                CU_ASSERT_EQUAL(end.status, -ECANCELED);
+        }
+        weir_test_end();
+}
+
+static void
+cancel_in_the_series_callback(weir_series *series, void *context)
+{
+        weir_series_cancel(series);
+        weir_test_series_done(series, context);
+}
+
+static void
+cancel_after_the_end_changes_nothing(void)
+{
+        struct weir_test_record end = {0};
+        weir_series *series;
+
+        weir_test_begin_virtual();
+        series = weir_series_ref(weir_series_new(cancel_in_the_series_callback, &end));
+        weir_series_push(series, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+        CU_ASSERT_EQUAL(weir_series_run(series), 0);
+        weir_series_cancel(series);
+        CU_ASSERT_EQUAL(weir_series_status(series), 0);
+        CU_ASSERT_EQUAL(end.calls, 1);
+        CU_ASSERT_EQUAL(end.status, 0);
+        weir_series_unref(series);
+        weir_series_cancel(NULL);
+        weir_test_end();
+}
+
+/* A cancel at any moment of a series of timers of no duration: each task has its callback or is dropped, all are freed once. */
+static struct {
+        weir_series *series;
+        pthread_barrier_t barrier;
+        _Atomic unsigned cancelled_callbacks, freed;
+        unsigned called;
+} torn;
+
+static void
+torn_called(weir_task *task, void *context)
+{
+        (void)context;
+        torn.called++;
+        atomic_fetch_add(&torn.cancelled_callbacks, weir_task_status(task) == -ECANCELED);
+}
+
+static void
+torn_freed(void *context)
+{
+        (void)context;
+        atomic_fetch_add(&torn.freed, 1);
+}
+
+static void *
+cancel_sometime(void *argument)
+{
+        struct weir_test_random random = {weir_test_seed()};
+        unsigned rounds = *(unsigned *)argument;
+
+        for (unsigned i = 0; i < rounds; i++) {
+                pthread_barrier_wait(&torn.barrier);
+                for (volatile uint64_t spin = weir_test_random_below(&random, 8000); spin > 0; spin--) {
+                }
+                weir_series_cancel(torn.series);
+                pthread_barrier_wait(&torn.barrier);
+        }
+        return NULL;
+}
+
+static void
+cancel_at_any_moment_leaves_each_task_called_or_dropped_and_freed_once(void)
+{
+        unsigned rounds = WEIR_TEST_SANITIZED ? 300 : 3000, early = 0;
+        pthread_t thread;
+
+        weir_test_begin_real(2);
+        pthread_barrier_init(&torn.barrier, NULL, 2);
+        pthread_create(&thread, NULL, cancel_sometime, &rounds);
+        for (unsigned round = 0; round < rounds; round++) {
+                struct weir_test_record end = {0};
+
+                torn.called = 0;
+                torn.freed = torn.cancelled_callbacks = 0;
+                torn.series = weir_series_ref(weir_series_new(weir_test_series_done, &end));
+                for (unsigned i = 0; i < 40; i++) {
+                        weir_task *task = i % 2 ? weir_timer_new(0, torn_called, NULL) : weir_empty_new(torn_called, NULL);
+
+                        weir_task_on_free(task, torn_freed);
+                        weir_series_push(torn.series, task);
+                }
+                pthread_barrier_wait(&torn.barrier);
+                int status = weir_series_run(torn.series);
+                pthread_barrier_wait(&torn.barrier);
+                CU_ASSERT_EQUAL(torn.freed, 40);
+                CU_ASSERT_EQUAL(end.calls, 1);
+                CU_ASSERT_EQUAL(end.status, status);
+                CU_ASSERT(status == 0 || status == -ECANCELED);
+                CU_ASSERT(torn.called == 40 || status == -ECANCELED);
+                CU_ASSERT(torn.cancelled_callbacks <= 1);
+                early += torn.called < 40;
+                weir_series_unref(torn.series);
+        }
+        CU_ASSERT(early > 0);
+        pthread_join(thread, NULL);
+        pthread_barrier_destroy(&torn.barrier);
+        weir_test_end();
+}
+
+static void *
+start_series(void *series)
+{
+        CU_ASSERT_EQUAL(weir_series_start(series), 0);
+        return NULL;
+}
+
+static bool
+has_current(weir_series *series)
+{
+        weir__lock(&series->lock);
+        bool has = series->current != NULL;
+        weir__unlock(&series->lock);
+        return has;
+}
+
+static struct {
+        weir_series *series;
+        struct weir_test_latch locked, chosen;
+} held;
+
+/* Goes before the start that waits for the lock: that one is still waking up. */
+static void *
+hold_the_poller_then_cancel(void *argument)
+{
+        pthread_mutex_t *lock = &weir__runtime.pollers[0]->lock.mutex; /* the assertion of ranks is not asked */
+
+        pthread_mutex_lock(lock);
+        weir_test_latch_count_down(&held.locked);
+        weir_test_latch_wait(&held.chosen);
+        pthread_mutex_unlock(lock);
+        weir_series_cancel(held.series);
+        return argument;
+}
+
+/* The start is held at its poller's lock, when its timer is the current task already but pends not yet. */
+static void
+cancel_between_the_choice_of_a_task_and_its_start_is_not_lost(void)
+{
+        weir_test_begin_virtual();
+        for (unsigned round = 0; round < 30; round++) {
+                struct weir_test_record timer = {0}, end = {0};
+                pthread_t threads[2];
+
+                held.series = weir_series_ref(weir_series_new(weir_test_series_done, &end));
+                weir_test_latch_init(&held.locked, 1);
+                weir_test_latch_init(&held.chosen, 1);
+                weir_series_push(held.series, weir_test_timer(WEIR_FOREVER, &timer));
+                pthread_create(&threads[0], NULL, hold_the_poller_then_cancel, NULL);
+                weir_test_latch_wait(&held.locked);
+                pthread_create(&threads[1], NULL, start_series, held.series);
+                WEIR_TEST_EVENTUALLY(has_current(held.series));
+                weir_test_sleep(1000000);
+                weir_test_latch_count_down(&held.chosen);
+                for (unsigned i = 0; i < 2; i++) {
+                        pthread_join(threads[i], NULL);
+                }
+                WEIR_TEST_EVENTUALLY(end.calls == 1);
+                WEIR_TEST_CALLED(&timer, -ECANCELED);
+                CU_ASSERT_EQUAL(end.status, -ECANCELED);
+                weir_series_unref(held.series);
+        }
+        weir_test_end();
+}
+
+/* -- the end -- */
+
+static void
+series_callback_sees_eshutdown_when_the_runtime_ends_and_the_rest_is_dropped(void)
+{
+        struct weir_test_record first = {0}, second = {0}, end = {0};
+        weir_series *series = weir_series_new(weir_test_series_done, &end);
+
+        weir_test_begin_virtual();
+        weir_series_push(series, weir_test_timer(FAR, &first));
+        weir_series_push(series, weir_test_timer(FAR, &second));
+        CU_ASSERT_EQUAL(weir_series_start(series), 0);
+        weir_test_end();
+        WEIR_TEST_CALLED(&first, -ESHUTDOWN);
+        WEIR_TEST_NOT_CALLED(&second);
+        CU_ASSERT_EQUAL(end.calls, 1);
+        CU_ASSERT_EQUAL(end.status, -ESHUTDOWN);
+}
+
+static void
+empty_series_still_has_its_callback_on_a_worker(void)
+{
+        struct weir_test_record end = {0};
+
+        weir_test_begin_virtual();
+        CU_ASSERT_EQUAL(weir_series_run(weir_series_new(weir_test_series_done, &end)), 0);
+        CU_ASSERT_EQUAL(end.calls, 1);
+        CU_ASSERT(!pthread_equal(end.on, pthread_self()));
+        weir_test_end();
+}
+
+static void
+dismissed_series_frees_its_tasks_and_context_on_the_caller(void)
+{
+        struct weir_test_record tasks[3] = {0}, end = {0}, context = {0};
+        weir_series *series = weir_series_new(weir_test_series_done, &end);
+
+        for (unsigned i = 0; i < 3; i++) {
+                weir_series_push(series, weir_test_empty(&tasks[i]));
+        }
+        weir_series_set_context(series, &context, weir_test_freed);
+        weir_series_ref(series);
+        weir_series_dismiss(series);
+        for (unsigned i = 0; i < 3; i++) {
+                WEIR_TEST_NOT_CALLED(&tasks[i]);
+                WEIR_TEST_FREED_HERE(&tasks[i]);
+        }
+        WEIR_TEST_FREED_HERE(&context);
+        CU_ASSERT_EQUAL(end.calls, 0);
+        CU_ASSERT_EQUAL(weir_series_push(series, weir_empty_new(NULL, NULL)), -ESTALE);
+        weir_series_unref(series);
+        weir_series_dismiss(NULL);
+        weir_task_dismiss(NULL);
+}
+
+static void
+look_at_context(weir_series *series, void *context)
+{
+        struct weir_test_record *record = context;
+
+        CU_ASSERT_PTR_EQUAL(weir_series_context(series), context);
+        CU_ASSERT_EQUAL(record->frees, 0);
+        weir_test_series_done(series, context);
+}
+
+static void
+context_is_freed_once_after_the_series_callback_and_before_run_returns(void)
+{
+        struct weir_test_record first = {0}, second = {0};
+        weir_series *series;
+
+        weir_test_begin_virtual();
+        series = weir_series_new(look_at_context, NULL);
+        weir_series_set_context(series, &first, weir_test_freed);
+        weir_series_set_context(series, &first, weir_test_freed);
+        CU_ASSERT_EQUAL(first.frees, 0);
+        weir_series_set_context(series, &second, weir_test_freed);
+        WEIR_TEST_FREED_HERE(&first);
+        weir_series_push(series, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+        CU_ASSERT_EQUAL(weir_series_run(series), 0);
+        CU_ASSERT_EQUAL(second.calls, 1);
+        CU_ASSERT_EQUAL(second.frees, 1);
+        CU_ASSERT_EQUAL(first.frees, 1);
+        CU_ASSERT_PTR_NULL(weir_series_context(NULL));
+        CU_ASSERT_EQUAL(weir_series_status(NULL), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_status(NULL), -EINVAL);
+        CU_ASSERT_PTR_NULL(weir_task_context(NULL));
+        weir_test_end();
+}
+
+static void
+all_free_functions_have_run_before_run_returns(void)
+{
+        enum { TASKS = 300, ROUNDS = 50 };
+        static struct weir_test_record records[TASKS];
+
+        weir_test_begin_real(2);
+        for (unsigned round = 0; round < ROUNDS; round++) {
+                weir_series *series = weir_series_new(NULL, NULL);
+
+                memset(records, 0, sizeof records);
+                for (unsigned i = 0; i < TASKS; i++) {
+                        weir_series_push(series, i % 3 ? weir_test_empty(&records[i]) : weir_test_timer(0, &records[i]));
+                }
+                CU_ASSERT_EQUAL(weir_series_run(series), 0);
+                for (unsigned i = 0; i < TASKS; i++) {
+                        WEIR_TEST_CALLED(&records[i], 0);
+                }
+        }
+        weir_test_end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(tasks_run_one_after_another_and_the_series_callback_last),
+                WEIR_TEST(push_front_comes_before_what_has_not_started),
+                WEIR_TEST(callback_may_push_at_both_ends),
+                WEIR_TEST(other_threads_push_while_it_runs_and_all_of_it_runs),
+                WEIR_TEST(push_that_meets_the_end_either_runs_or_is_stale),
+                WEIR_TEST(push_after_the_end_is_stale_and_dismisses),
+                WEIR_TEST(cancel_before_the_start_drops_all_tasks_and_runs_the_series_callback),
+                WEIR_TEST(cancel_while_pending_ends_the_timer_and_drops_the_rest_on_a_worker),
+                WEIR_TEST(cancel_from_its_own_callback_drops_the_rest_and_leaves_the_callback_alone),
+                WEIR_TEST(cancel_after_the_end_changes_nothing),
+                WEIR_TEST(cancel_at_any_moment_leaves_each_task_called_or_dropped_and_freed_once),
+                WEIR_TEST(cancel_between_the_choice_of_a_task_and_its_start_is_not_lost),
+                WEIR_TEST(series_callback_sees_eshutdown_when_the_runtime_ends_and_the_rest_is_dropped),
+                WEIR_TEST(empty_series_still_has_its_callback_on_a_worker),
+                WEIR_TEST(dismissed_series_frees_its_tasks_and_context_on_the_caller),
+                WEIR_TEST(context_is_freed_once_after_the_series_callback_and_before_run_returns),
+                WEIR_TEST(all_free_functions_have_run_before_run_returns),
+        };
+
+        return weir_test_main("series", tests, sizeof tests / sizeof *tests);
+}
