@@ -164,25 +164,25 @@ random_steps(uint64_t collide, unsigned steps)
 static void
 random_adds_and_removals_agree_with_a_plain_model(void)
 {
-        random_steps(0, WEIR_TEST_SANITIZED ? 20000 : 100000);
+        random_steps(0, WEIR_TEST_SANITIZED ? 8000 : 100000);
 }
 
 static void
 names_in_one_shard_agree_with_a_plain_model(void)
 {
-        random_steps(UINT64_C(0x0000ffffffffffff), WEIR_TEST_SANITIZED ? 20000 : 100000);
+        random_steps(UINT64_C(0x0000ffffffffffff), WEIR_TEST_SANITIZED ? 8000 : 100000);
 }
 
 static void
 names_in_a_few_buckets_agree_with_a_plain_model(void)
 {
-        random_steps(UINT64_C(0x0000ffffffff0000) | 5, WEIR_TEST_SANITIZED ? 20000 : 100000);
+        random_steps(UINT64_C(0x0000ffffffff0000) | 5, WEIR_TEST_SANITIZED ? 8000 : 100000);
 }
 
 static void
 names_with_the_same_hash_agree_with_a_plain_model(void)
 {
-        random_steps(UINT64_C(0x8000000000000000), WEIR_TEST_SANITIZED ? 20000 : 100000);
+        random_steps(UINT64_C(0x8000000000000000), WEIR_TEST_SANITIZED ? 8000 : 100000);
 }
 
 /* -- size -- */

@@ -32,9 +32,22 @@ expect "status of a body above 1 MiB" "$status" 413
 step "a connection is kept"
 opened=$(curl --silent --max-time 30 --output /dev/null --output /dev/null --write-out '%{num_connects} ' "$url/1" "$url/2")
 expect "connections opened for two requests" "$opened" "1 0 "
-opened=$(curl --silent --max-time 30 --header 'Connection: close' --output /dev/null --output /dev/null \
-        --write-out '%{num_connects} ' "$url/1" "$url/2")
-expect "connections opened when each is closed" "$opened" "1 1 "
+python3 - "${url##*:}" <<'END' || fail "http.client is not content"
+import http.client
+import sys
+import time
+
+connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=30)
+connection.connect()
+kept = connection.sock
+for fields in ({}, {"Connection": "close"}):
+    began = time.monotonic()
+    connection.request("GET", "/", headers=fields)
+    reply = connection.getresponse()
+    assert reply.status == 200 and reply.read() == b"hello, one second late\n"
+    assert time.monotonic() - began >= 1
+    assert connection.sock is (None if fields else kept)
+END
 
 step "twenty at once take no longer than one"
 began=$(now)

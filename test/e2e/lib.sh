@@ -11,13 +11,13 @@ tutorial=${WEIR_BUILD:?}/tutorial
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 log=$work/log
-started=()
+declare -A started=() # process => its program; one that has ended is not in it, as its number may be another's
 failed=0
 
 finish() {
         local status=$? pid
 
-        for pid in "${started[@]}"; do
+        for pid in "${!started[@]}"; do
                 kill -KILL "$pid" 2>/dev/null
         done
         [ "$status" -eq 0 ] && [ "$failed" -eq 0 ] || sed 's/^/log: /' "$log" >&2 2>/dev/null
@@ -78,12 +78,13 @@ start_server() {
                 port=$(free_port)
                 "${@:-env}" "$tutorial/$program" "127.0.0.1:$port" 2>"$log" &
                 server=$!
-                started+=("$server")
+                started[$server]=$program
                 url=http://127.0.0.1:$port
                 while is_alive "$server"; do
                         is_served "$port" && return 0
                         sleep 0.02
                 done
+                unset "started[$server]"
                 sed "s/^/attempt $try: /" "$log" >&2
         done
         echo "$program cannot be started" >&2
@@ -104,6 +105,7 @@ ends_with() {
         done
         wait "$server"
         expect "exit status of the server" $? "$1"
+        unset "started[$server]"
 }
 
 stop_server() {

@@ -16,7 +16,7 @@
 #define NIL      0
 #define SLEEPING 8
 
-/* The nodes: 1 and 2 are the pushers', 3 and 4 the starter's, 5 is a timer that pends from the beginning, 6 and 7 are shutdown's. */
+/* The nodes: 1 and 2 are the pushers', 3 and 4 the starter's, 5 pends from the beginning, 6 and 7 are shutdown's. */
 #define NODES 8
 #define LAST  5
 #define DRAIN 6
