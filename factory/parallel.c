@@ -197,7 +197,7 @@ parallel_release(struct weir_task *task, bool discarded)
 
                 parallel->first = child->next;
                 child->owner = NULL;
-                weir_series_dismiss(child);
+                weir__series_discard(child);
         }
         weir__lock_done(&parallel->lock);
 }

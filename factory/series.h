@@ -59,6 +59,10 @@ struct weir_series *weir__series_wrap(struct weir_task *task);
 /* What weir_series_start or weir_parallel_add would refuse it for; 0 when sound. */
 int weir__series_fault(const struct weir_series *series);
 
+/* Dismisses a child of a parallel that is discarded.  Parallels nested in each other are taken apart one after another, not one
+ * on the stack of the other. */
+void weir__series_discard(struct weir_series *series);
+
 /* Starts a series that is sound and was counted, if it is a root; else it is within `parent`. */
 void weir__series_launch(struct weir_series *series, struct weir_series *parent);
 

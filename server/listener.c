@@ -156,6 +156,14 @@ weir__listener_open(struct weir__listener *listener, struct weir__shard *shard)
 }
 
 void
+weir__listener_empty(struct weir__listener *listener)
+{
+        if (listener->source.fd >= 0)
+                for (unsigned i = 0; i < SOMAXCONN && accept_one(listener); i++)
+                        ;
+}
+
+void
 weir__listener_close(struct weir__listener *listener)
 {
         struct weir__shard *shard = listener->shard;

@@ -141,6 +141,7 @@ stop_run(struct weir__work *work)
 {
         struct weir__shard *shard = shard_of(work);
 
+        weir__listener_empty(&shard->listener);
         weir__listener_close(&shard->listener);
         for (struct weir__connection *each = shard->first; each; each = each->next)
                 weir__connection_stop(each);

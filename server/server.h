@@ -150,6 +150,7 @@ int weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_
 /* listener.c */
 /* Watches source.fd, which stays open on failure. */
 int weir__listener_open(struct weir__listener *listener, struct weir__shard *shard);
+void weir__listener_empty(struct weir__listener *listener); /* accepts what waits: a close would reset it */
 void weir__listener_close(struct weir__listener *listener);
 void weir__listener_room(struct weir__listener *listener); /* a descriptor has become free */
 

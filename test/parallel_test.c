@@ -413,6 +413,23 @@ dismissed_parallel_frees_its_children_on_the_caller(void)
         WEIR_TEST_FREED_HERE(&context);
 }
 
+static void
+parallels_nested_deeply_are_dismissed_in_constant_stack(void)
+{
+        struct weir_test_record innermost = {0};
+        weir_task *nested = weir_test_empty(&innermost);
+
+        for (unsigned depth = 0; depth < (WEIR_TEST_SANITIZED ? 20000 : 400000); depth++) {
+                weir_task *outer = weir_parallel_new(NULL, NULL);
+
+                weir_parallel_add(outer, nested);
+                nested = outer;
+        }
+        weir_task_dismiss(nested);
+        WEIR_TEST_NOT_CALLED(&innermost);
+        WEIR_TEST_FREED_HERE(&innermost);
+}
+
 /* -- cancel -- */
 
 static void
@@ -644,6 +661,7 @@ main(void)
                 WEIR_TEST(poisoned_parallel_poisons_the_series_it_is_pushed_into),
                 WEIR_TEST(adding_to_null_dismisses_the_child),
                 WEIR_TEST(dismissed_parallel_frees_its_children_on_the_caller),
+                WEIR_TEST(parallels_nested_deeply_are_dismissed_in_constant_stack),
                 WEIR_TEST(cancel_of_the_outer_series_reaches_the_pending_timers_of_grandchildren),
                 WEIR_TEST(cancel_by_a_grandchild_is_decisive_for_those_whose_callback_has_not_begun),
                 WEIR_TEST(cancel_before_the_start_drops_a_parallel_with_its_children),

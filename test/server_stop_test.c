@@ -24,6 +24,7 @@ static struct fixture {
         struct http_client client;
         struct http_reply reply;
         atomic_int handled, ended, cancelled, freed;
+        atomic_bool let_go;
 } at;
 
 static void
@@ -59,6 +60,16 @@ wait_for(weir_task *exchange, void *context)
         weir_series_push(weir_series_of(exchange),
                          weir_timer_new(milliseconds ? WEIR_MSEC(milliseconds) : WEIR_FOREVER, count_end, NULL));
         atomic_fetch_add(&at.handled, 1);
+}
+
+/* Blocks the worker, which no handler should do. */
+static void
+hold_the_worker(weir_task *exchange, void *context)
+{
+        (void)context;
+        weir_http_reply_text(exchange, 200, "held");
+        atomic_fetch_add(&at.handled, 1);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.let_go));
 }
 
 static void
@@ -472,6 +483,56 @@ stop_within_nothing_cuts_at_once(void)
         end();
 }
 
+/* What a client that has gone waits for is nobody's any more: it must not hold the stop up, let alone for ever. */
+static void
+stop_cuts_the_exchange_of_a_client_that_has_gone(void)
+{
+        int64_t began;
+
+        begin(wait_for);
+        ask_and_wait_for_handler(GET("/"));
+        http_abandon(&at.client);
+        weir_test_sleep(WEIR_MSEC(20)); /* time to notice; right either way */
+        began = weir_test_now();
+        CU_ASSERT_EQUAL(weir_http_server_stop(at.server, 0), 1);
+        CU_ASSERT(weir_test_now() - began <= WEIR_TEST_TOLERANCE);
+        CU_ASSERT_EQUAL(atomic_load(&at.cancelled), 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.freed), 1);
+        end();
+}
+
+/* A connection may wait in the listening socket, its request with it, when the stop comes. */
+static void
+what_was_not_accepted_at_stop_is_answered_too(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        struct http_client late;
+        struct http_reply reply = {0};
+        struct stopper stopper;
+
+        weir_shutdown();
+        config.pollers = 1;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        atomic_store(&at.let_go, false);
+        begin(hold_the_worker);
+        CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
+        http_open(&late, at.port);
+        CU_ASSERT_TRUE(http_send_text(&late, GET("/")));
+        stopper = (struct stopper){.within = WEIR_SEC(10)};
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&stopper.thread, NULL, stop_main, &stopper), 0);
+        weir_test_sleep(WEIR_MSEC(50)); /* for the order to arrive; right either way */
+        atomic_store(&at.let_go, true);
+        CU_ASSERT_TRUE(http_receive(&late, &reply, false));
+        CU_ASSERT_EQUAL(reply.status, 200);
+        CU_ASSERT_EQUAL(stop_end(&stopper), 0);
+        http_reply_done(&reply);
+        http_close(&late);
+        end();
+        weir_shutdown();
+        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
+}
+
 static void
 free_of_a_server_that_serves_cuts_it(void)
 {
@@ -749,6 +810,24 @@ a_server_may_be_freed_in_a_later_runtime(void)
 }
 
 static void
+a_server_may_be_freed_in_a_later_runtime_with_fewer_workers(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+
+        weir_shutdown();
+        config.pollers = 3;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        begin(wait_for);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        config.pollers = 1;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(10)), 0);
+        end();
+        weir_shutdown();
+        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
+}
+
+static void
 shutdown_during_stop_ends_it(void)
 {
         struct stopper stopper;
@@ -914,6 +993,8 @@ main(void)
                 WEIR_TEST(stop_delivers_the_replies_that_are_due),
                 WEIR_TEST(stop_cuts_what_takes_longer),
                 WEIR_TEST(stop_within_nothing_cuts_at_once),
+                WEIR_TEST(stop_cuts_the_exchange_of_a_client_that_has_gone),
+                WEIR_TEST(what_was_not_accepted_at_stop_is_answered_too),
                 WEIR_TEST(free_of_a_server_that_serves_cuts_it),
                 WEIR_TEST(a_request_under_way_at_stop_is_answered),
                 WEIR_TEST(a_request_that_was_not_read_at_stop_is_answered),
@@ -925,6 +1006,7 @@ main(void)
                 WEIR_TEST(nothing_is_called_after_stop),
                 WEIR_TEST(shutdown_ends_a_server_that_serves),
                 WEIR_TEST(a_server_may_be_freed_in_a_later_runtime),
+                WEIR_TEST(a_server_may_be_freed_in_a_later_runtime_with_fewer_workers),
                 WEIR_TEST(shutdown_during_stop_ends_it),
                 WEIR_TEST(stop_and_shutdown_may_meet),
                 WEIR_TEST(serve_serves_until_a_signal_and_puts_its_handling_back),

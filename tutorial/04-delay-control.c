@@ -92,5 +92,7 @@ int main(int argc, char *argv[])
 
         if (result < 0)
                 fprintf(stderr, "cannot serve at %s: %s\n", address, weir_strerror(result));
+        else if (result > 0)
+                fprintf(stderr, "stopped; %d replies were cut\n", result);
         return result != 0;
 }
