@@ -66,7 +66,7 @@ table()
 if [ "${1:-}" = quick ]; then takes="a minute"; else takes="five to six minutes"; fi
 echo "bench: this takes $takes; the machine should be idle" >&2
 began=$SECONDS
-measure 170 timers "$@"
-measure 180 http "$@"
+measure 140 timers "$@"
+measure 215 http "$@"
 table >&2
 printf '\n%s\n' "bench: $((SECONDS - began)) s" >&2

@@ -75,6 +75,7 @@ weir__series_make_for(struct weir_task *task)
 
         if (!series)
                 return NULL;
+        series->grain = weir__task_ops(task)->grain;
         if (weir__task_ops(task)->series_ended)
                 series->ended = weir__task_ops(task)->series_ended;
         series->owner = task;
@@ -295,6 +296,7 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
         weir__lock(&series->lock);
         series->state = WEIR__SERIES_RUNNING;
         series->parent = parent;
+        series->grain = parent ? parent->grain : 0;
         if (!weir__series_cause(series) && !weir__runtime_stopping()) {
                 task = (struct weir_task *)weir__work_pop(&series->queue);
                 series->current = task;

@@ -24,6 +24,7 @@ struct weir_series {
         weir_series_fn *done;
         void (*ended)(struct weir_series *series); /* tells `owner`, after callback and free function; on a worker */
         void *owner;
+        weir_nsec grain;            /* of its timers' deadlines; 0: exact */
         uint16_t poller;            /* where steps are delivered */
         bool wraps;                 /* made for one task: its result is that task's status */
 

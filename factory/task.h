@@ -51,6 +51,9 @@ struct weir__task_ops {
 
         /* What the end of the series made by weir_series_of does, on a worker.  NULL: a lone task's, the root has ended. */
         void (*series_ended)(struct weir_series *series);
+
+        /* The grid on which the timers of that series end; 0: exactly. */
+        weir_nsec grain;
 };
 
 struct weir_task {

@@ -84,13 +84,24 @@ refusal(struct timer *timer, const struct weir__poller *poller)
         return poller->closing ? -ESHUTDOWN : 0;
 }
 
+/* The timers of an exchange end on a grid, so that replies leave together. */
+static weir_nsec
+deadline_of(const struct timer *timer)
+{
+        weir_nsec after = timer->node.deadline, grain = timer->task.series ? timer->task.series->grain : 0;
+        weir_nsec deadline = after == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_now(), after);
+
+        if (after <= 0 || !grain || deadline > WEIR_FOREVER - grain)
+                return deadline;
+        return (deadline + grain - 1) / grain * grain;
+}
+
 static void
 timer_start(struct weir_task *task)
 {
         struct timer *timer = (struct timer *)task;
         struct weir__poller *poller = poller_of(timer);
-        weir_nsec after = timer->node.deadline;
-        weir_nsec deadline = after == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_now(), after);
+        weir_nsec deadline = deadline_of(timer);
         bool wake = false;
 
         weir__lock(&poller->lock);

@@ -25,12 +25,9 @@
 
 #define EVENTS 256 /* taken from epoll at once */
 
-/* While deadlines come densely, the next wake-up is not armed earlier than this after the last one: it halves the CPU time of
- * 100,000 timers a second, and is about what a wake-up from idle takes.  While sockets are served as well, a deadline mostly ends
- * in a write, and is as late as the network anyhow: there the rest is longer (docs/design.md, "Arming"). */
-#define REST         WEIR_USEC(50)
-#define REST_SERVING WEIR_USEC(500)
-#define SERVING      WEIR_MSEC(1) /* since the last event of a socket */
+/* While timers fire densely, the next wake-up is not armed earlier than this after the last one: it halves the CPU time of
+ * 100,000 timers a second, and is about what a wake-up from idle takes (docs/design.md, "Arming"). */
+#define REST WEIR_USEC(50)
 
 /* The queue is shown the time at least this often while callbacks run, and before they do after a sleep, even if nothing is due:
  * it sorts a new deadline by its distance from the time it knows. */
@@ -109,7 +106,6 @@ weir__poller_open(struct weir__poller *poller)
         poller->free_slot = NO_SLOT;
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
-        poller->served_at = -SERVING;
         poller->exiting = false;
         atomic_store(&poller->live, 0);
         weir__lock(&poller->lock);
@@ -355,10 +351,8 @@ dispatch(struct weir__poller *poller, const struct epoll_event *event)
         if (data >= SLOT_TIMER || index >= poller->slot_count)
                 return; /* edge-triggered, so neither eventfd nor timerfd has to be read */
         struct weir__source_slot *slot = &poller->slots[index];
-        if (!slot->source || slot->generation != data >> 32)
-                return;
-        poller->served_at = poller->woke_at;
-        slot->source->ops->ready(slot->source, event->events);
+        if (slot->source && slot->generation == data >> 32)
+                slot->source->ops->ready(slot->source, event->events);
 }
 
 /* -- sleeping -- */
@@ -392,13 +386,6 @@ next_visit(struct weir__poller *poller)
         return next;
 }
 
-/* Until when the owner rests from deadlines. */
-static weir_nsec
-rested_at(const struct weir__poller *poller)
-{
-        return poller->woke_at + (poller->woke_at - poller->served_at < SERVING ? REST_SERVING : REST);
-}
-
 /* Whether the owner may sleep, with SLEEPING in the inbox and the timerfd armed. */
 static bool
 fall_asleep(struct weir__poller *poller)
@@ -415,7 +402,7 @@ fall_asleep(struct weir__poller *poller)
         }
         if (next <= weir__clock_now())
                 return false;
-        arm(poller, next > rested_at(poller) ? next : rested_at(poller));
+        arm(poller, next > poller->woke_at + REST ? next : poller->woke_at + REST);
         return true;
 }
 

@@ -84,7 +84,6 @@ struct weir__poller {
         uint32_t slot_count, free_slot;
         weir_nsec armed_for;  /* what the timerfd is set to; WEIR_FOREVER: disarmed */
         weir_nsec woke_at;    /* when the last sleep ended */
-        weir_nsec served_at;  /* when the last sleep ended before an event of a source */
         weir_nsec visited_at; /* when the queue was last shown the time */
         char *scratch;        /* WEIR__SCRATCH_SIZE bytes, for whoever is on the owner's stack */
         bool exiting;         /* the loop ends */

@@ -20,6 +20,7 @@ static void run(struct weir__work *work);
 static const struct weir__task_ops exchange_ops = {
         .work = {run},
         .series_ended = series_ended,
+        .grain = WEIR_MSEC(1),
 };
 
 struct weir__exchange *

@@ -14,6 +14,8 @@
 
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
 
+#define POLLERS 4 /* so that work passes between them on the smallest machine, too */
+
 static struct fixture {
         weir_http_server *server;
         int port;
@@ -99,6 +101,52 @@ a_timer_delays_the_reply(void)
         WEIR_TEST_EVENTUALLY(atomic_load(&at.freed) == 3);
         end();
         CU_ASSERT_EQUAL(atomic_load(&at.freed), 3);
+}
+
+static _Atomic weir_nsec began_at, exact_at, in_parallel_at, in_series_at;
+
+static void
+note_now(weir_task *timer, void *context)
+{
+        (void)timer;
+        atomic_store((_Atomic weir_nsec *)context, weir_now());
+}
+
+static void
+start_three_timers_of_10_us(weir_task *exchange, void *context)
+{
+        weir_task *parallel = weir_parallel_new(NULL, NULL);
+
+        (void)context;
+        atomic_store(&began_at, weir_now());
+        weir_parallel_add(parallel, weir_timer_new(WEIR_USEC(10), note_now, &in_parallel_at));
+        push(exchange, parallel);
+        push(exchange, weir_timer_new(WEIR_USEC(10), note_now, &in_series_at));
+        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(WEIR_USEC(10), note_now, &exact_at)), 0);
+        atomic_fetch_add(&at.handled, 1);
+}
+
+static void
+timers_of_an_exchange_end_on_a_grid_and_others_exactly(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+
+        weir_shutdown();
+        config.clock = WEIR_CLOCK_VIRTUAL;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        begin(start_three_timers_of_10_us);
+        CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
+        CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(WEIR_MSEC(500), NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(exact_at, began_at + WEIR_USEC(10));
+        CU_ASSERT_EQUAL(in_parallel_at, began_at / WEIR_MSEC(1) * WEIR_MSEC(1) + WEIR_MSEC(1));
+        CU_ASSERT_EQUAL(in_series_at, in_parallel_at + WEIR_MSEC(1));
+        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
+        end();
+        weir_shutdown();
+        config.clock = WEIR_CLOCK_REAL;
+        config.pollers = POLLERS;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
 }
 
 static void
@@ -528,6 +576,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_timer_delays_the_reply),
+                WEIR_TEST(timers_of_an_exchange_end_on_a_grid_and_others_exactly),
                 WEIR_TEST(many_wait_at_once),
                 WEIR_TEST(a_parallel_computes_the_reply),
                 WEIR_TEST(the_exchange_is_usable_in_every_callback_of_its_series),
@@ -548,7 +597,7 @@ main(void)
         };
         struct weir_config config = WEIR_CONFIG_DEFAULT;
 
-        config.pollers = 4; /* so that work passes between them on the smallest machine, too */
+        config.pollers = POLLERS;
         if (weir_init(&config)) {
                 return EXIT_FAILURE;
         }

@@ -1,7 +1,10 @@
 /* weir/http_server.h: an HTTP/1.1 server whose handler is a callback.
  *
  * The handler runs once per request, with the exchange as its task.  The reply goes out when the exchange's series runs dry: to
- * delay it, push a timer into weir_series_of(exchange); to drop it, cancel that series (the connection is closed). */
+ * delay it, push a timer into weir_series_of(exchange); to drop it, cancel that series (the connection is closed).
+ *
+ * Timers in the series of an exchange, and in parallels within it, end on a grid of one millisecond, never early: so replies that
+ * are due within a millisecond leave together, which costs much less.  All other timers are exact. */
 #ifndef WEIR_HTTP_SERVER_H
 #define WEIR_HTTP_SERVER_H
 

@@ -15,7 +15,8 @@ WEIR_BEGIN
 #define WEIR_NAME_MAX 65535
 
 /* A timer that ends `after` its start, never earlier.  0 or less: as soon as a worker comes to it; WEIR_FOREVER: only by
- * cancel or shutdown.  Timers of one poller end in exact order, equal ones in the order of their start.
+ * cancel or shutdown.  Timers of one poller end in exact order, equal ones in the order of their start.  (In the series of an HTTP exchange the
+ * deadline is rounded up to a millisecond: weir/http_server.h.)
  *
  * Owner:   the caller, until it is consumed.
  * Result:  NULL when out of memory, which every consumer accepts.  The task's status: 0, -ECANCELED or -ESHUTDOWN.
