@@ -29,6 +29,9 @@
  * 100,000 timers a second, and is about what a wake-up from idle takes (docs/design.md, "Arming"). */
 #define REST WEIR_USEC(50)
 
+/* While other threads push all the time, the owner dozes this long instead of sleeping: nobody has to wake it then. */
+#define DOZE WEIR_USEC(50)
+
 /* The queue is shown the time at least this often while callbacks run, and before they do after a sleep, even if nothing is due:
  * it sorts a new deadline by its distance from the time it knows. */
 #define STALE WEIR_MSEC(1)
@@ -106,7 +109,7 @@ weir__poller_open(struct weir__poller *poller)
         poller->free_slot = NO_SLOT;
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
-        poller->exiting = false;
+        poller->exiting = poller->is_pushed = false;
         atomic_store(&poller->live, 0);
         weir__lock(&poller->lock);
         poller->closing = false;
@@ -430,16 +433,42 @@ fall_asleep_virtually(struct weir__poller *poller)
         return false;
 }
 
+/* Whether the owner dozes: a sleep with a short end and without SLEEPING, so that a push costs its sender no system call, and this
+ * thread no wake-up of its own.  At most DOZE later than a wake-up would have been. */
+static bool
+doze(struct weir__poller *poller)
+{
+        if (!poller->is_pushed || poller->ready.first || atomic_load_explicit(&poller->inbox, memory_order_relaxed))
+                return false;
+        weir_nsec now = weir__clock_now(), next = atomic_load_explicit(&poller->next_deadline, memory_order_relaxed);
+        arm(poller, next < now + DOZE ? next : now + DOZE);
+        return true;
+}
+
+/* After a sleep: whether others push so often that the next one had better be a doze. */
+static void
+note_pushes(struct weir__poller *poller, bool dozed, weir_nsec now)
+{
+        struct weir__work *head = atomic_load_explicit(&poller->inbox, memory_order_relaxed);
+        bool often = dozed || now - poller->woke_at < 2 * DOZE;
+
+        poller->is_pushed = often && head && head != SLEEPING;
+}
+
 void
 weir__poller_poll(struct weir__poller *poller)
 {
         struct epoll_event events[EVENTS];
         bool is_virtual = atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed);
-        bool sleep = is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller);
+        bool dozes = !is_virtual && doze(poller);
+        bool sleep = dozes || (is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller));
         int count = epoll_wait(poller->epoll_fd, events, EVENTS, sleep ? -1 : 0);
 
         if (sleep) {
-                poller->woke_at = weir__clock_now();
+                weir_nsec now = weir__clock_now();
+
+                note_pushes(poller, dozes, now);
+                poller->woke_at = now;
                 if (poller->woke_at >= poller->armed_for)
                         poller->armed_for =
                                 WEIR_FOREVER; /* it has fired, or is about to: edge-triggered, so that costs nothing */

@@ -86,6 +86,7 @@ struct weir__poller {
         weir_nsec woke_at;    /* when the last sleep ended */
         weir_nsec visited_at; /* when the queue was last shown the time */
         char *scratch;        /* WEIR__SCRATCH_SIZE bytes, for whoever is on the owner's stack */
+        bool is_pushed;       /* others have pushed while it slept, and often */
         bool exiting;         /* the loop ends */
 
         /* Live roots started minus ended on this poller.  Written by the owner (relaxed), read by shutdown after the drain. */

@@ -17,7 +17,7 @@
 #include "kernel/stream.h"
 #include "server/server.h"
 
-#define ACCEPTED_AT_ONCE 64
+#define ACCEPTED_AT_ONCE 8
 #define PAUSE            WEIR_MSEC(50)
 
 static const char overloaded[] =
