@@ -441,6 +441,8 @@ doze(struct weir__poller *poller)
         if (!poller->is_pushed || poller->ready.first || atomic_load_explicit(&poller->inbox, memory_order_relaxed))
                 return false;
         weir_nsec now = weir__clock_now(), next = atomic_load_explicit(&poller->next_deadline, memory_order_relaxed);
+        if (next <= now)
+                return false; /* only the future is armed: what the timerfd has fired for already it would not fire for again */
         arm(poller, next < now + DOZE ? next : now + DOZE);
         return true;
 }
