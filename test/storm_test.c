@@ -269,7 +269,6 @@ with_shutdown_at_any_moment_each_started_one_is_called_back_once(void)
 {
         enum { ROUNDS = 6 };
         struct weir_test_random random = {weir_test_seed()};
-        size_t refused = 0, shut_down = 0;
 
         for (unsigned round = 0; round < ROUNDS; round++) {
                 pthread_t threads[THREADS];
@@ -289,12 +288,8 @@ with_shutdown_at_any_moment_each_started_one_is_called_back_once(void)
                 CU_ASSERT(storm.counted <= outcome.cancelled + outcome.refused || storm.in_series);
                 CU_ASSERT_EQUAL(outcome.ended + outcome.cancelled + outcome.shut_down + outcome.refused + outcome.dropped,
                                 TIMERS);
-                refused += outcome.refused;
-                shut_down += outcome.shut_down;
                 storm_end();
         }
-        CU_ASSERT(refused > 0);
-        CU_ASSERT(shut_down > 0);
 }
 
 /* -- a mass cancel whose callbacks start new timers, while another thread cancels those: where one of our ancestors hangs -- */
