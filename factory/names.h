@@ -1,7 +1,9 @@
 /* factory/names.h: a map from names to the objects that bear them, in order of coming, for any number of threads.
  *
- * Sharded by a keyed hash.  An object is its own entry: the first of a name lies in a bucket, the others in a ring behind it,
- * so that add, take and count are O(1) whatever the number of names or of objects under one name. */
+ * Sharded by a keyed hash.  An object is its own entry: the first of a name lies in a bucket, the others in a chain behind it,
+ * so that add, take and count are O(1) whatever the number of names or of objects under one name.
+ *
+ * An object that is ending may leave its name before it is gone; then it is on the shard's list of those, where a walk finds it. */
 #ifndef WEIR_FACTORY_NAMES_H
 #define WEIR_FACTORY_NAMES_H
 
@@ -9,26 +11,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel/latch.h"
 #include "kernel/lock.h"
 
 #define WEIR__NAMES_SHARDS 64
 
-/* Embedded in what bears a name; the text follows it directly in memory. */
+/* Embedded, as the last member, in what bears a name. */
 struct weir__name {
         /* Guarded by the lock of the shard. */
         struct weir__name *next_in_bucket; /* of the first of a name only */
-        struct weir__name *older, *newer;  /* the ring; the first one's `older` is the newest */
-        uint32_t count;                    /* in the ring; of the first of a name only */
-        bool linked, first;
+        struct weir__name *older, *newer;  /* the chain; the first one's `older` is the newest, whose `newer` is NULL */
+        uint32_t hash;                     /* constant */
+        uint32_t count;                    /* of the first of a name: how many there are; else a mark (names.c) */
 
         /* Constant. */
         uint16_t size; /* of the text, without the NUL behind it */
-        uint64_t hash;
+        char text[];
+};
+
+/* How many bytes an object with a name takes, given those before the name. */
+#define WEIR__NAME_SIZE(before, text_size) ((before) + offsetof(struct weir__name, text) + (text_size) + 1)
+
+/* A name to look up.  Valid as long as the text is. */
+struct weir__name_key {
+        const char *text;
+        size_t size;
+        uint32_t hash;
 };
 
 struct weir__names_table {
-        struct weir__name **buckets;
-        size_t mask; /* their number - 1 */
+        struct weir__name **buckets; /* in the order of the hashes */
+        size_t mask;                 /* their number - 1 */
+        unsigned shift;              /* of a hash without its shard, to the index of the bucket */
 };
 
 struct weir__names_shard {
@@ -38,6 +52,8 @@ struct weir__names_shard {
         struct weir__names_table now, before; /* `before` is being moved over, some with each change; NULL buckets: none */
         size_t moved;                         /* buckets of `before` that are empty for good */
         size_t names;                         /* different ones */
+        struct weir__name *ending, *ending_last;
+        struct weir__names_walk *walks;       /* that are under way */
 };
 
 struct weir__names {
@@ -47,39 +63,91 @@ struct weir__names {
 #define WEIR__NAMES_INITIALIZER \
         {.shards = {[0 ... WEIR__NAMES_SHARDS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_NAMES)}}}
 
-/* A name to look up.  Valid as long as the text is. */
-struct weir__name_key {
-        const char *text;
-        size_t size;
-        uint64_t hash;
-};
-
-static inline char *weir__name_text(const struct weir__name *name)
-{
-        return (char *)(name + 1);
-}
-
 /* Hashes a text of at most UINT16_MAX bytes. */
 struct weir__name_key weir__name_key(const char *text, size_t size);
 
+static inline struct weir__name_key weir__name_key_of(const struct weir__name *name)
+{
+        return (struct weir__name_key){name->text, name->size, name->hash};
+}
+
+static inline bool weir__name_has(const struct weir__name *name, const struct weir__name_key *key)
+{
+        return name->hash == key->hash && name->size == key->size && !__builtin_memcmp(name->text, key->text, key->size);
+}
+
+static inline bool weir__names_same_shard(uint32_t hash, uint32_t other)
+{
+        return (hash ^ other) >> 26 == 0;
+}
+
 /* The shard of a hash, locked; to be given to weir__names_unlock. */
-struct weir__names_shard *weir__names_lock(struct weir__names *names, uint64_t hash);
+struct weir__names_shard *weir__names_lock(struct weir__names *names, uint32_t hash);
 void weir__names_unlock(struct weir__names_shard *shard);
 
 /* Adds an object as the newest of its name, copying key and text into it (room for key->size + 1 bytes is behind it).  Returns
  * false when out of memory: only the first name of a shard can fail. */
 bool weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key);
 
-/* The oldest object of a name, or NULL; `newer` leads from it round to itself.  Under the shard's lock. */
+/* The oldest object of a name, or NULL; `newer` leads on to the newest.  Under the shard's lock. */
 struct weir__name *weir__names_find(struct weir__names_shard *shard, const struct weir__name_key *key);
 
-/* Takes an object out; no-op when it was before.  Under the shard's lock. */
+/* Takes an object out, from wherever it is; no-op when it was before.  Under the shard's lock. */
 void weir__names_unlink(struct weir__names_shard *shard, struct weir__name *name);
 
-/* The same, with the lock taken and let go. */
+/* Takes an object out of the chain of its name, and puts it onto the list of ending ones.  Under the shard's lock. */
+void weir__names_end(struct weir__names_shard *shard, struct weir__name *name);
+
+/* As unlink, with the lock taken and let go. */
 void weir__names_remove(struct weir__names *names, struct weir__name *name);
 
 /* How many objects bear the name. */
 size_t weir__names_count(struct weir__names *names, const struct weir__name_key *key);
+
+/* -- walking, with pauses --
+ *
+ * A walk over a chain, or over the list of ending objects, goes on where it was after the lock was let go: its place is moved when
+ * the object there is taken out.  It ends before the first object that came after its beginning.  All under the shard's lock. */
+
+struct weir__names_walk {
+        struct weir__name *at;  /* the object to be visited next */
+        struct weir__name *end; /* the first one not to be; NULL: none has come yet */
+        struct weir__name_key key;
+        bool over_ending; /* which of the two it goes over */
+        bool waits;       /* who walks sleeps until `at` is taken out */
+        struct weir__latch taken_out;
+        struct weir__names_walk *previous, *next;
+};
+
+/* Begins at the oldest object of that name, or at the first ending one of any name; the key must stay valid. */
+void weir__names_walk_begin(struct weir__names_shard *shard, struct weir__names_walk *walk, const struct weir__name_key *key,
+                            bool over_ending);
+void weir__names_walk_end(struct weir__names_shard *shard, struct weir__names_walk *walk);
+
+/* Where it is: NULL at the end. */
+static inline struct weir__name *weir__names_walk_at(const struct weir__names_walk *walk)
+{
+        return walk->at == walk->end ? NULL : walk->at;
+}
+
+static inline void weir__names_walk_on(struct weir__names_walk *walk)
+{
+        walk->at = walk->at->newer;
+}
+
+/* Lets the lock go until the object where the walk is was taken out, whereupon it is at the next. */
+void weir__names_walk_wait(struct weir__names_shard *shard, struct weir__names_walk *walk);
+
+/* The first name of the shard behind `key` in the order of (hash, size, text); a size of 0 is before, SIZE_MAX behind all names of
+ * that hash, and then the text does not count.  Looks at no more than *budget buckets, and takes them off it.
+ *
+ * Result: the oldest object of that name; or NULL: *done says that there is none, else `key` is where to go on. */
+struct weir__name *weir__names_behind(struct weir__names_shard *shard, struct weir__name_key *key, unsigned *budget, bool *done);
+
+/* Where the names of a shard begin. */
+static inline struct weir__name_key weir__names_begin(unsigned shard)
+{
+        return (struct weir__name_key){.hash = shard * (UINT32_C(1) << 26)};
+}
 
 #endif

@@ -16,15 +16,14 @@
 void
 weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t size, weir_task_fn *done, void *context)
 {
-        bool large = size > UINT16_MAX;
+        size_t size_class = (size + 7) / 16; /* rounded up as the caches do */
 
         *task = (struct weir_task){
                 .work.ops = &ops->work,
                 .done = done,
                 .context = context,
                 .poller = (uint16_t)weir__runtime_home(),
-                .size = large ? 0 : (uint16_t)size,
-                .flags = large ? WEIR__TASK_LARGE : 0,
+                .size_class = size_class > UINT8_MAX ? 0 : (uint8_t)size_class,
         };
 }
 
@@ -36,13 +35,13 @@ weir__task_consume(struct weir_task *task, const char *verb)
         task->flags |= WEIR__TASK_CONSUMED;
 }
 
-static void
-free_memory(struct weir_task *task)
+void
+weir__task_free(struct weir_task *task)
 {
-        if (task->flags & WEIR__TASK_LARGE)
+        if (task->size_class == 0)
                 free(task); /* larger than any class of the caches */
         else
-                weir__free(task, task->size);
+                weir__free(task, 16 * (size_t)task->size_class + 8);
 }
 
 static void
@@ -64,7 +63,7 @@ weir__task_discard(struct weir_task *task)
 {
         call_on_free(task);
         release(task, true);
-        free_memory(task);
+        weir__task_free(task);
 }
 
 void
@@ -81,14 +80,17 @@ weir__task_ready(struct weir_task *task)
 void
 weir__task_call(struct weir_task *task)
 {
-        struct weir__poller *poller = weir__worker_self()->poller;
-        uint32_t word = atomic_load_explicit(&task->word, memory_order_relaxed);
-
-        while (!atomic_compare_exchange_weak_explicit(&task->word, &word, (word & ~WEIR__STATE) | WEIR__RUNNING,
-                                                      memory_order_acq_rel, memory_order_relaxed))
-                ;
-        if (word & WEIR__CANCELLED || (task->series && weir__series_cause(task->series) == -ECANCELED))
+        atomic_store_explicit(&task->word, WEIR__RUNNING, memory_order_relaxed);
+        if (task->series && weir__series_cause(task->series) == -ECANCELED)
                 task->status = -ECANCELED;
+        weir__task_call_back(task);
+}
+
+void
+weir__task_call_back(struct weir_task *task)
+{
+        struct weir__poller *poller = weir__worker_self()->poller;
+
         if (task->done)
                 task->done(task, task->context);
         if (poller)
@@ -96,15 +98,16 @@ weir__task_call(struct weir_task *task)
 }
 
 void
-weir__task_finish(struct weir_task *task)
+weir__task_leave(struct weir_task *task)
 {
-        struct weir_series *series = task->series;
-
         call_on_free(task);
-        if (series)
-                weir__series_leave_task(series, task);
-        release(task, false); /* not before: a cancel of the series may still look at what the kind holds, such as a lock */
-        free_memory(task);
+        if (task->series)
+                weir__series_leave_task(task->series, task);
+}
+
+void
+weir__task_go_on(struct weir_series *series)
+{
         if (series)
                 weir__series_go_on(series);
         else
@@ -117,7 +120,11 @@ weir__task_run(struct weir__work *work)
         struct weir_task *task = (struct weir_task *)work;
 
         weir__task_call(task);
-        weir__task_finish(task);
+        weir__task_leave(task);
+        struct weir_series *series = task->series;
+        release(task, false); /* not before: a cancel of the series may still look at what the kind holds, such as a lock */
+        weir__task_free(task);
+        weir__task_go_on(series);
 }
 
 /* -- the public face -- */

@@ -5,8 +5,8 @@
  *     NEW --start--> PENDING --> READY --> RUNNING --> freed
  *      \--dismiss, refused---------------------------> freed
  *
- * PENDING is a timer's; other kinds go from NEW to READY.  The one word holds this state and, for timers, the flags that start
- * and cancel exchange: factory/timer.c. */
+ * PENDING is a timer's; other kinds go from NEW to READY, and nobody but their owner touches their word.  A timer's holds flags as
+ * well, which start, expiry, reset and cancel exchange: factory/timer.c. */
 #ifndef WEIR_FACTORY_TASK_H
 #define WEIR_FACTORY_TASK_H
 
@@ -27,11 +27,14 @@ enum weir__state {
         WEIR__PENDING = 1,
         WEIR__READY = 2,
         WEIR__RUNNING = 3,
-        WEIR__STATE = 3, /* mask */
+        WEIR__ENDED = 4, /* a cancelled named timer's whose callback and on_free have returned, before it is buried */
+        WEIR__STATE = 7, /* mask */
 
-        WEIR__CLAIMED = 4,   /* exchanged by start and cancel by name: who comes second does the work */
-        WEIR__CANCELLED = 8, /* came while READY: the callback sees -ECANCELED */
-        WEIR__UNNAMED = 16,  /* READY by a cancel by name, which has taken it out of the map */
+        WEIR__CLAIMED = 8,    /* exchanged by start and cancel: who comes second does the work */
+        WEIR__CANCELLED = 16, /* by name or id: the callback sees -ECANCELED; one with a name is on the list of ending ones */
+        WEIR__EXPIRED = 32,   /* READY because its deadline has come: it may still be reset */
+        WEIR__REARMED = 64,   /* it was: the worker puts it back into the queue instead of calling it */
+        WEIR__QUEUED = 128,   /* READY, but its node is in the queue still: the worker takes it out */
 };
 
 /* What a kind of task does.  None of it runs user code but the free functions where said so. */
@@ -68,18 +71,19 @@ struct weir_task {
 
         _Atomic uint32_t word; /* state and flags; release when a step is done, acquire where it is relied upon */
 
-        /* Constant. */
-        uint16_t poller; /* index of the poller that it belongs to */
-        uint16_t size;   /* of the memory it lies in, unless LARGE */
+        /* Constant; but a timer's start may change the poller (factory/timer.c). */
+        uint16_t poller;    /* index of the poller that it belongs to */
+        uint8_t size_class; /* of the memory it lies in: 16 * this + 8 bytes; 0: malloc's own */
 
-        /* Its owner's. */
-        uint32_t flags;
+        uint8_t flags; /* its owner's */
+
+        /* A timer's, guarded by the poller's lock; taken by its owner before the start.  Once READY it stays. */
+        uint32_t handle; /* of its id; 0: nobody has asked for that */
 };
 
 enum weir__task_flags {
         WEIR__TASK_CONSUMED = 1, /* started, pushed, added or dismissed */
         WEIR__TASK_WRONG = 2,    /* `status` says what was wrong at its making; it is never started */
-        WEIR__TASK_LARGE = 4,    /* its memory is malloc's */
 };
 
 /* Initialises the common part of a task of `size` bytes from weir__alloc. */
@@ -96,13 +100,21 @@ void weir__task_consume(struct weir_task *task, const char *verb);
 /* Frees a consumed task that never started: no callback. */
 void weir__task_discard(struct weir_task *task);
 
-/* READY -> RUNNING, and the status that the callback sees; then the callback.  On a worker. */
+/* Frees the memory of a task. */
+void weir__task_free(struct weir_task *task);
+
+/* On a worker: READY -> RUNNING, and the status that the callback sees; then the callback. */
 void weir__task_call(struct weir_task *task);
 
-/* After the callback: frees the task, and has its series go on. */
-void weir__task_finish(struct weir_task *task);
+/* The callback alone, of a task that is RUNNING. */
+void weir__task_call_back(struct weir_task *task);
 
-/* The `run` of most kinds: call, finish. */
+/* After the callback.  First on_free is called and the series leaves the task, so that it does not reach it any more; when the
+ * memory is freed, or nobody will touch it any more, the series (that it had; NULL: the root ends) goes on. */
+void weir__task_leave(struct weir_task *task);
+void weir__task_go_on(struct weir_series *series);
+
+/* The `run` of most kinds: all of the above, and release. */
 void weir__task_run(struct weir__work *work);
 
 /* Sets READY and delivers, for kinds whose tasks nobody else can end: to the poller of the worker that this is, if it is one. */

@@ -1,120 +1,174 @@
-/* factory/timer.c: timers, and the protocol by which start, expiry, cancel and shutdown agree on who ends one.
+/* factory/timer.c: timers, and the protocol by which start, expiry, reset, cancel and shutdown agree on what becomes of one.
  *
- *     NEW --start--> PENDING --expiry, cancel, shutdown--> READY --worker--> RUNNING --> freed
+ *                              .---------reset: REARMED-----------.
+ *                              v                                  |
+ *     NEW --start--> PENDING --expiry, cancel, shutdown--> READY --worker--> RUNNING --> (ENDED -->) freed
  *      \--cancelled before: start-------------------------^
  *
  * Threads: any.
- * Locks:   a shard of the map of names (rank NAMES), then the poller's (rank POLLER).
+ * Locks:   by which others find a timer: the shard's of its name (rank NAMES), or the poller's for its id.  Then the poller's (rank
+ *          POLLER).  The worker passes through the first before it frees the timer.
  *
  * start       under the poller's lock, exchanges CLAIMED.  First: inserts, PENDING.  Second (a cancel came before),
  *             or when the series is cancelled or the poller closing: READY with that status; delivered after unlocking.
- * cancel      under the shard's lock, exchanges CLAIMED.  First: nothing more; start or dismiss completes it.  Second: under the
- *             poller's lock: PENDING -> takes it out of the queue, READY, and delivers it after unlocking both; READY ->
- *             compare-and-swaps CANCELLED into it; RUNNING -> too late.  What is cancelled loses its name, under the same lock.
- * series      under the series' lock, which keeps the timer alive, then the poller's: PENDING -> as above.  One
+ * cancel      exchanges CLAIMED.  First: nothing more; start or dismiss completes it.  Second: compare-and-swaps READY, CANCELLED and
+ *             QUEUED into a PENDING one, and delivers it after unlocking; CANCELLED into a READY one; RUNNING -> too late.  What is
+ *             cancelled leaves its name for the list of ending timers, under the same lock.
+ * reset       under the poller's lock: NEW -> writes the duration; PENDING -> out of the queue and in again; READY because it
+ *             EXPIRED -> writes the deadline, compare-and-swaps REARMED into it; else too late.
+ * series      under the series' lock, which keeps the timer alive, then the poller's: compare-and-swaps READY into a PENDING one.  One
  *             that is about to be started looks at its series under the same lock, one that is READY when its callback begins.
- * expiry, shutdown   the poller, under its lock: PENDING -> READY.
+ * expiry, shutdown   the poller, under its lock, takes out the node, and compare-and-swaps READY into a PENDING timer.
+ * worker      QUEUED -> takes the node out, under the poller's lock, together with those of its next timers.  REARMED -> under
+ *             the poller's lock, looks for a cause to end after all; else PENDING.  Not REARMED -> compare-and-swaps RUNNING into it.
  *
- * Who takes a timer out of the queue owns its delivery, so there is exactly one.  A canceller by name looks at a timer under the
- * shard's lock only, and the worker passes through that lock before it frees one, unless it was a cancel by name that delivered
- * it (UNNAMED): then nobody can find it any more.  test/model/timer.pml is the model of this,
- * with the orders that do not work as its mutants. */
+ * Who turns PENDING into READY owns the delivery, so there is exactly one.  One that was cancelled by name is ENDED when its
+ * callback and on_free have returned, and buried some time later, together with others.  test/model has the models of this, with
+ * the orders that do not work as their mutants. */
+#include "factory/timer.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include <weir/timer.h>
-
-#include "factory/names.h"
 #include "factory/series.h"
 #include "kernel/clock.h"
 #include "kernel/memory.h"
-#include "kernel/runtime.h"
+#include "kernel/worker.h"
 
-#define CANCELLED_AT_ONCE WEIR__TIMERQ_BATCH /* under one hold of the locks */
+#define TAKEN_OUT_AT_ONCE 32
 
-struct timer {
-        struct weir_task task;         /* first */
-        struct weir__timerq_node node; /* guarded by the poller's lock; its deadline is the duration until the start */
-};
+struct weir__names weir__timer_names = WEIR__NAMES_INITIALIZER;
+_Atomic unsigned weir__timer_waits;
 
-struct named_timer {
-        struct timer timer;     /* first */
-        struct weir__name name; /* the text follows */
-};
-
-static struct weir__names names = WEIR__NAMES_INITIALIZER;
-
-static struct weir__poller *
-poller_of(const struct timer *timer)
-{
-        return weir__runtime_poller(timer->task.poller);
-}
-
-static uint32_t
-word_of(const struct timer *timer)
-{
-        return atomic_load_explicit(&timer->task.word, memory_order_acquire);
-}
-
-/* Returns whether somebody was there before. */
-static bool
-claim(struct timer *timer)
-{
-        return atomic_fetch_or_explicit(&timer->task.word, WEIR__CLAIMED, memory_order_acq_rel) & WEIR__CLAIMED;
-}
-
-/* Under the poller's lock, or before anybody else can look: the caller owns the delivery now. */
+/* Sets the word of one that is claimed, where nobody else does: cancels wait for a start, and for nothing once CANCELLED. */
 static void
-make_ready(struct timer *timer, int status, uint32_t flags)
+set_word(struct weir__timer *timer, uint32_t word)
 {
-        timer->task.status = status;
-        atomic_store_explicit(&timer->task.word, WEIR__CLAIMED | WEIR__READY | flags, memory_order_release);
+        atomic_store_explicit(&timer->task.word, WEIR__CLAIMED | word, memory_order_release);
+}
+
+/* As long as `word` is what it holds.  On failure, `word` is what it holds now. */
+static bool
+swap_word(struct weir__timer *timer, uint32_t *word, uint32_t desired)
+{
+        return atomic_compare_exchange_strong_explicit(&timer->task.word, word, desired, memory_order_acq_rel,
+                                                       memory_order_acquire);
+}
+
+/* PENDING -> READY: the caller owns the delivery if it returns true. */
+static bool
+make_ready(struct weir__timer *timer, uint32_t flags)
+{
+        uint32_t word = WEIR__CLAIMED | WEIR__PENDING;
+
+        return swap_word(timer, &word, WEIR__CLAIMED | WEIR__READY | flags);
+}
+
+bool
+weir__timer_claim(struct weir__timer *timer)
+{
+        if (weir__timer_word(timer) & WEIR__CLAIMED)
+                return false;
+        return !(atomic_fetch_or_explicit(&timer->task.word, WEIR__CLAIMED, memory_order_acq_rel) & WEIR__CLAIMED);
+}
+
+static bool
+series_is_cancelled(const struct weir__timer *timer)
+{
+        const struct weir_series *series = timer->task.series;
+
+        return series && weir__series_cause(series) == -ECANCELED;
+}
+
+/* Under the poller's lock: its id finds nothing any more. */
+static void
+give_up_id(struct weir__timer *timer, struct weir__poller *poller)
+{
+        if (timer->task.handle)
+                weir__handles_give(&poller->handles, timer->task.handle);
+        timer->task.handle = 0;
+}
+
+/* -- deadlines -- */
+
+/* The timers of an exchange end on a grid, so that replies leave together.  Not for one that is READY and not on its worker: its
+ * callback may have begun, which may give it a series. */
+static weir_nsec
+on_grid(const struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
+{
+        weir_nsec grain = timer->task.series ? timer->task.series->grain : 0;
+
+        if (!grain || deadline <= now || deadline > WEIR_FOREVER - grain)
+                return deadline;
+        return (deadline + grain - 1) / grain * grain;
+}
+
+static weir_nsec
+later(weir_nsec instant, weir_nsec by)
+{
+        weir_nsec sum;
+
+        if (instant == WEIR_FOREVER)
+                return WEIR_FOREVER;
+        if (__builtin_add_overflow(instant, by, &sum))
+                return by > 0 ? WEIR_FOREVER : INT64_MIN;
+        return sum;
+}
+
+/* To the queue.  Under the poller's lock; returns whether the poller is to be woken. */
+static bool
+add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, weir_nsec now)
+{
+        return weir__poller_add_deadline(poller, &timer->node, on_grid(timer, deadline, now), now);
 }
 
 /* -- start -- */
 
-/* Why it must not become pending: 0 or the status it ends with.  Under the poller's lock. */
-static int
-refusal(struct timer *timer, const struct weir__poller *poller)
+/* A timer that outlived a shutdown unstarted may find that its poller has no worker any more.  Who has found it, by name or by id,
+ * and acts under the lock of that poller, is waited for. */
+static void
+move_to_another_poller(struct weir__timer *timer)
 {
-        const struct weir_series *series = timer->task.series;
+        struct weir__name *name = weir__timer_name(timer);
+        struct weir__names_shard *shard = name ? weir__names_lock(&weir__timer_names, name->hash) : NULL;
+        struct weir__poller *former = weir__timer_poller(timer);
 
-        if (claim(timer) || (series && weir__series_cause(series) == -ECANCELED))
-                return -ECANCELED;
-        return poller->closing ? -ESHUTDOWN : 0;
+        weir__lock(&former->lock);
+        give_up_id(timer, former);
+        timer->task.poller = (uint16_t)weir__runtime_poller(timer->task.poller)->index;
+        weir__unlock(&former->lock);
+        if (shard)
+                weir__names_unlock(shard);
 }
 
-/* The timers of an exchange end on a grid, so that replies leave together. */
-static weir_nsec
-deadline_of(const struct timer *timer)
+/* What becomes of it: PENDING, or READY because it must not become that.  Under the poller's lock. */
+static uint32_t
+first_word(struct weir__timer *timer, const struct weir__poller *poller)
 {
-        weir_nsec after = timer->node.deadline, grain = timer->task.series ? timer->task.series->grain : 0;
-        weir_nsec deadline = after == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_now(), after);
-
-        if (after <= 0 || !grain || deadline > WEIR_FOREVER - grain)
-                return deadline;
-        return (deadline + grain - 1) / grain * grain;
+        if (!weir__timer_claim(timer))
+                return WEIR__READY | WEIR__CANCELLED;
+        timer->task.status = series_is_cancelled(timer) ? -ECANCELED : poller->closing ? -ESHUTDOWN : 0;
+        return timer->task.status ? WEIR__READY : WEIR__PENDING;
 }
 
 static void
 timer_start(struct weir_task *task)
 {
-        struct timer *timer = (struct timer *)task;
-        struct weir__poller *poller = poller_of(timer);
-        weir_nsec deadline = deadline_of(timer);
+        struct weir__timer *timer = (struct weir__timer *)task;
         bool wake = false;
 
+        if (__builtin_expect(task->poller >= weir__runtime_pollers(), 0))
+                move_to_another_poller(timer);
+        struct weir__poller *poller = weir__timer_poller(timer);
+        weir_nsec now = weir__clock_now();
         weir__lock(&poller->lock);
-        int status = refusal(timer, poller);
-        if (status) {
-                make_ready(timer, status, 0);
-        } else {
-                wake = weir__poller_add_deadline(poller, &timer->node, deadline);
-                atomic_store_explicit(&task->word, WEIR__CLAIMED | WEIR__PENDING, memory_order_release);
-        }
+        uint32_t word = first_word(timer, poller);
+        if (word == WEIR__PENDING)
+                wake = add(timer, poller, weir__clock_after(now, timer->node.deadline), now);
+        set_word(timer, word);
         weir__unlock(&poller->lock);
         /* From here on the timer may be gone, unless it is ours to deliver. */
-        if (status)
+        if (word != WEIR__PENDING)
                 weir__poller_deliver(poller, &task->work);
         else if (wake)
                 weir__poller_wake(poller);
@@ -125,9 +179,11 @@ timer_start(struct weir_task *task)
 static struct weir__work *
 timer_due(struct weir__timerq_node *node, int status)
 {
-        struct timer *timer = (struct timer *)((char *)node - offsetof(struct timer, node));
+        struct weir__timer *timer = (struct weir__timer *)((char *)node - offsetof(struct weir__timer, node));
 
-        make_ready(timer, status, 0);
+        if (!make_ready(timer, status ? 0 : WEIR__EXPIRED))
+                return NULL; /* a cancel by name was before, and has delivered it */
+        timer->task.status = status;
         return &timer->task.work;
 }
 
@@ -140,185 +196,324 @@ prepare(void)
 
 /* -- cancel -- */
 
-/* PENDING -> READY with `flags`; the caller owns the delivery if it returns true.  Under the poller's lock. */
+/* Sets a flag in a READY timer which has the one that is needed and not the one that forbids it. */
 static bool
-take_pending(struct timer *timer, struct weir__poller *poller, uint32_t flags)
+mark_ready(struct weir__timer *timer, uint32_t needed, uint32_t forbidden, uint32_t flag)
 {
-        if ((word_of(timer) & WEIR__STATE) != WEIR__PENDING)
-                return false;
-        weir__timerq_remove(&poller->queue, &timer->node);
-        make_ready(timer, -ECANCELED, flags);
+        uint32_t word = weir__timer_word(timer);
+
+        while ((word & (WEIR__STATE | needed | forbidden)) == (WEIR__READY | needed))
+                if (swap_word(timer, &word, word | flag))
+                        return true;
+        return false;
+}
+
+bool
+weir__timer_end(struct weir__timer *timer, struct weir__work_list *taken)
+{
+        if (!make_ready(timer, WEIR__CANCELLED | WEIR__QUEUED))
+                return mark_ready(timer, 0, WEIR__CANCELLED, WEIR__CANCELLED);
+        weir__work_append(taken, &timer->task.work);
         return true;
 }
 
+bool
+weir__timer_end_started(struct weir__timer *timer, struct weir__work_list *taken)
+{
+        if ((weir__timer_word(timer) & WEIR__STATE) == WEIR__NEW) {
+                struct weir__poller *poller = weir__timer_poller(timer);
+
+                weir__lock(&poller->lock); /* its start is under way, under this lock */
+                weir__unlock(&poller->lock);
+        }
+        return weir__timer_end(timer, taken);
+}
+
+void
+weir__timer_deliver(struct weir__work_list *taken)
+{
+        for (struct weir__work *work; (work = weir__work_pop(taken));)
+                weir__poller_deliver(weir__timer_poller((struct weir__timer *)work), work);
+}
+
+/* One that is READY sees the cause of its series when its callback begins; it cannot be reset any more. */
+static void
+forbid_reset(struct weir__timer *timer)
+{
+        uint32_t word = weir__timer_word(timer);
+
+        while ((word & WEIR__STATE) == WEIR__READY && word & WEIR__EXPIRED)
+                if (swap_word(timer, &word, word & ~(uint32_t)WEIR__EXPIRED))
+                        return;
+}
+
+/* By the series, under its lock. */
 static struct weir_task *
 timer_cancel(struct weir_task *task)
 {
-        struct timer *timer = (struct timer *)task;
-        struct weir__poller *poller = poller_of(timer);
+        struct weir__timer *timer = (struct weir__timer *)task;
+        struct weir__poller *poller = weir__timer_poller(timer);
 
         weir__lock(&poller->lock);
-        bool taken = take_pending(timer, poller, 0);
+        bool taken = make_ready(timer, 0);
+        if (taken) {
+                weir__timerq_remove(&poller->queue, &timer->node);
+                give_up_id(timer, poller);
+                task->status = -ECANCELED;
+        } else {
+                forbid_reset(timer);
+        }
         weir__unlock(&poller->lock);
         return taken ? task : NULL;
 }
 
-/* READY and not begun: the callback will see -ECANCELED.  Under the poller's lock, so that it cannot become READY meanwhile. */
-static bool
-mark_cancelled(struct timer *timer)
-{
-        uint32_t word = word_of(timer);
+/* -- reset -- */
 
-        while ((word & WEIR__STATE) == WEIR__READY)
-                if (atomic_compare_exchange_weak_explicit(&timer->task.word, &word, word | WEIR__CANCELLED, memory_order_acq_rel,
-                                                          memory_order_acquire))
-                        return true;
-        return false;
+static weir_nsec
+changed(const struct weir__timer *timer, const struct weir__timer_change *change)
+{
+        return change->extends ? later(timer->node.deadline, change->by) : weir__clock_after(change->now, change->by);
 }
 
-/* A cancel by name under way: what it took, and the poller whose lock it holds, if any. */
-struct cancel {
-        size_t left, count;
-        bool begun;
-        struct weir__poller *locked;
-        struct weir__work_list taken;
-};
-
-static void
-lock_poller(struct cancel *cancel, struct weir__poller *poller)
+bool
+weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change, bool *wake)
 {
-        if (cancel->locked == poller)
-                return;
-        if (cancel->locked)
-                weir__unlock(&cancel->locked->lock);
-        if (poller)
-                weir__lock(&poller->lock);
-        cancel->locked = poller;
-}
+        uint32_t word = weir__timer_word(timer);
+        weir_nsec deadline;
 
-/* Whether the timer is cancelled by this; if it has to be delivered, it is put onto the list. */
-static bool
-cancel_one(struct cancel *cancel, struct timer *timer)
-{
-        if (!claim(timer))
+        switch (word & WEIR__STATE) {
+        case WEIR__NEW:
+                if (word & WEIR__CLAIMED)
+                        return false; /* cancelled */
+                timer->node.deadline = change->extends ? later(timer->node.deadline, change->by) : change->by;
                 return true;
-        lock_poller(cancel, poller_of(timer));
-        if (!take_pending(timer, cancel->locked, WEIR__UNNAMED))
-                return mark_cancelled(timer);
-        weir__work_append(&cancel->taken, &timer->task.work);
+        case WEIR__PENDING:
+                deadline = changed(timer, change);
+                weir__timerq_remove(&poller->queue, &timer->node);
+                *wake |= add(timer, poller, deadline, change->now);
+                return true;
+        case WEIR__READY:
+                if (poller->closing || !(word & WEIR__EXPIRED))
+                        return false;
+                /* First, so that whoever sees REARMED finds it; should the callback have begun, nobody reads it any more. */
+                timer->node.deadline = changed(timer, change);
+                return mark_ready(timer, WEIR__EXPIRED, WEIR__CANCELLED, WEIR__REARMED);
+        default: return false;
+        }
+}
+
+/* -- on a worker -- */
+
+static void timer_run(struct weir__work *work);
+
+/* A timer and those behind it on the ready list whose nodes are in the queue of that poller still.  Returns how many. */
+static unsigned
+gather_queued(struct weir__timer *timer, const struct weir__poller *poller, struct weir__timer *timers[TAKEN_OUT_AT_ONCE])
+{
+        const struct weir__poller *own = weir__worker_self()->poller;
+        struct weir__work *work = own ? own->ready.first : NULL;
+        unsigned count = 0;
+
+        timers[count++] = timer;
+        for (unsigned i = 1; work && i < TAKEN_OUT_AT_ONCE; i++, work = work->next) {
+                timer = (struct weir__timer *)work;
+                if (work->ops->run == timer_run && weir__timer_word(timer) & WEIR__QUEUED && weir__timer_poller(timer) == poller)
+                        timers[count++] = timer;
+        }
+        return count;
+}
+
+/* Takes out the node of a timer that was cancelled, and those of others that will run soon: their neighbours, which lie anywhere
+ * in memory, are fetched all at the same time. */
+static void
+take_out(struct weir__timer *timer)
+{
+        struct weir__poller *poller = weir__timer_poller(timer);
+        struct weir__timer *timers[TAKEN_OUT_AT_ONCE];
+        unsigned count = gather_queued(timer, poller, timers);
+
+        weir__lock(&poller->lock);
+        for (unsigned i = 0; i < count && count > 1; i++)
+                weir__timerq_prefetch(&timers[i]->node);
+        for (unsigned i = 0; i < count; i++) {
+                if (weir__timerq_contains(&timers[i]->node)) /* it may have expired since */
+                        weir__timerq_remove(&poller->queue, &timers[i]->node);
+                give_up_id(timers[i], poller);
+                set_word(timers[i], WEIR__READY | WEIR__CANCELLED);
+        }
+        weir__unlock(&poller->lock);
+}
+
+/* A READY timer that was REARMED: back into the queue, unless something has come to end it.  Returns whether it is there. */
+static bool
+rearm(struct weir__timer *timer, uint32_t word)
+{
+        struct weir__poller *poller = weir__timer_poller(timer);
+        weir_nsec now = weir__clock_now();
+        bool wake = false, pends = false;
+
+        weir__lock(&poller->lock);
+        int status = series_is_cancelled(timer) ? -ECANCELED : poller->closing ? -ESHUTDOWN : 0;
+        if (status) {
+                timer->task.status = status;
+        } else {
+                wake = add(timer, poller, timer->node.deadline, now);
+                pends = swap_word(timer, &word, WEIR__CLAIMED | WEIR__PENDING);
+                if (!pends) /* it has just been cancelled */
+                        weir__timerq_remove(&poller->queue, &timer->node);
+        }
+        weir__unlock(&poller->lock);
+        if (wake)
+                weir__poller_wake(poller);
+        return pends;
+}
+
+/* READY -> RUNNING, with the status that the callback sees; or back to PENDING.  Returns whether the callback begins. */
+static bool
+begin(struct weir__timer *timer)
+{
+        uint32_t word = weir__timer_word(timer);
+
+        if (word & WEIR__QUEUED)
+                take_out(timer);
+        while (!(word & WEIR__CANCELLED)) {
+                if (__builtin_expect(word & WEIR__REARMED, 0) && rearm(timer, word))
+                        return false;
+                if (swap_word(timer, &word, (word & ~(uint32_t)WEIR__STATE) | WEIR__RUNNING))
+                        break;
+        }
+        if (word & WEIR__CANCELLED) /* nobody else changes it any more */
+                set_word(timer, WEIR__RUNNING | WEIR__CANCELLED);
+        if (word & WEIR__CANCELLED || series_is_cancelled(timer))
+                timer->task.status = -ECANCELED;
         return true;
 }
 
-static struct timer *
-timer_named(struct weir__name *name)
+/* What was cancelled by name lies on the list of ending timers.  Those that lie behind it in `later` and are of the same shard go
+ * with it, under the same hold of the lock. */
+static void
+bury(struct weir__work *work)
 {
-        return &((struct named_timer *)((char *)name - offsetof(struct named_timer, name)))->timer;
+        struct weir__poller *poller = weir__worker_self()->poller;
+        struct weir__work_list buried = {0};
+        uint32_t hash = ((struct weir__named_timer *)work)->name.hash;
+        const struct weir__work_ops *ops = work->ops;
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, hash);
+
+        for (;;) {
+                weir__names_unlink(shard, &((struct weir__named_timer *)work)->name);
+                weir__work_append(&buried, work);
+                work = poller ? poller->later.first : NULL;
+                if (!work || work->ops != ops || !weir__names_same_shard(((struct weir__named_timer *)work)->name.hash, hash))
+                        break;
+                weir__work_pop(&poller->later);
+        }
+        weir__names_unlock(shard);
+        while ((work = weir__work_pop(&buried)))
+                weir__task_free((struct weir_task *)work);
 }
 
-/* One hold of the shard's lock.  Callbacks that run (of which there are at most as many as workers) are passed over and keep
- * their name.  Returns whether more may be left. */
-static bool
-cancel_some(struct cancel *cancel, struct weir__names_shard *shard, const struct weir__name_key *key)
+static const struct weir__work_ops bury_ops = {bury};
+
+/* First ENDED, then the look whether anybody waits: who waits counts itself first, then looks at the word. */
+static void
+end_cancelled(struct weir__named_timer *named)
 {
-        struct weir__name *name = weir__names_find(shard, key);
-        size_t left = name ? name->count : 0; /* those from `name` on, round to the newest */
+        struct weir__work *work = &named->timer.task.work;
+        struct weir__poller *poller = weir__worker_self()->poller;
 
-        /* At first: no more than there are now, lest a cancel chase the timers that the callbacks of what it cancelled start. */
-        if (!cancel->begun && cancel->left > left)
-                cancel->left = left;
-        cancel->begun = true;
+        work->ops = &bury_ops;
+        atomic_exchange(&named->timer.task.word, WEIR__CLAIMED | WEIR__CANCELLED | WEIR__ENDED);
+        if (poller && !atomic_load(&weir__timer_waits))
+                weir__work_append(&poller->later, work);
+        else
+                bury(work);
+}
 
-        for (unsigned taken = 0; left > 0 && cancel->left > 0; left--) {
-                struct weir__name *newer = name->newer;
-
-                if (taken == CANCELLED_AT_ONCE)
-                        return true;
-                if (cancel_one(cancel, timer_named(name))) {
-                        weir__names_unlink(shard, name);
-                        taken++;
-                        cancel->count++;
-                        cancel->left--;
-                }
-                name = newer;
-        }
-        return false;
+/* Its id and its name lead to it no more. */
+static void
+lose_id(struct weir__timer *timer)
+{
+        if (!timer->task.handle)
+                return;
+        struct weir__poller *poller = weir__timer_poller(timer);
+        weir__lock(&poller->lock);
+        give_up_id(timer, poller);
+        weir__unlock(&poller->lock);
 }
 
 static void
-deliver(struct weir__work_list *taken)
+timer_run(struct weir__work *work)
 {
-        for (struct weir__work *work; (work = weir__work_pop(taken));)
-                weir__poller_deliver(poller_of((struct timer *)work), work);
-}
+        struct weir__timer *timer = (struct weir__timer *)work;
 
-static bool
-key_of(const char *text, struct weir__name_key *key)
-{
-        size_t size = text ? strlen(text) : 0;
-
-        if (size == 0 || size > WEIR_NAME_MAX)
-                return false;
-        *key = weir__name_key(text, size);
-        return true;
-}
-
-size_t
-weir_timer_cancel(const char *name, size_t max)
-{
-        struct weir__name_key key;
-
-        if (weir__runtime_forked() || !key_of(name, &key))
-                return 0;
-        struct cancel cancel = {.left = max};
-        for (bool more = max > 0; more;) {
-                struct weir__names_shard *shard = weir__names_lock(&names, key.hash);
-
-                more = cancel_some(&cancel, shard, &key);
-                lock_poller(&cancel, NULL);
-                weir__names_unlock(shard);
-                deliver(&cancel.taken);
+        if (!begin(timer))
+                return;
+        weir__task_call_back(&timer->task);
+        weir__task_leave(&timer->task);
+        struct weir_series *series = timer->task.series;
+        struct weir__name *name = weir__timer_name(timer);
+        lose_id(timer);
+        if (name && weir__timer_word(timer) & WEIR__CANCELLED) {
+                end_cancelled((struct weir__named_timer *)timer);
+        } else {
+                if (name)
+                        weir__names_remove(&weir__timer_names, name);
+                weir__task_free(&timer->task);
         }
-        return cancel.count;
+        weir__task_go_on(series);
 }
 
-size_t
-weir_timer_count(const char *name)
-{
-        struct weir__name_key key;
-
-        if (weir__runtime_forked() || !key_of(name, &key))
-                return 0;
-        return weir__names_count(&names, &key);
-}
-
-/* -- making and ending -- */
+/* -- making and dismissing -- */
 
 static void
-named_release(struct weir_task *task, bool discarded)
+timer_release(struct weir_task *task, bool discarded)
 {
-        uint32_t word = atomic_load_explicit(&task->word, memory_order_relaxed);
+        struct weir__timer *timer = (struct weir__timer *)task;
+        struct weir__name *name = weir__timer_name(timer);
 
-        /* What a cancel by name has delivered, it took out of the map before, and looks at no more. */
-        (void)discarded;
-        if (!(word & WEIR__UNNAMED) && !weir__runtime_forked())
-                weir__names_remove(&names, &((struct named_timer *)task)->name);
+        (void)discarded; /* it is: timer_run does without */
+        if (weir__runtime_forked())
+                return;
+        lose_id(timer);
+        if (name)
+                weir__names_remove(&weir__timer_names, name);
 }
 
 static const struct weir__task_ops timer_ops = {
-        .work = {weir__task_run},
+        .work = {timer_run},
         .start = timer_start,
         .cancel = timer_cancel,
+        .release = timer_release,
 };
 
 static const struct weir__task_ops named_timer_ops = {
-        .work = {weir__task_run},
+        .work = {timer_run},
         .start = timer_start,
         .cancel = timer_cancel,
-        .release = named_release,
+        .release = timer_release,
 };
 
+struct weir__name *
+weir__timer_name(struct weir__timer *timer)
+{
+        return weir__task_ops(&timer->task) == &named_timer_ops ? &((struct weir__named_timer *)timer)->name : NULL;
+}
+
+struct weir__timer *
+weir__timer_of_task(struct weir_task *task)
+{
+        return task && task->work.ops->run == timer_run ? (struct weir__timer *)task : NULL;
+}
+
+int
+weir__timer_prepare(void)
+{
+        return weir__runtime_pollers() ? 0 : weir__runtime_use();
+}
+
 static void
-init(struct timer *timer, const struct weir__task_ops *ops, size_t size, weir_nsec after, weir_task_fn *done, void *context)
+init(struct weir__timer *timer, const struct weir__task_ops *ops, size_t size, weir_nsec after, weir_task_fn *done, void *context)
 {
         weir__task_init(&timer->task, ops, size, done, context);
         timer->node = (struct weir__timerq_node){.deadline = after, .kind = WEIR__DEADLINE_TIMER};
@@ -327,7 +522,7 @@ init(struct timer *timer, const struct weir__task_ops *ops, size_t size, weir_ns
 weir_task *
 weir_timer_new(weir_nsec after, weir_task_fn *done, void *context)
 {
-        struct timer *timer = weir__alloc(sizeof *timer);
+        struct weir__timer *timer = weir__alloc(sizeof *timer);
 
         if (!timer)
                 return NULL;
@@ -351,16 +546,17 @@ misnamed(const char *name, weir_nsec after, weir_task_fn *done, void *context)
 weir_task *
 weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void *context)
 {
-        struct weir__name_key key;
+        size_t length = name ? strlen(name) : 0;
 
-        if (!key_of(name, &key))
+        if (length == 0 || length > WEIR_NAME_MAX)
                 return misnamed(name, after, done, context);
-        size_t size = sizeof(struct named_timer) + key.size + 1;
-        struct named_timer *named = weir__alloc(size);
+        struct weir__name_key key = weir__name_key(name, length);
+        size_t size = WEIR__NAME_SIZE(offsetof(struct weir__named_timer, name), length);
+        struct weir__named_timer *named = weir__alloc(size);
         if (!named)
                 return NULL;
         init(&named->timer, &named_timer_ops, size, after, done, context);
-        if (weir__runtime_forked() || weir__names_add(&names, &named->name, &key))
+        if (weir__runtime_forked() || weir__names_add(&weir__timer_names, &named->name, &key))
                 return &named->timer.task;
         weir__free(named, size);
         return NULL;

@@ -182,6 +182,13 @@ weir__poller_deliver(struct weir__poller *poller, struct weir__work *work)
 }
 
 void
+weir__poller_run_later(struct weir__poller *poller)
+{
+        for (struct weir__work *work; (work = weir__work_pop(&poller->later));)
+                work->ops->run(work);
+}
+
+void
 weir__poller_take_inbox(struct weir__poller *poller)
 {
         struct weir__work_list taken = {0};
@@ -203,8 +210,9 @@ weir__poller_take_inbox(struct weir__poller *poller)
 /* -- deadlines -- */
 
 bool
-weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline)
+weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now)
 {
+        weir__timerq_stamp(&poller->queue, now);
         weir_nsec visit = weir__timerq_add(&poller->queue, node, deadline);
 
         if (visit >= atomic_load_explicit(&poller->next_deadline, memory_order_relaxed))
@@ -217,8 +225,12 @@ weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node 
 static void
 take(struct weir__work_list *list, struct weir__timerq_node *nodes[], unsigned count, int status)
 {
-        for (unsigned i = 0; i < count; i++)
-                weir__work_append(list, deadline_fns[nodes[i]->kind](nodes[i], status));
+        for (unsigned i = 0; i < count; i++) {
+                struct weir__work *work = deadline_fns[nodes[i]->kind](nodes[i], status);
+
+                if (work)
+                        weir__work_append(list, work);
+        }
 }
 
 static void
@@ -265,7 +277,7 @@ weir__limit_set(struct weir__poller *poller, struct weir__limit *limit, weir_nse
         limit->node.kind = WEIR__DEADLINE_SOURCE;
         bool set = !poller->closing;
         if (set)
-                weir__poller_add_deadline(poller, &limit->node, deadline);
+                weir__poller_add_deadline(poller, &limit->node, deadline, 0); /* nobody asks when it came */
         weir__unlock(&poller->lock);
         return set;
 }

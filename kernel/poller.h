@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernel/handles.h"
 #include "kernel/lock.h"
 #include "kernel/memory.h"
 #include "kernel/timerq.h"
@@ -76,9 +77,11 @@ struct weir__poller {
         _Alignas(64) struct weir__lock lock;
         bool closing; /* shutdown has drained the queue: nothing is added any more */
         struct weir__timerq queue;
+        struct weir__handles handles; /* ids of what belongs to this poller; kept for ever, also when the runtime ends */
 
         /* Owner only. */
         _Alignas(64) struct weir__work_list ready;
+        struct weir__work_list later; /* what is run after the next batch, all of it at once */
         struct weir__cache cache;
         struct weir__source_slot *slots;
         uint32_t slot_count, free_slot;
@@ -103,15 +106,15 @@ int weir__poller_open(struct weir__poller *poller);
 void weir__poller_close(struct weir__poller *poller);
 
 /* How a node whose deadline came, or that shutdown drained, becomes work.  Called under the poller's lock; what it returns is
- * delivered exactly once, by the caller. */
+ * delivered exactly once, by the caller.  NULL: it was delivered already. */
 typedef struct weir__work *weir__deadline_fn(struct weir__timerq_node *node, int status);
 
 /* Set once for each kind, before the first runtime starts. */
 void weir__poller_on_deadline(enum weir__deadline_kind kind, weir__deadline_fn *fn);
 
-/* Adds a node; the caller holds the lock and has seen that the poller is not closing.
+/* Adds a node, `now` being the time; the caller holds the lock and has seen that the poller is not closing.
  * Result: whether the owner may be asleep for longer than that: call weir__poller_wake after unlocking. */
-bool weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline);
+bool weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);
 
 /* Wakes the owner if it sleeps; several wakes of one sleep cost one write.  Any thread. */
 void weir__poller_wake(struct weir__poller *poller);
@@ -119,6 +122,9 @@ void weir__poller_wake(struct weir__poller *poller);
 /* Delivers work to a poller: to its owner without atomics when called by it, else through the inbox.  Never blocks, never
  * allocates, runs nothing.  The work may run, and be gone, before this returns.  Any thread. */
 void weir__poller_deliver(struct weir__poller *poller, struct weir__work *work);
+
+/* Runs what was put onto `later`.  Owner only. */
+void weir__poller_run_later(struct weir__poller *poller);
 
 /* Takes what the inbox holds, oldest first, behind the ready list.  Owner only. */
 void weir__poller_take_inbox(struct weir__poller *poller);

@@ -115,7 +115,7 @@ roots_left(void)
 {
         int64_t live = atomic_load(&foreign_live);
 
-        for (unsigned i = 0; i < weir__runtime.poller_count; i++)
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
                 live += atomic_load_explicit(&weir__runtime.pollers[i]->live, memory_order_relaxed);
         return live != 0;
 }
@@ -311,7 +311,8 @@ weir__runtime_home(void)
 
         if (worker && worker->poller)
                 return worker->poller->index;
-        return turn++ / HOME_BATCH % WEIR__POLLERS_MAX;
+        unsigned count = weir__runtime_pollers();
+        return count ? turn++ / HOME_BATCH % count : 0;
 }
 
 /* -- waiting -- */
@@ -382,7 +383,7 @@ static const struct weir__work_ops drain_ops = {drain_run};
 static void
 drain_pollers(struct weir__poller *except)
 {
-        for (unsigned i = 0; i < weir__runtime.poller_count; i++) {
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++) {
                 struct weir__poller *poller = weir__runtime.pollers[i];
 
                 drains[i] = (struct farewell){.work = {.ops = &drain_ops}, .poller = poller};
@@ -448,12 +449,12 @@ join_others_until(struct weir__worker *self, weir_nsec until)
 {
         struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 
-        for (unsigned i = 0; i < weir__runtime.poller_count; i++)
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
                 if (&admin.workers[i] != self) {
                         exits[i] = (struct farewell){.work = {.ops = &exit_ops}, .poller = weir__runtime.pollers[i]};
                         weir__poller_deliver(weir__runtime.pollers[i], &exits[i].work);
                 }
-        for (unsigned i = 0; i < weir__runtime.poller_count; i++)
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
                 if (&admin.workers[i] != self)
                         pthread_clockjoin_np(admin.workers[i].thread, NULL, CLOCK_MONOTONIC,
                                              until == WEIR_FOREVER ? NULL : &limit);

@@ -22,9 +22,9 @@ struct weir__runtime {
         _Atomic int phase; /* enum weir__phase; sequentially consistent where it is weighed against the live counts */
 
         /* Written by weir_init under the runtime's lock before the phase becomes UP, constant then. */
-        unsigned poller_count;
+        _Atomic unsigned poller_count; /* 0 until the first start; also read by who makes tasks at any other time (relaxed) */
         unsigned generation; /* counts the starts */
-        struct weir__poller *pollers[WEIR__POLLERS_MAX]; /* never freed, so that an index stays good for ever */
+        _Atomic(struct weir__poller *) pollers[WEIR__POLLERS_MAX]; /* never freed: an index stays good for ever */
 };
 
 extern struct weir__runtime weir__runtime;
@@ -42,14 +42,20 @@ static inline bool weir__runtime_forked(void)
 /* Starts the runtime if nothing ever did.  Result: 0 when it is up; -ESHUTDOWN; -ECHILD; what weir_init reports. */
 int weir__runtime_use(void);
 
+static inline unsigned weir__runtime_pollers(void)
+{
+        return atomic_load_explicit(&weir__runtime.poller_count, memory_order_relaxed);
+}
+
 /* The index of the poller that something made by this thread belongs to: a worker's own; other threads take turns, a
- * batch at a time, so that the tasks of one flow are neighbours.  Also before the runtime is up. */
+ * batch at a time, so that the tasks of one flow are neighbours.  Also before the runtime is up, and while it is not: once it was
+ * started at all, there is a poller with that index, though maybe none with a worker. */
 unsigned weir__runtime_home(void);
 
 /* What an index means while the runtime is up: the same poller each time. */
 static inline struct weir__poller *weir__runtime_poller(unsigned index)
 {
-        unsigned count = weir__runtime.poller_count;
+        unsigned count = weir__runtime_pollers();
 
         return weir__runtime.pollers[__builtin_expect(index < count, 1) ? index : index % count];
 }

@@ -25,7 +25,7 @@ struct __attribute__((__may_alias__)) weir__timerq_link {
 /* Embedded in what has a deadline.  All zero is in no queue; `deadline` may be used freely then. */
 struct weir__timerq_node {
         weir_nsec deadline;
-        uint64_t sequence : 52; /* breaks ties: first in, first out */
+        uint64_t sequence : 52; /* breaks ties: first in, first out; tells the time of coming as well (weir__timerq_stamp) */
         uint64_t place : 11;    /* 0: in no queue; 1: in the tree; else 2 + the index of its slot */
         uint64_t kind : 1;      /* the owner's, untouched here */
         union {
@@ -53,6 +53,24 @@ struct weir__timerq {
 /* Makes an empty queue whose time begins at `now`. */
 void weir__timerq_init(struct weir__timerq *queue, weir_nsec now);
 
+#define WEIR__TIMERQ_STAMP_SHIFT 7 /* nanoseconds to sequence numbers */
+
+/* Has the nodes that are added next know when they came, without a word of their own: the sequence goes on from the time, in
+ * units of 128 ns, unless it is there already because nodes came faster.  (After 9 years it stays behind.) */
+static inline void weir__timerq_stamp(struct weir__timerq *queue, weir_nsec now)
+{
+        uint64_t stamp = (uint64_t)now >> WEIR__TIMERQ_STAMP_SHIFT;
+
+        if (stamp > queue->sequence && stamp < UINT64_C(1) << 51)
+                queue->sequence = stamp;
+}
+
+/* When a node came, to 128 ns; also after it was taken out, until it is added again. */
+static inline weir_nsec weir__timerq_since(const struct weir__timerq_node *node)
+{
+        return (weir_nsec)((uint64_t)node->sequence << WEIR__TIMERQ_STAMP_SHIFT);
+}
+
 /* Adds a node that is in no queue.  O(1), except O(log n) among the nodes of the current millisecond.
  *
  * Result: when the queue wants to be visited on account of this node: its deadline, or earlier when its slot has become so full
@@ -61,6 +79,13 @@ weir_nsec weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node 
 
 /* Takes a node out.  The caller knows that it is in this queue (weir__timerq_contains). */
 void weir__timerq_remove(struct weir__timerq *queue, struct weir__timerq_node *node);
+
+/* Has the memory fetched that removing the node will need. */
+static inline void weir__timerq_prefetch(const struct weir__timerq_node *node)
+{
+        __builtin_prefetch(node->link.previous, 1);
+        __builtin_prefetch(node->link.next, 1);
+}
 
 static inline bool weir__timerq_contains(const struct weir__timerq_node *node)
 {

@@ -2,7 +2,8 @@
  *
  * Threads: weir__worker_start runs on the thread that starts the runtime, the rest on the worker itself.
  *
- *     own the poller -> [ run ready work, a batch -> take the inbox -> expire deadlines -> poll ] ... -> exiting -> let go
+ *     own the poller -> [ run ready work, a batch, and what it left for later -> take the inbox -> expire deadlines -> poll ] ...
+ *                    -> exiting -> let go
  *
  * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended to the
  * ready list and runs when they have returned, so neither a series of ten million tasks nor a cancel of a million timers deepens
@@ -57,6 +58,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
         unsigned credit = BATCH;
 
         while (run_ready(worker, poller, &credit)) {
+                weir__poller_run_later(poller);
                 weir__poller_take_inbox(poller);
                 weir__poller_expire(poller);
                 if (poller->ready.first && credit > 0)
@@ -82,6 +84,7 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
 
                 run_ready(worker, poller, &credit);
         }
+        weir__poller_run_later(poller);
         atomic_store_explicit(&poller->owner, NULL, memory_order_release);
 }
 

@@ -594,6 +594,187 @@ row_17_unknown_name_counts_0(void)
         free(endless);
 }
 
+/* -- rows 18 to 21: reset -- */
+
+static void
+row_18_reset_while_pending_ends_with_0_once_at_the_new_time(void)
+{
+        struct weir_test_record later = {0}, earlier = {0};
+        weir_nsec began;
+
+        weir_test_begin_virtual();
+        began = weir_now();
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("row 18 later", WEIR_SEC(10), &later)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("row 18 earlier", FAR, &earlier)), 0);
+        weir_test_pass(WEIR_SEC(4));
+        CU_ASSERT_EQUAL(weir_timer_reset("row 18 later", WEIR_SEC(10)), 1);
+        CU_ASSERT_EQUAL(weir_timer_reset("row 18 earlier", WEIR_SEC(2)), 1);
+        CU_ASSERT_EQUAL(weir_timer_count("row 18 later") + weir_timer_count("row 18 earlier"), 2);
+        weir_test_pass(2 * FAR);
+        WEIR_TEST_CALLED(&later, 0);
+        WEIR_TEST_CALLED(&earlier, 0);
+        CU_ASSERT_EQUAL(later.at, began + WEIR_SEC(14));
+        CU_ASSERT_EQUAL(earlier.at, began + WEIR_SEC(6));
+        weir_test_end();
+        WEIR_TEST_CALLED(&later, 0);
+        WEIR_TEST_CALLED(&earlier, 0);
+}
+
+static void
+row_18_extended_while_pending_ends_with_0_once_at_the_new_time(void)
+{
+        struct weir_test_record later = {0}, earlier = {0};
+        weir_nsec began;
+
+        weir_test_begin_virtual();
+        began = weir_now();
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("row 18 later", WEIR_SEC(10), &later)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("row 18 earlier", WEIR_SEC(10), &earlier)), 0);
+        weir_test_pass(WEIR_SEC(4));
+        CU_ASSERT_EQUAL(weir_timer_extend("row 18 later", WEIR_SEC(3)), 1);
+        CU_ASSERT_EQUAL(weir_timer_extend("row 18 earlier", -WEIR_SEC(3)), 1);
+        weir_test_pass(FAR);
+        WEIR_TEST_CALLED(&later, 0);
+        WEIR_TEST_CALLED(&earlier, 0);
+        CU_ASSERT_EQUAL(later.at, began + WEIR_SEC(13));
+        CU_ASSERT_EQUAL(earlier.at, began + WEIR_SEC(7));
+        weir_test_end();
+        WEIR_TEST_CALLED(&later, 0);
+        WEIR_TEST_CALLED(&earlier, 0);
+}
+
+/* The gate's own timer is the only one of its name; it is reset by another thread, while its callback waits there. */
+static void
+row_19_reset_after_the_callback_has_begun_has_no_effect(void)
+{
+        struct gate gate;
+
+        gate_init(&gate);
+        weir_test_begin_virtual();
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_recorded(weir_timer_new_named("row 19", 0, stop_at_gate, &gate))), 0);
+        weir_test_latch_wait(&gate.begun);
+        CU_ASSERT_EQUAL(weir_timer_reset("row 19", WEIR_SEC(1)), 0);
+        CU_ASSERT_EQUAL(weir_timer_extend("row 19", WEIR_SEC(1)), 0);
+        CU_ASSERT_EQUAL(weir_timer_count("row 19"), 1);
+        weir_test_latch_count_down(&gate.released);
+        weir_test_pass(FAR);
+        WEIR_TEST_CALLED(&gate.record, 0);
+        CU_ASSERT_EQUAL(weir_timer_count("row 19"), 0);
+        weir_test_end();
+        WEIR_TEST_CALLED(&gate.record, 0);
+}
+
+struct resetter {
+        struct weir_test_record record; /* first */
+        const char *name;
+        size_t counted, extended;
+};
+
+static void
+reset_in_callback(weir_task *task, void *context)
+{
+        struct resetter *resetter = context;
+
+        resetter->counted = weir_timer_reset(resetter->name, WEIR_SEC(3));
+        resetter->extended = weir_timer_extend(resetter->name, WEIR_SEC(1));
+        weir_test_done(task, context);
+}
+
+static void
+row_19_holds_inside_the_callback_too(void)
+{
+        struct resetter own = {.name = "row 19", .counted = 1, .extended = 1};
+
+        weir_test_begin_virtual();
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_recorded(weir_timer_new_named("row 19", 0, reset_in_callback, &own))), 0);
+        weir_test_pass(FAR);
+        WEIR_TEST_CALLED(&own.record, 0);
+        CU_ASSERT_EQUAL(own.counted + own.extended, 0);
+        weir_test_end();
+        WEIR_TEST_CALLED(&own.record, 0);
+}
+
+/* As row 4: both are due at the same instant, so the second is ready while the callback of the first runs. */
+static void
+row_20_expired_and_ready_reset_counts_and_it_ends_with_0_once_at_the_new_time(void)
+{
+        struct resetter first = {.name = "row 20"};
+        struct weir_test_record second = {0};
+        weir_nsec began;
+
+        weir_test_begin_virtual();
+        began = weir_now();
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_recorded(weir_timer_new(WEIR_SEC(1), reset_in_callback, &first))), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("row 20", WEIR_SEC(1), &second)), 0);
+        weir_test_pass(WEIR_SEC(1));
+        WEIR_TEST_CALLED(&first.record, 0);
+        CU_ASSERT_EQUAL(first.counted, 1);
+        CU_ASSERT_EQUAL(first.extended, 1);
+        CU_ASSERT_EQUAL(second.calls, 0);
+        CU_ASSERT_EQUAL(weir_timer_count("row 20"), 1);
+        weir_test_pass(FAR);
+        WEIR_TEST_CALLED(&second, 0);
+        CU_ASSERT_EQUAL(second.at, began + WEIR_SEC(1 + 3 + 1));
+        weir_test_end();
+        WEIR_TEST_CALLED(&second, 0);
+}
+
+static void
+row_21_reset_before_the_start_ends_the_new_duration_after_it(void)
+{
+        struct weir_test_record reset = {0}, extended = {0};
+        weir_task *timers[2];
+        weir_nsec began;
+
+        weir_test_begin_virtual();
+        timers[0] = weir_test_named("row 21 reset", FAR, &reset);
+        timers[1] = weir_test_named("row 21 extended", WEIR_SEC(2), &extended);
+        CU_ASSERT_EQUAL(weir_timer_reset("row 21 reset", WEIR_SEC(5)), 1);
+        CU_ASSERT_EQUAL(weir_timer_extend("row 21 extended", WEIR_SEC(5)), 1);
+        weir_test_pass(WEIR_SEC(100));
+        CU_ASSERT_EQUAL(reset.calls + extended.calls, 0);
+        began = weir_now();
+        CU_ASSERT_EQUAL(weir_task_start(timers[0]) + weir_task_start(timers[1]), 0);
+        weir_test_pass(2 * FAR);
+        WEIR_TEST_CALLED(&reset, 0);
+        WEIR_TEST_CALLED(&extended, 0);
+        CU_ASSERT_EQUAL(reset.at, began + WEIR_SEC(5));
+        CU_ASSERT_EQUAL(extended.at, began + WEIR_SEC(7));
+        weir_test_end();
+        WEIR_TEST_CALLED(&reset, 0);
+        WEIR_TEST_CALLED(&extended, 0);
+}
+
+/* The worker is held, so the second is cancelled and undelivered when it is reset, the first cancelled and not even started. */
+static void
+row_21_reset_after_a_cancel_does_not_count_and_it_sees_ecanceled(void)
+{
+        struct weir_test_record unstarted = {0}, started = {0};
+        struct gate gate;
+        weir_task *timer;
+        weir_nsec began;
+
+        gate_init(&gate);
+        weir_test_begin_virtual();
+        began = weir_now();
+        timer = weir_test_named("row 21", FAR, &unstarted);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("row 21", FAR, &started)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(0, stop_at_gate, &gate)), 0);
+        weir_test_latch_wait(&gate.begun);
+        CU_ASSERT_EQUAL(weir_timer_cancel("row 21", WEIR_ALL), 2);
+        CU_ASSERT_EQUAL(weir_timer_reset("row 21", WEIR_SEC(5)), 0);
+        CU_ASSERT_EQUAL(weir_timer_extend("row 21", WEIR_SEC(5)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(timer), 0);
+        CU_ASSERT_EQUAL(weir_timer_reset("row 21", WEIR_SEC(5)), 0);
+        weir_test_latch_count_down(&gate.released);
+        WEIR_TEST_EVENTUALLY(unstarted.frees == 1 && started.frees == 1);
+        weir_test_pass(FAR);
+        weir_test_end();
+        WEIR_TEST_CALLED(&unstarted, -ECANCELED);
+        WEIR_TEST_CALLED(&started, -ECANCELED);
+        CU_ASSERT(unstarted.at == began && started.at == began);
+}
+
 int
 main(void)
 {
@@ -618,6 +799,13 @@ main(void)
                 WEIR_TEST(row_15_cancelled_then_shutdown_reports_ecanceled),
                 WEIR_TEST(row_16_started_after_shutdown_began_is_refused_with_eshutdown_and_one_on_free),
                 WEIR_TEST(row_17_unknown_name_counts_0),
+                WEIR_TEST(row_18_reset_while_pending_ends_with_0_once_at_the_new_time),
+                WEIR_TEST(row_18_extended_while_pending_ends_with_0_once_at_the_new_time),
+                WEIR_TEST(row_19_reset_after_the_callback_has_begun_has_no_effect),
+                WEIR_TEST(row_19_holds_inside_the_callback_too),
+                WEIR_TEST(row_20_expired_and_ready_reset_counts_and_it_ends_with_0_once_at_the_new_time),
+                WEIR_TEST(row_21_reset_before_the_start_ends_the_new_duration_after_it),
+                WEIR_TEST(row_21_reset_after_a_cancel_does_not_count_and_it_sees_ecanceled),
         };
 
         return weir_test_main("contract", tests, sizeof tests / sizeof *tests);

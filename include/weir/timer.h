@@ -1,6 +1,7 @@
-/* weir/timer.h: timers, and their names.
+/* weir/timer.h: timers, their names and their ids.
  *
- * docs/contract.md holds the table of what each start, expiry, cancel and shutdown does when they meet. */
+ * docs/timers.md explains accuracy, order, cancel, reset and waiting by example; docs/contract.md holds the table of what each
+ * start, expiry, reset, cancel and shutdown does when they meet. */
 #ifndef WEIR_TIMER_H
 #define WEIR_TIMER_H
 
@@ -13,6 +14,8 @@ WEIR_BEGIN
 
 /* The longest name of a timer, in bytes. */
 #define WEIR_NAME_MAX 65535
+
+/* -- making -- */
 
 /* A timer that ends `after` its start, never earlier.  0 or less: as soon as a worker comes to it; WEIR_FOREVER: only by
  * cancel or shutdown.  Timers of one poller end in exact order, equal ones in the order of their start.  (In the series of an HTTP exchange the
@@ -29,6 +32,8 @@ WEIR_API weir_task *weir_timer_new(weir_nsec after, weir_task_fn *done, void *co
  * none reports -EINVAL (NULL, empty) or -ENAMETOOLONG when it is started or pushed. */
 WEIR_API weir_task *weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void *context);
 
+/* -- by name -- */
+
 /* Cancels up to `max` timers named `name`, oldest first; WEIR_ALL is no limit.
  *
  * Result:  how many were cancelled.  For each, the callback runs exactly once, on a worker, with -ECANCELED (one that was not yet
@@ -37,10 +42,95 @@ WEIR_API weir_task *weir_timer_new_named(const char *name, weir_nsec after, weir
  * Threads: any, also inside a callback.  Never blocks. */
 WEIR_API size_t weir_timer_cancel(const char *name, size_t max);
 
+/* The same, and returns when nothing of that name is on its way to an end any more: the callbacks and free functions of the timers
+ * that this call has cancelled, of those that others had cancelled before, and of those whose callback had begun have all
+ * returned.  So what their context points to can be freed.  With a `max` of 0 it only waits.
+ *
+ * A timer that was cancelled but is not started yet is counted, not waited for.  Timers that are cancelled, or begin their
+ * callback, during the call may be waited for or not.
+ *
+ * Result:  how many were cancelled; -EDEADLK on a worker, where it might wait for itself, and -ECHILD in a forked child: nothing was
+ *          cancelled then.
+ * Threads: any but workers.  Must not be called with a lock held that one of those callbacks takes. */
+WEIR_API int64_t weir_timer_cancel_wait(const char *name, size_t max);
+
+/* Cancels up to `max` timers whose names begin with `prefix`, each as weir_timer_cancel does; the oldest of a name first, the names
+ * in no particular order.  "" is the beginning of all names.  Not atomic: a timer made during the call may be taken or left.
+ *
+ * Result:  how many were cancelled; 0 for NULL.
+ * Threads: any, also inside a callback.  Never blocks. */
+WEIR_API size_t weir_timer_cancel_prefix(const char *prefix, size_t max);
+
+/* Has all timers named `name` end `after` from now, whatever they were to do before: those that are pending, and those that have
+ * expired but whose callback has not begun.  Those not yet started are given the duration `after` instead.  A timer is not made
+ * anew: it keeps its place among the others of its name, and its callback still runs once.
+ *
+ * Result:  how many will end at the new time.  A timer whose callback has begun, that was cancelled, or that ends by its series or by
+ *          shutdown is left alone and not counted; a timer made under the name during the call may be.  0 for NULL and for a name
+ *          nobody bears.
+ * Units:   nanoseconds.
+ * Threads: any, also inside a callback.  Never blocks. */
+WEIR_API size_t weir_timer_reset(const char *name, weir_nsec after);
+
+/* The same, relative to each one's present deadline, or to its duration when it is not started: `by` later, or earlier when it is
+ * negative.  WEIR_FOREVER stays; a sum that overflows becomes WEIR_FOREVER. */
+WEIR_API size_t weir_timer_extend(const char *name, weir_nsec by);
+
 /* How many timers bear the name: made, not cancelled by it, and not yet freed (so a callback that runs counts itself).
  *
  * Threads: any. */
 WEIR_API size_t weir_timer_count(const char *name);
+
+/* -- listing -- */
+
+enum weir_timer_state {
+        WEIR_TIMER_NEW = 0, /* not started */
+        WEIR_TIMER_PENDING,
+        WEIR_TIMER_READY,   /* expired or ended, its callback not begun */
+        WEIR_TIMER_RUNNING, /* its callback has begun */
+};
+
+/* What weir_timer_list tells of a timer. */
+struct weir_timer_info {
+        const char *name;     /* until the visitor returns */
+        weir_nsec since;      /* when it became pending: its start or its last reset, on the clock of weir_now; 0: not started */
+        weir_nsec due_in;     /* to its deadline, negative behind it; its duration before its start; WEIR_FOREVER: none */
+        enum weir_timer_state state;
+};
+
+/* Returns 0 to go on, anything else to stop. */
+typedef int weir_timer_visit_fn(const struct weir_timer_info *timer, void *context);
+
+/* Shows all timers that weir_timer_count counts and whose names begin with `prefix` ("" for all): the oldest of a name first, the
+ * names in no particular order.  Not a snapshot: what is made or ends during the call may be shown or not, what is there all the
+ * time is shown once, in a state that it had during the call.  The visitor runs on the caller's stack with no lock held and may
+ * call anything.
+ *
+ * Result:  how many were shown; -EINVAL for a NULL prefix or visitor, -ENOMEM, -ECHILD in a forked child, and what weir_init reports
+ *          when the library was never started and cannot be: none was shown then.
+ * Threads: any. */
+WEIR_API int64_t weir_timer_list(const char *prefix, weir_timer_visit_fn *visit, void *context);
+
+/* -- by id -- */
+
+/* Tells one timer from all others, also from those that come to lie in the same memory when it is gone: no id is ever used
+ * twice.  0 is none.  Copy, compare and keep them freely. */
+typedef uint64_t weir_timer_id;
+
+/* The id of a timer.  It is given out at the first call, which must come before the timer is started (or pushed, added, ...); inside its
+ * callback, a timer that has one still tells it.
+ *
+ * Result:  0 for NULL, for what is no timer, when out of memory, or when the library cannot be started: every call accepts that
+ *          and does nothing.
+ * Threads: the task's owner's. */
+WEIR_API weir_timer_id weir_timer_id_of(weir_task *timer);
+
+/* As weir_timer_cancel and weir_timer_reset, for the timer with that id, named or not.
+ *
+ * Result:  1; 0 when the timer is gone, was cancelled, its callback has begun, and for 0 and any other number that is no id.
+ * Threads: any, also inside a callback.  Never blocks. */
+WEIR_API size_t weir_timer_cancel_id(weir_timer_id id);
+WEIR_API size_t weir_timer_reset_id(weir_timer_id id, weir_nsec after);
 
 WEIR_END
 
