@@ -204,7 +204,9 @@ append(struct weir__names_shard *shard, struct weir__name *first, struct weir__n
 bool
 weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key)
 {
-        *name = (struct weir__name){.size = (uint16_t)key->size, .hash = key->hash};
+        memset(name, 0, offsetof(struct weir__name, text)); /* its size is rounded up: a short text ends before */
+        name->size = (uint16_t)key->size;
+        name->hash = key->hash;
         memcpy(name->text, key->text, key->size);
         name->text[key->size] = '\0';
 

@@ -196,25 +196,24 @@ prepare(void)
 
 /* -- cancel -- */
 
-/* Sets a flag in a READY timer which has the one that is needed and not the one that forbids it. */
-static bool
-mark_ready(struct weir__timer *timer, uint32_t needed, uint32_t forbidden, uint32_t flag)
-{
-        uint32_t word = weir__timer_word(timer);
-
-        while ((word & (WEIR__STATE | needed | forbidden)) == (WEIR__READY | needed))
-                if (swap_word(timer, &word, word | flag))
-                        return true;
-        return false;
-}
-
 bool
 weir__timer_end(struct weir__timer *timer, struct weir__work_list *taken)
 {
-        if (!make_ready(timer, WEIR__CANCELLED | WEIR__QUEUED))
-                return mark_ready(timer, 0, WEIR__CANCELLED, WEIR__CANCELLED);
-        weir__work_append(taken, &timer->task.work);
-        return true;
+        uint32_t word = weir__timer_word(timer);
+
+        /* One loop for both states: a reset may bring it from one to the other meanwhile. */
+        for (;;) {
+                bool pending = (word & WEIR__STATE) == WEIR__PENDING;
+
+                if (!pending && (word & (WEIR__STATE | WEIR__CANCELLED)) != WEIR__READY)
+                        return false;
+                if (!swap_word(timer, &word,
+                               pending ? WEIR__CLAIMED | WEIR__READY | WEIR__CANCELLED | WEIR__QUEUED : word | WEIR__CANCELLED))
+                        continue;
+                if (pending)
+                        weir__work_append(taken, &timer->task.work);
+                return true;
+        }
 }
 
 bool
@@ -247,15 +246,28 @@ forbid_reset(struct weir__timer *timer)
                         return;
 }
 
+/* Its start may be moving it to another poller. */
+static struct weir__poller *
+lock_present_poller(struct weir__timer *timer)
+{
+        for (;;) {
+                struct weir__poller *poller = weir__timer_poller(timer);
+
+                weir__lock(&poller->lock);
+                if (poller == weir__timer_poller(timer))
+                        return poller;
+                weir__unlock(&poller->lock);
+        }
+}
+
 /* By the series, under its lock. */
 static struct weir_task *
 timer_cancel(struct weir_task *task)
 {
         struct weir__timer *timer = (struct weir__timer *)task;
-        struct weir__poller *poller = weir__timer_poller(timer);
-
-        weir__lock(&poller->lock);
+        struct weir__poller *poller = lock_present_poller(timer);
         bool taken = make_ready(timer, 0);
+
         if (taken) {
                 weir__timerq_remove(&poller->queue, &timer->node);
                 give_up_id(timer, poller);
@@ -268,6 +280,18 @@ timer_cancel(struct weir_task *task)
 }
 
 /* -- reset -- */
+
+/* Has the worker put a READY timer back. */
+static bool
+mark_rearmed(struct weir__timer *timer)
+{
+        uint32_t word = weir__timer_word(timer);
+
+        while ((word & (WEIR__STATE | WEIR__EXPIRED | WEIR__CANCELLED)) == (WEIR__READY | WEIR__EXPIRED))
+                if (swap_word(timer, &word, word | WEIR__REARMED))
+                        return true;
+        return false;
+}
 
 static weir_nsec
 changed(const struct weir__timer *timer, const struct weir__timer_change *change)
@@ -297,7 +321,7 @@ weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const
                         return false;
                 /* First, so that whoever sees REARMED finds it; should the callback have begun, nobody reads it any more. */
                 timer->node.deadline = changed(timer, change);
-                return mark_ready(timer, WEIR__EXPIRED, WEIR__CANCELLED, WEIR__REARMED);
+                return mark_rearmed(timer);
         default: return false;
         }
 }

@@ -200,12 +200,19 @@ reset_many(struct reset *reset, struct weir__names_shard *shard, const struct we
         weir__names_walk_end(shard, &walk);
 }
 
+/* Before the first start there may be timers, but no pollers.  For a name that nobody bears nothing is started. */
+static bool
+is_prepared(const struct weir__name_key *key)
+{
+        return weir__runtime_pollers() || (weir__names_count(&weir__timer_names, key) && !weir__timer_prepare());
+}
+
 static size_t
 reset_named(const char *text, weir_nsec by, bool extends)
 {
         struct weir__name_key key;
 
-        if (weir__runtime_forked() || !weir__timer_key(text, &key) || weir__timer_prepare())
+        if (weir__runtime_forked() || !weir__timer_key(text, &key) || !is_prepared(&key))
                 return 0;
         struct reset reset = {.change = {.now = weir__clock_now(), .by = by, .extends = extends}};
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, key.hash);

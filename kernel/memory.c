@@ -38,6 +38,7 @@ static struct depot {
         struct weir__lock lock;
         struct {
                 struct block *batches; /* guarded by lock */
+                struct block *open;    /* the rest of a batch, for threads without a cache; guarded by lock */
                 unsigned count;        /* of batches; guarded by lock */
         } classes[WEIR__CACHE_CLASSES];
 } depot = {.lock = {
@@ -71,15 +72,24 @@ free_chain(struct block *block)
         }
 }
 
+/* With the lock held. */
 static struct block *
-depot_take(size_t size_class)
+take_batch(size_t size_class)
 {
-        weir__lock(&depot.lock);
         struct block *batch = depot.classes[size_class].batches;
+
         if (batch) {
                 depot.classes[size_class].batches = batch->next_batch;
                 depot.classes[size_class].count--;
         }
+        return batch;
+}
+
+static struct block *
+depot_take(size_t size_class)
+{
+        weir__lock(&depot.lock);
+        struct block *batch = take_batch(size_class);
         weir__unlock(&depot.lock);
         return batch;
 }
@@ -99,20 +109,18 @@ depot_give(size_t size_class, struct block *batch)
                 free_chain(batch);
 }
 
-/* One block out of the depot's first batch, for a thread that has no cache. */
+/* One block, for a thread that has no cache.  The next one is fetched meanwhile: it was freed on another CPU. */
 static struct block *
 depot_take_one(size_t size_class)
 {
         weir__lock(&depot.lock);
-        struct block *block = depot.classes[size_class].batches;
+        struct block *block = depot.classes[size_class].open;
+        if (!block)
+                block = take_batch(size_class);
         if (block) {
-                struct block *rest = block->next;
-
-                if (rest)
-                        rest->next_batch = block->next_batch;
-                else
-                        depot.classes[size_class].count--;
-                depot.classes[size_class].batches = rest ? rest : block->next_batch;
+                depot.classes[size_class].open = block->next;
+                for (size_t line = 0; line < size_of(size_class); line += 64)
+                        __builtin_prefetch((char *)block->next + line, 1);
         }
         weir__unlock(&depot.lock);
         return block;
@@ -192,7 +200,10 @@ weir__cache_empty(struct weir__cache *cache)
 void
 weir__depot_empty(void)
 {
-        for (size_t size_class = 0; size_class < WEIR__CACHE_CLASSES; size_class++)
+        for (size_t size_class = 0; size_class < WEIR__CACHE_CLASSES; size_class++) {
                 for (struct block *batch; (batch = depot_take(size_class));)
                         free_chain(batch);
+                for (struct block *block; (block = depot_take_one(size_class));)
+                        free(block);
+        }
 }

@@ -29,8 +29,11 @@
  * 100,000 timers a second, and is about what a wake-up from idle takes (docs/design.md, "Arming"). */
 #define REST WEIR_USEC(50)
 
-/* While other threads push all the time, the owner dozes this long instead of sleeping: nobody has to wake it then. */
-#define DOZE WEIR_USEC(50)
+/* While other threads push all the time, the owner dozes instead of sleeping: nobody has to wake it then.  The doze becomes twice as
+ * long whenever the last one brought MANY completions, up to LONGEST_DOZE, and goes back to DOZE when it did not. */
+#define DOZE         WEIR_USEC(50)
+#define LONGEST_DOZE WEIR_USEC(400)
+#define MANY         64
 
 /* The queue is shown the time at least this often while callbacks run, and before they do after a sleep, even if nothing is due:
  * it sorts a new deadline by its distance from the time it knows. */
@@ -109,7 +112,8 @@ weir__poller_open(struct weir__poller *poller)
         poller->free_slot = NO_SLOT;
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
-        poller->exiting = poller->is_pushed = false;
+        poller->doze = 0;
+        poller->exiting = false;
         atomic_store(&poller->live, 0);
         weir__lock(&poller->lock);
         poller->closing = false;
@@ -188,23 +192,25 @@ weir__poller_run_later(struct weir__poller *poller)
                 work->ops->run(work);
 }
 
-void
+unsigned
 weir__poller_take_inbox(struct weir__poller *poller)
 {
         struct weir__work_list taken = {0};
         struct weir__work *head;
+        unsigned count = 0;
 
         head = atomic_load_explicit(&poller->inbox, memory_order_relaxed);
         if (!head)
-                return;
+                return 0;
         head = atomic_exchange_explicit(&poller->inbox, NULL, memory_order_acquire);
-        while (head && head != SLEEPING) {
+        for (; head && head != SLEEPING; count++) {
                 struct weir__work *older = head->next;
 
                 weir__work_prepend(&taken, head);
                 head = older;
         }
         weir__work_concat(&poller->ready, &taken);
+        return count;
 }
 
 /* -- deadlines -- */
@@ -446,27 +452,29 @@ fall_asleep_virtually(struct weir__poller *poller)
 }
 
 /* Whether the owner dozes: a sleep with a short end and without SLEEPING, so that a push costs its sender no system call, and this
- * thread no wake-up of its own.  At most DOZE later than a wake-up would have been. */
+ * thread no wake-up of its own.  What is pushed is run that much later at most than after a wake-up. */
 static bool
 doze(struct weir__poller *poller)
 {
-        if (!poller->is_pushed || poller->ready.first || atomic_load_explicit(&poller->inbox, memory_order_relaxed))
+        if (poller->doze == 0 || poller->ready.first || atomic_load_explicit(&poller->inbox, memory_order_relaxed))
                 return false;
         weir_nsec now = weir__clock_now(), next = atomic_load_explicit(&poller->next_deadline, memory_order_relaxed);
         if (next <= now)
                 return false; /* only the future is armed: what the timerfd has fired for already it would not fire for again */
-        arm(poller, next < now + DOZE ? next : now + DOZE);
+        arm(poller, next < now + poller->doze ? next : now + poller->doze);
         return true;
 }
 
-/* After a sleep: whether others push so often that the next one had better be a doze. */
+/* After a sleep, which brought so many completions of others: whether the next one had better be a doze. */
 static void
-note_pushes(struct weir__poller *poller, bool dozed, weir_nsec now)
+note_pushes(struct weir__poller *poller, unsigned count, bool often)
 {
-        struct weir__work *head = atomic_load_explicit(&poller->inbox, memory_order_relaxed);
-        bool often = dozed || now - poller->woke_at < 2 * DOZE;
-
-        poller->is_pushed = often && head && head != SLEEPING;
+        if (count == 0 || !often)
+                poller->doze = 0;
+        else if (count < MANY || poller->doze == 0)
+                poller->doze = DOZE;
+        else if (poller->doze < LONGEST_DOZE)
+                poller->doze *= 2;
 }
 
 void
@@ -475,20 +483,22 @@ weir__poller_poll(struct weir__poller *poller)
         struct epoll_event events[EVENTS];
         bool is_virtual = atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed);
         bool dozes = !is_virtual && doze(poller);
-        bool sleep = dozes || (is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller));
+        bool sleep = dozes || (is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller)), often = dozes;
         int count = epoll_wait(poller->epoll_fd, events, EVENTS, sleep ? -1 : 0);
 
         if (sleep) {
                 weir_nsec now = weir__clock_now();
 
-                note_pushes(poller, dozes, now);
+                often |= now - poller->woke_at < 2 * DOZE;
                 poller->woke_at = now;
                 if (poller->woke_at >= poller->armed_for)
                         poller->armed_for =
                                 WEIR_FOREVER; /* it has fired, or is about to: edge-triggered, so that costs nothing */
                 expire(poller, poller->woke_at);
         }
-        weir__poller_take_inbox(poller); /* and no longer SLEEPING */
+        unsigned pushed = weir__poller_take_inbox(poller); /* and no longer SLEEPING */
+        if (sleep)
+                note_pushes(poller, pushed, often);
         for (int i = 0; i < count; i++)
                 dispatch(poller, &events[i]);
 }

@@ -87,9 +87,9 @@ struct weir__poller {
         uint32_t slot_count, free_slot;
         weir_nsec armed_for;  /* what the timerfd is set to; WEIR_FOREVER: disarmed */
         weir_nsec woke_at;    /* when the last sleep ended */
+        weir_nsec doze;       /* how long the next one is, because others push all the time; 0: it is a real one */
         weir_nsec visited_at; /* when the queue was last shown the time */
         char *scratch;        /* WEIR__SCRATCH_SIZE bytes, for whoever is on the owner's stack */
-        bool is_pushed;       /* others have pushed while it slept, and often */
         bool exiting;         /* the loop ends */
 
         /* Live roots started minus ended on this poller.  Written by the owner (relaxed), read by shutdown after the drain. */
@@ -126,8 +126,8 @@ void weir__poller_deliver(struct weir__poller *poller, struct weir__work *work);
 /* Runs what was put onto `later`.  Owner only. */
 void weir__poller_run_later(struct weir__poller *poller);
 
-/* Takes what the inbox holds, oldest first, behind the ready list.  Owner only. */
-void weir__poller_take_inbox(struct weir__poller *poller);
+/* Takes what the inbox holds, oldest first, behind the ready list; returns how many.  Owner only. */
+unsigned weir__poller_take_inbox(struct weir__poller *poller);
 
 /* Expires what is due; the work goes behind the ready list.  Owner only. */
 void weir__poller_expire(struct weir__poller *poller);

@@ -93,7 +93,8 @@ enum weir_timer_state {
 /* What weir_timer_list tells of a timer. */
 struct weir_timer_info {
         const char *name;     /* until the visitor returns */
-        weir_nsec since;      /* when it became pending: its start or its last reset, on the clock of weir_now; 0: not started */
+        weir_nsec since;      /* when it became pending: its start or its last reset, on the clock of weir_now, to some
+                                 microseconds; 0: not started */
         weir_nsec due_in;     /* to its deadline, negative behind it; its duration before its start; WEIR_FOREVER: none */
         enum weir_timer_state state;
 };
@@ -117,11 +118,11 @@ WEIR_API int64_t weir_timer_list(const char *prefix, weir_timer_visit_fn *visit,
  * twice.  0 is none.  Copy, compare and keep them freely. */
 typedef uint64_t weir_timer_id;
 
-/* The id of a timer.  It is given out at the first call, which must come before the timer is started (or pushed, added, ...); inside its
- * callback, a timer that has one still tells it.
+/* The id of a timer.  It is given out at the first call, which must come before the timer is started (or pushed, added, ...).  Inside the
+ * callback of one that has expired it is told still.  The id of a timer that outlives a shutdown without being started may end there.
  *
- * Result:  0 for NULL, for what is no timer, when out of memory, or when the library cannot be started: every call accepts that
- *          and does nothing.
+ * Result:  0 for NULL, for what is no timer, for one that has none and is started, or was cancelled; when out of memory, or when the
+ *          library cannot be started.  Every call accepts a 0 and does nothing.
  * Threads: the task's owner's. */
 WEIR_API weir_timer_id weir_timer_id_of(weir_task *timer);
 
