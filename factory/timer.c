@@ -36,6 +36,7 @@
 #include "kernel/worker.h"
 
 #define TAKEN_OUT_AT_ONCE 32
+#define CROWD             128 /* timers that are delivered as one */
 
 struct weir__names weir__timer_names = WEIR__NAMES_INITIALIZER;
 _Atomic unsigned weir__timer_waits;
@@ -228,9 +229,26 @@ weir__timer_end_started(struct weir__timer *timer, struct weir__work_list *taken
         return weir__timer_end(timer, taken);
 }
 
-void
-weir__timer_deliver(struct weir__work_list *taken)
+/* A cancel of a million timers must not hold up what else becomes ready, nor have its pollers take them up one by one. */
+static void
+deliver_crowd(struct weir__work_list *taken)
 {
+        struct weir__work_list crowds[WEIR__POLLERS_MAX] = {0};
+
+        for (struct weir__work *work; (work = weir__work_pop(taken));)
+                weir__work_append(&crowds[((struct weir__timer *)work)->task.poller], work);
+        for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)
+                if (crowds[i].first)
+                        weir__poller_deliver_crowd(weir__runtime.pollers[i], &crowds[i]);
+}
+
+void
+weir__timer_deliver(struct weir__work_list *taken, size_t count)
+{
+        if (count >= CROWD) {
+                deliver_crowd(taken);
+                return;
+        }
         for (struct weir__work *work; (work = weir__work_pop(taken));)
                 weir__poller_deliver(weir__timer_poller((struct weir__timer *)work), work);
 }
@@ -258,6 +276,15 @@ lock_present_poller(struct weir__timer *timer)
                         return poller;
                 weir__unlock(&poller->lock);
         }
+}
+
+void
+weir__timer_pause(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (worker && worker->poller)
+                weir__poller_glance(worker->poller);
 }
 
 /* By the series, under its lock. */
@@ -312,13 +339,14 @@ weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const
                 timer->node.deadline = change->extends ? later(timer->node.deadline, change->by) : change->by;
                 return true;
         case WEIR__PENDING:
-                deadline = changed(timer, change);
-                weir__timerq_remove(&poller->queue, &timer->node);
-                *wake |= add(timer, poller, deadline, change->now);
+                if (poller->closing)
+                        return false;
+                deadline = on_grid(timer, changed(timer, change), change->now);
+                *wake |= weir__poller_reset_deadline(poller, &timer->node, deadline, change->now);
                 return true;
         case WEIR__READY:
                 if (poller->closing || !(word & WEIR__EXPIRED))
-                        return false;
+                        return false; /* something else has ended it, or is about to */
                 /* First, so that whoever sees REARMED finds it; should the callback have begun, nobody reads it any more. */
                 timer->node.deadline = changed(timer, change);
                 return mark_rearmed(timer);
@@ -330,13 +358,16 @@ weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const
 
 static void timer_run(struct weir__work *work);
 
-/* A timer and those behind it on the ready list whose nodes are in the queue of that poller still.  Returns how many. */
+/* A timer and those behind it on its list whose nodes are in the queue of that poller still.  Returns how many. */
 static unsigned
 gather_queued(struct weir__timer *timer, const struct weir__poller *poller, struct weir__timer *timers[TAKEN_OUT_AT_ONCE])
 {
         const struct weir__poller *own = weir__worker_self()->poller;
-        struct weir__work *work = own ? own->ready.first : NULL;
+        struct weir__work *work = timer->task.work.next; /* if it was not the last of its list */
         unsigned count = 0;
+
+        if (!own || (work != own->ready.first && work != own->crowd.first))
+                work = NULL;
 
         timers[count++] = timer;
         for (unsigned i = 1; work && i < TAKEN_OUT_AT_ONCE; i++, work = work->next) {

@@ -61,8 +61,11 @@ bool weir__timer_end(struct weir__timer *timer, struct weir__work_list *taken);
 /* The same for one whose start may be under way; the poller's lock must not be held. */
 bool weir__timer_end_started(struct weir__timer *timer, struct weir__work_list *taken);
 
-/* Delivers what weir__timer_end has taken.  No lock held. */
-void weir__timer_deliver(struct weir__work_list *taken);
+/* Delivers what weir__timer_end has taken: `count` of them at most.  No lock held. */
+void weir__timer_deliver(struct weir__work_list *taken, size_t count);
+
+/* For what goes on for long, between two holds of the locks: looks after the poller of this worker, if it is one. */
+void weir__timer_pause(void);
 
 /* A new deadline: `after` from `now`, or `by` later than the present one. */
 struct weir__timer_change {

@@ -76,7 +76,7 @@ weir_timer_cancel_id(weir_timer_id id)
         weir__unlock(&poller->lock);
         if (name)
                 count = cancel_named(id, hash, &taken);
-        weir__timer_deliver(&taken);
+        weir__timer_deliver(&taken, count);
         return count;
 }
 

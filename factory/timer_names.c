@@ -66,7 +66,9 @@ void
 weir__timers_cancel_end(struct weir__timers_cancel *cancel, struct weir__names_shard *shard)
 {
         weir__names_unlock(shard);
-        weir__timer_deliver(&cancel->taken);
+        weir__timer_deliver(&cancel->taken, WEIR__TIMERS_AT_ONCE - cancel->credit);
+        if (cancel->credit == 0)
+                weir__timer_pause();
 }
 
 static size_t
@@ -194,6 +196,7 @@ reset_many(struct reset *reset, struct weir__names_shard *shard, const struct we
                 weir__timers_lock_poller(&reset->locked, NULL);
                 weir__names_unlock(shard);
                 wake_pollers(reset);
+                weir__timer_pause();
                 credit = WEIR__TIMERS_AT_ONCE;
                 weir__names_lock(&weir__timer_names, key->hash);
         }

@@ -111,7 +111,7 @@ weir_timer_cancel_prefix(const char *prefix, size_t max)
                 walk.key = weir__names_begin(shard);
                 walk.within = false;
                 while (cancel_slice(&walk))
-                        ;
+                        weir__timer_pause();
         }
         return walk.cancel.count;
 }
@@ -260,6 +260,7 @@ list_shard(struct list *list, unsigned number)
         for (bool more = true; more && !list->stopped;) {
                 more = see_some(list);
                 show(list);
+                weir__timer_pause();
         }
         if (!list->within)
                 return;

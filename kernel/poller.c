@@ -23,8 +23,6 @@
 #include "kernel/runtime.h"
 #include "kernel/worker.h"
 
-#define EVENTS 256 /* taken from epoll at once */
-
 /* While timers fire densely, the next wake-up is not armed earlier than this after the last one: it halves the CPU time of
  * 100,000 timers a second, and is about what a wake-up from idle takes (docs/design.md, "Arming"). */
 #define REST WEIR_USEC(50)
@@ -38,6 +36,9 @@
 /* The queue is shown the time at least this often while callbacks run, and before they do after a sleep, even if nothing is due:
  * it sorts a new deadline by its distance from the time it knows. */
 #define STALE WEIR_MSEC(1)
+
+/* Within a long call of the library the descriptors are looked at this often. */
+#define GLANCE WEIR_MSEC(1)
 
 #define NO_SLOT    UINT32_MAX
 #define SLOT_EVENT (UINT64_MAX)     /* epoll data of the eventfd */
@@ -112,7 +113,8 @@ weir__poller_open(struct weir__poller *poller)
         poller->free_slot = NO_SLOT;
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
-        poller->doze = 0;
+        poller->doze = poller->glanced_at = 0;
+        poller->kept_count = 0;
         poller->exiting = false;
         atomic_store(&poller->live, 0);
         weir__lock(&poller->lock);
@@ -186,6 +188,33 @@ weir__poller_deliver(struct weir__poller *poller, struct weir__work *work)
 }
 
 void
+weir__poller_deliver_crowd(struct weir__poller *poller, struct weir__work_list *crowd)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (worker && worker->poller == poller) {
+                weir__work_concat(&poller->crowd, crowd);
+                return;
+        }
+        weir__lock(&poller->lock);
+        weir__work_concat(&poller->crowd_given, crowd);
+        atomic_store_explicit(&poller->is_given, true, memory_order_relaxed);
+        weir__unlock(&poller->lock);
+        weir__poller_wake(poller); /* as for a deadline: who falls asleep looks under the lock */
+}
+
+static void
+take_crowd(struct weir__poller *poller)
+{
+        if (!atomic_load_explicit(&poller->is_given, memory_order_relaxed))
+                return;
+        weir__lock(&poller->lock);
+        weir__work_concat(&poller->crowd, &poller->crowd_given);
+        atomic_store_explicit(&poller->is_given, false, memory_order_relaxed);
+        weir__unlock(&poller->lock);
+}
+
+void
 weir__poller_run_later(struct weir__poller *poller)
 {
         for (struct weir__work *work; (work = weir__work_pop(&poller->later));)
@@ -199,6 +228,7 @@ weir__poller_take_inbox(struct weir__poller *poller)
         struct weir__work *head;
         unsigned count = 0;
 
+        take_crowd(poller);
         head = atomic_load_explicit(&poller->inbox, memory_order_relaxed);
         if (!head)
                 return 0;
@@ -215,16 +245,28 @@ weir__poller_take_inbox(struct weir__poller *poller)
 
 /* -- deadlines -- */
 
-bool
-weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now)
+/* Returns whether that is earlier than the owner knows of. */
+static bool
+wants_visit(struct weir__poller *poller, weir_nsec visit)
 {
-        weir__timerq_stamp(&poller->queue, now);
-        weir_nsec visit = weir__timerq_add(&poller->queue, node, deadline);
-
         if (visit >= atomic_load_explicit(&poller->next_deadline, memory_order_relaxed))
                 return false;
         atomic_store_explicit(&poller->next_deadline, visit, memory_order_relaxed);
         return true;
+}
+
+bool
+weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now)
+{
+        weir__timerq_stamp(&poller->queue, now);
+        return wants_visit(poller, weir__timerq_add(&poller->queue, node, deadline));
+}
+
+bool
+weir__poller_reset_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now)
+{
+        weir__timerq_stamp(&poller->queue, now);
+        return wants_visit(poller, weir__timerq_reset(&poller->queue, node, deadline));
 }
 
 /* Turns nodes that were taken out into work; the lock is held. */
@@ -403,6 +445,8 @@ next_visit(struct weir__poller *poller)
         weir__lock(&poller->lock);
         weir_nsec next = weir__timerq_next(&poller->queue);
         atomic_store_explicit(&poller->next_deadline, next, memory_order_relaxed);
+        if (poller->crowd_given.first)
+                next = INT64_MIN;
         weir__unlock(&poller->lock);
         return next;
 }
@@ -413,8 +457,8 @@ fall_asleep(struct weir__poller *poller)
 {
         struct weir__work *expected = NULL;
 
-        if (poller->ready.first || !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING,
-                                                                            memory_order_seq_cst, memory_order_relaxed))
+        if (weir__poller_is_busy(poller) || !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING,
+                                                                                     memory_order_seq_cst, memory_order_relaxed))
                 return false;
         weir_nsec next = next_visit(poller);
         if (next == WEIR_FOREVER) {
@@ -434,8 +478,8 @@ fall_asleep_virtually(struct weir__poller *poller)
         struct weir__work *expected = NULL;
         struct epoll_event event;
 
-        if (poller->ready.first || !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING,
-                                                                            memory_order_seq_cst, memory_order_relaxed))
+        if (weir__poller_is_busy(poller) || !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING,
+                                                                                     memory_order_seq_cst, memory_order_relaxed))
                 return false;
         weir_nsec next = next_visit(poller);
         if (next <= weir__clock_now())
@@ -456,7 +500,7 @@ fall_asleep_virtually(struct weir__poller *poller)
 static bool
 doze(struct weir__poller *poller)
 {
-        if (poller->doze == 0 || poller->ready.first || atomic_load_explicit(&poller->inbox, memory_order_relaxed))
+        if (poller->doze == 0 || weir__poller_is_busy(poller) || atomic_load_explicit(&poller->inbox, memory_order_relaxed))
                 return false;
         weir_nsec now = weir__clock_now(), next = atomic_load_explicit(&poller->next_deadline, memory_order_relaxed);
         if (next <= now)
@@ -478,13 +522,43 @@ note_pushes(struct weir__poller *poller, unsigned count, bool often)
 }
 
 void
+weir__poller_glance(struct weir__poller *poller)
+{
+        weir_nsec now = weir__clock_now();
+
+        if (now - poller->glanced_at < GLANCE || atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed))
+                return;
+        poller->glanced_at = now;
+        expire(poller, now);
+        weir__poller_take_inbox(poller);
+        struct epoll_event *kept = &poller->kept[poller->kept_count];
+        int room = WEIR__EVENTS - (int)poller->kept_count, count = room > 0 ? epoll_wait(poller->epoll_fd, kept, room, 0) : 0;
+        for (int i = 0; i < count; i++)
+                if (kept[i].data.u64 < SLOT_TIMER)
+                        poller->kept[poller->kept_count++] = kept[i];
+}
+
+/* What a glance has seen.  Returns whether there was something. */
+static bool
+dispatch_kept(struct weir__poller *poller)
+{
+        unsigned count = poller->kept_count;
+
+        for (unsigned i = 0; i < count; i++)
+                dispatch(poller, &poller->kept[i]);
+        poller->kept_count = 0;
+        return count > 0;
+}
+
+void
 weir__poller_poll(struct weir__poller *poller)
 {
-        struct epoll_event events[EVENTS];
+        struct epoll_event events[WEIR__EVENTS];
         bool is_virtual = atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed);
-        bool dozes = !is_virtual && doze(poller);
-        bool sleep = dozes || (is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller)), often = dozes;
-        int count = epoll_wait(poller->epoll_fd, events, EVENTS, sleep ? -1 : 0);
+        bool awake = poller->kept_count > 0 && dispatch_kept(poller);
+        bool dozes = !awake && !is_virtual && doze(poller);
+        bool sleep = dozes || (!awake && (is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller))), often = dozes;
+        int count = epoll_wait(poller->epoll_fd, events, WEIR__EVENTS, sleep ? -1 : 0);
 
         if (sleep) {
                 weir_nsec now = weir__clock_now();

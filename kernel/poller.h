@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 
 #include "kernel/handles.h"
 #include "kernel/lock.h"
@@ -17,6 +18,7 @@
 #define WEIR__POLLERS_MAX   64
 #define WEIR__SCRATCH_SIZE  (64 * 1024)
 #define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
+#define WEIR__EVENTS 256 /* taken from epoll at once */
 
 enum weir__deadline_kind {
         WEIR__DEADLINE_TIMER = 0,  /* a task of the factory */
@@ -73,14 +75,20 @@ struct weir__poller {
          * that another thread is just lowering comes with a wake-up. */
         _Atomic weir_nsec next_deadline;
 
+        /* Whether others have given a crowd.  Written under the lock; read by the owner without (relaxed), who looks again before it
+         * sleeps. */
+        _Atomic bool is_given;
+
         /* Guarded by lock. */
         _Alignas(64) struct weir__lock lock;
         bool closing; /* shutdown has drained the queue: nothing is added any more */
+        struct weir__work_list crowd_given; /* by other threads */
         struct weir__timerq queue;
         struct weir__handles handles; /* ids of what belongs to this poller; kept for ever, also when the runtime ends */
 
         /* Owner only. */
         _Alignas(64) struct weir__work_list ready;
+        struct weir__work_list crowd; /* what was delivered in great numbers: has its turn after each batch of ready work */
         struct weir__work_list later; /* what is run after the next batch, all of it at once */
         struct weir__cache cache;
         struct weir__source_slot *slots;
@@ -89,6 +97,9 @@ struct weir__poller {
         weir_nsec woke_at;    /* when the last sleep ended */
         weir_nsec doze;       /* how long the next one is, because others push all the time; 0: it is a real one */
         weir_nsec visited_at; /* when the queue was last shown the time */
+        weir_nsec glanced_at;
+        unsigned kept_count;
+        struct epoll_event kept[WEIR__EVENTS]; /* taken by a glance, to be handed to their sources */
         char *scratch;        /* WEIR__SCRATCH_SIZE bytes, for whoever is on the owner's stack */
         bool exiting;         /* the loop ends */
 
@@ -116,6 +127,9 @@ void weir__poller_on_deadline(enum weir__deadline_kind kind, weir__deadline_fn *
  * Result: whether the owner may be asleep for longer than that: call weir__poller_wake after unlocking. */
 bool weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);
 
+/* The same for a node that is in the queue and gets another deadline. */
+bool weir__poller_reset_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);
+
 /* Wakes the owner if it sleeps; several wakes of one sleep cost one write.  Any thread. */
 void weir__poller_wake(struct weir__poller *poller);
 
@@ -123,10 +137,25 @@ void weir__poller_wake(struct weir__poller *poller);
  * allocates, runs nothing.  The work may run, and be gone, before this returns.  Any thread. */
 void weir__poller_deliver(struct weir__poller *poller, struct weir__work *work);
 
+/* Delivers many at once, which take turns with what else becomes ready: one operation, whatever their number.  Empties the list.  Any
+ * thread, with no lock held. */
+void weir__poller_deliver_crowd(struct weir__poller *poller, struct weir__work_list *crowd);
+
+/* Whether there is something to be run.  Owner only. */
+static inline bool weir__poller_is_busy(const struct weir__poller *poller)
+{
+        return poller->ready.first || poller->crowd.first;
+}
+
+/* Looks at inbox, deadlines and descriptors if that is more than a millisecond ago, and runs nothing: for calls of the library that
+ * take long, inside a callback.  Owner only, with no lock held. */
+void weir__poller_glance(struct weir__poller *poller);
+
 /* Runs what was put onto `later`.  Owner only. */
 void weir__poller_run_later(struct weir__poller *poller);
 
-/* Takes what the inbox holds, oldest first, behind the ready list; returns how many.  Owner only. */
+/* Takes what the inbox holds, oldest first, behind the ready list, and the crowds that others gave; returns how many works the
+ * inbox held.  Owner only. */
 unsigned weir__poller_take_inbox(struct weir__poller *poller);
 
 /* Expires what is due; the work goes behind the ready list.  Owner only. */

@@ -8,9 +8,12 @@
  *      level 1   ...|   parent 4    |   parent 5    |...      each parent is one slot of level 2
  *                        ^cursor                              a node lives on the lowest level whose ring covers its tick
  *
- * A node goes down, and only down:
+ * A node goes down:
  *
  *      list of level k --smear--> list of a lower level --smear--> list of level 0 --pour--> tree --expire--> out
+ *
+ * unless its deadline was put off meanwhile: then it is in a slot too early, and goes from there to the one that it belongs to,
+ * which is never a slot that is being smeared or poured.
  *
  * Pouring:  when time reaches the tick of the cursor, the slot of that tick is moved into the tree and the cursor goes on.  Only
  *           what lies before the cursor may expire, because only there has everything that could come earlier been sorted in.
@@ -207,7 +210,7 @@ move_node(struct weir__timerq *queue, struct weir__timerq_node *node, bool into_
         int64_t tick = tick_of(node->deadline);
         unsigned level;
 
-        if (into_tree) {
+        if (into_tree && tick <= queue->tick) {
                 insert_into_tree(queue, node);
         } else {
                 level = level_for(queue->tick, tick);
@@ -353,6 +356,20 @@ weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, wei
         return deadline;
 }
 
+weir_nsec
+weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
+{
+        bool is_listed = node->place >= IN_SLOT && node->place < IN_SLOT + NEVER;
+
+        if (is_listed && deadline >= node->deadline && deadline != WEIR_FOREVER) {
+                node->deadline = deadline;
+                node->sequence = queue->sequence++;
+                return WEIR_FOREVER;
+        }
+        weir__timerq_remove(queue, node);
+        return weir__timerq_add(queue, node, deadline);
+}
+
 void
 weir__timerq_remove(struct weir__timerq *queue, struct weir__timerq_node *node)
 {
@@ -487,11 +504,21 @@ check_tree(const struct weir__timerq *queue)
         return count;
 }
 
+/* The number of the slot with that index, in the ring where the cursor is. */
+static uint64_t
+number_at(const struct weir__timerq *queue, unsigned index)
+{
+        uint64_t base = number_of(queue->tick, index / SLOTS + 1) * PARENT;
+
+        return base + (index % SLOTS + SLOTS - base % SLOTS) % SLOTS;
+}
+
 /* Whether a node may be in the slot of that index, from where the cursor is. */
 static void
 check_node(const struct weir__timerq *queue, const struct weir__timerq_node *node, unsigned index)
 {
         unsigned level = index / SLOTS;
+        uint64_t number = number_at(queue, index), cursor = number_of(queue->tick, level);
         int64_t tick = tick_of(node->deadline);
 
         expect_slot(node->place == IN_SLOT + index, index, "each node to know its place");
@@ -501,9 +528,9 @@ check_node(const struct weir__timerq *queue, const struct weir__timerq_node *nod
         if (index == NEVER)
                 return;
         expect_slot(tick >= queue->tick, index, "no node before the cursor in a list");
-        expect_slot(index == index_of(number_of(tick, level), level), index, "nodes of its own ticks only");
-        expect_slot(number_of(tick, level + 1) - number_of(queue->tick, level + 1) <= 1, index, "no node beyond the ring");
-        expect_slot(level == 0 || number_of(tick, level) > number_of(queue->tick, level), index, "the cursor's slot to be empty");
+        expect_slot(number_of(tick, level) >= number, index, "no node that belongs into a slot before");
+        expect_slot(level == 0 ? number >= cursor : number > cursor, index,
+                    "the slots behind the cursor, and the cursor's, to be empty");
 }
 
 static size_t

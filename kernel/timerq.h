@@ -77,6 +77,12 @@ static inline weir_nsec weir__timerq_since(const struct weir__timerq_node *node)
  *         that moving it down must begin before.  Compare it with the instant for which the poller sleeps. */
 weir_nsec weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 
+/* Gives a node of this queue another deadline, with a sequence of its own, as if it came anew.  O(1), as add.  One that is put off
+ * stays in the list where it is, whose time comes before, and goes on from there then: that touches no other node.
+ *
+ * Result: as of add; WEIR_FOREVER when the queue wants no visit that it did not want before. */
+weir_nsec weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
+
 /* Takes a node out.  The caller knows that it is in this queue (weir__timerq_contains). */
 void weir__timerq_remove(struct weir__timerq *queue, struct weir__timerq_node *node);
 
@@ -99,7 +105,7 @@ static inline bool weir__timerq_contains(const struct weir__timerq_node *node)
 unsigned weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__timerq_node *expired[], bool *more);
 
 /* When weir__timerq_expire should next be called: the earliest deadline, or before it when many nodes have to be brought nearer
- * first; WEIR_FOREVER for never.  It may be too early once per removed node, never too late. */
+ * first; WEIR_FOREVER for never.  It may be too early once per node that was removed or put off, never too late. */
 weir_nsec weir__timerq_next(const struct weir__timerq *queue);
 
 /* Takes out up to `max` nodes in no particular order: for shutdown.  Returns how many. */

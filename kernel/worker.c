@@ -2,7 +2,7 @@
  *
  * Threads: weir__worker_start runs on the thread that starts the runtime, the rest on the worker itself.
  *
- *     own the poller -> [ run ready work, a batch, and what it left for later -> take the inbox -> expire deadlines -> poll ] ...
+ *     own the poller -> [ run ready work, a batch, then of the crowd, and what they left for later -> take the inbox -> expire deadlines -> poll ] ...
  *                    -> exiting -> let go
  *
  * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended to the
@@ -35,13 +35,13 @@ weir__worker_still_owns(struct weir__poller *poller)
         return false;
 }
 
-/* Runs completions while there are any, at most *credit of them, and takes them off it.  Returns false when the poller was
- * lost. */
+/* Runs the works of one of its lists while there are any, at most *credit of them, and takes them off it.  Returns false when the
+ * poller was lost. */
 static bool
-run_ready(struct weir__worker *worker, struct weir__poller *poller, unsigned *credit)
+run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__work_list *list, unsigned *credit)
 {
         for (; *credit > 0; --*credit) {
-                struct weir__work *work = weir__work_pop(&poller->ready);
+                struct weir__work *work = weir__work_pop(list);
 
                 if (!work)
                         break;
@@ -55,22 +55,22 @@ run_ready(struct weir__worker *worker, struct weir__poller *poller, unsigned *cr
 static void
 loop(struct weir__worker *worker, struct weir__poller *poller)
 {
-        unsigned credit = BATCH;
+        unsigned credit = BATCH, crowd_credit = BATCH;
 
-        while (run_ready(worker, poller, &credit)) {
+        while (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
                 weir__poller_run_later(poller);
                 weir__poller_take_inbox(poller);
                 weir__poller_expire(poller);
                 if (poller->ready.first && credit > 0)
                         continue;
-                if (!poller->ready.first) {
+                if (!weir__poller_is_busy(poller)) {
                         if (poller->exiting)
                                 return;
                         if (weir__runtime_stopping())
                                 weir__runtime_notify();
                 }
                 weir__poller_poll(poller);
-                credit = BATCH;
+                credit = crowd_credit = BATCH;
         }
 }
 
@@ -79,10 +79,11 @@ static void
 let_go(struct weir__worker *worker, struct weir__poller *poller)
 {
         weir__poller_destroy_sources(poller);
-        while (poller->ready.first) {
+        while (weir__poller_is_busy(poller)) {
                 unsigned credit = BATCH;
 
-                run_ready(worker, poller, &credit);
+                if (run_some(worker, poller, &poller->ready, &credit))
+                        run_some(worker, poller, &poller->crowd, &credit);
         }
         weir__poller_run_later(poller);
         atomic_store_explicit(&poller->owner, NULL, memory_order_release);

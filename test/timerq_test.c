@@ -526,12 +526,10 @@ any_deadline(void)
 }
 
 static void
-model_add(struct weir__timerq_node *node)
+model_put(struct weir__timerq_node *node, weir_nsec deadline, weir_nsec wanted)
 {
-        weir_nsec deadline = any_deadline(), wanted = weir__timerq_add(&queue, node, deadline);
         size_t at = model.count;
 
-        CU_ASSERT_FATAL(wanted <= deadline);
         model.planned = wanted < model.planned ? wanted : model.planned;
         while (at > 0 && model.pending[at - 1].deadline > deadline)
                 at--;
@@ -539,6 +537,15 @@ model_add(struct weir__timerq_node *node)
         model.pending[at].deadline = deadline;
         model.pending[at].node = node;
         model.count++;
+}
+
+static void
+model_add(struct weir__timerq_node *node)
+{
+        weir_nsec deadline = any_deadline(), wanted = weir__timerq_add(&queue, node, deadline);
+
+        CU_ASSERT_FATAL(wanted <= deadline);
+        model_put(node, deadline, wanted);
 }
 
 static void
@@ -569,6 +576,24 @@ remove_some(uint64_t count)
 
                 weir__timerq_remove(&queue, model.pending[at].node);
                 model_take(at);
+        }
+}
+
+/* To any deadline, or as most users do: to a while later than it was. */
+static void
+reset_some(uint64_t count)
+{
+        for (; count > 0 && model.count > 0; count--) {
+                size_t at = below(model.count);
+                struct weir__timerq_node *node = model.pending[at].node;
+                weir_nsec deadline = any_deadline(), wanted;
+
+                if (below(2) && node->deadline < WEIR_FOREVER / 2)
+                        deadline = node->deadline + (weir_nsec)below(UINT64_C(2) << below(40));
+                wanted = weir__timerq_reset(&queue, node, deadline);
+                CU_ASSERT_EQUAL_FATAL(node->deadline, deadline);
+                model_take(at);
+                model_put(node, deadline, wanted);
         }
 }
 
@@ -632,7 +657,7 @@ compare(void)
 static void
 step(void)
 {
-        uint64_t choice = below(20);
+        uint64_t choice = below(24);
 
         if (choice < 8)
                 add_some(1);
@@ -644,6 +669,10 @@ step(void)
                 remove_some(below(300));
         else if (choice < 16)
                 expire_once();
+        else if (choice < 19)
+                reset_some(1);
+        else if (choice == 19)
+                reset_some(below(300));
         else {
                 pass_time();
                 while (expire_once() && below(4) > 0)
