@@ -12,6 +12,14 @@
 #include "timers.h"
 
 #define PATIENCE 30 /* seconds for a case */
+#define METRIC   "CPU ns per timer"
+
+static const char *const rates[] = {"1e6 within 1 s", "100,000/s", "1,000/s"};
+
+static const struct {
+        const char *peer, *program;
+} peers[] = {{"libuv", "uv"}, {"libevent", "event"}, {"libev", "ev"}, {"go", "go"}};
+#define PEERS (sizeof peers / sizeof *peers)
 
 struct firing {
         char name[96];
@@ -69,35 +77,70 @@ measure_firing(const void *argument, double values[BENCH_VALUES])
         return true;
 }
 
+/* -- the cases, weir and the peers in turn -- */
+
+static const char *
+case_of(char text[96], const char *rate)
+{
+        snprintf(text, 96, "firing, %s", rate);
+        return text;
+}
+
 static void
-measure(const struct bench_size *size, struct firing firing, const char *rate)
+tell(const char *peer, const char *name, const struct bench_reading *reading)
+{
+        bench_sample(peer, name, METRIC, reading->cpu);
+        bench_sample(peer, name, "late us, p50", reading->p50);
+        bench_sample(peer, name, "late us, p99", reading->p99);
+        bench_sample(peer, name, "early timers", reading->early);
+}
+
+static void
+measure_weir(const char *peer, struct firing firing, int pollers)
 {
         double values[BENCH_VALUES];
 
-        snprintf(firing.name, sizeof firing.name, "firing, %s, %s", rate, firing.pollers == 1 ? "1 poller" : "all pollers");
-        if (!bench_wanted(size, firing.name) || !bench_isolated(firing.name, measure_firing, &firing, values, PATIENCE))
+        firing.pollers = pollers;
+        if (bench_isolated(firing.name, measure_firing, &firing, values, PATIENCE))
+                tell(peer, firing.name, &(struct bench_reading){values[0], 0, 0, values[1], values[2], values[3]});
+}
+
+static void
+compete(const struct bench_size *size, struct firing firing, const char *rate)
+{
+        struct bench_reading reading;
+
+        if (!bench_wanted(size, case_of(firing.name, rate)))
                 return;
-        bench_sample("weir", firing.name, "CPU ns per timer", values[0]);
-        bench_sample("weir", firing.name, "late us, p50", values[1]);
-        bench_sample("weir", firing.name, "late us, p99", values[2]);
-        bench_sample("weir", firing.name, "early timers", values[3]);
+        for (size_t i = 0; i < PEERS; i++)
+                if (bench_peer(peers[i].program, &reading, PATIENCE, "firing count=%zu arming=%lld over=%lld", firing.count,
+                               (long long)firing.arming, (long long)firing.over))
+                        tell(peers[i].peer, firing.name, &reading);
+        measure_weir("weir, 1 poller", firing, 1);
+        measure_weir("weir", firing, 0);
 }
 
 void
 bench_firing(const struct bench_size *size)
 {
-        weir_nsec over = size->quick ? WEIR_MSEC(500) : WEIR_SEC(2);
+        weir_nsec over = WEIR_MSEC(size->quick ? 500 : 1500);
+        struct firing dense = {.arming = WEIR_MSEC(1200), .over = WEIR_SEC(1), .count = 1000000};
+        struct firing quick = {.arming = WEIR_MSEC(300), .over = over, .count = (size_t)(over / 10000)};
+        struct firing slow = {.arming = WEIR_MSEC(100), .over = over, .count = (size_t)(over / 1000000)};
 
-        for (int pollers = 1; pollers >= 0; pollers--) {
-                struct firing dense = {.arming = WEIR_MSEC(1200), .over = WEIR_SEC(1), .count = 1000000, .pollers = pollers};
-                struct firing quick = {
-                        .arming = WEIR_MSEC(300), .over = over, .count = (size_t)(over / 10000), .pollers = pollers};
-                struct firing slow = {
-                        .arming = WEIR_MSEC(100), .over = over, .count = (size_t)(over / 1000000), .pollers = pollers};
+        if (!size->quick)
+                compete(size, dense, rates[0]);
+        compete(size, quick, rates[1]);
+        compete(size, slow, rates[2]);
+}
 
-                if (!size->quick)
-                        measure(size, dense, "1e6 within 1 s");
-                measure(size, quick, "100,000/s");
-                measure(size, slow, "1,000/s");
+void
+bench_firing_ratios(void)
+{
+        char name[96];
+
+        for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+                bench_ratio("weir, 1 poller", "libuv", case_of(name, rates[i]), METRIC);
+                bench_ratio("weir", "libuv", name, METRIC);
         }
 }

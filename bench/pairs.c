@@ -1,8 +1,9 @@
-/* bench/pairs.c: add and cancel, with N timers pending.
+/* bench/pairs.c: add and cancel, or reset, with N timers pending: weir's part.
  *
- * "hot" cancels the timer that was just added; "any" cancels a random one of the N and arms it anew.  A pair is over when the
- * callback of the cancelled timer has run, so the clock stops when all have.  The calls come from a callback (on a worker, SLICE
- * pairs at a time, so that the callbacks have their turn) or from a thread that is none of the library's.
+ * "hot" cancels the timer that was just added; "any" cancels a random one of the N and arms it anew; "reset" gives a random one of
+ * the N a new duration, or adds it anew if it has expired.  A pair is over when the callback of the cancelled timer has run, so
+ * the clock stops when all have.  The calls come from a callback (on a worker, SLICE pairs at a time, so that the callbacks have
+ * their turn) or from a thread that is none of the library's.
  *
  * Threads: `run` is touched by the thread that makes the pairs only, and by the main thread before and after. */
 #include <pthread.h>
@@ -15,35 +16,20 @@
 
 #include <weir/weir.h>
 
-#include "peers/wheel.h"
+#include "peers/peer.h"
 #include "timers.h"
 
 #define SLICE    64
 #define BACKLOG  16384 /* callbacks that a foreign thread lets pile up before it gives the workers time */
-#define PATIENCE 20    /* seconds for a case */
+#define PATIENCE 20    /* seconds for a case, and one more for each PENDING_A_SECOND */
 
-enum kind {
-        NAMED,  /* weir_timer_new_named, weir_timer_cancel */
-        SERIES, /* an unnamed timer in a series, weir_series_cancel */
-        LONE,   /* an unnamed timer without a series: it can only be added */
-        WHEEL,  /* the floor */
-};
-
-enum place { CALLBACK, FOREIGN, APART };
-
-struct pairs {
-        char name[96];
-        enum kind kind;
-        enum place place;
-        size_t pending, count;
-        bool any, random;
-};
+#define PENDING_A_SECOND 100000
 
 static struct {
-        const struct pairs *pairs;
+        const struct bench_weir *weir;
         uint64_t random;
         weir_series **series;
-        struct wheel_timer *wheel;
+        weir_timer_id *ids;
         size_t done, ended_before;
         int64_t cpu, began;
         sem_t finished;
@@ -58,16 +44,9 @@ on_end(weir_task *task, void *context)
         bench_count();
 }
 
-static void
-on_wheel_end(void *context)
-{
-        (void)context;
-        bench_count();
-}
-
 /* "user-0123abc": twelve characters, written faster than any printf would. */
 static const char *
-name_of(char text[16], uint32_t number)
+name_of(char text[16], size_t number)
 {
         memcpy(text, "user-0000000", 13);
         for (int i = 11; i >= 5; i--, number >>= 4)
@@ -78,9 +57,13 @@ name_of(char text[16], uint32_t number)
 static weir_nsec
 duration(void)
 {
-        if (!run.pairs->random)
-                return WEIR_SEC(60);
-        return WEIR_SEC(1) + (weir_nsec)(bench_random_below(&run.random, 59000) * 1000000);
+        static const int64_t mixed[] = PEER_MIXED;
+
+        switch (run.weir->load.mix) {
+        case BENCH_RANDOM: return WEIR_SEC(1) + WEIR_MSEC((weir_nsec)bench_random_below(&run.random, 59000));
+        case BENCH_MIXED: return WEIR_SEC(mixed[bench_random_below(&run.random, sizeof mixed / sizeof *mixed)]);
+        default: return WEIR_SEC(PEER_FIXED);
+        }
 }
 
 /* -- one timer: number `index` -- */
@@ -91,18 +74,19 @@ add(size_t index)
         char text[16];
         weir_task *timer;
 
-        switch (run.pairs->kind) {
-        case NAMED: weir_task_start(weir_timer_new_named(name_of(text, (uint32_t)index), duration(), on_end, NULL)); break;
-        case LONE: weir_task_start(weir_timer_new(duration(), on_end, NULL)); break;
-        case SERIES:
+        switch (run.weir->kind) {
+        case BENCH_NAMED: weir_task_start(weir_timer_new_named(name_of(text, index), duration(), on_end, NULL)); break;
+        case BENCH_UNNAMED: weir_task_start(weir_timer_new(duration(), on_end, NULL)); break;
+        case BENCH_WITH_ID:
+                timer = weir_timer_new(duration(), on_end, NULL);
+                run.ids[index] = weir_timer_id_of(timer);
+                weir_task_start(timer);
+                break;
+        case BENCH_IN_SERIES:
                 timer = weir_timer_new(duration(), on_end, NULL);
                 run.series[index] = weir_series_ref(weir_series_new(NULL, NULL));
                 weir_series_push(run.series[index], timer);
                 weir_series_start(run.series[index]);
-                break;
-        case WHEEL:
-                run.wheel[index].done = on_wheel_end;
-                wheel_add(&run.wheel[index], duration());
                 break;
         }
 }
@@ -112,30 +96,43 @@ cancel(size_t index)
 {
         char text[16];
 
-        switch (run.pairs->kind) {
-        case NAMED: weir_timer_cancel(name_of(text, (uint32_t)index), WEIR_ALL); break;
-        case SERIES:
+        switch (run.weir->kind) {
+        case BENCH_NAMED: weir_timer_cancel(name_of(text, index), WEIR_ALL); break;
+        case BENCH_WITH_ID: weir_timer_cancel_id(run.ids[index]); break;
+        case BENCH_IN_SERIES:
                 weir_series_cancel(run.series[index]);
                 weir_series_unref(run.series[index]);
                 break;
-        case WHEEL: wheel_cancel(&run.wheel[index]); break;
-        case LONE: break;
+        case BENCH_UNNAMED: break;
         }
+}
+
+static void
+reset(size_t index)
+{
+        char text[16];
+        bool named = run.weir->kind == BENCH_NAMED;
+
+        if ((named ? weir_timer_reset(name_of(text, index), duration()) : weir_timer_reset_id(run.ids[index], duration())) == 0)
+                add(index);
 }
 
 static void
 pair(void)
 {
-        size_t pending = run.pairs->pending;
+        size_t pending = run.weir->load.pending;
+        size_t index = run.weir->load.how == BENCH_HOT ? pending : bench_random_below(&run.random, pending);
 
-        if (run.pairs->any) {
-                size_t index = bench_random_below(&run.random, pending);
-
+        switch (run.weir->load.how) {
+        case BENCH_HOT: /* the place behind the N */
+                add(index);
+                cancel(index);
+                break;
+        case BENCH_ANY:
                 cancel(index);
                 add(index);
-        } else {
-                add(pending); /* the place behind the N */
-                cancel(pending);
+                break;
+        case BENCH_RESET: reset(index); break;
         }
         run.done++;
 }
@@ -143,7 +140,7 @@ pair(void)
 static void
 populate(void)
 {
-        for (size_t i = 0; i < run.pairs->pending; i++)
+        for (size_t i = 0; i < run.weir->load.pending; i++)
                 add(i);
 }
 
@@ -155,18 +152,20 @@ start_clock(void)
         run.cpu = bench_cpu();
 }
 
-/* Each pair has ended one timer, be it that it expired just before. */
-static bool
-all_ended(void)
+/* How many callbacks are still to come.  Each pair has ended one timer, be it that it expired just before; where timers also
+ * expire, the workers may even be ahead. */
+static size_t
+backlog(void)
 {
-        return bench_counted() - run.ended_before >= run.done;
+        size_t ended = bench_counted() - run.ended_before;
+
+        return run.weir->load.how == BENCH_RESET || ended >= run.done ? 0 : run.done - ended;
 }
 
-/* Lets the workers catch up.  Where timers also expire, they may even be ahead. */
 static void
 throttle(void)
 {
-        while (run.done % 1024 == 0 && run.done > bench_counted() - run.ended_before + BACKLOG)
+        while (run.done % 1024 == 0 && backlog() > BACKLOG)
                 bench_sleep(50000);
 }
 
@@ -183,10 +182,12 @@ stop_clock(void)
 static void
 on_slice(weir_task *task, void *context)
 {
+        size_t count = run.weir->load.count;
+
         (void)task;
-        for (int i = 0; i < SLICE && run.done < run.pairs->count; i++)
+        for (int i = 0; i < SLICE && run.done < count; i++)
                 pair();
-        if (run.done < run.pairs->count || !all_ended())
+        if (run.done < count || backlog() > 0)
                 weir_task_start(weir_empty_new(on_slice, context));
         else
                 stop_clock();
@@ -208,11 +209,11 @@ make_pairs(void)
 {
         populate();
         start_clock();
-        while (run.done < run.pairs->count) {
+        while (run.done < run.weir->load.count) {
                 pair();
                 throttle();
         }
-        while (!all_ended())
+        while (backlog() > 0)
                 bench_sleep(50000);
         stop_clock();
 }
@@ -225,13 +226,13 @@ cancel_apart(void *unused)
         char text[16];
 
         (void)unused;
-        for (size_t i = 0, published = 0; i < run.pairs->count; i++) {
+        for (size_t i = 0, published = 0; i < run.weir->load.count; i++) {
                 while (i == published) {
                         published = atomic_load_explicit(&run.published, memory_order_acquire);
                         if (i == published)
                                 bench_sleep(50000);
                 }
-                if (weir_timer_cancel(name_of(text, (uint32_t)i), 1) != 1)
+                if (weir_timer_cancel(name_of(text, i), 1) != 1)
                         abort();
         }
         return NULL;
@@ -245,87 +246,53 @@ make_pairs_apart(void)
         if (pthread_create(&canceller, NULL, cancel_apart, NULL))
                 abort();
         start_clock();
-        for (; run.done < run.pairs->count; run.done++) {
+        for (; run.done < run.weir->load.count; run.done++) {
                 add(run.done);
-                if (run.done % 64 == 63)
+                if (run.done % SLICE == SLICE - 1)
                         atomic_store_explicit(&run.published, run.done + 1, memory_order_release);
                 throttle();
         }
         atomic_store_explicit(&run.published, run.done, memory_order_release);
         pthread_join(canceller, NULL);
-        while (!all_ended())
+        while (backlog() > 0)
                 bench_sleep(50000);
         stop_clock();
 }
 
 /* -- a case -- */
 
-static void *
-second_thread(void *unused)
-{
-        for (;;)
-                bench_sleep(BENCH_NSEC_PER_SEC);
-        return unused;
-}
-
 static void
-prepare(const struct pairs *pairs)
+prepare(const struct bench_weir *weir)
 {
-        pthread_t thread;
+        size_t count = weir->load.pending + 1;
 
-        run.pairs = pairs;
+        run.weir = weir;
         run.random = 1;
         sem_init(&run.finished, 0, 0);
-        if (pairs->kind == SERIES)
-                run.series = malloc((pairs->pending + 1) * sizeof *run.series);
-        if (pairs->kind == WHEEL) {
-                run.wheel = malloc((pairs->pending + 1) * sizeof *run.wheel);
-                wheel_init();
-                if (pthread_create(&thread, NULL, second_thread, NULL)) /* a mutex is cheaper without */
-                        abort();
-        } else if (weir_init(NULL)) {
+        if (weir->kind == BENCH_IN_SERIES)
+                run.series = malloc(count * sizeof *run.series);
+        if (weir->kind == BENCH_WITH_ID)
+                run.ids = malloc(count * sizeof *run.ids);
+        if (weir_init(NULL))
                 abort();
-        }
 }
 
 static bool
 measure_pairs(const void *argument, double values[BENCH_VALUES])
 {
-        const struct pairs *pairs = argument;
+        const struct bench_weir *weir = argument;
 
-        prepare(pairs);
-        if (pairs->place == CALLBACK && pairs->kind != WHEEL)
+        prepare(weir);
+        if (weir->place == BENCH_CALLBACK)
                 weir_task_start(weir_empty_new(on_populate, NULL));
-        else if (pairs->place == APART)
+        else if (weir->place == BENCH_APART)
                 make_pairs_apart();
         else
                 make_pairs();
         sem_wait(&run.finished);
-        values[0] = (double)run.cpu / (double)pairs->count;
-        values[1] = (double)run.began / (double)pairs->count;
+        values[0] = (double)run.cpu / (double)weir->load.count;
+        values[1] = (double)run.began / (double)weir->load.count;
         return true;
-}
-
-static const char *
-number_of(size_t pending)
-{
-        return pending == 1000000 ? "1e6" : pending == 100000 ? "1e5" : pending == 1000 ? "1e3" : "0";
-}
-
-static void
-measure(const struct bench_size *size, struct pairs pairs, const char *peer)
-{
-        static const char *const kinds[] = {"named", "unnamed in a series", "unnamed", "unnamed"};
-        static const char *const places[] = {"callback", "foreign thread", "one adds, one cancels"};
-        double values[BENCH_VALUES];
-
-        snprintf(pairs.name, sizeof pairs.name, "%s, %s, N=%s, %s, %s", kinds[pairs.kind], pairs.any ? "any" : "hot",
-                 number_of(pairs.pending), pairs.random ? "1-60 s" : "60 s", places[pairs.place]);
-        if (!bench_wanted(size, pairs.name) || !bench_isolated(pairs.name, measure_pairs, &pairs, values, PATIENCE))
-                return;
-        bench_sample(peer, pairs.name, "CPU ns per pair", values[0]);
-        if (pairs.place == APART)
-                bench_sample(peer, pairs.name, "million pairs per second", 1000 / values[1]);
 }
 
 /* -- memory, and what adding alone costs -- */
@@ -343,65 +310,39 @@ on_add(weir_task *task, void *context)
 static bool
 measure_memory(const void *argument, double values[BENCH_VALUES])
 {
-        const struct pairs *pairs = argument;
+        const struct bench_weir *weir = argument;
 
-        prepare(pairs);
+        prepare(weir);
         long before = bench_memory((int)getpid(), "VmRSS:");
-        if (pairs->place == CALLBACK)
+        if (weir->place == BENCH_CALLBACK)
                 weir_task_start(weir_empty_new(on_add, NULL));
         else
                 on_add(NULL, NULL);
         sem_wait(&run.finished);
-        values[0] = (double)(bench_memory((int)getpid(), "VmRSS:") - before) * 1024 / (double)pairs->pending;
-        values[1] = (double)run.cpu / (double)pairs->pending;
+        values[0] = (double)run.cpu / (double)weir->load.pending;
+        values[2] = (double)(bench_memory((int)getpid(), "VmRSS:") - before) * 1024 / (double)weir->load.pending;
         return true;
 }
 
-static void
-measure_adding(const struct bench_size *size, enum kind kind, enum place place)
+static bool
+measure(const char *what, bench_fn *fn, const struct bench_weir *weir, struct bench_reading *reading)
 {
-        struct pairs pairs = {.kind = kind, .place = place, .pending = size->quick ? 100000 : 1000000, .random = true};
         double values[BENCH_VALUES];
 
-        snprintf(pairs.name, sizeof pairs.name, "%s, add only, N=%s, 1-60 s, %s",
-                 kind == NAMED  ? "named"
-                 : kind == LONE ? "unnamed"
-                                : "unnamed in a series",
-                 number_of(pairs.pending), place == CALLBACK ? "callback" : "foreign thread");
-        if (!bench_wanted(size, pairs.name) || !bench_isolated(pairs.name, measure_memory, &pairs, values, PATIENCE))
-                return;
-        bench_sample("weir", pairs.name, "bytes per pending timer", values[0]);
-        bench_sample("weir", pairs.name, "CPU ns per timer", values[1]);
+        if (!bench_isolated(what, fn, weir, values, PATIENCE + (unsigned)(weir->load.pending / PENDING_A_SECOND)))
+                return false;
+        *reading = (struct bench_reading){.cpu = values[0], .elapsed = values[1], .bytes = values[2]};
+        return true;
 }
 
-void
-bench_pairs(const struct bench_size *size)
+bool
+bench_weir_pairs(const char *what, const struct bench_weir *weir, struct bench_reading *reading)
 {
-        static const struct {
-                enum kind kind;
-                enum place place;
-        } ways[] = {{WHEEL, FOREIGN}, {NAMED, CALLBACK}, {NAMED, FOREIGN}, {SERIES, CALLBACK}, {SERIES, FOREIGN}};
-        static const struct {
-                size_t pending;
-                bool any, random;
-        } loads[] = {{1000, false, false},    {1000, true, false},    {100000, true, false},
-                     {1000000, false, false}, {1000000, true, false}, {1000000, true, true}};
-        size_t count = size->quick ? 100000 : 500000;
+        return measure(what, measure_pairs, weir, reading);
+}
 
-        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-                for (size_t j = 0; j < sizeof loads / sizeof *loads; j++) {
-                        struct pairs pairs = {.kind = ways[i].kind, .place = ways[i].place, .count = count};
-
-                        pairs.pending = loads[j].pending;
-                        pairs.any = loads[j].any;
-                        pairs.random = loads[j].random;
-                        if (!size->quick || pairs.pending < 1000000)
-                                measure(size, pairs, pairs.kind == WHEEL ? "floor" : "weir");
-                }
-        }
-        measure(size, (struct pairs){.kind = NAMED, .place = APART, .count = 2 * count}, "weir");
-        measure_adding(size, LONE, CALLBACK);
-        measure_adding(size, LONE, FOREIGN);
-        measure_adding(size, NAMED, CALLBACK);
-        measure_adding(size, SERIES, CALLBACK);
+bool
+bench_weir_memory(const char *what, const struct bench_weir *weir, struct bench_reading *reading)
+{
+        return measure(what, measure_memory, weir, reading);
 }

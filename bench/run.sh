@@ -1,5 +1,6 @@
 #!/bin/bash
-# bench/run.sh [quick]: runs all measuring programs of build/bench: JSON lines to standard output, a table to standard error.
+# bench/run.sh [timers|http|queue|stall] [quick]: runs all measuring programs of build/bench, or one: JSON lines to standard output,
+# a table to standard error.
 # WEIR_BUILD names the build directory.  README.md says what is measured.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,6 +22,7 @@ measure()
 {
         local limit=$1
         shift
+        [ "${only:-$1}" = "$1" ] || return
         timeout --foreground --kill-after=10 "$limit" "$build/bench/$@" >"$results/part" &
         child=$!
         wait "$child" || echo "bench: $1 failed" >&2
@@ -39,34 +41,44 @@ table()
                         if (sub(/ \(min\)$/, "", metric)) kind = "min"
                         else if (sub(/ \(max\)$/, "", metric)) kind = "max"
                         key = name SUBSEP metric
-                        if (!(key in peers)) { order[++lines] = key; names[key] = name; metrics[key] = metric }
+                        if (!(name in metrics)) order[++cases] = name
+                        if (!(key in peers)) metrics[name] = metrics[name] SUBSEP metric
                         if (!((key, peer) in seen)) { seen[key, peer] = 1; peers[key] = peers[key] SUBSEP peer }
                         values[key, peer, kind] = value
                 }
                 function text(number) {
                         return number >= 100 || number == int(number) ? sprintf("%.0f", number) : sprintf("%.3g", number)
                 }
+                function line(metric, key,    list, count, i) {
+                        printf "  %-44s", metric
+                        count = split(peers[key], list, SUBSEP)
+                        for (i = 2; i <= count; i++) {
+                                printf "  %s %s", list[i], text(values[key, list[i], "median"])
+                                if ((key, list[i], "min") in values)
+                                        printf " [%s..%s]", text(values[key, list[i], "min"]), text(values[key, list[i], "max"])
+                        }
+                        printf "\n"
+                }
                 END {
-                        for (i = 1; i <= lines; i++) {
-                                key = order[i]
-                                if (names[key] != last) printf "\n%s\n", last = names[key]
-                                printf "  %-44s", metrics[key]
-                                count = split(peers[key], list, SUBSEP)
-                                for (j = 2; j <= count; j++) {
-                                        printf "  %s %s", list[j], text(values[key, list[j], "median"])
-                                        if ((key, list[j], "min") in values)
-                                                printf " [%s..%s]", text(values[key, list[j], "min"]), text(values[key, list[j], "max"])
-                                }
-                                printf "\n"
+                        for (i = 1; i <= cases; i++) {
+                                printf "\n%s\n", order[i]
+                                count = split(metrics[order[i]], list, SUBSEP)
+                                for (j = 2; j <= count; j++) line(list[j], order[i] SUBSEP list[j])
                         }
                 }'
 }
 
 [ -x "$build/bench/http" ] || { echo "bench: $build/bench is not built" >&2; exit 1; }
-if [ "${1:-}" = quick ]; then takes="a minute"; else takes="five to six minutes"; fi
+only=
+case ${1:-} in
+timers | http | queue | stall) only=$1; shift ;;
+esac
+if [ "${1:-}" = quick ]; then takes="up to two minutes"; elif [ "$only" ]; then takes="up to six minutes"; else takes="ten to thirteen minutes"; fi
 echo "bench: this takes $takes; the machine should be idle" >&2
 began=$SECONDS
-measure 140 timers "$@"
+measure 480 timers "$@"
 measure 215 http "$@"
+measure 200 queue "$@"
+measure 120 stall "$@"
 table >&2
 printf '\n%s\n' "bench: $((SECONDS - began)) s" >&2

@@ -1,8 +1,9 @@
-/* bench/timers.c: what timers and tasks cost.
+/* bench/timers.c: what timers and tasks cost, in weir and in its peers.
  *
- *     timers [quick] [part of a case's name]
+ *     timers [quick|full] [beginning of a word of a case's name]
  *
  * Threads: each case runs in a process of its own, in which the runtime is started with its defaults: a poller for each CPU. */
+#include <ctype.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +56,11 @@ bench_wait_counted(size_t count, unsigned seconds)
 bool
 bench_wanted(const struct bench_size *size, const char *name)
 {
-        return !bench_interrupted() && (!size->only || strstr(name, size->only));
+        const char *found = size->only ? strstr(name, size->only) : name;
+
+        while (found && found > name && isalnum((unsigned char)found[-1])) /* "named" is not in "unnamed" */
+                found = strstr(found + 1, size->only);
+        return found && !bench_interrupted();
 }
 
 int
@@ -66,15 +71,20 @@ main(int argc, char *argv[])
         for (int i = 1; i < argc; i++) {
                 if (strcmp(argv[i], "quick") == 0)
                         size.quick = true;
+                else if (strcmp(argv[i], "full") == 0)
+                        size.full = true;
                 else
                         size.only = argv[i];
         }
         bench_begin();
-        for (int round = size.quick ? 1 : 0; round < ROUNDS; round++) {
+        for (int round = size.quick ? ROUNDS - 1 : 0; round < ROUNDS; round++) {
                 bench_pairs(&size);
                 bench_firing(&size);
                 bench_flows(&size);
         }
+        bench_pairs_ratios();
+        bench_firing_ratios();
+        bench_peers_missing();
         bench_sample("machine", "timers", "CPU used by others, percent of one", bench_others());
         bench_print("timers");
         return bench_interrupted();

@@ -6,13 +6,13 @@
  *     add --> chain of its name --end--> list of ending ones --unlink--> out
  *                     `-------------------unlink----------------------^
  *
- * A table grows and shrinks without a long stop: a new one is made and the buckets of the old one are moved over, MOVED_AT_ONCE
- * with each add and unlink; meanwhile a name is looked up in the table that its bucket is in.  When memory for a new table is
- * short the old one stays, only slower.  Tables go when the last name of a shard does.
+ * A table grows and shrinks without a long stop: a new one is made and the lines of the old one are moved over, MOVED_AT_ONCE
+ * with each add and unlink; meanwhile a name is looked up in the table that its line is in.  When memory for a new table is
+ * short the old one stays until it is full.  Tables go when the last name of a shard does.
  *
- *     hash:  | shard, 6 bits | bucket, as many as the table has | the rest |
+ *     hash:  | shard, 6 bits | line, as many as the table has | the rest |
  *
- * So the buckets are in the order of the hashes in every table, and a search by hash can go on after a pause in which the
+ * So the lines are in the order of the hashes in every table, and a search by hash can go on after a pause in which the
  * tables were changed. */
 #include "factory/names.h"
 
@@ -22,16 +22,16 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "kernel/panic.h"
 #include "kernel/siphash.h"
 
-#define SHARD_BITS    6
-#define SMALLEST      16
+#define SHARD_BITS    WEIR__NAMES_SHARD_BITS
+#define SMALLEST      2 /* lines */
 #define LARGEST       ((size_t)1 << (32 - SHARD_BITS))
-#define MOVED_AT_ONCE 8
+#define CROWDED       5 /* names for each line: beyond, it grows */
+#define MOVED_AT_ONCE 4
 
 #define ENDING UINT32_MAX /* the count of an object on the list of ending ones; 0: of one behind the first, or in no list */
-
-_Static_assert(1 << SHARD_BITS == WEIR__NAMES_SHARDS, "the shard is in the upper bits of the hash");
 
 static uint64_t hash_key[2];
 
@@ -57,108 +57,88 @@ weir__name_key(const char *text, size_t size)
         return (struct weir__name_key){text, size, (uint32_t)(weir__siphash(hash_key, text, size) >> 32)};
 }
 
-struct weir__names_shard *
-weir__names_lock(struct weir__names *names, uint32_t hash)
-{
-        struct weir__names_shard *shard = &names->shards[hash >> (32 - SHARD_BITS)];
-
-        weir__lock(&shard->lock);
-        return shard;
-}
-
-void
-weir__names_unlock(struct weir__names_shard *shard)
-{
-        weir__unlock(&shard->lock);
-}
-
 /* -- tables; under the lock -- */
 
 static size_t
-index_of(const struct weir__names_table *table, uint32_t hash)
+line_of(const struct weir__name_table *table, uint32_t hash)
 {
-        return (uint32_t)(hash << SHARD_BITS) >> table->shift;
+        return weir__name_table_line(table, hash, SHARD_BITS);
 }
 
-/* The bucket in which a name of this hash is, or would be: until its old bucket was moved, that one. */
-static struct weir__name **
-bucket_of(struct weir__names_shard *shard, uint32_t hash)
+/* The table in which a name of this hash is, or would be: until its old line was moved, that one. */
+static struct weir__name_table *
+table_of(struct weir__names_shard *shard, uint32_t hash)
 {
-        if (shard->before.buckets && index_of(&shard->before, hash) >= shard->moved)
-                return &shard->before.buckets[index_of(&shard->before, hash)];
-        return &shard->now.buckets[index_of(&shard->now, hash)];
+        return shard->before.lines && line_of(&shard->before, hash) >= shard->moved ? &shard->before : &shard->now;
 }
 
 static void
-drop_table(struct weir__names_table *table)
+move_line(struct weir__names_shard *shard, size_t line)
 {
-        free(table->buckets);
-        *table = (struct weir__names_table){0};
+        size_t at = line * WEIR__NAME_TABLE_WIDTH;
+
+        for (struct weir__name **place; (place = weir__name_table_next(&shard->before, line, &at));) {
+                struct weir__name *name = *place;
+
+                if (line_of(&shard->before, name->hash) != line)
+                        continue;
+                weir__name_table_clear(&shard->before, place);
+                if (!weir__name_table_add(&shard->now, line_of(&shard->now, name->hash), name))
+                        weir__panic("map of names: expected room for all names in the new table");
+        }
 }
 
 static void
 move_some(struct weir__names_shard *shard)
 {
-        if (!shard->before.buckets)
+        if (!shard->before.lines)
                 return;
-        for (unsigned i = 0; i < MOVED_AT_ONCE && shard->moved <= shard->before.mask; i++) {
-                struct weir__name *name = shard->before.buckets[shard->moved++];
-
-                while (name) {
-                        struct weir__name *next = name->next_in_bucket;
-                        struct weir__name **bucket = &shard->now.buckets[index_of(&shard->now, name->hash)];
-
-                        name->next_in_bucket = *bucket;
-                        *bucket = name;
-                        name = next;
-                }
-        }
+        for (unsigned i = 0; i < MOVED_AT_ONCE && shard->moved <= shard->before.mask; i++)
+                move_line(shard, shard->moved++);
         if (shard->moved > shard->before.mask)
-                drop_table(&shard->before);
+                weir__name_table_drop(&shard->before);
 }
 
 static bool
-resize(struct weir__names_shard *shard, size_t size)
+resize(struct weir__names_shard *shard, size_t lines)
 {
-        struct weir__name **buckets = calloc(size, sizeof *buckets);
+        struct weir__name_table table;
 
-        if (!buckets)
+        if (!weir__name_table_make(&table, lines))
                 return false;
         shard->before = shard->now;
-        shard->now = (struct weir__names_table){buckets, size - 1, 32 - (unsigned)__builtin_ctzl(size)};
+        shard->now = table;
         shard->moved = 0;
         return true;
 }
 
-/* Aims at a table between an eighth and all of its size full; one that is being moved is let finish first, so a shard from which
- * names only go may keep a larger one until the last of them has gone. */
+/* Aims at one to CROWDED names for each line; a table that is being moved is let finish first, so a shard from which names only go
+ * may keep a larger one until the last of them has gone. */
 static void
 adapt(struct weir__names_shard *shard)
 {
-        size_t size = shard->now.mask + 1;
+        size_t lines = shard->now.mask + 1;
 
         move_some(shard);
         if (!shard->names) {
-                drop_table(&shard->before);
-                drop_table(&shard->now);
-        } else if (shard->before.buckets) {
+                weir__name_table_drop(&shard->before);
+                weir__name_table_drop(&shard->now);
+        } else if (shard->before.lines) {
                 return;
-        } else if (shard->names > size && size < LARGEST) {
-                resize(shard, size * 2);
-        } else if (size > SMALLEST && shard->names < size / 8) {
-                resize(shard, size / 2);
+        } else if (shard->names > lines * CROWDED && lines < LARGEST) {
+                resize(shard, lines * 2);
+        } else if (lines > SMALLEST && shard->names < lines) {
+                resize(shard, lines / 2);
         }
 }
 
-/* The link that leads to the first of a name in its bucket, or to the NULL at the end. */
+/* The place of the first of a name in the tables, or NULL. */
 static struct weir__name **
-link_of(struct weir__names_shard *shard, const struct weir__name_key *key)
+place_of(struct weir__names_shard *shard, const struct weir__name_key *key)
 {
-        struct weir__name **link = bucket_of(shard, key->hash);
+        struct weir__name_table *table = table_of(shard, key->hash);
 
-        while (*link && !weir__name_has(*link, key))
-                link = &(*link)->next_in_bucket;
-        return link;
+        return weir__name_table_find(table, line_of(table, key->hash), key);
 }
 
 /* -- walks; under the lock -- */
@@ -201,6 +181,20 @@ append(struct weir__names_shard *shard, struct weir__name *first, struct weir__n
                 walks_stop(shard, name, false);
 }
 
+static bool
+add_first(struct weir__names_shard *shard, struct weir__name *name)
+{
+        struct weir__name_table *table = table_of(shard, name->hash);
+
+        if (!weir__name_table_add(table, line_of(table, name->hash), name))
+                return false;
+        name->older = name;
+        name->count = 1;
+        shard->names++;
+        adapt(shard);
+        return true;
+}
+
 bool
 weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key)
 {
@@ -211,20 +205,12 @@ weir__names_add(struct weir__names *names, struct weir__name *name, const struct
         name->text[key->size] = '\0';
 
         struct weir__names_shard *shard = weir__names_lock(names, key->hash);
-        bool done = shard->now.buckets || resize(shard, SMALLEST);
-        if (done) {
-                struct weir__name **link = link_of(shard, key);
-
-                if (*link) {
-                        append(shard, *link, name);
-                } else {
-                        name->older = name;
-                        name->count = 1;
-                        *link = name;
-                        shard->names++;
-                        adapt(shard);
-                }
-        }
+        bool done = shard->now.lines || resize(shard, SMALLEST);
+        struct weir__name **place = done ? place_of(shard, key) : NULL;
+        if (place)
+                append(shard, *place, name);
+        else if (done)
+                done = add_first(shard, name);
         weir__names_unlock(shard);
         return done;
 }
@@ -232,40 +218,39 @@ weir__names_add(struct weir__names *names, struct weir__name *name, const struct
 struct weir__name *
 weir__names_find(struct weir__names_shard *shard, const struct weir__name_key *key)
 {
-        return shard->now.buckets ? *link_of(shard, key) : NULL;
+        struct weir__name **place = shard->now.lines ? place_of(shard, key) : NULL;
+
+        return place ? *place : NULL;
 }
 
-/* The first of a name goes: the next oldest takes its place in the bucket, or the name is gone. */
+/* The first of a name goes: the next oldest takes its place, or the name is gone. */
 static void
-unlink_first(struct weir__names_shard *shard, struct weir__name **link, struct weir__name *name)
+unlink_first(struct weir__names_shard *shard, struct weir__name *name)
 {
-        struct weir__name *heir = name->newer;
+        struct weir__name_table *table = table_of(shard, name->hash);
+        size_t line = line_of(table, name->hash);
+        struct weir__name **place = weir__name_table_place(table, line, name), *heir = name->newer;
 
         if (!heir) {
-                *link = name->next_in_bucket;
+                weir__name_table_remove(table, line, place);
                 shard->names--;
                 adapt(shard);
                 return;
         }
         heir->count = name->count - 1;
-        heir->next_in_bucket = name->next_in_bucket;
-        *link = heir;
         heir->older = name->older; /* the newest; itself if it is alone now */
+        *place = heir;
 }
 
 static void
-unlink_from_chain(struct weir__names_shard *shard, struct weir__name *name)
+unlink_behind_first(struct weir__names_shard *shard, struct weir__name *name)
 {
         struct weir__name_key key = weir__name_key_of(name);
-        struct weir__name **link = link_of(shard, &key);
+        struct weir__name *first = *place_of(shard, &key);
 
-        if (*link == name) {
-                unlink_first(shard, link, name);
-                return;
-        }
-        (*link)->count--;
+        first->count--;
         name->older->newer = name->newer;
-        *(name->newer ? &name->newer->older : &(*link)->older) = name->older;
+        *(name->newer ? &name->newer->older : &first->older) = name->older;
 }
 
 static void
@@ -284,8 +269,10 @@ weir__names_unlink(struct weir__names_shard *shard, struct weir__name *name)
                 walks_pass(shard, name);
         if (name->count == ENDING)
                 unlink_from_ending(shard, name);
+        else if (name->count > 0)
+                unlink_first(shard, name);
         else
-                unlink_from_chain(shard, name);
+                unlink_behind_first(shard, name);
         name->older = NULL;
         name->count = 0;
 }
@@ -366,21 +353,20 @@ is_before(const struct weir__name *name, const struct weir__name_key *key)
         return name->size != key->size ? name->size < key->size : memcmp(name->text, key->text, key->size) < 0;
 }
 
-/* The first name of a bucket behind `key` whose hash is at most `last`. */
+/* The first name behind `key` whose hash is at most `last`, and which belongs into the same line. */
 static struct weir__name *
-first_behind(struct weir__name *name, const struct weir__name_key *key, uint32_t last)
+first_behind(struct weir__names_shard *shard, const struct weir__name_key *key, uint32_t last)
 {
+        const struct weir__name_table *table = table_of(shard, key->hash);
+        size_t line = line_of(table, key->hash), at = line * WEIR__NAME_TABLE_WIDTH;
+        struct weir__name_key best = {.hash = last, .size = SIZE_MAX};
         struct weir__name *first = NULL;
 
-        for (; name; name = name->next_in_bucket) {
-                bool is_behind = !is_before(name, key) && !weir__name_has(name, key);
-
-                if (is_behind && name->hash <= last) {
-                        struct weir__name_key best = first ? weir__name_key_of(first) : (struct weir__name_key){0};
-
-                        if (!first || is_before(name, &best))
-                                first = name;
-                }
+        for (struct weir__name **place; (place = weir__name_table_next(table, line, &at));) {
+                if (is_before(*place, key) || weir__name_has(*place, key) || !is_before(*place, &best))
+                        continue;
+                first = *place;
+                best = weir__name_key_of(first);
         }
         return first;
 }
@@ -388,12 +374,12 @@ first_behind(struct weir__name *name, const struct weir__name_key *key, uint32_t
 struct weir__name *
 weir__names_behind(struct weir__names_shard *shard, struct weir__name_key *key, unsigned *budget, bool *done)
 {
-        *done = !shard->now.buckets;
+        *done = !shard->now.lines;
         for (; !*done && *budget > 0; --*budget) {
-                unsigned finer = shard->before.buckets && shard->before.shift < shard->now.shift ? shard->before.shift
-                                                                                                 : shard->now.shift;
+                unsigned finer = shard->before.lines && shard->before.shift < shard->now.shift ? shard->before.shift
+                                                                                               : shard->now.shift;
                 uint32_t last = key->hash | ((UINT32_C(1) << finer) - 1) >> SHARD_BITS;
-                struct weir__name *name = first_behind(*bucket_of(shard, key->hash), key, last);
+                struct weir__name *name = first_behind(shard, key, last);
 
                 if (name)
                         return name;

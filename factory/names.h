@@ -1,57 +1,29 @@
 /* factory/names.h: a map from names to the objects that bear them, in order of coming, for any number of threads.
  *
- * Sharded by a keyed hash.  An object is its own entry: the first of a name lies in a bucket, the others in a chain behind it,
- * so that add, take and count are O(1) whatever the number of names or of objects under one name.
+ * Sharded by a keyed hash.  An object is its own entry: the first of a name lies in a table, the others in a chain behind it, so
+ * that add, take and count are O(1) whatever the number of names or of objects under one name.
  *
  * An object that is ending may leave its name before it is gone; then it is on the shard's list of those, where a walk finds it. */
 #ifndef WEIR_FACTORY_NAMES_H
 #define WEIR_FACTORY_NAMES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include "factory/name_table.h"
 #include "kernel/latch.h"
 #include "kernel/lock.h"
 
-#define WEIR__NAMES_SHARDS 64
-
-/* Embedded, as the last member, in what bears a name. */
-struct weir__name {
-        /* Guarded by the lock of the shard. */
-        struct weir__name *next_in_bucket; /* of the first of a name only */
-        struct weir__name *older, *newer;  /* the chain; the first one's `older` is the newest, whose `newer` is NULL */
-        uint32_t hash;                     /* constant */
-        uint32_t count;                    /* of the first of a name: how many there are; else a mark (names.c) */
-
-        /* Constant. */
-        uint16_t size; /* of the text, without the NUL behind it */
-        char text[];
-};
+#define WEIR__NAMES_SHARD_BITS 6 /* the upper ones of a hash */
+#define WEIR__NAMES_SHARDS     (1 << WEIR__NAMES_SHARD_BITS)
 
 /* How many bytes an object with a name takes, given those before the name. */
 #define WEIR__NAME_SIZE(before, text_size) ((before) + offsetof(struct weir__name, text) + (text_size) + 1)
-
-/* A name to look up.  Valid as long as the text is. */
-struct weir__name_key {
-        const char *text;
-        size_t size;
-        uint32_t hash;
-};
-
-struct weir__names_table {
-        struct weir__name **buckets; /* in the order of the hashes */
-        size_t mask;                 /* their number - 1 */
-        unsigned shift;              /* of a hash without its shard, to the index of the bucket */
-};
 
 struct weir__names_shard {
         _Alignas(64) struct weir__lock lock;
 
         /* Guarded by lock. */
-        struct weir__names_table now, before; /* `before` is being moved over, some with each change; NULL buckets: none */
-        size_t moved;                         /* buckets of `before` that are empty for good */
-        size_t names;                         /* different ones */
+        struct weir__name_table now, before; /* `before` is being moved over, some lines with each change */
+        size_t moved;                        /* lines of `before` whose names are all in `now` */
+        size_t names;                        /* different ones */
         struct weir__name *ending, *ending_last;
         struct weir__names_walk *walks;       /* that are under way */
 };
@@ -66,27 +38,27 @@ struct weir__names {
 /* Hashes a text of at most UINT16_MAX bytes. */
 struct weir__name_key weir__name_key(const char *text, size_t size);
 
-static inline struct weir__name_key weir__name_key_of(const struct weir__name *name)
-{
-        return (struct weir__name_key){name->text, name->size, name->hash};
-}
-
-static inline bool weir__name_has(const struct weir__name *name, const struct weir__name_key *key)
-{
-        return name->hash == key->hash && name->size == key->size && !__builtin_memcmp(name->text, key->text, key->size);
-}
-
 static inline bool weir__names_same_shard(uint32_t hash, uint32_t other)
 {
-        return (hash ^ other) >> 26 == 0;
+        return (hash ^ other) >> (32 - WEIR__NAMES_SHARD_BITS) == 0;
 }
 
 /* The shard of a hash, locked; to be given to weir__names_unlock. */
-struct weir__names_shard *weir__names_lock(struct weir__names *names, uint32_t hash);
-void weir__names_unlock(struct weir__names_shard *shard);
+static inline struct weir__names_shard *weir__names_lock(struct weir__names *names, uint32_t hash)
+{
+        struct weir__names_shard *shard = &names->shards[hash >> (32 - WEIR__NAMES_SHARD_BITS)];
+
+        weir__lock(&shard->lock);
+        return shard;
+}
+
+static inline void weir__names_unlock(struct weir__names_shard *shard)
+{
+        weir__unlock(&shard->lock);
+}
 
 /* Adds an object as the newest of its name, copying key and text into it (room for key->size + 1 bytes is behind it).  Returns
- * false when out of memory: only the first name of a shard can fail. */
+ * false when out of memory: for the first name of a shard, or when its table cannot grow and is full. */
 bool weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key);
 
 /* The oldest object of a name, or NULL; `newer` leads on to the newest.  Under the shard's lock. */
@@ -139,7 +111,7 @@ static inline void weir__names_walk_on(struct weir__names_walk *walk)
 void weir__names_walk_wait(struct weir__names_shard *shard, struct weir__names_walk *walk);
 
 /* The first name of the shard behind `key` in the order of (hash, size, text); a size of 0 is before, SIZE_MAX behind all names of
- * that hash, and then the text does not count.  Looks at no more than *budget buckets, and takes them off it.
+ * that hash, and then the text does not count.  Looks at no more than *budget lines, and takes them off it.
  *
  * Result: the oldest object of that name; or NULL: *done says that there is none, else `key` is where to go on. */
 struct weir__name *weir__names_behind(struct weir__names_shard *shard, struct weir__name_key *key, unsigned *budget, bool *done);
@@ -147,7 +119,7 @@ struct weir__name *weir__names_behind(struct weir__names_shard *shard, struct we
 /* Where the names of a shard begin. */
 static inline struct weir__name_key weir__names_begin(unsigned shard)
 {
-        return (struct weir__name_key){.hash = shard * (UINT32_C(1) << 26)};
+        return (struct weir__name_key){.hash = shard * (UINT32_C(1) << (32 - WEIR__NAMES_SHARD_BITS))};
 }
 
 #endif

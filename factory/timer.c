@@ -349,6 +349,7 @@ weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const
                         return false; /* something else has ended it, or is about to */
                 /* First, so that whoever sees REARMED finds it; should the callback have begun, nobody reads it any more. */
                 timer->node.deadline = changed(timer, change);
+                weir__timerq_set_since(&timer->node, change->now);
                 return mark_rearmed(timer);
         default: return false;
         }

@@ -71,6 +71,12 @@ static inline weir_nsec weir__timerq_since(const struct weir__timerq_node *node)
         return (weir_nsec)((uint64_t)node->sequence << WEIR__TIMERQ_STAMP_SHIFT);
 }
 
+/* What that tells of a node which is in no queue. */
+static inline void weir__timerq_set_since(struct weir__timerq_node *node, weir_nsec now)
+{
+        node->sequence = ((uint64_t)now >> WEIR__TIMERQ_STAMP_SHIFT) & ((UINT64_C(1) << 52) - 1);
+}
+
 /* Adds a node that is in no queue.  O(1), except O(log n) among the nodes of the current millisecond.
  *
  * Result: when the queue wants to be visited on account of this node: its deadline, or earlier when its slot has become so full

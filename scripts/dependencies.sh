@@ -2,7 +2,7 @@
 # Installs what is missing of the Debian packages that a job needs, and says so.  Does nothing, in a few milliseconds and without
 # the network, when everything is there.
 #
-#   scripts/dependencies.sh build|check|clang|model|format ...
+#   scripts/dependencies.sh build|check|clang|model|format|peers ...
 #
 # WEIR_INSTALL=no only tells the command.
 set -u
@@ -53,6 +53,12 @@ probe_all() {
                 clang) package clang has_command clang ;;
                 model) package spin has_command spin ;;
                 format) package clang-format has_command clang-format ;;
+                peers)
+                        package libuv1-dev has_header uv.h
+                        package libevent-dev has_header event2/event.h
+                        package libev-dev has_header ev.h
+                        package golang-go has_command go
+                        ;;
                 *)
                         echo "$0: unknown job: $group" >&2
                         exit 2

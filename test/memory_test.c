@@ -17,6 +17,7 @@
 
 #include <weir/weir.h>
 
+#include "factory/names.h"
 #include "kernel/runtime.h"
 #include "test/support.h"
 
@@ -129,7 +130,7 @@ disarm(void)
         return atomic_load(&refused);
 }
 
-/* -- what is never given back: the pollers -- */
+/* -- what is never given back: the pollers, and their tables of ids -- */
 
 static int64_t
 pollers_made(void)
@@ -141,11 +142,25 @@ pollers_made(void)
         return made;
 }
 
+static int64_t
+tables_made(void)
+{
+        int64_t made = 0;
+
+        for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++) {
+                struct weir__poller *poller = weir__runtime.pollers[i];
+
+                for (unsigned k = 0; poller && k < WEIR__HANDLES_SEGMENTS; k++)
+                        made += poller->handles.segments[k] != NULL;
+        }
+        return made;
+}
+
 /* Blocks that ought to have been freed by now. */
 static int64_t
 blocks_held(void)
 {
-        return atomic_load(&live) - pollers_made();
+        return atomic_load(&live) - pollers_made() - tables_made();
 }
 
 static unsigned
@@ -428,6 +443,111 @@ many_names(void)
         check(&record, 0, made);
 }
 
+/* Names of one shard, so that its table grows again and again. */
+static void
+names_of_one_shard(void)
+{
+        enum { COUNT = 150 };
+        static char names[COUNT][16];
+        struct record record = {0};
+        unsigned made = 0, found = 0;
+
+        for (unsigned i = 0, number = 0; i < COUNT && !*names[COUNT - 1]; number++) {
+                snprintf(names[i], sizeof names[i], "shard %u", number);
+                if (weir__names_same_shard(weir__name_key(names[i], strlen(names[i])).hash, 0))
+                        i++;
+                else
+                        *names[i] = '\0';
+        }
+        for (unsigned i = 0; i < COUNT; i++) {
+                weir_task *task = counts(&record, weir_timer_new_named(names[i], WEIR_FOREVER, count_call, &record));
+
+                made += task != NULL;
+                CU_ASSERT_EQUAL(weir_timer_count(names[i]), task != NULL);
+                CU_ASSERT_EQUAL(weir_timer_reset(names[i], WEIR_SEC(1000)), task != NULL);
+                CU_ASSERT_EQUAL(weir_task_start(task), task ? 0 : -ENOMEM);
+        }
+        CU_ASSERT(made == COUNT || atomic_load(&refused));
+        for (unsigned i = 0; i < COUNT; i++)
+                found += (unsigned)weir_timer_cancel(names[i], WEIR_ALL);
+        CU_ASSERT_EQUAL(found, made);
+        wait_until_freed(&record);
+        check(&record, 0, made);
+        CU_ASSERT_EQUAL(weir_timer_cancel_prefix("shard", WEIR_ALL), 0);
+}
+
+/* Reset, extend, the wait and all else that is done to a timer that is there: the timer is refused, or its start, or nothing. */
+static void
+all_that_is_done_to_a_timer(void)
+{
+        struct record record = {0};
+        weir_task *task = counts(&record, weir_timer_new_named("memory", WEIR_FOREVER, count_call, &record));
+        size_t there = task != NULL;
+
+        CU_ASSERT_EQUAL(weir_timer_reset("memory", WEIR_SEC(1000)), there);
+        CU_ASSERT_EQUAL(weir_timer_extend("memory", WEIR_SEC(1000)), there);
+        there = weir_task_start(task) == 0;
+        CU_ASSERT_EQUAL(weir_timer_reset("memory", WEIR_SEC(2000)), there);
+        CU_ASSERT_EQUAL(weir_timer_extend("memory", WEIR_SEC(2000)), there);
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait("memory", 0), 0);
+        CU_ASSERT_EQUAL(weir_timer_cancel_prefix("mem", 0), 0);
+        CU_ASSERT_EQUAL(weir_timer_count("memory"), there);
+        CU_ASSERT_EQUAL((size_t)weir_timer_cancel_wait("memory", WEIR_ALL), there);
+        CU_ASSERT_EQUAL(atomic_load(&record.called), there);
+        CU_ASSERT_EQUAL(atomic_load(&record.freed), atomic_load(&record.made));
+        CU_ASSERT_EQUAL(there, !atomic_load(&refused));
+}
+
+/* Without an id the timer is as good as with one. */
+static void
+timer_with_an_id(void)
+{
+        struct record record = {0};
+        weir_task *task = counts(&record, weir_timer_new_named("memory", WEIR_FOREVER, count_call, &record));
+        weir_timer_id id = weir_timer_id_of(task);
+
+        CU_ASSERT(id != 0 || atomic_load(&refused));
+        CU_ASSERT_EQUAL(weir_timer_reset_id(id, WEIR_SEC(1000)), id != 0);
+        size_t there = weir_task_start(task) == 0;
+        CU_ASSERT_EQUAL(there, task != NULL);
+        CU_ASSERT_EQUAL(weir_timer_count("memory"), there);
+        CU_ASSERT_EQUAL(weir_timer_cancel_id(id), id != 0);
+        CU_ASSERT_EQUAL(weir_timer_cancel("memory", WEIR_ALL), there && !id);
+        wait_until_freed(&record);
+        check(&record, there ? 0 : -ENOMEM, 1);
+}
+
+static int
+count_shown(const struct weir_timer_info *timer, void *context)
+{
+        (void)timer;
+        ++*(int64_t *)context;
+        return 0;
+}
+
+static void
+list_of_timers(void)
+{
+        enum { COUNT = 20 };
+        struct record record = {0};
+        weir_task *tasks[COUNT];
+        int64_t made = 0, shown = 0;
+        char name[16];
+
+        for (unsigned i = 0; i < COUNT; i++) {
+                snprintf(name, sizeof name, "list %u", i);
+                tasks[i] = counts(&record, weir_timer_new_named(name, WEIR_FOREVER, count_call, &record));
+                made += tasks[i] != NULL;
+        }
+        int64_t listed = weir_timer_list("list", count_shown, &shown);
+        CU_ASSERT(listed == made || (listed == -ENOMEM && atomic_load(&refused)));
+        CU_ASSERT_EQUAL(shown, listed < 0 ? 0 : made);
+        for (unsigned i = 0; i < COUNT; i++)
+                weir_task_dismiss(tasks[i]);
+        CU_ASSERT_EQUAL(atomic_load(&record.freed), atomic_load(&record.made));
+        CU_ASSERT_EQUAL(weir_timer_cancel_prefix("list", WEIR_ALL), 0);
+}
+
 /* -- refusing one after another -- */
 
 /* The scenario with the nth allocation refused, then once more with none.  Returns whether it came to the nth. */
@@ -622,6 +742,70 @@ names_are_found_when_their_tables_cannot_grow(void)
         CU_ASSERT(each_refused(many_names, WEIR_TEST_SANITIZED ? 499 : 97) >= 2000);
 }
 
+static void
+names_of_one_shard_are_found_when_its_table_cannot_grow(void)
+{
+        CU_ASSERT(each_refused(names_of_one_shard, 1) >= 150 + 1 + 3); /* the timers, the first table, and larger ones */
+}
+
+static void
+nothing_done_to_a_timer_that_is_there_needs_memory(void)
+{
+        CU_ASSERT_EQUAL(each_refused(all_that_is_done_to_a_timer, 1), 2); /* itself, and the table of its shard */
+}
+
+static void
+a_timer_with_an_id_without_memory_is_refused_by_its_start(void)
+{
+        CU_ASSERT(each_refused(timer_with_an_id, 1) >= 2);
+}
+
+/* A table grows when as many ids are alive at once as never before: so more and more are. */
+static void
+an_id_without_memory_is_0_and_its_timer_lives(void)
+{
+        enum { GROWN = POLLERS * 3 }; /* times */
+        int64_t held = blocks_held();
+        struct record record = {0};
+        unsigned hits = 0, count = 0, wrong = 0;
+
+        CU_ASSERT_EQUAL_FATAL(init(POLLERS), 0);
+        for (; hits < GROWN && count < 1000000; count++) {
+                bool named = count % 2;
+                weir_task *task = counts(&record, named ? weir_timer_new_named("id", WEIR_FOREVER, count_call, &record)
+                                                        : weir_timer_new(WEIR_FOREVER, count_call, &record));
+                int64_t before = blocks_held();
+
+                arm(0, true);
+                weir_timer_id id = weir_timer_id_of(task);
+                if (disarm()) {
+                        hits++;
+                        wrong += id != 0 || weir_timer_cancel_id(id) || weir_timer_reset_id(id, 0) || blocks_held() != before;
+                        wrong += weir_timer_count("id") != (count + 1) / 2;
+                        if (hits % 2) {
+                                id = weir_timer_id_of(task);
+                                wrong += id == 0 || weir_timer_reset_id(id, WEIR_SEC(1000)) != 1;
+                        }
+                } else {
+                        wrong += id == 0;
+                }
+                CU_ASSERT_EQUAL(weir_task_start(task), 0);
+        }
+        CU_ASSERT_EQUAL(wrong, 0);
+        CU_ASSERT_EQUAL(hits, GROWN);
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait("id", WEIR_ALL), count / 2);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        CU_ASSERT_EQUAL(atomic_load(&record.called), count);
+        CU_ASSERT_EQUAL(atomic_load(&record.freed), count);
+        CU_ASSERT_EQUAL(blocks_held(), held);
+}
+
+static void
+a_list_without_memory_reports_enomem_and_shows_nothing(void)
+{
+        CU_ASSERT_EQUAL(each_refused(list_of_timers, 1) > 20, true);
+}
+
 static const struct weir_test tests[] = {
         WEIR_TEST(a_first_start_without_memory_is_refused_and_the_next_one_works),
         WEIR_TEST(an_init_without_memory_reports_enomem_and_leaves_nothing),
@@ -635,6 +819,11 @@ static const struct weir_test tests[] = {
         WEIR_TEST(a_lone_task_without_memory_for_its_series_still_ends),
         WEIR_TEST(what_is_dismissed_gives_all_back_whatever_was_refused),
         WEIR_TEST(names_are_found_when_their_tables_cannot_grow),
+        WEIR_TEST(names_of_one_shard_are_found_when_its_table_cannot_grow),
+        WEIR_TEST(nothing_done_to_a_timer_that_is_there_needs_memory),
+        WEIR_TEST(a_timer_with_an_id_without_memory_is_refused_by_its_start),
+        WEIR_TEST(an_id_without_memory_is_0_and_its_timer_lives),
+        WEIR_TEST(a_list_without_memory_reports_enomem_and_shows_nothing),
 };
 
 int

@@ -29,8 +29,8 @@ static void
 map_done(void)
 {
         for (size_t i = 0; i < WEIR__NAMES_SHARDS; i++) {
-                CU_ASSERT_PTR_NULL(map.shards[i].now.buckets);
-                CU_ASSERT_PTR_NULL(map.shards[i].before.buckets);
+                CU_ASSERT_PTR_NULL(map.shards[i].now.lines);
+                CU_ASSERT_PTR_NULL(map.shards[i].before.lines);
                 CU_ASSERT_EQUAL(map.shards[i].names, 0);
                 weir__lock_done(&map.shards[i].lock);
         }
@@ -82,7 +82,7 @@ static struct {
         unsigned count;
 } model;
 
-/* Every so many names share the whole hash, others the bucket, others only the shard. */
+/* Every so many names share the whole hash, others the line, others only the shard. */
 static struct weir__name_key
 key_of(unsigned number, char *text, uint32_t collide)
 {
@@ -174,7 +174,7 @@ names_in_one_shard_agree_with_a_plain_model(void)
 }
 
 static void
-names_in_a_few_buckets_agree_with_a_plain_model(void)
+names_in_a_few_lines_agree_with_a_plain_model(void)
 {
         random_steps(UINT32_C(0x0000ffff), WEIR_TEST_SANITIZED ? 8000 : 100000);
 }
@@ -188,18 +188,18 @@ names_with_the_same_hash_agree_with_a_plain_model(void)
 /* -- size -- */
 
 static size_t
-buckets_of(const struct weir__names_table *table)
+places_of(const struct weir__name_table *table)
 {
-        return table->buckets ? table->mask + 1 : 0;
+        return table->lines ? (table->mask + 1) * WEIR__NAME_TABLE_WIDTH : 0;
 }
 
 static size_t
-buckets_in_all(void)
+places_in_all(void)
 {
         size_t count = 0;
 
         for (size_t i = 0; i < WEIR__NAMES_SHARDS; i++) {
-                count += buckets_of(&map.shards[i].now) + buckets_of(&map.shards[i].before);
+                count += places_of(&map.shards[i].now) + places_of(&map.shards[i].before);
         }
         return count;
 }
@@ -217,8 +217,8 @@ hundred_thousand_names_grow_the_map_and_it_shrinks_when_they_go(void)
                 sprintf(text, "%u", i);
                 names[i] = add_text(text);
         }
-        CU_ASSERT(buckets_in_all() >= COUNT / 2);
-        CU_ASSERT(buckets_in_all() <= COUNT * 4);
+        CU_ASSERT(places_in_all() >= COUNT / 2);
+        CU_ASSERT(places_in_all() <= COUNT * 4);
         for (unsigned i = 0; i < COUNT; i++) {
                 sprintf(text, "%u", i);
                 struct weir__name_key key = weir__name_key(text, strlen(text));
@@ -234,14 +234,14 @@ hundred_thousand_names_grow_the_map_and_it_shrinks_when_they_go(void)
         for (unsigned i = COUNT; i-- > COUNT / 100;) {
                 drop(names[i]);
                 if (i == COUNT / 2) {
-                        CU_ASSERT(buckets_in_all() <= COUNT * 4);
+                        CU_ASSERT(places_in_all() <= COUNT * 4);
                 }
         }
-        for (unsigned i = 0; i < COUNT; i++) { /* the buckets are moved a few with each change */
+        for (unsigned i = 0; i < COUNT; i++) { /* the lines are moved a few with each change */
                 sprintf(text, "%u", COUNT + i);
                 drop(add_text(text));
         }
-        CU_ASSERT(buckets_in_all() <= COUNT / 100 * 16);
+        CU_ASSERT(places_in_all() <= COUNT / 100 * 16);
         for (unsigned i = 0; i < COUNT / 100; i++) {
                 struct weir__name_key key = weir__name_key(names[i]->text, names[i]->size);
                 CU_ASSERT_PTR_EQUAL(find(&key), names[i]);
@@ -511,7 +511,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(random_adds_and_removals_agree_with_a_plain_model),
                 WEIR_TEST(names_in_one_shard_agree_with_a_plain_model),
-                WEIR_TEST(names_in_a_few_buckets_agree_with_a_plain_model),
+                WEIR_TEST(names_in_a_few_lines_agree_with_a_plain_model),
                 WEIR_TEST(names_with_the_same_hash_agree_with_a_plain_model),
                 WEIR_TEST(hundred_thousand_names_grow_the_map_and_it_shrinks_when_they_go),
                 WEIR_TEST(two_hundred_thousand_under_one_name_are_taken_in_no_time),

@@ -165,6 +165,43 @@ thousand_of_one_name_end_at_the_new_time_in_the_order_of_their_making(void)
         }
 }
 
+/* Each of them is due at the same instant: one was reset to it from before, one from behind, one again and again. */
+static void
+reset_timers_end_among_equal_ones_in_the_order_of_their_last_reset(void)
+{
+        static const char *const names[] = {"from behind", "between", "from before", "again", "last"};
+        static const weir_nsec durations[] = {WEIR_SEC(700), WEIR_SEC(60), WEIR_SEC(5), WEIR_SEC(2), WEIR_SEC(60)};
+        struct weir_test_record records[5] = {0};
+        _Atomic unsigned counter = 0;
+        weir_task *timers[5];
+
+        weir_test_begin_virtual();
+        for (unsigned i = 0; i < 5; i++) {
+                records[i].counter = &counter;
+                timers[i] = weir_test_named(names[i], durations[i], &records[i]);
+        }
+        for (unsigned i = 5; i-- > 0;) { /* those that are reset are started first, and in the wrong order */
+                if (i % 2 == 0 && i < 4) {
+                        CU_ASSERT_EQUAL(weir_task_start(timers[i]), 0);
+                }
+        }
+        CU_ASSERT_EQUAL(weir_task_start(timers[3]), 0);
+        for (unsigned i = 0; i < 5; i++) {
+                CU_ASSERT_EQUAL(weir_timer_reset("again", WEIR_SEC(10 + 10 * i)), 1);
+        }
+        CU_ASSERT_EQUAL(weir_timer_reset("from behind", WEIR_SEC(60)), 1);
+        CU_ASSERT_EQUAL(weir_task_start(timers[1]), 0);
+        CU_ASSERT_EQUAL(weir_timer_reset("from before", WEIR_SEC(60)), 1);
+        CU_ASSERT_EQUAL(weir_timer_reset("again", WEIR_SEC(60)), 1);
+        CU_ASSERT_EQUAL(weir_task_start(timers[4]), 0);
+        weir_test_pass(FAR);
+        weir_test_end();
+        for (unsigned i = 0; i < 5; i++) {
+                WEIR_TEST_CALLED(&records[i], 0);
+                CU_ASSERT_EQUAL(records[i].order, i);
+        }
+}
+
 static void
 reset_timer_keeps_its_place_among_those_of_its_name(void)
 {
@@ -507,6 +544,7 @@ main(void)
                 WEIR_TEST(reset_to_forever_ends_it_never_until_it_is_reset_back),
                 WEIR_TEST(reset_again_and_again_it_ends_once_after_the_last),
                 WEIR_TEST(thousand_of_one_name_end_at_the_new_time_in_the_order_of_their_making),
+                WEIR_TEST(reset_timers_end_among_equal_ones_in_the_order_of_their_last_reset),
                 WEIR_TEST(reset_timer_keeps_its_place_among_those_of_its_name),
                 WEIR_TEST(extend_moves_a_deadline_by_any_amount),
                 WEIR_TEST(extend_before_the_start_changes_the_duration),

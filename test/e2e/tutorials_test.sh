@@ -23,4 +23,28 @@ cancelled 0, there is none left"
 expect "callbacks of those" "$(grep -c '^coffee, in an hour: Operation canceled$' "$work/out")" 3
 expect "lines" "$(wc -l <"$work/out")" 8
 
+step "05-debounce"
+# Two bursts, then two names that are pending when the input ends.  A machine that stands still for as long as the time of quiet
+# would split a burst.
+changes() {
+        printf '%s\n' a b a a b
+        for _ in {1..500}; do
+                [ "$(wc -l <"$work/out")" -lt 2 ] || break
+                sleep 0.02
+        done
+        printf '%s\n' a c '' c
+}
+quiet=$((patience * 100)) # milliseconds: a tenth of our patience
+: >"$work/out"
+began=$(now)
+changes | "$tutorial/05-debounce" $quiet >"$work/out" 2>"$work/err" || fail "exit status of 05-debounce: $?"
+between "milliseconds until all was said" "$(awk -v s="$(since "$began")" 'BEGIN { print 1000 * s }')" $quiet $((patience * 1000))
+expect "what the first bursts say" "$(head -n 2 "$work/out" | sort)" "a: quiet
+b: quiet"
+expect "what is pending at the end" "$(tail -n +3 "$work/out" | sort)" "a: quiet at the end of input
+c: quiet at the end of input"
+expect "what it says of a line without a name" "$(cat "$work/err")" '05-debounce: "": Invalid argument'
+"$tutorial/05-debounce" soon 2>"$work/err" </dev/null && fail "05-debounce takes a time that is none"
+"$tutorial/05-debounce" </dev/null || fail "exit status of 05-debounce without input: $?"
+
 exit $failed
