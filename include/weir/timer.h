@@ -18,7 +18,7 @@ WEIR_BEGIN
 /* -- making -- */
 
 /* A timer that ends `after` its start, never earlier.  0 or less: as soon as a worker comes to it; WEIR_FOREVER: only by
- * cancel or shutdown.  Timers of one poller end in exact order, equal ones in the order of their start.  (In the series of an HTTP exchange the
+ * cancel or shutdown.  Timers of one poller end in exact order, equal ones in the order of their start or last reset.  (In the series of an HTTP exchange the
  * deadline is rounded up to a millisecond: weir/http_server.h.)
  *
  * Owner:   the caller, until it is consumed.
