@@ -189,8 +189,9 @@ reset_many(struct reset *reset, struct weir__names_shard *shard, const struct we
         struct weir__names_walk walk;
 
         weir__names_walk_begin(shard, &walk, key, false);
-        for (struct weir__name *name; (name = weir__names_walk_at(&walk)); weir__names_walk_on(&walk)) {
+        for (struct weir__name *name; (name = weir__names_walk_at(&walk));) {
                 reset_one(reset, weir__timer_of_name(name));
+                weir__names_walk_on(&walk); /* before the pause: it is the walk's place that others move */
                 if (--credit > 0)
                         continue;
                 weir__timers_lock_poller(&reset->locked, NULL);

@@ -747,7 +747,7 @@ row_21_reset_before_the_start_ends_the_new_duration_after_it(void)
 
 /* The worker is held, so the second is cancelled and undelivered when it is reset, the first cancelled and not even started. */
 static void
-row_21_reset_after_a_cancel_does_not_count_and_it_sees_ecanceled(void)
+row_22_reset_after_a_cancel_does_not_count_and_it_sees_ecanceled(void)
 {
         struct weir_test_record unstarted = {0}, started = {0};
         struct gate gate;
@@ -757,15 +757,15 @@ row_21_reset_after_a_cancel_does_not_count_and_it_sees_ecanceled(void)
         gate_init(&gate);
         weir_test_begin_virtual();
         began = weir_now();
-        timer = weir_test_named("row 21", FAR, &unstarted);
-        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("row 21", FAR, &started)), 0);
+        timer = weir_test_named("row 22", FAR, &unstarted);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("row 22", FAR, &started)), 0);
         CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(0, stop_at_gate, &gate)), 0);
         weir_test_latch_wait(&gate.begun);
-        CU_ASSERT_EQUAL(weir_timer_cancel("row 21", WEIR_ALL), 2);
-        CU_ASSERT_EQUAL(weir_timer_reset("row 21", WEIR_SEC(5)), 0);
-        CU_ASSERT_EQUAL(weir_timer_extend("row 21", WEIR_SEC(5)), 0);
+        CU_ASSERT_EQUAL(weir_timer_cancel("row 22", WEIR_ALL), 2);
+        CU_ASSERT_EQUAL(weir_timer_reset("row 22", WEIR_SEC(5)), 0);
+        CU_ASSERT_EQUAL(weir_timer_extend("row 22", WEIR_SEC(5)), 0);
         CU_ASSERT_EQUAL(weir_task_start(timer), 0);
-        CU_ASSERT_EQUAL(weir_timer_reset("row 21", WEIR_SEC(5)), 0);
+        CU_ASSERT_EQUAL(weir_timer_reset("row 22", WEIR_SEC(5)), 0);
         weir_test_latch_count_down(&gate.released);
         WEIR_TEST_EVENTUALLY(unstarted.frees == 1 && started.frees == 1);
         weir_test_pass(FAR);
@@ -805,7 +805,7 @@ main(void)
                 WEIR_TEST(row_19_holds_inside_the_callback_too),
                 WEIR_TEST(row_20_expired_and_ready_reset_counts_and_it_ends_with_0_once_at_the_new_time),
                 WEIR_TEST(row_21_reset_before_the_start_ends_the_new_duration_after_it),
-                WEIR_TEST(row_21_reset_after_a_cancel_does_not_count_and_it_sees_ecanceled),
+                WEIR_TEST(row_22_reset_after_a_cancel_does_not_count_and_it_sees_ecanceled),
         };
 
         return weir_test_main("contract", tests, sizeof tests / sizeof *tests);
