@@ -342,7 +342,7 @@ several_wait_for_the_same_ones(void)
 static struct {
         struct weir_test_record others[OTHERS], mine[MINE];
         struct weir_test_gate gate;
-        pthread_t held;             /* the worker that is held */
+        pthread_t held; /* the worker that is held */
         atomic_flag mine_are_made;
         struct weir_test_latch made;
 } apart;

@@ -243,8 +243,8 @@ extend_moves_a_deadline_by_any_amount(void)
                 {WEIR_SEC(10), 0, WEIR_SEC(10)},
                 {WEIR_SEC(10), -1, WEIR_SEC(10) - 1},
                 {WEIR_SEC(10), -WEIR_SEC(5), WEIR_SEC(5)},
-                {WEIR_SEC(10), -WEIR_SEC(8), WEIR_SEC(2)},  /* to the present */
-                {WEIR_SEC(10), -WEIR_SEC(9), WEIR_SEC(2)},  /* past it */
+                {WEIR_SEC(10), -WEIR_SEC(8), WEIR_SEC(2)}, /* to the present */
+                {WEIR_SEC(10), -WEIR_SEC(9), WEIR_SEC(2)}, /* past it */
                 {WEIR_SEC(10), -CENTURY, WEIR_SEC(2)},
                 {WEIR_SEC(10), INT64_MIN, WEIR_SEC(2)},
                 {WEIR_SEC(10), CENTURY - WEIR_SEC(20), CENTURY - WEIR_SEC(10)},

@@ -4,13 +4,71 @@
 #   check.sh [MODEL.pml ...]
 #
 # Each model must hold in all its states and have no statement that is never reached.  Each mutant in it (MUTANT_*) breaks one
-# rule of the protocol; spin must find it guilty, else the model has lost that rule.  Prints one line each and a summary; exits
-# with 0 when all is well.
+# rule of the protocol; spin must find it guilty, else the model has lost that rule.  Prints one line each as they are done, and
+# a summary; exits with 0 when all is well.  As many checks run at a time as there are processors, or $JOBS; each takes at most
+# 1 GB.
 
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 compiler=${CC:-gcc}
+
+# report WORD MODEL WHAT RESULT [FILE]: in one piece, for others report as well.
+report() {
+        {
+                printf '%-5s %-10s %-32s %s\n' "$1" "$2" "$3" "$4"
+                [ $# -lt 5 ] || cat "$5"
+        } >report
+        cat report
+        [ "$1" = ok ] && : >passed
+}
+
+# verify MODEL [MUTANT]: leaves what the verifier says in ./result; fails when it could not be built.
+verify() {
+        optimize=-O2
+        [ $# -eq 1 ] || optimize=-O0 # a mutant is found out long before optimizing has paid
+        spin ${2:+"-D$2"} -a "$here/$1.pml" >build 2>&1 || return 1
+        "$compiler" $optimize -w -DSAFETY -DCOLLAPSE -DMEMLIM=2000 -o pan pan.c >>build 2>&1 || return 1
+        ./pan -m10000 >result 2>&1 </dev/null
+        return 0
+}
+
+check_model() {
+        if ! verify "$1"; then
+                report FAIL "$1" "the protocol" "cannot be built" build
+        elif ! grep -q 'errors: 0' result || grep -Eq 'not completed|too small|out of memory|memory limit' result; then
+                report FAIL "$1" "the protocol" "$(grep -E '^pan:1:|errors:|too small|memory' result | head -n 1)" result
+        elif grep '^	(.* of .* states)' result | grep -qv '(0 of'; then
+                sed -n '/^unreached/,$p' result >unreached
+                report FAIL "$1" "the protocol" "statements which are never reached:" unreached
+        else
+                report ok "$1" "the protocol" "$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/holds in \1 states/p' result)"
+        fi
+}
+
+check_mutant() {
+        if ! verify "$1" "$2"; then
+                report FAIL "$1" "$2" "cannot be built" build
+        elif ! grep -Eq '^pan:1: (assertion violated|invalid end state)' result; then
+                report FAIL "$1" "$2" "SURVIVES"
+        elif ! grep -qw "$2" "$here/README.md"; then
+                report FAIL "$1" "$2" "is not explained in README.md"
+        else
+                report ok "$1" "$2" "$(sed -n 's/^pan:1: \(.*\) (at depth.*/guilty: \1/p' result)"
+        fi
+}
+
+# One check, in a directory of its own: this script calls itself.
+if [ "${1:-}" = --one ]; then
+        mkdir "$2-${3:-protocol}" && cd "$2-${3:-protocol}" || exit 1
+        if [ $# -eq 2 ]; then
+                check_model "$2"
+        else
+                check_mutant "$2" "$3"
+        fi
+        rm -f pan* # the large ones
+        exit 0
+fi
 
 if ! command -v spin >/dev/null 2>&1; then
         echo "check.sh: spin is missing; on Debian: apt-get install spin" >&2
@@ -26,68 +84,21 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 cd "$scratch" || exit 1
 
-passed=0
-failed=0
-
-good() {
-        printf 'ok    %-10s %-32s %s\n' "$1" "$2" "$3"
-        passed=$((passed + 1))
-}
-
-bad() {
-        printf 'FAIL  %-10s %-32s %s\n' "$1" "$2" "$3"
-        failed=$((failed + 1))
-}
-
-# verify MODEL [MUTANT]: leaves what the verifier says in $scratch/result; no result file when it could not be built.
-verify() {
-        rm -f pan* result build
-        optimize=-O1
-        [ $# -eq 1 ] || optimize=-O0 # a mutant is found out long before optimizing has paid
-        spin ${2:+"-D$2"} -a "$here/$1.pml" >build 2>&1 || return 1
-        "$compiler" $optimize -w -DSAFETY -DCOLLAPSE -DMEMLIM=2000 -o pan pan.c >>build 2>&1 || return 1
-        ./pan -m10000 >result 2>&1 </dev/null
-        return 0
-}
-
-check_model() {
-        if ! verify "$1"; then
-                bad "$1" "the protocol" "cannot be built"
-                cat build
-        elif ! grep -q 'errors: 0' result || grep -Eq 'not completed|too small|out of memory|memory limit' result; then
-                bad "$1" "the protocol" "$(grep -E '^pan:1:|errors:|too small|memory' result | head -n 1)"
-                cat result
-        elif grep '^	(.* of .* states)' result | grep -qv '(0 of'; then
-                bad "$1" "the protocol" "statements which are never reached:"
-                sed -n '/^unreached/,$p' result
-        else
-                good "$1" "the protocol" "$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/holds in \1 states/p' result)"
-        fi
-}
-
-check_mutant() {
-        if ! verify "$1" "$2"; then
-                bad "$1" "$2" "cannot be built"
-                cat build
-        elif ! grep -Eq '^pan:1: (assertion violated|invalid end state)' result; then
-                bad "$1" "$2" "SURVIVES"
-        elif ! grep -q "$2" "$here/README.md"; then
-                bad "$1" "$2" "is not explained in README.md"
-        else
-                good "$1" "$2" "$(sed -n 's/^pan:1: \(.*\) (at depth.*/guilty: \1/p' result)"
-        fi
-}
-
-[ $# -gt 0 ] || set -- timer.pml wakeup.pml roots.pml
+[ $# -gt 0 ] || set -- wait.pml wakeup.pml timer.pml ids.pml roots.pml # the longest first
+for file in "$@"; do
+        basename "$file" .pml >>checks
+done
 for file in "$@"; do
         model=$(basename "$file" .pml)
-        check_model "$model"
         mutants=$(grep -o 'MUTANT_[A-Z_]*[A-Z]' "$here/$model.pml" | sort -u)
-        [ -n "$mutants" ] || bad "$model" "the mutants" "there are none"
-        for mutant in $mutants; do
-                check_mutant "$model" "$mutant"
+        for mutant in ${mutants:-MUTANT_MISSING}; do
+                echo "$model $mutant" >>checks
         done
 done
 
-echo "$((passed + failed)) checks, $failed failed"
+xargs -P "${JOBS:-$(nproc)}" -L 1 sh "$here/check.sh" --one <checks
+
+total=$(wc -l <checks)
+failed=$((total - $(find . -name passed | wc -l)))
+echo "$total checks, $failed failed"
 [ "$failed" -eq 0 ]

@@ -3,17 +3,23 @@
  *   Owner       starts the series that the timer is the only task of, or dismisses it instead
  *   Canceller   two of them: weir_timer_cancel by the timer's name
  *   Series      weir_series_cancel of that series
+ *   Resetter    weir_timer_reset (or _extend) by the timer's name
  *   Worker      the poller's thread: expiry, inbox, callback, on_free, free, steps of the series, the drain of shutdown
  *   Shutdown    weir_shutdown
- *   Monitor     not in the code: judges the outcome when all others have ended
+ *   Monitor     not in the code: chooses who comes, and judges the outcome when all others have ended
  *
- * States of the word:    NEW --start--> PENDING --expiry, cancel, shutdown--> READY --worker--> RUNNING --> freed
- *                         `------start, when a cancel came first------------> READY
+ * States of the word:    NEW --start--> PENDING --expiry, cancel, shutdown--> READY --worker--> RUNNING --> ENDED
+ *                         |                `----<----worker, when reset----<----'
+ *                         `-----start, when a cancel came first-------------> READY
+ *
+ * Owner, Worker and Shutdown always come, of the others every set is tried.
  *
  * A step of the model is one access to shared memory, or several of which nobody else can see the middle.  Every access to the
  * timer first asserts that it is not freed.  Each process has `held`, the locks it holds, so that the ranks are asserted too.
- * Where the code uses a plain store because the lock makes it safe, the model does the same (see store()).  roots.pml looks
- * inside the count of what is alive, wakeup.pml inside the inbox.
+ * Where the code uses a plain store because the lock makes it safe, the model does the same (start(), take_node()), and a
+ * compare-and-swap which is tried again until it succeeds is one step, for one that fails changes nothing.  Of time, the model
+ * knows the duration that the timer was made with and the one that the reset gives it.  roots.pml looks inside the count of what
+ * is alive, wakeup.pml inside the inbox, wait.pml at those who wait for the end, ids.pml at timers by id.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
 
@@ -22,16 +28,35 @@
 #define PENDING   1
 #define READY     2
 #define RUNNING   3
-#define STATE     3 /* the mask of the state */
-#define CLAIMED   4 /* what start and cancel exchange: who sets it second acts */
-#define CANCELLED 8 /* a cancel found the timer READY: the worker puts -ECANCELED in the place of the status */
-#define UNNAMED  16 /* READY by a cancel by name, which takes it out of the map before it delivers it */
+#define ENDED     4
+#define STATE     7  /* the mask of the state */
+#define CLAIMED   8  /* what start and cancel exchange: who sets it second acts */
+#define CANCELLED 16 /* READY by a cancel by name, or found READY by one: the callback sees -ECANCELED */
+#define EXPIRED   32 /* READY because its deadline came */
+#define REARMED   64 /* reset when READY and EXPIRED: the worker puts it back into the queue instead of calling back */
+#define QUEUED    128 /* READY by a cancel by name, which has left its node in the queue: the worker takes it out */
 
 /* How the timer ended. */
 #define OK        0
 #define ECANCELED 1
 #define ESHUTDOWN 2
 #define NOTHING   3
+
+/* Durations and deadlines. */
+#define MADE_WITH false
+#define RESET_TO  true
+
+/* Where the shard has it. */
+#define NOWHERE 0
+#define RING    1 /* the timers of its name, in order of coming */
+#define ENDING  2 /* those that a cancel by name has taken and that are not freed yet */
+
+/* Who comes besides; one bit each. */
+#define CANCEL  1
+#define CANCEL2 2
+#define SERIES_CANCEL 4
+#define RESET   8
+#define KNOWN   16 /* that it was decided */
 
 /* The locks; the number is the rank and the bit. */
 #define SERIES 1
@@ -42,13 +67,15 @@ byte word = NEW;
 byte status = OK;      /* owner of the delivery only */
 bool freed;
 
-bool linked = true;    /* guarded by SHARD: the timer is in the FIFO of its name */
+byte linked = RING;    /* guarded by SHARD: the list that it is on */
+bool duration;         /* guarded by POLLER: what start adds to the time */
+bool deadline;         /* guarded by POLLER: what the node was queued with, or is to be */
 bool waiting = true;   /* guarded by SERIES: the timer waits in the queue of its series */
 bool current;          /* guarded by SERIES: it is the task the series runs */
 bool over;             /* guarded by SERIES: the series has ended, or was dismissed */
 bool cause;            /* written under SERIES, read without: the series is cancelled */
 bool in_queue;         /* guarded by POLLER: it is in the deadline queue */
-bool closing;          /* guarded by POLLER, written by the worker: shutdown has drained the queue */
+bool closing;          /* guarded by POLLER, written by the worker: shutdown drains the queue, or has drained it */
 bool stopping;         /* lock-free: the phase of the runtime; shutdown has begun */
 byte live;             /* lock-free: roots that were entered and have not ended */
 bool inbox;            /* lock-free: the timer is in the poller's inbox */
@@ -67,12 +94,73 @@ byte saw = NOTHING;    /* the status the callback saw */
 byte on_frees;
 byte counted;          /* the sum of what the cancels by name returned */
 byte counted_in;       /* 1 + the state in which it was counted */
+bool reset;            /* the reset counted it */
+byte reset_in;         /* 1 + the state in which it did */
+bool reset_late;       /* the reset found it RUNNING */
+byte coming;           /* KNOWN | the set of those who come besides */
 bool late;             /* a cancel by name found it RUNNING */
 bool missed;           /* a cancel by name found no such name */
 bool by_series;        /* the series' cancel came while its callback had not begun */
 bool cancelled;        /* and has returned */
 bool dropped;          /* the series ended early, before its start */
-byte ended;
+
+/* Each row of docs/contract.md the model can tell apart must also be possible: check.sh wants every statement reached. */
+#define row(number, when)                               \
+        if                                              \
+        :: when -> printf("row %d\n", number)           \
+        :: else                                         \
+        fi
+
+#define RAN (callbacks == 1)
+
+active proctype Monitor()
+{
+        atomic { /* the few first: most mutants need no more, and are found out sooner */
+                coming = KNOWN;
+                if
+                :: true
+                :: coming = coming | CANCEL
+                :: coming = coming | CANCEL | CANCEL2
+                fi;
+                if
+                :: true
+                :: coming = coming | RESET
+                fi;
+                if
+                :: true
+                :: coming = coming | SERIES_CANCEL
+                fi
+        };
+        _nr_pr == 1 -> /* all others have ended */
+        assert(locks == 0);
+        assert(freed && !linked && !waiting && !current && over);
+        assert(on_frees == 1);
+        assert(callbacks == (accepted -> 1 : 0));
+        assert(!(accepted && refused));
+        assert(counted <= 1);
+        if
+        :: !accepted -> assert(saw == NOTHING)
+        :: accepted && (counted || by_series) -> assert(saw == ECANCELED)
+        :: accepted && !counted && !by_series -> assert(saw == OK || saw == ESHUTDOWN || cause)
+        fi;
+        row(1, RAN && saw == OK);
+        row(2, RAN && counted_in == 1 + NEW);
+        row(3, RAN && counted_in == 1 + PENDING);
+        row(4, RAN && counted_in == 1 + READY);
+        row(5, RAN && saw == OK && late);
+        row(7, RAN && counted && missed);
+        row(9, !accepted && !refused && !dropped && !counted);
+        row(10, !accepted && !refused && counted);
+        row(11, dropped && cause);
+        row(12, RAN && by_series && !counted);
+        row(14, RAN && saw == ESHUTDOWN);
+        row(16, refused);
+        row(17, missed && !counted);
+        row(18, RAN && saw == OK && reset_in == 1 + PENDING);
+        row(19, RAN && saw == OK && reset_late);
+        row(20, RAN && saw == OK && reset_in == 1 + READY);
+        row(21, RAN && saw == OK && reset_in == 1 + NEW)
+}
 
 #define touch() assert(!freed)
 
@@ -95,22 +183,22 @@ inline unlock(rank)
         }
 }
 
-/* A plain store.  It is safe where it stands: under the poller's lock, with CLAIMED already set, so that another party's fetch_or
- * of CLAIMED changes nothing, and CANCELLED is set under the same lock in the state READY only. */
-inline store(state)
-{
-        d_step {
-                touch();
-                word = CLAIMED | state
-        }
-}
-
 inline fetch_or_claimed()
 {
         d_step {
                 touch();
                 old = word & CLAIMED;
                 word = word | CLAIMED
+        }
+}
+
+inline insert(when)
+{
+        d_step {
+                touch();
+                assert(!in_queue && !drained && !cancelled);
+                deadline = when;
+                in_queue = true
         }
 }
 
@@ -131,6 +219,25 @@ inline set_status(how)
         }
 }
 
+/* PENDING -> READY by compare-and-swap, under the poller's lock: whoever succeeds owns the delivery. */
+inline make_ready(how, flags, owned)
+{
+        d_step {
+                touch();
+                if
+#ifdef MUTANT_READY_STORED
+                :: true ->
+#else
+                :: word == (CLAIMED | PENDING) ->
+#endif
+                        word = CLAIMED | READY | flags;
+                        status = how;
+                        owned = true
+                :: else
+                fi
+        }
+}
+
 /* Only the owner of the delivery pushes; the timer has one link, so it must not be in there already. */
 inline push()
 {
@@ -141,27 +248,27 @@ inline push()
         }
 }
 
-/* Past the cancels by name that may still look at the timer. */
-inline unname()
+/* Past the cancels and resets by name that may still look at the timer; then free.  Nobody else can see what lies between. */
+inline unlink_and_free()
 {
-#ifdef MUTANT_FREE_UNLOCKED
-        linked = false;
-#else
+#ifndef MUTANT_FREE_UNLOCKED
         lock(SHARD);
-        d_step {
-                touch();
-                linked = false
-        };
-        unlock(SHARD);
 #endif
-}
-
-inline free()
-{
-        d_step {
+#ifdef MUTANT_FREE_BEFORE_UNLINK
+        freed = true;
+#endif
+        atomic {
                 touch();
-                assert(!linked);
-                freed = true
+                assert(linked && !in_queue);
+                linked = NOWHERE;
+#ifndef MUTANT_FREE_UNLOCKED
+                unlock(SHARD);
+#endif
+                freed = true;
+                word = 0; /* nobody looks any more: fewer states */
+                status = OK;
+                duration = MADE_WITH;
+                deadline = MADE_WITH
         }
 }
 
@@ -173,12 +280,11 @@ inline discard()
                 assert(held == 0);
                 on_frees++
         };
-        unname();
-        free()
+        unlink_and_free()
 }
 
-/* The end of one whose callback ran: also past the cancels of its series.  When it was a cancel by name that delivered it, then
- * no other can find it any more, and that one looks at it no more. */
+/* The end of one whose callback ran: also past the cancels of its series.  One that a cancel by name has taken may wait in its
+ * grave for others: that cancel may still hold the shard's lock, to move it to the list of the ending. */
 inline finish()
 {
         d_step {
@@ -190,26 +296,30 @@ inline finish()
         current = false;
 #else
         lock(SERIES);
-        d_step {
+        atomic {
                 touch();
-                current = false
+                current = false;
+                unlock(SERIES)
         };
-        unlock(SERIES);
 #endif
         if
-        :: word & UNNAMED -> skip
-        :: else -> unname()
-        fi;
-        free()
-}
-
-/* PENDING -> READY, under the poller's lock: the caller owns the delivery. */
-inline take_pending(flags)
-{
-        take_out();
-        set_status(ECANCELED);
-        store(READY | flags);
-        mine = true
+        :: word & CANCELLED ->
+                d_step {
+                        touch();
+                        assert((word & STATE) == RUNNING);
+                        word = CLAIMED | CANCELLED | ENDED
+                };
+#ifdef MUTANT_FREE_UNBURIED
+                d_step {
+                        linked = NOWHERE;
+                        freed = true
+                }
+#else
+                grave = true
+#endif
+        :: else ->
+                unlink_and_free()
+        fi
 }
 
 /* What a cancel by name does to a timer it found, under the shard's lock, which keeps the timer alive.  `took`: it has cancelled
@@ -236,42 +346,66 @@ inline cancel_one()
 #ifdef MUTANT_SHARD_UNLOCKED_EARLY
                 unlock(SHARD);
 #endif
-                lock(POLLER);
                 d_step {
                         touch();
                         found = word & STATE;
-                        assert(found != NEW) /* a cancel that came first has taken the name away */
+                        assert(found != ENDED)
                 };
+#ifndef MUTANT_START_UNAWAITED
                 if
-                :: found == PENDING ->
-                        took = true;
-                        take_pending(UNNAMED)
-                :: found == READY ->
-                        d_step { /* compare-and-swap, in a loop until the state is no longer READY */
-                                touch();
-                                if
-#ifdef MUTANT_RUNNING_UNCHECKED
-                                :: true ->
-#else
-                                :: (word & STATE) == READY ->
-#endif
-#ifdef MUTANT_READY_IS_UNNAMED
-                                        word = word | CANCELLED | UNNAMED;
-#else
-                                        word = word | CANCELLED;
-#endif
-                                        took = true
-                                :: else ->
-                                        found = RUNNING
-                                fi
-                        };
-#ifdef MUTANT_PUSH_AGAIN
-                        mine = took;
-#endif
-                :: found == RUNNING ->
-                        skip
+                :: found == NEW -> /* a cancel that came first has taken it from the ring: its start is under way */
+                        lock(POLLER);
+                        unlock(POLLER)
+                :: else
                 fi;
-                unlock(POLLER);
+#endif
+#ifdef MUTANT_SWAPS_IN_TURN
+                d_step {
+                        touch();
+                        if
+                        :: word == (CLAIMED | PENDING) ->
+                                word = CLAIMED | READY | CANCELLED | QUEUED;
+                                found = PENDING;
+                                took = true;
+                                mine = true
+                        :: else
+                        fi
+                };
+                d_step {
+                        touch();
+                        if
+                        :: !took && (word & STATE) == READY ->
+                                word = word | CANCELLED;
+                                found = READY;
+                                took = true
+                        :: !took && (word & STATE) != READY ->
+                                found = RUNNING
+                        :: took
+                        fi
+                }
+#else
+                d_step { /* a compare-and-swap of what was loaded, in a loop until one succeeds or the callback has begun */
+                        touch();
+                        found = word & STATE;
+                        if
+                        :: found == PENDING ->
+                                word = CLAIMED | READY | CANCELLED | QUEUED;
+                                took = true;
+                                mine = true
+#ifdef MUTANT_RUNNING_UNCHECKED
+                        :: found == READY || found == RUNNING ->
+#else
+                        :: found == READY ->
+#endif
+                                word = word | CANCELLED;
+#ifdef MUTANT_PUSH_AGAIN
+                                mine = true;
+#endif
+                                took = true
+                        :: else
+                        fi
+                }
+#endif
         fi
 }
 
@@ -308,10 +442,18 @@ inline start()
 #ifdef MUTANT_CAUSE_UNLOCKED
         called_off = cause;
 #endif
+#ifdef MUTANT_DURATION_UNLOCKED
+        wanted = duration;
+#endif
         lock(POLLER);
-#if defined(MUTANT_INSERT_FIRST)
-        old = false;
-#elif defined(MUTANT_START_CHECKS_THEN_ACTS)
+#ifdef MUTANT_INSERT_FIRST
+        if
+        :: !closing && !cause -> insert(duration)
+        :: else
+        fi;
+        unlock(POLLER);
+#endif
+#ifdef MUTANT_START_CHECKS_THEN_ACTS
         d_step {
                 touch();
                 old = word & CLAIMED
@@ -323,6 +465,9 @@ inline start()
 #else
         fetch_or_claimed();
 #endif
+#ifdef MUTANT_INSERT_FIRST
+        lock(POLLER);
+#endif
 #ifndef MUTANT_CAUSE_UNLOCKED
         called_off = cause;
 #endif
@@ -330,49 +475,29 @@ inline start()
         shut = closing;
 #endif
         if
-        :: old || called_off ->
-                set_status(ECANCELED);
-                store(READY);
-                unlock(POLLER);
-                push()
-        :: !old && !called_off && shut ->
-                set_status(ESHUTDOWN);
-                store(READY);
-                unlock(POLLER);
-                push()
-        :: !old && !called_off && !shut ->
-                d_step {
-                        assert(!cancelled);
-                        in_queue = true
-                };
-#ifdef MUTANT_INSERT_FIRST
+        :: old || called_off || shut ->
                 d_step {
                         touch();
-                        word = (word & CLAIMED) | PENDING
+                        status = (old -> OK : (called_off -> ECANCELED : ESHUTDOWN)); /* CANCELLED says enough */
+                        word = CLAIMED | READY | (old -> CANCELLED : 0)
                 };
                 unlock(POLLER);
-                fetch_or_claimed();
-                if
-                :: !old ->
-                        skip
-                :: else ->
-                        lock(POLLER);
-                        if
-                        :: in_queue ->
-                                take_pending(0);
-                                unlock(POLLER);
-                                push()
-                        :: else ->
-                                unlock(POLLER)
-                        fi
-                fi
-#else
-                store(PENDING);
-                unlock(POLLER);
+                push()
+        :: else ->
+#ifdef MUTANT_DURATION_UNLOCKED
+                insert(wanted);
+#elif !defined(MUTANT_INSERT_FIRST)
+                insert(duration);
 #endif
+                d_step {
+                        touch();
+                        word = CLAIMED | PENDING
+                };
+                unlock(POLLER);
 #ifdef MUTANT_PEEK
                 touch(); /* for instance to ask for its poller, in order to wake it */
 #endif
+                skip
         fi
 }
 
@@ -380,37 +505,40 @@ inline start()
 active proctype Owner()
 {
         byte held, old;
-        bool shut, called_off, mine, dismiss;
+        bool shut, called_off, dismiss, wanted;
 
+        coming;
         if
-        :: dismiss = true
-        :: dismiss = false;
-           enter();
+        :: enter();
            dismiss = refused
+        :: dismiss = true
         fi;
         lock(SERIES);
         if
         :: dismiss ->
-                d_step {
+                atomic {
                         waiting = false;
-                        over = true
+                        over = true;
+                        unlock(SERIES)
                 };
-                unlock(SERIES);
                 discard()
         :: !dismiss && (cause || stopping) ->
-                unlock(SERIES);
-                step_asked = true
+                atomic {
+                        unlock(SERIES);
+                        step_asked = true
+                }
         :: !dismiss && !cause && !stopping ->
-                d_step {
+                atomic {
                         waiting = false;
                         current = true;
-                        accepted = true
+                        accepted = true;
+                        unlock(SERIES)
                 };
-                unlock(SERIES);
                 start()
-        fi;
-        ended++
+        fi
 }
+
+#define ME (_pid == 2 -> CANCEL : CANCEL2)
 
 /* weir_timer_cancel. */
 active [2] proctype Canceller()
@@ -419,16 +547,16 @@ active [2] proctype Canceller()
         bool took, mine;
 
         if
-        :: true -> goto out /* never comes: what is not cancelled must end as well */
-        :: true
+        :: coming & ME
+        :: coming && !(coming & ME) -> goto out
         fi;
         lock(SHARD);
         if
-        :: !linked ->
+        :: linked != RING ->
                 missed = true /* the map has no such name; returns 0 */
         :: else ->
 #ifdef MUTANT_UNLINK_UNCOUNTED
-                linked = false;
+                linked = ENDING;
 #endif
                 cancel_one();
 #ifdef MUTANT_SHARD_UNLOCKED_EARLY
@@ -441,10 +569,11 @@ active [2] proctype Canceller()
                         if
                         :: took ->
                                 touch(); /* still before the shard is unlocked: linked means alive */
-                                linked = false;
+                                linked = ENDING;
                                 counted++;
                                 counted_in = 1 + found
                         :: else ->
+                                assert((word & STATE) == RUNNING); /* decisive until then */
                                 late = true /* keeps its name, passed over */
                         fi
                 }
@@ -455,18 +584,18 @@ active [2] proctype Canceller()
         :: else
         fi;
 out:
-        ended++
+        skip
 }
 
 /* weir_series_cancel. */
 active proctype Series()
 {
-        byte held, found;
+        byte held;
         bool mine;
 
         if
-        :: true -> goto out
-        :: true
+        :: coming & SERIES_CANCEL
+        :: coming && !(coming & SERIES_CANCEL) -> goto out
         fi;
         lock(SERIES);
         if
@@ -481,16 +610,21 @@ active proctype Series()
                         lock(POLLER);
                         d_step {
                                 touch();
-                                found = word & STATE;
-                                by_series = (found != RUNNING)
+                                by_series = ((word & STATE) != RUNNING)
                         };
+                        make_ready(ECANCELED, 0, mine);
                         if
-#ifdef MUTANT_NEW_IS_PENDING
-                        :: found == PENDING || found == NEW -> take_pending(0)
-#else
-                        :: found == PENDING -> take_pending(0)
+                        :: mine -> take_out()
+                        :: else -> /* NEW: start looks at the cause, READY: the worker does */
+                                d_step {
+                                        touch();
+                                        if
+#ifndef MUTANT_RESET_UNFORBIDDEN
+                                        :: (word & STATE) == READY -> word = word & (255 - EXPIRED) /* cannot be reset any more */
 #endif
-                        :: else /* NEW: start looks at the cause, READY: the worker does */
+                                        :: else
+                                        fi
+                                }
                         fi;
                         unlock(POLLER)
                 :: else
@@ -506,70 +640,243 @@ active proctype Series()
         fi;
         d_step {
                 cancelled = cause;
-                assert(!cancelled || !in_queue)
+                assert(!cancelled || word != (CLAIMED | PENDING))
         };
 out:
-        ended++
+        skip
 }
 
-/* The worker's delivery of a READY timer, and its end. */
-inline deliver()
+/* What a reset by name does to a timer it found, under the locks of shard and poller. */
+inline reset_one()
 {
-#ifdef MUTANT_RUNNING_STORED
         d_step {
                 touch();
-                seen = word
+                found = word & STATE;
+                assert(found != ENDED && word != (NEW | CLAIMED)) /* such a one is on the ring no more */
         };
-        d_step {
-                touch();
-                word = CLAIMED | (seen & UNNAMED) | RUNNING
-        };
-#else
-        do
-        :: d_step {
-                touch();
-                seen = word;
-                assert((seen & STATE) == READY)
-           };
-           if
-           :: d_step {
-                word == seen ->
-                touch();
-                word = (seen & (CLAIMED | CANCELLED | UNNAMED)) | RUNNING
-              };
-              break
-           :: word != seen -> skip /* a CANCELLED came in between */
-           fi
-        od;
-#endif
-#ifdef MUTANT_CAUSE_UNSEEN
-        called_off = false;
-#else
-        called_off = cause;
-#endif
         if
-        :: (seen & CANCELLED) || called_off -> set_status(ECANCELED)
-        :: else
+        :: found == NEW ->
+                d_step {
+                        touch();
+                        duration = RESET_TO;
+                        reset = true
+                }
+        :: found == PENDING && !closing ->
+                take_out();
+                insert(RESET_TO);
+                reset = true
+#ifdef MUTANT_RESET_TAKES_READY
+        :: found == READY && !closing ->
+                insert(RESET_TO);
+                d_step {
+                        touch();
+                        word = CLAIMED | PENDING
+                };
+                reset = true
+#else
+        :: found == READY && !closing && (word & EXPIRED) ->
+                deadline = RESET_TO;
+                d_step { /* compare-and-swap, in a loop while it may still succeed */
+                        touch();
+                        if
+#ifdef MUTANT_RESET_RUNNING
+                        :: word & EXPIRED ->
+#else
+                        :: (word & STATE) == READY && (word & EXPIRED) ->
+#endif
+                                word = word | REARMED;
+                                reset = true;
+                                assert(!cancelled)
+                        :: else ->
+                                found = word & STATE /* begun meanwhile, or it ends for another reason */
+                        fi
+                }
+#endif
+        :: found == PENDING && closing
+        :: found == READY && (closing || !(word & EXPIRED))
+        :: found == RUNNING
+        fi
+}
+
+/* weir_timer_reset. */
+active proctype Resetter()
+{
+        byte held, found;
+
+        if
+        :: coming & RESET
+        :: coming && !(coming & RESET) -> goto out
         fi;
+        lock(SHARD);
+        if
+        :: linked != RING ->
+                skip
+        :: else ->
+#ifdef MUTANT_RESET_NEW_UNLOCKED
+                d_step {
+                        touch();
+                        found = word & STATE
+                };
+                if
+                :: found == NEW ->
+                        d_step {
+                                touch();
+                                duration = RESET_TO;
+                                reset = true
+                        }
+                :: else ->
+                        lock(POLLER);
+                        reset_one();
+                        unlock(POLLER)
+                fi;
+#else
+                lock(POLLER);
+                reset_one();
+                unlock(POLLER);
+#endif
+                d_step {
+                        if
+                        :: reset -> reset_in = 1 + found
+                        :: else -> reset_late = (found == RUNNING)
+                        fi
+                }
+        fi;
+        unlock(SHARD);
+out:
+        skip
+}
+
+/* The callback and the end. */
+inline call()
+{
         d_step {
                 touch();
                 assert(held == 0);
                 callbacks++;
                 assert(callbacks == 1);
-                saw = status
+                saw = status;
+                if
+                :: saw == ESHUTDOWN -> assert((seen & (EXPIRED | REARMED)) != EXPIRED)
+                :: saw == OK -> assert(due == (reset -> RESET_TO : MADE_WITH))
+                :: else
+                fi
         };
         /* Inside the callback: maybe the timer cancels its own name, and looks at weir_timer_count. */
         if
-        :: lock(SHARD);
-           d_step {
+        :: atomic {
+                lock(SHARD);
                 touch();
                 assert((word & STATE) == RUNNING);
-                assert(linked || counted == 1)
-           };
-           unlock(SHARD)
+                assert(linked == (counted -> ENDING : RING));
+                unlock(SHARD)
+           }
         :: true
         fi;
         finish()
+}
+
+#define TO_RUNNING(word) ((word & (255 - STATE)) | RUNNING)
+
+/* It was reset when its deadline had come: back into the queue, unless it has to end for another reason. */
+inline rearm()
+{
+        lock(POLLER);
+        called_off = cause;
+#ifdef MUTANT_REARM_UNCAUSED
+        called_off = false;
+#endif
+        if
+        :: called_off || closing ->
+                set_status((called_off -> ECANCELED : ESHUTDOWN))
+        :: else ->
+                insert(deadline);
+                d_step {
+                        touch();
+                        if
+#ifdef MUTANT_REARM_STORES
+                        :: true ->
+#else
+                        :: word == seen ->
+#endif
+                                word = CLAIMED | PENDING;
+                                again = true
+                        :: else -> in_queue = false /* it has just been cancelled */
+                        fi
+                }
+        fi;
+        unlock(POLLER)
+}
+
+/* The node of a timer that a cancel by name has left in the queue.  Nobody else changes its word any more. */
+inline take_node()
+{
+        lock(POLLER);
+        atomic {
+                touch();
+#ifndef MUTANT_LEFT_IN_QUEUE
+                in_queue = false; /* it may have expired since */
+#endif
+                word = CLAIMED | READY | CANCELLED;
+                unlock(POLLER)
+        }
+}
+
+/* Of a READY timer: RUNNING, with the status that the callback is to see; or PENDING once more, `again`. */
+inline begin()
+{
+        d_step {
+                touch();
+                seen = word;
+                assert((seen & STATE) == READY)
+        };
+        if
+        :: seen & QUEUED -> take_node()
+        :: else
+        fi;
+        do
+        :: again || (seen & STATE) == RUNNING -> break
+        :: !again && (seen & STATE) == READY && (seen & CANCELLED) -> /* nobody else changes it any more */
+                d_step {
+                        touch();
+                        seen = CLAIMED | CANCELLED | RUNNING;
+                        word = seen
+                }
+        :: !again && (seen & (STATE | CANCELLED)) == READY ->
+                if
+                :: seen & REARMED -> rearm()
+                :: else
+                fi;
+                if
+                :: again
+                :: else ->
+                        d_step {
+                                touch();
+                                if
+#ifdef MUTANT_RUNNING_STORED
+                                :: true ->
+#else
+                                :: word == seen ->
+#endif
+                                        seen = TO_RUNNING(seen);
+                                        word = seen
+                                :: else -> seen = word
+                                fi
+                        }
+                fi
+        od;
+        if
+        :: again -> again = false; seen = 0
+        :: else ->
+#ifndef MUTANT_CAUSE_UNSEEN
+              called_off = cause;
+#endif
+              if
+              :: (seen & CANCELLED) || called_off -> set_status(ECANCELED)
+              :: else
+              fi;
+              call();
+              step_asked = true
+        fi
 }
 
 /* A step of the series on the worker: drops what has not started, or ends the series. */
@@ -588,28 +895,31 @@ inline step()
                 lock(SERIES)
         :: else
         fi;
-        over = true;
-        unlock(SERIES);
+        atomic {
+                over = true;
+                unlock(SERIES)
+        };
         live--
 }
 
-/* The worker's part of weir_shutdown. */
+/* The worker's part of weir_shutdown; in batches, between which the lock is let go. */
 inline drain()
 {
+        atomic {
+                lock(POLLER);
+                closing = true;
+                unlock(POLLER)
+        };
         lock(POLLER);
-        closing = true;
 #ifdef MUTANT_LOCK_ORDER
         lock(SHARD);
-        linked = false;
+        linked = NOWHERE;
         unlock(SHARD);
 #endif
         if
         :: in_queue ->
                 take_out();
-                set_status(ESHUTDOWN);
-                store(READY);
-                assert(!ready);
-                ready = true
+                make_ready(ESHUTDOWN, 0, ready)
 #ifdef MUTANT_SHUTDOWN_OVERWRITES
         :: !in_queue && !freed && (word & STATE) == READY ->
                 status = ESHUTDOWN
@@ -618,16 +928,20 @@ inline drain()
         :: else
 #endif
         fi;
-        unlock(POLLER);
-        drained = true
+        atomic {
+                unlock(POLLER);
+                drained = true
+        }
 }
 
 active proctype Worker()
 {
         byte held, seen;
-        bool ready; /* the worker's own list */
-        bool called_off;
+        bool ready, grave; /* the worker's own lists */
+        bool due; /* the deadline that it expired for last */
+        bool again, called_off;
 
+        coming;
         do
         :: d_step {
                 inbox ->
@@ -635,27 +949,24 @@ active proctype Worker()
                 inbox = false;
                 ready = true
            }
-        :: in_queue && !closing -> /* the deadline has come; but a far one never does when closing.  Asked again under the lock */
+        :: atomic { /* the deadline has come; but a far one never does when closing */
+                in_queue && !closing && !(locks & POLLER) ->
                 lock(POLLER);
-                if
-                :: in_queue ->
-                        take_out();
-#ifdef MUTANT_READY_OUTSIDE
-                        unlock(POLLER);
-                        store(READY);
-#else
-                        store(READY);
-                        unlock(POLLER);
-#endif
-                        assert(!ready);
-                        ready = true
-                :: else ->
-                        unlock(POLLER)
-                fi
+                take_out();
+                due = deadline
+           };
+           atomic {
+                assert(!ready || word & QUEUED || word & CANCELLED);
+                make_ready(OK, EXPIRED, ready); /* else a cancel by name was before, and has delivered it */
+                unlock(POLLER)
+           }
         :: ready ->
                 ready = false;
-                deliver();
-                step_asked = true /* made at once; whether by way of the inbox makes no difference */
+                begin()
+        :: ready && (word & QUEUED) -> take_node() /* together with that of another timer, before it on the list */
+        :: grave -> /* at once, or when many are there, or when nothing is ready: at any time */
+                grave = false;
+                unlink_and_free()
         :: d_step {
                 step_asked ->
                 step_asked = false
@@ -666,60 +977,23 @@ active proctype Worker()
                 drain_asked = false
            };
            drain()
-        :: atomic { exit_asked && !inbox && !ready && !step_asked && !drain_asked -> break }
+        :: atomic { exit_asked && !inbox && !ready && !step_asked && !drain_asked && !grave -> break }
         od;
-        assert(!in_queue && (!entered || over));
-        ended++
+        assert(!in_queue && (!entered || over))
 }
 
 /* weir_shutdown: it may come at any time, also after everything else. */
 active proctype Shutdown()
 {
-        stopping = true;
-        drain_asked = true;
+        coming;
+        atomic {
+                stopping = true;
+                drain_asked = true
+        };
 #ifdef MUTANT_EXIT_WHEN_EMPTY
         drained ->
 #else
         atomic { drained && live == 0 -> skip };
 #endif
-        exit_asked = true;
-        ended++
-}
-
-/* Each row of docs/contract.md the model can tell apart must also be possible: check.sh wants every statement reached. */
-#define row(number, when)                               \
-        if                                              \
-        :: when -> printf("row %d\n", number)           \
-        :: else                                         \
-        fi
-
-#define RAN (callbacks == 1)
-
-active proctype Monitor()
-{
-        ended == 6 ->
-        assert(locks == 0);
-        assert(freed && !linked && !waiting && !current && over);
-        assert(on_frees == 1);
-        assert(callbacks == (accepted -> 1 : 0));
-        assert(!(accepted && refused));
-        assert(counted <= 1);
-        if
-        :: !accepted -> assert(saw == NOTHING)
-        :: accepted && (counted || by_series) -> assert(saw == ECANCELED)
-        :: accepted && !counted && !by_series -> assert(saw == OK || saw == ESHUTDOWN || cause)
-        fi;
-        row(1, RAN && saw == OK);
-        row(2, RAN && counted_in == 1 + NEW);
-        row(3, RAN && counted_in == 1 + PENDING);
-        row(4, RAN && counted_in == 1 + READY);
-        row(5, RAN && saw == OK && late);
-        row(7, RAN && counted && missed);
-        row(9, !accepted && !refused && !dropped && !counted);
-        row(10, !accepted && !refused && counted);
-        row(11, dropped && cause);
-        row(12, RAN && by_series && !counted);
-        row(14, RAN && saw == ESHUTDOWN);
-        row(16, refused);
-        row(17, missed && !counted)
+        exit_asked = true
 }

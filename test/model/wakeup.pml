@@ -1,7 +1,8 @@
 /* wakeup.pml: the inbox of a poller, its sleep and its end (docs/design.md, "The protocol").
  *
  *   Worker    the poller's thread: takes the inbox, expires deadlines, sleeps, drains, leaves
- *   Pusher    two of them: each pushes one READY node (a cancel, or a start which came after a cancel)
+ *   Pusher    two of them: each pushes one READY node (a cancel, or a start which came after a cancel); the second one may
+ *             give it as a crowd instead (a cancel of many)
  *   Starter   starts two timers that are due NEAR, one after the other
  *   Shutdown  comes at any time, or never: pushes the drain, waits until all roots ended, pushes the exit
  *   Clock     reaches NEAR at any time; FAR is beyond the end of the world
@@ -36,6 +37,7 @@ byte timerfd = NEVER;      /* the kernel's timer; armed by the worker only */
 bool queue[NODES];         /* guarded by the lock: the deadline queue */
 byte sleep_until = NEVER;  /* guarded by the lock, written by the worker only: what the next wake-up by time is */
 bool closing;              /* guarded by the lock, written by the worker */
+bool given;                /* guarded by the lock, looked at without: node 2 is in the list of crowds */
 bool stopping;             /* the phase: starts are refused */
 byte live = 2;             /* roots entered and not ended: roots.pml */
 bool drained;
@@ -124,7 +126,14 @@ proctype Pusher(byte node)
 {
         byte old;
 
-        push(node, node);
+        if
+        :: push(node, node)
+        :: node == 2 ->
+                given = true; /* under the lock */
+#ifndef MUTANT_CROWD_WITHOUT_WAKE
+                wake()
+#endif
+        fi;
         d_step {
                 old = NIL;
                 ended++
@@ -228,27 +237,39 @@ proctype Worker()
 
         do
         ::
-                d_step { /* Take the inbox whole, deliver it.  SLEEPING is still there after a wake-up by time. */
-                        batch = head;
-                        head = NIL;
-                        credit = false;
-                        batch = (batch == SLEEPING -> NIL : batch);
-                        do
-                        :: batch != NIL ->
-                                assert(batch != SLEEPING);
-                                deliver(batch);
-                                drain = drain || batch == DRAIN;
-                                after = next[batch];
-                                next[batch] = NIL;
-                                batch = after
-                        :: else ->
-                                break
-                        od;
-                        after = NIL;
+                atomic {
+                        d_step { /* Take the inbox whole, deliver it.  SLEEPING is still there after a wake-up by time. */
+                                batch = head;
+                                head = NIL;
+                                credit = false;
+                                batch = (batch == SLEEPING -> NIL : batch);
+                                do
+                                :: batch != NIL ->
+                                        assert(batch != SLEEPING);
+                                        deliver(batch);
+                                        drain = drain || batch == DRAIN;
+                                        after = next[batch];
+                                        next[batch] = NIL;
+                                        batch = after
+                                :: else ->
+                                        break
+                                od;
+                                after = NIL;
 #ifdef MUTANT_SHUTDOWN_WITHOUT_WAKE
-                        drain = drain_flag && !drained;
+                                drain = drain_flag && !drained;
 #endif
-                        now = near_is_past /* the clock */
+                                now = near_is_past; /* the clock */
+                                if
+                                :: given ->
+                                        given = false;
+                                        deliver(2)
+                                :: else
+                                fi
+                        };
+                        if
+                        :: timerfd == NEAR && near_is_past -> timerfd = NEVER /* a poll that did not sleep has taken its event */
+                        :: true
+                        fi
                 };
                 d_step { /* under the lock: expire, or drain */
                         closing = closing || drain;
@@ -305,6 +326,9 @@ proctype Worker()
 #endif
 #ifndef MUTANT_STALE_ARMED
                         now = (earliest == NEAR && near_is_past);
+#endif
+#ifndef MUTANT_CROWD_UNSEEN
+                        now = now || given;
 #endif
                         if
                         :: !now && earliest != armed ->
