@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/panic.h"
+
 #define WIDTH      WEIR__NAME_TABLE_WIDTH
 #define PASSED_MAX UINT8_MAX /* stays, so that too few are never counted */
 
@@ -88,10 +90,11 @@ weir__name_table_find(const struct weir__name_table *table, size_t line, const s
 struct weir__name **
 weir__name_table_place(const struct weir__name_table *table, size_t line, const struct weir__name *name)
 {
-        for (;; line = (line + 1) & table->mask)
+        for (size_t left = table->mask + 1; left > 0; left--, line = (line + 1) & table->mask)
                 for (unsigned i = 0; i < WIDTH; i++)
                         if (table->lines[line].names[i] == name)
                                 return &table->lines[line].names[i];
+        weir__panic("table of names: expected to find \"%s\"", name->text);
 }
 
 static bool
@@ -109,14 +112,14 @@ add_to_line(struct weir__name_line *line, struct weir__name *name)
 bool
 weir__name_table_add(struct weir__name_table *table, size_t line, struct weir__name *name)
 {
-        for (size_t left = table->mask + 1; left > 0; left--, line = (line + 1) & table->mask) {
-                struct weir__name_line *at = &table->lines[line];
+        size_t passed = 0;
 
-                if (add_to_line(at, name))
-                        return true;
-                at->passed += at->passed < PASSED_MAX;
-        }
-        return false; /* the counts are higher than they need to be now, which does no harm */
+        while (!add_to_line(&table->lines[(line + passed) & table->mask], name))
+                if (passed++ == table->mask)
+                        return false;
+        for (; passed > 0; passed--, line = (line + 1) & table->mask)
+                table->lines[line].passed += table->lines[line].passed < PASSED_MAX;
+        return true;
 }
 
 void

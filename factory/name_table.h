@@ -79,8 +79,8 @@ void weir__name_table_remove(struct weir__name_table *table, size_t line, struct
 /* The same for a table that will be gone soon: the counts of the lines that were passed stay. */
 void weir__name_table_clear(struct weir__name_table *table, struct weir__name **place);
 
-/* Goes through all names that belong into a line or into one before it, and maybe others: begin with at = line * WIDTH; returns NULL
- * behind the last.  *at then is where the next one may be. */
+/* Goes through all names that belong into a line, and others that lie there: begin with at = line * WIDTH; returns NULL behind the
+ * last.  *at then is where the next one may be. */
 struct weir__name **weir__name_table_next(const struct weir__name_table *table, size_t line, size_t *at);
 
 #endif

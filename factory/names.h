@@ -102,6 +102,7 @@ static inline struct weir__name *weir__names_walk_at(const struct weir__names_wa
         return walk->at == walk->end ? NULL : walk->at;
 }
 
+/* From where it is, which is not the end; under the same hold of the lock as the visit. */
 static inline void weir__names_walk_on(struct weir__names_walk *walk)
 {
         walk->at = walk->at->newer;

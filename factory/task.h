@@ -67,7 +67,7 @@ struct weir_task {
         void *context;
         weir_free_fn *on_free;
         struct weir_series *series; /* NULL for a lone task until weir_series_of */
-        int status;                 /* written before READY is, or by who runs it */
+        int status;                 /* written by who owns its delivery, then by who runs it */
 
         _Atomic uint32_t word; /* state and flags; release when a step is done, acquire where it is relied upon */
 
@@ -77,7 +77,7 @@ struct weir_task {
 
         uint8_t flags; /* its owner's */
 
-        /* A timer's, guarded by the poller's lock; taken by its owner before the start.  Once READY it stays. */
+        /* A timer's, guarded by the poller's lock; taken by its owner before the start, given back at its end. */
         uint32_t handle; /* of its id; 0: nobody has asked for that */
 };
 

@@ -14,7 +14,7 @@
  * cancel      exchanges CLAIMED.  First: nothing more; start or dismiss completes it.  Second: compare-and-swaps READY, CANCELLED and
  *             QUEUED into a PENDING one, and delivers it after unlocking; CANCELLED into a READY one; RUNNING -> too late.  What is
  *             cancelled leaves its name for the list of ending timers, under the same lock.
- * reset       under the poller's lock: NEW -> writes the duration; PENDING -> out of the queue and in again; READY because it
+ * reset       under the poller's lock: NEW -> writes the duration; PENDING -> gives the node another deadline; READY because it
  *             EXPIRED -> writes the deadline, compare-and-swaps REARMED into it; else too late.
  * series      under the series' lock, which keeps the timer alive, then the poller's: compare-and-swaps READY into a PENDING one.  One
  *             that is about to be started looks at its series under the same lock, one that is READY when its callback begins.
@@ -105,7 +105,7 @@ on_grid(const struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
 }
 
 static weir_nsec
-later(weir_nsec instant, weir_nsec by)
+put_off(weir_nsec instant, weir_nsec by)
 {
         weir_nsec sum;
 
@@ -323,7 +323,21 @@ mark_rearmed(struct weir__timer *timer)
 static weir_nsec
 changed(const struct weir__timer *timer, const struct weir__timer_change *change)
 {
-        return change->extends ? later(timer->node.deadline, change->by) : weir__clock_after(change->now, change->by);
+        return change->extends ? put_off(timer->node.deadline, change->by) : weir__clock_after(change->now, change->by);
+}
+
+/* The deadline comes first, so that whoever sees REARMED finds it. */
+static bool
+rearm_later(struct weir__timer *timer, const struct weir__timer_change *change)
+{
+        const struct weir__timerq_node before = timer->node;
+
+        timer->node.deadline = changed(timer, change);
+        weir__timerq_set_since(&timer->node, change->now);
+        if (mark_rearmed(timer))
+                return true;
+        timer->node = before; /* its callback has begun */
+        return false;
 }
 
 bool
@@ -336,7 +350,7 @@ weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const
         case WEIR__NEW:
                 if (word & WEIR__CLAIMED)
                         return false; /* cancelled */
-                timer->node.deadline = change->extends ? later(timer->node.deadline, change->by) : change->by;
+                timer->node.deadline = change->extends ? put_off(timer->node.deadline, change->by) : change->by;
                 return true;
         case WEIR__PENDING:
                 if (poller->closing)
@@ -347,10 +361,7 @@ weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const
         case WEIR__READY:
                 if (poller->closing || !(word & WEIR__EXPIRED))
                         return false; /* something else has ended it, or is about to */
-                /* First, so that whoever sees REARMED finds it; should the callback have begun, nobody reads it any more. */
-                timer->node.deadline = changed(timer, change);
-                weir__timerq_set_since(&timer->node, change->now);
-                return mark_rearmed(timer);
+                return rearm_later(timer, change);
         default: return false;
         }
 }
@@ -486,7 +497,7 @@ end_cancelled(struct weir__named_timer *named)
                 bury(work);
 }
 
-/* Its id and its name lead to it no more. */
+/* Its id leads to it no more. */
 static void
 lose_id(struct weir__timer *timer)
 {
@@ -536,6 +547,7 @@ timer_release(struct weir_task *task, bool discarded)
                 weir__names_remove(&weir__timer_names, name);
 }
 
+/* Two tables, so that they tell which kind it is. */
 static const struct weir__task_ops timer_ops = {
         .work = {timer_run},
         .start = timer_start,

@@ -36,7 +36,7 @@ struct weir__name *weir__timer_name(struct weir__timer *timer);
 /* The timer that the task is, or NULL. */
 struct weir__timer *weir__timer_of_task(struct weir_task *task);
 
-/* Its poller's index does not change while it may be found by who asks this; the runtime was started once. */
+/* Its poller, which does not change while who asks this holds the lock by which it was found.  The runtime was started once. */
 static inline struct weir__poller *weir__timer_poller(const struct weir__timer *timer)
 {
         return weir__runtime.pollers[timer->task.poller];

@@ -14,10 +14,10 @@ weir_timer_id_of(weir_task *task)
         if (!timer || weir__runtime_forked() || weir__timer_prepare())
                 return 0;
         struct weir__poller *poller = weir__timer_poller(timer);
-        bool is_new = (weir__timer_word(timer) & WEIR__STATE) == WEIR__NEW && !(task->flags & WEIR__TASK_CONSUMED);
 
         weir__lock(&poller->lock);
-        if (!task->handle && is_new)
+        bool may_have = weir__timer_word(timer) == WEIR__NEW && !(task->flags & (WEIR__TASK_CONSUMED | WEIR__TASK_WRONG));
+        if (!task->handle && may_have)
                 task->handle = weir__handles_take(&poller->handles, timer);
         weir_timer_id id = task->handle ? weir__handles_id(&poller->handles, poller->index, task->handle) : 0;
         weir__unlock(&poller->lock);

@@ -2,7 +2,7 @@
  *
  * Threads: any; a visitor runs on the caller's stack with no lock held.
  * Locks:   one shard's after the other (rank NAMES), then the pollers' of the timers found (rank POLLER), for about
- *          WEIR__TIMERS_AT_ONCE timers or buckets at a time.
+ *          WEIR__TIMERS_AT_ONCE timers or lines at a time.
  *
  * The names of a shard are gone through in the order of their hashes, which no change of the tables disturbs. */
 #include <errno.h>

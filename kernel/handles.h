@@ -13,7 +13,7 @@
 #define WEIR__HANDLES_TABLE_BITS      10
 #define WEIR__HANDLES_GENERATION_BITS 26
 
-#define WEIR__HANDLES_SEGMENTS 18 /* of 1024 << index slots: 2^28 in all */
+#define WEIR__HANDLES_SEGMENTS 18 /* of 1024 << index slots: 2^28 - 1024 in all */
 
 struct weir__handle_slot {
         void *object;        /* NULL: free */

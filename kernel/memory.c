@@ -119,7 +119,7 @@ depot_take_one(size_t size_class)
                 block = take_batch(size_class);
         if (block) {
                 depot.classes[size_class].open = block->next;
-                for (size_t line = 0; line < size_of(size_class); line += 64)
+                for (size_t line = 0; block->next && line < size_of(size_class); line += 64)
                         __builtin_prefetch((char *)block->next + line, 1);
         }
         weir__unlock(&depot.lock);

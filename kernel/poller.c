@@ -1,11 +1,11 @@
 /* kernel/poller.c: one poller.
  *
  * Threads: functions marked "owner only" in poller.h run on the worker that owns the poller; the others on any thread.
- * Locks:   poller->lock (rank POLLER) guards the deadline queue; nothing is locked under it.
+ * Locks:   poller->lock (rank POLLER) guards the deadline queue, the ids, and the crowds that others give; nothing is locked under it.
  *
  * Sleeping.  The owner first swaps SLEEPING into the empty inbox, then computes the next deadline under the lock, publishes it,
  * arms the timerfd and sleeps.  A thread that adds an earlier deadline does so under the same lock, hence either before the
- * owner computes (it is seen) or after (it sees SLEEPING, and wakes).  A thread that pushes replaces SLEEPING by its
+ * owner computes (it is seen) or after (it sees SLEEPING, and wakes); so does one that gives a crowd.  A thread that pushes replaces SLEEPING by its
  * work.  Whoever replaces SLEEPING, and nobody else, writes the eventfd: one write per sleep.  test/model/wakeup.pml is the
  * model of this. */
 #include "kernel/poller.h"
@@ -198,7 +198,7 @@ weir__poller_deliver_crowd(struct weir__poller *poller, struct weir__work_list *
         }
         weir__lock(&poller->lock);
         weir__work_concat(&poller->crowd_given, crowd);
-        atomic_store_explicit(&poller->is_given, true, memory_order_relaxed);
+        atomic_store_explicit(&poller->crowd_is_given, true, memory_order_relaxed);
         weir__unlock(&poller->lock);
         weir__poller_wake(poller); /* as for a deadline: who falls asleep looks under the lock */
 }
@@ -206,11 +206,11 @@ weir__poller_deliver_crowd(struct weir__poller *poller, struct weir__work_list *
 static void
 take_crowd(struct weir__poller *poller)
 {
-        if (!atomic_load_explicit(&poller->is_given, memory_order_relaxed))
+        if (!atomic_load_explicit(&poller->crowd_is_given, memory_order_relaxed))
                 return;
         weir__lock(&poller->lock);
         weir__work_concat(&poller->crowd, &poller->crowd_given);
-        atomic_store_explicit(&poller->is_given, false, memory_order_relaxed);
+        atomic_store_explicit(&poller->crowd_is_given, false, memory_order_relaxed);
         weir__unlock(&poller->lock);
 }
 

@@ -77,7 +77,7 @@ struct weir__poller {
 
         /* Whether others have given a crowd.  Written under the lock; read by the owner without (relaxed), who looks again before it
          * sleeps. */
-        _Atomic bool is_given;
+        _Atomic bool crowd_is_given;
 
         /* Guarded by lock. */
         _Alignas(64) struct weir__lock lock;

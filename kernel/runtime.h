@@ -22,7 +22,7 @@ struct weir__runtime {
         _Atomic int phase; /* enum weir__phase; sequentially consistent where it is weighed against the live counts */
 
         /* Written by weir_init under the runtime's lock before the phase becomes UP, constant then. */
-        _Atomic unsigned poller_count; /* 0 until the first start; also read by who makes tasks at any other time (relaxed) */
+        _Atomic unsigned poller_count; /* 0 until the first start; also read by who makes tasks at any other time */
         unsigned generation; /* counts the starts */
         _Atomic(struct weir__poller *) pollers[WEIR__POLLERS_MAX]; /* never freed: an index stays good for ever */
 };
@@ -44,7 +44,7 @@ int weir__runtime_use(void);
 
 static inline unsigned weir__runtime_pollers(void)
 {
-        return atomic_load_explicit(&weir__runtime.poller_count, memory_order_relaxed);
+        return atomic_load_explicit(&weir__runtime.poller_count, memory_order_acquire);
 }
 
 /* The index of the poller that something made by this thread belongs to: a worker's own; other threads take turns, a

@@ -53,10 +53,10 @@ struct weir__timerq {
 /* Makes an empty queue whose time begins at `now`. */
 void weir__timerq_init(struct weir__timerq *queue, weir_nsec now);
 
-#define WEIR__TIMERQ_STAMP_SHIFT 7 /* nanoseconds to sequence numbers */
+#define WEIR__TIMERQ_STAMP_SHIFT 5 /* nanoseconds to sequence numbers */
 
 /* Has the nodes that are added next know when they came, without a word of their own: the sequence goes on from the time, in
- * units of 128 ns, unless it is there already because nodes came faster.  (After 9 years it stays behind.) */
+ * units of 32 ns, unless it is there already because nodes came faster.  (After two years of the clock it stays behind.) */
 static inline void weir__timerq_stamp(struct weir__timerq *queue, weir_nsec now)
 {
         uint64_t stamp = (uint64_t)now >> WEIR__TIMERQ_STAMP_SHIFT;
@@ -65,7 +65,7 @@ static inline void weir__timerq_stamp(struct weir__timerq *queue, weir_nsec now)
                 queue->sequence = stamp;
 }
 
-/* When a node came, to 128 ns; also after it was taken out, until it is added again. */
+/* When a node came; also after it was taken out, until it is added again. */
 static inline weir_nsec weir__timerq_since(const struct weir__timerq_node *node)
 {
         return (weir_nsec)((uint64_t)node->sequence << WEIR__TIMERQ_STAMP_SHIFT);

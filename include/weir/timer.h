@@ -73,10 +73,11 @@ WEIR_API size_t weir_timer_cancel_prefix(const char *prefix, size_t max);
 WEIR_API size_t weir_timer_reset(const char *name, weir_nsec after);
 
 /* The same, relative to each one's present deadline, or to its duration when it is not started: `by` later, or earlier when it is
- * negative.  WEIR_FOREVER stays; a sum that overflows becomes WEIR_FOREVER. */
+ * negative.  WEIR_FOREVER stays; a sum that is too large becomes WEIR_FOREVER, one that is too small is at once. */
 WEIR_API size_t weir_timer_extend(const char *name, weir_nsec by);
 
-/* How many timers bear the name: made, not cancelled by it, and not yet freed (so a callback that runs counts itself).
+/* How many timers bear the name: made, not cancelled by name, prefix or id, and not yet freed (so a callback that runs counts
+ * itself).
  *
  * Threads: any. */
 WEIR_API size_t weir_timer_count(const char *name);
@@ -93,8 +94,8 @@ enum weir_timer_state {
 /* What weir_timer_list tells of a timer. */
 struct weir_timer_info {
         const char *name;     /* until the visitor returns */
-        weir_nsec since;      /* when it became pending: its start or its last reset, on the clock of weir_now, to some
-                                 microseconds; 0: not started */
+        weir_nsec since;      /* when it became pending, its start or its last reset, on the clock of weir_now: exact to some
+                                 microseconds, unless more than 30 million came in a second.  0: not started */
         weir_nsec due_in;     /* to its deadline, negative behind it; its duration before its start; WEIR_FOREVER: none */
         enum weir_timer_state state;
 };
