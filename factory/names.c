@@ -30,6 +30,7 @@
 #define LARGEST       ((size_t)1 << (32 - SHARD_BITS))
 #define CROWDED       5 /* names for each line: beyond, it grows */
 #define MOVED_AT_ONCE 4
+#define RANGE_BITS    10
 
 #define ENDING UINT32_MAX /* the count of an object on the list of ending ones; 0: of one behind the first, or in no list */
 
@@ -371,20 +372,64 @@ first_behind(struct weir__names_shard *shard, const struct weir__name_key *key, 
         return first;
 }
 
+/* The last hash of the finest piece that is the same in both tables. */
+static uint32_t
+last_of_piece(const struct weir__names_shard *shard, uint32_t hash)
+{
+        unsigned finer = shard->before.lines && shard->before.shift < shard->now.shift ? shard->before.shift : shard->now.shift;
+
+        return hash | ((UINT32_C(1) << finer) - 1) >> SHARD_BITS;
+}
+
+/* Goes to the range behind, in the order of the numbers with their bits reversed: 0, 4, 2, 6, 1, 5, 3, 7.  Returns false behind the
+ * last.  Were they taken in a row, and their names cancelled, then those that are left would be the last lines of a table; when it is made
+ * smaller they would all lie in a heap. */
+static bool
+next_range(struct weir__names_scan *scan)
+{
+        for (unsigned i = 0; i < scan->range_bits; i++) {
+                uint32_t bit = UINT32_C(1) << (31 - SHARD_BITS - i);
+
+                scan->key.hash ^= bit;
+                if (scan->key.hash & bit)
+                        return true;
+        }
+        return false;
+}
+
 struct weir__name *
-weir__names_behind(struct weir__names_shard *shard, struct weir__name_key *key, unsigned *budget, bool *done)
+weir__names_scan(struct weir__names_shard *shard, struct weir__names_scan *scan, unsigned *budget, bool *done)
 {
         *done = !shard->now.lines;
+        if (!*done && !scan->begun) {
+                scan->range_bits = 32 - shard->now.shift < RANGE_BITS ? 32 - shard->now.shift : RANGE_BITS;
+                scan->begun = true;
+        }
         for (; !*done && *budget > 0; --*budget) {
-                unsigned finer = shard->before.lines && shard->before.shift < shard->now.shift ? shard->before.shift
-                                                                                               : shard->now.shift;
-                uint32_t last = key->hash | ((UINT32_C(1) << finer) - 1) >> SHARD_BITS;
-                struct weir__name *name = first_behind(shard, key, last);
+                uint32_t range_last = scan->key.hash | (UINT32_MAX >> SHARD_BITS >> scan->range_bits);
+                uint32_t piece_last = last_of_piece(shard, scan->key.hash),
+                         last = piece_last < range_last ? piece_last : range_last;
+                struct weir__name *name = first_behind(shard, &scan->key, last);
 
-                if (name)
+                if (name) {
+                        scan->key = weir__name_key_of(name);
                         return name;
-                *done = last == (key->hash | UINT32_MAX >> SHARD_BITS);
-                *key = (struct weir__name_key){.hash = last + 1};
+                }
+                scan->key = (struct weir__name_key){.hash = last + 1};
+                if (last < range_last)
+                        continue;
+                scan->key.hash = range_last & ~(UINT32_MAX >> SHARD_BITS >> scan->range_bits);
+                *done = !next_range(scan);
         }
         return NULL;
+}
+
+struct weir__name *
+weir__names_scan_hash(struct weir__names_shard *shard, struct weir__names_scan *scan)
+{
+        struct weir__name *name = first_behind(shard, &scan->key, scan->key.hash);
+
+        if (name)
+                scan->key = weir__name_key_of(name);
+        return name;
 }

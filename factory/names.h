@@ -111,16 +111,28 @@ static inline void weir__names_walk_on(struct weir__names_walk *walk)
 /* Lets the lock go until the object where the walk is was taken out, whereupon it is at the next. */
 void weir__names_walk_wait(struct weir__names_shard *shard, struct weir__names_walk *walk);
 
-/* The first name of the shard behind `key` in the order of (hash, size, text); a size of 0 is before, SIZE_MAX behind all names of
- * that hash, and then the text does not count.  Looks at no more than *budget lines, and takes them off it.
- *
- * Result: the oldest object of that name; or NULL: *done says that there is none, else `key` is where to go on. */
-struct weir__name *weir__names_behind(struct weir__names_shard *shard, struct weir__name_key *key, unsigned *budget, bool *done);
+/* -- going through all names of a shard, with pauses -- */
 
-/* Where the names of a shard begin. */
-static inline struct weir__name_key weir__names_begin(unsigned shard)
+/* Where it is.  The text of the key must be readable at the next call; a size of 0 is before, SIZE_MAX behind all names of that hash,
+ * and then there need be none. */
+struct weir__names_scan {
+        struct weir__name_key key; /* of the name that was come to last */
+        unsigned range_bits;       /* the hashes are gone through in 2^range_bits ranges */
+        bool begun;
+};
+
+static inline struct weir__names_scan weir__names_scan_begin(unsigned shard)
 {
-        return (struct weir__name_key){.hash = shard * (UINT32_C(1) << (32 - WEIR__NAMES_SHARD_BITS))};
+        return (struct weir__names_scan){.key.hash = shard * (UINT32_C(1) << (32 - WEIR__NAMES_SHARD_BITS))};
 }
+
+/* The next name: within a range of hashes in the order of (hash, size, text); the ranges come in an order of their own.  Neither misses
+ * nor repeats one that is there all the time.  Looks at no more than *budget lines, and takes them off it.
+ *
+ * Result: the oldest object of that name; or NULL: *done says that there is none, else call again. */
+struct weir__name *weir__names_scan(struct weir__names_shard *shard, struct weir__names_scan *scan, unsigned *budget, bool *done);
+
+/* The next name with the same hash, or NULL. */
+struct weir__name *weir__names_scan_hash(struct weir__names_shard *shard, struct weir__names_scan *scan);
 
 #endif

@@ -4,7 +4,7 @@
  * Locks:   one shard's after the other (rank NAMES), then the pollers' of the timers found (rank POLLER), for about
  *          WEIR__TIMERS_AT_ONCE timers or lines at a time.
  *
- * The names of a shard are gone through in the order of their hashes, which no change of the tables disturbs. */
+ * The names of a shard are gone through in an order of their hashes, which no change of the tables disturbs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,58 +25,44 @@ struct prefix_cancel {
         struct weir__timers_cancel cancel;
         const char *prefix;
         size_t size, max;
-        struct weir__name_key key; /* where it goes on */
-        bool within;               /* the names of the hash at `key` are being cancelled, `left` timers at most */
+        struct weir__names_scan scan;
+        bool within; /* the names of the hash where the scan is are being cancelled, `left` timers at most */
 };
-
-/* The names with one hash, one after the other: `key` is the one before.  It stays readable, for nothing is freed without the lock. */
-static struct weir__name *
-next_of_hash(struct weir__names_shard *shard, struct weir__name_key *key)
-{
-        uint32_t hash = key->hash;
-        unsigned budget = 1;
-        bool done;
-        struct weir__name *name = weir__names_behind(shard, key, &budget, &done);
-
-        if (!name || name->hash != hash)
-                return NULL;
-        *key = weir__name_key_of(name);
-        return name;
-}
 
 /* Goes to the next hash, and counts how many timers there are wanted.  Returns whether there may be more in the shard. */
 static bool
 come_to_next_hash(struct prefix_cancel *walk, struct weir__names_shard *shard, unsigned *budget)
 {
         bool done;
-        struct weir__name *name = weir__names_behind(shard, &walk->key, budget, &done);
+        struct weir__name *name = weir__names_scan(shard, &walk->scan, budget, &done);
         size_t left = walk->max - walk->cancel.count, wanted = 0;
 
         if (!name)
                 return !done;
-        walk->key = (struct weir__name_key){.hash = name->hash};
-        for (struct weir__name_key key = walk->key; (name = next_of_hash(shard, &key));)
-                if (begins_with(&key, walk->prefix, walk->size))
+        for (struct weir__names_scan scan = walk->scan; name; name = weir__names_scan_hash(shard, &scan))
+                if (begins_with(&scan.key, walk->prefix, walk->size))
                         wanted += name->count;
+        walk->scan.key = (struct weir__name_key){.hash = walk->scan.key.hash};
         walk->cancel.left = wanted < left ? wanted : left;
         walk->within = true;
         return true;
 }
 
-/* Cancels timers of all names with the hash at `key`; leaves that hash when it has tried all. */
+/* Cancels timers of all names with the hash where the scan is; leaves that hash when it has tried all.  What was cancelled stays
+ * readable, for nothing is freed without the lock. */
 static void
 cancel_hash(struct prefix_cancel *walk, struct weir__names_shard *shard)
 {
-        struct weir__name_key key = walk->key;
+        struct weir__names_scan scan = walk->scan;
         struct weir__name *name;
         bool more = false;
 
-        while (!more && (name = next_of_hash(shard, &key)))
-                if (begins_with(&key, walk->prefix, walk->size))
+        while (walk->cancel.left > 0 && !more && (name = weir__names_scan_hash(shard, &scan)))
+                if (begins_with(&scan.key, walk->prefix, walk->size))
                         more = weir__timers_cancel_some(&walk->cancel, shard, name);
         if (more)
                 return;
-        walk->key.size = SIZE_MAX;
+        walk->scan.key.size = SIZE_MAX;
         walk->within = false;
 }
 
@@ -84,7 +70,7 @@ cancel_hash(struct prefix_cancel *walk, struct weir__names_shard *shard)
 static bool
 cancel_slice(struct prefix_cancel *walk)
 {
-        struct weir__names_shard *shard = weir__timers_cancel_begin(&walk->cancel, walk->key.hash);
+        struct weir__names_shard *shard = weir__timers_cancel_begin(&walk->cancel, walk->scan.key.hash);
         unsigned budget = WEIR__TIMERS_AT_ONCE;
         bool more = true;
 
@@ -108,7 +94,7 @@ weir_timer_cancel_prefix(const char *prefix, size_t max)
                 return 0;
         walk.size = strlen(prefix);
         for (unsigned shard = 0; shard < WEIR__NAMES_SHARDS && walk.cancel.count < max; shard++) {
-                walk.key = weir__names_begin(shard);
+                walk.scan = weir__names_scan_begin(shard);
                 walk.within = false;
                 while (cancel_slice(&walk))
                         weir__timer_pause();
@@ -133,7 +119,7 @@ struct list {
         int64_t shown;
         bool stopped;
 
-        struct weir__name_key key; /* the name that was come to last; outside the lock its text is in `last` */
+        struct weir__names_scan scan; /* outside the lock the text of its key is in `last` */
         struct weir__names_walk walk;
         bool within; /* `walk` is under way, over the timers of that name */
         struct seen seen;
@@ -183,7 +169,7 @@ see_name(struct list *list, struct weir__names_shard *shard, weir_nsec now)
 {
         struct weir__poller *locked = NULL;
         struct weir__name *name = weir__names_walk_at(&list->walk);
-        const char *text = name ? copy_text(&list->seen, &list->key) : NULL;
+        const char *text = name ? copy_text(&list->seen, &list->scan.key) : NULL;
 
         for (; name && list->seen.count < WEIR__TIMERS_AT_ONCE; name = weir__names_walk_at(&list->walk)) {
                 struct weir__timer *timer = weir__timer_of_name(name);
@@ -203,23 +189,33 @@ static bool
 come_to_next_name(struct list *list, struct weir__names_shard *shard, unsigned *budget, bool *more)
 {
         bool done;
-        struct weir__name_key key = list->key;
-        struct weir__name *name = weir__names_behind(shard, &key, budget, &done);
+        struct weir__names_scan scan = list->scan;
+        struct weir__name *name = weir__names_scan(shard, &scan, budget, &done);
 
         *more = !done;
-        if (name)
-                key = weir__name_key_of(name);
-        if (name && begins_with(&key, list->prefix, list->size) && list->seen.used + key.size + 1 > sizeof list->seen.texts)
+        if (name && begins_with(&scan.key, list->prefix, list->size) &&
+            list->seen.used + name->size + 1 > sizeof list->seen.texts)
                 return false;
-        list->key = key;
+        list->scan = scan;
         return name;
+}
+
+static void
+keep_text(struct list *list)
+{
+        struct weir__name_key *key = &list->scan.key;
+
+        if (!key->text || key->text == list->last)
+                return;
+        memcpy(list->last, key->text, key->size);
+        key->text = list->last;
 }
 
 /* One hold of the lock.  Returns whether there may be more in the shard. */
 static bool
 see_some(struct list *list)
 {
-        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->key.hash);
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->scan.key.hash);
         weir_nsec now = weir__clock_now();
         bool more = true;
 
@@ -229,17 +225,13 @@ see_some(struct list *list)
         for (unsigned budget = WEIR__TIMERS_AT_ONCE; more && budget > 0 && list->seen.count < WEIR__TIMERS_AT_ONCE; budget--) {
                 if (!come_to_next_name(list, shard, &budget, &more))
                         break;
-                if (!begins_with(&list->key, list->prefix, list->size))
+                if (!begins_with(&list->scan.key, list->prefix, list->size))
                         continue;
-                memcpy(list->last, list->key.text, list->key.size);
-                list->key.text = list->last;
-                weir__names_walk_begin(shard, &list->walk, &list->key, false);
+                keep_text(list);
+                weir__names_walk_begin(shard, &list->walk, &list->scan.key, false);
                 see_name(list, shard, now);
         }
-        if (list->key.text && list->key.text != list->last) {
-                memcpy(list->last, list->key.text, list->key.size);
-                list->key.text = list->last;
-        }
+        keep_text(list);
         weir__names_unlock(shard);
         return more;
 }
@@ -256,7 +248,7 @@ show(struct list *list)
 static void
 list_shard(struct list *list, unsigned number)
 {
-        list->key = weir__names_begin(number);
+        list->scan = weir__names_scan_begin(number);
         for (bool more = true; more && !list->stopped;) {
                 more = see_some(list);
                 show(list);
@@ -264,7 +256,7 @@ list_shard(struct list *list, unsigned number)
         }
         if (!list->within)
                 return;
-        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->key.hash);
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->scan.key.hash);
         weir__names_walk_end(shard, &list->walk);
         weir__names_unlock(shard);
         list->within = false;
@@ -276,7 +268,7 @@ there_are_names(void)
         bool found = false;
 
         for (unsigned i = 0; i < WEIR__NAMES_SHARDS && !found; i++) {
-                struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, weir__names_begin(i).hash);
+                struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, weir__names_scan_begin(i).key.hash);
 
                 found = shard->names > 0;
                 weir__names_unlock(shard);
