@@ -3,8 +3,8 @@
  * Threads and locks: none of its own.
  *
  * A name lies in the line where its hash belongs or, when that is full, in one of those behind it, round to the first.  Each line
- * counts the names that went past it: where none did, a search ends.  (A chained table was in this place before: at a million names a
- * search fetched one and a half names that it did not want, and each addition one.) */
+ * counts the names that went past it: where none did, a search ends. (A chained table was in this place before: at a million
+ * names a search fetched one and a half names that it did not want, and each addition one.) */
 #include "factory/name_table.h"
 
 #include <endian.h>

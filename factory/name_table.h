@@ -42,7 +42,7 @@ static inline bool weir__name_has(const struct weir__name *name, const struct we
 /* As much as the memory brings at once: the tags tell most of what is not looked for, without a look at it. */
 struct weir__name_line {
         uint8_t tags[WEIR__NAME_TABLE_WIDTH]; /* of a hash; 0: free */
-        uint8_t passed; /* names that belong here, or into a line before, and lie in a line behind; PASSED_MAX: that many or more */
+        uint8_t passed; /* names that belong here, or before, and lie behind; 255: that many or more */
         struct weir__name *names[WEIR__NAME_TABLE_WIDTH]; /* NULL: free */
 };
 
@@ -79,8 +79,8 @@ void weir__name_table_remove(struct weir__name_table *table, size_t line, struct
 /* The same for a table that will be gone soon: the counts of the lines that were passed stay. */
 void weir__name_table_clear(struct weir__name_table *table, struct weir__name **place);
 
-/* Goes through all names that belong into a line, and others that lie there: begin with at = line * WIDTH; returns NULL behind the
- * last.  *at then is where the next one may be. */
+/* Goes through all names that belong into a line, and others that lie there: begin with at = line * WIDTH; returns NULL behind
+ * the last.  *at then is where the next one may be. */
 struct weir__name **weir__name_table_next(const struct weir__name_table *table, size_t line, size_t *at);
 
 #endif

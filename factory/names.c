@@ -113,8 +113,8 @@ resize(struct weir__names_shard *shard, size_t lines)
         return true;
 }
 
-/* Aims at one to CROWDED names for each line; a table that is being moved is let finish first, so a shard from which names only go
- * may keep a larger one until the last of them has gone. */
+/* Aims at one to CROWDED names for each line; a table that is being moved is let finish first, so a shard from which names only
+ * go may keep a larger one until the last of them has gone. */
 static void
 adapt(struct weir__names_shard *shard)
 {
@@ -381,9 +381,9 @@ last_of_piece(const struct weir__names_shard *shard, uint32_t hash)
         return hash | ((UINT32_C(1) << finer) - 1) >> SHARD_BITS;
 }
 
-/* Goes to the range behind, in the order of the numbers with their bits reversed: 0, 4, 2, 6, 1, 5, 3, 7.  Returns false behind the
- * last.  Were they taken in a row, and their names cancelled, then those that are left would be the last lines of a table; when it is made
- * smaller they would all lie in a heap. */
+/* Goes to the range behind, in the order of the numbers with their bits reversed: 0, 4, 2, 6, 1, 5, 3, 7.  Returns false behind
+ * the last.  Were they taken in a row, and their names cancelled, then those that are left would be the last lines of a table;
+ * when it is made smaller they would all lie in a heap. */
 static bool
 next_range(struct weir__names_scan *scan)
 {

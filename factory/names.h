@@ -3,7 +3,8 @@
  * Sharded by a keyed hash.  An object is its own entry: the first of a name lies in a table, the others in a chain behind it, so
  * that add, take and count are O(1) whatever the number of names or of objects under one name.
  *
- * An object that is ending may leave its name before it is gone; then it is on the shard's list of those, where a walk finds it. */
+ * An object that is ending may leave its name before it is gone; then it is on the shard's list of those, where a walk finds
+ * it. */
 #ifndef WEIR_FACTORY_NAMES_H
 #define WEIR_FACTORY_NAMES_H
 
@@ -78,8 +79,9 @@ size_t weir__names_count(struct weir__names *names, const struct weir__name_key 
 
 /* -- walking, with pauses --
  *
- * A walk over a chain, or over the list of ending objects, goes on where it was after the lock was let go: its place is moved when
- * the object there is taken out.  It ends before the first object that came after its beginning.  All under the shard's lock. */
+ * A walk over a chain, or over the list of ending objects, goes on where it was after the lock was let go: its place is moved
+ * when the object there is taken out.  It ends before the first object that came after its beginning.  All under the shard's
+ * lock. */
 
 struct weir__names_walk {
         struct weir__name *at;  /* the object to be visited next */
@@ -113,8 +115,8 @@ void weir__names_walk_wait(struct weir__names_shard *shard, struct weir__names_w
 
 /* -- going through all names of a shard, with pauses -- */
 
-/* Where it is.  The text of the key must be readable at the next call; a size of 0 is before, SIZE_MAX behind all names of that hash,
- * and then there need be none. */
+/* Where it is.  The text of the key must be readable at the next call; a size of 0 is before, SIZE_MAX behind all names of that
+ * hash, and then there need be none. */
 struct weir__names_scan {
         struct weir__name_key key; /* of the name that was come to last */
         unsigned range_bits;       /* the hashes are gone through in 2^range_bits ranges */
@@ -126,10 +128,10 @@ static inline struct weir__names_scan weir__names_scan_begin(unsigned shard)
         return (struct weir__names_scan){.key.hash = shard * (UINT32_C(1) << (32 - WEIR__NAMES_SHARD_BITS))};
 }
 
-/* The next name: within a range of hashes in the order of (hash, size, text); the ranges come in an order of their own.  Neither misses
- * nor repeats one that is there all the time.  Looks at no more than *budget lines, and takes them off it.
+/* The next name: within a range of hashes in the order of (hash, size, text); the ranges come in an order of their own.  Neither
+ * misses nor repeats one that is there all the time.  Looks at no more than *budget lines, and takes them off it.
  *
- * Result: the oldest object of that name; or NULL: *done says that there is none, else call again. */
+ * Result:  the oldest object of that name; or NULL: *done says that there is none, else call again. */
 struct weir__name *weir__names_scan(struct weir__names_shard *shard, struct weir__names_scan *scan, unsigned *budget, bool *done);
 
 /* The next name with the same hash, or NULL. */

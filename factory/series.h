@@ -73,8 +73,8 @@ struct weir_series *weir__series_make_for(struct weir_task *task);
 /* Why the series has to end early, itself or one that it is within: 0 or the cause.  Inside the series, or under its lock. */
 int weir__series_cause(const struct weir_series *series);
 
-/* The current task has finished.  First the series leaves it, so that nobody reaches it any more; when it is freed, the series goes
- * on: the next one is started, or the series ends. */
+/* The current task has finished.  First the series leaves it, so that nobody reaches it any more; when it is freed, the series
+ * goes on: the next one is started, or the series ends. */
 void weir__series_leave_task(struct weir_series *series, struct weir_task *task);
 void weir__series_go_on(struct weir_series *series);
 

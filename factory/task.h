@@ -5,8 +5,8 @@
  *     NEW --start--> PENDING --> READY --> RUNNING --> freed
  *      \--dismiss, refused---------------------------> freed
  *
- * PENDING is a timer's; other kinds go from NEW to READY, and nobody but their owner touches their word.  A timer's holds flags as
- * well, which start, expiry, reset and cancel exchange: factory/timer.c. */
+ * PENDING is a timer's; other kinds go from NEW to READY, and nobody but their owner touches their word.  A timer's holds flags
+ * as well, which start, expiry, reset and cancel exchange: factory/timer.c. */
 #ifndef WEIR_FACTORY_TASK_H
 #define WEIR_FACTORY_TASK_H
 

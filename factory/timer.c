@@ -6,21 +6,23 @@
  *      \--cancelled before: start-------------------------^
  *
  * Threads: any.
- * Locks:   by which others find a timer: the shard's of its name (rank NAMES), or the poller's for its id.  Then the poller's (rank
- *          POLLER).  The worker passes through the first before it frees the timer.
+ * Locks:   by which others find a timer: the shard's of its name (rank NAMES), or the poller's for its id.  Then the poller's
+ *          (rank POLLER).  The worker passes through the first before it frees the timer.
  *
- * start       under the poller's lock, exchanges CLAIMED.  First: inserts, PENDING.  Second (a cancel came before),
- *             or when the series is cancelled or the poller closing: READY with that status; delivered after unlocking.
- * cancel      exchanges CLAIMED.  First: nothing more; start or dismiss completes it.  Second: compare-and-swaps READY, CANCELLED and
- *             QUEUED into a PENDING one, and delivers it after unlocking; CANCELLED into a READY one; RUNNING -> too late.  What is
- *             cancelled leaves its name for the list of ending timers, under the same lock.
+ * start       under the poller's lock, exchanges CLAIMED.  First: inserts, PENDING.  Second (a cancel came before), or when the
+ *             series is cancelled or the poller closing: READY with that status; delivered after unlocking.
+ * cancel      exchanges CLAIMED.  First: nothing more; start or dismiss completes it.  Second: compare-and-swaps READY, CANCELLED
+ *             and QUEUED into a PENDING one, and delivers it after unlocking; CANCELLED into a READY one; RUNNING -> too late.
+ *             What is cancelled leaves its name for the list of ending timers, under the same lock.
  * reset       under the poller's lock: NEW -> writes the duration; PENDING -> gives the node another deadline; READY because it
  *             EXPIRED -> writes the deadline, compare-and-swaps REARMED into it; else too late.
- * series      under the series' lock, which keeps the timer alive, then the poller's: compare-and-swaps READY into a PENDING one.  One
- *             that is about to be started looks at its series under the same lock, one that is READY when its callback begins.
+ * series      under the series' lock, which keeps the timer alive, then the poller's: compare-and-swaps READY into a PENDING one.
+ *             One that is about to be started looks at its series under the same lock, one that is READY when its callback
+ *             begins.
  * expiry, shutdown   the poller, under its lock, takes out the node, and compare-and-swaps READY into a PENDING timer.
  * worker      QUEUED -> takes the node out, under the poller's lock, together with those of its next timers.  REARMED -> under
- *             the poller's lock, looks for a cause to end after all; else PENDING.  Not REARMED -> compare-and-swaps RUNNING into it.
+ *             the poller's lock, looks for a cause to end after all; else PENDING.  Not REARMED -> compare-and-swaps RUNNING
+ *             into it.
  *
  * Who turns PENDING into READY owns the delivery, so there is exactly one.  One that was cancelled by name is ENDED when its
  * callback and on_free have returned, and buried some time later, together with others.  test/model has the models of this, with
@@ -125,8 +127,8 @@ add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, 
 
 /* -- start -- */
 
-/* A timer that outlived a shutdown unstarted may find that its poller has no worker any more.  Who has found it, by name or by id,
- * and acts under the lock of that poller, is waited for. */
+/* A timer that outlived a shutdown unstarted may find that its poller has no worker any more.  Who has found it, by name or by
+ * id, and acts under the lock of that poller, is waited for. */
 static void
 move_to_another_poller(struct weir__timer *timer)
 {

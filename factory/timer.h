@@ -50,8 +50,8 @@ static inline uint32_t weir__timer_word(const struct weir__timer *timer)
 /* Starts the runtime if it never was: before that there are no pollers.  Result: 0, or what weir_init reports. */
 int weir__timer_prepare(void);
 
-/* Whether it was not claimed before, by its start or by a cancel: then the caller has cancelled it, and its start or dismissal does the
- * rest.  Under the lock by which it was found. */
+/* Whether it was not claimed before, by its start or by a cancel: then the caller has cancelled it, and its start or dismissal
+ * does the rest.  Under the lock by which it was found. */
 bool weir__timer_claim(struct weir__timer *timer);
 
 /* Cancels one whose start is over, unless it was cancelled before or its callback has begun.  What is to be delivered, after
@@ -74,8 +74,9 @@ struct weir__timer_change {
         bool extends;
 };
 
-/* Makes the change if the timer will still end by itself.  *wake is set when its poller is to be woken, after unlocking.  Under the
- * lock by which it was found, and its poller's. */
-bool weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change, bool *wake);
+/* Makes the change if the timer will still end by itself.  *wake is set when its poller is to be woken, after unlocking.  Under
+ * the lock by which it was found, and its poller's. */
+bool weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change,
+                        bool *wake);
 
 #endif

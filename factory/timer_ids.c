@@ -1,8 +1,8 @@
 /* factory/timer_ids.c: timers by id.
  *
  * Threads: any.
- * Locks:   the poller's (rank POLLER): under it an id leads to its timer, which cannot go meanwhile.  To cancel one that has a name as
- *          well, the shard's lock (rank NAMES) must come first: then the id is looked up a second time. */
+ * Locks:   the poller's (rank POLLER): under it an id leads to its timer, which cannot go meanwhile.  To cancel one that has a
+ *          name as well, the shard's lock (rank NAMES) must come first: then the id is looked up a second time. */
 #include "factory/timer.h"
 #include "kernel/clock.h"
 

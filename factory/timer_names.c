@@ -1,8 +1,8 @@
 /* factory/timer_names.c: timers by name: cancel, reset, extend, wait, count.
  *
  * Threads: any.
- * Locks:   the shard's (rank NAMES); for a reset then the pollers' of the timers found, one at a time (rank POLLER).  All are let go
- *          after WEIR__TIMERS_AT_ONCE timers; what was taken is delivered, and pollers are woken, in between. */
+ * Locks:   the shard's (rank NAMES); for a reset then the pollers' of the timers found, one at a time (rank POLLER).  All are let
+ *          go after WEIR__TIMERS_AT_ONCE timers; what was taken is delivered, and pollers are woken, in between. */
 #include <errno.h>
 #include <string.h>
 
@@ -99,8 +99,8 @@ weir_timer_cancel(const char *name, size_t max)
 
 /* -- waiting for what ends -- */
 
-/* Whether the walk has come to a timer of that name whose callback or on_free is still to return.  Of those that were not cancelled
- * only callbacks that have begun count. */
+/* Whether the walk has come to a timer of that name whose callback or on_free is still to return.  Of those that were not
+ * cancelled only callbacks that have begun count. */
 static bool
 is_awaited(const struct weir__names_walk *walk, struct weir__name *name)
 {

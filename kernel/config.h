@@ -11,7 +11,7 @@
 #define WEIR__CONFIG_MAX 4096 /* no struct of ours will ever be larger: what claims to be was not initialised */
 
 /* Copies to `to`, whose `to_size` bytes are zero, what the program knows of it.  What it knows and we do not must be zero.
- * Result: 0 or -EINVAL. */
+ * Result:  0 or -EINVAL. */
 static inline int
 weir__config_read(void *to, size_t to_size, const void *from)
 {

@@ -1,9 +1,9 @@
 /* kernel/handles.h: a table from ids to objects, in which no id is ever used twice.
  *
  * A pure data structure: all calls on one table are made under its owner's lock.  An object takes a slot and gives it back before
- * it is freed; each time the generation of the slot goes up by one, and a slot whose generations are used up is never taken again.
- * So an old id finds nothing, for ever.  The memory is never given back, for the generations must be remembered: 16 bytes for
- * each object that ever had a slot at the same time. */
+ * it is freed; each time the generation of the slot goes up by one, and a slot whose generations are used up is never taken
+ * again.  So an old id finds nothing, for ever.  The memory is never given back, for the generations must be remembered: 16 bytes
+ * for each object that ever had a slot at the same time. */
 #ifndef WEIR_KERNEL_HANDLES_H
 #define WEIR_KERNEL_HANDLES_H
 
@@ -29,7 +29,7 @@ struct weir__handles {
 };
 
 /* Takes a slot for an object.
- * Result: its handle, greater than 0; 0 when out of memory or of slots. */
+ * Result:  its handle, greater than 0; 0 when out of memory or of slots. */
 uint32_t weir__handles_take(struct weir__handles *handles, void *object);
 
 /* Gives a slot back: its id is not found any more. */

@@ -1,13 +1,14 @@
 /* kernel/poller.c: one poller.
  *
  * Threads: functions marked "owner only" in poller.h run on the worker that owns the poller; the others on any thread.
- * Locks:   poller->lock (rank POLLER) guards the deadline queue, the ids, and the crowds that others give; nothing is locked under it.
+ * Locks:   poller->lock (rank POLLER) guards the deadline queue, the ids, and the crowds that others give; nothing is locked
+ *          under it.
  *
  * Sleeping.  The owner first swaps SLEEPING into the empty inbox, then computes the next deadline under the lock, publishes it,
  * arms the timerfd and sleeps.  A thread that adds an earlier deadline does so under the same lock, hence either before the
- * owner computes (it is seen) or after (it sees SLEEPING, and wakes); so does one that gives a crowd.  A thread that pushes replaces SLEEPING by its
- * work.  Whoever replaces SLEEPING, and nobody else, writes the eventfd: one write per sleep.  test/model/wakeup.pml is the
- * model of this. */
+ * owner computes (it is seen) or after (it sees SLEEPING, and wakes); so does one that gives a crowd.  A thread that pushes
+ * replaces SLEEPING by its work.  Whoever replaces SLEEPING, and nobody else, writes the eventfd: one write per sleep.
+ * test/model/wakeup.pml is the model of this. */
 #include "kernel/poller.h"
 
 #include <errno.h>
@@ -27,8 +28,8 @@
  * 100,000 timers a second, and is about what a wake-up from idle takes (docs/design.md, "Arming"). */
 #define REST WEIR_USEC(50)
 
-/* While other threads push all the time, the owner dozes instead of sleeping: nobody has to wake it then.  The doze becomes twice as
- * long whenever the last one brought MANY completions, up to LONGEST_DOZE, and goes back to DOZE when it did not. */
+/* While other threads push all the time, the owner dozes instead of sleeping: nobody has to wake it then.  The doze becomes
+ * twice as long whenever the last one brought MANY completions, up to LONGEST_DOZE, and goes back to DOZE when it did not. */
 #define DOZE         WEIR_USEC(50)
 #define LONGEST_DOZE WEIR_USEC(400)
 #define MANY         64
@@ -495,8 +496,8 @@ fall_asleep_virtually(struct weir__poller *poller)
         return false;
 }
 
-/* Whether the owner dozes: a sleep with a short end and without SLEEPING, so that a push costs its sender no system call, and this
- * thread no wake-up of its own.  What is pushed is run that much later at most than after a wake-up. */
+/* Whether the owner dozes: a sleep with a short end and without SLEEPING, so that a push costs its sender no system call, and
+ * this thread no wake-up of its own.  What is pushed is run that much later at most than after a wake-up. */
 static bool
 doze(struct weir__poller *poller)
 {

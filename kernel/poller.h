@@ -75,8 +75,8 @@ struct weir__poller {
          * that another thread is just lowering comes with a wake-up. */
         _Atomic weir_nsec next_deadline;
 
-        /* Whether others have given a crowd.  Written under the lock; read by the owner without (relaxed), who looks again before it
-         * sleeps. */
+        /* Whether others have given a crowd.  Written under the lock; read by the owner without (relaxed), who looks again
+         * before it sleeps. */
         _Atomic bool crowd_is_given;
 
         /* Guarded by lock. */
@@ -112,7 +112,7 @@ struct weir__poller {
 struct weir__poller *weir__poller_new(unsigned index);
 
 /* Makes it ready for a worker, and undoes that when the worker has gone.
- * Result: 0 or a negative errno; nothing is held then. */
+ * Result:  0 or a negative errno; nothing is held then. */
 int weir__poller_open(struct weir__poller *poller);
 void weir__poller_close(struct weir__poller *poller);
 
@@ -124,7 +124,7 @@ typedef struct weir__work *weir__deadline_fn(struct weir__timerq_node *node, int
 void weir__poller_on_deadline(enum weir__deadline_kind kind, weir__deadline_fn *fn);
 
 /* Adds a node, `now` being the time; the caller holds the lock and has seen that the poller is not closing.
- * Result: whether the owner may be asleep for longer than that: call weir__poller_wake after unlocking. */
+ * Result:  whether the owner may be asleep for longer than that: call weir__poller_wake after unlocking. */
 bool weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);
 
 /* The same for a node that is in the queue and gets another deadline. */
@@ -137,8 +137,8 @@ void weir__poller_wake(struct weir__poller *poller);
  * allocates, runs nothing.  The work may run, and be gone, before this returns.  Any thread. */
 void weir__poller_deliver(struct weir__poller *poller, struct weir__work *work);
 
-/* Delivers many at once, which take turns with what else becomes ready: one operation, whatever their number.  Empties the list.  Any
- * thread, with no lock held. */
+/* Delivers many at once, which take turns with what else becomes ready: one operation, whatever their number.  Empties the list.
+ * Any thread, with no lock held. */
 void weir__poller_deliver_crowd(struct weir__poller *poller, struct weir__work_list *crowd);
 
 /* Whether there is something to be run.  Owner only. */
@@ -147,8 +147,8 @@ static inline bool weir__poller_is_busy(const struct weir__poller *poller)
         return poller->ready.first || poller->crowd.first;
 }
 
-/* Looks at inbox, deadlines and descriptors if that is more than a millisecond ago, and runs nothing: for calls of the library that
- * take long, inside a callback.  Owner only, with no lock held. */
+/* Looks at inbox, deadlines and descriptors if that is more than a millisecond ago, and runs nothing: for calls of the library
+ * that take long, inside a callback.  Owner only, with no lock held. */
 void weir__poller_glance(struct weir__poller *poller);
 
 /* Runs what was put onto `later`.  Owner only. */
@@ -169,7 +169,7 @@ bool weir__poller_drain(struct weir__poller *poller);
 void weir__poller_poll(struct weir__poller *poller);
 
 /* Registers a non-blocking descriptor for input, output and hang-up, edge-triggered: a first event tells what it is ready for.
- * Result: 0, or -ENOMEM, -ENOSPC: nothing is registered.  Owner only. */
+ * Result:  0, or -ENOMEM, -ENOSPC: nothing is registered.  Owner only. */
 int weir__poller_add_source(struct weir__poller *poller, struct weir__source *source, uint32_t events);
 
 /* Forgets a source; its descriptor stays open.  Events already on their way are dropped.  Owner only. */

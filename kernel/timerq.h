@@ -79,14 +79,14 @@ static inline void weir__timerq_set_since(struct weir__timerq_node *node, weir_n
 
 /* Adds a node that is in no queue.  O(1), except O(log n) among the nodes of the current millisecond.
  *
- * Result: when the queue wants to be visited on account of this node: its deadline, or earlier when its slot has become so full
+ * Result:  when the queue wants to be visited on account of this node: its deadline, or earlier when its slot has become so full
  *         that moving it down must begin before.  Compare it with the instant for which the poller sleeps. */
 weir_nsec weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 
-/* Gives a node of this queue another deadline, with a sequence of its own, as if it came anew.  O(1), as add.  One that is put off
- * stays in the list where it is, whose time comes before, and goes on from there then: that touches no other node.
+/* Gives a node of this queue another deadline, with a sequence of its own, as if it came anew.  O(1), as add.  One that is put
+ * off stays in the list where it is, whose time comes before, and goes on from there then: that touches no other node.
  *
- * Result: as of add; WEIR_FOREVER when the queue wants no visit that it did not want before. */
+ * Result:  as of add; WEIR_FOREVER when the queue wants no visit that it did not want before. */
 weir_nsec weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 
 /* Takes a node out.  The caller knows that it is in this queue (weir__timerq_contains). */
@@ -106,7 +106,7 @@ static inline bool weir__timerq_contains(const struct weir__timerq_node *node)
 
 /* Takes out the nodes whose deadline has come, in order of (deadline, sequence), touching at most BATCH nodes.
  *
- * Result: how many were taken; `expired` (room for BATCH) holds them.  *more says that work due at `now` is left: call again,
+ * Result:  how many were taken; `expired` (room for BATCH) holds them.  *more says that work due at `now` is left: call again,
  *         after letting go of the lock. */
 unsigned weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__timerq_node *expired[], bool *more);
 

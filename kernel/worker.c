@@ -2,8 +2,8 @@
  *
  * Threads: weir__worker_start runs on the thread that starts the runtime, the rest on the worker itself.
  *
- *     own the poller -> [ run ready work, a batch, then of the crowd, and what they left for later -> take the inbox -> expire deadlines -> poll ] ...
- *                    -> exiting -> let go
+ *     own the poller -> [ run ready work, a batch, then of the crowd, and what they left for later -> take the inbox -> expire
+ *                    deadlines -> poll ] ... -> exiting -> let go
  *
  * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended to the
  * ready list and runs when they have returned, so neither a series of ten million tasks nor a cancel of a million timers deepens

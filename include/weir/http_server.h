@@ -52,8 +52,8 @@ WEIR_API int weir_http_serve(const char *address, weir_task_fn *handler, void *c
 WEIR_API weir_http_server *weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn *handler,
                                                 void *context);
 
-/* Starts to serve at "host:port" or "[v6]:port"; port 0 takes a free one, an empty host is every IPv4 address.  A host that is a name
- * is looked up first, which may block.
+/* Starts to serve at "host:port" or "[v6]:port"; port 0 takes a free one, an empty host is every IPv4 address.  A host that is a
+ * name is looked up first, which may block.
  *
  * Result:  0; -EADDRINUSE, -EADDRNOTAVAIL, -EACCES and what else bind reports; -EINVAL for an address that is none, or what was
  *          wrong with the server's making; -ENOMEM for NULL; -EALREADY when it has an address; -ESTALE once it was stopped;

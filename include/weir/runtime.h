@@ -33,14 +33,15 @@ struct weir_config {
 /* Starts the runtime.  Optional: the first task made starts it with the defaults.
  *
  * Result:  0; -EBUSY while it runs; -EINVAL for a negative or unknown value or a `size` that is none; -ECHILD in a forked
- *          child; -EDEADLK on a worker; -ESHUTDOWN while the process exits; -EAGAIN, -EMFILE, -ENOMEM and what else pthread_create, epoll_create1,
- *          timerfd_create, eventfd and getrandom report: nothing is left running then.
+ *          child; -EDEADLK on a worker; -ESHUTDOWN while the process exits; -EAGAIN, -EMFILE, -ENOMEM and what else
+ *          pthread_create, epoll_create1, timerfd_create, eventfd and getrandom report: nothing is left running then.
  * Threads: any but workers. */
 WEIR_API int weir_init(const struct weir_config *config);
 
 /* Ends the runtime: what is pending ends with -ESHUTDOWN, live series drop what has not started and end with it, callbacks
  * that run are waited for, the threads are joined.  What was ready before keeps its status.  Until weir_init is called
- * again, each start is refused with -ESHUTDOWN (unless nothing had ever been started).  Runs by itself at exit(), for at most config.exit_wait.
+ * again, each start is refused with -ESHUTDOWN (unless nothing had ever been started).  Runs by itself at exit(), for at most
+ * config.exit_wait.
  *
  * Result:  0, also when nothing ran; -EDEADLK on a worker; -ECHILD in a forked child.
  * Threads: any but workers; of several callers each returns when it is over. */

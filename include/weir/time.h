@@ -12,7 +12,8 @@ typedef int64_t weir_nsec;
 /* Longer than anything: a timer with it ends only by cancel or shutdown, a limit with it is no limit. */
 #define WEIR_FOREVER INT64_MAX
 
-/* A whole number `n` of units, saturating at WEIR_FOREVER and at its negative.  Usable in constant expressions; a variable is evaluated once. */
+/* A whole number `n` of units, saturating at WEIR_FOREVER and at its negative.  Usable in constant expressions; a variable is
+ * evaluated once. */
 #define WEIR_NSEC(n) ((weir_nsec)(n))
 #define WEIR_USEC(n) WEIR_SCALE_(n, INT64_C(1000))
 #define WEIR_MSEC(n) WEIR_SCALE_(n, INT64_C(1000000))

@@ -18,8 +18,8 @@ WEIR_BEGIN
 /* -- making -- */
 
 /* A timer that ends `after` its start, never earlier.  0 or less: as soon as a worker comes to it; WEIR_FOREVER: only by
- * cancel or shutdown.  Timers of one poller end in exact order, equal ones in the order of their start or last reset.  (In the series of an HTTP exchange the
- * deadline is rounded up to a millisecond: weir/http_server.h.)
+ * cancel or shutdown.  Timers of one poller end in exact order, equal ones in the order of their start or last reset. (In the
+ * series of an HTTP exchange the deadline is rounded up to a millisecond: weir/http_server.h.)
  *
  * Owner:   the caller, until it is consumed.
  * Result:  NULL when out of memory, which every consumer accepts.  The task's status: 0, -ECANCELED or -ESHUTDOWN.
@@ -42,20 +42,21 @@ WEIR_API weir_task *weir_timer_new_named(const char *name, weir_nsec after, weir
  * Threads: any, also inside a callback.  Never blocks. */
 WEIR_API size_t weir_timer_cancel(const char *name, size_t max);
 
-/* The same, and returns when nothing of that name is on its way to an end any more: the callbacks and free functions of the timers
- * that this call has cancelled, of those that others had cancelled before, and of those whose callback had begun have all
+/* The same, and returns when nothing of that name is on its way to an end any more: the callbacks and free functions of the
+ * timers that this call has cancelled, of those that others had cancelled before, and of those whose callback had begun have all
  * returned.  So what their context points to can be freed.  With a `max` of 0 it only waits.
  *
  * A timer that was cancelled but is not started yet is counted, not waited for.  Timers that are cancelled, or begin their
  * callback, during the call may be waited for or not.
  *
- * Result:  how many were cancelled; -EDEADLK on a worker, where it might wait for itself, and -ECHILD in a forked child: nothing was
- *          cancelled then.
+ * Result:  how many were cancelled; -EDEADLK on a worker, where it might wait for itself, and -ECHILD in a forked child: nothing
+ *          was cancelled then.
  * Threads: any but workers.  Must not be called with a lock held that one of those callbacks takes. */
 WEIR_API int64_t weir_timer_cancel_wait(const char *name, size_t max);
 
-/* Cancels up to `max` timers whose names begin with `prefix`, each as weir_timer_cancel does; the oldest of a name first, the names
- * in no particular order.  "" is the beginning of all names.  Not atomic: a timer made during the call may be taken or left.
+/* Cancels up to `max` timers whose names begin with `prefix`, each as weir_timer_cancel does; the oldest of a name first, the
+ * names in no particular order.  "" is the beginning of all names.  Not atomic: a timer made during the call may be taken or
+ * left.
  *
  * Result:  how many were cancelled; 0 for NULL.
  * Threads: any, also inside a callback.  Never blocks. */
@@ -65,9 +66,9 @@ WEIR_API size_t weir_timer_cancel_prefix(const char *prefix, size_t max);
  * expired but whose callback has not begun.  Those not yet started are given the duration `after` instead.  A timer is not made
  * anew: it keeps its place among the others of its name, and its callback still runs once.
  *
- * Result:  how many will end at the new time.  A timer whose callback has begun, that was cancelled, or that ends by its series or by
- *          shutdown is left alone and not counted; a timer made under the name during the call may be.  0 for NULL and for a name
- *          nobody bears.
+ * Result:  how many will end at the new time.  A timer whose callback has begun, that was cancelled, or that ends by its series
+ *          or by shutdown is left alone and not counted; a timer made under the name during the call may be. 0 for NULL and for
+ *          a name nobody bears.
  * Units:   nanoseconds.
  * Threads: any, also inside a callback.  Never blocks. */
 WEIR_API size_t weir_timer_reset(const char *name, weir_nsec after);
@@ -108,8 +109,8 @@ typedef int weir_timer_visit_fn(const struct weir_timer_info *timer, void *conte
  * time is shown once, in a state that it had during the call.  The visitor runs on the caller's stack with no lock held and may
  * call anything.
  *
- * Result:  how many were shown; -EINVAL for a NULL prefix or visitor, -ENOMEM, -ECHILD in a forked child, and what weir_init reports
- *          when the library was never started and cannot be: none was shown then.
+ * Result:  how many were shown; -EINVAL for a NULL prefix or visitor, -ENOMEM, -ECHILD in a forked child, and what weir_init
+ *          reports when the library was never started and cannot be: none was shown then.
  * Threads: any. */
 WEIR_API int64_t weir_timer_list(const char *prefix, weir_timer_visit_fn *visit, void *context);
 
@@ -119,11 +120,12 @@ WEIR_API int64_t weir_timer_list(const char *prefix, weir_timer_visit_fn *visit,
  * twice.  0 is none.  Copy, compare and keep them freely. */
 typedef uint64_t weir_timer_id;
 
-/* The id of a timer.  It is given out at the first call, which must come before the timer is started (or pushed, added, ...).  Inside the
- * callback of one that has expired it is told still.  The id of a timer that outlives a shutdown without being started may end there.
+/* The id of a timer.  It is given out at the first call, which must come before the timer is started (or pushed, added, ...).
+ * Inside the callback of one that has expired it is told still.  The id of a timer that outlives a shutdown without being
+ * started may end there.
  *
- * Result:  0 for NULL, for what is no timer, for one that has none and is started, or was cancelled; when out of memory, or when the
- *          library cannot be started.  Every call accepts a 0 and does nothing.
+ * Result:  0 for NULL, for what is no timer, for one that has none and is started, or was cancelled; when out of memory, or when
+ *          the library cannot be started.  Every call accepts a 0 and does nothing.
  * Threads: the task's owner's. */
 WEIR_API weir_timer_id weir_timer_id_of(weir_task *timer);
 
