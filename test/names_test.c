@@ -250,6 +250,58 @@ hundred_thousand_names_grow_the_map_and_it_shrinks_when_they_go(void)
         map_done();
 }
 
+static unsigned
+most_passed(void)
+{
+        unsigned most = 0;
+
+        for (size_t i = 0; i < WEIR__NAMES_SHARDS; i++) {
+                const struct weir__name_table *table = &map.shards[i].now;
+
+                for (size_t line = 0; table->lines && line <= table->mask; line++) {
+                        most = table->lines[line].passed > most ? table->lines[line].passed : most;
+                }
+        }
+        return most;
+}
+
+/* As a cancel by prefix takes them: those that are left must not lie in a heap when the tables shrink. */
+static void
+names_taken_in_the_order_of_a_scan_leave_the_others_spread(void)
+{
+        enum { COUNT = WEIR_TEST_SANITIZED ? 30000 : 200000 };
+        unsigned taken = 0, most = 0;
+        char text[32];
+
+        map_init();
+        for (unsigned i = 0; i < COUNT; i++) {
+                sprintf(text, "%u", i);
+                add_text(text);
+        }
+        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++) {
+                struct weir__names_scan scan = weir__names_scan_begin(i);
+
+                for (bool done = false; !done;) {
+                        struct weir__names_shard *shard = weir__names_lock(&map, scan.key.hash);
+                        unsigned budget = 100;
+                        struct weir__name *name = weir__names_scan(shard, &scan, &budget, &done);
+
+                        weir__names_unlock(shard);
+                        if (name) {
+                                scan.key = (struct weir__name_key){.hash = name->hash}; /* its text goes with it */
+                                drop(name);
+                                taken++;
+                        }
+                        if (name && taken % 97 == 0) {
+                                most = most_passed() > most ? most_passed() : most;
+                        }
+                }
+        }
+        CU_ASSERT_EQUAL(taken, COUNT);
+        CU_ASSERT(most <= 60); /* in a heap it would be all that are left of a shard, or 255 */
+        map_done();
+}
+
 /* From the front, as a cancel takes them, from the back, and from the middle: a quadratic one would take minutes. */
 static void
 two_hundred_thousand_under_one_name_are_taken_in_no_time(void)
@@ -278,6 +330,89 @@ two_hundred_thousand_under_one_name_are_taken_in_no_time(void)
                 CU_ASSERT(weir_test_now() - began < 5000000000);
         }
         map_done();
+}
+
+/* -- a table by itself -- */
+
+#define LINES  2
+#define PLACES (LINES * WEIR__NAME_TABLE_WIDTH)
+
+static struct weir__name *
+name_of_number(unsigned number)
+{
+        struct weir__name *name = calloc(1, sizeof *name + 2);
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(name);
+        name->text[0] = (char)('A' + number);
+        name->size = 1;
+        name->hash = number;
+        return name;
+}
+
+/* Of the names, which belong into the first line up to some number, into the second from there on. */
+static void
+fill_and_find(struct weir__name_table *table, struct weir__name *const names[], unsigned first)
+{
+        for (unsigned i = 0; i < PLACES; i++) {
+                CU_ASSERT(weir__name_table_add(table, i >= first, names[i]));
+        }
+        for (unsigned i = 0; i < PLACES; i++) {
+                struct weir__name_key key = weir__name_key_of(names[i]);
+                struct weir__name **place = weir__name_table_find(table, i >= first, &key);
+
+                CU_ASSERT_PTR_NOT_NULL_FATAL(place);
+                CU_ASSERT_PTR_EQUAL(*place, names[i]);
+        }
+}
+
+static void
+refuse_one_more(struct weir__name_table *table, struct weir__name *refused)
+{
+        struct weir__name_key key = weir__name_key_of(refused);
+        struct weir__name_line before[LINES];
+
+        memcpy(before, table->lines, sizeof before);
+        for (size_t line = 0; line < LINES; line++) {
+                CU_ASSERT_FALSE(weir__name_table_add(table, line, refused));
+                for (unsigned i = 0; i < LINES; i++) {
+                        CU_ASSERT_EQUAL(table->lines[i].passed, before[i].passed);
+                }
+                CU_ASSERT_EQUAL(memcmp(table->lines, before, sizeof before), 0);
+                CU_ASSERT_PTR_NULL(weir__name_table_find(table, line, &key));
+        }
+}
+
+/* However the names are spread over the two lines. */
+static void
+a_refused_add_leaves_no_trace(void)
+{
+        static const struct weir__name_line empty[LINES];
+        struct weir__name *names[PLACES + 1];
+        struct weir__name_table table;
+
+        for (unsigned i = 0; i <= PLACES; i++) {
+                names[i] = name_of_number(i);
+        }
+        CU_ASSERT_FATAL(weir__name_table_make(&table, LINES));
+        for (unsigned first = 0; first <= PLACES; first++) {
+                fill_and_find(&table, names, first);
+                unsigned over = first > PLACES / 2 ? first - PLACES / 2 : PLACES / 2 - first;
+                CU_ASSERT_EQUAL(table.lines[0].passed + table.lines[1].passed, over);
+                refuse_one_more(&table, names[PLACES]);
+                for (unsigned i = 0; i < PLACES; i++) {
+                        weir__name_table_remove(&table, i >= first, weir__name_table_place(&table, i >= first, names[i]));
+                }
+                CU_ASSERT_EQUAL(memcmp(table.lines, empty, sizeof empty), 0);
+                fill_and_find(&table, names, first); /* and again */
+                for (unsigned i = PLACES; i-- > 0;) {
+                        weir__name_table_remove(&table, i >= first, weir__name_table_place(&table, i >= first, names[i]));
+                }
+                CU_ASSERT_EQUAL(memcmp(table.lines, empty, sizeof empty), 0);
+        }
+        weir__name_table_drop(&table);
+        for (unsigned i = 0; i <= PLACES; i++) {
+                free(names[i]);
+        }
 }
 
 /* -- texts -- */
@@ -514,7 +649,9 @@ main(void)
                 WEIR_TEST(names_in_a_few_lines_agree_with_a_plain_model),
                 WEIR_TEST(names_with_the_same_hash_agree_with_a_plain_model),
                 WEIR_TEST(hundred_thousand_names_grow_the_map_and_it_shrinks_when_they_go),
+                WEIR_TEST(names_taken_in_the_order_of_a_scan_leave_the_others_spread),
                 WEIR_TEST(two_hundred_thousand_under_one_name_are_taken_in_no_time),
+                WEIR_TEST(a_refused_add_leaves_no_trace),
                 WEIR_TEST(longest_names_are_told_apart_by_their_last_byte),
                 WEIR_TEST(bytes_above_127_are_bytes_like_others),
                 WEIR_TEST(name_is_found_by_its_bytes_not_by_its_prefix),

@@ -170,6 +170,33 @@ none_is_given_to_what_is_no_timer(void)
         weir_test_end();
 }
 
+/* Nothing could be done with it any more. */
+static void
+cancelled_before_its_start_it_is_given_no_id(void)
+{
+        struct weir_test_record records[2] = {0}, misnamed = {0}, other = {0};
+        weir_timer_id id;
+
+        weir_test_begin_virtual();
+        weir_task *timers[] = {weir_test_named("cancelled", FAR, &records[0]), weir_test_named("cancelled", FAR, &records[1])};
+        CU_ASSERT_EQUAL(weir_timer_cancel("cancelled", WEIR_ALL), 2);
+        CU_ASSERT_EQUAL(weir_timer_id_of(timers[0]), 0);
+        CU_ASSERT_EQUAL(weir_timer_id_of(timers[1]), 0);
+        weir_task *wrong = weir_test_named("", FAR, &misnamed);
+        CU_ASSERT_EQUAL(weir_timer_id_of(wrong), 0);
+        weir_task *alive = timer_with_id(FAR, &other, &id);
+        CU_ASSERT_EQUAL(weir_task_run(timers[0]), -ECANCELED);
+        weir_task_dismiss(timers[1]);
+        CU_ASSERT_EQUAL(weir_task_start(wrong), -EINVAL);
+        CU_ASSERT_EQUAL(weir_timer_id_of(alive), id);
+        CU_ASSERT_EQUAL(weir_timer_cancel_id(id), 1);
+        CU_ASSERT_EQUAL(weir_task_run(alive), -ECANCELED);
+        weir_test_end();
+        WEIR_TEST_CALLED(&records[0], -ECANCELED);
+        WEIR_TEST_NOT_CALLED(&records[1]);
+        WEIR_TEST_NOT_CALLED(&misnamed);
+}
+
 static struct {
         weir_timer_id ids[256]; /* 64 of each poller */
         size_t wrong;
@@ -605,6 +632,7 @@ main(void)
                 WEIR_TEST(id_is_the_same_however_often_it_is_asked_for),
                 WEIR_TEST(unstarted_timer_is_cancelled_and_reset_by_its_id),
                 WEIR_TEST(none_is_given_to_what_is_no_timer),
+                WEIR_TEST(cancelled_before_its_start_it_is_given_no_id),
                 WEIR_TEST(numbers_that_are_no_ids_find_nothing),
                 WEIR_TEST(id_is_nothing_for_ever_after_the_end),
                 WEIR_TEST(no_id_of_a_million_is_given_out_twice),

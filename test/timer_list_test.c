@@ -317,6 +317,63 @@ list_tells_the_state_since_when_and_the_time_to_the_deadline(void)
         CU_ASSERT_EQUAL(weir_timer_list("", weir_test_keep_info, &(struct weir_timer_info){0}), 0);
 }
 
+enum { STORM_TIMERS = 20, STORM_RESETS = WEIR_TEST_SANITIZED ? 100000 : 2000000 };
+
+static void
+reset_millions_of_times(void *began)
+{
+        *(weir_nsec *)began = weir_now();
+        for (unsigned i = 0; i < STORM_RESETS / STORM_TIMERS; i++) {
+                CU_ASSERT_EQUAL(weir_timer_reset("storm", FAR + i), STORM_TIMERS);
+        }
+}
+
+/* The first and the last `since`. */
+struct span {
+        weir_nsec first, last;
+};
+
+static int
+widen_span(const struct weir_timer_info *info, void *context)
+{
+        struct span *span = context;
+
+        span->first = info->since < span->first ? info->since : span->first;
+        span->last = info->since > span->last ? info->since : span->last;
+        return 0;
+}
+
+static struct span
+span_of_storm(void)
+{
+        struct span span = {.first = WEIR_FOREVER};
+
+        CU_ASSERT_EQUAL(weir_timer_list("storm", widen_span, &span), STORM_TIMERS);
+        return span;
+}
+
+/* They come in no time at all, while each takes 32 ns of what `since` is told by: it runs ahead by so much, and no longer than
+ * until the clock has come there. */
+static void
+since_is_right_after_millions_of_resets(void)
+{
+        weir_nsec began = 0;
+
+        weir_test_begin_virtual();
+        for (unsigned i = 0; i < STORM_TIMERS; i++) {
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new_named("storm", FAR, NULL, NULL)), 0);
+        }
+        weir_test_act(WEIR_SEC(1), reset_millions_of_times, &began);
+        weir_test_pass(WEIR_SEC(2)); /* a second longer */
+        struct span span = span_of_storm();
+        CU_ASSERT(span.first >= began - SINCE_EXACT && span.last <= began + STORM_RESETS * INT64_C(32) + SINCE_EXACT);
+        CU_ASSERT_EQUAL(weir_timer_reset("storm", FAR), STORM_TIMERS);
+        weir_test_pass(WEIR_SEC(1));
+        span = span_of_storm();
+        CU_ASSERT(span.first >= began + WEIR_SEC(1) - WEIR_MSEC(1) && span.last <= began + WEIR_SEC(1) + WEIR_MSEC(1));
+        weir_test_end();
+}
+
 /* -- what it shows -- */
 
 /* Every timer that is shown here has a duration of its own, which is the time to its deadline before the start. */
@@ -807,6 +864,7 @@ main(void)
                 WEIR_TEST(prefix_ends_though_what_it_cancels_makes_new_ones),
                 WEIR_TEST(prefix_takes_no_more_of_a_name_than_there_are_when_it_comes_there),
                 WEIR_TEST(list_tells_the_state_since_when_and_the_time_to_the_deadline),
+                WEIR_TEST(since_is_right_after_millions_of_resets),
                 WEIR_TEST(list_shows_those_of_a_name_from_the_oldest_on_each_once),
                 WEIR_TEST(visitor_that_returns_something_is_not_called_again),
                 WEIR_TEST(names_of_any_length_are_shown_whole),

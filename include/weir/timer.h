@@ -96,7 +96,8 @@ enum weir_timer_state {
 struct weir_timer_info {
         const char *name;     /* until the visitor returns */
         weir_nsec since;      /* when it became pending, its start or its last reset, on the clock of weir_now: exact to some
-                                 microseconds, unless more than 30 million came in a second.  0: not started */
+                                 microseconds; behind a burst of additions or resets, up to 32 ns ahead for each of them.
+                                 0: not started */
         weir_nsec due_in;     /* to its deadline, negative behind it; its duration before its start; WEIR_FOREVER: none */
         enum weir_timer_state state;
 };

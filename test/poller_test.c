@@ -1,0 +1,499 @@
+/* test/poller_test.c: a poller from its inside: what a long call sees meanwhile, crowds, and dozes.
+ *
+ * There is one worker, on the real clock.  What only the owner of the poller may touch is touched by works that are delivered to
+ * it. */
+#include <sys/socket.h>
+
+#include "test/timer_fixture.h"
+
+#define MSEC INT64_C(1000000)
+
+/* -- errands: functions that run as works, waited for -- */
+
+struct errand {
+        struct weir__work work; /* first */
+        void (*act)(void *argument);
+        void *argument;
+        struct weir_test_latch done;
+};
+
+static void
+run_errand(struct weir__work *work)
+{
+        struct errand *errand = (struct errand *)work;
+
+        errand->act(errand->argument);
+        weir_test_latch_count_down(&errand->done);
+}
+
+static void
+on_worker(void (*act)(void *argument), void *argument)
+{
+        static const struct weir__work_ops ops = {run_errand};
+        struct errand errand = {.work = {.ops = &ops}, .act = act, .argument = argument, .done = WEIR_TEST_LATCH(1)};
+
+        weir__poller_deliver(weir__runtime_poller(0), &errand.work);
+        weir_test_latch_wait(&errand.done);
+}
+
+/* -- descriptors -- */
+
+/* One end of a pair of sockets; what is written into the other one is told here. */
+struct listener {
+        struct weir__source source; /* first */
+        int other;
+        _Atomic unsigned told, bytes;
+};
+
+static void
+note_ready(struct weir__source *source, uint32_t events)
+{
+        struct listener *listener = (struct listener *)source;
+        char bytes[16];
+        ssize_t count = recv(source->fd, bytes, sizeof bytes, 0);
+
+        CU_ASSERT(events & EPOLLIN);
+        atomic_fetch_add(&listener->bytes, count > 0 ? (unsigned)count : 0);
+        atomic_fetch_add(&listener->told, 1);
+}
+
+static void
+leave(struct weir__source *source)
+{
+        weir__poller_remove_source(weir__runtime_poller(0), source);
+}
+
+static const struct weir__source_ops listener_ops = {.ready = note_ready, .shutdown = leave, .destroy = leave};
+
+static void
+listener_open(struct listener *listener)
+{
+        int ends[2] = {-1, -1};
+
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+        *listener = (struct listener){.source = {.ops = &listener_ops, .fd = ends[0]}, .other = ends[1]};
+}
+
+static void
+listener_close(struct listener *listener)
+{
+        close(listener->source.fd);
+        close(listener->other);
+}
+
+static void
+listener_write(struct listener *listener)
+{
+        CU_ASSERT_EQUAL(write(listener->other, "x", 1), 1);
+}
+
+static void
+listener_add(void *listener)
+{
+        CU_ASSERT_EQUAL(weir__poller_add_source(weir__runtime_poller(0), listener, EPOLLIN), 0);
+}
+
+static void
+listener_remove(void *listener)
+{
+        weir__poller_remove_source(weir__runtime_poller(0), listener);
+}
+
+#define LONG (WEIR_TEST_SANITIZED ? 30000 : 300000)
+
+static struct {
+        struct listener listener;
+        struct weir_test_latch begun, written;
+        size_t cancelled;
+        unsigned told, kept; /* when the cancel was over */
+} during;
+
+static void
+write_during_cancel(void *unused)
+{
+        (void)unused;
+        weir_test_latch_wait(&during.begun);
+        weir_test_spin(MSEC / 4);
+        listener_write(&during.listener);
+        weir_test_latch_count_down(&during.written);
+}
+
+/* Half of them while the other thread writes; the rest when it certainly has, and the time for another glance has come. */
+static void
+cancel_for_long(weir_task *task, void *context)
+{
+        unsigned before = during.listener.told;
+
+        (void)task;
+        (void)context;
+        weir_test_latch_count_down(&during.begun);
+        during.cancelled = weir_timer_cancel("long", LONG / 2);
+        weir_test_latch_wait(&during.written);
+        weir_test_spin(2 * MSEC);
+        during.cancelled += weir_timer_cancel("long", WEIR_ALL);
+        during.told = during.listener.told - before;
+        during.kept = weir__runtime_poller(0)->kept_count;
+}
+
+static void
+a_descriptor_that_became_ready_during_a_long_cancel_is_told_once(void)
+{
+        struct weir_test_thread writer;
+
+        weir_test_begin_real(1);
+        listener_open(&during.listener);
+        on_worker(listener_add, &during.listener);
+        for (unsigned round = 1; round <= 3; round++) {
+                weir_test_latch_init(&during.begun, 1);
+                weir_test_latch_init(&during.written, 1);
+                for (unsigned i = 0; i < LONG; i++) {
+                        weir_task_start(weir_timer_new_named("long", WEIR_TEST_FAR, NULL, NULL));
+                }
+                weir_test_thread_start(&writer, write_during_cancel, NULL);
+                CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(0, cancel_for_long, NULL)), 0);
+                weir_test_thread_join(&writer);
+                CU_ASSERT_EQUAL(during.cancelled, LONG);
+                CU_ASSERT_EQUAL(during.told, 0); /* it is not the place for callbacks */
+                CU_ASSERT_EQUAL(during.kept, 1);
+                WEIR_TEST_EVENTUALLY(during.listener.told >= round);
+                weir_test_sleep(20 * MSEC);
+                CU_ASSERT_EQUAL(during.listener.told, round);
+                CU_ASSERT_EQUAL(during.listener.bytes, round);
+        }
+        on_worker(listener_remove, &during.listener);
+        listener_close(&during.listener);
+        weir_test_end();
+}
+
+static void
+look_at_kept(void *count)
+{
+        *(unsigned *)count = weir__runtime_poller(0)->kept_count;
+}
+
+/* The second listener, if there is one, comes to where the first one was. */
+static void
+glance_and_remove(void *argument)
+{
+        struct weir__poller *poller = weir__runtime_poller(0);
+        struct listener **listeners = argument;
+
+        listener_write(listeners[0]);
+        weir_test_spin(2 * MSEC); /* since the last glance */
+        weir__poller_glance(poller);
+        CU_ASSERT_EQUAL(poller->kept_count, 1);
+        listener_remove(listeners[0]);
+        if (listeners[1]) {
+                listener_add(listeners[1]);
+                CU_ASSERT_EQUAL(listeners[0]->source.slot, listeners[1]->source.slot);
+        }
+}
+
+static void
+an_event_kept_for_a_source_that_is_removed_meanwhile_is_dropped(void)
+{
+        struct listener removed, next;
+        unsigned kept;
+
+        weir_test_begin_real(1);
+        for (unsigned round = 0; round < 2; round++) {
+                struct listener *listeners[2] = {&removed, round ? &next : NULL};
+
+                listener_open(&removed);
+                listener_open(&next);
+                on_worker(listener_add, &removed);
+                on_worker(glance_and_remove, listeners);
+                do {
+                        on_worker(look_at_kept, &kept);
+                } while (kept > 0);
+                CU_ASSERT_EQUAL(removed.told, 0);
+                CU_ASSERT_EQUAL(next.told, 0);
+                if (listeners[1]) {
+                        listener_write(&next);
+                        WEIR_TEST_EVENTUALLY(next.told > 0);
+                        on_worker(listener_remove, &next);
+                        CU_ASSERT_EQUAL(next.told, 1);
+                }
+                listener_close(&removed);
+                listener_close(&next);
+        }
+        weir_test_end();
+}
+
+/* -- crowds -- */
+
+static _Atomic unsigned ran; /* members of crowds */
+
+static void
+run_member(struct weir__work *work)
+{
+        (void)work;
+        atomic_fetch_add(&ran, 1);
+}
+
+static const struct weir__work_ops member_ops = {run_member};
+
+static void
+give_crowd(struct weir__work *members, unsigned count)
+{
+        struct weir__work_list crowd = {0};
+
+        for (unsigned i = 0; i < count; i++) {
+                weir__work_append(&crowd, &members[i]);
+        }
+        weir__poller_deliver_crowd(weir__runtime_poller(0), &crowd);
+        CU_ASSERT_PTR_NULL(crowd.first);
+}
+
+/* Spins at first: who gives the CPU away comes too late for what lasts some hundred nanoseconds. */
+static bool
+all_ran(unsigned count)
+{
+        for (unsigned i = 0; i < 5000 && ran < count; i++) {
+                if (i > 4000) {
+                        sched_yield();
+                }
+        }
+        return ran >= count;
+}
+
+/* First when it sleeps for certain, then about when it is falling asleep: when the last one has just run. */
+static void
+a_crowd_given_to_a_sleeping_poller_wakes_it(void)
+{
+        enum { SLEEPS = 20, SIZE = 3 };
+        const unsigned rounds = WEIR_TEST_SANITIZED ? 20000 : 100000;
+        struct weir_test_random random = {weir_test_seed()};
+        struct weir__work members[SIZE] = {{.ops = &member_ops}, {.ops = &member_ops}, {.ops = &member_ops}};
+
+        weir_test_begin_real(1);
+        ran = 0;
+        for (unsigned round = 1; round <= rounds; round++) {
+                if (round <= SLEEPS) {
+                        WEIR_TEST_EVENTUALLY(atomic_load(&weir__runtime_poller(0)->inbox)); /* SLEEPING: nothing was pushed */
+                        weir_test_sleep(MSEC);
+                } else {
+                        weir_test_spin((int64_t)weir_test_random_below(&random, 500));
+                }
+                give_crowd(members, SIZE);
+                WEIR_TEST_EVENTUALLY(all_ran(round * SIZE));
+        }
+        CU_ASSERT_EQUAL(ran, rounds * SIZE);
+        weir_test_end();
+}
+
+#define CROWD  10000
+#define BEHIND 100 /* members that run before the others come */
+#define TURNS  200 /* more than two turns of 61 */
+
+static struct {
+        struct weir__work members[CROWD], pushed, repeated;
+        struct weir_test_latch begun, pushing;
+        unsigned pushed_after, empty_after, timer_after; /* how many members had run then */
+        unsigned repeats;
+        _Atomic unsigned ended; /* of these three */
+} turns;
+
+static void
+note_turn(weir_task *task, void *after)
+{
+        (void)task;
+        *(unsigned *)after = ran;
+        atomic_fetch_add(&turns.ended, 1);
+}
+
+static void
+run_pushed(struct weir__work *work)
+{
+        (void)work;
+        note_turn(NULL, &turns.pushed_after);
+}
+
+/* Is ready again as long as there is anything left of the crowd, at most a hundred times as often as it has members. */
+static void
+run_repeated(struct weir__work *work)
+{
+        if (ran < CROWD && ++turns.repeats < 100 * CROWD) {
+                weir__poller_deliver(weir__runtime_poller(0), work);
+        }
+}
+
+static void
+run_inviting_member(struct weir__work *work)
+{
+        run_member(work);
+        weir_test_latch_count_down(&turns.begun);
+        weir_test_latch_wait(&turns.pushing);
+        CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(note_turn, &turns.empty_after)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(0, note_turn, &turns.timer_after)), 0);
+        weir__poller_deliver(weir__runtime_poller(0), &turns.repeated);
+}
+
+static void
+crowds_and_ready_work_take_turns(void)
+{
+        static const struct weir__work_ops inviting_ops = {run_inviting_member}, pushed_ops = {run_pushed},
+                                           repeated_ops = {run_repeated};
+
+        weir_test_begin_real(1);
+        ran = turns.ended = turns.repeats = 0;
+        weir_test_latch_init(&turns.begun, 1);
+        weir_test_latch_init(&turns.pushing, 1);
+        for (unsigned i = 0; i < CROWD; i++) {
+                turns.members[i].ops = i == BEHIND - 1 ? &inviting_ops : &member_ops;
+        }
+        turns.pushed.ops = &pushed_ops;
+        turns.repeated.ops = &repeated_ops;
+        give_crowd(turns.members, CROWD);
+        weir_test_latch_wait(&turns.begun);
+        weir__poller_deliver(weir__runtime_poller(0), &turns.pushed);
+        weir_test_latch_count_down(&turns.pushing);
+        WEIR_TEST_EVENTUALLY(ran == CROWD && turns.ended == 3);
+        weir_test_end();
+        CU_ASSERT(turns.pushed_after >= BEHIND && turns.pushed_after < BEHIND + TURNS);
+        CU_ASSERT(turns.empty_after >= BEHIND && turns.empty_after < BEHIND + TURNS);
+        CU_ASSERT(turns.timer_after >= BEHIND && turns.timer_after < BEHIND + TURNS);
+        CU_ASSERT(turns.repeats > CROWD / TURNS && turns.repeats < 4 * CROWD);
+}
+
+/* -- dozes -- */
+
+static struct {
+        _Atomic unsigned run;
+        _Atomic unsigned dozing; /* of these, while the next sleep was to be a doze */
+} pushes;
+
+static void
+run_push(struct weir__work *work)
+{
+        (void)work;
+        if (weir__runtime_poller(0)->doze > 0) {
+                atomic_fetch_add(&pushes.dozing, 1);
+        }
+        atomic_fetch_add(&pushes.run, 1);
+}
+
+static const struct weir__work_ops push_ops = {run_push};
+
+static unsigned long
+switches_of(pid_t thread)
+{
+        char path[64], line[200];
+        unsigned long count = 0;
+
+        snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)thread);
+        FILE *status = fopen(path, "r");
+        CU_ASSERT_PTR_NOT_NULL_FATAL(status);
+        while (fgets(line, sizeof line, status) && sscanf(line, "voluntary_ctxt_switches: %lu", &count) != 1) {
+                continue;
+        }
+        fclose(status);
+        return count;
+}
+
+static void
+tell_thread(void *thread)
+{
+        *(pid_t *)thread = gettid();
+}
+
+/* The last push of the storm finds that a doze comes next, and nothing comes during that. */
+static void
+after_a_doze_that_brought_nothing_an_idle_process_makes_no_wake_ups(void)
+{
+        struct weir__work push = {.ops = &push_ops};
+        unsigned count = 0, dozing;
+        pid_t thread;
+
+        weir_test_begin_real(1);
+        on_worker(tell_thread, &thread);
+        pushes.run = pushes.dozing = 0;
+        do {
+                dozing = pushes.dozing;
+                weir__poller_deliver(weir__runtime_poller(0), &push);
+                for (count++; pushes.run < count;) {
+                        sched_yield();
+                }
+        } while ((count < 1000 || pushes.dozing == dozing) && count < 1000000);
+        CU_ASSERT(pushes.dozing > dozing);
+        weir_test_sleep(50 * MSEC);
+        unsigned long before = switches_of(thread);
+        CU_ASSERT(before > 0);
+        weir_test_sleep(200 * MSEC);
+        CU_ASSERT(switches_of(thread) - before <= 5);
+        weir_test_end();
+}
+
+#define PUSHERS  4
+#define BURSTS   (WEIR_TEST_SANITIZED ? 300 : 1500)
+#define IN_BURST 100
+
+struct pusher {
+        struct weir_test_thread thread;
+        struct weir_test_random random;
+        struct weir__work *works; /* enough */
+        unsigned count;
+};
+
+/* In bursts, one of four with many, and pauses of nothing up to more than the longest doze. */
+static void
+push_bursts(void *argument)
+{
+        struct pusher *pusher = argument;
+
+        for (unsigned burst = 0; burst < BURSTS; burst++) {
+                unsigned size = 1 + (unsigned)weir_test_random_below(&pusher->random, burst % 4 ? 3 : IN_BURST);
+
+                for (unsigned i = 0; i < size; i++) {
+                        struct weir__work *work = &pusher->works[pusher->count++];
+
+                        work->ops = &push_ops;
+                        weir__poller_deliver(weir__runtime_poller(0), work);
+                }
+                if (weir_test_random_below(&pusher->random, 2)) {
+                        weir_test_sleep((int64_t)weir_test_random_below(&pusher->random, MSEC / 2));
+                }
+        }
+}
+
+static void
+pushes_during_a_doze_all_run(void)
+{
+        struct pusher pushers[PUSHERS];
+        unsigned count = 0;
+
+        weir_test_begin_real(1);
+        pushes.run = pushes.dozing = 0;
+        for (unsigned i = 0; i < PUSHERS; i++) {
+                pushers[i] = (struct pusher){.random = {weir_test_seed() + i}};
+                pushers[i].works = calloc((size_t)BURSTS * IN_BURST, sizeof *pushers[i].works);
+                CU_ASSERT_PTR_NOT_NULL_FATAL(pushers[i].works);
+                weir_test_thread_start(&pushers[i].thread, push_bursts, &pushers[i]);
+        }
+        for (unsigned i = 0; i < PUSHERS; i++) {
+                weir_test_thread_join(&pushers[i].thread);
+                count += pushers[i].count;
+        }
+        WEIR_TEST_EVENTUALLY(pushes.run >= count);
+        CU_ASSERT(pushes.dozing > 0);
+        weir_test_end();
+        CU_ASSERT_EQUAL(pushes.run, count);
+        for (unsigned i = 0; i < PUSHERS; i++) {
+                free(pushers[i].works);
+        }
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(a_descriptor_that_became_ready_during_a_long_cancel_is_told_once),
+                WEIR_TEST(an_event_kept_for_a_source_that_is_removed_meanwhile_is_dropped),
+                WEIR_TEST(a_crowd_given_to_a_sleeping_poller_wakes_it),
+                WEIR_TEST(crowds_and_ready_work_take_turns),
+                WEIR_TEST(after_a_doze_that_brought_nothing_an_idle_process_makes_no_wake_ups),
+                WEIR_TEST(pushes_during_a_doze_all_run),
+        };
+
+        return weir_test_main("poller", tests, sizeof tests / sizeof *tests);
+}
