@@ -28,6 +28,10 @@
  * 100,000 timers a second, and is about what a wake-up from idle takes (docs/design.md, "Arming"). */
 #define REST WEIR_USEC(50)
 
+/* When a sleep ends with DENSE timers or more, the next one may be that much longer. */
+#define DENSE      16
+#define DENSE_REST WEIR_USEC(100)
+
 /* While other threads push all the time, the owner dozes instead of sleeping: nobody has to wake it then.  The doze becomes
  * twice as long whenever the last one brought MANY completions, up to LONGEST_DOZE, and goes back to DOZE when it did not. */
 #define DOZE         WEIR_USEC(50)
@@ -115,6 +119,7 @@ weir__poller_open(struct weir__poller *poller)
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
         poller->doze = poller->glanced_at = 0;
+        poller->rest = REST;
         poller->kept_count = 0;
         poller->exiting = false;
         atomic_store(&poller->live, 0);
@@ -282,13 +287,13 @@ take(struct weir__work_list *list, struct weir__timerq_node *nodes[], unsigned c
         }
 }
 
-static void
+static unsigned
 expire(struct weir__poller *poller, weir_nsec now)
 {
         struct weir__timerq_node *expired[WEIR__TIMERQ_BATCH];
 
         if (now < atomic_load_explicit(&poller->next_deadline, memory_order_relaxed) && now - poller->visited_at < STALE)
-                return;
+                return 0;
         poller->visited_at = now;
         weir__lock(&poller->lock);
         bool more;
@@ -296,6 +301,7 @@ expire(struct weir__poller *poller, weir_nsec now)
         take(&poller->ready, expired, count, 0);
         atomic_store_explicit(&poller->next_deadline, more ? now : weir__timerq_next(&poller->queue), memory_order_relaxed);
         weir__unlock(&poller->lock);
+        return count;
 }
 
 void
@@ -468,7 +474,7 @@ fall_asleep(struct weir__poller *poller)
         }
         if (next <= weir__clock_now())
                 return false;
-        arm(poller, next > poller->woke_at + REST ? next : poller->woke_at + REST);
+        arm(poller, next > poller->woke_at + poller->rest ? next : poller->woke_at + poller->rest);
         return true;
 }
 
@@ -569,7 +575,7 @@ weir__poller_poll(struct weir__poller *poller)
                 if (poller->woke_at >= poller->armed_for)
                         poller->armed_for =
                                 WEIR_FOREVER; /* it has fired, or is about to: edge-triggered, so that costs nothing */
-                expire(poller, poller->woke_at);
+                poller->rest = expire(poller, poller->woke_at) >= DENSE ? DENSE_REST : REST;
         }
         unsigned pushed = weir__poller_take_inbox(poller); /* and no longer SLEEPING */
         if (sleep)

@@ -95,6 +95,7 @@ struct weir__poller {
         uint32_t slot_count, free_slot;
         weir_nsec armed_for;  /* what the timerfd is set to; WEIR_FOREVER: disarmed */
         weir_nsec woke_at;    /* when the last sleep ended */
+        weir_nsec rest;       /* after which the next one may end at the earliest, by a deadline */
         weir_nsec doze;       /* how long the next one is, because others push all the time; 0: it is a real one */
         weir_nsec visited_at; /* when the queue was last shown the time */
         weir_nsec glanced_at;
