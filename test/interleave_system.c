@@ -84,7 +84,7 @@ interleave_clock(clockid_t clock, struct timespec *now)
         return 0;
 }
 
-/* So that a seed stands for the same buckets every time. */
+/* So that a seed stands for the same order of names every time. */
 ssize_t
 interleave_getrandom(void *buffer, size_t size, unsigned flags)
 {

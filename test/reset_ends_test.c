@@ -6,17 +6,6 @@
 
 #define FAR WEIR_TEST_FAR
 
-/* Starts them for `act` at an instant one second from now, and returns that. */
-static weir_nsec
-make_ready(void (*act)(void *argument), void *argument, struct weir_test_record *records, unsigned count)
-{
-        weir_test_act(WEIR_SEC(1), act, argument);
-        for (unsigned i = 0; i < count; i++) {
-                CU_ASSERT_EQUAL(weir_task_start(weir_test_named("ready", WEIR_SEC(1), &records[i])), 0);
-        }
-        return weir_now() + WEIR_SEC(1);
-}
-
 static void
 reset_ready_to(void *argument)
 {
@@ -62,7 +51,7 @@ ready_reset_then_cancelled_it_sees_ecanceled_at_once(void)
         struct weir_test_record records[2] = {0};
 
         weir_test_begin_virtual();
-        weir_nsec ready_at = make_ready(reset_and_cancel_ready, NULL, records, 2);
+        weir_nsec ready_at = weir_test_make_ready(reset_and_cancel_ready, NULL, records, 2);
         weir_test_pass(FAR);
         weir_test_end();
         for (unsigned i = 0; i < 2; i++) {
@@ -79,7 +68,7 @@ ready_reset_then_cancelled_while_it_is_pending_again_it_sees_ecanceled(void)
         static weir_nsec after = WEIR_SEC(5);
 
         weir_test_begin_virtual();
-        weir_nsec ready_at = make_ready(reset_ready_to, &after, &record, 1);
+        weir_nsec ready_at = weir_test_make_ready(reset_ready_to, &after, &record, 1);
         weir_test_pass(WEIR_SEC(3));
         CU_ASSERT_EQUAL(weir_test_info("ready").state, WEIR_TIMER_PENDING);
         CU_ASSERT_EQUAL(weir_timer_cancel("ready", WEIR_ALL), 1);

@@ -346,17 +346,6 @@ extend_moves_each_of_a_name_from_where_it_stands(void)
 
 /* -- ready: the actor runs first, the timers called "ready" are due at the same instant -- */
 
-/* Starts them for `act` at an instant one second from now, and returns that. */
-static weir_nsec
-make_ready(void (*act)(void *argument), void *argument, struct weir_test_record *records, unsigned count)
-{
-        weir_test_act(WEIR_SEC(1), act, argument);
-        for (unsigned i = 0; i < count; i++) {
-                CU_ASSERT_EQUAL(weir_task_start(weir_test_named("ready", WEIR_SEC(1), &records[i])), 0);
-        }
-        return weir_now() + WEIR_SEC(1);
-}
-
 static void
 reset_ready_again_and_again(void *unused)
 {
@@ -375,7 +364,7 @@ ready_timer_ends_once_at_the_last_of_its_new_times(void)
         struct weir_test_record record = {0};
 
         weir_test_begin_virtual();
-        weir_nsec ready_at = make_ready(reset_ready_again_and_again, NULL, &record, 1);
+        weir_nsec ready_at = weir_test_make_ready(reset_ready_again_and_again, NULL, &record, 1);
         weir_test_pass(FAR);
         weir_test_end();
         WEIR_TEST_CALLED(&record, 0);
@@ -403,7 +392,8 @@ ready_timer_reset_to_zero_or_less_still_ends_once_and_at_once(void)
                 struct weir_test_record record = {0};
 
                 weir_test_begin_virtual();
-                weir_nsec ready_at = make_ready(i % 2 ? extend_ready_by : reset_ready_to, &durations[i / 2], &record, 1);
+                weir_nsec ready_at = weir_test_make_ready(i % 2 ? extend_ready_by : reset_ready_to, &durations[i / 2], &record,
+                                                          1);
                 weir_test_pass(FAR);
                 weir_test_end();
                 WEIR_TEST_CALLED(&record, 0);
@@ -418,11 +408,11 @@ ready_timer_extended_ends_that_much_after_the_deadline_it_had(void)
         static weir_nsec by = WEIR_SEC(7), endless = WEIR_FOREVER;
 
         weir_test_begin_virtual();
-        weir_nsec ready_at = make_ready(extend_ready_by, &by, &record, 1);
+        weir_nsec ready_at = weir_test_make_ready(extend_ready_by, &by, &record, 1);
         weir_test_pass(FAR);
         WEIR_TEST_CALLED(&record, 0);
         CU_ASSERT_EQUAL(record.at, ready_at + WEIR_SEC(7));
-        make_ready(extend_ready_by, &endless, &forever, 1);
+        weir_test_make_ready(extend_ready_by, &endless, &forever, 1);
         weir_test_pass(CENTURY);
         CU_ASSERT_EQUAL(forever.calls, 0);
         CU_ASSERT_EQUAL(weir_timer_reset("ready", 0), 1);
@@ -446,7 +436,7 @@ hundreds_that_are_ready_and_hundreds_that_are_not_all_end_at_the_new_time(void)
 
         weir_test_begin_virtual();
         memset(records, 0, sizeof records);
-        weir_nsec ready_at = make_ready(reset_all_that_are_left, &all, records, COUNT);
+        weir_nsec ready_at = weir_test_make_ready(reset_all_that_are_left, &all, records, COUNT);
         for (unsigned i = COUNT; i < all; i++) {
                 CU_ASSERT_EQUAL(weir_task_start(weir_test_named("ready", FAR, &records[i])), 0);
         }
@@ -469,7 +459,7 @@ reset_each_time_it_is_ready_it_ends_when_it_is_left_alone(void)
         for (unsigned i = 1; i <= 20; i++) {
                 weir_test_act(WEIR_SEC(1 + 3 * i), reset_all_that_are_left, &one);
         }
-        weir_nsec ready_at = make_ready(reset_all_that_are_left, &one, &record, 1);
+        weir_nsec ready_at = weir_test_make_ready(reset_all_that_are_left, &one, &record, 1);
         weir_test_pass(WEIR_SEC(1 + 3 * 20));
         CU_ASSERT_EQUAL(record.calls, 0);
         weir_test_pass(FAR);

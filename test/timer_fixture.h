@@ -161,4 +161,16 @@ static inline struct weir_timer_info weir_test_info(const char *name)
         return info;
 }
 
+/* Starts timers called "ready" that are due at one instant, a second from now, and has `act` run before them then.  Returns the
+ * instant. */
+static inline weir_nsec weir_test_make_ready(void (*act)(void *argument), void *argument, struct weir_test_record *records,
+                                             unsigned count)
+{
+        weir_test_act(WEIR_SEC(1), act, argument);
+        for (unsigned i = 0; i < count; i++) {
+                CU_ASSERT_EQUAL(weir_task_start(weir_test_named("ready", WEIR_SEC(1), &records[i])), 0);
+        }
+        return weir_now() + WEIR_SEC(1);
+}
+
 #endif
