@@ -199,7 +199,6 @@ parallel_release(struct weir_task *task, bool discarded)
                 child->owner = NULL;
                 weir__series_discard(child);
         }
-        weir__lock_done(&parallel->lock);
 }
 
 static const struct weir__task_ops parallel_ops = {

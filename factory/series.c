@@ -98,7 +98,6 @@ weir_series_unref(weir_series *series)
 {
         if (!series || atomic_fetch_sub_explicit(&series->references, 1, memory_order_acq_rel) > 1)
                 return;
-        weir__lock_done(&series->lock);
         weir__free(series, sizeof *series);
 }
 

@@ -484,7 +484,8 @@ bury(struct weir__work *work)
 
 static const struct weir__work_ops bury_ops = {bury};
 
-/* First ENDED, then the look whether anybody waits: who waits counts itself first, then looks at the word. */
+/* First ENDED, then the look whether anybody waits: who waits counts itself first, has the other half of the fence run, and then
+ * looks at the word. */
 static void
 end_cancelled(struct weir__named_timer *named)
 {
@@ -492,8 +493,9 @@ end_cancelled(struct weir__named_timer *named)
         struct weir__poller *poller = weir__worker_self()->poller;
 
         work->ops = &bury_ops;
-        atomic_exchange(&named->timer.task.word, WEIR__CLAIMED | WEIR__CANCELLED | WEIR__ENDED);
-        if (poller && !atomic_load(&weir__timer_waits))
+        set_word(&named->timer, WEIR__CANCELLED | WEIR__ENDED);
+        weir__fence_light();
+        if (poller && !atomic_load_explicit(&weir__timer_waits, memory_order_relaxed))
                 weir__work_append(&poller->later, work);
         else
                 bury(work);

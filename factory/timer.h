@@ -22,7 +22,7 @@ struct weir__named_timer {
 
 extern struct weir__names weir__timer_names;
 
-/* Calls of weir_timer_cancel_wait under way; sequentially consistent. */
+/* Calls of weir_timer_cancel_wait under way.  Counted before a heavy fence; read behind a light one. */
 extern _Atomic unsigned weir__timer_waits;
 
 static inline struct weir__timer *weir__timer_of_name(struct weir__name *name)

@@ -104,8 +104,7 @@ weir_timer_cancel(const char *name, size_t max)
 static bool
 is_awaited(const struct weir__names_walk *walk, struct weir__name *name)
 {
-        /* Sequentially consistent, as is the count of waits before: timer.c, end_cancelled. */
-        uint32_t state = atomic_load(&weir__timer_of_name(name)->task.word) & WEIR__STATE;
+        uint32_t state = weir__timer_word(weir__timer_of_name(name)) & WEIR__STATE;
 
         return weir__name_has(name, &walk->key) && (state == WEIR__RUNNING || (walk->over_ending && state == WEIR__READY));
 }
@@ -140,7 +139,8 @@ weir_timer_cancel_wait(const char *name, size_t max)
         if (failed || !weir__timer_key(name, &key))
                 return failed;
         size_t count = cancel_named(&key, max);
-        atomic_fetch_add(&weir__timer_waits, 1);
+        atomic_fetch_add_explicit(&weir__timer_waits, 1, memory_order_relaxed);
+        weir__fence_heavy(); /* the light one is in timer.c, end_cancelled */
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, key.hash);
         weir__names_walk_begin(shard, &ending, &key, true);
         weir__names_walk_begin(shard, &named, &key, false);
@@ -149,7 +149,7 @@ weir_timer_cancel_wait(const char *name, size_t max)
         weir__names_walk_end(shard, &named);
         weir__names_walk_end(shard, &ending);
         weir__names_unlock(shard);
-        atomic_fetch_sub(&weir__timer_waits, 1);
+        atomic_fetch_sub_explicit(&weir__timer_waits, 1, memory_order_relaxed);
         return (int64_t)count;
 }
 

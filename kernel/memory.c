@@ -41,12 +41,7 @@ static struct depot {
                 struct block *open;    /* the rest of a batch, for threads without a cache; guarded by lock */
                 unsigned count;        /* of batches; guarded by lock */
         } classes[WEIR__CACHE_CLASSES];
-} depot = {.lock = {
-                   .mutex = PTHREAD_MUTEX_INITIALIZER,
-#ifdef WEIR_DEBUG
-                   .rank = WEIR__RANK_LEAF,
-#endif
-           }};
+} depot = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 
 /* The class of a size; WEIR__CACHE_CLASSES and above: none. */
 static size_t

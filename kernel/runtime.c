@@ -32,12 +32,7 @@ static struct {
         bool registered;             /* atexit and atfork; guarded by lock */
         _Atomic weir_nsec exit_wait; /* written under the lock, read by exit() without: it may not get the lock */
         struct weir__worker workers[WEIR__POLLERS_MAX];
-} admin = {.lock = {
-                   .mutex = PTHREAD_MUTEX_INITIALIZER,
-#ifdef WEIR_DEBUG
-                   .rank = WEIR__RANK_RUNTIME,
-#endif
-           }};
+} admin = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME)};
 
 /* What shutdown has each poller do. */
 static struct farewell {
@@ -435,7 +430,7 @@ lock_until(weir_nsec until)
 {
         const struct timespec pause = {.tv_nsec = 1000000};
 
-        while (pthread_mutex_trylock(&admin.lock.mutex)) {
+        while (!weir__trylock(&admin.lock)) {
                 if (weir__clock_monotonic() >= until)
                         return false;
                 nanosleep(&pause, NULL);
@@ -481,5 +476,5 @@ shutdown_at_exit(void)
                         atomic_store(&weir__runtime.phase, WEIR__PHASE_ENDED);
                 }
         }
-        pthread_mutex_unlock(&admin.lock.mutex);
+        weir__unlock(&admin.lock);
 }

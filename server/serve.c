@@ -7,6 +7,7 @@
  * overtaken still writes to them, and must not find another descriptor under their number. */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>

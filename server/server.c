@@ -374,6 +374,5 @@ weir_http_server_free(weir_http_server *server)
                 close(server->quiet_fd);
         if (server->ended_fd >= 0)
                 close(server->ended_fd);
-        weir__lock_done(&server->lock);
         free(server);
 }

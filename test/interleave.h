@@ -196,6 +196,7 @@ void interleave_free(void *block);
 /* -- the rest; interleave.c itself needs the real ones -- */
 
 #ifndef INTERLEAVE_SCHEDULER
+#define WEIR__LOCK_SPINS                            1
 #define pthread_mutex_lock(mutex)                   interleave_mutex_lock((mutex), __func__, __LINE__)
 #define pthread_mutex_trylock(mutex)                interleave_mutex_trylock((mutex), __func__, __LINE__)
 #define pthread_mutex_unlock(mutex)                 interleave_mutex_unlock((mutex), __func__, __LINE__)

@@ -32,7 +32,6 @@ map_done(void)
                 CU_ASSERT_PTR_NULL(map.shards[i].now.lines);
                 CU_ASSERT_PTR_NULL(map.shards[i].before.lines);
                 CU_ASSERT_EQUAL(map.shards[i].names, 0);
-                weir__lock_done(&map.shards[i].lock);
         }
 }
 

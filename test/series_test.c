@@ -459,12 +459,12 @@ static struct {
 static void *
 hold_the_poller_then_cancel(void *argument)
 {
-        pthread_mutex_t *lock = &weir__runtime.pollers[0]->lock.mutex; /* the assertion of ranks is not asked */
+        struct weir__lock *lock = &weir__runtime.pollers[0]->lock;
 
-        pthread_mutex_lock(lock);
+        weir__lock(lock);
         weir_test_latch_count_down(&held.locked);
         weir_test_latch_wait(&held.chosen);
-        pthread_mutex_unlock(lock);
+        weir__unlock(lock);
         weir_series_cancel(held.series);
         return argument;
 }

@@ -472,9 +472,6 @@ check_chains(name_fn *write)
                 weir__names_remove(&map, names[i]);
                 free(names[i]);
         }
-        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++) {
-                weir__lock_done(&map.shards[i].lock);
-        }
         free(names);
 }
 
