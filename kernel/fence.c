@@ -11,7 +11,7 @@
 
 #include "kernel/panic.h"
 
-bool weir__fence_is_asymmetric;
+_Alignas(64) bool weir__fence_is_asymmetric;
 
 static bool
 membarrier(int command)
@@ -26,15 +26,24 @@ prepare(void)
         weir__fence_is_asymmetric = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }
 
+/* Out of memory it may be for a while; a process that was restored from an image has to register anew. */
+static bool
+run_everywhere(void)
+{
+        while (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+                if (errno == EPERM ? !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) : errno != ENOMEM)
+                        return false;
+        return true;
+}
+
 void
 weir__fence_heavy(void)
 {
-        if (!weir__fence_is_asymmetric) {
+        int before = errno;
+
+        if (!weir__fence_is_asymmetric)
                 __sync_synchronize();
-                return;
-        }
-        /* A child of fork may have to register anew. */
-        if (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) &&
-            (!membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) || !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)))
-                weir__panic("membarrier: %s, but it could be registered at the start", strerrorname_np(errno));
+        else if (!run_everywhere())
+                weir__panic("membarrier: %s, but it was allowed when the library was loaded", strerrorname_np(errno));
+        errno = before;
 }

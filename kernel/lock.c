@@ -2,16 +2,22 @@
  *
  * Threads: any; each thread keeps its own record of the ranks it holds, a bit a rank.
  *
- *      free --exchange--> held --write--> free, and wakes one sleeper if there may be one
+ *      FREE --compare-and-swap--> HELD --write, while no sleeper is counted--> FREE
+ *        \--exchange, by a sleeper--> WANTED <--exchange, by a sleeper-- HELD
+ *                                      \--exchange--> FREE, and wakes one sleeper
  *
- * Who finds it held spins for about as long as it may be held; then it counts itself among the sleepers, has a fence run on all
- * CPUs, looks once more, and sleeps as long as the lock is held.  Who lets go writes first and then looks for sleepers.  So either
- * the sleeper sees the write, or who lets go sees the sleeper.  test/model/lock.pml is the model of this.
+ * Who finds it held spins for about as long as it may be held.  Then it counts itself among the sleepers, has a fence run on all
+ * CPUs, and from then on does what any mutex on a futex does: it exchanges WANTED into the lock, and sleeps as long as that is
+ * what it holds.  Who lets go while sleepers are counted exchanges as well, and wakes one if the lock was WANTED.
+ *
+ * Who saw none counted has written FREE plainly, perhaps over a WANTED: so it looks a second time behind the write.  Either the
+ * sleeper sees the write, or the second look sees the sleeper (kernel/fence.h).  test/model/lock.pml is the model of this.
  *
  * The sleepers are counted in a table of the process, by the address of the lock: the lock itself may be freed by the next one to
- * hold it, as soon as it was written.  Two locks that share an entry cost each other a needless wake-up at times. */
+ * hold it, as soon as it was let go.  Two locks that share an entry cost each other an atomic operation at times. */
 #include "kernel/lock.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,10 +25,10 @@
 #include "kernel/panic.h"
 
 #ifndef WEIR__LOCK_SPINS
-#define WEIR__LOCK_SPINS 100 /* one to four microseconds */
+#define WEIR__LOCK_SPINS 100 /* one to four microseconds on x86 */
 #endif
 
-_Atomic unsigned weir__lock_sleepers[WEIR__LOCK_BEDS];
+_Alignas(64) _Atomic unsigned weir__lock_sleepers[WEIR__LOCK_BEDS];
 
 static void
 relax(void)
@@ -30,38 +36,54 @@ relax(void)
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
 #elif defined(__aarch64__)
-        __asm__ volatile("yield");
+        __asm__ volatile("isb");
 #endif
 }
 
-static bool
-take(struct weir__lock *lock)
+/* Leaves errno as it is: a mutex does. */
+static void
+futex(struct weir__lock *lock, int operation, unsigned value)
 {
-        return !atomic_load_explicit(&lock->held, memory_order_relaxed) &&
-               !atomic_exchange_explicit(&lock->held, 1, memory_order_acquire);
+        int before = errno;
+
+        syscall(SYS_futex, (unsigned *)&lock->state, operation, value, NULL, NULL, 0);
+        errno = before;
+}
+
+static void
+sleep_for(struct weir__lock *lock)
+{
+        _Atomic unsigned *sleepers = &weir__lock_sleepers[(uintptr_t)lock / 128 % WEIR__LOCK_BEDS];
+
+        atomic_fetch_add_explicit(sleepers, 1, memory_order_relaxed);
+        weir__fence_heavy();
+        while (atomic_exchange_explicit(&lock->state, WEIR__LOCK_WANTED, memory_order_acquire) != WEIR__LOCK_FREE)
+                futex(lock, FUTEX_WAIT_PRIVATE, WEIR__LOCK_WANTED);
+        atomic_fetch_sub_explicit(sleepers, 1, memory_order_relaxed);
 }
 
 void
 weir__lock_wait(struct weir__lock *lock)
 {
-        _Atomic unsigned *sleepers = weir__lock_sleepers_for(lock);
-
         for (unsigned i = 0; i < WEIR__LOCK_SPINS; i++) {
-                if (take(lock))
+                if (atomic_load_explicit(&lock->state, memory_order_relaxed) == WEIR__LOCK_FREE && weir__lock_take(lock))
                         return;
                 relax();
         }
-        atomic_fetch_add_explicit(sleepers, 1, memory_order_relaxed);
-        weir__fence_heavy();
-        while (!take(lock))
-                syscall(SYS_futex, (unsigned *)&lock->held, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
-        atomic_fetch_sub_explicit(sleepers, 1, memory_order_relaxed);
+        sleep_for(lock);
+}
+
+void
+weir__lock_release(struct weir__lock *lock)
+{
+        if (atomic_exchange_explicit(&lock->state, WEIR__LOCK_FREE, memory_order_release) == WEIR__LOCK_WANTED)
+                weir__lock_wake(lock);
 }
 
 void
 weir__lock_wake(struct weir__lock *lock)
 {
-        syscall(SYS_futex, (unsigned *)&lock->held, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+        futex(lock, FUTEX_WAKE_PRIVATE, 1);
 }
 
 #ifdef WEIR_DEBUG

@@ -1,8 +1,8 @@
 /* kernel/lock.h: locks that know their rank.
  *
  * A lock is held for some dozens of nanoseconds, in the worst case for some hundred nodes.  Taking one costs one atomic operation,
- * letting it go none: it is a plain write, and a look whether anybody sleeps for a lock of this address or one like it (lock.c).
- * Once it was written the lock may be gone, like a mutex of POSIX.
+ * letting it go none while nobody sleeps for it: lock.c has the states.  Once it was let go the lock may be gone, like a mutex of
+ * POSIX.
  *
  * A thread takes locks in ascending rank only; ranks are asserted where WEIR_DEBUG is defined (debug and sanitizer builds).  No
  * user code, no free function and no blocking call runs under any of them. */
@@ -25,8 +25,14 @@ enum weir__rank {
         WEIR__RANK_LEAF,        /* under it nothing is locked */
 };
 
+enum weir__lock_state {
+        WEIR__LOCK_FREE = 0,
+        WEIR__LOCK_HELD,
+        WEIR__LOCK_WANTED, /* held, and somebody may sleep for it */
+};
+
 struct weir__lock {
-        _Atomic unsigned held;
+        _Atomic unsigned state; /* enum weir__lock_state */
 #ifdef WEIR_DEBUG
         int rank;
 #endif
@@ -35,7 +41,7 @@ struct weir__lock {
 #ifdef WEIR_DEBUG
 #define WEIR__LOCK_INITIALIZER(its_rank) {.rank = (its_rank)}
 #else
-#define WEIR__LOCK_INITIALIZER(its_rank) {.held = 0}
+#define WEIR__LOCK_INITIALIZER(its_rank) {.state = WEIR__LOCK_FREE}
 #endif
 
 #ifdef WEIR_DEBUG
@@ -48,20 +54,23 @@ void weir__rank_leave(int rank);
 /* How many threads sleep, or are about to, for locks whose address leads here. */
 extern _Atomic unsigned weir__lock_sleepers[WEIR__LOCK_BEDS];
 
-static inline _Atomic unsigned *weir__lock_sleepers_for(const struct weir__lock *lock)
+static inline bool weir__lock_has_sleepers(const struct weir__lock *lock)
 {
-        return &weir__lock_sleepers[((uintptr_t)lock >> 6) % WEIR__LOCK_BEDS];
+        return atomic_load_explicit(&weir__lock_sleepers[(uintptr_t)lock / 128 % WEIR__LOCK_BEDS], memory_order_relaxed);
 }
 
 /* Waits until the lock is free, and takes it. */
 void weir__lock_wait(struct weir__lock *lock);
 
-/* Wakes one of those who wait for it, if any do.  The lock may be gone. */
+/* Lets go of one for which somebody sleeps, or of one like it. */
+void weir__lock_release(struct weir__lock *lock);
+
+/* Wakes one of those who sleep for a lock that may be gone. */
 void weir__lock_wake(struct weir__lock *lock);
 
 static inline void weir__lock_init(struct weir__lock *lock, enum weir__rank rank)
 {
-        atomic_init(&lock->held, 0);
+        atomic_init(&lock->state, WEIR__LOCK_FREE);
 #ifdef WEIR_DEBUG
         lock->rank = rank;
 #else
@@ -69,10 +78,19 @@ static inline void weir__lock_init(struct weir__lock *lock, enum weir__rank rank
 #endif
 }
 
+/* FREE -> HELD. */
+static inline bool weir__lock_take(struct weir__lock *lock)
+{
+        unsigned state = WEIR__LOCK_FREE;
+
+        return atomic_compare_exchange_strong_explicit(&lock->state, &state, WEIR__LOCK_HELD, memory_order_acquire,
+                                                       memory_order_relaxed);
+}
+
 /* Takes it if it is free now. */
 static inline bool weir__trylock(struct weir__lock *lock)
 {
-        if (atomic_exchange_explicit(&lock->held, 1, memory_order_acquire))
+        if (!weir__lock_take(lock))
                 return false;
 #ifdef WEIR_DEBUG
         weir__rank_enter(lock->rank);
@@ -85,20 +103,22 @@ static inline void weir__lock(struct weir__lock *lock)
 #ifdef WEIR_DEBUG
         weir__rank_enter(lock->rank);
 #endif
-        if (__builtin_expect(atomic_exchange_explicit(&lock->held, 1, memory_order_acquire), 0))
+        if (__builtin_expect(!weir__lock_take(lock), 0))
                 weir__lock_wait(lock);
 }
 
 static inline void weir__unlock(struct weir__lock *lock)
 {
-        const _Atomic unsigned *sleepers = weir__lock_sleepers_for(lock);
-
 #ifdef WEIR_DEBUG
         weir__rank_leave(lock->rank); /* first: once unlocked, the lock may be gone */
 #endif
-        atomic_store_explicit(&lock->held, 0, memory_order_release);
+        if (__builtin_expect(weir__lock_has_sleepers(lock), 0)) {
+                weir__lock_release(lock);
+                return;
+        }
+        atomic_store_explicit(&lock->state, WEIR__LOCK_FREE, memory_order_release);
         weir__fence_light();
-        if (__builtin_expect(atomic_load_explicit(sleepers, memory_order_relaxed), 0))
+        if (__builtin_expect(weir__lock_has_sleepers(lock), 0))
                 weir__lock_wake(lock);
 }
 

@@ -6,8 +6,9 @@
  *
  * Sleeping.  The owner first swaps SLEEPING into the empty inbox, then computes the next deadline under the lock, publishes it,
  * arms the timerfd and sleeps.  A thread that adds an earlier deadline does so under the same lock, hence either before the
- * owner computes (it is seen) or after (it sees SLEEPING, and wakes); so does one that gives a crowd.  A thread that pushes
- * replaces SLEEPING by its work.  Whoever replaces SLEEPING, and nobody else, writes the eventfd: one write per sleep.
+ * owner computes (it is seen) or after (it sees SLEEPING, and wakes); so does one that gives a crowd.  It is having had the lock
+ * that makes SLEEPING seen; letting go of it is no fence.  A thread that pushes replaces SLEEPING by its work.  Whoever replaces
+ * SLEEPING, and nobody else, writes the eventfd: one write per sleep.
  * test/model/wakeup.pml is the model of this. */
 #include "kernel/poller.h"
 
