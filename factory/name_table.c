@@ -7,7 +7,6 @@
  * names a search fetched one and a half names that it did not want, and each addition one.) */
 #include "factory/name_table.h"
 
-#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +14,6 @@
 
 #define WIDTH      WEIR__NAME_TABLE_WIDTH
 #define PASSED_MAX UINT8_MAX /* stays, so that too few are never counted */
-
-/* All tags of a line are compared in one go, as bytes of a word; the byte of `passed` is left out. */
-#define LOWEST_BITS  UINT64_C(0x0001010101010101)
-#define HIGHEST_BITS UINT64_C(0x0080808080808080)
 
 _Static_assert(sizeof(struct weir__name_line) == 8 + WIDTH * sizeof(void *), "a line has no padding");
 
@@ -39,52 +34,17 @@ weir__name_table_make(struct weir__name_table *table, size_t lines)
 }
 
 void
+weir__name_table_make_in(struct weir__name_table *table, struct weir__name_line *memory, size_t lines)
+{
+        memset(memory, 0, lines * sizeof *memory);
+        *table = (struct weir__name_table){.lines = memory, .mask = lines - 1, .shift = 32 - (unsigned)__builtin_ctzl(lines)};
+}
+
+void
 weir__name_table_drop(struct weir__name_table *table)
 {
         free(table->memory);
         *table = (struct weir__name_table){0};
-}
-
-static uint8_t
-tag_of(uint32_t hash)
-{
-        return (uint8_t)(hash | 0x80);
-}
-
-static uint64_t
-tags_of(const struct weir__name_line *line)
-{
-        uint64_t word;
-
-        memcpy(&word, line->tags, sizeof word);
-        return le64toh(word);
-}
-
-/* The highest bit of each byte that is 0; of some others behind such a one as well. */
-static uint64_t
-zero_bytes(uint64_t word)
-{
-        return (word - LOWEST_BITS) & ~word & HIGHEST_BITS;
-}
-
-struct weir__name **
-weir__name_table_find(const struct weir__name_table *table, size_t line, const struct weir__name_key *key)
-{
-        uint64_t tags = tag_of(key->hash) * LOWEST_BITS;
-
-        for (size_t left = table->mask + 1; left > 0; left--, line = (line + 1) & table->mask) {
-                struct weir__name_line *at = &table->lines[line];
-
-                for (uint64_t found = zero_bytes(tags_of(at) ^ tags); found; found &= found - 1) {
-                        struct weir__name **place = &at->names[__builtin_ctzll(found) / 8];
-
-                        if (*place && weir__name_has(*place, key))
-                                return place;
-                }
-                if (!at->passed)
-                        break;
-        }
-        return NULL;
 }
 
 struct weir__name **
@@ -100,12 +60,12 @@ weir__name_table_place(const struct weir__name_table *table, size_t line, const 
 static bool
 add_to_line(struct weir__name_line *line, struct weir__name *name)
 {
-        uint64_t free = ~tags_of(line) & HIGHEST_BITS;
+        uint64_t free = ~weir__name_line_tags(line) & WEIR__NAME_HIGHEST_BITS;
 
         if (!free)
                 return false;
         line->names[__builtin_ctzll(free) / 8] = name;
-        line->tags[__builtin_ctzll(free) / 8] = tag_of(name->hash);
+        line->tags[__builtin_ctzll(free) / 8] = weir__name_tag(name->hash);
         return true;
 }
 

@@ -8,7 +8,7 @@
  *
  * A table grows and shrinks without a long stop: a new one is made and the lines of the old one are moved over, MOVED_AT_ONCE
  * with each add and unlink; meanwhile a name is looked up in the table that its line is in.  When memory for a new table is
- * short the old one stays until it is full.  Tables go when the last name of a shard does.
+ * short the old one stays until it is full.  Tables go when the last name of a shard does, but for one of the smallest.
  *
  *     hash:  | shard, 6 bits | line, as many as the table has | the rest |
  *
@@ -26,7 +26,7 @@
 #include "kernel/siphash.h"
 
 #define SHARD_BITS    WEIR__NAMES_SHARD_BITS
-#define SMALLEST      2 /* lines */
+#define SMALLEST      WEIR__NAMES_SMALLEST
 #define LARGEST       ((size_t)1 << (32 - SHARD_BITS))
 #define CROWDED       5 /* names for each line: beyond, it grows */
 #define MOVED_AT_ONCE 4
@@ -35,6 +35,7 @@
 #define ENDING UINT32_MAX /* the count of an object on the list of ending ones; 0: of one behind the first, or in no list */
 
 static uint64_t hash_key[2];
+static _Atomic bool has_hash_key; /* so that all calls but the first few look here only */
 
 /* A key that nobody outside can know.  At start-up the pool may not be filled yet; then addresses and time have to do. */
 static void
@@ -42,20 +43,29 @@ make_hash_key(void)
 {
         struct timespec now;
 
-        if (getrandom(hash_key, sizeof hash_key, GRND_NONBLOCK) == sizeof hash_key)
-                return;
-        clock_gettime(CLOCK_REALTIME, &now);
-        hash_key[0] = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec;
-        hash_key[1] = (uintptr_t)&now ^ (uintptr_t)&hash_key << 24;
+        if (getrandom(hash_key, sizeof hash_key, GRND_NONBLOCK) != sizeof hash_key) {
+                clock_gettime(CLOCK_REALTIME, &now);
+                hash_key[0] = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec;
+                hash_key[1] = (uintptr_t)&now ^ (uintptr_t)&hash_key << 24;
+        }
+        atomic_store_explicit(&has_hash_key, true, memory_order_release);
 }
 
-struct weir__name_key
-weir__name_key(const char *text, size_t size)
+static uint32_t
+hash_with_new_key(const char *text, size_t size)
 {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
 
         pthread_once(&once, make_hash_key);
-        return (struct weir__name_key){text, size, (uint32_t)(weir__siphash(hash_key, text, size) >> 32)};
+        return weir__name_hash(text, size);
+}
+
+uint32_t
+weir__name_hash(const char *text, size_t size)
+{
+        if (__builtin_expect(!atomic_load_explicit(&has_hash_key, memory_order_acquire), 0))
+                return hash_with_new_key(text, size);
+        return (uint32_t)(weir__siphash(hash_key, text, size) >> 32);
 }
 
 /* -- tables; under the lock -- */
@@ -100,12 +110,15 @@ move_some(struct weir__names_shard *shard)
                 weir__name_table_drop(&shard->before);
 }
 
+/* The smallest table lies in the shard. */
 static bool
 resize(struct weir__names_shard *shard, size_t lines)
 {
         struct weir__name_table table;
 
-        if (!weir__name_table_make(&table, lines))
+        if (lines == SMALLEST)
+                weir__name_table_make_in(&table, shard->smallest, SMALLEST);
+        else if (!weir__name_table_make(&table, lines))
                 return false;
         shard->before = shard->now;
         shard->now = table;
@@ -113,24 +126,38 @@ resize(struct weir__names_shard *shard, size_t lines)
         return true;
 }
 
+/* With the last name the tables go, but for the smallest: a timer that comes and goes all alone needs no new one each time. */
+static void
+empty(struct weir__names_shard *shard)
+{
+        weir__name_table_drop(&shard->before);
+        if (shard->now.mask >= SMALLEST)
+                weir__name_table_drop(&shard->now);
+}
+
+static void
+change_size(struct weir__names_shard *shard, size_t lines)
+{
+        move_some(shard);
+        if (!shard->names)
+                empty(shard);
+        else if (shard->before.lines)
+                return;
+        else if (shard->names > lines * CROWDED && lines < LARGEST)
+                resize(shard, lines * 2);
+        else if (shard->names < lines && lines > SMALLEST)
+                resize(shard, lines / 2);
+}
+
 /* Aims at one to CROWDED names for each line; a table that is being moved is let finish first, so a shard from which names only
  * go may keep a larger one until the last of them has gone. */
-static void
+static inline void
 adapt(struct weir__names_shard *shard)
 {
         size_t lines = shard->now.mask + 1;
 
-        move_some(shard);
-        if (!shard->names) {
-                weir__name_table_drop(&shard->before);
-                weir__name_table_drop(&shard->now);
-        } else if (shard->before.lines) {
-                return;
-        } else if (shard->names > lines * CROWDED && lines < LARGEST) {
-                resize(shard, lines * 2);
-        } else if (lines > SMALLEST && shard->names < lines) {
-                resize(shard, lines / 2);
-        }
+        if (shard->before.lines || shard->names > lines * CROWDED || (shard->names < lines && lines > SMALLEST))
+                change_size(shard, lines);
 }
 
 /* The place of the first of a name in the tables, or NULL. */
@@ -261,6 +288,15 @@ unlink_from_ending(struct weir__names_shard *shard, struct weir__name *name)
         *(name->newer ? &name->newer->older : &shard->ending_last) = name->older;
 }
 
+static void
+unlink_from_chain(struct weir__names_shard *shard, struct weir__name *name)
+{
+        if (name->count > 0)
+                unlink_first(shard, name);
+        else
+                unlink_behind_first(shard, name);
+}
+
 void
 weir__names_unlink(struct weir__names_shard *shard, struct weir__name *name)
 {
@@ -270,10 +306,8 @@ weir__names_unlink(struct weir__names_shard *shard, struct weir__name *name)
                 walks_pass(shard, name);
         if (name->count == ENDING)
                 unlink_from_ending(shard, name);
-        else if (name->count > 0)
-                unlink_first(shard, name);
         else
-                unlink_behind_first(shard, name);
+                unlink_from_chain(shard, name);
         name->older = NULL;
         name->count = 0;
 }
@@ -281,7 +315,9 @@ weir__names_unlink(struct weir__names_shard *shard, struct weir__name *name)
 void
 weir__names_end(struct weir__names_shard *shard, struct weir__name *name)
 {
-        weir__names_unlink(shard, name);
+        if (shard->walks)
+                walks_pass(shard, name);
+        unlink_from_chain(shard, name);
         name->count = ENDING;
         name->older = shard->ending_last;
         name->newer = NULL;
@@ -400,7 +436,7 @@ next_range(struct weir__names_scan *scan)
 struct weir__name *
 weir__names_scan(struct weir__names_shard *shard, struct weir__names_scan *scan, unsigned *budget, bool *done)
 {
-        *done = !shard->now.lines;
+        *done = !shard->names;
         if (!*done && !scan->begun) {
                 scan->range_bits = 32 - shard->now.shift < RANGE_BITS ? 32 - shard->now.shift : RANGE_BITS;
                 scan->begun = true;

@@ -14,6 +14,7 @@
 
 #define WEIR__NAMES_SHARD_BITS 6 /* the upper ones of a hash */
 #define WEIR__NAMES_SHARDS     (1 << WEIR__NAMES_SHARD_BITS)
+#define WEIR__NAMES_SMALLEST   2 /* lines of a table */
 
 /* How many bytes an object with a name takes, given those before the name. */
 #define WEIR__NAME_SIZE(before, text_size) ((before) + offsetof(struct weir__name, text) + (text_size) + 1)
@@ -27,6 +28,7 @@ struct weir__names_shard {
         size_t names;                        /* different ones */
         struct weir__name *ending, *ending_last;
         struct weir__names_walk *walks;       /* that are under way */
+        _Alignas(64) struct weir__name_line smallest[WEIR__NAMES_SMALLEST]; /* of the smallest table */
 };
 
 struct weir__names {
@@ -36,8 +38,13 @@ struct weir__names {
 #define WEIR__NAMES_INITIALIZER \
         {.shards = {[0 ... WEIR__NAMES_SHARDS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_NAMES)}}}
 
-/* Hashes a text of at most UINT16_MAX bytes. */
-struct weir__name_key weir__name_key(const char *text, size_t size);
+uint32_t weir__name_hash(const char *text, size_t size);
+
+/* For a text of at most UINT16_MAX bytes. */
+static inline struct weir__name_key weir__name_key(const char *text, size_t size)
+{
+        return (struct weir__name_key){text, size, weir__name_hash(text, size)};
+}
 
 static inline bool weir__names_same_shard(uint32_t hash, uint32_t other)
 {
@@ -59,7 +66,7 @@ static inline void weir__names_unlock(struct weir__names_shard *shard)
 }
 
 /* Adds an object as the newest of its name, copying key and text into it (room for key->size + 1 bytes is behind it).  Returns
- * false when out of memory: for the first name of a shard, or when its table cannot grow and is full. */
+ * false when out of memory: its table cannot grow and is full. */
 bool weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key);
 
 /* The oldest object of a name, or NULL; `newer` leads on to the newest.  Under the shard's lock. */

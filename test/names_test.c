@@ -12,6 +12,7 @@
 #include <weir/weir.h>
 
 #include "factory/names.h"
+#include "kernel/siphash.h"
 
 static struct weir__names map;
 
@@ -29,7 +30,7 @@ static void
 map_done(void)
 {
         for (size_t i = 0; i < WEIR__NAMES_SHARDS; i++) {
-                CU_ASSERT_PTR_NULL(map.shards[i].now.lines);
+                CU_ASSERT_PTR_NULL(map.shards[i].now.memory);
                 CU_ASSERT_PTR_NULL(map.shards[i].before.lines);
                 CU_ASSERT_EQUAL(map.shards[i].names, 0);
         }
@@ -182,6 +183,84 @@ static void
 names_with_the_same_hash_agree_with_a_plain_model(void)
 {
         random_steps(UINT32_C(0x80000000), WEIR_TEST_SANITIZED ? 8000 : 100000);
+}
+
+/* -- hashing -- */
+
+static void
+plain_round(uint64_t v[4])
+{
+        static const unsigned char halves[2][2][3] = {{{0, 1, 13}, {2, 3, 16}}, {{2, 1, 17}, {0, 3, 21}}};
+
+        for (int half = 0; half < 2; half++) {
+                for (int i = 0; i < 2; i++) {
+                        uint64_t *sum = &v[halves[half][i][0]], *turned = &v[halves[half][i][1]];
+                        unsigned bits = halves[half][i][2];
+
+                        *sum += *turned;
+                        *turned = (*turned << bits | *turned >> (64 - bits)) ^ *sum;
+                }
+                v[half * 2] = v[half * 2] << 32 | v[half * 2] >> 32;
+        }
+}
+
+/* As the paper has it, a byte at a time. */
+static uint64_t
+plain_siphash(const uint64_t key[2], const unsigned char *data, size_t size)
+{
+        uint64_t v[4] = {key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261,
+                         key[1] ^ 0x7465646279746573};
+
+        for (size_t word = 0; word <= size / 8; word++) {
+                uint64_t bytes = word == size / 8 ? (uint64_t)size << 56 : 0;
+
+                for (size_t i = 0; i < 8 && word * 8 + i < size; i++)
+                        bytes |= (uint64_t)data[word * 8 + i] << (8 * i);
+                v[3] ^= bytes;
+                plain_round(v);
+                v[0] ^= bytes;
+        }
+        v[2] ^= 0xff;
+        for (int i = 0; i < 3; i++)
+                plain_round(v);
+        return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* Each text ends where its block does, for the address sanitizer. */
+static void
+texts_of_every_length_hash_as_in_a_plain_model(void)
+{
+        struct weir_test_random random = {weir_test_seed()};
+
+        for (size_t size = 1; size <= 80; size++) {
+                uint64_t key[2] = {weir_test_random_below(&random, UINT32_MAX), ~weir_test_random_below(&random, UINT32_MAX)};
+                unsigned char *text = malloc(size);
+
+                for (size_t i = 0; i < size; i++)
+                        text[i] = (unsigned char)weir_test_random_below(&random, 256);
+                CU_ASSERT_EQUAL(weir__siphash(key, text, size), plain_siphash(key, text, size));
+                free(text);
+        }
+}
+
+/* Names that differ in one byte only are different, wherever it is. */
+static void
+texts_of_every_length_are_told_apart_by_each_byte(void)
+{
+        for (size_t size = 1; size <= 80; size++) {
+                char *text = malloc(size), *other = malloc(size);
+
+                memset(text, 'a', size);
+                memset(other, 'a', size);
+                CU_ASSERT(weir__name_same_text(text, other, size));
+                for (size_t i = 0; i < size; i++) {
+                        other[i] = 'b';
+                        CU_ASSERT_FALSE(weir__name_same_text(text, other, size));
+                        other[i] = 'a';
+                }
+                free(text);
+                free(other);
+        }
 }
 
 /* -- size -- */
@@ -648,6 +727,8 @@ main(void)
                 WEIR_TEST(random_adds_and_removals_agree_with_a_plain_model),
                 WEIR_TEST(names_in_one_shard_agree_with_a_plain_model),
                 WEIR_TEST(names_in_a_few_lines_agree_with_a_plain_model),
+                WEIR_TEST(texts_of_every_length_hash_as_in_a_plain_model),
+                WEIR_TEST(texts_of_every_length_are_told_apart_by_each_byte),
                 WEIR_TEST(names_with_the_same_hash_agree_with_a_plain_model),
                 WEIR_TEST(hundred_thousand_names_grow_the_map_and_it_shrinks_when_they_go),
                 WEIR_TEST(names_taken_in_the_order_of_a_scan_leave_the_others_spread),
