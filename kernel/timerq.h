@@ -16,6 +16,7 @@
 #define WEIR__TIMERQ_SLOTS  128 /* of a level: the current parent slot and the next one, 64 each */
 #define WEIR__TIMERQ_NEVER  (WEIR__TIMERQ_LEVELS * WEIR__TIMERQ_SLOTS) /* the slot behind all levels, for WEIR_FOREVER */
 #define WEIR__TIMERQ_BATCH  256 /* the most nodes that one call touches */
+#define WEIR__TIMERQ_MOVING 8   /* nodes on their way to another list at any time */
 
 /* The same words of a node are a link or a part of the tree by turns. */
 struct __attribute__((__may_alias__)) weir__timerq_link {
@@ -25,9 +26,14 @@ struct __attribute__((__may_alias__)) weir__timerq_link {
 /* Embedded in what has a deadline.  All zero is in no queue; `deadline` may be used freely then. */
 struct weir__timerq_node {
         weir_nsec deadline;
-        uint64_t sequence : 52; /* breaks ties: first in, first out; tells the time of coming as well (weir__timerq_stamp) */
-        uint64_t place : 11;    /* 0: in no queue; 1: in the tree; else 2 + the index of its slot */
-        uint64_t kind : 1;      /* the owner's, untouched here */
+        union {
+                struct {
+                        uint64_t sequence : 52; /* breaks ties: first in, first out; tells when it came as well (_stamp) */
+                        uint64_t place : 11;    /* 0: in no queue; 1: in the tree; else 2 + its slot's index; + 1024: moving */
+                        uint64_t kind : 1;      /* the owner's, untouched here */
+                };
+                uint64_t word; /* all three, to be written at once */
+        };
         union {
                 struct weir__timerq_link link;
                 struct weir__rbtree_node tree;
@@ -45,6 +51,8 @@ struct weir__timerq {
         int64_t tick;             /* the cursor: what lies before it is in the tree, and expires from there */
         uint64_t sequence;        /* of the next node */
         size_t count;             /* nodes in the queue */
+        unsigned moving_count;
+        struct weir__timerq_node *moving[WEIR__TIMERQ_MOVING]; /* nodes that are in a list still where they may not stay */
         uint32_t portions[WEIR__TIMERQ_LEVELS]; /* of the next slot of each level: to be moved down before the cursor goes on */
         uint64_t occupied[WEIR__TIMERQ_NEVER / 64 + 1]; /* a bit a slot: its list is not empty */
         struct weir__timerq_slot slots[WEIR__TIMERQ_NEVER + 1];
@@ -83,10 +91,12 @@ static inline void weir__timerq_set_since(struct weir__timerq_node *node, weir_n
  *         that moving it down must begin before.  Compare it with the instant for which the poller sleeps. */
 weir_nsec weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 
-/* Gives a node of this queue another deadline, with a sequence of its own, as if it came anew.  O(1), as add.  One that is put
- * off stays in the list where it is, whose time comes before, and goes on from there then: that touches no other node.
+/* Gives a node of this queue another deadline, with a sequence of its own, as if it came anew.  O(1), as add.  It stays in the
+ * list where it is if the time of that comes before, and goes on from there then: that touches no other node.  Otherwise it is
+ * noted as moving while its neighbours are fetched, and moved a little later.
  *
- * Result:  as of add; WEIR_FOREVER when the queue wants no visit that it did not want before. */
+ * Result:  as of add, also on account of nodes that were noted before and moved now; WEIR_FOREVER when the queue wants no visit
+ *          that it did not want before. */
 weir_nsec weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 
 /* Takes a node out.  The caller knows that it is in this queue (weir__timerq_contains). */
@@ -112,7 +122,7 @@ unsigned weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct w
 
 /* When weir__timerq_expire should next be called: the earliest deadline, or before it when many nodes have to be brought nearer
  * first; WEIR_FOREVER for never.  It may be too early once per node that was removed or put off, never too late. */
-weir_nsec weir__timerq_next(const struct weir__timerq *queue);
+weir_nsec weir__timerq_next(struct weir__timerq *queue);
 
 /* Takes out up to `max` nodes in no particular order: for shutdown.  Returns how many. */
 unsigned weir__timerq_drain(struct weir__timerq *queue, struct weir__timerq_node *taken[], unsigned max);

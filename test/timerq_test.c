@@ -322,7 +322,8 @@ a_call_touches_at_most_a_batch(void)
 
         begin(&poller, START);
         for (size_t i = 0; i < COUNT; i++)
-                weir__timerq_add(&queue, &nodes[i], tick + (weir_nsec)(i * 7919 % TICK));
+                CU_ASSERT_EQUAL(weir__timerq_add(&queue, &nodes[i], tick + (weir_nsec)(i * 7919 % TICK)),
+                                tick + (weir_nsec)(i * 7919 % TICK));
         calls = visit(&poller, tick + TICK);
         CU_ASSERT_EQUAL(poller.expired, COUNT);
         CU_ASSERT_EQUAL(poller.disordered, 0);
@@ -473,6 +474,154 @@ drain_takes_all_and_no_more_than_asked(void)
         free(nodes);
 }
 
+/* -- resets -- */
+
+static void
+add_for(struct weir__timerq_node *nodes, size_t count, weir_nsec deadline)
+{
+        for (size_t i = 0; i < count; i++)
+                weir__timerq_add(&queue, &nodes[i], deadline);
+}
+
+/* Its neighbours in the list are not touched, however often. */
+static void
+a_reset_that_its_slot_is_in_time_for_moves_nothing(void)
+{
+        struct weir__timerq_node nodes[3] = {0};
+        weir_nsec deadline = (START / TICK / 4096 + 3) * 4096 * TICK;
+        struct poller poller;
+
+        begin(&poller, START);
+        add_for(nodes, 3, deadline + WEIR_SEC(4));
+        CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[1], deadline + HOUR), WEIR_FOREVER);
+        CU_ASSERT(weir__timerq_reset(&queue, &nodes[1], deadline + HOUR / 2) >= deadline + WEIR_SEC(4));
+        CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[1], deadline), deadline);
+        CU_ASSERT_EQUAL(queue.moving_count, 0);
+        weir__timerq_check(&queue);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), deadline);
+        CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[1], deadline - 1), deadline - 1);
+        CU_ASSERT_EQUAL(queue.moving_count, 1);
+        weir__timerq_check(&queue);
+        run_dry(&poller);
+        CU_ASSERT_EQUAL(poller.expired, 3);
+}
+
+static void
+resets_to_earlier_are_moved_when_the_array_is_full_or_somebody_looks(void)
+{
+        enum { COUNT = WEIR__TIMERQ_MOVING + 1 };
+        struct weir__timerq_node nodes[COUNT] = {0};
+        struct poller poller;
+
+        begin(&poller, START);
+        add_for(nodes, COUNT, START + HOUR);
+        for (unsigned i = 0; i < COUNT; i++) {
+                weir_nsec deadline = START + WEIR_SEC(COUNT - i);
+
+                CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[i], deadline), deadline);
+                CU_ASSERT_EQUAL(queue.moving_count, i < WEIR__TIMERQ_MOVING ? i + 1 : 1);
+                weir__timerq_check(&queue);
+        }
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), START + WEIR_SEC(1));
+        CU_ASSERT_EQUAL(queue.moving_count, 0);
+        weir__timerq_reset(&queue, &nodes[0], START + WEIR_MSEC(1));
+        CU_ASSERT_EQUAL(visit(&poller, START + WEIR_MSEC(1)), 1);
+        CU_ASSERT_EQUAL(poller.expired, 1);
+        run_dry(&poller);
+        CU_ASSERT_EQUAL(poller.expired, COUNT);
+}
+
+static void
+a_moving_node_is_noted_once_until_it_is_removed(void)
+{
+        struct weir__timerq_node nodes[3] = {0};
+
+        weir__timerq_init(&queue, START);
+        add_for(nodes, 3, START + HOUR);
+        for (unsigned i = 0; i < 3; i++)
+                weir__timerq_reset(&queue, &nodes[i], START + WEIR_SEC(1));
+        CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[1], START + WEIR_MSEC(3)), START + WEIR_MSEC(3));
+        weir__timerq_reset(&queue, &nodes[2], START + 2 * HOUR);
+        CU_ASSERT_EQUAL(queue.moving_count, 3);
+        weir__timerq_check(&queue);
+        weir__timerq_remove(&queue, &nodes[1]);
+        CU_ASSERT_FALSE(weir__timerq_contains(&nodes[1]));
+        CU_ASSERT_EQUAL(queue.moving_count, 2);
+        weir__timerq_check(&queue);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), START + WEIR_SEC(1));
+        weir__timerq_remove(&queue, &nodes[0]);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), START + 2 * HOUR);
+        weir__timerq_check(&queue);
+}
+
+static void
+resets_to_forever_and_back_and_into_the_past_are_exact(void)
+{
+        struct weir__timerq_node nodes[3] = {0};
+        struct poller poller;
+
+        begin(&poller, START);
+        add_for(nodes, 3, START + HOUR);
+        CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[0], WEIR_FOREVER), WEIR_FOREVER);
+        weir__timerq_check(&queue);
+        CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[1], -5), -5);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), -5);
+        weir__timerq_check(&queue);
+        CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[0], WEIR_FOREVER), WEIR_FOREVER);
+        CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[2], WEIR_FOREVER), WEIR_FOREVER);
+        visit(&poller, START);
+        CU_ASSERT_EQUAL(poller.expired, 1);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
+        CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[0], START + WEIR_SEC(1)), START + WEIR_SEC(1));
+        CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[2], INT64_MIN), INT64_MIN);
+        weir__timerq_check(&queue);
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), INT64_MIN);
+        visit(&poller, START);
+        CU_ASSERT_EQUAL(poller.expired, 2);
+        visit(&poller, START + WEIR_SEC(1));
+        CU_ASSERT_EQUAL(poller.expired, 3);
+        CU_ASSERT_EQUAL(poller.early, 0);
+}
+
+/* The visit that it wants is told by the reset that fills it, which is some time after the one of the node that does. */
+static void
+a_crowd_that_gathers_by_resets_wants_a_visit_before_its_deadlines(void)
+{
+        enum { COUNT = BATCH + 2 * WEIR__TIMERQ_MOVING + 1 };
+        struct weir__timerq_node *nodes = make_nodes(COUNT);
+        weir_nsec deadline = START + HOUR, planned = WEIR_FOREVER;
+
+        weir__timerq_init(&queue, START);
+        add_for(nodes, COUNT, START + 24 * HOUR);
+        for (size_t i = 0; i < COUNT; i++) {
+                weir_nsec wanted = weir__timerq_reset(&queue, &nodes[i], deadline);
+
+                CU_ASSERT(wanted <= deadline);
+                planned = wanted < planned ? wanted : planned;
+                CU_ASSERT((planned < deadline) == (i + 1 > BATCH + WEIR__TIMERQ_MOVING));
+        }
+        CU_ASSERT_EQUAL(weir__timerq_next(&queue), planned);
+        free(nodes);
+}
+
+static void
+what_is_moving_is_a_part_of_the_batch(void)
+{
+        enum { COUNT = BATCH + WEIR__TIMERQ_MOVING };
+        struct weir__timerq_node *nodes = make_nodes(COUNT), *expired[BATCH];
+        bool more;
+
+        weir__timerq_init(&queue, START);
+        add_for(nodes, BATCH, START - TICK);
+        add_for(nodes + BATCH, WEIR__TIMERQ_MOVING, START + HOUR);
+        for (size_t i = BATCH; i < COUNT; i++)
+                weir__timerq_reset(&queue, &nodes[i], START + WEIR_SEC(1));
+        CU_ASSERT_EQUAL(weir__timerq_expire(&queue, START, expired, &more), BATCH - WEIR__TIMERQ_MOVING);
+        CU_ASSERT_TRUE(more);
+        CU_ASSERT_EQUAL(weir__timerq_expire(&queue, START, expired, &more), WEIR__TIMERQ_MOVING);
+        free(nodes);
+}
+
 /* -- beside a model: all that is pending, sorted -- */
 
 #define MODEL_MAX 1500
@@ -487,7 +636,8 @@ struct model {
                 struct weir__timerq_node *node;
         } pending[MODEL_MAX];
         size_t count;
-        bool drawn_to_now; /* all deadlines are past, or in this tick: an exercise for the tree */
+        size_t full, removed_moving; /* how often the array of what moves was full; nodes removed while they moved */
+        bool drawn_to_now;           /* all deadlines are past, or in this tick: an exercise for the tree */
 };
 
 static struct model model;
@@ -568,32 +718,63 @@ add_some(uint64_t count)
         }
 }
 
+/* One of all, or as likely one of those that are moving. */
+static size_t
+any_pending(void)
+{
+        const struct weir__timerq_node *moving;
+        size_t at = below(model.count);
+
+        if (queue.moving_count == 0 || below(2))
+                return at;
+        moving = queue.moving[below(queue.moving_count)];
+        for (at = 0; model.pending[at].node != moving;)
+                at++;
+        return at;
+}
+
 static void
 remove_some(uint64_t count)
 {
         for (; count > 0 && model.count > 0; count--) {
-                size_t at = below(model.count);
+                size_t at = any_pending();
 
+                model.removed_moving += model.pending[at].node->place >= 1024;
                 weir__timerq_remove(&queue, model.pending[at].node);
                 model_take(at);
         }
 }
 
-/* To any deadline, or as most users do: to a while later than it was. */
+/* To any deadline; or as most users do, to a while later than it was; to a while earlier; to an end. */
+static weir_nsec
+other_deadline(weir_nsec present)
+{
+        weir_nsec by = (weir_nsec)below(UINT64_C(2) << below(40));
+
+        switch (below(8)) {
+        case 0:
+        case 1:
+        case 2: return present < WEIR_FOREVER / 2 ? present + by : any_deadline();
+        case 3:
+        case 4: return present > INT64_MIN / 2 ? present - by : any_deadline();
+        case 5: return below(4) ? any_deadline() : below(2) ? WEIR_FOREVER : -by;
+        default: return any_deadline();
+        }
+}
+
 static void
 reset_some(uint64_t count)
 {
         for (; count > 0 && model.count > 0; count--) {
-                size_t at = below(model.count);
+                size_t at = below(8) ? below(model.count) : any_pending();
                 struct weir__timerq_node *node = model.pending[at].node;
-                weir_nsec deadline = any_deadline(), wanted;
+                weir_nsec deadline = other_deadline(node->deadline), wanted;
 
-                if (below(2) && node->deadline < WEIR_FOREVER / 2)
-                        deadline = node->deadline + (weir_nsec)below(UINT64_C(2) << below(40));
                 wanted = weir__timerq_reset(&queue, node, deadline);
                 CU_ASSERT_EQUAL_FATAL(node->deadline, deadline);
                 model_take(at);
                 model_put(node, deadline, wanted);
+                model.full += queue.moving_count == WEIR__TIMERQ_MOVING;
         }
 }
 
@@ -646,10 +827,16 @@ expire_once(void)
 static void
 compare(void)
 {
-        weir_nsec next = weir__timerq_next(&queue);
+        weir_nsec next;
 
         weir__timerq_check(&queue);
         CU_ASSERT_EQUAL_FATAL(queue.count, model.count);
+        CU_ASSERT_FATAL(model.count == 0 || model.planned <= model.pending[0].deadline);
+        if (below(4))
+                return; /* next() ends all moving */
+        next = weir__timerq_next(&queue);
+        weir__timerq_check(&queue);
+        CU_ASSERT_EQUAL_FATAL(queue.moving_count, 0);
         CU_ASSERT_FATAL(model.planned <= next);
         CU_ASSERT_FATAL(model.count == 0 || next <= model.pending[0].deadline);
 }
@@ -694,8 +881,10 @@ walk_beside_the_model(weir_nsec now, bool drawn_to_now, unsigned round, unsigned
                 step();
         while (expire_once())
                 compare();
+        reset_some(100);
         remove_some(MODEL_MAX);
         compare();
+        CU_ASSERT(drawn_to_now || (model.full > 10 && model.removed_moving > 10));
 }
 
 static void
@@ -714,14 +903,36 @@ random_walks_within_the_tree_agree_with_a_sorted_model(void)
 
 /* -- the check itself -- */
 
-static struct weir__timerq_node spoilt[8]; /* 0 to 3 in the tree, 4 and 5 in one far slot, 6 in another, 7 at the cursor */
+/* 0 to 3 in the tree, 4 and 5 in one far slot, 6 in another, 7 at the cursor, 8 moving */
+static struct weir__timerq_node spoilt[9];
 
-enum spoiling { NOTHING, COUNT, SLOT_COUNT, EARLIEST, PLACE, BIT, LINK, CURSOR, ORDER, SEQUENCE, COLOUR, END };
+enum spoiling {
+        UNMARKED,
+        UNNOTED,
+        TWICE,
+        LEFT,
+        NOTHING,
+        COUNT,
+        SLOT_COUNT,
+        EARLIEST,
+        PLACE,
+        BIT,
+        LINK,
+        CURSOR,
+        ORDER,
+        SEQUENCE,
+        COLOUR,
+        END
+};
 
 static void
 spoil(enum spoiling what)
 {
         switch (what) {
+        case UNMARKED: spoilt[4].place += 1024; break;
+        case UNNOTED: queue.moving_count = 0; break;
+        case TWICE: queue.moving[queue.moving_count++] = &spoilt[8]; break;
+        case LEFT: queue.moving[queue.moving_count++] = &spoilt[6]; break;
         case NOTHING: break;
         case COUNT: queue.count++; break;
         case SLOT_COUNT: queue.slots[spoilt[4].place - 2].count--; break;
@@ -748,6 +959,8 @@ make_spoilt(void)
         weir__timerq_add(&queue, &spoilt[5], START + HOUR);
         weir__timerq_add(&queue, &spoilt[6], START + WEIR_SEC(5));
         weir__timerq_add(&queue, &spoilt[7], START);
+        weir__timerq_add(&queue, &spoilt[8], START + 2 * HOUR);
+        weir__timerq_reset(&queue, &spoilt[8], START + WEIR_SEC(5));
 }
 
 /* Runs the check in a child that spoilt its copy.  Returns whether it aborted, and what it said. */
@@ -793,6 +1006,10 @@ the_check_aborts_with_what_was_expected(void)
                 {SEQUENCE, "given out"},
                 {COLOUR, "black"},
                 {END, "remembered ends"},
+                {UNMARKED, "and no other"},
+                {UNNOTED, "and no other"},
+                {TWICE, "noted once"},
+                {LEFT, "to know that it is"},
         };
         char said[600];
 
@@ -823,6 +1040,12 @@ static const struct weir_test tests[] = {
         WEIR_TEST(long_jumps_are_cheap),
         WEIR_TEST(a_clock_that_goes_back_harms_nothing),
         WEIR_TEST(drain_takes_all_and_no_more_than_asked),
+        WEIR_TEST(a_reset_that_its_slot_is_in_time_for_moves_nothing),
+        WEIR_TEST(resets_to_earlier_are_moved_when_the_array_is_full_or_somebody_looks),
+        WEIR_TEST(a_moving_node_is_noted_once_until_it_is_removed),
+        WEIR_TEST(resets_to_forever_and_back_and_into_the_past_are_exact),
+        WEIR_TEST(a_crowd_that_gathers_by_resets_wants_a_visit_before_its_deadlines),
+        WEIR_TEST(what_is_moving_is_a_part_of_the_batch),
         WEIR_TEST(random_walks_agree_with_a_sorted_model),
         WEIR_TEST(random_walks_within_the_tree_agree_with_a_sorted_model),
         WEIR_TEST(the_check_aborts_with_what_was_expected),
