@@ -16,7 +16,7 @@
 void
 weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t size, weir_task_fn *done, void *context)
 {
-        size_t size_class = (size + 7) / 16; /* rounded up as the caches do */
+        size_t size_class = (size + 7) / 8; /* rounded up as the caches do */
 
         *task = (struct weir_task){
                 .work.ops = &ops->work,
@@ -41,7 +41,7 @@ weir__task_free(struct weir_task *task)
         if (task->size_class == 0)
                 free(task); /* larger than any class of the caches */
         else
-                weir__free(task, 16 * (size_t)task->size_class + 8);
+                weir__free(task, 8 * (size_t)task->size_class);
 }
 
 static void

@@ -73,7 +73,7 @@ struct weir_task {
 
         /* Constant; but a timer's start may change the poller (factory/timer.c). */
         _Atomic uint16_t poller; /* index of the poller that it belongs to */
-        uint8_t size_class; /* of the memory it lies in: 16 * this + 8 bytes; 0: malloc's own */
+        uint8_t size_class; /* of the memory it lies in: 8 * this bytes; 0: malloc's own */
 
         uint8_t flags; /* its owner's */
 

@@ -4,16 +4,19 @@
  *
  *     id:  | generation, 26 bits, from 1 | table, 10 bits | slot, 28 bits |
  *
- * The slots lie in segments, each twice as large as the one before, so that growing moves nothing. */
+ * The slots lie in segments, each twice as large as the one before, so that growing moves nothing.  The large ones, which are met
+ * in random order, are huge pages where the system lets those have them that ask. */
 #include "kernel/handles.h"
 
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "kernel/panic.h"
 
 #define SMALLEST_BITS 10 /* slots of the first segment */
 #define SLOTS         (UINT32_C(1) << WEIR__HANDLES_SLOT_BITS)
+#define HUGE_PAGE     ((size_t)2 << 20)
 #define GENERATIONS   (UINT32_C(1) << WEIR__HANDLES_GENERATION_BITS)
 
 _Static_assert(WEIR__HANDLES_SLOT_BITS + WEIR__HANDLES_TABLE_BITS + WEIR__HANDLES_GENERATION_BITS == 64, "an id has 64 bits");
@@ -39,6 +42,19 @@ slot_at(const struct weir__handles *handles, uint32_t slot)
         return &handles->segments[segment][slot - first_of(segment)];
 }
 
+static struct weir__handle_slot *
+make_segment(unsigned segment)
+{
+        size_t size = sizeof(struct weir__handle_slot) << (SMALLEST_BITS + segment);
+
+        if (size < HUGE_PAGE)
+                return malloc(size);
+        void *memory = aligned_alloc(HUGE_PAGE, size);
+        if (memory)
+                madvise(memory, size, MADV_HUGEPAGE); /* fails where there are none: nothing is lost */
+        return memory;
+}
+
 /* A slot that was never taken. */
 static uint32_t
 make_slot(struct weir__handles *handles)
@@ -47,7 +63,7 @@ make_slot(struct weir__handles *handles)
                 return 0;
         unsigned segment = segment_of(handles->made);
         if (!handles->segments[segment])
-                handles->segments[segment] = malloc(sizeof(struct weir__handle_slot) << (SMALLEST_BITS + segment));
+                handles->segments[segment] = make_segment(segment);
         if (!handles->segments[segment])
                 return 0;
         *slot_at(handles, handles->made) = (struct weir__handle_slot){.generation = 1};

@@ -22,6 +22,7 @@ enum weir__rank {
         WEIR__RANK_PARALLEL,
         WEIR__RANK_NAMES,       /* a shard of the map of names */
         WEIR__RANK_POLLER,
+        WEIR__RANK_DEPOT,       /* of small blocks */
         WEIR__RANK_LEAF,        /* under it nothing is locked */
 };
 

@@ -1,19 +1,31 @@
 /* kernel/memory.c: caches of small blocks.
  *
- *     worker:          its poller's bin  <- batches ->  depot  <- beyond its bound ->  malloc
- *     other threads:                                    depot                          malloc
+ *     worker:          its poller's bin  <- chains ->  depot  <- chains ->  spans (kernel/span.c)
+ *     other threads:                                   depot                spans
  *
- * Threads: a bin belongs to the worker that owns the poller.  The depot is guarded by its lock, a leaf.
- * Blocks are moved between them BATCH at a time, so that a worker meets the lock once in BATCH blocks.  The depot is bounded:
- * what goes beyond returns to malloc, so memory does not stay with a process that once had a million timers. */
+ * Threads: a bin belongs to the worker that owns the poller.  The depot is guarded by its lock, under which only a fork takes
+ * another: the one of the spans.
+ * Blocks are moved between them BATCH at a time or more, so that a worker meets the lock once in BATCH blocks.
+ *
+ * A block that is kept here keeps its span from going back to the kernel, and after a million timers that have ended in random
+ * order each block is of another span.  So bins are small, and what the depot keeps is bounded by the number of blocks that are
+ * out: each chain that it is given beyond that makes it lose two.
+ *
+ * Fork: depot and spans are locked meanwhile, so a child may allocate and free; what the bins of its parent's workers
+ * hold is lost to it. */
 #include "kernel/memory.h"
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "kernel/lock.h"
+#include "kernel/panic.h"
 #include "kernel/runtime.h"
 #include "kernel/worker.h"
 
+/* A test of the caches themselves says 0. */
+#ifndef UNCACHED
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define UNCACHED 1
 #elif defined(__has_feature)
@@ -21,184 +33,260 @@
 #define UNCACHED 1
 #endif
 #endif
+#endif
 #ifndef UNCACHED
 #define UNCACHED 0
 #endif
 
-#define BATCH         64
-#define BIN_BATCHES   8  /* a bin holds less than this many */
-#define DEPOT_BATCHES 64 /* of each class */
+#define BATCH       64
+#define BIN_MOST    (2 * BATCH) /* a bin holds fewer, or one chain as it came */
+#define DEPOT_LEAST 4           /* chains of each class that may be kept in any case; */
+#define DEPOT_MOST  128         /* and in none */
 
-/* A free block.  Batches are linked by the second word of their first block. */
-struct block {
-        struct block *next, *next_batch;
-};
-
-static struct depot {
+static struct {
         struct weir__lock lock;
-        struct {
-                struct block *batches; /* guarded by lock */
-                struct block *open;    /* the rest of a batch, for threads without a cache; guarded by lock */
-                unsigned count;        /* of batches; guarded by lock */
-        } classes[WEIR__CACHE_CLASSES];
-} depot = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 
-/* The class of a size; WEIR__CACHE_CLASSES and above: none. */
-static size_t
-class_of(size_t size)
+        /* Guarded by lock. */
+        struct kept {
+                struct weir__block *chains; /* linked by `next_chain` */
+                unsigned count;             /* of chains */
+                struct weir__block *open;   /* of threads that have no bin */
+                size_t open_count;          /* of blocks */
+        } kept[WEIR__BLOCK_CLASSES];
+} depot = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_DEPOT)};
+
+/* Whether memory is worth keeping.  What outlives a shutdown goes back to the kernel as soon as it can. */
+static bool
+keeps(void)
 {
-        return size <= 24 ? 0 : (size - 24 + 15) / 16;
+        return atomic_load_explicit(&weir__runtime.phase, memory_order_relaxed) == WEIR__PHASE_UP;
 }
 
-static size_t
-size_of(size_t size_class)
-{
-        return 24 + 16 * size_class;
-}
-
-static void
-free_chain(struct block *block)
-{
-        while (block) {
-                struct block *next = block->next;
-
-                free(block);
-                block = next;
-        }
-}
+/* -- the depot -- */
 
 /* With the lock held. */
-static struct block *
-take_batch(size_t size_class)
+static struct weir__block *
+pop_chain(struct kept *kept)
 {
-        struct block *batch = depot.classes[size_class].batches;
+        struct weir__block *chain = kept->chains;
 
-        if (batch) {
-                depot.classes[size_class].batches = batch->next_batch;
-                depot.classes[size_class].count--;
+        if (chain) {
+                kept->chains = chain->next_chain;
+                kept->count--;
         }
-        return batch;
+        return chain;
 }
 
-static struct block *
+static struct weir__block *
 depot_take(size_t size_class)
 {
         weir__lock(&depot.lock);
-        struct block *batch = take_batch(size_class);
+        struct weir__block *chain = pop_chain(&depot.kept[size_class]);
         weir__unlock(&depot.lock);
-        return batch;
+        return chain ? chain : weir__spans_take(size_class);
 }
 
+/* How many chains are worth keeping: as many as hold half of the blocks that are out. */
+static unsigned
+bound_of(size_t size_class)
+{
+        size_t half = weir__spans_out(size_class) / (2 * BATCH);
+
+        return half < DEPOT_LEAST ? DEPOT_LEAST : half > DEPOT_MOST ? DEPOT_MOST : (unsigned)half;
+}
+
+/* Where there is one chain too many there may be more: the bound has fallen. */
 static void
-depot_give(size_t size_class, struct block *batch)
+depot_give(size_t size_class, struct weir__block *chain)
 {
+        struct kept *kept = &depot.kept[size_class];
+        struct weir__block *beyond[2] = {NULL, NULL};
+        unsigned bound = keeps() ? bound_of(size_class) : 0;
+
         weir__lock(&depot.lock);
-        bool full = depot.classes[size_class].count >= DEPOT_BATCHES;
-        if (!full) {
-                batch->next_batch = depot.classes[size_class].batches;
-                depot.classes[size_class].batches = batch;
-                depot.classes[size_class].count++;
-        }
+        chain->next_chain = kept->chains;
+        kept->chains = chain;
+        kept->count++;
+        for (unsigned i = 0; i < 2 && kept->count > bound; i++)
+                beyond[i] = pop_chain(kept);
         weir__unlock(&depot.lock);
-        if (full)
-                free_chain(batch);
+        weir__spans_give(beyond[0], keeps());
+        weir__spans_give(beyond[1], keeps());
 }
 
-/* One block, for a thread that has no cache.  The next one is fetched meanwhile: it was freed on another CPU. */
-static struct block *
-depot_take_one(size_t size_class)
+/* -- threads that have no bin: one block at a time -- */
+
+/* The next block is fetched from memory meanwhile: it was freed on another CPU. */
+static struct weir__block *
+pop_open(size_t size_class)
 {
+        struct kept *kept = &depot.kept[size_class];
+
         weir__lock(&depot.lock);
-        struct block *block = depot.classes[size_class].open;
-        if (!block)
-                block = take_batch(size_class);
+        if (!kept->open && (kept->open = pop_chain(kept)))
+                kept->open_count = kept->open->count;
+        struct weir__block *block = kept->open;
         if (block) {
-                depot.classes[size_class].open = block->next;
-                for (size_t line = 0; block->next && line < size_of(size_class); line += 64)
+                kept->open = block->next;
+                kept->open_count--;
+                for (size_t line = 0; block->next && line < weir__block_size(size_class); line += 64)
                         __builtin_prefetch((char *)block->next + line, 1);
         }
         weir__unlock(&depot.lock);
         return block;
 }
 
-static struct block *
+static struct weir__block *
+take_one(size_t size_class)
+{
+        struct weir__block *block = pop_open(size_class);
+
+        if (block || !(block = weir__spans_take(size_class)))
+                return block;
+        if (block->next) {
+                block->next->count = block->count - 1;
+                depot_give(size_class, block->next);
+        }
+        return block;
+}
+
+static void
+give_one(size_t size_class, struct weir__block *block)
+{
+        struct kept *kept = &depot.kept[size_class];
+
+        block->next = NULL;
+        weir__lock(&depot.lock);
+        bool stays = keeps() && kept->open_count < BATCH;
+        if (stays) {
+                block->next = kept->open;
+                kept->open = block;
+                kept->open_count++;
+        }
+        weir__unlock(&depot.lock);
+        if (!stays)
+                weir__spans_give(block, keeps());
+}
+
+/* -- bins -- */
+
+static struct weir__block *
 bin_take(struct weir__cache_bin *bin, size_t size_class)
 {
-        struct block *block = bin->first;
-
-        if (!block) {
-                block = depot_take(size_class);
-                if (!block)
+        if (!bin->first) {
+                bin->first = depot_take(size_class);
+                if (!bin->first)
                         return NULL;
-                bin->count = 0;
-                for (struct block *each = block; each; each = each->next)
-                        bin->count++;
+                bin->count = bin->first->count;
         }
+        struct weir__block *block = bin->first;
         bin->first = block->next;
         bin->count--;
         return block;
 }
 
 static void
-bin_give(struct weir__cache_bin *bin, size_t size_class, struct block *block)
+bin_give(struct weir__cache_bin *bin, size_t size_class, struct weir__block *block)
 {
         block->next = bin->first;
         bin->first = block;
-        if (++bin->count < BATCH * BIN_BATCHES)
+        if (++bin->count < BIN_MOST)
                 return;
-        struct block *last = block;
+        struct weir__block *last = block;
         for (unsigned i = 1; i < BATCH; i++)
                 last = last->next;
         bin->first = last->next;
         bin->count -= BATCH;
         last->next = NULL;
+        block->count = BATCH;
         depot_give(size_class, block);
 }
+
+/* -- what others see -- */
 
 void *
 weir__alloc(size_t size)
 {
-        size_t size_class = class_of(size);
+        size_t size_class = weir__block_class(size);
         struct weir__worker *worker = weir__worker_self();
-        struct block *block = NULL;
 
-        if (UNCACHED || size_class >= WEIR__CACHE_CLASSES || weir__runtime_forked())
+        if (UNCACHED || size_class >= WEIR__BLOCK_CLASSES)
                 return malloc(size);
         if (worker && worker->poller)
-                block = bin_take(&worker->poller->cache.bins[size_class], size_class);
-        else
-                block = depot_take_one(size_class);
-        return block ? block : malloc(size_of(size_class));
+                return bin_take(&worker->poller->cache.bins[size_class], size_class);
+        return take_one(size_class);
 }
 
 void
 weir__free(void *block, size_t size)
 {
-        size_t size_class = class_of(size);
+        size_t size_class = weir__block_class(size);
         struct weir__worker *worker = weir__worker_self();
 
-        if (UNCACHED || !block || size_class >= WEIR__CACHE_CLASSES || !worker || !worker->poller)
+        if (UNCACHED || !block || size_class >= WEIR__BLOCK_CLASSES) {
                 free(block);
-        else
+                return;
+        }
+#ifdef WEIR_DEBUG
+        if (weir__spans_class(block) != size_class)
+                weir__panic("block %p freed with the size %zu, which is not its own", block, size);
+#endif
+        if (worker && worker->poller)
                 bin_give(&worker->poller->cache.bins[size_class], size_class, block);
+        else
+                give_one(size_class, block);
 }
 
 void
 weir__cache_empty(struct weir__cache *cache)
 {
-        for (size_t size_class = 0; size_class < WEIR__CACHE_CLASSES; size_class++) {
-                free_chain(cache->bins[size_class].first);
+        for (size_t size_class = 0; size_class < WEIR__BLOCK_CLASSES; size_class++) {
+                weir__spans_give(cache->bins[size_class].first, false);
                 cache->bins[size_class] = (struct weir__cache_bin){0};
         }
+}
+
+/* A chain that the depot keeps, linked to nothing else; NULL: no more. */
+static struct weir__block *
+pop_kept(struct kept *kept)
+{
+        weir__lock(&depot.lock);
+        struct weir__block *chain = kept->open;
+        if (!chain)
+                chain = pop_chain(kept);
+        kept->open = NULL;
+        kept->open_count = 0;
+        weir__unlock(&depot.lock);
+        return chain;
 }
 
 void
 weir__depot_empty(void)
 {
-        for (size_t size_class = 0; size_class < WEIR__CACHE_CLASSES; size_class++) {
-                for (struct block *batch; (batch = depot_take(size_class));)
-                        free_chain(batch);
-                for (struct block *block; (block = depot_take_one(size_class));)
-                        free(block);
-        }
+        for (size_t size_class = 0; size_class < WEIR__BLOCK_CLASSES; size_class++)
+                for (struct weir__block *chain; (chain = pop_kept(&depot.kept[size_class]));)
+                        weir__spans_give(chain, false);
+        weir__spans_trim();
+}
+
+/* -- fork -- */
+
+static void
+before_fork(void)
+{
+        weir__lock(&depot.lock);
+        weir__spans_hold();
+}
+
+static void
+after_fork(void)
+{
+        weir__spans_release();
+        weir__unlock(&depot.lock);
+}
+
+__attribute__((constructor)) static void
+watch_forks(void)
+{
+        pthread_atfork(before_fork, after_fork, after_fork);
 }

@@ -32,6 +32,8 @@ void *__real_aligned_alloc(size_t alignment, size_t size);
 void __real_free(void *block);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
 
+void *__wrap_weir__alloc(size_t size);
+void __wrap_weir__free(void *block, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *block, size_t size);
@@ -111,6 +113,20 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void 
         if (may > 0)
                 atomic_store(&threads_left, may - 1);
         return __real_pthread_create(thread, attributes, run, argument);
+}
+
+/* Blocks come from malloc one by one, so that each of them can be refused, and is counted. */
+void *
+__wrap_weir__alloc(size_t size)
+{
+        return __wrap_malloc(size);
+}
+
+void
+__wrap_weir__free(void *block, size_t size)
+{
+        (void)size;
+        __wrap_free(block);
 }
 
 static void

@@ -1,0 +1,637 @@
+/* test/blocks_test.c: small blocks, their spans and regions, and the caches before them.
+ *
+ * The suite brings kernel/memory.c with its caches switched on under sanitizers too (test/CMakeLists.txt), so the runtime below
+ * runs on spans there as well.  The linker puts the functions below in front of the kernel's: they count the memory that is
+ * mapped, and refuse it when a test says so. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <weir/weir.h>
+
+#include "kernel/memory.h"
+#include "kernel/runtime.h"
+#include "test/support.h"
+
+#define REGION ((size_t)2 << 20)
+#define SPAN   ((size_t)8192)
+#define FEW    8 /* regions that are never huge */
+
+/* -- the kernel -- */
+
+void *__real_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset);
+int __real_munmap(void *address, size_t size);
+int __real_madvise(void *address, size_t size, int advice);
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset);
+int __wrap_munmap(void *address, size_t size);
+int __wrap_madvise(void *address, size_t size, int advice);
+
+static _Atomic size_t mapped;       /* bytes */
+static _Atomic int maps_left = -1;  /* that are not refused; below 0: no limit */
+static _Atomic bool misaligned;     /* what is mapped is to be so */
+static _Atomic unsigned made_huge;  /* regions */
+static _Atomic unsigned made_small; /* regions */
+static _Atomic unsigned given_back; /* spans that lost their pages */
+
+void *
+__wrap_mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
+{
+        int may = atomic_load(&maps_left);
+
+        if (may == 0)
+                return MAP_FAILED;
+        if (may > 0)
+                atomic_store(&maps_left, may - 1);
+        if (atomic_load(&misaligned)) { /* what is larger is aligned then, by chance */
+                size_t offset_wanted = size == REGION ? 4096 : 0;
+                char *memory = __real_mmap(address, size + 2 * REGION, protection, flags, fd, offset);
+                size_t before = REGION - (uintptr_t)memory % REGION + offset_wanted;
+
+                __real_munmap(memory, before);
+                __real_munmap(memory + before + size, 2 * REGION - before);
+                atomic_fetch_add(&mapped, size);
+                return memory + before;
+        }
+        void *memory = __real_mmap(address, size, protection, flags, fd, offset);
+        atomic_fetch_add(&mapped, memory == MAP_FAILED ? 0 : size);
+        return memory;
+}
+
+int
+__wrap_munmap(void *address, size_t size)
+{
+        int failed = __real_munmap(address, size);
+
+        CU_ASSERT_EQUAL(failed, 0);
+        atomic_fetch_sub(&mapped, size);
+        return failed;
+}
+
+int
+__wrap_madvise(void *address, size_t size, int advice)
+{
+        if (advice == MADV_HUGEPAGE)
+                atomic_fetch_add(&made_huge, 1);
+        if (advice == MADV_NOHUGEPAGE)
+                atomic_fetch_add(&made_small, 1);
+        if (advice == MADV_DONTNEED)
+                atomic_fetch_add(&given_back, (unsigned)(size / SPAN));
+        return __real_madvise(address, size, advice);
+}
+
+/* -- blocks of the spans themselves -- */
+
+struct blocks {
+        void **at;
+        size_t count, room;
+};
+
+static void
+add(struct blocks *blocks, void *block)
+{
+        if (blocks->count == blocks->room) {
+                blocks->room = blocks->room ? 2 * blocks->room : 1024;
+                blocks->at = realloc(blocks->at, blocks->room * sizeof *blocks->at);
+        }
+        blocks->at[blocks->count++] = block;
+}
+
+/* Takes a chain apart, and looks whether it is as long as it says. */
+static bool
+take(struct blocks *blocks, size_t size_class)
+{
+        struct weir__block *chain = weir__spans_take(size_class);
+        size_t said = chain ? chain->count : 0, count = 0;
+
+        for (struct weir__block *next; chain; chain = next, count++) {
+                next = chain->next;
+                add(blocks, chain);
+        }
+        CU_ASSERT_EQUAL(count, said);
+        return count > 0;
+}
+
+static void
+take_regions(struct blocks *blocks, size_t size_class, size_t regions)
+{
+        size_t until = atomic_load(&mapped) + regions * REGION;
+
+        while (atomic_load(&mapped) < until)
+                if (!take(blocks, size_class))
+                        break;
+}
+
+static void
+shuffle(struct blocks *blocks)
+{
+        struct weir_test_random random = {weir_test_seed()};
+
+        for (size_t i = blocks->count; i > 1; i--) {
+                size_t k = (size_t)weir_test_random_below(&random, i);
+                void *block = blocks->at[k];
+
+                blocks->at[k] = blocks->at[i - 1];
+                blocks->at[i - 1] = block;
+        }
+}
+
+/* The last ones, as one chain. */
+static void
+give(struct blocks *blocks, size_t count, bool keep)
+{
+        struct weir__block *chain = NULL;
+
+        for (; count > 0 && blocks->count > 0; count--) {
+                struct weir__block *block = blocks->at[--blocks->count];
+
+                block->next = chain;
+                chain = block;
+        }
+        weir__spans_give(chain, keep);
+}
+
+static void
+end(struct blocks *blocks)
+{
+        give(blocks, blocks->count, false);
+        weir__spans_check();
+        weir__spans_trim();
+        CU_ASSERT_EQUAL(atomic_load(&mapped), 0);
+        free(blocks->at);
+        *blocks = (struct blocks){0};
+}
+
+/* -- spans and regions -- */
+
+/* Writes all of a block, so that one that lies in another shows. */
+static void
+fill(void *block, size_t size_class, unsigned char byte)
+{
+        memset(block, byte, weir__block_size(size_class));
+}
+
+static bool
+holds(const void *block, size_t size_class, unsigned char byte)
+{
+        const unsigned char *bytes = block;
+
+        for (size_t i = 0; i < weir__block_size(size_class); i++)
+                if (bytes[i] != byte)
+                        return false;
+        return true;
+}
+
+static void
+blocks_of_every_class_are_aligned_to_8_bytes_and_lie_apart(void)
+{
+        struct blocks blocks[WEIR__BLOCK_CLASSES] = {0};
+
+        for (size_t class = 0; class < WEIR__BLOCK_CLASSES; class ++) {
+                take(&blocks[class], class);
+                for (size_t i = 0; i < blocks[class].count; i++)
+                        fill(blocks[class].at[i], class, (unsigned char)(class + i));
+        }
+        for (size_t class = 0; class < WEIR__BLOCK_CLASSES; class ++)
+                for (size_t i = 0; i < blocks[class].count; i++) {
+                        CU_ASSERT_EQUAL((uintptr_t)blocks[class].at[i] % 8, 0);
+                        CU_ASSERT_EQUAL(weir__spans_class(blocks[class].at[i]), class);
+                        CU_ASSERT(holds(blocks[class].at[i], class, (unsigned char)(class + i)));
+                }
+        for (size_t class = 0; class < WEIR__BLOCK_CLASSES; class ++) {
+                CU_ASSERT_EQUAL(weir__spans_out(class), blocks[class].count);
+                give(&blocks[class], SIZE_MAX, true);
+                CU_ASSERT_EQUAL(weir__spans_out(class), 0);
+                weir__spans_check();
+                free(blocks[class].at);
+        }
+        end(&(struct blocks){0});
+}
+
+/* A size is served by the smallest class that holds it. */
+static void
+sizes_are_rounded_up_to_eight_bytes(void)
+{
+        for (size_t size = 0; size <= WEIR__BLOCK_MOST; size++) {
+                size_t class = weir__block_class(size), got = weir__block_size(class);
+
+                CU_ASSERT(class < WEIR__BLOCK_CLASSES && got >= size && (class == 0 || got < size + 8));
+        }
+        CU_ASSERT(weir__block_class(WEIR__BLOCK_MOST + 1) >= WEIR__BLOCK_CLASSES);
+}
+
+static void
+all_memory_returns_whatever_the_order_but_for_one_region(void)
+{
+        struct blocks blocks = {0};
+
+        take_regions(&blocks, 8, 9);
+        shuffle(&blocks);
+        give(&blocks, SIZE_MAX, true);
+        weir__spans_check();
+        CU_ASSERT_EQUAL(atomic_load(&mapped), REGION);
+        end(&blocks);
+}
+
+/* What a process does again and again must not cost a mapping each time. */
+static void
+region_is_kept_against_going_to_and_fro(void)
+{
+        struct blocks blocks = {0};
+
+        take_regions(&blocks, 8, 2);
+        size_t full = blocks.count;
+        atomic_store(&maps_left, 0);
+        unsigned before = atomic_load(&given_back);
+        for (int i = 0; i < 100; i++) {
+                give(&blocks, 500, true);
+                while (blocks.count < full && take(&blocks, 8))
+                        continue;
+        }
+        CU_ASSERT_EQUAL(atomic_load(&given_back), before);
+        atomic_store(&maps_left, -1);
+        end(&blocks);
+}
+
+static void
+few_spans_keep_their_pages_when_they_are_unused(void)
+{
+        struct blocks blocks = {0};
+        unsigned before = atomic_load(&given_back);
+
+        take(&blocks, 8);
+        size_t of_a_span = blocks.count;
+        for (int i = 0; i < 100; i++) {
+                while (blocks.count < 30 * of_a_span)
+                        CU_ASSERT_FATAL(take(&blocks, 8));
+                give(&blocks, 29 * of_a_span, true);
+        }
+        CU_ASSERT_EQUAL(atomic_load(&given_back), before);
+        end(&blocks);
+}
+
+static size_t
+span_number(const void *block)
+{
+        return (uintptr_t)block / SPAN;
+}
+
+/* Keeps one block of every `each`-th span, and gives all others back. */
+static void
+thin_out(struct blocks *blocks, size_t each)
+{
+        struct blocks gone = {0};
+        size_t kept = 0, last = 0;
+
+        for (size_t i = 0; i < blocks->count; i++) {
+                size_t number = span_number(blocks->at[i]);
+
+                if (number % each == 0 && number != last)
+                        blocks->at[kept++] = blocks->at[i], last = number;
+                else
+                        add(&gone, blocks->at[i]);
+        }
+        blocks->count = kept;
+        shuffle(&gone);
+        give(&gone, SIZE_MAX, true);
+        free(gone.at);
+}
+
+/* One block in many spans stays: their regions do, but the pages of the spans between go back. */
+static void
+pages_between_blocks_that_stay_return(void)
+{
+        struct blocks blocks = {0};
+
+        take_regions(&blocks, 8, 8);
+        unsigned before = atomic_load(&given_back);
+        thin_out(&blocks, 16);
+        weir__spans_check();
+        CU_ASSERT(atomic_load(&mapped) >= 7 * REGION);
+        size_t gone = (atomic_load(&given_back) - before) * SPAN;
+        CU_ASSERT(7 * REGION - gone < REGION); /* one span in 16 holds a block; some more are kept */
+        end(&blocks);
+}
+
+/* -- huge pages -- */
+
+static void
+only_a_large_population_gets_huge_pages(void)
+{
+        struct blocks blocks = {0};
+
+        atomic_store(&made_huge, 0);
+        take_regions(&blocks, 8, FEW);
+        CU_ASSERT_EQUAL(atomic_load(&made_huge), 0);
+        take_regions(&blocks, 8, 3);
+        CU_ASSERT_EQUAL(atomic_load(&made_huge), 3);
+        end(&blocks);
+}
+
+/* When some blocks go, that splits no huge page.  When few are left each is split, and made whole when all is full. */
+static void
+huge_page_is_split_when_most_of_it_is_unused_and_made_whole_when_it_is_full(void)
+{
+        struct blocks blocks = {0};
+
+        take_regions(&blocks, 8, FEW + 4);
+        size_t full = blocks.count;
+        atomic_store(&made_small, 0);
+        atomic_store(&made_huge, 0);
+        give(&blocks, blocks.count / 32, true);
+        CU_ASSERT_EQUAL(atomic_load(&made_small), 0);
+        thin_out(&blocks, 16);
+        CU_ASSERT(atomic_load(&made_small) >= 3); /* the last one has few blocks */
+        while (blocks.count < full)
+                CU_ASSERT_FATAL(take(&blocks, 8));
+        CU_ASSERT(atomic_load(&made_huge) >= 3);
+        end(&blocks);
+}
+
+/* -- out of memory -- */
+
+static void
+memory_that_the_kernel_did_not_align_is_trimmed(void)
+{
+        struct blocks blocks = {0};
+
+        for (int by_chance = 0; by_chance < 2; by_chance++) {
+                atomic_store(&misaligned, by_chance);
+                char *between = by_chance ? NULL : mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                CU_ASSERT(take(&blocks, 3));
+                if (between)
+                        munmap(between, 4096);
+                CU_ASSERT_EQUAL(atomic_load(&mapped), REGION);
+                atomic_store(&misaligned, false);
+                end(&blocks);
+        }
+}
+
+static void
+refused_memory_is_reported_and_nothing_stays(void)
+{
+        struct blocks blocks = {0};
+
+        atomic_store(&maps_left, 0);
+        CU_ASSERT_PTR_NULL(weir__spans_take(3));
+        CU_ASSERT_PTR_NULL(weir__alloc(100));
+        atomic_store(&maps_left, 1); /* the second one is for the alignment */
+        atomic_store(&misaligned, true);
+        CU_ASSERT_PTR_NULL(weir__spans_take(3));
+        CU_ASSERT_EQUAL(atomic_load(&mapped), 0);
+        atomic_store(&maps_left, -1);
+        CU_ASSERT(take(&blocks, 3));
+        CU_ASSERT_EQUAL(atomic_load(&mapped), REGION);
+        atomic_store(&maps_left, 0);
+        while (take(&blocks, 3)) /* all that there is, then no more */
+                continue;
+        CU_ASSERT(blocks.count * weir__block_size(3) > REGION * 9 / 10);
+        atomic_store(&maps_left, -1);
+        atomic_store(&misaligned, false);
+        end(&blocks);
+}
+
+/* -- a storm against what was written into the blocks -- */
+
+#define STORM_BLOCKS 3000
+#define STORM_STEPS  (WEIR_TEST_SANITIZED ? 60000 : 300000)
+
+struct live {
+        void *block; /* NULL: none */
+        size_t size;
+        unsigned char byte;
+};
+
+/* By turns more is taken and more is given, so that spans and regions fill and empty. */
+static void
+storm_step(struct live *live, struct weir_test_random *random, unsigned step)
+{
+        static const size_t sizes[] = {24, 88, 104, 112, 128, 176, 248, 399, 400, 401};
+        struct live *it = &live[weir_test_random_below(random, STORM_BLOCKS)];
+        bool takes = weir_test_random_below(random, 8) < (step / 20000 % 2 ? 2 : 6);
+
+        if (it->block && !takes) {
+                for (size_t i = 0; i < it->size; i++)
+                        if (((unsigned char *)it->block)[i] != it->byte) {
+                                CU_FAIL("a block was written by another's owner");
+                                break;
+                        }
+                weir__free(it->block, it->size);
+                it->block = NULL;
+        } else if (!it->block && takes) {
+                it->size = sizes[weir_test_random_below(random, sizeof sizes / sizeof *sizes)];
+                it->byte = (unsigned char)weir_test_random(random);
+                it->block = weir__alloc(it->size);
+                CU_ASSERT_FATAL(it->block != NULL);
+                memset(it->block, it->byte, it->size);
+        }
+}
+
+static void
+storm(uint64_t seed)
+{
+        struct live *live = calloc(STORM_BLOCKS, sizeof *live);
+        struct weir_test_random random = {seed};
+
+        for (unsigned step = 0; step < STORM_STEPS; step++) {
+                storm_step(live, &random, step);
+                if (step % 1000 == 0)
+                        weir__spans_check();
+        }
+        for (size_t i = 0; i < STORM_BLOCKS; i++)
+                if (live[i].block)
+                        weir__free(live[i].block, live[i].size);
+        free(live);
+}
+
+static void *
+run_storm(void *seed)
+{
+        storm(*(uint64_t *)seed);
+        return NULL;
+}
+
+static void
+storm_in_callback(weir_task *task, void *seed)
+{
+        (void)task;
+        storm(*(uint64_t *)seed);
+}
+
+/* Two threads with a depot, and as many workers with their bins. */
+static void
+blocks_of_four_threads_hold_what_was_written_into_them(void)
+{
+        uint64_t seeds[4];
+        pthread_t threads[2];
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+
+        config.pollers = 2;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        for (int i = 0; i < 4; i++)
+                seeds[i] = weir_test_seed() + (uint64_t)i;
+        for (int i = 0; i < 2; i++)
+                pthread_create(&threads[i], NULL, run_storm, &seeds[i]);
+        weir_task *parallel = weir_parallel_new(NULL, NULL);
+        for (int i = 2; i < 4; i++)
+                weir_parallel_add(parallel, weir_timer_new(0, storm_in_callback, &seeds[i]));
+        CU_ASSERT_EQUAL(weir_task_run(parallel), 0);
+        for (int i = 0; i < 2; i++)
+                pthread_join(threads[i], NULL);
+        weir_shutdown();
+        weir__spans_check();
+        CU_ASSERT_EQUAL(atomic_load(&mapped), 0);
+}
+
+/* -- timers -- */
+
+#define TIMERS (WEIR_TEST_SANITIZED ? 150000 : 250000)
+
+static void
+make_timers(struct blocks *ids)
+{
+        for (size_t i = 0; i < TIMERS; i++) {
+                weir_task *timer = weir_timer_new(WEIR_FOREVER, NULL, NULL);
+
+                add(ids, (void *)(uintptr_t)weir_timer_id_of(timer));
+                CU_ASSERT_EQUAL(weir_task_start(timer), 0);
+        }
+}
+
+/* Made by one thread, ended by workers in random order: the blocks go all the ways there are. */
+static void
+memory_of_many_timers_returns_when_they_have_ended(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        struct blocks ids = {0};
+
+        config.pollers = 2;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        make_timers(&ids);
+        size_t most = atomic_load(&mapped);
+        CU_ASSERT(most >= TIMERS * (size_t)88);
+        unsigned before = atomic_load(&given_back);
+        shuffle(&ids);
+        for (size_t i = 0; i < TIMERS; i++)
+                CU_ASSERT_EQUAL(weir_timer_cancel_id((weir_timer_id)(uintptr_t)ids.at[i]), 1);
+        size_t held = SIZE_MAX; /* some chains of 64, each block in another span */
+        WEIR_TEST_EVENTUALLY((held = atomic_load(&mapped) - SPAN * (atomic_load(&given_back) - before)) < most / 2 ||
+                             held > most);
+        weir__spans_check();
+        weir_shutdown();
+        weir__spans_check();
+        CU_ASSERT_EQUAL(atomic_load(&mapped), 0);
+        free(ids.at);
+}
+
+/* What is still held at the shutdown returns when it is freed. */
+static void
+block_freed_after_the_shutdown_leaves_nothing(void)
+{
+        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
+        void *first = weir__alloc(100), *second = weir__alloc(200);
+        weir_shutdown();
+        CU_ASSERT(atomic_load(&mapped) > 0);
+        weir__free(first, 100);
+        weir__free(second, 200);
+        weir__free(NULL, 100);
+        weir__spans_trim();
+        CU_ASSERT_EQUAL(atomic_load(&mapped), 0);
+}
+
+/* -- fork -- */
+
+static void *
+allocate_until(void *stop)
+{
+        void *blocks[300];
+
+        while (!atomic_load((_Atomic bool *)stop)) {
+                for (size_t i = 0; i < 300; i++)
+                        blocks[i] = weir__alloc(88 + i / 2);
+                for (size_t i = 0; i < 300; i++)
+                        weir__free(blocks[i], 88 + i / 2);
+        }
+        return NULL;
+}
+
+static void
+child_of_a_fork_while_another_thread_allocates_finds_all_whole(void)
+{
+        static _Atomic bool stop;
+        pthread_t thread;
+
+        pthread_create(&thread, NULL, allocate_until, (void *)&stop);
+        for (int i = 0; i < (WEIR_TEST_SANITIZED ? 30 : 300); i++) {
+                pid_t child = fork();
+
+                if (child == 0) {
+                        alarm(20); /* for a lock that nobody releases */
+                        for (size_t size = 24; size <= 400; size++)
+                                weir__free(weir__alloc(size), size);
+                        weir__spans_check();
+                        _exit(0);
+                }
+                int status = -1;
+                CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+                CU_ASSERT_EQUAL(status, 0);
+        }
+        atomic_store(&stop, true);
+        pthread_join(thread, NULL);
+        weir__depot_empty();
+        weir__spans_check();
+        CU_ASSERT_EQUAL(atomic_load(&mapped), 0);
+}
+
+/* -- misuse -- */
+
+static void
+block_given_back_twice_aborts(void)
+{
+        pid_t child = fork();
+
+        if (child == 0) {
+                struct blocks blocks = {0};
+
+                if (!freopen("/dev/null", "w", stderr))
+                        _exit(1);
+                take(&blocks, 8);
+                void *block = blocks.at[0];
+                give(&blocks, SIZE_MAX, true);
+                ((struct weir__block *)block)->next = NULL;
+                weir__spans_give(block, true);
+                _exit(0);
+        }
+        int status = -1;
+        CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+        CU_ASSERT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(block_given_back_twice_aborts),
+                WEIR_TEST(sizes_are_rounded_up_to_eight_bytes),
+                WEIR_TEST(blocks_of_every_class_are_aligned_to_8_bytes_and_lie_apart),
+                WEIR_TEST(all_memory_returns_whatever_the_order_but_for_one_region),
+                WEIR_TEST(region_is_kept_against_going_to_and_fro),
+                WEIR_TEST(few_spans_keep_their_pages_when_they_are_unused),
+                WEIR_TEST(pages_between_blocks_that_stay_return),
+                WEIR_TEST(only_a_large_population_gets_huge_pages),
+                WEIR_TEST(huge_page_is_split_when_most_of_it_is_unused_and_made_whole_when_it_is_full),
+                WEIR_TEST(memory_that_the_kernel_did_not_align_is_trimmed),
+                WEIR_TEST(refused_memory_is_reported_and_nothing_stays),
+                WEIR_TEST(child_of_a_fork_while_another_thread_allocates_finds_all_whole),
+                WEIR_TEST(blocks_of_four_threads_hold_what_was_written_into_them),
+                WEIR_TEST(memory_of_many_timers_returns_when_they_have_ended),
+                WEIR_TEST(block_freed_after_the_shutdown_leaves_nothing),
+        };
+
+        return weir_test_main("blocks", tests, sizeof tests / sizeof *tests);
+}
