@@ -60,9 +60,24 @@ static inline struct weir__names_shard *weir__names_lock(struct weir__names *nam
         return shard;
 }
 
+/* NULL when it is locked. */
+static inline struct weir__names_shard *weir__names_trylock(struct weir__names *names, uint32_t hash)
+{
+        struct weir__names_shard *shard = &names->shards[hash >> (32 - WEIR__NAMES_SHARD_BITS)];
+
+        return weir__trylock(&shard->lock) ? shard : NULL;
+}
+
 static inline void weir__names_unlock(struct weir__names_shard *shard)
 {
         weir__unlock(&shard->lock);
+}
+
+/* The same before the caller locks it once more, for the next of many objects: who waits for it comes first. */
+static inline void weir__names_pause(struct weir__names_shard *shard)
+{
+        weir__unlock(&shard->lock);
+        weir__lock_let_in(&shard->lock);
 }
 
 /* Adds an object as the newest of its name, copying key and text into it (room for key->size + 1 bytes is behind it).  Returns

@@ -458,31 +458,50 @@ begin(struct weir__timer *timer)
         return true;
 }
 
+static uint32_t
+hash_of(const struct weir__work *work)
+{
+        return ((const struct weir__named_timer *)work)->name.hash;
+}
+
 /* What was cancelled by name lies on the list of ending timers.  Those that lie behind it in `later` and are of the same shard go
  * with it, under the same hold of the lock. */
 static void
-bury(struct weir__work *work)
+bury(struct weir__work *work, struct weir__names_shard *shard)
 {
         struct weir__poller *poller = weir__worker_self()->poller;
         struct weir__work_list buried = {0};
-        uint32_t hash = ((struct weir__named_timer *)work)->name.hash;
+        uint32_t hash = hash_of(work);
         const struct weir__work_ops *ops = work->ops;
-        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, hash);
 
-        for (;;) {
+        for (unsigned credit = WEIR__TIMERS_AT_ONCE;;) {
                 weir__names_unlink(shard, &((struct weir__named_timer *)work)->name);
                 weir__work_append(&buried, work);
-                work = poller ? poller->later.first : NULL;
-                if (!work || work->ops != ops || !weir__names_same_shard(((struct weir__named_timer *)work)->name.hash, hash))
+                work = poller && --credit > 0 ? poller->later.first : NULL;
+                if (!work || work->ops != ops || !weir__names_same_shard(hash_of(work), hash))
                         break;
-                weir__work_pop(&poller->later);
+                weir__poller_pop_later(poller);
         }
         weir__names_unlock(shard);
         while ((work = weir__work_pop(&buried)))
                 weir__task_free((struct weir_task *)work);
 }
 
-static const struct weir__work_ops bury_ops = {bury};
+/* Nobody waits for that, so it need not wait for a lock which a cancel of a million timers takes again and again. */
+static void
+bury_if_possible(struct weir__work *work)
+{
+        struct weir__poller *poller = weir__worker_self()->poller;
+        struct weir__names_shard *shard = poller->patient ? weir__names_lock(&weir__timer_names, hash_of(work))
+                                                          : weir__names_trylock(&weir__timer_names, hash_of(work));
+
+        if (shard)
+                bury(work, shard);
+        else
+                weir__poller_postpone(poller, work);
+}
+
+static const struct weir__work_ops bury_ops = {bury_if_possible};
 
 /* First ENDED, then the look whether anybody waits: who waits counts itself first, has the other half of the fence run, and then
  * looks at the word. */
@@ -496,9 +515,9 @@ end_cancelled(struct weir__named_timer *named)
         set_word(&named->timer, WEIR__CANCELLED | WEIR__ENDED);
         weir__fence_light();
         if (poller && !atomic_load_explicit(&weir__timer_waits, memory_order_relaxed))
-                weir__work_append(&poller->later, work);
+                weir__poller_do_later(poller, work);
         else
-                bury(work);
+                bury(work, weir__names_lock(&weir__timer_names, named->name.hash));
 }
 
 /* Its id leads to it no more. */

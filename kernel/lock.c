@@ -19,7 +19,9 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kernel/panic.h"
@@ -27,6 +29,10 @@
 #ifndef WEIR__LOCK_SPINS
 #define WEIR__LOCK_SPINS 100 /* one to four microseconds on x86 */
 #endif
+
+/* How long a sleeper is waited for that was woken: for longer than that takes, on a CPU that has nothing else to do. */
+#define LET_IN        200000 /* ns */
+#define LET_IN_ROUNDS 1000   /* each a system call, of some hundred ns */
 
 _Alignas(64) _Atomic unsigned weir__lock_sleepers[WEIR__LOCK_BEDS];
 
@@ -50,10 +56,16 @@ futex(struct weir__lock *lock, int operation, unsigned value)
         errno = before;
 }
 
+static _Atomic unsigned *
+sleepers_for(const struct weir__lock *lock)
+{
+        return &weir__lock_sleepers[(uintptr_t)lock / 128 % WEIR__LOCK_BEDS];
+}
+
 static void
 sleep_for(struct weir__lock *lock)
 {
-        _Atomic unsigned *sleepers = &weir__lock_sleepers[(uintptr_t)lock / 128 % WEIR__LOCK_BEDS];
+        _Atomic unsigned *sleepers = sleepers_for(lock);
 
         atomic_fetch_add_explicit(sleepers, 1, memory_order_relaxed);
         weir__fence_heavy();
@@ -84,6 +96,34 @@ void
 weir__lock_wake(struct weir__lock *lock)
 {
         futex(lock, FUTEX_WAKE_PRIVATE, 1);
+}
+
+static int64_t
+clock_now(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+void
+weir__lock_let_in(struct weir__lock *lock)
+{
+        const _Atomic unsigned *sleepers = sleepers_for(lock);
+        unsigned before = atomic_load_explicit(sleepers, memory_order_relaxed);
+
+        if (!before)
+                return;
+        int64_t until = clock_now() + LET_IN;
+        for (unsigned i = 0; i < LET_IN_ROUNDS; i++) {
+                if (atomic_load_explicit(&lock->state, memory_order_relaxed) != WEIR__LOCK_FREE ||
+                    atomic_load_explicit(sleepers, memory_order_relaxed) < before)
+                        return;
+                (void)sched_yield(); /* it may have been woken on this CPU */
+                if (clock_now() > until)
+                        return;
+        }
 }
 
 #ifdef WEIR_DEBUG

@@ -108,6 +108,10 @@ static inline void weir__lock(struct weir__lock *lock)
                 weir__lock_wait(lock);
 }
 
+/* Between two holds of a lock by one thread that has much to do under it: lets those who sleep for it have their turn, which they
+ * would never get from one that is faster than a wake-up.  With no lock held; the lock must still be there. */
+void weir__lock_let_in(struct weir__lock *lock);
+
 static inline void weir__unlock(struct weir__lock *lock)
 {
 #ifdef WEIR_DEBUG

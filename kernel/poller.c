@@ -46,6 +46,12 @@
 /* Within a long call of the library the descriptors are looked at this often. */
 #define GLANCE WEIR_MSEC(1)
 
+/* What is to be done later and finds a lock taken is postponed, so that this worker does not sleep while another thread cancels a
+ * million timers, and maybe has lost its CPU under the lock: it tries again after RETRY at the latest.  When WEIR__POSTPONED have
+ * come together the crowd has to wait; when it is so many, because of other work, this worker does wait for the lock. */
+#define PATIENT (2 * WEIR__POSTPONED)
+#define RETRY   WEIR_USEC(200)
+
 #define NO_SLOT    UINT32_MAX
 #define SLOT_EVENT (UINT64_MAX)     /* epoll data of the eventfd */
 #define SLOT_TIMER (UINT64_MAX - 1) /* epoll data of the timerfd */
@@ -224,8 +230,13 @@ take_crowd(struct weir__poller *poller)
 void
 weir__poller_run_later(struct weir__poller *poller)
 {
-        for (struct weir__work *work; (work = weir__work_pop(&poller->later));)
+        bool always = poller->exiting || atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed);
+
+        for (poller->stuck = false; poller->later.first && !poller->stuck;) {
+                poller->patient = always || poller->later_count >= PATIENT;
+                struct weir__work *work = weir__poller_pop_later(poller);
                 work->ops->run(work);
+        }
 }
 
 unsigned
@@ -459,16 +470,30 @@ next_visit(struct weir__poller *poller)
         return next;
 }
 
+static weir_nsec
+earlier(weir_nsec instant, weir_nsec other)
+{
+        return instant < other ? instant : other;
+}
+
+static bool
+can_run(const struct weir__poller *poller)
+{
+        return poller->ready.first || (poller->crowd.first && !weir__poller_is_choked(poller));
+}
+
 /* Whether the owner may sleep, with SLEEPING in the inbox and the timerfd armed. */
 static bool
 fall_asleep(struct weir__poller *poller)
 {
         struct weir__work *expected = NULL;
 
-        if (weir__poller_is_busy(poller) || !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING,
-                                                                                     memory_order_seq_cst, memory_order_relaxed))
+        if (can_run(poller) || !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING, memory_order_seq_cst,
+                                                                        memory_order_relaxed))
                 return false;
         weir_nsec next = next_visit(poller);
+        if (poller->later.first)
+                next = earlier(next, weir__clock_now() + RETRY);
         if (next == WEIR_FOREVER) {
                 arm(poller, WEIR_FOREVER);
                 return true;
@@ -508,12 +533,12 @@ fall_asleep_virtually(struct weir__poller *poller)
 static bool
 doze(struct weir__poller *poller)
 {
-        if (poller->doze == 0 || weir__poller_is_busy(poller) || atomic_load_explicit(&poller->inbox, memory_order_relaxed))
+        if (poller->doze == 0 || can_run(poller) || atomic_load_explicit(&poller->inbox, memory_order_relaxed))
                 return false;
         weir_nsec now = weir__clock_now(), next = atomic_load_explicit(&poller->next_deadline, memory_order_relaxed);
         if (next <= now)
                 return false; /* only the future is armed: what the timerfd has fired for already it would not fire for again */
-        arm(poller, next < now + poller->doze ? next : now + poller->doze);
+        arm(poller, earlier(next, now + poller->doze));
         return true;
 }
 

@@ -19,6 +19,7 @@
 #define WEIR__SCRATCH_SIZE  (64 * 1024)
 #define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
 #define WEIR__EVENTS 256 /* taken from epoll at once */
+#define WEIR__POSTPONED 4096 /* works on `later`: beyond, crowds have to wait */
 
 enum weir__deadline_kind {
         WEIR__DEADLINE_TIMER = 0,  /* a task of the factory */
@@ -89,7 +90,10 @@ struct weir__poller {
         /* Owner only. */
         _Alignas(64) struct weir__work_list ready;
         struct weir__work_list crowd; /* what was delivered in great numbers: has its turn after each batch of ready work */
-        struct weir__work_list later; /* what is run after the next batch, all of it at once */
+        struct weir__work_list later; /* what is run after the next batch, as far as it gets its locks */
+        unsigned later_count;
+        bool patient;                 /* what is run from `later` waits for its locks */
+        bool stuck;                   /* it has not got one */
         struct weir__cache cache;
         struct weir__source_slot *slots;
         uint32_t slot_count, free_slot;
@@ -152,8 +156,38 @@ static inline bool weir__poller_is_busy(const struct weir__poller *poller)
  * that take long, inside a callback.  Owner only, with no lock held. */
 void weir__poller_glance(struct weir__poller *poller);
 
-/* Runs what was put onto `later`.  Owner only. */
+/* Runs what was put onto `later`, unless it postpones itself: work that finds a lock taken does that, unless the poller is
+ * `patient`.  Owner only. */
 void weir__poller_run_later(struct weir__poller *poller);
+
+/* Whether so much is postponed that the crowd, which brings more of it, must not run.  Owner only. */
+static inline bool weir__poller_is_choked(const struct weir__poller *poller)
+{
+        return __builtin_expect(poller->later_count >= WEIR__POSTPONED, 0);
+}
+
+static inline void weir__poller_do_later(struct weir__poller *poller, struct weir__work *work)
+{
+        weir__work_append(&poller->later, work);
+        poller->later_count++;
+}
+
+/* The first of them, to be run together with the one that runs; NULL: there is none. */
+static inline struct weir__work *weir__poller_pop_later(struct weir__poller *poller)
+{
+        struct weir__work *work = weir__work_pop(&poller->later);
+
+        poller->later_count -= work != NULL;
+        return work;
+}
+
+/* By the work that runs: it and those behind it are for the next time. */
+static inline void weir__poller_postpone(struct weir__poller *poller, struct weir__work *work)
+{
+        weir__work_prepend(&poller->later, work);
+        poller->later_count++;
+        poller->stuck = true;
+}
 
 /* Takes what the inbox holds, oldest first, behind the ready list, and the crowds that others gave; returns how many works the
  * inbox held.  Owner only. */

@@ -8,7 +8,7 @@
  * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended to the
  * ready list and runs when they have returned, so neither a series of ten million tasks nor a cancel of a million timers deepens
  * the stack.  Inbox, deadlines and sockets are looked at within every BATCH completions, so that a flood of ready work starves
- * none of them. */
+ * none of them.  What was left for later and finds its lock taken stays there; when that is much, the crowd has to wait. */
 #include "kernel/worker.h"
 
 #include <errno.h>
@@ -70,7 +70,8 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                                 weir__runtime_notify();
                 }
                 weir__poller_poll(poller);
-                credit = crowd_credit = BATCH;
+                credit = BATCH;
+                crowd_credit = weir__poller_is_choked(poller) ? 0 : BATCH;
         }
 }
 
