@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks the models of the timer protocol with spin.
+# Checks the models of the timer protocol, and of the lock below it, with spin.
 #
 #   check.sh [MODEL.pml ...]
 #
@@ -84,7 +84,7 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 cd "$scratch" || exit 1
 
-[ $# -gt 0 ] || set -- wait.pml wakeup.pml timer.pml ids.pml roots.pml # the longest first
+[ $# -gt 0 ] || set -- wait.pml wakeup.pml timer.pml ids.pml roots.pml lock.pml fence.pml # the longest first
 for file in "$@"; do
         basename "$file" .pml >>checks
 done
