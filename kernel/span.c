@@ -16,7 +16,7 @@
  * A span that is being cut, or whose pages are being given back, counts as used: its region stays.
  *
  * Giving back.  A region goes as a whole when its last span becomes unused; one is kept, against going to and fro.  Until then
- * its unused spans stay spare as long as they are few, see `too_many`; then the pages of all of them go at once.
+ * its unused spans stay spare as long as they are few, see `too_many`; then their pages go, CLEANED spans at a time.
  *
  * Huge pages.  A small program has few regions, and no page that it does not need.  A process with more than FEW_REGIONS has tens
  * of thousands of blocks, which are touched in random order: there the new regions are huge pages, if the system lets those have
@@ -41,6 +41,8 @@
 #define SPARE_SPANS  32 /* of all regions, that may be kept in any case */
 #define ENOUGH       64 /* blocks of a chain that is put together */
 #define SLICE        64 /* blocks given back under the lock at a time */
+#define CLEANED      16 /* spans whose pages go at a time: each is a system call, and takes up to 40 us where it splits a huge page */
+#define CLEANINGS    (SLICE / CLEANED) /* while a slice is given back: no fewer spans than it may have made unused */
 
 struct span {
         struct span *next, *previous;    /* of the same class, with free blocks; `next` also: unused */
@@ -216,6 +218,7 @@ take_unused(size_t size_class)
 /* What is to be given back when the lock has been released. */
 struct garbage {
         bool keep;              /* a little */
+        unsigned cleanings;     /* that may still be made */
         struct region *regions; /* linked by `next` */
         struct span *spans;     /* unused ones of one region, linked by `next`; they count as used until their pages are gone */
         unsigned span_count;
@@ -248,13 +251,18 @@ too_many(const struct region *region, bool keep)
 static void
 take_spare(struct region *region, struct garbage *garbage)
 {
+        struct span **last = &region->spare;
+
         garbage->spans = region->spare;
-        garbage->span_count = region->spare_count;
+        for (; *last && garbage->span_count < CLEANED; last = &(*last)->next)
+                garbage->span_count++;
+        region->spare = *last;
+        *last = NULL;
         garbage->was_huge = region->huge;
-        region->used += region->spare_count;
-        all.spare_count -= region->spare_count;
-        region->spare = NULL;
-        region->spare_count = 0;
+        garbage->cleanings--;
+        region->used += garbage->span_count;
+        region->spare_count -= garbage->span_count;
+        all.spare_count -= garbage->span_count;
         region->huge = false;
         if (!has_unused(region))
                 unlink_region(region);
@@ -274,7 +282,7 @@ put_unused(struct span *span, struct garbage *garbage)
         region->used--;
         if (!region->used)
                 drop_region(region, garbage);
-        else if (too_many(region, garbage->keep))
+        else if (garbage->cleanings > 0 && too_many(region, garbage->keep))
                 take_spare(region, garbage);
 }
 
@@ -430,25 +438,36 @@ clean_spans(struct garbage *garbage)
         weir__unlock(&all.lock);
 }
 
-void
-weir__spans_give(struct weir__block *chain, bool keep)
+/* The first SLICE blocks of a chain.  Returns the others. */
+static struct weir__block *
+give_slice(struct weir__block *chain, bool keep)
 {
-        while (chain) {
-                struct garbage garbage = {.keep = keep};
-                unsigned count = 0;
+        struct garbage garbage = {.keep = keep, .cleanings = CLEANINGS};
+        unsigned left = 0;
 
-                for (struct weir__block *each = chain; each && count < SLICE; each = each->next, count++)
-                        __builtin_prefetch(span_of(each), 1);
+        for (struct weir__block *each = chain; each && left < SLICE; each = each->next, left++)
+                __builtin_prefetch(span_of(each), 1);
+        while (left > 0) {
+                garbage.spans = NULL;
+                garbage.span_count = 0;
                 weir__lock(&all.lock);
-                for (struct weir__block *next; count > 0 && !garbage.spans; count--, chain = next) {
+                for (struct weir__block *next; left > 0 && !garbage.spans; left--, chain = next) {
                         next = chain->next;
                         put_block(chain, &garbage);
                 }
                 weir__unlock(&all.lock);
                 if (garbage.spans)
                         clean_spans(&garbage);
-                unmap_regions(garbage.regions);
         }
+        unmap_regions(garbage.regions);
+        return chain;
+}
+
+void
+weir__spans_give(struct weir__block *chain, bool keep)
+{
+        while (chain)
+                chain = give_slice(chain, keep);
 }
 
 size_t
