@@ -30,11 +30,10 @@ enum weir__state {
         WEIR__ENDED = 4, /* a cancelled named timer's whose callback and on_free have returned, before it is buried */
         WEIR__STATE = 7, /* mask */
 
-        WEIR__CLAIMED = 8,    /* exchanged by start and cancel: who comes second does the work */
-        WEIR__CANCELLED = 16, /* by name or id: the callback sees -ECANCELED; one with a name is on the list of ending ones */
-        WEIR__EXPIRED = 32,   /* READY because its deadline has come: it may still be reset */
-        WEIR__REARMED = 64,   /* it was: the worker puts it back into the queue instead of calling it */
-        WEIR__QUEUED = 128,   /* READY, but its node is in the queue still: the worker takes it out */
+        WEIR__CANCELLED = 8,  /* by name or id: the callback sees -ECANCELED; one with a name is on the list of ending ones */
+        WEIR__EXPIRED = 16,   /* READY because its deadline has come: it may still be reset */
+        WEIR__REARMED = 32,   /* it was: the worker puts it back into the queue instead of calling it */
+        WEIR__QUEUED = 64,    /* READY, but its node is in the queue still: the worker takes it out */
 };
 
 /* What a kind of task does.  None of it runs user code but the free functions where said so. */

@@ -9,9 +9,9 @@
  * Locks:   by which others find a timer: the shard's of its name (rank NAMES), or the poller's for its id.  Then the poller's
  *          (rank POLLER).  The worker passes through the first before it frees the timer.
  *
- * start       under the poller's lock, exchanges CLAIMED.  First: inserts, PENDING.  Second (a cancel came before), or when the
- *             series is cancelled or the poller closing: READY with that status; delivered after unlocking.
- * cancel      exchanges CLAIMED.  First: nothing more; start or dismiss completes it.  Second: compare-and-swaps READY, CANCELLED
+ * start       under the poller's lock: inserts, PENDING; or, when it is CANCELLED, its series is or the poller closing, READY
+ *             with that status, and delivers it after unlocking.
+ * cancel      NEW -> CANCELLED, under the poller's lock; start or dismiss completes it.  Then compare-and-swaps READY, CANCELLED
  *             and QUEUED into a PENDING one, and delivers it after unlocking; CANCELLED into a READY one; RUNNING -> too late.
  *             What is cancelled leaves its name for the list of ending timers, under the same lock.
  * reset       under the poller's lock: NEW -> writes the duration; PENDING -> gives the node another deadline; READY because it
@@ -43,11 +43,11 @@
 struct weir__names weir__timer_names = WEIR__NAMES_INITIALIZER;
 _Atomic unsigned weir__timer_waits;
 
-/* Sets the word of one that is claimed, where nobody else does: cancels wait for a start, and for nothing once CANCELLED. */
+/* Where nobody else does: a NEW one's under the poller's lock; once it is CANCELLED and started, its worker alone. */
 static void
 set_word(struct weir__timer *timer, uint32_t word)
 {
-        atomic_store_explicit(&timer->task.word, WEIR__CLAIMED | word, memory_order_release);
+        atomic_store_explicit(&timer->task.word, word, memory_order_release);
 }
 
 /* As long as `word` is what it holds.  On failure, `word` is what it holds now. */
@@ -62,17 +62,9 @@ swap_word(struct weir__timer *timer, uint32_t *word, uint32_t desired)
 static bool
 make_ready(struct weir__timer *timer, uint32_t flags)
 {
-        uint32_t word = WEIR__CLAIMED | WEIR__PENDING;
+        uint32_t word = WEIR__PENDING;
 
-        return swap_word(timer, &word, WEIR__CLAIMED | WEIR__READY | flags);
-}
-
-bool
-weir__timer_claim(struct weir__timer *timer)
-{
-        if (weir__timer_word(timer) & WEIR__CLAIMED)
-                return false;
-        return !(atomic_fetch_or_explicit(&timer->task.word, WEIR__CLAIMED, memory_order_acq_rel) & WEIR__CLAIMED);
+        return swap_word(timer, &word, WEIR__READY | flags);
 }
 
 static bool
@@ -127,11 +119,13 @@ add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, 
 
 /* -- start -- */
 
-/* A timer that outlived a shutdown unstarted may find that its poller has no worker any more.  Who has found it, by name or by
- * id, and acts under the lock of that poller, is waited for. */
-static void
-move_to_another_poller(struct weir__timer *timer)
+/* It was made before there were pollers, or has outlived a shutdown unstarted and finds that its poller has no worker any more.
+ * Who has found it, by name or by id, and acts under the lock of that poller, is waited for. */
+void
+weir__timer_settle(struct weir__timer *timer)
 {
+        if (__builtin_expect(timer->task.poller < weir__runtime_pollers(), 1))
+                return;
         struct weir__name *name = weir__timer_name(timer);
         struct weir__names_shard *shard = name ? weir__names_lock(&weir__timer_names, name->hash) : NULL;
         struct weir__poller *former = weir__timer_poller(timer);
@@ -148,7 +142,7 @@ move_to_another_poller(struct weir__timer *timer)
 static uint32_t
 first_word(struct weir__timer *timer, const struct weir__poller *poller)
 {
-        if (!weir__timer_claim(timer))
+        if (weir__timer_word(timer) & WEIR__CANCELLED)
                 return WEIR__READY | WEIR__CANCELLED;
         timer->task.status = series_is_cancelled(timer) ? -ECANCELED : poller->closing ? -ESHUTDOWN : 0;
         return timer->task.status ? WEIR__READY : WEIR__PENDING;
@@ -160,8 +154,7 @@ timer_start(struct weir_task *task)
         struct weir__timer *timer = (struct weir__timer *)task;
         bool wake = false;
 
-        if (__builtin_expect(task->poller >= weir__runtime_pollers(), 0))
-                move_to_another_poller(timer);
+        weir__timer_settle(timer);
         struct weir__poller *poller = weir__timer_poller(timer);
         weir_nsec now = weir__clock_now();
         weir__lock(&poller->lock);
@@ -199,8 +192,9 @@ prepare(void)
 
 /* -- cancel -- */
 
-bool
-weir__timer_end(struct weir__timer *timer, struct weir__work_list *taken)
+/* One whose start is over. */
+static bool
+end(struct weir__timer *timer, struct weir__work_list *taken)
 {
         uint32_t word = weir__timer_word(timer);
 
@@ -210,8 +204,7 @@ weir__timer_end(struct weir__timer *timer, struct weir__work_list *taken)
 
                 if (!pending && (word & (WEIR__STATE | WEIR__CANCELLED)) != WEIR__READY)
                         return false;
-                if (!swap_word(timer, &word,
-                               pending ? WEIR__CLAIMED | WEIR__READY | WEIR__CANCELLED | WEIR__QUEUED : word | WEIR__CANCELLED))
+                if (!swap_word(timer, &word, pending ? WEIR__READY | WEIR__CANCELLED | WEIR__QUEUED : word | WEIR__CANCELLED))
                         continue;
                 if (pending)
                         weir__work_append(taken, &timer->task.work);
@@ -219,16 +212,35 @@ weir__timer_end(struct weir__timer *timer, struct weir__work_list *taken)
         }
 }
 
-bool
-weir__timer_end_started(struct weir__timer *timer, struct weir__work_list *taken)
+/* One that is not started; its start does its step under the same lock.  Under the poller's lock. */
+static bool
+cancel_new(struct weir__timer *timer)
 {
+        if (weir__timer_word(timer) != WEIR__NEW)
+                return false;
+        set_word(timer, WEIR__NEW | WEIR__CANCELLED);
+        return true;
+}
+
+bool
+weir__timer_cancel_locked(struct weir__timer *timer, struct weir__work_list *taken)
+{
+        return cancel_new(timer) || end(timer, taken);
+}
+
+bool
+weir__timer_cancel(struct weir__timer *timer, struct weir__work_list *taken)
+{
+        bool was_new = false;
+
         if ((weir__timer_word(timer) & WEIR__STATE) == WEIR__NEW) {
                 struct weir__poller *poller = weir__timer_poller(timer);
 
-                weir__lock(&poller->lock); /* its start is under way, under this lock */
+                weir__lock(&poller->lock);
+                was_new = cancel_new(timer);
                 weir__unlock(&poller->lock);
         }
-        return weir__timer_end(timer, taken);
+        return was_new || end(timer, taken);
 }
 
 /* A cancel of a million timers must not hold up what else becomes ready, nor have its pollers take them up one by one. */
@@ -350,8 +362,8 @@ weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const
 
         switch (word & WEIR__STATE) {
         case WEIR__NEW:
-                if (word & WEIR__CLAIMED)
-                        return false; /* cancelled */
+                if (word & WEIR__CANCELLED)
+                        return false;
                 timer->node.deadline = change->extends ? put_off(timer->node.deadline, change->by) : change->by;
                 return true;
         case WEIR__PENDING:
@@ -427,7 +439,7 @@ rearm(struct weir__timer *timer, uint32_t word)
                 timer->task.status = status;
         } else {
                 wake = add(timer, poller, timer->node.deadline, now);
-                pends = swap_word(timer, &word, WEIR__CLAIMED | WEIR__PENDING);
+                pends = swap_word(timer, &word, WEIR__PENDING);
                 if (!pends) /* it has just been cancelled */
                         weir__timerq_remove(&poller->queue, &timer->node);
         }
@@ -595,12 +607,6 @@ struct weir__timer *
 weir__timer_of_task(struct weir_task *task)
 {
         return task && task->work.ops->run == timer_run ? (struct weir__timer *)task : NULL;
-}
-
-int
-weir__timer_prepare(void)
-{
-        return weir__runtime_pollers() ? 0 : weir__runtime_use();
 }
 
 static void

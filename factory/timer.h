@@ -36,7 +36,8 @@ struct weir__name *weir__timer_name(struct weir__timer *timer);
 /* The timer that the task is, or NULL. */
 struct weir__timer *weir__timer_of_task(struct weir_task *task);
 
-/* Its poller, which does not change while who asks this holds the lock by which it was found.  The runtime was started once. */
+/* Its poller, which does not change while who asks this holds the lock by which it was found; that of WEIR__POLLER_NONE at
+ * first, if it was made before there were any. */
 static inline struct weir__poller *weir__timer_poller(const struct weir__timer *timer)
 {
         return weir__runtime.pollers[timer->task.poller];
@@ -47,19 +48,14 @@ static inline uint32_t weir__timer_word(const struct weir__timer *timer)
         return atomic_load_explicit(&timer->task.word, memory_order_acquire);
 }
 
-/* Starts the runtime if it never was: before that there are no pollers.  Result: 0, or what weir_init reports. */
-int weir__timer_prepare(void);
+/* Gives one that has no poller with a worker such a one, before its start.  Its owner, with no lock held; the runtime is up. */
+void weir__timer_settle(struct weir__timer *timer);
 
-/* Whether it was not claimed before, by its start or by a cancel: then the caller has cancelled it, and its start or dismissal
- * does the rest.  Under the lock by which it was found. */
-bool weir__timer_claim(struct weir__timer *timer);
-
-/* Cancels one whose start is over, unless it was cancelled before or its callback has begun.  What is to be delivered, after
- * unlocking, is appended to the list.  Under the lock by which it was found. */
-bool weir__timer_end(struct weir__timer *timer, struct weir__work_list *taken);
-
-/* The same for one whose start may be under way; the poller's lock must not be held. */
-bool weir__timer_end_started(struct weir__timer *timer, struct weir__work_list *taken);
+/* Cancels it, unless it was cancelled before or its callback has begun.  One that is not started is marked, and its start or
+ * dismissal does the rest; what is to be delivered, after unlocking, is appended to the list.  Under the lock by which it was
+ * found; with that of its poller held as well, or not. */
+bool weir__timer_cancel_locked(struct weir__timer *timer, struct weir__work_list *taken);
+bool weir__timer_cancel(struct weir__timer *timer, struct weir__work_list *taken);
 
 /* Delivers what weir__timer_end has taken: `count` of them at most.  No lock held. */
 void weir__timer_deliver(struct weir__work_list *taken, size_t count);

@@ -11,8 +11,10 @@ weir_timer_id_of(weir_task *task)
 {
         struct weir__timer *timer = weir__timer_of_task(task);
 
-        if (!timer || weir__runtime_forked() || weir__timer_prepare())
+        if (!timer || weir__runtime_forked() || (!weir__runtime_pollers() && weir__runtime_use()))
                 return 0;
+        if (weir__timer_word(timer) == WEIR__NEW && !(task->flags & WEIR__TASK_CONSUMED))
+                weir__timer_settle(timer);
         struct weir__poller *poller = weir__timer_poller(timer);
 
         weir__lock(&poller->lock);
@@ -36,15 +38,6 @@ lock_poller_of(weir_timer_id id)
         return poller;
 }
 
-/* Under the poller's lock, and the shard's if it has a name. */
-static bool
-cancel(struct weir__timer *timer, struct weir__work_list *taken)
-{
-        if ((weir__timer_word(timer) & WEIR__STATE) == WEIR__NEW)
-                return weir__timer_claim(timer);
-        return weir__timer_end(timer, taken);
-}
-
 /* Of a timer with a name whose hash is this, and neither lock held. */
 static size_t
 cancel_named(weir_timer_id id, uint32_t hash, struct weir__work_list *taken)
@@ -52,7 +45,7 @@ cancel_named(weir_timer_id id, uint32_t hash, struct weir__work_list *taken)
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, hash);
         struct weir__poller *poller = lock_poller_of(id);
         struct weir__timer *timer = weir__handles_find(&poller->handles, id);
-        bool cancelled = timer && cancel(timer, taken);
+        bool cancelled = timer && weir__timer_cancel_locked(timer, taken);
 
         if (cancelled)
                 weir__names_end(shard, weir__timer_name(timer));
@@ -72,7 +65,7 @@ weir_timer_cancel_id(weir_timer_id id)
         struct weir__timer *timer = weir__handles_find(&poller->handles, id);
         struct weir__name *name = timer ? weir__timer_name(timer) : NULL;
         uint32_t hash = name ? name->hash : 0;
-        size_t count = timer && !name ? cancel(timer, &taken) : 0;
+        size_t count = timer && !name ? weir__timer_cancel_locked(timer, &taken) : 0;
         weir__unlock(&poller->lock);
         if (name)
                 count = cancel_named(id, hash, &taken);

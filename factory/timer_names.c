@@ -44,7 +44,7 @@ weir__timers_cancel_some(struct weir__timers_cancel *cancel, struct weir__names_
                 if (cancel->credit == 0)
                         return true;
                 struct weir__timer *timer = weir__timer_of_name(name);
-                if (weir__timer_claim(timer) || weir__timer_end_started(timer, &cancel->taken)) {
+                if (weir__timer_cancel(timer, &cancel->taken)) {
                         weir__names_end(shard, name);
                         cancel->credit--;
                         cancel->count++;
@@ -173,7 +173,8 @@ reset_one(struct reset *reset, struct weir__timer *timer)
 
         weir__timers_lock_poller(&reset->locked, weir__timer_poller(timer));
         reset->count += weir__timer_change(timer, reset->locked, &reset->change, &wake);
-        reset->wake |= (uint64_t)wake << timer->task.poller;
+        if (wake)
+                reset->wake |= UINT64_C(1) << timer->task.poller;
 }
 
 static void
@@ -208,19 +209,12 @@ reset_many(struct reset *reset, struct weir__names_shard *shard, const struct we
         weir__names_walk_end(shard, &walk);
 }
 
-/* Before the first start there may be timers, but no pollers.  For a name that nobody bears nothing is started. */
-static bool
-is_prepared(const struct weir__name_key *key)
-{
-        return weir__runtime_pollers() || (weir__names_count(&weir__timer_names, key) && !weir__timer_prepare());
-}
-
 static size_t
 reset_named(const char *text, weir_nsec by, bool extends)
 {
         struct weir__name_key key;
 
-        if (weir__runtime_forked() || !weir__timer_key(text, &key) || !is_prepared(&key))
+        if (weir__runtime_forked() || !weir__timer_key(text, &key))
                 return 0;
         struct reset reset = {.change = {.now = weir__clock_now(), .by = by, .extends = extends}};
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, key.hash);

@@ -262,31 +262,16 @@ list_shard(struct list *list, unsigned number)
         list->within = false;
 }
 
-static bool
-there_are_names(void)
-{
-        bool found = false;
-
-        for (unsigned i = 0; i < WEIR__NAMES_SHARDS && !found; i++) {
-                struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, weir__names_scan_begin(i).key.hash);
-
-                found = shard->names > 0;
-                weir__names_unlock(shard);
-        }
-        return found;
-}
-
 int64_t
 weir_timer_list(const char *prefix, weir_timer_visit_fn *visit, void *context)
 {
-        int failed = weir__runtime_forked() ? -ECHILD : !prefix || !visit ? -EINVAL : 0;
-
-        if (failed || !there_are_names())
-                return failed;
-        failed = weir__timer_prepare();
-        struct list *list = failed ? NULL : malloc(sizeof *list);
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (!prefix || !visit)
+                return -EINVAL;
+        struct list *list = malloc(sizeof *list);
         if (!list)
-                return failed ? failed : -ENOMEM;
+                return -ENOMEM;
         list->visit = visit;
         list->context = context;
         list->prefix = prefix;

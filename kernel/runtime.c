@@ -25,7 +25,9 @@
 #define EXIT_WAIT  WEIR_SEC(2)
 #define HOME_BATCH 64 /* things made by a thread that is no worker, before the next poller has its turn */
 
-struct weir__runtime weir__runtime;
+static struct weir__poller none = {.index = WEIR__POLLER_NONE, .lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_POLLER)};
+
+struct weir__runtime weir__runtime = {.pollers = {[WEIR__POLLER_NONE] = &none}};
 
 static struct {
         struct weir__lock lock;
@@ -307,7 +309,7 @@ weir__runtime_home(void)
         if (worker && worker->poller)
                 return worker->poller->index;
         unsigned count = weir__runtime_pollers();
-        return count ? turn++ / HOME_BATCH % count : 0;
+        return count ? turn++ / HOME_BATCH % count : WEIR__POLLER_NONE;
 }
 
 /* -- waiting -- */

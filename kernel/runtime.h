@@ -24,8 +24,11 @@ struct weir__runtime {
         /* Written by weir_init under the runtime's lock before the phase becomes UP, constant then. */
         _Atomic unsigned poller_count; /* 0 until the first start; also read by who makes tasks at any other time */
         unsigned generation; /* counts the starts */
-        _Atomic(struct weir__poller *) pollers[WEIR__POLLERS_MAX]; /* never freed: an index stays good for ever */
+        _Atomic(struct weir__poller *) pollers[WEIR__POLLERS_MAX + 1]; /* never freed: an index stays good for ever */
 };
+
+/* The index of what was made before there were pollers.  There is one with that index, which has nothing but its lock. */
+#define WEIR__POLLER_NONE WEIR__POLLERS_MAX
 
 extern struct weir__runtime weir__runtime;
 
@@ -48,8 +51,8 @@ static inline unsigned weir__runtime_pollers(void)
 }
 
 /* The index of the poller that something made by this thread belongs to: a worker's own; other threads take turns, a
- * batch at a time, so that the tasks of one flow are neighbours.  Also before the runtime is up, and while it is not: once it was
- * started at all, there is a poller with that index, though maybe none with a worker. */
+ * batch at a time, so that the tasks of one flow are neighbours.  Also while the runtime is not up: then there is a poller with
+ * that index, though maybe none with a worker, or WEIR__POLLER_NONE as long as nothing was started ever. */
 unsigned weir__runtime_home(void);
 
 /* What an index means while the runtime is up: the same poller each time. */

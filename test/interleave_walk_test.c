@@ -191,7 +191,7 @@ run_extend_while_timers_of_the_name_come_and_go(void)
         play_many();
         for (unsigned i = 0; i < MANY; i++) {
                 const struct weir__timer *timer = (struct weir__timer *)many.timers[i];
-                bool cancelled = timer && timer->task.word & WEIR__CLAIMED;
+                bool cancelled = timer && timer->task.word & WEIR__CANCELLED;
 
                 many.counted -= timer && timer->node.deadline == 1010;
                 INTERLEAVE_EXPECT(!timer || timer->node.deadline == 1010 ||

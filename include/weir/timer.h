@@ -110,8 +110,8 @@ typedef int weir_timer_visit_fn(const struct weir_timer_info *timer, void *conte
  * time is shown once, in a state that it had during the call.  The visitor runs on the caller's stack with no lock held and may
  * call anything.
  *
- * Result:  how many were shown; -EINVAL for a NULL prefix or visitor, -ENOMEM, -ECHILD in a forked child, and what weir_init
- *          reports when the library was never started and cannot be: none was shown then.
+ * Result:  how many were shown; -EINVAL for a NULL prefix or visitor, -ENOMEM, -ECHILD in a forked child: none
+ *          was shown then.
  * Threads: any. */
 WEIR_API int64_t weir_timer_list(const char *prefix, weir_timer_visit_fn *visit, void *context);
 

@@ -25,7 +25,7 @@ import (
 const (
 	slice    = 64    // pairs that are told to the other goroutine at once
 	checked  = 16384 // pairs after which to look whether there was a collection
-	patience = 50    // times the pairs asked for, at most, until there was one
+	patience = 8     // times the pairs asked for, at most, until there was one
 )
 
 type load struct {
