@@ -187,6 +187,17 @@ walks_pass(const struct weir__names_shard *shard, const struct weir__name *name)
         }
 }
 
+void
+weir__names_look_again(struct weir__names_shard *shard, const struct weir__name *name)
+{
+        for (struct weir__names_walk *walk = shard->walks; walk; walk = walk->next) {
+                if (walk->at != name || !walk->waits)
+                        continue;
+                weir__latch_open(&walk->taken_out);
+                walk->waits = false;
+        }
+}
+
 /* Those over the list to whose end an object came end before it. */
 static void
 walks_stop(const struct weir__names_shard *shard, struct weir__name *name, bool ending)

@@ -96,6 +96,9 @@ void weir__names_end(struct weir__names_shard *shard, struct weir__name *name);
 /* As unlink, with the lock taken and let go. */
 void weir__names_remove(struct weir__names *names, struct weir__name *name);
 
+/* Has walks that wait for this object look at it again.  Under the shard's lock. */
+void weir__names_look_again(struct weir__names_shard *shard, const struct weir__name *name);
+
 /* How many objects bear the name. */
 size_t weir__names_count(struct weir__names *names, const struct weir__name_key *key);
 

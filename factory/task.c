@@ -22,7 +22,7 @@ weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t
                 .work.ops = &ops->work,
                 .done = done,
                 .context = context,
-                .poller = (uint16_t)weir__runtime_home(),
+                .poller = (uint8_t)weir__runtime_home(),
                 .size_class = size_class > UINT8_MAX ? 0 : (uint8_t)size_class,
         };
 }

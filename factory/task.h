@@ -71,7 +71,8 @@ struct weir_task {
         _Atomic uint32_t word; /* state and flags; release when a step is done, acquire where it is relied upon */
 
         /* Constant; but a timer's start may change the poller (factory/timer.c). */
-        _Atomic uint16_t poller; /* index of the poller that it belongs to */
+        _Atomic uint8_t poller; /* index of the poller that it belongs to */
+        uint8_t slack;      /* a timer's: its deadline is rounded up to a multiple of 2^slack ns */
         uint8_t size_class; /* of the memory it lies in: 8 * this bytes; 0: malloc's own */
 
         uint8_t flags; /* its owner's */

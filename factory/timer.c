@@ -27,7 +27,7 @@
  * Who turns PENDING into READY owns the delivery, so there is exactly one.  One that was cancelled by name is ENDED when its
  * callback and on_free have returned, and buried some time later, together with others.  test/model has the models of this, with
  * the orders that do not work as their mutants. */
-#include "factory/timer.h"
+#include "factory/ticker.h"
 
 #include <errno.h>
 #include <string.h>
@@ -50,21 +50,13 @@ set_word(struct weir__timer *timer, uint32_t word)
         atomic_store_explicit(&timer->task.word, word, memory_order_release);
 }
 
-/* As long as `word` is what it holds.  On failure, `word` is what it holds now. */
-static bool
-swap_word(struct weir__timer *timer, uint32_t *word, uint32_t desired)
-{
-        return atomic_compare_exchange_strong_explicit(&timer->task.word, word, desired, memory_order_acq_rel,
-                                                       memory_order_acquire);
-}
-
 /* PENDING -> READY: the caller owns the delivery if it returns true. */
 static bool
 make_ready(struct weir__timer *timer, uint32_t flags)
 {
         uint32_t word = WEIR__PENDING;
 
-        return swap_word(timer, &word, WEIR__READY | flags);
+        return weir__timer_swap(timer, &word, WEIR__READY | flags);
 }
 
 static bool
@@ -86,35 +78,34 @@ give_up_id(struct weir__timer *timer, struct weir__poller *poller)
 
 /* -- deadlines -- */
 
-/* The timers of an exchange end on a grid, so that replies leave together.  Not for one that is READY and not on its worker: its
- * callback may have begun, which may give it a series. */
+/* The timers of an exchange end on a grid, so that replies leave together, and those that have slack on a coarser one.  Not for one
+ * that is READY and not on its worker: its callback may have begun, which may give it a series. */
 static weir_nsec
 on_grid(const struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
 {
         weir_nsec grain = timer->task.series ? timer->task.series->grain : 0;
+        weir_nsec slack = (INT64_C(1) << timer->task.slack) - 1;
 
-        if (!grain || deadline <= now || deadline > WEIR_FOREVER - grain)
+        if (deadline <= now || deadline > WEIR_FOREVER - grain - slack)
                 return deadline;
-        return (deadline + grain - 1) / grain * grain;
+        if (grain)
+                deadline = (deadline + grain - 1) / grain * grain;
+        return (deadline + slack) & ~slack;
 }
 
-static weir_nsec
-put_off(weir_nsec instant, weir_nsec by)
+weir_nsec
+weir__timer_aim(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
 {
-        weir_nsec sum;
-
-        if (instant == WEIR_FOREVER)
-                return WEIR_FOREVER;
-        if (__builtin_add_overflow(instant, by, &sum))
-                return by > 0 ? WEIR_FOREVER : INT64_MIN;
-        return sum;
+        if (weir__timer_ops(timer)->ticks)
+                weir__ticker_aim(timer, deadline);
+        return on_grid(timer, deadline, now);
 }
 
 /* To the queue.  Under the poller's lock; returns whether the poller is to be woken. */
 static bool
 add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, weir_nsec now)
 {
-        return weir__poller_add_deadline(poller, &timer->node, on_grid(timer, deadline, now), now);
+        return weir__poller_add_deadline(poller, &timer->node, weir__timer_aim(timer, deadline, now), now);
 }
 
 /* -- start -- */
@@ -132,7 +123,7 @@ weir__timer_settle(struct weir__timer *timer)
 
         weir__lock(&former->lock);
         give_up_id(timer, former);
-        timer->task.poller = (uint16_t)weir__runtime_poller(timer->task.poller)->index;
+        timer->task.poller = (uint8_t)weir__runtime_poller(timer->task.poller)->index;
         weir__unlock(&former->lock);
         if (shard)
                 weir__names_unlock(shard);
@@ -192,7 +183,7 @@ prepare(void)
 
 /* -- cancel -- */
 
-/* One whose start is over. */
+/* One whose start is over.  Of a ticker also during a tick, at whose end its worker looks. */
 static bool
 end(struct weir__timer *timer, struct weir__work_list *taken)
 {
@@ -202,9 +193,10 @@ end(struct weir__timer *timer, struct weir__work_list *taken)
         for (;;) {
                 bool pending = (word & WEIR__STATE) == WEIR__PENDING;
 
-                if (!pending && (word & (WEIR__STATE | WEIR__CANCELLED)) != WEIR__READY)
+                if (!pending && (word & (WEIR__STATE | WEIR__CANCELLED)) != WEIR__READY && !weir__timer_is_ticking(timer, word))
                         return false;
-                if (!swap_word(timer, &word, pending ? WEIR__READY | WEIR__CANCELLED | WEIR__QUEUED : word | WEIR__CANCELLED))
+                if (!weir__timer_swap(timer, &word,
+                                      pending ? WEIR__READY | WEIR__CANCELLED | WEIR__QUEUED : word | WEIR__CANCELLED))
                         continue;
                 if (pending)
                         weir__work_append(taken, &timer->task.work);
@@ -274,7 +266,7 @@ forbid_reset(struct weir__timer *timer)
         uint32_t word = weir__timer_word(timer);
 
         while ((word & WEIR__STATE) == WEIR__READY && word & WEIR__EXPIRED)
-                if (swap_word(timer, &word, word & ~(uint32_t)WEIR__EXPIRED))
+                if (weir__timer_swap(timer, &word, word & ~(uint32_t)WEIR__EXPIRED))
                         return;
 }
 
@@ -318,66 +310,6 @@ timer_cancel(struct weir_task *task)
         }
         weir__unlock(&poller->lock);
         return taken ? task : NULL;
-}
-
-/* -- reset -- */
-
-/* Has the worker put a READY timer back. */
-static bool
-mark_rearmed(struct weir__timer *timer)
-{
-        uint32_t word = weir__timer_word(timer);
-
-        while ((word & (WEIR__STATE | WEIR__EXPIRED | WEIR__CANCELLED)) == (WEIR__READY | WEIR__EXPIRED))
-                if (swap_word(timer, &word, word | WEIR__REARMED))
-                        return true;
-        return false;
-}
-
-static weir_nsec
-changed(const struct weir__timer *timer, const struct weir__timer_change *change)
-{
-        return change->extends ? put_off(timer->node.deadline, change->by) : weir__clock_after(change->now, change->by);
-}
-
-/* The deadline comes first, so that whoever sees REARMED finds it. */
-static bool
-rearm_later(struct weir__timer *timer, const struct weir__timer_change *change)
-{
-        const struct weir__timerq_node before = timer->node;
-
-        timer->node.deadline = changed(timer, change);
-        weir__timerq_set_since(&timer->node, change->now);
-        if (mark_rearmed(timer))
-                return true;
-        timer->node = before; /* its callback has begun */
-        return false;
-}
-
-bool
-weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change, bool *wake)
-{
-        uint32_t word = weir__timer_word(timer);
-        weir_nsec deadline;
-
-        switch (word & WEIR__STATE) {
-        case WEIR__NEW:
-                if (word & WEIR__CANCELLED)
-                        return false;
-                timer->node.deadline = change->extends ? put_off(timer->node.deadline, change->by) : change->by;
-                return true;
-        case WEIR__PENDING:
-                if (poller->closing)
-                        return false;
-                deadline = on_grid(timer, changed(timer, change), change->now);
-                *wake |= weir__poller_reset_deadline(poller, &timer->node, deadline, change->now);
-                return true;
-        case WEIR__READY:
-                if (poller->closing || !(word & WEIR__EXPIRED))
-                        return false; /* something else has ended it, or is about to */
-                return rearm_later(timer, change);
-        default: return false;
-        }
 }
 
 /* -- on a worker -- */
@@ -425,9 +357,8 @@ take_out(struct weir__timer *timer)
         weir__unlock(&poller->lock);
 }
 
-/* A READY timer that was REARMED: back into the queue, unless something has come to end it.  Returns whether it is there. */
-static bool
-rearm(struct weir__timer *timer, uint32_t word)
+bool
+weir__timer_rearm(struct weir__timer *timer, uint32_t word)
 {
         struct weir__poller *poller = weir__timer_poller(timer);
         weir_nsec now = weir__clock_now();
@@ -438,8 +369,9 @@ rearm(struct weir__timer *timer, uint32_t word)
         if (status) {
                 timer->task.status = status;
         } else {
-                wake = add(timer, poller, timer->node.deadline, now);
-                pends = swap_word(timer, &word, WEIR__PENDING);
+                bool ticked = weir__timer_is_ticking(timer, word);
+                wake = add(timer, poller, ticked ? weir__ticker_next(timer, now) : timer->node.deadline, now);
+                pends = weir__timer_swap(timer, &word, WEIR__PENDING);
                 if (!pends) /* it has just been cancelled */
                         weir__timerq_remove(&poller->queue, &timer->node);
         }
@@ -458,9 +390,9 @@ begin(struct weir__timer *timer)
         if (word & WEIR__QUEUED)
                 take_out(timer);
         while (!(word & WEIR__CANCELLED)) {
-                if (__builtin_expect(word & WEIR__REARMED, 0) && rearm(timer, word))
+                if (__builtin_expect(word & WEIR__REARMED, 0) && weir__timer_rearm(timer, word))
                         return false;
-                if (swap_word(timer, &word, (word & ~(uint32_t)WEIR__STATE) | WEIR__RUNNING))
+                if (weir__timer_swap(timer, &word, (word & ~(uint32_t)WEIR__STATE) | WEIR__RUNNING))
                         break;
         }
         if (word & WEIR__CANCELLED) /* nobody else changes it any more */
@@ -549,7 +481,7 @@ timer_run(struct weir__work *work)
 {
         struct weir__timer *timer = (struct weir__timer *)work;
 
-        if (!begin(timer))
+        if (!begin(timer) || (weir__timer_ops(timer)->ticks && weir__ticker_tick(timer)))
                 return;
         weir__task_call_back(&timer->task);
         weir__task_leave(&timer->task);
@@ -582,26 +514,14 @@ timer_release(struct weir_task *task, bool discarded)
                 weir__names_remove(&weir__timer_names, name);
 }
 
-/* Two tables, so that they tell which kind it is. */
-static const struct weir__task_ops timer_ops = {
-        .work = {timer_run},
-        .start = timer_start,
-        .cancel = timer_cancel,
-        .release = timer_release,
-};
+#define OPS(is_named, is_ticker)                                                                                       \
+        {                                                                                                              \
+                .task = {.work = {timer_run}, .start = timer_start, .cancel = timer_cancel, .release = timer_release}, \
+                .named = (is_named), .ticks = (is_ticker)                                                              \
+        }
 
-static const struct weir__task_ops named_timer_ops = {
-        .work = {timer_run},
-        .start = timer_start,
-        .cancel = timer_cancel,
-        .release = timer_release,
-};
-
-struct weir__name *
-weir__timer_name(struct weir__timer *timer)
-{
-        return weir__task_ops(&timer->task) == &named_timer_ops ? &((struct weir__named_timer *)timer)->name : NULL;
-}
+static const struct weir__timer_ops timer_ops = OPS(false, false), named_timer_ops = OPS(true, false),
+                                    ticker_ops = OPS(false, true), named_ticker_ops = OPS(true, true);
 
 struct weir__timer *
 weir__timer_of_task(struct weir_task *task)
@@ -610,34 +530,65 @@ weir__timer_of_task(struct weir_task *task)
 }
 
 static void
-init(struct weir__timer *timer, const struct weir__task_ops *ops, size_t size, weir_nsec after, weir_task_fn *done, void *context)
+init(struct weir__timer *timer, const struct weir__timer_ops *ops, size_t size, weir_nsec after, weir_task_fn *done,
+     void *context)
 {
-        weir__task_init(&timer->task, ops, size, done, context);
+        weir__task_init(&timer->task, &ops->task, size, done, context);
+        timer->task.slack = weir__runtime.timer_slack;
         timer->node = (struct weir__timerq_node){.deadline = after, .kind = WEIR__DEADLINE_TIMER};
+}
+
+static struct weir__timer *
+make(const struct weir__timer_ops *ops, size_t behind, weir_nsec after, weir_task_fn *done, void *context)
+{
+        size_t size = sizeof(struct weir__timer) + behind;
+        struct weir__timer *timer = weir__alloc(size);
+
+        if (timer)
+                init(timer, ops, size, after, done, context);
+        return timer;
+}
+
+static inline struct weir__timer *
+make_named(const struct weir__timer_ops *ops, const struct weir__name_key *key, size_t behind, weir_nsec after,
+           weir_task_fn *done, void *context)
+{
+        size_t size = weir__named_timer_size(key->size) + behind;
+        struct weir__named_timer *named = weir__alloc(size);
+
+        if (!named)
+                return NULL;
+        init(&named->timer, ops, size, after, done, context);
+        if (weir__runtime_forked() || weir__names_add(&weir__timer_names, &named->name, key))
+                return &named->timer;
+        weir__free(named, size);
+        return NULL;
+}
+
+static int
+fault_of(const char *name, size_t length)
+{
+        return !name || !length ? -EINVAL : length > WEIR_NAME_MAX ? -ENAMETOOLONG : 0;
+}
+
+weir_task *
+weir__timer_wrong(int fault, weir_task_fn *done, void *context)
+{
+        weir_task *task = weir_timer_new(0, done, context);
+
+        if (task) {
+                task->status = fault;
+                task->flags |= WEIR__TASK_WRONG;
+        }
+        return task;
 }
 
 weir_task *
 weir_timer_new(weir_nsec after, weir_task_fn *done, void *context)
 {
-        struct weir__timer *timer = weir__alloc(sizeof *timer);
+        struct weir__timer *timer = make(&timer_ops, 0, after, done, context);
 
-        if (!timer)
-                return NULL;
-        init(timer, &timer_ops, sizeof *timer, after, done, context);
-        return &timer->task;
-}
-
-/* A task that reports what was wrong with the name when it is started or pushed. */
-static weir_task *
-misnamed(const char *name, weir_nsec after, weir_task_fn *done, void *context)
-{
-        weir_task *task = weir_timer_new(after, done, context);
-
-        if (task) {
-                task->status = name && *name ? -ENAMETOOLONG : -EINVAL;
-                task->flags |= WEIR__TASK_WRONG;
-        }
-        return task;
+        return timer ? &timer->task : NULL;
 }
 
 weir_task *
@@ -646,15 +597,28 @@ weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void
         size_t length = name ? strlen(name) : 0;
 
         if (length == 0 || length > WEIR_NAME_MAX)
-                return misnamed(name, after, done, context);
+                return weir__timer_wrong(fault_of(name, length), done, context);
         struct weir__name_key key = weir__name_key(name, length);
-        size_t size = WEIR__NAME_SIZE(offsetof(struct weir__named_timer, name), length);
-        struct weir__named_timer *named = weir__alloc(size);
-        if (!named)
-                return NULL;
-        init(&named->timer, &named_timer_ops, size, after, done, context);
-        if (weir__runtime_forked() || weir__names_add(&weir__timer_names, &named->name, &key))
-                return &named->timer.task;
-        weir__free(named, size);
-        return NULL;
+        struct weir__timer *timer = make_named(&named_timer_ops, &key, 0, after, done, context);
+        return timer ? &timer->task : NULL;
+}
+
+struct weir__timer *
+weir__timer_make_ticker(const struct weir__name_key *key, size_t behind, weir_nsec after, weir_task_fn *done, void *context)
+{
+        return key ? make_named(&named_ticker_ops, key, behind, after, done, context)
+                   : make(&ticker_ops, behind, after, done, context);
+}
+
+int
+weir_timer_set_slack(weir_task *task, weir_nsec slack)
+{
+        struct weir__timer *timer = weir__timer_of_task(task);
+
+        if (!task || slack < 0 || (timer && task->flags & WEIR__TASK_CONSUMED))
+                return -EINVAL;
+        if (!timer)
+                return -EDOM;
+        task->slack = weir__clock_slack(slack);
+        return 0;
 }

@@ -17,8 +17,26 @@ struct weir__timer {
 
 struct weir__named_timer {
         struct weir__timer timer; /* first */
-        struct weir__name name;   /* last */
+        struct weir__name name;   /* last; but a ticker has more behind it */
 };
+
+/* Four tables, which tell the kind. */
+struct weir__timer_ops {
+        struct weir__task_ops task; /* first */
+        bool named;
+        bool ticks; /* factory/ticker.h */
+};
+
+static inline const struct weir__timer_ops *weir__timer_ops(const struct weir__timer *timer)
+{
+        return (const struct weir__timer_ops *)weir__task_ops(&timer->task);
+}
+
+/* Bytes, before what is behind the name. */
+static inline size_t weir__named_timer_size(size_t name_size)
+{
+        return (WEIR__NAME_SIZE(offsetof(struct weir__named_timer, name), name_size) + 7) & ~(size_t)7;
+}
 
 extern struct weir__names weir__timer_names;
 
@@ -31,7 +49,10 @@ static inline struct weir__timer *weir__timer_of_name(struct weir__name *name)
 }
 
 /* The name that the timer was made with; NULL: none. */
-struct weir__name *weir__timer_name(struct weir__timer *timer);
+static inline struct weir__name *weir__timer_name(struct weir__timer *timer)
+{
+        return weir__timer_ops(timer)->named ? &((struct weir__named_timer *)timer)->name : NULL;
+}
 
 /* The timer that the task is, or NULL. */
 struct weir__timer *weir__timer_of_task(struct weir_task *task);
@@ -48,6 +69,21 @@ static inline uint32_t weir__timer_word(const struct weir__timer *timer)
         return atomic_load_explicit(&timer->task.word, memory_order_acquire);
 }
 
+/* As long as `word` is what it holds.  On failure, `word` is what it holds now. */
+static inline bool weir__timer_swap(struct weir__timer *timer, uint32_t *word, uint32_t desired)
+{
+        return atomic_compare_exchange_strong_explicit(&timer->task.word, word, desired, memory_order_acq_rel,
+                                                       memory_order_acquire);
+}
+
+/* Whether it is a ticker in the middle of a tick, after which it goes on unless it is cancelled.  The callback that says how it
+ * ended is no tick. */
+static inline bool weir__timer_is_ticking(const struct weir__timer *timer, uint32_t word)
+{
+        return (word & (WEIR__STATE | WEIR__EXPIRED | WEIR__CANCELLED)) == (WEIR__RUNNING | WEIR__EXPIRED) &&
+               weir__timer_ops(timer)->ticks;
+}
+
 /* Gives one that has no poller with a worker such a one, before its start.  Its owner, with no lock held; the runtime is up. */
 void weir__timer_settle(struct weir__timer *timer);
 
@@ -62,6 +98,28 @@ void weir__timer_deliver(struct weir__work_list *taken, size_t count);
 
 /* For what goes on for long, between two holds of the locks: looks after the poller of this worker, if it is one. */
 void weir__timer_pause(void);
+
+/* A task that only reports that fault when it is started or pushed; NULL when out of memory. */
+weir_task *weir__timer_wrong(int fault, weir_task_fn *done, void *context);
+
+/* A ticker, with room for so many bytes behind the timer or its name; NULL when out of memory.  No key: it has no name. */
+struct weir__timer *weir__timer_make_ticker(const struct weir__name_key *key, size_t behind, weir_nsec after, weir_task_fn *done,
+                                            void *context);
+
+/* -- deadlines; under the poller's lock -- */
+
+/* An instant moved on, or back; WEIR_FOREVER stays. */
+weir_nsec weir__timer_put_off(weir_nsec instant, weir_nsec by);
+
+/* Of one that is not started: how long it lasts.  Takes the lock. */
+void weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration);
+
+/* The deadline that a timer gets which is to end then: on its grid. */
+weir_nsec weir__timer_aim(struct weir__timer *timer, weir_nsec deadline, weir_nsec now);
+
+/* On its worker, with no lock held: puts one back into the queue whose word is that, REARMED or at the end of a tick.  Returns
+ * whether it is there; if not, something has come to end it, and the status says what, or the word that it is CANCELLED. */
+bool weir__timer_rearm(struct weir__timer *timer, uint32_t word);
 
 /* A new deadline: `after` from `now`, or `by` later than the present one. */
 struct weir__timer_change {

@@ -40,4 +40,10 @@ static inline weir_nsec weir__clock_after(weir_nsec instant, weir_nsec duration)
         return __builtin_add_overflow(instant, duration, &deadline) ? WEIR_FOREVER : deadline;
 }
 
+/* The greatest number whose power of two, in nanoseconds, is at most that long. */
+static inline uint8_t weir__clock_slack(weir_nsec slack)
+{
+        return slack > 1 ? (uint8_t)(63 - __builtin_clzll((uint64_t)slack)) : 0;
+}
+
 #endif

@@ -139,7 +139,7 @@ read_config(struct weir_config *to, const struct weir_config *from)
         if (failed)
                 return failed;
         if (to->pollers < 0 || to->pollers > WEIR__POLLERS_MAX || to->spare_workers < 0 || to->compute_threads < 0 ||
-            to->blocking_limit < 0 || to->exit_wait < 0 || to->reserved || to->reserved_too)
+            to->blocking_limit < 0 || to->exit_wait < 0 || to->timer_slack < 0 || to->reserved || to->reserved_too)
                 return -EINVAL;
         return to->clock == WEIR_CLOCK_REAL || to->clock == WEIR_CLOCK_VIRTUAL ? 0 : -EINVAL;
 }
@@ -259,6 +259,7 @@ start(const struct weir_config *config)
                 close_pollers(count);
                 return failed;
         }
+        weir__runtime.timer_slack = weir__clock_slack(config->timer_slack);
         admin.exit_wait = config->exit_wait ? config->exit_wait : EXIT_WAIT;
         atomic_store(&weir__runtime.phase, WEIR__PHASE_UP);
         return 0;

@@ -24,6 +24,7 @@ struct weir__runtime {
         /* Written by weir_init under the runtime's lock before the phase becomes UP, constant then. */
         _Atomic unsigned poller_count; /* 0 until the first start; also read by who makes tasks at any other time */
         unsigned generation; /* counts the starts */
+        _Atomic uint8_t timer_slack; /* of timers that are made from now on: the power of two of a duration */
         _Atomic(struct weir__poller *) pollers[WEIR__POLLERS_MAX + 1]; /* never freed: an index stays good for ever */
 };
 

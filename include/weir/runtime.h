@@ -21,11 +21,13 @@ struct weir_config {
         weir_nsec blocking_limit; /* accepted and checked; this version has no watchdog, so it has no effect yet */
         weir_nsec exit_wait;      /* how long exit() waits for running callbacks; default: 2 seconds; WEIR_FOREVER: no limit */
         enum weir_clock clock;    /* default: WEIR_CLOCK_REAL */
-        int reserved_too;         /* 0: no padding at the end, so that `size` says which fields a program knows */
+        int reserved_too;         /* 0: no padding, so that `size` says which fields a program knows */
+        weir_nsec timer_slack;    /* how much later than their deadline timers may end, so that they end together: the default of
+                                     those made from now on (weir_timer_set_slack); default: 0, exactly */
 };
 
 #ifdef __cplusplus
-#define WEIR_CONFIG_DEFAULT {sizeof(struct weir_config), 0, 0, 0, 0, 0, 0, WEIR_CLOCK_REAL, 0}
+#define WEIR_CONFIG_DEFAULT {sizeof(struct weir_config), 0, 0, 0, 0, 0, 0, WEIR_CLOCK_REAL, 0, 0}
 #else
 #define WEIR_CONFIG_DEFAULT {.size = sizeof(struct weir_config)}
 #endif

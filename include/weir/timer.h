@@ -32,6 +32,16 @@ WEIR_API weir_task *weir_timer_new(weir_nsec after, weir_task_fn *done, void *co
  * none reports -EINVAL (NULL, empty) or -ENAMETOOLONG when it is started or pushed. */
 WEIR_API weir_task *weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void *context);
 
+/* Lets a timer end up to `slack` later than its deadline, so that it ends together with others that have slack: its deadline is
+ * rounded up to a multiple of the greatest power of two nanoseconds that is not longer than the slack.  A thousand timers with a
+ * slack of a second wake a thread about twice a second.  0: exactly.  The default is weir_config.timer_slack.  It holds after a
+ * reset as well, and for each tick of a ticker, whose phase stays exact.
+ *
+ * Result:  0; -EDOM for what is no timer; -EINVAL for NULL, a negative slack, and a timer that was started or pushed.
+ * Units:   nanoseconds.
+ * Threads: the task's owner's. */
+WEIR_API int weir_timer_set_slack(weir_task *timer, weir_nsec slack);
+
 /* -- by name -- */
 
 /* Cancels up to `max` timers named `name`, oldest first; WEIR_ALL is no limit.

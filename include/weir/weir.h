@@ -9,6 +9,7 @@
 #include <weir/runtime.h>
 #include <weir/series.h>
 #include <weir/task.h>
+#include <weir/ticker.h>
 #include <weir/time.h>
 #include <weir/timer.h>
 

@@ -1,0 +1,23 @@
+/* factory/ticker.h: what timer.c and timer_reset.c ask of the timers that come again and again. */
+#ifndef WEIR_FACTORY_TICKER_H
+#define WEIR_FACTORY_TICKER_H
+
+#include "factory/timer.h"
+
+/* On its worker, when it has begun: runs the callback of a tick, and puts the ticker back into the queue.  Returns false when its
+ * last callback is to be run: there is no tick, or none after this. */
+bool weir__ticker_tick(struct weir__timer *timer);
+
+/* -- under the poller's lock -- */
+
+/* Notes when the next tick is due, before that is brought onto a grid. */
+void weir__ticker_aim(struct weir__timer *timer, weir_nsec due);
+
+/* When the tick after the one that has just ended is due. */
+weir_nsec weir__ticker_next(struct weir__timer *timer, weir_nsec now);
+
+/* A reset in the middle of a tick.  Returns whether there will be another one. */
+bool weir__ticker_change_next(struct weir__timer *timer, const struct weir__timer_change *change);
+void weir__ticker_change_period(struct weir__timer *timer, weir_nsec period);
+
+#endif

@@ -1,0 +1,110 @@
+/* factory/timer_reset.c: another deadline for a timer that will still end by itself.
+ *
+ * Threads: any.
+ * Locks:   the one by which the timer was found, and its poller's (rank POLLER), under which start, expiry, and a worker that puts
+ *          a timer back into the queue, look at what is written here.  timer.c opens with the protocol. */
+#include "factory/ticker.h"
+#include "kernel/clock.h"
+
+weir_nsec
+weir__timer_put_off(weir_nsec instant, weir_nsec by)
+{
+        weir_nsec sum;
+
+        if (instant == WEIR_FOREVER)
+                return WEIR_FOREVER;
+        if (__builtin_add_overflow(instant, by, &sum))
+                return by > 0 ? WEIR_FOREVER : INT64_MIN;
+        return sum;
+}
+
+/* Has the worker put a READY timer back. */
+static bool
+mark_rearmed(struct weir__timer *timer)
+{
+        uint32_t word = weir__timer_word(timer);
+
+        while ((word & (WEIR__STATE | WEIR__EXPIRED | WEIR__CANCELLED)) == (WEIR__READY | WEIR__EXPIRED))
+                if (weir__timer_swap(timer, &word, word | WEIR__REARMED))
+                        return true;
+        return false;
+}
+
+static weir_nsec
+changed(const struct weir__timer *timer, const struct weir__timer_change *change)
+{
+        return change->extends ? weir__timer_put_off(timer->node.deadline, change->by)
+                               : weir__clock_after(change->now, change->by);
+}
+
+/* The deadline comes first, so that whoever sees REARMED finds it. */
+static bool
+rearm_later(struct weir__timer *timer, const struct weir__timer_change *change)
+{
+        const struct weir__timerq_node before = timer->node;
+
+        timer->node.deadline = changed(timer, change);
+        weir__timerq_set_since(&timer->node, change->now);
+        if (mark_rearmed(timer))
+                return true;
+        timer->node = before; /* its callback has begun */
+        return false;
+}
+
+static void
+change_new(struct weir__timer *timer, const struct weir__timer_change *change)
+{
+        timer->node.deadline = change->extends ? weir__timer_put_off(timer->node.deadline, change->by) : change->by;
+}
+
+static bool
+change_pending(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change)
+{
+        weir_nsec deadline = weir__timer_aim(timer, changed(timer, change), change->now);
+
+        return weir__poller_reset_deadline(poller, &timer->node, deadline, change->now);
+}
+
+/* Where the lock makes the state stay, and where it does not: a READY one may begin at any time. */
+static bool
+change_deadline(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change, bool *wake)
+{
+        uint32_t word = weir__timer_word(timer);
+
+        if (word == WEIR__NEW) {
+                change_new(timer, change);
+                return true;
+        }
+        if (poller->closing)
+                return false;
+        if ((word & WEIR__STATE) == WEIR__PENDING) {
+                *wake |= change_pending(timer, poller, change);
+                return true;
+        }
+        /* READY because something else has ended it, or is about to: not EXPIRED. */
+        return (word & (WEIR__STATE | WEIR__EXPIRED)) == (WEIR__READY | WEIR__EXPIRED) && rearm_later(timer, change);
+}
+
+bool
+weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change, bool *wake)
+{
+        bool done = change_deadline(timer, poller, change, wake);
+
+        if (!weir__timer_ops(timer)->ticks)
+                return done;
+        if (!done && !poller->closing && weir__timer_is_ticking(timer, weir__timer_word(timer)))
+                done = weir__ticker_change_next(timer, change);
+        if (done && !change->extends)
+                weir__ticker_change_period(timer, change->by);
+        return done;
+}
+
+void
+weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration)
+{
+        struct weir__poller *poller = weir__timer_poller(timer);
+
+        weir__lock(&poller->lock); /* who knows its name may reset it */
+        timer->node.deadline = duration;
+        weir__unlock(&poller->lock);
+}
