@@ -47,4 +47,23 @@ expect "what it says of a line without a name" "$(cat "$work/err")" '05-debounce
 "$tutorial/05-debounce" soon 2>"$work/err" </dev/null && fail "05-debounce takes a time that is none"
 "$tutorial/05-debounce" </dev/null || fail "exit status of 05-debounce without input: $?"
 
+step "06-ticker"
+# A busy machine may drop more than the slow report does; the phase it must keep.
+"$tutorial/06-ticker" >"$work/out" || fail "exit status of 06-ticker: $?"
+expect "reports" "$(grep -c '^report ' "$work/out")" 10
+expect "reports out of phase" "$(awk '/^report / && $5 % 100' "$work/out")" ""
+between "ticks missed in the slow report" "$(awk '/^report 5,/ { print $7 }' "$work/out")" 3 1000
+expect "the end" "$(tail -n 1 "$work/out")" "ended: Success"
+
+step "07-virtual-clock"
+began=$(now)
+"$tutorial/07-virtual-clock" >"$work/out" || fail "exit status of 07-virtual-clock: $?"
+between "seconds for a year" "$(since "$began")" 0 $patience
+expect "what happens in the year" "$(cat "$work/out")" "day 50.0: reminder 50
+day 100.0: reminder 100
+day 150.0: reminder 150
+day 200.0: reminder 200
+day 200.5: enough, 1 cancelled
+day 200.5: Operation canceled after 200 reminders"
+
 exit $failed
