@@ -24,6 +24,10 @@ has_header() {
                 echo "#include <$1>" | "${CC:-cc}" -E -x c - >/dev/null 2>&1
 }
 
+has_file() {
+        [ -e "$1" ]
+}
+
 # The compiler that `c++` names, able to find its own library.
 has_cxx() {
         has_command g++ && compgen -G "/usr/include/c++/*" >/dev/null
@@ -49,6 +53,7 @@ probe_all() {
                         package g++ has_cxx
                         package curl has_command curl
                         package python3 has_command python3
+                        package tzdata has_file /usr/share/zoneinfo/Europe/Berlin
                         ;;
                 clang) package clang has_command clang ;;
                 model) package spin has_command spin ;;
