@@ -12,6 +12,7 @@
 #include "kernel/memory.h"
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
+#include "kernel/virtual.h"
 #include "kernel/worker.h"
 
 #define DROPPED_AT_ONCE 256 /* tasks, before other work has its turn */
@@ -407,6 +408,11 @@ weir_series_run(weir_series *series)
                 dismiss(series);
                 return status;
         }
+        int drives = weir__virtual_enter();
+        if (drives < 0) {
+                dismiss(series);
+                return drives;
+        }
         series->ended = waited_for_ended;
         weir_series_ref(series);
         status = weir_series_start(series);
@@ -416,6 +422,8 @@ weir_series_run(weir_series *series)
                 status = weir__series_result(series);
         }
         weir_series_unref(series);
+        if (drives)
+                weir__virtual_leave();
         return status;
 }
 

@@ -1,4 +1,4 @@
-/* kernel/clock.h: the time that deadlines are measured by: real, or virtual for tests. */
+/* kernel/clock.h: the time that deadlines are measured by, and that of the wall: real, or virtual for tests. */
 #ifndef WEIR_KERNEL_CLOCK_H
 #define WEIR_KERNEL_CLOCK_H
 
@@ -6,29 +6,52 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include <weir/time.h>
+#include <weir/clock.h>
+
+#define WEIR__VIRTUAL_ORIGIN WEIR_SEC(1) /* where the virtual clock starts */
 
 struct weir__clock {
         _Atomic bool is_virtual;           /* set while no worker runs */
         _Atomic weir_nsec virtual_instant; /* advanced by the one worker there is */
+        _Atomic weir_nsec wall_offset;     /* of the virtual wall clock to the virtual instant; any thread */
 };
 
 extern struct weir__clock weir__clock;
 
-static inline weir_nsec weir__clock_monotonic(void)
+/* Starts the virtual clock anew, or goes back to the real one.  While no worker runs. */
+void weir__clock_start(bool is_virtual);
+
+/* Has the function called after each jump of the virtual wall clock, by the thread that made it, with no lock held.  Set once. */
+typedef void weir__wall_jump_fn(void);
+void weir__clock_on_wall_jump(weir__wall_jump_fn *fn);
+
+static inline bool weir__clock_is_virtual(void)
+{
+        return __builtin_expect(atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed), 0);
+}
+
+static inline weir_nsec weir__clock_read(clockid_t clock)
 {
         struct timespec now;
 
-        clock_gettime(CLOCK_MONOTONIC, &now);
+        clock_gettime(clock, &now);
         return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static inline weir_nsec weir__clock_monotonic(void)
+{
+        return weir__clock_read(CLOCK_MONOTONIC);
 }
 
 static inline weir_nsec weir__clock_now(void)
 {
-        if (__builtin_expect(atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed), 0))
+        if (weir__clock_is_virtual())
                 return atomic_load_explicit(&weir__clock.virtual_instant, memory_order_acquire);
         return weir__clock_monotonic();
 }
+
+/* The wall clock, some milliseconds late at most: cheaper than weir_wall_now. */
+weir_nsec weir__clock_wall_coarse(void);
 
 /* `instant` + `duration`, saturating; a duration of 0 or less is `instant`. */
 static inline weir_nsec weir__clock_after(weir_nsec instant, weir_nsec duration)

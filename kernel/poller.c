@@ -21,8 +21,10 @@
 #include <unistd.h>
 
 #include "kernel/clock.h"
+#include "kernel/inflight.h"
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
+#include "kernel/virtual.h"
 #include "kernel/worker.h"
 
 /* While timers fire densely, the next wake-up is not armed earlier than this after the last one: it halves the CPU time of
@@ -51,6 +53,9 @@
  * come together the crowd has to wait; when it is so many, because of other work, this worker does wait for the lock. */
 #define PATIENT (2 * WEIR__POSTPONED)
 #define RETRY   WEIR_USEC(200)
+
+/* On the virtual clock, while something is on its way: how soon it is looked at again, in real time. */
+#define ONCE_MORE WEIR_USEC(100)
 
 #define NO_SLOT    UINT32_MAX
 #define SLOT_EVENT (UINT64_MAX)     /* epoll data of the eventfd */
@@ -157,6 +162,7 @@ weir__poller_close(struct weir__poller *poller)
 {
         close_descriptor(&poller->epoll_fd);
         close_descriptor(&poller->timer_fd);
+        weir__inflight_close();
         weir__cache_empty(&poller->cache);
         free(poller->slots);
         free(poller->scratch);
@@ -504,7 +510,8 @@ fall_asleep(struct weir__poller *poller)
         return true;
 }
 
-/* The same on the virtual clock: nothing is armed; while a thread waits, and no descriptor has anything to say, time jumps. */
+/* The same on the virtual clock: time jumps while somebody wants it to, no descriptor has anything to say, and nothing is on its
+ * way.  Nothing is armed, but to look again at what is. */
 static bool
 fall_asleep_virtually(struct weir__poller *poller)
 {
@@ -517,14 +524,19 @@ fall_asleep_virtually(struct weir__poller *poller)
         weir_nsec next = next_visit(poller);
         if (next <= weir__clock_now())
                 return false;
-        if (next == WEIR_FOREVER || !weir__runtime_has_waiters())
+        enum weir__drive drive = weir__virtual_drive();
+        if (drive == WEIR__DRIVE_NONE || (drive == WEIR__DRIVE_WAIT && next == WEIR_FOREVER))
                 return true;
         if (epoll_wait(poller->epoll_fd, &event, 1, 0) > 0) {
                 dispatch(poller, &event);
                 return false;
         }
+        if (weir__inflight(poller, drive == WEIR__DRIVE_WAIT)) {
+                arm(poller, weir__clock_monotonic() + ONCE_MORE);
+                return true;
+        }
         if (atomic_load_explicit(&poller->inbox, memory_order_seq_cst) == SLEEPING)
-                atomic_store_explicit(&weir__clock.virtual_instant, next, memory_order_release);
+                weir__virtual_move(next);
         return false;
 }
 

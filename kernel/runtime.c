@@ -20,6 +20,7 @@
 
 #include "kernel/clock.h"
 #include "kernel/config.h"
+#include "kernel/virtual.h"
 #include "kernel/worker.h"
 
 #define EXIT_WAIT  WEIR_SEC(2)
@@ -172,7 +173,7 @@ close_pollers(unsigned count)
                 atomic_fetch_add(&foreign_live, atomic_exchange(&weir__runtime.pollers[i]->live, 0));
                 weir__poller_close(weir__runtime.pollers[i]);
         }
-        atomic_store(&weir__clock.is_virtual, false);
+        weir__clock_start(false);
         weir__depot_empty();
 }
 
@@ -213,10 +214,12 @@ become_child(void)
         int phase = atomic_load(&weir__runtime.phase);
 
         weir__worker_current = NULL;
-        if (phase == WEIR__PHASE_DOWN || phase == WEIR__PHASE_ENDED)
+        if (phase == WEIR__PHASE_DOWN || phase == WEIR__PHASE_ENDED) {
                 weir__lock_init(&admin.lock, WEIR__RANK_RUNTIME); /* another thread may have held it, and is not here */
-        else
+                weir__virtual_forked();
+        } else {
                 atomic_store(&weir__runtime.phase, WEIR__PHASE_FORKED);
+        }
 }
 
 static int
@@ -246,8 +249,8 @@ start(const struct weir_config *config)
 
         if (failed)
                 return failed;
-        atomic_store(&weir__clock.is_virtual, is_virtual);
-        atomic_store(&weir__clock.virtual_instant, WEIR_SEC(1));
+        weir__clock_start(is_virtual);
+        weir__virtual_start();
         failed = make_pollers(count);
         if (failed)
                 return failed;
@@ -331,7 +334,7 @@ void
 weir__runtime_wait_begin(void)
 {
         atomic_fetch_add(&waiters, 1);
-        if (atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed))
+        if (weir__clock_is_virtual())
                 weir__poller_wake(weir__runtime.pollers[0]);
 }
 
@@ -339,14 +342,6 @@ void
 weir__runtime_wait_end(void)
 {
         atomic_fetch_sub(&waiters, 1);
-}
-
-void
-weir__runtime_wait(struct weir__latch *latch)
-{
-        weir__runtime_wait_begin();
-        weir__latch_wait(latch);
-        weir__runtime_wait_end();
 }
 
 /* -- shutdown -- */

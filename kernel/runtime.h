@@ -72,10 +72,10 @@ void weir__runtime_leave(void);
 /* A worker has nothing left to run, while shutdown waits: it looks again. */
 void weir__runtime_notify(void);
 
-/* Between these two a thread waits for a flow: the virtual clock jumps only meanwhile. */
+/* Between these two a thread waits for a flow: the virtual clock jumps by itself only meanwhile.  Who ends the flow calls the
+ * second, before it wakes the thread: time does not jump on while that wakes up. */
 void weir__runtime_wait_begin(void);
 void weir__runtime_wait_end(void);
-void weir__runtime_wait(struct weir__latch *latch);
 bool weir__runtime_has_waiters(void);
 
 /* Whether this thread may block for the library: -EDEADLK on a worker, -ECHILD in a forked child, else 0. */

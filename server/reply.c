@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "kernel/clock.h"
 #include "kernel/runtime.h"
 #include "kernel/stream.h"
 #include "server/server.h"
@@ -18,12 +18,11 @@
 static const char *
 date_of(struct weir__shard *shard)
 {
-        struct timespec now;
+        int64_t second = weir__clock_wall_coarse() / 1000000000;
 
-        clock_gettime(CLOCK_REALTIME_COARSE, &now);
-        if (now.tv_sec != shard->date_second) {
-                shard->date_second = now.tv_sec;
-                weir__http_date(now.tv_sec, shard->date);
+        if (second != shard->date_second) {
+                shard->date_second = second;
+                weir__http_date(second, shard->date);
         }
         return shard->date;
 }

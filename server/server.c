@@ -43,8 +43,10 @@ weir__server_closed(weir_http_server *server)
 {
         int quiet_fd = server->quiet_fd;
 
-        if (atomic_fetch_sub_explicit(&server->open, 1, memory_order_acq_rel) == 1)
+        if (atomic_fetch_sub_explicit(&server->open, 1, memory_order_acq_rel) == 1) {
+                weir__runtime_wait_end(); /* of who stops it */
                 eventfd_write(quiet_fd, 1);
+        }
 }
 
 /* -- configuration -- */
@@ -179,7 +181,7 @@ give_order(weir_http_server *server, const struct weir__work_ops *ops)
                 server->shards[i].order.ops = ops;
                 weir__poller_deliver(server->shards[i].poller, &server->shards[i].order);
         }
-        weir__runtime_wait(&ordered);
+        weir__latch_wait(&ordered);
         server->ordered = NULL;
         weir__runtime_leave();
         return 0;
@@ -243,6 +245,7 @@ close_listeners(weir_http_server *server)
                 }
         give_order(server, &stop_ops);
         give_order(server, &cut_ops);
+        weir__runtime_wait_begin();
         weir__server_closed(server);
         wait_until_quiet(server, WEIR_FOREVER, -1);
 }
@@ -328,14 +331,13 @@ stop(weir_http_server *server, weir_nsec within, int impatient_fd)
 {
         weir_nsec until = within == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_monotonic(), within);
 
-        weir__runtime_wait_begin();
         (void)give_order(server, &stop_ops);
+        weir__runtime_wait_begin(); /* not before the order was carried out: time would not wait for it */
         weir__server_closed(server);
         if (!wait_until_quiet(server, until, impatient_fd)) {
                 (void)give_order(server, &cut_ops);
                 wait_until_quiet(server, WEIR_FOREVER, -1);
         }
-        weir__runtime_wait_end();
         drop_shards(server);
         return (int)atomic_load_explicit(&server->cut, memory_order_relaxed);
 }

@@ -8,7 +8,7 @@ WEIR_BEGIN
 
 enum weir_clock {
         WEIR_CLOCK_REAL = 0,    /* CLOCK_MONOTONIC */
-        WEIR_CLOCK_VIRTUAL = 1, /* one poller; while a thread waits in a `_run` and nothing is ready, jumps to the next deadline */
+        WEIR_CLOCK_VIRTUAL = 1, /* weir/clock.h: one poller; jumps to the next deadline when a thread waits for it */
 };
 
 /* How the runtime is set up.  Start from WEIR_CONFIG_DEFAULT; 0 in a field means its default. */

@@ -2,6 +2,7 @@
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 
+#include <weir/clock.h>
 #include <weir/export.h>
 #include <weir/http.h>
 #include <weir/http_server.h>
