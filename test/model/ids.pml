@@ -1,15 +1,16 @@
 /* ids.pml: timers by id: the slot and its generation, the memory and its next timer (docs/design.md, "Tasks").
  *
  *   Life         two timers, one after the other, in the same memory and with the same slot: their maker, owner and worker.  Each
- *                has a name or none, and is started or dismissed
+ *                has a name or none, and is started or dismissed.  The first one may have outlived a shutdown: the poller that it
+ *                belongs to has a lock and its slot, but no worker, and its start moves it to another; then there is no second one
  *   CancelId     two of them: weir_timer_cancel_id with the id of the first timer, at any time from then on
  *   ResetId      weir_timer_reset_id with the same id
  *   CancelName   weir_timer_cancel by the name of the first timer, which may be the second one's as well
  *   Series       weir_series_cancel of the series of the first timer
  *
- * Every set of those others is tried in which the second CancelId meets no more than the first one and CancelName.  How start,
- * expiry, cancel and reset agree is timer.pml's affair, so here they take fewer steps; but there a reset holds the shard's
- * lock, here the poller's alone.  Shutdown stays away.
+ * Every set of those others is tried in which the second CancelId meets no more than the first one and CancelName, and no timer
+ * that has outlived a shutdown.  How start, expiry, cancel and reset agree is timer.pml's affair, so here they take fewer steps;
+ * but there a reset holds the shard's lock, here the poller's alone.  Shutdown stays away.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
 
@@ -20,11 +21,10 @@
 #define RUNNING   3
 #define ENDED     4
 #define STATE     7
-#define CLAIMED   8
-#define CANCELLED 16
-#define EXPIRED   32
-#define REARMED   64
-#define QUEUED    128
+#define CANCELLED 8
+#define EXPIRED   16
+#define REARMED   32
+#define QUEUED    64
 
 /* Where the shard has it. */
 #define NOWHERE 0
@@ -36,7 +36,8 @@
 #define A      2
 #define B      4
 #define POLLER 8
-#define NONE   0 /* no name */
+#define FORMER 16 /* of the poller without a worker; of the same rank, and never held together with the other */
+#define NONE   0  /* no name */
 
 #define FIRST 1 /* the generation of the first timer's id */
 
@@ -54,13 +55,15 @@
 byte life;             /* the timer that lies in it: 1 or 2; 0: it is free */
 byte name;             /* constant while it lives */
 byte word;
-bool has_slot;         /* guarded by POLLER; the worker's when READY: task.handle is not 0 */
+byte home = POLLER;    /* the lock of its poller; written by its owner, under its shard's lock and that of the former one */
+bool has_slot;         /* guarded by home; the worker's when READY: task.handle is not 0 */
 bool in_queue;         /* guarded by POLLER */
-bool deadline;         /* guarded by POLLER: the duration until the start */
+bool deadline;         /* guarded by home: the duration until the start */
 byte linked;           /* guarded by the lock of its shard */
 bool current;          /* guarded by SERIES: the series may still reach the first timer */
 
-/* The slot; guarded by POLLER. */
+/* The slot; guarded by `table`. */
+byte table = POLLER;   /* constant: the poller that it belongs to */
 bool taken;            /* it leads to the memory */
 byte generation = 1;
 
@@ -83,7 +86,7 @@ inline lock(rank)
 {
         atomic {
                 (locks & rank) == 0 ->
-                assert(held < rank); /* only upward, and never twice */
+                assert(held < (rank == FORMER -> POLLER : rank)); /* only upward, and never twice */
                 locks = locks | rank;
                 held = held | rank
         }
@@ -93,12 +96,12 @@ inline unlock(rank)
 {
         atomic {
                 assert(held & rank);
-                locks = locks & (15 - rank);
-                held = held & (15 - rank)
+                locks = locks & (31 - rank);
+                held = held & (31 - rank)
         }
 }
 
-/* -- the slot; under the poller's lock -- */
+/* -- the slot; under its poller's lock -- */
 
 inline take_slot()
 {
@@ -127,7 +130,7 @@ inline give_up_slot()
 
 /* -- cancel -- */
 
-/* Under the lock by which it was found.  Of one that is NEW and claimed the start is over, or a cancel came first. */
+/* Under the lock by which it was found.  One that is NEW was cancelled before. */
 inline end()
 {
         d_step {
@@ -135,7 +138,7 @@ inline end()
                 found = word & STATE;
                 if
                 :: found == PENDING ->
-                        word = CLAIMED | READY | CANCELLED | QUEUED;
+                        word = READY | CANCELLED | QUEUED;
                         took = true;
                         mine = true
                 :: found == READY && !(word & CANCELLED) ->
@@ -146,13 +149,25 @@ inline end()
         }
 }
 
-inline claim()
+/* Under the poller's lock as well, under which its start looks. */
+inline cancel_new()
 {
         d_step {
                 touch();
-                took = !(word & CLAIMED);
-                word = word | CLAIMED
-        }
+#ifdef MUTANT_CANCELLED_TWICE
+                took = ((word & STATE) == NEW)
+#else
+                took = (word == NEW)
+#endif
+        };
+        if
+        :: took ->
+                d_step {
+                        touch();
+                        word = NEW | CANCELLED
+                }
+        :: else
+        fi
 }
 
 /* Off the ring, under the lock of its shard. */
@@ -191,10 +206,11 @@ inline deliver()
 /* Of the first timer, under the poller's lock, and under the shard's if it has a name. */
 inline cancel_found()
 {
+        cancel_new();
         atomic { /* only the worker may still change the word beside this, and end() is one step */
                 touch_first();
                 if
-                :: (word & STATE) == NEW -> claim()
+                :: took
                 :: else -> end()
                 fi;
                 count()
@@ -214,7 +230,7 @@ proctype CancelId(byte me)
         :: id_given && (coming & me)
         :: id_given && !(coming & me) -> goto out
         fi;
-        lock(POLLER);
+        lock(table);
         if
         :: FOUND ->
                 d_step {
@@ -227,14 +243,14 @@ proctype CancelId(byte me)
                 if
                 :: hash == NONE ->
                         cancel_found();
-                        unlock(POLLER)
+                        unlock(table)
                 :: else ->
 #ifdef MUTANT_LOCK_ORDER
                         lock(hash);
 #else
-                        unlock(POLLER);
+                        unlock(table);
                         lock(hash);
-                        lock(POLLER);
+                        lock(table);
 #endif
                         if
 #ifdef MUTANT_LOOKED_UP_ONCE
@@ -245,11 +261,11 @@ proctype CancelId(byte me)
                                 cancel_found()
                         :: else
                         fi;
-                        unlock(POLLER);
+                        unlock(table);
                         unlock(hash)
                 fi
         :: else ->
-                unlock(POLLER)
+                unlock(table)
         fi;
         deliver();
         d_step { /* nobody looks any more: fewer states */
@@ -264,7 +280,7 @@ out:
 
 proctype CancelName()
 {
-        byte held, found;
+        byte held, found, seen;
         bool took, mine;
 
         if
@@ -274,25 +290,28 @@ proctype CancelName()
         lock(A);
         if
         :: life != 0 && name == A && linked == RING ->
+                if
+                :: atomic {
+                        (word & STATE) == NEW ->
+                        seen = home
+                   };
+                   lock(seen); /* its start may be under way */
+                   cancel_new();
+                   atomic {
+                        unlock(seen);
+                        seen = 0
+                   }
+                :: else
+                fi;
                 atomic {
-                        claim();
+                        if
+                        :: took
+                        :: else ->
+                                end();
+                                assert(took || found == RUNNING)
+                        fi;
                         count()
                 };
-                if
-                :: took
-                :: else ->
-                        if
-                        :: (word & STATE) == NEW ->
-                                lock(POLLER); /* its start is under way */
-                                unlock(POLLER)
-                        :: else
-                        fi;
-                        atomic {
-                                end();
-                                assert(took || found == RUNNING);
-                                count()
-                        }
-                fi;
                 if
                 :: took -> to_ending()
                 :: else
@@ -313,7 +332,7 @@ out:
 /* Under its own lock. */
 proctype Series()
 {
-        byte held;
+        byte held, seen;
         bool mine;
 
         if
@@ -324,12 +343,19 @@ proctype Series()
         cause = true;
         if
         :: current ->
-                lock(POLLER);
-                d_step {
+                do /* its start may be moving it to another poller */
+                :: seen = home;
+                   lock(seen);
+                   if
+                   :: seen == home -> break
+                   :: else -> unlock(seen)
+                   fi
+                od;
+                atomic {
                         touch_first();
                         if
-                        :: word == (CLAIMED | PENDING) ->
-                                word = CLAIMED | READY;
+                        :: word == PENDING ->
+                                word = READY;
                                 assert(in_queue);
                                 in_queue = false;
                                 give_up_slot();
@@ -339,7 +365,10 @@ proctype Series()
                         :: else
                         fi
                 };
-                unlock(POLLER)
+                atomic {
+                        unlock(seen);
+                        seen = 0
+                }
         :: else
         fi;
         unlock(SERIES);
@@ -359,7 +388,7 @@ proctype ResetId()
         :: id_given && (coming & RESET)
         :: id_given && !(coming & RESET) -> goto out
         fi;
-        lock(POLLER);
+        lock(table);
         if
         :: FOUND ->
                 d_step {
@@ -405,7 +434,7 @@ proctype ResetId()
         :: else
         fi;
         atomic {
-                unlock(POLLER);
+                unlock(table);
                 found = 0
         };
 out:
@@ -422,10 +451,10 @@ inline give_up_slot_locked()
         :: has_slot -> give_up_slot()
 #else
         :: has_slot ->
-                lock(POLLER);
+                lock(home);
                 atomic {
                         give_up_slot();
-                        unlock(POLLER)
+                        unlock(home)
                 }
 #endif
         :: else
@@ -440,16 +469,17 @@ inline unlink_and_free()
                 lock(name);
                 d_step {
                         linked = NOWHERE;
-                        locks = locks & (15 - name);
-                        held = held & (15 - name)
+                        locks = locks & (31 - name);
+                        held = held & (31 - name)
                 }
         :: else
         fi;
         d_step {
                 touch();
                 assert(linked == NOWHERE && !in_queue && !inbox && !ready);
-                assert(counted[number] == (word & ((word & STATE) == NEW -> CLAIMED : CANCELLED) -> 1 : 0));
+                assert(counted[number] == (word & CANCELLED -> 1 : 0));
                 life = 0;
+                home = POLLER;
                 word = NEW;
                 name = NONE;
                 deadline = MADE_WITH
@@ -474,7 +504,7 @@ inline finish()
         d_step {
                 touch();
                 if
-                :: (word & CANCELLED) && name != NONE -> word = CLAIMED | CANCELLED | ENDED
+                :: (word & CANCELLED) && name != NONE -> word = CANCELLED | ENDED
                 :: else
                 fi
         };
@@ -495,6 +525,40 @@ inline dismiss()
 
 #define CALLED_OFF (cause && number == 1)
 
+/* Past those who have found it by its name or its id, and act under the lock of its former poller. */
+inline settle()
+{
+        if
+        :: home == FORMER ->
+#ifndef MUTANT_SETTLE_BESIDE_SHARD
+                if
+                :: name != NONE -> lock(name)
+                :: else
+                fi;
+#endif
+#ifdef MUTANT_SETTLE_BESIDE_FORMER
+                atomic {
+                        give_up_slot();
+                        home = POLLER
+                };
+#else
+                lock(FORMER);
+                atomic {
+                        give_up_slot();
+                        home = POLLER;
+                        unlock(FORMER)
+                };
+#endif
+#ifndef MUTANT_SETTLE_BESIDE_SHARD
+                if
+                :: name != NONE -> unlock(name)
+                :: else
+                fi
+#endif
+        :: else
+        fi
+}
+
 inline start()
 {
         if
@@ -506,22 +570,26 @@ inline start()
                 }
         :: else
         fi;
+        settle();
         lock(POLLER);
-        claim();
+        d_step {
+                touch();
+                seen = word & CANCELLED
+        };
         d_step {
                 touch();
                 if
-                :: !took ->
-                        word = CLAIMED | READY | CANCELLED;
+                :: seen ->
+                        word = READY | CANCELLED;
                         ready = true
-                :: took && CALLED_OFF ->
-                        word = CLAIMED | READY;
+                :: !seen && CALLED_OFF ->
+                        word = READY;
                         ready = true
                 :: else ->
-                        word = CLAIMED | PENDING;
+                        word = PENDING;
                         in_queue = true
                 fi;
-                took = false
+                seen = 0
         };
         unlock(POLLER)
 }
@@ -537,9 +605,9 @@ inline expire()
         d_step {
                 touch();
                 if
-                :: word == (CLAIMED | PENDING) ->
+                :: word == PENDING ->
                         assert(!ready);
-                        word = CLAIMED | READY | EXPIRED;
+                        word = READY | EXPIRED;
                         ready = true
                 :: else /* a cancel delivers it */
                 fi
@@ -561,7 +629,7 @@ inline begin()
                         touch();
                         in_queue = false;
                         give_up_slot();
-                        word = CLAIMED | READY | CANCELLED;
+                        word = READY | CANCELLED;
                         unlock(POLLER)
                 }
         :: else
@@ -571,7 +639,7 @@ inline begin()
         :: !again && (seen & STATE) == READY && (seen & CANCELLED) ->
                 d_step {
                         touch();
-                        seen = CLAIMED | RUNNING | CANCELLED;
+                        seen = RUNNING | CANCELLED;
                         word = seen
                 }
         :: !again && (seen & (STATE | CANCELLED)) == READY ->
@@ -585,7 +653,7 @@ inline begin()
                                 d_step {
                                         touch();
                                         again = (word == seen);
-                                        word = (again -> CLAIMED | PENDING : word);
+                                        word = (again -> PENDING : word);
                                         in_queue = again
                                 }
                         fi;
@@ -646,13 +714,14 @@ proctype Life()
 {
         byte held, seen, callbacks;
         byte number = 1;
-        bool took, ready, due, again;
+        bool ready, due, again;
 
         do
-        :: number <= 2 ->
+        :: number <= (table == FORMER -> 1 : 2) ->
                 atomic {
                         assert(life == 0);
                         life = number;
+                        home = table;
                         if
                         :: name = NONE
                         :: name = A
@@ -660,11 +729,11 @@ proctype Life()
                         fi;
                         linked = (name == NONE -> NOWHERE : RING)
                 };
-                lock(POLLER);
+                lock(home);
                 d_step {
                         take_slot();
                         id_given = true;
-                        locks = locks & (15 - POLLER);
+                        locks = locks & (31 - home);
                         held = 0
                 };
                 if
@@ -699,6 +768,10 @@ init
                 if
                 :: true
                 :: !(coming & CANCEL2) -> coming = coming | SERIES_CANCEL
+                fi;
+                if
+                :: true
+                :: !(coming & CANCEL2) -> table = FORMER
                 fi;
                 run Life();
                 run CancelId(CANCEL);

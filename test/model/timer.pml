@@ -1,6 +1,7 @@
-/* timer.pml: the claim protocol of one named timer (docs/design.md, "The protocol"), with everybody who may touch it.
+/* timer.pml: the protocol of one named timer (docs/design.md, "The protocol"), with everybody who may touch it.
  *
- *   Owner       starts the series that the timer is the only task of, or dismisses it instead
+ *   Owner       starts the series that the timer is the only task of, or dismisses it instead; the timer may have been made
+ *               before there were pollers
  *   Canceller   two of them: weir_timer_cancel by the timer's name
  *   Series      weir_series_cancel of that series
  *   Resetter    weir_timer_reset (or _extend) by the timer's name
@@ -12,7 +13,8 @@
  *                         |                `----<----worker, when reset----<----'
  *                         `-----start, when a cancel came first-------------> READY
  *
- * Owner, Worker and Shutdown always come, of the others every set is tried.
+ * Owner, Worker and Shutdown always come, of the others every set is tried; but the second Canceller only meets a timer that
+ * was made when there were pollers.
  *
  * A step of the model is one access to shared memory, or several of which nobody else can see the middle.  Every access to the
  * timer first asserts that it is not freed.  Each process has `held`, the locks it holds, so that the ranks are asserted too.
@@ -30,11 +32,10 @@
 #define RUNNING   3
 #define ENDED     4
 #define STATE     7  /* the mask of the state */
-#define CLAIMED   8  /* what start and cancel exchange: who sets it second acts */
-#define CANCELLED 16 /* READY by a cancel by name, or found READY by one: the callback sees -ECANCELED */
-#define EXPIRED   32 /* READY because its deadline came */
-#define REARMED   64 /* reset when READY and EXPIRED: the worker puts it back into the queue instead of calling back */
-#define QUEUED    128 /* READY by a cancel by name, which has left its node in the queue: the worker takes it out */
+#define CANCELLED 8  /* NEW, PENDING or READY when a cancel by name met it: the callback sees -ECANCELED */
+#define EXPIRED   16 /* READY because its deadline came */
+#define REARMED   32 /* reset when READY and EXPIRED: the worker puts it back into the queue instead of calling back */
+#define QUEUED    64 /* READY by a cancel by name, which has left its node in the queue: the worker takes it out */
 
 /* How the timer ended. */
 #define OK        0
@@ -62,13 +63,15 @@
 #define SERIES 1
 #define SHARD  2
 #define POLLER 4
+#define FORMER 8 /* of a poller that has nothing but its lock; of the same rank, and never held together with the other */
 
 byte word = NEW;
 byte status = OK;      /* owner of the delivery only */
+bool settled = true;   /* written by its owner under SHARD and FORMER: it belongs to the poller that has a worker */
 bool freed;
 
 byte linked = RING;    /* guarded by SHARD: the list that it is on */
-bool duration;         /* guarded by POLLER: what start adds to the time */
+bool duration;         /* guarded by HOME: what start adds to the time */
 bool deadline;         /* guarded by POLLER: what the node was queued with, or is to be */
 bool waiting = true;   /* guarded by SERIES: the timer waits in the queue of its series */
 bool current;          /* guarded by SERIES: it is the task the series runs */
@@ -129,6 +132,10 @@ active proctype Monitor()
                 if
                 :: true
                 :: coming = coming | SERIES_CANCEL
+                fi;
+                if
+                :: true
+                :: !(coming & CANCEL2) -> settled = false
                 fi
         };
         _nr_pr == 1 -> /* all others have ended */
@@ -164,11 +171,14 @@ active proctype Monitor()
 
 #define touch() assert(!freed)
 
+/* The lock of its poller. */
+#define HOME (settled -> POLLER : FORMER)
+
 inline lock(rank)
 {
         atomic {
                 (locks & rank) == 0 ->
-                assert(held < rank); /* only upward, and never twice */
+                assert(held < (rank == FORMER -> POLLER : rank)); /* only upward, and never twice */
                 locks = locks | rank;
                 held = held | rank
         }
@@ -180,15 +190,6 @@ inline unlock(rank)
                 assert(held & rank);
                 locks = locks & (15 - rank);
                 held = held & (15 - rank)
-        }
-}
-
-inline fetch_or_claimed()
-{
-        d_step {
-                touch();
-                old = word & CLAIMED;
-                word = word | CLAIMED
         }
 }
 
@@ -228,9 +229,9 @@ inline make_ready(how, flags, owned)
 #ifdef MUTANT_READY_STORED
                 :: true ->
 #else
-                :: word == (CLAIMED | PENDING) ->
+                :: word == PENDING ->
 #endif
-                        word = CLAIMED | READY | flags;
+                        word = READY | flags;
                         status = how;
                         owned = true
                 :: else
@@ -268,7 +269,8 @@ inline unlink_and_free()
                 word = 0; /* nobody looks any more: fewer states */
                 status = OK;
                 duration = MADE_WITH;
-                deadline = MADE_WITH
+                deadline = MADE_WITH;
+                settled = true
         }
 }
 
@@ -307,7 +309,7 @@ inline finish()
                 d_step {
                         touch();
                         assert((word & STATE) == RUNNING);
-                        word = CLAIMED | CANCELLED | ENDED
+                        word = CANCELLED | ENDED
                 };
 #ifdef MUTANT_FREE_UNBURIED
                 d_step {
@@ -322,89 +324,134 @@ inline finish()
         fi
 }
 
+/* One that is not started, under the lock of its poller, under which its start looks: start or dismiss completes it. */
+inline cancel_new()
+{
+        d_step {
+                touch();
+#ifdef MUTANT_NEW_UNCHECKED
+                took = true
+#else
+                took = (word == NEW)
+#endif
+        };
+        if
+        :: took ->
+                d_step {
+                        touch();
+                        word = NEW | CANCELLED
+                }
+        :: else
+        fi
+}
+
+/* A compare-and-swap of what was loaded, in a loop until one succeeds or the callback has begun. */
+inline end()
+{
+#ifdef MUTANT_SWAPS_IN_TURN
+        d_step {
+                touch();
+                if
+                :: word == PENDING ->
+                        word = READY | CANCELLED | QUEUED;
+                        found = PENDING;
+                        took = true;
+                        mine = true
+                :: else
+                fi
+        };
+        d_step {
+                touch();
+                if
+                :: !took && (word & STATE) == READY ->
+                        word = word | CANCELLED;
+                        found = READY;
+                        took = true
+                :: !took && (word & STATE) != READY ->
+                        found = RUNNING
+                :: took
+                fi
+        }
+#else
+        d_step {
+                touch();
+                found = word & STATE;
+                if
+                :: found == PENDING ->
+                        word = READY | CANCELLED | QUEUED;
+                        took = true;
+                        mine = true
+#ifdef MUTANT_RUNNING_UNCHECKED
+                :: found == READY || found == RUNNING ->
+#else
+                :: found == READY ->
+#endif
+                        word = word | CANCELLED;
+#ifdef MUTANT_PUSH_AGAIN
+                        mine = true;
+#endif
+                        took = true
+                :: else
+                fi
+        }
+#endif
+}
+
 /* What a cancel by name does to a timer it found, under the shard's lock, which keeps the timer alive.  `took`: it has cancelled
  * it.  `mine`: it owns the delivery as well, and pushes once it holds no lock. */
 inline cancel_one()
 {
-#ifdef MUTANT_CANCEL_CHECKS_THEN_ACTS
         d_step {
                 touch();
-                old = word & CLAIMED
+                found = word & STATE;
+                home = HOME;
+                assert(found != ENDED && word != (NEW | CANCELLED)) /* such a one is on the ring no more */
         };
-        d_step {
-                touch();
-                word = word | CLAIMED
-        };
-#else
-        fetch_or_claimed();
-#endif
         if
-        :: !old ->
-                took = true; /* start or dismiss completes it */
-                found = NEW
-        :: else ->
-#ifdef MUTANT_SHARD_UNLOCKED_EARLY
-                unlock(SHARD);
-#endif
+        :: found == NEW ->
+#ifdef MUTANT_CANCEL_BY_SWAP
                 d_step {
                         touch();
-                        found = word & STATE;
-                        assert(found != ENDED)
+                        if
+                        :: word == NEW ->
+                                word = NEW | CANCELLED;
+                                took = true
+                        :: else
+                        fi
+                }
+#elif defined(MUTANT_CANCEL_UNLOCKED)
+                cancel_new()
+#elif defined(MUTANT_START_UNAWAITED)
+                atomic {
+                        if
+                        :: !(locks & home) -> lock(home)
+                        :: else
+                        fi
                 };
-#ifndef MUTANT_START_UNAWAITED
                 if
-                :: found == NEW -> /* a cancel that came first has taken it from the ring: its start is under way */
-                        lock(POLLER);
-                        unlock(POLLER)
+                :: held & home ->
+                        cancel_new();
+                        unlock(home)
                 :: else
-                fi;
-#endif
-#ifdef MUTANT_SWAPS_IN_TURN
-                d_step {
-                        touch();
-                        if
-                        :: word == (CLAIMED | PENDING) ->
-                                word = CLAIMED | READY | CANCELLED | QUEUED;
-                                found = PENDING;
-                                took = true;
-                                mine = true
-                        :: else
-                        fi
-                };
-                d_step {
-                        touch();
-                        if
-                        :: !took && (word & STATE) == READY ->
-                                word = word | CANCELLED;
-                                found = READY;
-                                took = true
-                        :: !took && (word & STATE) != READY ->
-                                found = RUNNING
-                        :: took
-                        fi
-                }
+                fi
 #else
-                d_step { /* a compare-and-swap of what was loaded, in a loop until one succeeds or the callback has begun */
-                        touch();
-                        found = word & STATE;
-                        if
-                        :: found == PENDING ->
-                                word = CLAIMED | READY | CANCELLED | QUEUED;
-                                took = true;
-                                mine = true
-#ifdef MUTANT_RUNNING_UNCHECKED
-                        :: found == READY || found == RUNNING ->
+                lock(home); /* its start may be under way */
+                cancel_new();
+                unlock(home)
+#endif
+        :: else
+#ifdef MUTANT_SHARD_UNLOCKED_EARLY
+                -> unlock(SHARD)
+#endif
+        fi;
+        home = 0;
+        if
+        :: took
+#ifdef MUTANT_STARTED_MEANWHILE
+        :: !took && found == NEW
+        :: !took && found != NEW -> end()
 #else
-                        :: found == READY ->
-#endif
-                                word = word | CANCELLED;
-#ifdef MUTANT_PUSH_AGAIN
-                                mine = true;
-#endif
-                                took = true
-                        :: else
-                        fi
-                }
+        :: else -> end()
 #endif
         fi
 }
@@ -433,9 +480,32 @@ inline enter()
         fi
 }
 
+/* It was made before there were pollers, or has outlived a shutdown.  Who has found it and acts under the lock of its former
+ * poller is waited for; who finds it from now on, acts under that of the other. */
+inline settle()
+{
+        if
+        :: settled
+        :: else ->
+#ifndef MUTANT_SETTLE_BESIDE_SHARD
+                lock(SHARD);
+#endif
+                lock(FORMER);
+                atomic {
+                        touch();
+                        settled = true;
+                        unlock(FORMER);
+#ifndef MUTANT_SETTLE_BESIDE_SHARD
+                        unlock(SHARD)
+#endif
+                }
+        fi
+}
+
 /* The start of a timer, by whoever took it out of the queue of its series. */
 inline start()
 {
+        settle();
 #ifdef MUTANT_CLOSING_UNLOCKED
         shut = closing;
 #endif
@@ -445,6 +515,9 @@ inline start()
 #ifdef MUTANT_DURATION_UNLOCKED
         wanted = duration;
 #endif
+#ifdef MUTANT_CANCELLED_UNLOCKED
+        marked = word & CANCELLED;
+#endif
         lock(POLLER);
 #ifdef MUTANT_INSERT_FIRST
         if
@@ -452,21 +525,13 @@ inline start()
         :: else
         fi;
         unlock(POLLER);
-#endif
-#ifdef MUTANT_START_CHECKS_THEN_ACTS
-        d_step {
-                touch();
-                old = word & CLAIMED
-        };
-        d_step {
-                touch();
-                word = word | CLAIMED
-        };
-#else
-        fetch_or_claimed();
-#endif
-#ifdef MUTANT_INSERT_FIRST
         lock(POLLER);
+#endif
+#ifndef MUTANT_CANCELLED_UNLOCKED
+        d_step {
+                touch();
+                marked = word & CANCELLED
+        };
 #endif
 #ifndef MUTANT_CAUSE_UNLOCKED
         called_off = cause;
@@ -475,11 +540,11 @@ inline start()
         shut = closing;
 #endif
         if
-        :: old || called_off || shut ->
+        :: marked || called_off || shut ->
                 d_step {
                         touch();
-                        status = (old -> OK : (called_off -> ECANCELED : ESHUTDOWN)); /* CANCELLED says enough */
-                        word = CLAIMED | READY | (old -> CANCELLED : 0)
+                        status = (marked -> OK : (called_off -> ECANCELED : ESHUTDOWN)); /* CANCELLED says enough */
+                        word = READY | (marked -> CANCELLED : 0)
                 };
                 unlock(POLLER);
                 push()
@@ -489,11 +554,16 @@ inline start()
 #elif !defined(MUTANT_INSERT_FIRST)
                 insert(duration);
 #endif
+#ifdef MUTANT_PENDING_UNLOCKED
+                unlock(POLLER);
+#endif
                 d_step {
                         touch();
-                        word = CLAIMED | PENDING
+                        word = PENDING
                 };
+#ifndef MUTANT_PENDING_UNLOCKED
                 unlock(POLLER);
+#endif
 #ifdef MUTANT_PEEK
                 touch(); /* for instance to ask for its poller, in order to wake it */
 #endif
@@ -504,7 +574,7 @@ inline start()
 /* weir_series_start, or weir_series_dismiss. */
 active proctype Owner()
 {
-        byte held, old;
+        byte held, marked;
         bool shut, called_off, dismiss, wanted;
 
         coming;
@@ -543,7 +613,7 @@ active proctype Owner()
 /* weir_timer_cancel. */
 active [2] proctype Canceller()
 {
-        byte held, old, found;
+        byte held, found, home;
         bool took, mine;
 
         if
@@ -587,10 +657,23 @@ out:
         skip
 }
 
+/* The lock of the poller that the timer belongs to; its start may be moving it to another. */
+inline lock_present_home()
+{
+        do
+        :: home = HOME;
+           lock(home);
+           if
+           :: home == HOME -> break
+           :: else -> unlock(home)
+           fi
+        od
+}
+
 /* weir_series_cancel. */
 active proctype Series()
 {
-        byte held;
+        byte held, home;
         bool mine;
 
         if
@@ -607,8 +690,8 @@ active proctype Series()
 #endif
                 if
                 :: current ->
-                        lock(POLLER);
-                        d_step {
+                        lock_present_home();
+                        atomic {
                                 touch();
                                 by_series = ((word & STATE) != RUNNING)
                         };
@@ -626,10 +709,11 @@ active proctype Series()
                                         fi
                                 }
                         fi;
-                        unlock(POLLER)
+                        unlock(home)
                 :: else
                 fi
         fi;
+        home = 0;
 #ifdef MUTANT_CAUSE_AFTER_TAKING
         cause = !over;
 #endif
@@ -640,7 +724,7 @@ active proctype Series()
         fi;
         d_step {
                 cancelled = cause;
-                assert(!cancelled || word != (CLAIMED | PENDING))
+                assert(!cancelled || word != PENDING)
         };
 out:
         skip
@@ -652,7 +736,7 @@ inline reset_one()
         d_step {
                 touch();
                 found = word & STATE;
-                assert(found != ENDED && word != (NEW | CLAIMED)) /* such a one is on the ring no more */
+                assert(found != ENDED && word != (NEW | CANCELLED)) /* such a one is on the ring no more */
         };
         if
         :: found == NEW ->
@@ -670,7 +754,7 @@ inline reset_one()
                 insert(RESET_TO);
                 d_step {
                         touch();
-                        word = CLAIMED | PENDING
+                        word = PENDING
                 };
                 reset = true
 #else
@@ -701,7 +785,7 @@ inline reset_one()
 /* weir_timer_reset. */
 active proctype Resetter()
 {
-        byte held, found;
+        byte held, found, home;
 
         if
         :: coming & RESET
@@ -712,6 +796,10 @@ active proctype Resetter()
         :: linked != RING ->
                 skip
         :: else ->
+                d_step {
+                        touch();
+                        home = HOME
+                };
 #ifdef MUTANT_RESET_NEW_UNLOCKED
                 d_step {
                         touch();
@@ -725,16 +813,17 @@ active proctype Resetter()
                                 reset = true
                         }
                 :: else ->
-                        lock(POLLER);
+                        lock(home);
                         reset_one();
-                        unlock(POLLER)
+                        unlock(home)
                 fi;
 #else
-                lock(POLLER);
+                lock(home);
                 reset_one();
-                unlock(POLLER);
+                unlock(home);
 #endif
                 d_step {
+                        home = 0;
                         if
                         :: reset -> reset_in = 1 + found
                         :: else -> reset_late = (found == RUNNING)
@@ -798,7 +887,7 @@ inline rearm()
 #else
                         :: word == seen ->
 #endif
-                                word = CLAIMED | PENDING;
+                                word = PENDING;
                                 again = true
                         :: else -> in_queue = false /* it has just been cancelled */
                         fi
@@ -816,7 +905,7 @@ inline take_node()
 #ifndef MUTANT_LEFT_IN_QUEUE
                 in_queue = false; /* it may have expired since */
 #endif
-                word = CLAIMED | READY | CANCELLED;
+                word = READY | CANCELLED;
                 unlock(POLLER)
         }
 }
@@ -838,7 +927,7 @@ inline begin()
         :: !again && (seen & STATE) == READY && (seen & CANCELLED) -> /* nobody else changes it any more */
                 d_step {
                         touch();
-                        seen = CLAIMED | CANCELLED | RUNNING;
+                        seen = CANCELLED | RUNNING;
                         word = seen
                 }
         :: !again && (seen & (STATE | CANCELLED)) == READY ->
