@@ -8,6 +8,8 @@
 #ifndef WEIR_FACTORY_NAMES_H
 #define WEIR_FACTORY_NAMES_H
 
+#include <weir/time.h>
+
 #include "factory/name_table.h"
 #include "kernel/latch.h"
 #include "kernel/lock.h"
@@ -66,6 +68,14 @@ static inline struct weir__names_shard *weir__names_trylock(struct weir__names *
         struct weir__names_shard *shard = &names->shards[hash >> (32 - WEIR__NAMES_SHARD_BITS)];
 
         return weir__trylock(&shard->lock) ? shard : NULL;
+}
+
+/* NULL when it is locked for so long. */
+static inline struct weir__names_shard *weir__names_lock_within(struct weir__names *names, uint32_t hash, weir_nsec duration)
+{
+        struct weir__names_shard *shard = &names->shards[hash >> (32 - WEIR__NAMES_SHARD_BITS)];
+
+        return weir__lock_within(&shard->lock, duration) ? shard : NULL;
 }
 
 static inline void weir__names_unlock(struct weir__names_shard *shard)

@@ -38,6 +38,7 @@
 #include "kernel/worker.h"
 
 #define TAKEN_OUT_AT_ONCE 32
+#define BURIAL_WAIT       WEIR_MSEC(1)
 #define CROWD             128 /* timers that are delivered as one */
 
 struct weir__names weir__timer_names = WEIR__NAMES_INITIALIZER;
@@ -431,13 +432,23 @@ bury(struct weir__work *work, struct weir__names_shard *shard)
                 weir__task_free((struct weir_task *)work);
 }
 
-/* Nobody waits for that, so it need not wait for a lock which a cancel of a million timers takes again and again. */
+static struct weir__names_shard *
+lock_to_bury(const struct weir__poller *poller, uint32_t hash)
+{
+        if (poller->patient)
+                return weir__names_lock(&weir__timer_names, hash);
+        if (weir__poller_is_choked(poller)) /* then callbacks wait for it as well */
+                return weir__names_lock_within(&weir__timer_names, hash, BURIAL_WAIT);
+        return weir__names_trylock(&weir__timer_names, hash);
+}
+
+/* Nobody waits for that, so it need not wait for a lock which a cancel of a million timers takes again and again; unless it has
+ * been postponed so often that much has come together. */
 static void
 bury_if_possible(struct weir__work *work)
 {
         struct weir__poller *poller = weir__worker_self()->poller;
-        struct weir__names_shard *shard = poller->patient ? weir__names_lock(&weir__timer_names, hash_of(work))
-                                                          : weir__names_trylock(&weir__timer_names, hash_of(work));
+        struct weir__names_shard *shard = lock_to_bury(poller, hash_of(work));
 
         if (shard)
                 bury(work, shard);

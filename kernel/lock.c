@@ -46,14 +46,23 @@ relax(void)
 #endif
 }
 
-/* Leaves errno as it is: a mutex does. */
+/* Leaves errno as it is: a mutex does.  `limit` is a duration, or NULL. */
 static void
-futex(struct weir__lock *lock, int operation, unsigned value)
+futex(struct weir__lock *lock, int operation, unsigned value, const struct timespec *limit)
 {
         int before = errno;
 
-        syscall(SYS_futex, (unsigned *)&lock->state, operation, value, NULL, NULL, 0);
+        syscall(SYS_futex, (unsigned *)&lock->state, operation, value, limit, NULL, 0);
         errno = before;
+}
+
+static int64_t
+clock_now(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 static _Atomic unsigned *
@@ -62,27 +71,54 @@ sleepers_for(const struct weir__lock *lock)
         return &weir__lock_sleepers[(uintptr_t)lock / 128 % WEIR__LOCK_BEDS];
 }
 
-static void
-sleep_for(struct weir__lock *lock)
+static bool
+spin_for(struct weir__lock *lock)
+{
+        for (unsigned i = 0; i < WEIR__LOCK_SPINS; i++) {
+                if (atomic_load_explicit(&lock->state, memory_order_relaxed) == WEIR__LOCK_FREE && weir__lock_take(lock))
+                        return true;
+                relax();
+        }
+        return false;
+}
+
+/* Until that instant at the longest; 0: for ever.  One that gives up leaves WANTED behind, which costs a needless wake-up. */
+static bool
+sleep_for(struct weir__lock *lock, int64_t until)
 {
         _Atomic unsigned *sleepers = sleepers_for(lock);
+        bool taken;
 
         atomic_fetch_add_explicit(sleepers, 1, memory_order_relaxed);
         weir__fence_heavy();
-        while (atomic_exchange_explicit(&lock->state, WEIR__LOCK_WANTED, memory_order_acquire) != WEIR__LOCK_FREE)
-                futex(lock, FUTEX_WAIT_PRIVATE, WEIR__LOCK_WANTED);
+        while (!(taken = atomic_exchange_explicit(&lock->state, WEIR__LOCK_WANTED, memory_order_acquire) == WEIR__LOCK_FREE)) {
+                int64_t left = until ? until - clock_now() : 0;
+                struct timespec limit = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+
+                if (left < 0)
+                        break;
+                futex(lock, FUTEX_WAIT_PRIVATE, WEIR__LOCK_WANTED, until ? &limit : NULL);
+        }
         atomic_fetch_sub_explicit(sleepers, 1, memory_order_relaxed);
+        return taken;
 }
 
 void
 weir__lock_wait(struct weir__lock *lock)
 {
-        for (unsigned i = 0; i < WEIR__LOCK_SPINS; i++) {
-                if (atomic_load_explicit(&lock->state, memory_order_relaxed) == WEIR__LOCK_FREE && weir__lock_take(lock))
-                        return;
-                relax();
-        }
-        sleep_for(lock);
+        if (!spin_for(lock))
+                sleep_for(lock, 0);
+}
+
+bool
+weir__lock_within(struct weir__lock *lock, int64_t nanoseconds)
+{
+        if (!weir__lock_take(lock) && !spin_for(lock) && !sleep_for(lock, clock_now() + nanoseconds))
+                return false;
+#ifdef WEIR_DEBUG
+        weir__rank_enter(lock->rank);
+#endif
+        return true;
 }
 
 void
@@ -95,16 +131,7 @@ weir__lock_release(struct weir__lock *lock)
 void
 weir__lock_wake(struct weir__lock *lock)
 {
-        futex(lock, FUTEX_WAKE_PRIVATE, 1);
-}
-
-static int64_t
-clock_now(void)
-{
-        struct timespec now;
-
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+        futex(lock, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
 void

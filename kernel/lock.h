@@ -99,6 +99,9 @@ static inline bool weir__trylock(struct weir__lock *lock)
         return true;
 }
 
+/* Takes it if that is possible within so long.  Who waits so is a sleeper like others: it is let in. */
+bool weir__lock_within(struct weir__lock *lock, int64_t nanoseconds);
+
 static inline void weir__lock(struct weir__lock *lock)
 {
 #ifdef WEIR_DEBUG
