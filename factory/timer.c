@@ -30,6 +30,7 @@
 #include "factory/ticker.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "factory/series.h"
@@ -175,11 +176,47 @@ timer_due(struct weir__timerq_node *node, int status)
         return &timer->task.work;
 }
 
-/* Before the constructors of a program that has the static library in it, which may make timers. */
-__attribute__((constructor(101))) static void
+/* -- forks: the child of a process in which nothing runs may use the library, so no other thread may be within timers -- */
+
+/* The pollers that there were before the fork: another thread may be making some.  Guarded by the shards' locks. */
+static struct weir__poller *held[WEIR__POLLER_NONE + 1];
+
+static void
+before_fork(void)
+{
+        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
+                weir__lock_hold(&weir__timer_names.shards[i].lock);
+        for (unsigned i = 0; i <= WEIR__POLLER_NONE; i++) {
+                held[i] = weir__runtime.pollers[i];
+                if (held[i])
+                        weir__lock_hold(&held[i]->lock);
+        }
+}
+
+static void
+after_fork(void)
+{
+        for (unsigned i = 0; i <= WEIR__POLLER_NONE; i++)
+                if (held[i])
+                        weir__unlock(&held[i]->lock);
+        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
+                weir__unlock(&weir__timer_names.shards[i].lock);
+}
+
+static void
+after_fork_in_child(void)
+{
+        weir__lock_forget_sleepers();
+        after_fork();
+}
+
+/* Before the constructors of a program that has the static library in it, which may make timers; and behind those of the kernel,
+ * whose locks come later in the order, so they must be taken later. */
+__attribute__((constructor(102))) static void
 prepare(void)
 {
         weir__poller_on_deadline(WEIR__DEADLINE_TIMER, timer_due);
+        pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
 /* -- cancel -- */

@@ -30,9 +30,15 @@ prepare(void)
 static bool
 run_everywhere(void)
 {
-        while (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
-                if (errno == EPERM ? !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) : errno != ENOMEM)
+        bool may_register = true;
+
+        while (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
+                if (errno == ENOMEM)
+                        continue;
+                if (errno != EPERM || !may_register || !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
                         return false;
+                may_register = false;
+        }
         return true;
 }
 

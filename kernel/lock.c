@@ -110,6 +110,20 @@ weir__lock_wait(struct weir__lock *lock)
                 sleep_for(lock, 0);
 }
 
+void
+weir__lock_hold(struct weir__lock *lock)
+{
+        if (!weir__lock_take(lock))
+                weir__lock_wait(lock);
+}
+
+void
+weir__lock_forget_sleepers(void)
+{
+        for (unsigned i = 0; i < WEIR__LOCK_BEDS; i++)
+                atomic_store_explicit(&weir__lock_sleepers[i], 0, memory_order_relaxed);
+}
+
 bool
 weir__lock_within(struct weir__lock *lock, int64_t nanoseconds)
 {

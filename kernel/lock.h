@@ -102,6 +102,10 @@ static inline bool weir__trylock(struct weir__lock *lock)
 /* Takes it if that is possible within so long.  Who waits so is a sleeper like others: it is let in. */
 bool weir__lock_within(struct weir__lock *lock, int64_t nanoseconds);
 
+/* For a fork: takes one whatever others of its rank are held; and, in the child, forgets the threads that it does not have. */
+void weir__lock_hold(struct weir__lock *lock);
+void weir__lock_forget_sleepers(void);
+
 static inline void weir__lock(struct weir__lock *lock)
 {
 #ifdef WEIR_DEBUG

@@ -285,7 +285,8 @@ after_fork(void)
         weir__unlock(&depot.lock);
 }
 
-__attribute__((constructor)) static void
+/* Before those of timers, whose locks are taken before these. */
+__attribute__((constructor(101))) static void
 watch_forks(void)
 {
         pthread_atfork(before_fork, after_fork, after_fork);

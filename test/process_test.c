@@ -390,6 +390,46 @@ thread_that_cannot_be_made_is_reported_and_nothing_is_left_running(void)
         }
 }
 
+static _Atomic bool forks_are_over;
+
+static void *
+make_and_dismiss(void *name)
+{
+        while (!forks_are_over)
+                weir_task_dismiss(weir_timer_new_named(name, 1, NULL, NULL));
+        return NULL;
+}
+
+static void
+fork_beside_timers(void)
+{
+        pthread_t thread;
+
+        EXPECT(pthread_create(&thread, NULL, make_and_dismiss, (void *)"name") == 0);
+        for (unsigned i = 0; i < 100; i++) {
+                pid_t child = fork();
+                int status;
+
+                if (child == 0) {
+                        alarm(20); /* which ends it, should it hang */
+                        weir_task_dismiss(weir_timer_new_named("name", 1, NULL, NULL));
+                        _exit(weir_timer_cancel("name", WEIR_ALL) > 1);
+                }
+                EXPECT(waitpid(child, &status, 0) == child);
+                EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        }
+        forks_are_over = true;
+        pthread_join(thread, NULL);
+        _exit(13);
+}
+
+/* Nothing runs, so a child may use the library; whose locks the other thread takes all the time. */
+static void
+child_forked_while_a_thread_makes_timers_can_make_some(void)
+{
+        expect_exit(fork_beside_timers, 13);
+}
+
 int
 main(void)
 {
@@ -403,6 +443,7 @@ main(void)
                 WEIR_TEST(exit_waits_for_running_callbacks_and_ends_what_is_pending),
                 WEIR_TEST(forked_child_is_refused_with_echild_exits_quietly_and_leaves_the_parent_alone),
                 WEIR_TEST(child_forked_inside_a_callback_exits_quietly),
+                WEIR_TEST(child_forked_while_a_thread_makes_timers_can_make_some),
                 WEIR_TEST(thread_that_cannot_be_made_is_reported_and_nothing_is_left_running),
         };
 
