@@ -101,7 +101,7 @@ weir__ticker_next(struct weir__timer *timer, weir_nsec now)
         struct ticker *ticker = ticker_of(timer);
         weir_nsec next = ticker->reset ? ticker->reset : next_by_policy(ticker, now);
 
-        next = weir__timer_put_off(next, ticker->shift);
+        next = weir__timer_move(next, ticker->shift, now);
         ticker->reset = ticker->shift = 0;
         return next;
 }

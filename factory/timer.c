@@ -170,6 +170,7 @@ timer_due(struct weir__timerq_node *node, int status)
 {
         struct weir__timer *timer = (struct weir__timer *)((char *)node - offsetof(struct weir__timer, node));
 
+        node->note = node->deadline; /* which a reset may change that comes too late */
         if (!make_ready(timer, status ? 0 : WEIR__EXPIRED))
                 return NULL; /* a cancel by name was before, and has delivered it */
         timer->task.status = status;
@@ -419,6 +420,17 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
         return pends;
 }
 
+/* Just before its callback, of one that has expired. */
+static void
+count_lateness(struct weir__timer *timer)
+{
+        struct weir__poller *poller = weir__worker_self()->poller;
+
+        timer->node.note = weir__clock_now() - timer->node.note;
+        if (poller)
+                weir__histogram_add(&poller->lateness, timer->node.note);
+}
+
 /* READY -> RUNNING, with the status that the callback sees; or back to PENDING.  Returns whether the callback begins. */
 static bool
 begin(struct weir__timer *timer)
@@ -437,6 +449,8 @@ begin(struct weir__timer *timer)
                 set_word(timer, WEIR__RUNNING | WEIR__CANCELLED);
         if (word & WEIR__CANCELLED || series_is_cancelled(timer))
                 timer->task.status = -ECANCELED;
+        if (weir__timer_has_expired(timer))
+                count_lateness(timer);
         return true;
 }
 

@@ -2,6 +2,8 @@
 #ifndef WEIR_FACTORY_TIMER_H
 #define WEIR_FACTORY_TIMER_H
 
+#include <errno.h>
+
 #include <weir/timer.h>
 
 #include "factory/names.h"
@@ -12,7 +14,8 @@
 
 struct weir__timer {
         struct weir_task task;         /* first */
-        struct weir__timerq_node node; /* guarded by the poller's lock; its deadline is the duration until the start */
+        struct weir__timerq_node node; /* guarded by the poller's lock; its deadline is the duration until the start; its note is
+                                          the worker's, once EXPIRED: the deadline, then how late the callback began */
 };
 
 struct weir__named_timer {
@@ -84,6 +87,14 @@ static inline bool weir__timer_is_ticking(const struct weir__timer *timer, uint3
                weir__timer_ops(timer)->ticks;
 }
 
+/* Inside its callback: whether that runs because the deadline came; nothing has ended the timer before. */
+static inline bool weir__timer_has_expired(const struct weir__timer *timer)
+{
+        const uint32_t relevant = WEIR__STATE | WEIR__EXPIRED | WEIR__REARMED;
+
+        return (weir__timer_word(timer) & relevant) == (WEIR__RUNNING | WEIR__EXPIRED) && timer->task.status != -ECANCELED;
+}
+
 /* Gives one that has no poller with a worker such a one, before its start.  Its owner, with no lock held; the runtime is up. */
 void weir__timer_settle(struct weir__timer *timer);
 
@@ -110,6 +121,9 @@ struct weir__timer *weir__timer_make_ticker(const struct weir__name_key *key, si
 
 /* An instant moved on, or back; WEIR_FOREVER stays. */
 weir_nsec weir__timer_put_off(weir_nsec instant, weir_nsec by);
+
+/* The same for a deadline, which does not become earlier than `now`, or than it was: how late a callback is counts from there. */
+weir_nsec weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now);
 
 /* Of one that is not started: how long it lasts.  Takes the lock. */
 void weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration);

@@ -18,6 +18,14 @@ weir__timer_put_off(weir_nsec instant, weir_nsec by)
         return sum;
 }
 
+weir_nsec
+weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now)
+{
+        weir_nsec earliest = deadline < now ? deadline : now, moved = weir__timer_put_off(deadline, by);
+
+        return moved > earliest ? moved : earliest;
+}
+
 /* Has the worker put a READY timer back. */
 static bool
 mark_rearmed(struct weir__timer *timer)
@@ -33,7 +41,7 @@ mark_rearmed(struct weir__timer *timer)
 static weir_nsec
 changed(const struct weir__timer *timer, const struct weir__timer_change *change)
 {
-        return change->extends ? weir__timer_put_off(timer->node.deadline, change->by)
+        return change->extends ? weir__timer_move(timer->node.deadline, change->by, change->now)
                                : weir__clock_after(change->now, change->by);
 }
 
@@ -41,13 +49,15 @@ changed(const struct weir__timer *timer, const struct weir__timer_change *change
 static bool
 rearm_later(struct weir__timer *timer, const struct weir__timer_change *change)
 {
-        const struct weir__timerq_node before = timer->node;
+        const weir_nsec deadline = timer->node.deadline;
+        const uint64_t word = timer->node.word;
 
         timer->node.deadline = changed(timer, change);
         weir__timerq_set_since(&timer->node, change->now);
         if (mark_rearmed(timer))
                 return true;
-        timer->node = before; /* its callback has begun */
+        timer->node.deadline = deadline; /* its callback has begun, and may have written the note */
+        timer->node.word = word;
         return false;
 }
 

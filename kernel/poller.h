@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 
 #include "kernel/handles.h"
+#include "kernel/histogram.h"
 #include "kernel/lock.h"
 #include "kernel/memory.h"
 #include "kernel/timerq.h"
@@ -107,6 +108,9 @@ struct weir__poller {
         struct epoll_event kept[WEIR__EVENTS]; /* taken by a glance, to be handed to their sources */
         char *scratch;        /* WEIR__SCRATCH_SIZE bytes, for whoever is on the owner's stack */
         bool exiting;         /* the loop ends */
+
+        /* How late the callbacks of timers began.  Added to by the owner, read by any thread at any time. */
+        struct weir__histogram lateness;
 
         /* Live roots started minus ended on this poller.  Written by the owner (relaxed), read by shutdown after the drain. */
         _Atomic int64_t live;

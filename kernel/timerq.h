@@ -37,6 +37,7 @@ struct weir__timerq_node {
         union {
                 struct weir__timerq_link link;
                 struct weir__rbtree_node tree;
+                weir_nsec note; /* its owner's, while it is in no queue */
         };
 };
 

@@ -147,6 +147,17 @@ WEIR_API weir_timer_id weir_timer_id_of(weir_task *timer);
 WEIR_API size_t weir_timer_cancel_id(weir_timer_id id);
 WEIR_API size_t weir_timer_reset_id(weir_timer_id id, weir_nsec after);
 
+/* -- lateness -- */
+
+/* Inside the callback of a timer that has expired: how long after its deadline the callback began.  weir/stats.h tells it of all
+ * timers together.
+ *
+ * Result:  0 or more, for no timer is early; or a negative errno: -ENODATA for a timer that did not expire (it was cancelled or
+ *          shut down), or whose callback has not begun; -EDOM for a task of another kind; -EINVAL for NULL.
+ * Units:   nanoseconds on the clock of weir_now.
+ * Threads: the callback's. */
+WEIR_API weir_nsec weir_timer_lateness(const weir_task *timer);
+
 WEIR_END
 
 #endif

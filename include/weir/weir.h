@@ -9,6 +9,7 @@
 #include <weir/parallel.h>
 #include <weir/runtime.h>
 #include <weir/series.h>
+#include <weir/stats.h>
 #include <weir/task.h>
 #include <weir/ticker.h>
 #include <weir/time.h>
