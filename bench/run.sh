@@ -1,5 +1,5 @@
 #!/bin/bash
-# bench/run.sh [timers|http|queue|stall] [quick]: runs all measuring programs of build/bench, or one: JSON lines to standard output,
+# bench/run.sh [timers|http|queue|stall|tickers] [quick]: runs all measuring programs of build/bench, or one: JSON lines to standard output,
 # a table to standard error.
 # WEIR_BUILD names the build directory.  README.md says what is measured.
 set -u
@@ -71,7 +71,7 @@ table()
 [ -x "$build/bench/http" ] || { echo "bench: $build/bench is not built" >&2; exit 1; }
 only=
 case ${1:-} in
-timers | http | queue | stall) only=$1; shift ;;
+timers | http | queue | stall | tickers) only=$1; shift ;;
 esac
 if [ "${1:-}" = quick ]; then takes="up to two minutes"; elif [ "$only" ]; then takes="up to six minutes"; else takes="ten to thirteen minutes"; fi
 echo "bench: this takes $takes; the machine should be idle" >&2
@@ -80,5 +80,6 @@ measure 480 timers "$@"
 measure 215 http "$@"
 measure 200 queue "$@"
 measure 120 stall "$@"
+measure 120 tickers "$@"
 table >&2
 printf '\n%s\n' "bench: $((SECONDS - began)) s" >&2
