@@ -37,14 +37,15 @@ struct ticker {
         bool stopped;
 };
 
-/* Behind the timer, or its name. */
+/* Behind the timer, its name, and the clock that it follows. */
 static struct ticker *
 ticker_of(struct weir__timer *timer)
 {
+        struct weir__follower *follower = weir__timer_follower(timer);
         struct weir__name *name = weir__timer_name(timer);
         size_t before = name ? weir__named_timer_size(name->size) : sizeof *timer;
 
-        return (struct ticker *)((char *)timer + before);
+        return follower ? (struct ticker *)(follower + 1) : (struct ticker *)((char *)timer + before);
 }
 
 /* NULL for what is none. */
@@ -192,12 +193,11 @@ weir__ticker_tick(struct weir__timer *timer)
 static weir_task *
 make(const struct weir__name_key *key, weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
 {
-        struct weir__timer *timer = weir__timer_make_ticker(key, sizeof(struct ticker), period, fn, context);
+        const struct ticker ticker = {.policy = policy, .period = period};
+        const struct weir__timer_more more = {.ticks = true, .ticker = &ticker, .ticker_size = sizeof ticker};
+        struct weir__timer *timer = weir__timer_make(key, &more, period, fn, context);
 
-        if (!timer)
-                return NULL;
-        *ticker_of(timer) = (struct ticker){.policy = policy, .period = period};
-        return &timer->task;
+        return timer ? &timer->task : NULL;
 }
 
 static bool

@@ -95,19 +95,56 @@ on_grid(const struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
         return (deadline + slack) & ~slack;
 }
 
-weir_nsec
-weir__timer_aim(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
+static weir_nsec
+aim(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
 {
         if (weir__timer_ops(timer)->ticks)
                 weir__ticker_aim(timer, deadline);
         return on_grid(timer, deadline, now);
 }
 
+static struct weir__timer *
+timer_of(struct weir__timerq_node *node)
+{
+        return (struct weir__timer *)((char *)node - offsetof(struct weir__timer, node));
+}
+
+/* After a jump of its clock. */
+static weir_nsec
+aim_again(struct weir__follower *follower, weir_nsec deadline, weir_nsec now)
+{
+        return aim(timer_of(follower->node), deadline, now);
+}
+
+static const struct weir__follower_ops follower_ops = {.aim = aim_again};
+
+weir_nsec
+weir__timer_aim(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
+{
+        if (__builtin_expect(weir__timer_ops(timer)->follows, 0)) {
+                deadline = weir__follow_deadline(weir__timer_follower(timer));
+                if (deadline < now)
+                        deadline = now; /* it ends behind what is due already */
+        }
+        return aim(timer, deadline, now);
+}
+
+static __attribute__((noinline)) bool
+add_follower(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
+{
+        if (weir__timer_word(timer) == WEIR__NEW)
+                weir__timer_start_following(timer);
+        weir__follow(poller, weir__timer_follower(timer));
+        return weir__poller_add_deadline(poller, &timer->node, weir__timer_aim(timer, 0, now), now);
+}
+
 /* To the queue.  Under the poller's lock; returns whether the poller is to be woken. */
 static bool
 add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, weir_nsec now)
 {
-        return weir__poller_add_deadline(poller, &timer->node, weir__timer_aim(timer, deadline, now), now);
+        if (__builtin_expect(weir__timer_ops(timer)->follows, 0))
+                return add_follower(timer, poller, now);
+        return weir__poller_add_deadline(poller, &timer->node, aim(timer, deadline, now), now);
 }
 
 /* -- start -- */
@@ -165,11 +202,28 @@ timer_start(struct weir_task *task)
 
 /* -- expiry and shutdown: the poller has taken the node out, under its lock -- */
 
+/* Of one that follows a clock: whether that was put back, which nobody has said yet.  It goes back into the queue then. */
+static __attribute__((noinline)) bool
+is_put_back(struct weir__timer *timer)
+{
+        struct weir__follower *follower = weir__timer_follower(timer);
+
+        if (!weir__follow_has_come(follower)) {
+                add_follower(timer, weir__timer_poller(timer), weir__clock_now()); /* a cancel takes it out */
+                return true;
+        }
+        if (timer->node.deadline < follower->computed)
+                timer->node.deadline = follower->computed; /* a jump has passed it: it is late from then on */
+        return false;
+}
+
 static struct weir__work *
 timer_due(struct weir__timerq_node *node, int status)
 {
-        struct weir__timer *timer = (struct weir__timer *)((char *)node - offsetof(struct weir__timer, node));
+        struct weir__timer *timer = timer_of(node);
 
+        if (__builtin_expect(weir__timer_ops(timer)->follows, 0) && !status && is_put_back(timer))
+                return NULL;
         node->note = node->deadline; /* which a reset may change that comes too late */
         if (!make_ready(timer, status ? 0 : WEIR__EXPIRED))
                 return NULL; /* a cancel by name was before, and has delivered it */
@@ -526,15 +580,19 @@ end_cancelled(struct weir__named_timer *named)
                 bury(work, weir__names_lock(&weir__timer_names, named->name.hash));
 }
 
-/* Its id leads to it no more. */
+/* Its id leads to it no more, and no jump of a clock. */
 static void
-lose_id(struct weir__timer *timer)
+leave(struct weir__timer *timer)
 {
-        if (!timer->task.handle)
+        struct weir__follower *follower = weir__timer_follower(timer);
+
+        if (!timer->task.handle && !follower)
                 return;
         struct weir__poller *poller = weir__timer_poller(timer);
         weir__lock(&poller->lock);
         give_up_id(timer, poller);
+        if (follower)
+                weir__follow_end(follower);
         weir__unlock(&poller->lock);
 }
 
@@ -549,7 +607,7 @@ timer_run(struct weir__work *work)
         weir__task_leave(&timer->task);
         struct weir_series *series = timer->task.series;
         struct weir__name *name = weir__timer_name(timer);
-        lose_id(timer);
+        leave(timer);
         if (name && weir__timer_word(timer) & WEIR__CANCELLED) {
                 end_cancelled((struct weir__named_timer *)timer);
         } else {
@@ -571,19 +629,24 @@ timer_release(struct weir_task *task, bool discarded)
         (void)discarded; /* it is: timer_run does without */
         if (weir__runtime_forked())
                 return;
-        lose_id(timer);
+        leave(timer);
         if (name)
                 weir__names_remove(&weir__timer_names, name);
 }
 
-#define OPS(is_named, is_ticker)                                                                                       \
+#define OPS(is_named, is_ticker, is_follower)                                                                          \
         {                                                                                                              \
                 .task = {.work = {timer_run}, .start = timer_start, .cancel = timer_cancel, .release = timer_release}, \
-                .named = (is_named), .ticks = (is_ticker)                                                              \
+                .named = (is_named), .ticks = (is_ticker), .follows = (is_follower)                                    \
         }
 
-static const struct weir__timer_ops timer_ops = OPS(false, false), named_timer_ops = OPS(true, false),
-                                    ticker_ops = OPS(false, true), named_ticker_ops = OPS(true, true);
+static const struct weir__timer_ops timer_ops = OPS(false, false, false), named_timer_ops = OPS(true, false, false);
+
+/* Whether it ticks, follows, has a name. */
+static const struct weir__timer_ops more_ops[2][2][2] = {
+        {{OPS(false, false, false), OPS(true, false, false)}, {OPS(false, false, true), OPS(true, false, true)}},
+        {{OPS(false, true, false), OPS(true, true, false)}, {OPS(false, true, true), OPS(true, true, true)}},
+};
 
 struct weir__timer *
 weir__timer_of_task(struct weir_task *task)
@@ -600,27 +663,50 @@ init(struct weir__timer *timer, const struct weir__timer_ops *ops, size_t size, 
         timer->node = (struct weir__timerq_node){.deadline = after, .kind = WEIR__DEADLINE_TIMER};
 }
 
-static struct weir__timer *
-make(const struct weir__timer_ops *ops, size_t behind, weir_nsec after, weir_task_fn *done, void *context)
+static size_t
+size_of(const struct weir__timer_more *more)
 {
-        size_t size = sizeof(struct weir__timer) + behind;
+        return more ? (more->follows ? sizeof(struct weir__follower) : 0) + more->ticker_size : 0;
+}
+
+static void
+init_more(struct weir__timer *timer, char *behind, const struct weir__timer_more *more)
+{
+        if (more->follows) {
+                *(struct weir__follower *)behind = (struct weir__follower){
+                        .ops = &follower_ops, .node = &timer->node, .clock = more->clock, .target = more->target};
+                behind += sizeof(struct weir__follower);
+        }
+        if (more->ticks)
+                memcpy(behind, more->ticker, more->ticker_size);
+}
+
+static inline struct weir__timer *
+make(const struct weir__timer_ops *ops, const struct weir__timer_more *more, weir_nsec after, weir_task_fn *done, void *context)
+{
+        size_t size = sizeof(struct weir__timer) + size_of(more);
         struct weir__timer *timer = weir__alloc(size);
 
-        if (timer)
-                init(timer, ops, size, after, done, context);
+        if (!timer)
+                return NULL;
+        init(timer, ops, size, after, done, context);
+        if (more)
+                init_more(timer, (char *)(timer + 1), more);
         return timer;
 }
 
 static inline struct weir__timer *
-make_named(const struct weir__timer_ops *ops, const struct weir__name_key *key, size_t behind, weir_nsec after,
-           weir_task_fn *done, void *context)
+make_named(const struct weir__timer_ops *ops, const struct weir__name_key *key, const struct weir__timer_more *more,
+           weir_nsec after, weir_task_fn *done, void *context)
 {
-        size_t size = weir__named_timer_size(key->size) + behind;
+        size_t before = weir__named_timer_size(key->size), size = before + size_of(more);
         struct weir__named_timer *named = weir__alloc(size);
 
         if (!named)
                 return NULL;
         init(&named->timer, ops, size, after, done, context);
+        if (more)
+                init_more(&named->timer, (char *)named + before, more);
         if (weir__runtime_forked() || weir__names_add(&weir__timer_names, &named->name, key))
                 return &named->timer;
         weir__free(named, size);
@@ -648,7 +734,7 @@ weir__timer_wrong(int fault, weir_task_fn *done, void *context)
 weir_task *
 weir_timer_new(weir_nsec after, weir_task_fn *done, void *context)
 {
-        struct weir__timer *timer = make(&timer_ops, 0, after, done, context);
+        struct weir__timer *timer = make(&timer_ops, NULL, after, done, context);
 
         return timer ? &timer->task : NULL;
 }
@@ -661,15 +747,17 @@ weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void
         if (length == 0 || length > WEIR_NAME_MAX)
                 return weir__timer_wrong(fault_of(name, length), done, context);
         struct weir__name_key key = weir__name_key(name, length);
-        struct weir__timer *timer = make_named(&named_timer_ops, &key, 0, after, done, context);
+        struct weir__timer *timer = make_named(&named_timer_ops, &key, NULL, after, done, context);
         return timer ? &timer->task : NULL;
 }
 
 struct weir__timer *
-weir__timer_make_ticker(const struct weir__name_key *key, size_t behind, weir_nsec after, weir_task_fn *done, void *context)
+weir__timer_make(const struct weir__name_key *key, const struct weir__timer_more *more, weir_nsec after, weir_task_fn *done,
+                 void *context)
 {
-        return key ? make_named(&named_ticker_ops, key, behind, after, done, context)
-                   : make(&ticker_ops, behind, after, done, context);
+        const struct weir__timer_ops *ops = &more_ops[more->ticks][more->follows][key != NULL];
+
+        return key ? make_named(ops, key, more, after, done, context) : make(ops, more, after, done, context);
 }
 
 int

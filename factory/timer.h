@@ -8,6 +8,7 @@
 
 #include "factory/names.h"
 #include "factory/task.h"
+#include "kernel/follow.h"
 #include "kernel/runtime.h"
 
 #define WEIR__TIMERS_AT_ONCE WEIR__TIMERQ_BATCH /* under one hold of the locks */
@@ -20,14 +21,15 @@ struct weir__timer {
 
 struct weir__named_timer {
         struct weir__timer timer; /* first */
-        struct weir__name name;   /* last; but a ticker has more behind it */
+        struct weir__name name;   /* last of this struct */
 };
 
-/* Four tables, which tell the kind. */
+/* Eight tables, which tell the kind. */
 struct weir__timer_ops {
         struct weir__task_ops task; /* first */
         bool named;
-        bool ticks; /* factory/ticker.h */
+        bool ticks;   /* factory/ticker.h */
+        bool follows; /* another clock: kernel/follow.h, factory/timer_clock.c */
 };
 
 static inline const struct weir__timer_ops *weir__timer_ops(const struct weir__timer *timer)
@@ -55,6 +57,15 @@ static inline struct weir__timer *weir__timer_of_name(struct weir__name *name)
 static inline struct weir__name *weir__timer_name(struct weir__timer *timer)
 {
         return weir__timer_ops(timer)->named ? &((struct weir__named_timer *)timer)->name : NULL;
+}
+
+/* What is behind the timer, or its name: NULL if it follows no clock. */
+static inline struct weir__follower *weir__timer_follower(struct weir__timer *timer)
+{
+        if (__builtin_expect(!weir__timer_ops(timer)->follows, 1))
+                return NULL;
+        struct weir__name *name = weir__timer_name(timer);
+        return (struct weir__follower *)((char *)timer + (name ? weir__named_timer_size(name->size) : sizeof *timer));
 }
 
 /* The timer that the task is, or NULL. */
@@ -113,9 +124,18 @@ void weir__timer_pause(void);
 /* A task that only reports that fault when it is started or pushed; NULL when out of memory. */
 weir_task *weir__timer_wrong(int fault, weir_task_fn *done, void *context);
 
-/* A ticker, with room for so many bytes behind the timer or its name; NULL when out of memory.  No key: it has no name. */
-struct weir__timer *weir__timer_make_ticker(const struct weir__name_key *key, size_t behind, weir_nsec after, weir_task_fn *done,
-                                            void *context);
+/* What a timer has behind it, or its name: there before others find it by that. */
+struct weir__timer_more {
+        bool ticks, follows;
+        clockid_t clock;  /* if it follows */
+        weir_nsec target;
+        const void *ticker; /* if it ticks: is copied */
+        size_t ticker_size;
+};
+
+/* A ticker, a timer that follows another clock, or one that does both; NULL when out of memory.  No key: it has no name. */
+struct weir__timer *weir__timer_make(const struct weir__name_key *key, const struct weir__timer_more *more, weir_nsec after,
+                                     weir_task_fn *done, void *context);
 
 /* -- deadlines; under the poller's lock -- */
 
@@ -128,7 +148,7 @@ weir_nsec weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now);
 /* Of one that is not started: how long it lasts.  Takes the lock. */
 void weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration);
 
-/* The deadline that a timer gets which is to end then: on its grid. */
+/* The deadline that a timer gets which is to end then: on its grid.  What follows another clock ends at its target instead. */
 weir_nsec weir__timer_aim(struct weir__timer *timer, weir_nsec deadline, weir_nsec now);
 
 /* On its worker, with no lock held: puts one back into the queue whose word is that, REARMED or at the end of a tick.  Returns
@@ -141,6 +161,16 @@ struct weir__timer_change {
         weir_nsec by;
         bool extends;
 };
+
+/* The target of one that follows a clock, and starts, or is changed. */
+void weir__timer_start_following(struct weir__timer *timer);
+void weir__timer_move_target(struct weir__follower *follower, const struct weir__timer_change *change);
+
+/* Whether it is the instant that counts before its start as well, and not the duration. */
+static inline bool weir__timer_has_instant(const struct weir__follower *follower)
+{
+        return follower && follower->clock == CLOCK_REALTIME;
+}
 
 /* Makes the change if the timer will still end by itself.  *wake is set when its poller is to be woken, after unlocking.  Under
  * the lock by which it was found, and its poller's. */

@@ -39,8 +39,14 @@ mark_rearmed(struct weir__timer *timer)
 }
 
 static weir_nsec
-changed(const struct weir__timer *timer, const struct weir__timer_change *change)
+changed(struct weir__timer *timer, const struct weir__timer_change *change)
 {
+        struct weir__follower *follower = weir__timer_follower(timer);
+
+        if (follower) {
+                weir__timer_move_target(follower, change);
+                return weir__follow_deadline(follower);
+        }
         return change->extends ? weir__timer_move(timer->node.deadline, change->by, change->now)
                                : weir__clock_after(change->now, change->by);
 }
@@ -49,7 +55,8 @@ changed(const struct weir__timer *timer, const struct weir__timer_change *change
 static bool
 rearm_later(struct weir__timer *timer, const struct weir__timer_change *change)
 {
-        const weir_nsec deadline = timer->node.deadline;
+        struct weir__follower *follower = weir__timer_follower(timer);
+        const weir_nsec deadline = timer->node.deadline, target = follower ? follower->target : 0;
         const uint64_t word = timer->node.word;
 
         timer->node.deadline = changed(timer, change);
@@ -58,13 +65,20 @@ rearm_later(struct weir__timer *timer, const struct weir__timer_change *change)
                 return true;
         timer->node.deadline = deadline; /* its callback has begun, and may have written the note */
         timer->node.word = word;
+        if (follower)
+                follower->target = target;
         return false;
 }
 
 static void
 change_new(struct weir__timer *timer, const struct weir__timer_change *change)
 {
-        timer->node.deadline = change->extends ? weir__timer_put_off(timer->node.deadline, change->by) : change->by;
+        struct weir__follower *follower = weir__timer_follower(timer);
+
+        if (weir__timer_has_instant(follower))
+                weir__timer_move_target(follower, change);
+        else
+                timer->node.deadline = change->extends ? weir__timer_put_off(timer->node.deadline, change->by) : change->by;
 }
 
 static bool

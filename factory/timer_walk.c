@@ -139,12 +139,17 @@ state_of(uint32_t word)
 
 /* Under the lock of its poller. */
 static struct weir_timer_info
-info_of(const struct weir__timer *timer, const char *name, weir_nsec now)
+info_of(struct weir__timer *timer, const char *name, weir_nsec now)
 {
+        struct weir__follower *follower = weir__timer_follower(timer);
         struct weir_timer_info info = {.name = name, .due_in = timer->node.deadline, .state = state_of(weir__timer_word(timer))};
 
-        if (info.state == WEIR_TIMER_NEW)
+        if (info.state == WEIR_TIMER_NEW && !weir__timer_has_instant(follower))
                 return info;
+        if (info.state == WEIR_TIMER_NEW) {
+                info.due_in = weir__timer_put_off(follower->target, -weir__follow_read(follower->clock));
+                return info;
+        }
         weir_nsec since = weir__timerq_since(&timer->node);
         info.since = since < now ? since : now;
         if (info.due_in != WEIR_FOREVER && __builtin_sub_overflow(info.due_in, now, &info.due_in))

@@ -135,6 +135,7 @@ weir__poller_open(struct weir__poller *poller)
         poller->kept_count = 0;
         poller->exiting = false;
         atomic_store(&poller->live, 0);
+        weir__follow_open(poller);
         weir__lock(&poller->lock);
         poller->closing = false;
         atomic_store(&poller->next_deadline, WEIR_FOREVER);
@@ -162,6 +163,7 @@ weir__poller_close(struct weir__poller *poller)
 {
         close_descriptor(&poller->epoll_fd);
         close_descriptor(&poller->timer_fd);
+        weir__follow_close(poller);
         weir__inflight_close();
         weir__cache_empty(&poller->cache);
         free(poller->slots);
@@ -409,7 +411,7 @@ weir__poller_remove_source(struct weir__poller *poller, struct weir__source *sou
         if (slot->source != source)
                 weir__panic("source of descriptor %d removed twice", source->fd);
         slot->source = NULL;
-        slot->generation = (slot->generation + 1) & 0x7fffffff; /* never the data of the eventfd or the timerfd */
+        slot->generation = (slot->generation + 1) & 0x7fffffff; /* never the data of the descriptors of our own */
         slot->next_free = poller->free_slot;
         poller->free_slot = source->slot;
 }
@@ -436,7 +438,9 @@ dispatch(struct weir__poller *poller, const struct epoll_event *event)
         uint64_t data = event->data.u64;
         uint32_t index = (uint32_t)data;
 
-        if (data >= SLOT_TIMER || index >= poller->slot_count)
+        if (data == WEIR__SLOT_JUMP)
+                weir__follow_event(poller);
+        if (data >= WEIR__SLOT_JUMP || index >= poller->slot_count)
                 return; /* edge-triggered, so neither eventfd nor timerfd has to be read */
         struct weir__source_slot *slot = &poller->slots[index];
         if (slot->source && slot->generation == data >> 32)

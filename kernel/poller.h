@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
+#include "kernel/follow.h"
 #include "kernel/handles.h"
 #include "kernel/histogram.h"
 #include "kernel/lock.h"
@@ -86,6 +87,7 @@ struct weir__poller {
         bool closing; /* shutdown has drained the queue: nothing is added any more */
         struct weir__work_list crowd_given; /* by other threads */
         struct weir__timerq queue;
+        struct weir__followers followers;
         struct weir__handles handles; /* ids of what belongs to this poller; kept for ever, also when the runtime ends */
 
         /* Owner only. */
@@ -105,6 +107,8 @@ struct weir__poller {
         weir_nsec visited_at; /* when the queue was last shown the time */
         weir_nsec glanced_at;
         unsigned kept_count;
+        int jump_fd;               /* tells of jumps of clocks; -1: nobody has asked yet */
+        struct weir__limit visit;  /* of followers; its work is delivered without a time limit, too */
         struct epoll_event kept[WEIR__EVENTS]; /* taken by a glance, to be handed to their sources */
         char *scratch;        /* WEIR__SCRATCH_SIZE bytes, for whoever is on the owner's stack */
         bool exiting;         /* the loop ends */

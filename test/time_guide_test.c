@@ -132,6 +132,25 @@ lateness_is_read_for_all_timers(void)
         weir_test_end();
 }
 
+static void
+a_wall_timer_follows_the_clock(void)
+{
+        ended.count = 0;
+        begin();
+        weir_nsec began = weir_now();
+        weir_task_start(weir_timer_new_at(weir_wall_now() + WEIR_SEC(3600), note, NULL));
+
+        weir_clock_advance(WEIR_SEC(600));
+        weir_clock_set_wall(weir_wall_now() - WEIR_SEC(1200)); /* somebody puts the clock back by 20 minutes */
+        weir_clock_advance(WEIR_SEC(3600));
+        CU_ASSERT(ended.count == 0);
+
+        weir_clock_set_wall(weir_wall_now() + WEIR_SEC(1200)); /* and forward again, past the instant */
+        weir_clock_advance(0);
+        CU_ASSERT(ended.count == 1 && ended.at[0] == began + WEIR_SEC(4200));
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -141,6 +160,7 @@ main(void)
                 WEIR_TEST(reset_changes_the_period),
                 WEIR_TEST(slack_lets_timers_end_together),
                 WEIR_TEST(lateness_is_read_for_all_timers),
+                WEIR_TEST(a_wall_timer_follows_the_clock),
         };
 
         return weir_test_main("guide to time", tests, sizeof tests / sizeof *tests);

@@ -32,6 +32,25 @@ WEIR_API weir_task *weir_timer_new(weir_nsec after, weir_task_fn *done, void *co
  * none reports -EINVAL (NULL, empty) or -ENAMETOOLONG when it is started or pushed. */
 WEIR_API weir_task *weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void *context);
 
+/* A timer that ends when the wall clock, CLOCK_REALTIME, shows `wall` or more.  It follows that clock: when somebody puts it
+ * forward past the instant the timer ends at once, and when it is put back the timer ends that much later.  Time for which the
+ * machine was suspended has passed on this clock.  An instant that has passed, also a negative one: as soon as a worker comes to
+ * it; WEIR_FOREVER: only by cancel or shutdown.  Those that one jump has passed end in the order of their instants, but for great
+ * numbers of them.
+ *
+ * A reset has it end when that clock shows `after` more than now, also before its start; an extension moves the instant.
+ *
+ * Owner, Result, Threads: as of weir_timer_new.
+ * Units:   nanoseconds since 1970-01-01 00:00:00 UTC (weir_wall_now). */
+WEIR_API weir_task *weir_timer_new_at(weir_nsec wall, weir_task_fn *done, void *context);
+WEIR_API weir_task *weir_timer_new_at_named(const char *name, weir_nsec wall, weir_task_fn *done, void *context);
+
+/* As weir_timer_new and weir_timer_new_named, on CLOCK_BOOTTIME: time for which the machine was suspended counts, and a timer
+ * whose end came meanwhile ends when it wakes.  (It is not woken for that.)  Nobody can set this clock.  Resets and extensions
+ * count on it as well; on the virtual clock it is the same as that of weir_timer_new. */
+WEIR_API weir_task *weir_timer_new_boottime(weir_nsec after, weir_task_fn *done, void *context);
+WEIR_API weir_task *weir_timer_new_boottime_named(const char *name, weir_nsec after, weir_task_fn *done, void *context);
+
 /* Lets a timer end up to `slack` later than its deadline, so that it ends together with others that have slack: its deadline is
  * rounded up to a multiple of the greatest power of two nanoseconds that is not longer than the slack.  A thousand timers with a
  * slack of a second wake a thread about twice a second.  0: exactly.  The default is weir_config.timer_slack.  It holds after a
@@ -105,10 +124,12 @@ enum weir_timer_state {
 /* What weir_timer_list tells of a timer. */
 struct weir_timer_info {
         const char *name;     /* until the visitor returns */
-        weir_nsec since;      /* when it became pending, its start or its last reset, on the clock of weir_now: exact to some
+        weir_nsec since;      /* when it became pending, its start or its last reset (or what a jump of the clock that it
+                                 follows has come to), on the clock of weir_now: exact to some
                                  microseconds; behind a burst of additions or resets, up to 32 ns ahead for each of them.
                                  0: not started */
-        weir_nsec due_in;     /* to its deadline, negative behind it; its duration before its start; WEIR_FOREVER: none */
+        weir_nsec due_in;     /* to its deadline, negative behind it; before its start its duration, or to the instant on the
+                                 wall; WEIR_FOREVER: none */
         enum weir_timer_state state;
 };
 
