@@ -18,8 +18,23 @@
 #include <weir/ticker.h>
 
 #include "kernel/clock.h"
+#include "kernel/cron.h"
+#include "kernel/memory.h"
 
+#define CORRECTED WEIR_SEC(3 * 3600) /* as cron(8) of Debian has it */
+#define COUNTED   256                /* missed ticks of a schedule, which have to be looked for one after the other */
+
+/* A schedule by the clock on the wall. */
+struct schedule {
+        struct weir__cron cron;
+        struct weir__zone *zone;
+};
+
+/* Instants are on the clock that it follows: the wall's for a schedule. */
 struct ticker {
+        /* Constant until its end. */
+        struct schedule *schedule; /* NULL: it has a period */
+
         /* Constant once started. */
         enum weir_tick_policy policy;
         uint64_t limit; /* of ticks; 0: none */
@@ -62,7 +77,9 @@ ticker_of_task(const struct weir_task *task)
 void
 weir__ticker_aim(struct weir__timer *timer, weir_nsec due)
 {
-        ticker_of(timer)->due = due;
+        const struct weir__follower *follower = weir__timer_follower(timer);
+
+        ticker_of(timer)->due = follower ? follower->target : due;
 }
 
 /* `periods` after an instant. */
@@ -96,15 +113,52 @@ next_by_policy(struct ticker *ticker, weir_nsec now)
         return later(ticker->due, ticker->period, dropped + 1);
 }
 
+static weir_nsec
+next_by_schedule(struct ticker *ticker, weir_nsec shown)
+{
+        const struct schedule *schedule = ticker->schedule;
+        weir_nsec next = weir__cron_next(&schedule->cron, schedule->zone, ticker->due);
+
+        for (; next <= shown && ticker->to_be_missed < COUNTED; ticker->to_be_missed++)
+                next = weir__cron_next(&schedule->cron, schedule->zone, next);
+        return next <= shown ? weir__cron_next(&schedule->cron, schedule->zone, shown) : next;
+}
+
 weir_nsec
 weir__ticker_next(struct weir__timer *timer, weir_nsec now)
 {
+        struct weir__follower *follower = weir__timer_follower(timer);
         struct ticker *ticker = ticker_of(timer);
-        weir_nsec next = ticker->reset ? ticker->reset : next_by_policy(ticker, now);
+        weir_nsec shown = follower ? weir__follow_read(follower->clock) : now;
+        weir_nsec next = ticker->reset      ? ticker->reset
+                         : ticker->schedule ? next_by_schedule(ticker, shown)
+                                            : next_by_policy(ticker, now);
 
-        next = weir__timer_move(next, ticker->shift, now);
+        next = weir__timer_move(next, ticker->shift, shown);
         ticker->reset = ticker->shift = 0;
+        if (follower)
+                follower->target = next;
         return next;
+}
+
+weir_nsec
+weir__ticker_first(struct weir__timer *timer, weir_nsec shown)
+{
+        const struct schedule *schedule = ticker_of(timer)->schedule;
+
+        return weir__cron_next(&schedule->cron, schedule->zone, shown);
+}
+
+/* Put back by less than that, the clock is corrected, and what has been does not come again; by more, it tells another time. */
+weir_nsec
+weir__ticker_retarget(struct weir__timer *timer, weir_nsec target, weir_nsec shown)
+{
+        const struct ticker *ticker = ticker_of(timer);
+        weir_nsec last = ticker->scheduled;
+
+        if (shown >= target)
+                return target;
+        return weir__ticker_first(timer, last > shown && last - shown < CORRECTED ? last : shown);
 }
 
 bool
@@ -115,7 +169,8 @@ weir__ticker_change_next(struct weir__timer *timer, const struct weir__timer_cha
         if (change->extends) {
                 ticker->shift = weir__timer_put_off(ticker->shift, change->by);
         } else {
-                weir_nsec next = weir__clock_after(change->now, change->by);
+                const struct weir__follower *follower = weir__timer_follower(timer);
+                weir_nsec next = weir__clock_after(follower ? weir__follow_read(follower->clock) : change->now, change->by);
                 ticker->reset = next ? next : 1;
                 ticker->shift = 0;
         }
@@ -162,7 +217,7 @@ static void
 call_back(struct weir__timer *timer, struct ticker *ticker)
 {
         ticker->scheduled = ticker->due;
-        ticker->actual = weir__clock_now();
+        ticker->actual = ticker->schedule ? weir__follow_read(CLOCK_REALTIME) : weir__clock_now();
         ticker->missed = ticker->to_be_missed;
         ticker->to_be_missed = 0;
         ticker->count++;
@@ -188,14 +243,32 @@ weir__ticker_tick(struct weir__timer *timer)
         return false;
 }
 
+static void
+drop_schedule(struct schedule *schedule)
+{
+        if (!schedule)
+                return;
+        weir__zone_unref(schedule->zone);
+        weir__free(schedule, sizeof *schedule);
+}
+
+void
+weir__ticker_end(struct weir__timer *timer)
+{
+        drop_schedule(ticker_of(timer)->schedule);
+}
+
 /* -- the public face -- */
 
 static weir_task *
-make(const struct weir__name_key *key, weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
+make(const struct weir__name_key *key, const struct ticker *ticker, weir_task_fn *fn, void *context)
 {
-        const struct ticker ticker = {.policy = policy, .period = period};
-        const struct weir__timer_more more = {.ticks = true, .ticker = &ticker, .ticker_size = sizeof ticker};
-        struct weir__timer *timer = weir__timer_make(key, &more, period, fn, context);
+        const struct weir__timer_more more = {.ticks = true,
+                                              .follows = ticker->schedule,
+                                              .clock = CLOCK_REALTIME,
+                                              .ticker = ticker,
+                                              .ticker_size = sizeof *ticker};
+        struct weir__timer *timer = weir__timer_make(key, &more, ticker->period, fn, context);
 
         return timer ? &timer->task : NULL;
 }
@@ -209,21 +282,98 @@ is_sound(weir_nsec period, enum weir_tick_policy policy)
 weir_task *
 weir_ticker_new(weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
 {
-        if (!is_sound(period, policy))
-                return weir__timer_wrong(-EINVAL, fn, context);
-        return make(NULL, period, policy, fn, context);
+        const struct ticker ticker = {.policy = policy, .period = period};
+
+        return is_sound(period, policy) ? make(NULL, &ticker, fn, context) : weir__timer_wrong(-EINVAL, fn, context);
+}
+
+static int
+fault_of_name(const char *name, size_t size)
+{
+        return !name || !size ? -EINVAL : size > WEIR_NAME_MAX ? -ENAMETOOLONG : 0;
 }
 
 weir_task *
 weir_ticker_new_named(const char *name, weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
 {
+        const struct ticker ticker = {.policy = policy, .period = period};
         size_t size = name ? strlen(name) : 0;
-        int fault = size > WEIR_NAME_MAX ? -ENAMETOOLONG : !size || !is_sound(period, policy) ? -EINVAL : 0;
+        int fault = fault_of_name(name, size);
+
+        if (!fault && !is_sound(period, policy))
+                fault = -EINVAL;
+        if (fault)
+                return weir__timer_wrong(fault, fn, context);
+        struct weir__name_key key = weir__name_key(name, size);
+        return make(&key, &ticker, fn, context);
+}
+
+/* Result: 0; -EINVAL, what weir__zone_open reports, -ENOMEM. */
+static int
+read_schedule(struct schedule **schedule, const char *cron, const char *zone, struct weir__cron_error *where)
+{
+        struct schedule read = {0};
+        int failed = weir__cron_parse(cron, &read.cron, where);
+
+        if (!failed && !(read.zone = weir__zone_open(zone, &failed)))
+                return failed;
+        if (failed)
+                return failed;
+        *schedule = weir__alloc(sizeof read);
+        if (!*schedule) {
+                weir__zone_unref(read.zone);
+                return -ENOMEM;
+        }
+        **schedule = read;
+        return 0;
+}
+
+static weir_task *
+make_scheduled(const struct weir__name_key *key, const char *cron, const char *zone, weir_task_fn *fn, void *context)
+{
+        struct ticker ticker = {.policy = WEIR_TICK_SKIP};
+        int failed = read_schedule(&ticker.schedule, cron, zone, NULL);
+
+        if (failed)
+                return failed == -ENOMEM ? NULL : weir__timer_wrong(failed, fn, context);
+        weir_task *task = make(key, &ticker, fn, context);
+        if (!task)
+                drop_schedule(ticker.schedule);
+        return task;
+}
+
+weir_task *
+weir_ticker_new_at(const char *cron, const char *zone, weir_task_fn *fn, void *context)
+{
+        return make_scheduled(NULL, cron, zone, fn, context);
+}
+
+weir_task *
+weir_ticker_new_at_named(const char *name, const char *cron, const char *zone, weir_task_fn *fn, void *context)
+{
+        size_t size = name ? strlen(name) : 0;
+        int fault = fault_of_name(name, size);
 
         if (fault)
                 return weir__timer_wrong(fault, fn, context);
         struct weir__name_key key = weir__name_key(name, size);
-        return make(&key, period, policy, fn, context);
+        return make_scheduled(&key, cron, zone, fn, context);
+}
+
+int
+weir_ticker_check(const char *cron, const char *zone, size_t *position, const char **expected)
+{
+        struct weir__cron_error where = {0, NULL};
+        struct schedule *schedule;
+        int failed = read_schedule(&schedule, cron, zone, &where);
+
+        if (!failed)
+                drop_schedule(schedule);
+        if (position)
+                *position = where.position;
+        if (expected)
+                *expected = where.expected;
+        return failed;
 }
 
 /* What is wrong with setting something of it; 0: nothing. */
@@ -240,6 +390,8 @@ weir_ticker_set_first(weir_task *task, weir_nsec after)
 {
         int fault = fault_before_start(task);
 
+        if (!fault && ticker_of_task(task)->schedule)
+                return -EDOM;
         if (!fault)
                 weir__timer_set_duration(weir__timer_of_task(task), after);
         return fault;

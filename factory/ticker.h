@@ -8,6 +8,9 @@
  * last callback is to be run: there is no tick, or none after this. */
 bool weir__ticker_tick(struct weir__timer *timer);
 
+/* Gives up what it holds.  No jump of a clock leads to it any more; with no lock held. */
+void weir__ticker_end(struct weir__timer *timer);
+
 /* -- under the poller's lock -- */
 
 /* Notes when the next tick is due, before that is brought onto a grid. */
@@ -15,6 +18,11 @@ void weir__ticker_aim(struct weir__timer *timer, weir_nsec due);
 
 /* When the tick after the one that has just ended is due. */
 weir_nsec weir__ticker_next(struct weir__timer *timer, weir_nsec now);
+
+/* Of one with a schedule: when its first tick is due; and when the next one is, now that the clock was set, instead of at
+ * `target`. */
+weir_nsec weir__ticker_first(struct weir__timer *timer, weir_nsec shown);
+weir_nsec weir__ticker_retarget(struct weir__timer *timer, weir_nsec target, weir_nsec shown);
 
 /* A reset in the middle of a tick.  Returns whether there will be another one. */
 bool weir__ticker_change_next(struct weir__timer *timer, const struct weir__timer_change *change);

@@ -116,7 +116,15 @@ aim_again(struct weir__follower *follower, weir_nsec deadline, weir_nsec now)
         return aim(timer_of(follower->node), deadline, now);
 }
 
-static const struct weir__follower_ops follower_ops = {.aim = aim_again};
+static weir_nsec
+retarget(struct weir__follower *follower, weir_nsec shown)
+{
+        struct weir__timer *timer = timer_of(follower->node);
+
+        return weir__timer_ops(timer)->ticks ? weir__ticker_retarget(timer, follower->target, shown) : follower->target;
+}
+
+static const struct weir__follower_ops follower_ops = {.retarget = retarget, .aim = aim_again};
 
 weir_nsec
 weir__timer_aim(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
@@ -586,14 +594,17 @@ leave(struct weir__timer *timer)
 {
         struct weir__follower *follower = weir__timer_follower(timer);
 
-        if (!timer->task.handle && !follower)
-                return;
-        struct weir__poller *poller = weir__timer_poller(timer);
-        weir__lock(&poller->lock);
-        give_up_id(timer, poller);
-        if (follower)
-                weir__follow_end(follower);
-        weir__unlock(&poller->lock);
+        if (timer->task.handle || follower) {
+                struct weir__poller *poller = weir__timer_poller(timer);
+
+                weir__lock(&poller->lock);
+                give_up_id(timer, poller);
+                if (follower)
+                        weir__follow_end(follower);
+                weir__unlock(&poller->lock);
+        }
+        if (weir__timer_ops(timer)->ticks)
+                weir__ticker_end(timer);
 }
 
 static void

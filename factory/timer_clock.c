@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "factory/timer.h"
+#include "factory/ticker.h"
 #include "kernel/clock.h"
 
 void
@@ -16,7 +16,9 @@ weir__timer_start_following(struct weir__timer *timer)
 {
         struct weir__follower *follower = weir__timer_follower(timer);
 
-        if (!weir__timer_has_instant(follower))
+        if (weir__timer_ops(timer)->ticks && !follower->target)
+                follower->target = weir__ticker_first(timer, weir__follow_read(follower->clock));
+        else if (!weir__timer_has_instant(follower))
                 follower->target = weir__clock_after(weir__follow_read(follower->clock), timer->node.deadline);
 }
 

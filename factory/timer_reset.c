@@ -75,6 +75,8 @@ change_new(struct weir__timer *timer, const struct weir__timer_change *change)
 {
         struct weir__follower *follower = weir__timer_follower(timer);
 
+        if (weir__timer_has_instant(follower) && weir__timer_ops(timer)->ticks && change->extends)
+                return; /* its first tick is known at the start only */
         if (weir__timer_has_instant(follower))
                 weir__timer_move_target(follower, change);
         else

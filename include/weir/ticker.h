@@ -43,9 +43,39 @@ WEIR_API weir_task *weir_ticker_new(weir_nsec period, enum weir_tick_policy poli
 WEIR_API weir_task *weir_ticker_new_named(const char *name, weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn,
                                           void *context);
 
+/* -- by the clock on the wall -- */
+
+/* A ticker that follows a schedule, as crontab(5) has it: minute, hour, day of the month, month, day of the week, such as
+ * "30 4 * * mon-fri" or "@hourly"; docs/time.md has all of it.  `zone` is where that clock hangs: "Europe/Berlin", "UTC", or NULL for
+ * the local one.  It is read now: later changes of the zone's tables are not seen.
+ *
+ * It follows the clock when that is set: forward over a tick, which then comes at once, one for all that were passed; back, and
+ * what has been does not come again, unless it is put back by three hours or more.  Ticks that were missed are dropped and
+ * counted, up to 256 of them.  weir_ticker_scheduled and _actual tell instants of weir_wall_now.  weir_timer_reset moves the next
+ * tick only.
+ *
+ * Owner:   the caller, until it is consumed.
+ * Result:  as of weir_ticker_new.  One whose schedule or zone is none reports what weir_ticker_check does when it is started or
+ *          pushed.
+ * Threads: any; reads the file of the zone, so it may block. */
+WEIR_API weir_task *weir_ticker_new_at(const char *cron, const char *zone, weir_task_fn *fn, void *context);
+WEIR_API weir_task *weir_ticker_new_at_named(const char *name, const char *cron, const char *zone, weir_task_fn *fn, void *context);
+
+/* What is wrong with a schedule or a zone.
+ *
+ * Result:  0; -EINVAL for a schedule that is none (then *expected says what was expected, in English, and *position where, in
+ *          bytes from 0) and for what cannot be the name of a zone (*expected is NULL then); -ENOENT for a zone that is not
+ *          there; -EBADMSG or -EOPNOTSUPP for a file that is none of a zone, or counts leap seconds; -ENOMEM; what open and read
+ *          report.  `position` and `expected` may be NULL.
+ * Owner:   the library, of *expected; valid for ever.
+ * Threads: any; may block. */
+WEIR_API int weir_ticker_check(const char *cron, const char *zone, size_t *position, const char **expected);
+
+/* -- before the start -- */
+
 /* The first tick is due `after` the start instead of a period; 0 or less: at once.
  *
- * Result:  0; -EDOM for what is no ticker, -EINVAL for NULL and for one that was started or pushed.
+ * Result:  0; -EDOM for what is no ticker or has a schedule, -EINVAL for NULL and for one that was started or pushed.
  * Threads: the task's owner's. */
 WEIR_API int weir_ticker_set_first(weir_task *ticker, weir_nsec after);
 
@@ -53,6 +83,8 @@ WEIR_API int weir_ticker_set_first(weir_task *ticker, weir_nsec after);
  *
  * Result, Threads: as above. */
 WEIR_API int weir_ticker_set_limit(weir_task *ticker, uint64_t ticks);
+
+/* -- inside its callback -- */
 
 /* Has this tick be the last one: when its callback has returned, the last callback runs, with status 0.
  *
