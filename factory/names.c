@@ -327,19 +327,40 @@ weir__names_unlink(struct weir__names_shard *shard, struct weir__name *name)
         name->count = 0;
 }
 
-void
-weir__names_end(struct weir__names_shard *shard, struct weir__name *name)
+static void
+put_last(struct weir__names_shard *shard, struct weir__name *name)
 {
-        if (shard->walks)
-                walks_pass(shard, name);
-        unlink_from_chain(shard, name);
-        name->count = ENDING;
         name->older = shard->ending_last;
         name->newer = NULL;
         *(name->older ? &name->older->newer : &shard->ending) = name;
         shard->ending_last = name;
         if (shard->walks)
                 walks_stop(shard, name, true);
+}
+
+static void
+put_first(struct weir__names_shard *shard, struct weir__name *name)
+{
+        name->older = NULL;
+        name->newer = shard->ending;
+        *(name->newer ? &name->newer->older : &shard->ending_last) = name;
+        shard->ending = name;
+        for (struct weir__names_walk *walk = shard->walks; walk; walk = walk->next)
+                if (walk->over_ending && !walk->moved)
+                        walk->at = name;
+}
+
+void
+weir__names_end(struct weir__names_shard *shard, struct weir__name *name, bool runs)
+{
+        if (shard->walks)
+                walks_pass(shard, name);
+        unlink_from_chain(shard, name);
+        name->count = ENDING;
+        if (runs)
+                put_first(shard, name);
+        else
+                put_last(shard, name);
 }
 
 void
@@ -391,7 +412,7 @@ void
 weir__names_walk_wait(struct weir__names_shard *shard, struct weir__names_walk *walk)
 {
         atomic_store_explicit(&walk->taken_out.open, 0, memory_order_relaxed);
-        walk->waits = true;
+        walk->waits = walk->moved = true;
         weir__unlock(&shard->lock);
         weir__latch_wait(&walk->taken_out);
         weir__lock(&shard->lock);

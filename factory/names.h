@@ -100,13 +100,14 @@ struct weir__name *weir__names_find(struct weir__names_shard *shard, const struc
 /* Takes an object out, from wherever it is; no-op when it was before.  Under the shard's lock. */
 void weir__names_unlink(struct weir__names_shard *shard, struct weir__name *name);
 
-/* Takes an object out of the chain of its name, and puts it onto the list of ending ones.  Under the shard's lock. */
-void weir__names_end(struct weir__names_shard *shard, struct weir__name *name);
+/* Takes an object out of the chain of its name, and puts it onto the list of ending ones.  `runs`: walks over that list which have
+ * not begun to move visit it as well, for they may be meant to wait for what runs.  Under the shard's lock. */
+void weir__names_end(struct weir__names_shard *shard, struct weir__name *name, bool runs);
 
 /* As unlink, with the lock taken and let go. */
 void weir__names_remove(struct weir__names *names, struct weir__name *name);
 
-/* Has walks that wait for this object look at it again.  Under the shard's lock. */
+/* Has walks that wait for this object look at it again; it is not touched, and may be gone.  Under the shard's lock. */
 void weir__names_look_again(struct weir__names_shard *shard, const struct weir__name *name);
 
 /* How many objects bear the name. */
@@ -123,6 +124,7 @@ struct weir__names_walk {
         struct weir__name *end; /* the first one not to be; NULL: none has come yet */
         struct weir__name_key key;
         bool over_ending; /* which of the two it goes over */
+        bool moved;       /* it is not where it began any more, or has waited there */
         bool waits;       /* who walks sleeps until `at` is taken out */
         struct weir__latch taken_out;
         struct weir__names_walk *previous, *next;
@@ -143,6 +145,7 @@ static inline struct weir__name *weir__names_walk_at(const struct weir__names_wa
 static inline void weir__names_walk_on(struct weir__names_walk *walk)
 {
         walk->at = walk->at->newer;
+        walk->moved = true;
 }
 
 /* Lets the lock go until the object where the walk is was taken out, whereupon it is at the next. */

@@ -49,7 +49,12 @@ struct ticker {
         weir_nsec scheduled, actual;
         uint64_t count, missed;
         uint64_t to_be_missed; /* before the next tick */
-        bool stopped;
+
+        /* The next tick, or the present one, is the last: it was stopped, or that is the limit, or its series is cancelled.  Written
+         * by its callback, and under the poller's lock. */
+        _Atomic bool last;
+
+        _Atomic uint64_t returned; /* the worker's, for who waits: ticks whose callback has returned, before it is put back */
 };
 
 /* Behind the timer, its name, and the clock that it follows. */
@@ -74,12 +79,31 @@ ticker_of_task(const struct weir_task *task)
 
 /* -- when the next one is due; under the poller's lock -- */
 
+/* Not before the clock began, so that no difference to it overflows. */
 void
 weir__ticker_aim(struct weir__timer *timer, weir_nsec due)
 {
         const struct weir__follower *follower = weir__timer_follower(timer);
 
-        ticker_of(timer)->due = follower ? follower->target : due;
+        ticker_of(timer)->due = follower ? follower->target : due > 0 ? due : 0;
+}
+
+weir_nsec
+weir__ticker_due(struct weir__timer *timer)
+{
+        return ticker_of(timer)->due;
+}
+
+void
+weir__ticker_end(struct weir__timer *timer)
+{
+        atomic_store_explicit(&ticker_of(timer)->last, true, memory_order_relaxed);
+}
+
+static bool
+is_last(const struct ticker *ticker)
+{
+        return atomic_load_explicit(&ticker->last, memory_order_relaxed);
 }
 
 /* `periods` after an instant. */
@@ -138,6 +162,8 @@ weir__ticker_next(struct weir__timer *timer, weir_nsec now)
         ticker->reset = ticker->shift = 0;
         if (follower)
                 follower->target = next;
+        if (ticker->count + 1 == ticker->limit)
+                weir__ticker_end(timer);
         return next;
 }
 
@@ -166,6 +192,8 @@ weir__ticker_change_next(struct weir__timer *timer, const struct weir__timer_cha
 {
         struct ticker *ticker = ticker_of(timer);
 
+        if (is_last(ticker))
+                return false;
         if (change->extends) {
                 ticker->shift = weir__timer_put_off(ticker->shift, change->by);
         } else {
@@ -184,6 +212,12 @@ weir__ticker_change_period(struct weir__timer *timer, weir_nsec period)
                 ticker_of(timer)->period = period;
 }
 
+uint64_t
+weir__ticker_returned(struct weir__timer *timer)
+{
+        return weir__timer_ops(timer)->ticks ? atomic_load_explicit(&ticker_of(timer)->returned, memory_order_relaxed) : 0;
+}
+
 /* -- on its worker -- */
 
 /* A tick that has begun goes on to the last callback: from here on a cancel comes too late. */
@@ -194,21 +228,20 @@ end_ticking(struct weir__timer *timer)
 
         while (weir__timer_is_ticking(timer, word))
                 if (weir__timer_swap(timer, &word, word & ~(uint32_t)WEIR__EXPIRED))
-                        return;
-        if (word & WEIR__CANCELLED)
+                        break;
+        if (word & WEIR__CANCELLED || weir__timer_series_is_cancelled(timer))
                 timer->task.status = -ECANCELED;
 }
 
-/* Who waits for callbacks of its name that run need not wait for its end. */
+/* Who waits for callbacks of its name that run need not wait for its end.  The ticker may have been freed meanwhile: it belongs to
+ * whoever finds it in the queue. */
 static void
-tell_waiters(struct weir__timer *timer)
+tell_waiters(const struct weir__name *name, uint32_t hash)
 {
-        struct weir__name *name = weir__timer_name(timer);
-
         weir__fence_light(); /* the heavy one is in weir_timer_cancel_wait */
         if (!name || !atomic_load_explicit(&weir__timer_waits, memory_order_relaxed))
                 return;
-        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, name->hash);
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, hash);
         weir__names_look_again(shard, name);
         weir__names_unlock(shard);
 }
@@ -224,6 +257,7 @@ call_back(struct weir__timer *timer, struct ticker *ticker)
         timer->task.status = -EINPROGRESS;
         weir__task_call_back(&timer->task);
         timer->task.status = 0;
+        atomic_store_explicit(&ticker->returned, ticker->count, memory_order_relaxed);
 }
 
 bool
@@ -233,9 +267,12 @@ weir__ticker_tick(struct weir__timer *timer)
         uint32_t word = weir__timer_word(timer);
 
         if (timer->task.status == 0 && weir__timer_is_ticking(timer, word)) {
+                const struct weir__name *name = weir__timer_name(timer);
+                uint32_t hash = name ? name->hash : 0;
+
                 call_back(timer, ticker);
-                if (!ticker->stopped && ticker->count != ticker->limit && weir__timer_rearm(timer, word)) {
-                        tell_waiters(timer);
+                if (!is_last(ticker) && weir__timer_rearm(timer, word)) {
+                        tell_waiters(name, hash);
                         return true;
                 }
         }
@@ -253,7 +290,7 @@ drop_schedule(struct schedule *schedule)
 }
 
 void
-weir__ticker_end(struct weir__timer *timer)
+weir__ticker_free(struct weir__timer *timer)
 {
         drop_schedule(ticker_of(timer)->schedule);
 }
@@ -388,7 +425,7 @@ fault_before_start(const weir_task *task)
 int
 weir_ticker_set_first(weir_task *task, weir_nsec after)
 {
-        int fault = fault_before_start(task);
+        int fault = weir__runtime_forked() ? -ECHILD : fault_before_start(task);
 
         if (!fault && ticker_of_task(task)->schedule)
                 return -EDOM;
@@ -402,9 +439,11 @@ weir_ticker_set_limit(weir_task *task, uint64_t ticks)
 {
         int fault = fault_before_start(task);
 
-        if (!fault)
-                ticker_of_task(task)->limit = ticks;
-        return fault;
+        if (fault)
+                return fault;
+        ticker_of_task(task)->limit = ticks;
+        atomic_store_explicit(&ticker_of_task(task)->last, ticks == 1, memory_order_relaxed);
+        return 0;
 }
 
 int
@@ -416,7 +455,7 @@ weir_ticker_stop(weir_task *task)
                 return task ? -EDOM : -EINVAL;
         if (task->status != -EINPROGRESS)
                 return -EINVAL;
-        ticker->stopped = true;
+        atomic_store_explicit(&ticker->last, true, memory_order_relaxed);
         return 0;
 }
 

@@ -9,12 +9,16 @@
 bool weir__ticker_tick(struct weir__timer *timer);
 
 /* Gives up what it holds.  No jump of a clock leads to it any more; with no lock held. */
-void weir__ticker_end(struct weir__timer *timer);
+void weir__ticker_free(struct weir__timer *timer);
+
+/* How many ticks have returned; 0 for what is no ticker.  Under the lock of its name, on the chain of which it is. */
+uint64_t weir__ticker_returned(struct weir__timer *timer);
 
 /* -- under the poller's lock -- */
 
-/* Notes when the next tick is due, before that is brought onto a grid. */
+/* Notes when the next tick is due, before that is brought onto a grid; and tells. */
 void weir__ticker_aim(struct weir__timer *timer, weir_nsec due);
+weir_nsec weir__ticker_due(struct weir__timer *timer);
 
 /* When the tick after the one that has just ended is due. */
 weir_nsec weir__ticker_next(struct weir__timer *timer, weir_nsec now);
@@ -23,6 +27,9 @@ weir_nsec weir__ticker_next(struct weir__timer *timer, weir_nsec now);
  * `target`. */
 weir_nsec weir__ticker_first(struct weir__timer *timer, weir_nsec shown);
 weir_nsec weir__ticker_retarget(struct weir__timer *timer, weir_nsec target, weir_nsec shown);
+
+/* No tick comes behind the present one, or the next one if there is none. */
+void weir__ticker_end(struct weir__timer *timer);
 
 /* A reset in the middle of a tick.  Returns whether there will be another one. */
 bool weir__ticker_change_next(struct weir__timer *timer, const struct weir__timer_change *change);

@@ -61,8 +61,8 @@ make_ready(struct weir__timer *timer, uint32_t flags)
         return weir__timer_swap(timer, &word, WEIR__READY | flags);
 }
 
-static bool
-series_is_cancelled(const struct weir__timer *timer)
+bool
+weir__timer_series_is_cancelled(const struct weir__timer *timer)
 {
         const struct weir_series *series = timer->task.series;
 
@@ -182,7 +182,7 @@ first_word(struct weir__timer *timer, const struct weir__poller *poller)
 {
         if (weir__timer_word(timer) & WEIR__CANCELLED)
                 return WEIR__READY | WEIR__CANCELLED;
-        timer->task.status = series_is_cancelled(timer) ? -ECANCELED : poller->closing ? -ESHUTDOWN : 0;
+        timer->task.status = weir__timer_series_is_cancelled(timer) ? -ECANCELED : poller->closing ? -ESHUTDOWN : 0;
         return timer->task.status ? WEIR__READY : WEIR__PENDING;
 }
 
@@ -408,6 +408,8 @@ timer_cancel(struct weir_task *task)
                 task->status = -ECANCELED;
         } else {
                 forbid_reset(timer);
+                if (weir__timer_ops(timer)->ticks)
+                        weir__ticker_end(timer);
         }
         weir__unlock(&poller->lock);
         return taken ? task : NULL;
@@ -466,7 +468,7 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
         bool wake = false, pends = false;
 
         weir__lock(&poller->lock);
-        int status = series_is_cancelled(timer) ? -ECANCELED : poller->closing ? -ESHUTDOWN : 0;
+        int status = weir__timer_series_is_cancelled(timer) ? -ECANCELED : poller->closing ? -ESHUTDOWN : 0;
         if (status) {
                 timer->task.status = status;
         } else {
@@ -509,7 +511,7 @@ begin(struct weir__timer *timer)
         }
         if (word & WEIR__CANCELLED) /* nobody else changes it any more */
                 set_word(timer, WEIR__RUNNING | WEIR__CANCELLED);
-        if (word & WEIR__CANCELLED || series_is_cancelled(timer))
+        if (word & WEIR__CANCELLED || weir__timer_series_is_cancelled(timer))
                 timer->task.status = -ECANCELED;
         if (weir__timer_has_expired(timer))
                 count_lateness(timer);
@@ -604,7 +606,7 @@ leave(struct weir__timer *timer)
                 weir__unlock(&poller->lock);
         }
         if (weir__timer_ops(timer)->ticks)
-                weir__ticker_end(timer);
+                weir__ticker_free(timer);
 }
 
 static void
@@ -716,6 +718,7 @@ make_named(const struct weir__timer_ops *ops, const struct weir__name_key *key, 
         if (!named)
                 return NULL;
         init(&named->timer, ops, size, after, done, context);
+        named->name.size = (uint16_t)key->size; /* what is behind it is found by this, also in a forked child */
         if (more)
                 init_more(&named->timer, (char *)named + before, more);
         if (weir__runtime_forked() || weir__names_add(&weir__timer_names, &named->name, key))

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "factory/timer.h"
+#include "factory/ticker.h"
 #include "factory/timer_names.h"
 #include "kernel/clock.h"
 
@@ -45,7 +45,7 @@ weir__timers_cancel_some(struct weir__timers_cancel *cancel, struct weir__names_
                         return true;
                 struct weir__timer *timer = weir__timer_of_name(name);
                 if (weir__timer_cancel(timer, &cancel->taken)) {
-                        weir__names_end(shard, name);
+                        weir__names_end(shard, name, weir__timer_was_ticking(timer));
                         cancel->credit--;
                         cancel->count++;
                         cancel->left--;
@@ -111,6 +111,13 @@ is_awaited(const struct weir__names_walk *walk, struct weir__name *name)
         return weir__name_has(name, &walk->key) && (state == WEIR__RUNNING || (walk->over_ending && state == WEIR__READY));
 }
 
+/* What tells a tick from the next one.  One that is ending comes back no more. */
+static uint64_t
+ticks_over(const struct weir__names_walk *walk, struct weir__name *name)
+{
+        return walk->over_ending ? 0 : weir__ticker_returned(weir__timer_of_name(name));
+}
+
 /* Returns when the walk is at its end. */
 static void
 walk_to_the_end(struct weir__names_shard *shard, struct weir__names_walk *walk)
@@ -118,8 +125,12 @@ walk_to_the_end(struct weir__names_shard *shard, struct weir__names_walk *walk)
         unsigned credit = WEIR__TIMERS_AT_ONCE;
 
         for (struct weir__name *name; (name = weir__names_walk_at(walk));) {
+                uint64_t ticks = ticks_over(walk, name); /* before the look at its state */
+
                 if (is_awaited(walk, name)) {
                         weir__names_walk_wait(shard, walk);
+                        if (weir__names_walk_at(walk) == name && ticks_over(walk, name) != ticks)
+                                weir__names_walk_on(walk); /* the next one may be running by now */
                         continue;
                 }
                 weir__names_walk_on(walk);

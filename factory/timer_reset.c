@@ -38,6 +38,15 @@ mark_rearmed(struct weir__timer *timer)
         return false;
 }
 
+/* A ticker's is not what its slack has made of it, lest it lose its phase. */
+static weir_nsec
+present_deadline(struct weir__timer *timer)
+{
+        bool is_due = weir__timer_ops(timer)->ticks && !(weir__timer_word(timer) & WEIR__REARMED);
+
+        return is_due ? weir__ticker_due(timer) : timer->node.deadline;
+}
+
 static weir_nsec
 changed(struct weir__timer *timer, const struct weir__timer_change *change)
 {
@@ -47,7 +56,7 @@ changed(struct weir__timer *timer, const struct weir__timer_change *change)
                 weir__timer_move_target(follower, change);
                 return weir__follow_deadline(follower);
         }
-        return change->extends ? weir__timer_move(timer->node.deadline, change->by, change->now)
+        return change->extends ? weir__timer_move(present_deadline(timer), change->by, change->now)
                                : weir__clock_after(change->now, change->by);
 }
 

@@ -289,6 +289,68 @@ start_named(void)
         WEIR_TEST_EVENTUALLY(weir_timer_count("memory") == 0);
 }
 
+/* Its series is asked for in each tick, until there is one. */
+static void
+count_end_of_ticker(weir_task *task, void *context)
+{
+        if (weir_task_status(task) != -EINPROGRESS)
+                count_call(task, context);
+        else if (!weir_series_of(task))
+                CU_ASSERT(atomic_load(&refused));
+}
+
+static weir_task *
+ticker(struct record *record, const char *name)
+{
+        weir_task *task = counts(record, name ? weir_ticker_new_named(name, 1, WEIR_TICK_SKIP, count_end_of_ticker, record)
+                                              : weir_ticker_new(1, WEIR_TICK_SKIP, count_end_of_ticker, record));
+        int fault = weir_ticker_set_first(task, 0);
+
+        CU_ASSERT_EQUAL(fault, task ? 0 : -EINVAL);
+        CU_ASSERT_EQUAL(weir_ticker_set_limit(task, 3), fault);
+        return task;
+}
+
+static void
+start_ticker(struct record *record, const char *name)
+{
+        weir_task *task = ticker(record, name);
+        bool made = task;
+        int status = weir_task_start(task);
+
+        wait_until_freed(record);
+        check(record, status, 1);
+        CU_ASSERT_EQUAL(status == 0, made);
+        WEIR_TEST_EVENTUALLY(weir_timer_count("memory") == 0);
+}
+
+static void
+start_unnamed_ticker(void)
+{
+        struct record record = {0};
+
+        start_ticker(&record, NULL);
+}
+
+static void
+start_named_ticker(void)
+{
+        struct record record = {0};
+
+        start_ticker(&record, "memory");
+}
+
+static void
+run_ticker(void)
+{
+        struct record record = {0};
+        int status = weir_task_run(ticker(&record, "memory"));
+
+        check(&record, status, 1);
+        CU_ASSERT_EQUAL(status != 0, atomic_load(&refused));
+        CU_ASSERT_EQUAL(weir_timer_count("memory"), 0);
+}
+
 static void
 run_task(void)
 {
@@ -715,6 +777,14 @@ a_timer_without_memory_is_refused_by_its_start(void)
 }
 
 static void
+a_ticker_without_memory_is_refused_by_its_start(void)
+{
+        CU_ASSERT_EQUAL(each_refused(start_unnamed_ticker, 1), 2); /* itself, its series */
+        CU_ASSERT_EQUAL(each_refused(start_named_ticker, 1), 2);
+        CU_ASSERT_EQUAL(each_refused(run_ticker, 1), 2);
+}
+
+static void
 a_run_of_a_task_without_memory_reports_enomem(void)
 {
         CU_ASSERT_EQUAL(each_refused(run_task, 1), 2);
@@ -828,6 +898,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(an_init_without_descriptors_reports_emfile_and_leaves_none_open),
         WEIR_TEST(an_init_without_threads_reports_eagain_and_leaves_none_running),
         WEIR_TEST(a_timer_without_memory_is_refused_by_its_start),
+        WEIR_TEST(a_ticker_without_memory_is_refused_by_its_start),
         WEIR_TEST(a_run_of_a_task_without_memory_reports_enomem),
         WEIR_TEST(a_series_without_memory_reports_enomem_and_runs_nothing),
         WEIR_TEST(a_parallel_without_memory_reports_enomem_and_runs_nothing),

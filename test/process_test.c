@@ -163,11 +163,28 @@ call_exit_on_a_worker(void)
 }
 
 static void
+exit_in_third_tick(weir_task *ticker, void *context)
+{
+        if (weir_ticker_count(ticker) == 3)
+                exit_in_callback(ticker, context);
+}
+
+static void
+call_exit_in_a_tick(void)
+{
+        EXPECT(weir_init(NULL) == 0);
+        weir_task_start(weir_ticker_new(1, WEIR_TICK_DELAY, NULL, NULL));
+        weir_task_run(weir_ticker_new_named("ticker", 1000, WEIR_TICK_SKIP, exit_in_third_tick, NULL));
+        _exit(98);
+}
+
+static void
 exit_inside_a_callback_ends_the_process_soon(void)
 {
         int64_t began = weir_test_now();
 
         expect_exit(call_exit_on_a_worker, 3);
+        expect_exit(call_exit_in_a_tick, 3);
         CU_ASSERT(weir_test_now() - began < 10000000000); /* so it did not wait for itself */
 }
 
@@ -318,6 +335,12 @@ use_in_child(void)
         EXPECT(weir_shutdown() == -ECHILD);
         weir_task_dismiss(weir_timer_new(0, NULL, NULL));
         weir_task_dismiss(weir_timer_new_named("fork", 0, NULL, NULL));
+        weir_task *ticker = weir_ticker_new_named("fork", 1, WEIR_TICK_SKIP, NULL, NULL);
+        EXPECT(weir_ticker_set_first(ticker, 1) == -ECHILD);
+        EXPECT(weir_ticker_set_limit(ticker, 1) == 0);
+        EXPECT(weir_ticker_count(ticker) == 0);
+        EXPECT(weir_task_start(ticker) == -ECHILD);
+        weir_task_dismiss(weir_ticker_new(1, WEIR_TICK_SKIP, NULL, NULL));
         weir_series_dismiss(weir_series_new(NULL, NULL));
         exit(6);
 }

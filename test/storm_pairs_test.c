@@ -16,6 +16,8 @@
 #define IDS             16
 #define SOON            200000  /* nanoseconds */
 #define SHUTDOWN_WITHIN 4000000 /* nanoseconds */
+#define TICKS           8       /* of a ticker, at most */
+#define TICKS_SOON      (-1)    /* instead of a duration: a ticker */
 #define BACKLOG         128     /* timers of the third that are not freed yet, before it makes more */
 
 static const char *const names[] = {"pair", "pair of", "pair of timers", "other"};
@@ -63,6 +65,11 @@ called(weir_task *task, void *context)
         struct event *event = context;
         int status = weir_task_status(task);
 
+        if (status == -EINPROGRESS) {
+                if (weir_ticker_count(task) == TICKS)
+                        weir_ticker_stop(task);
+                return;
+        }
         event->outcome = (signed char)(status == 0 ? 0 : status == -ECANCELED ? 1 : status == -ESHUTDOWN ? 2 : 3);
         atomic_fetch_add_explicit(&event->calls, 1, memory_order_relaxed);
 }
@@ -96,14 +103,33 @@ soon(struct hand *hand)
         return (weir_nsec)below(hand, SOON);
 }
 
-/* NULL: it has made as many as it may. */
+/* A ticker, whose ticks others may bring forward: it stops itself soon. */
+static weir_task *
+new_ticker(struct hand *hand, const char *name, struct event *event)
+{
+        weir_nsec period = 1 + soon(hand) / (weir_nsec)(1 + below(hand, 64));
+        enum weir_tick_policy policy = (enum weir_tick_policy)below(hand, 3);
+        weir_task *task = name ? weir_ticker_new_named(name, period, policy, called, event)
+                               : weir_ticker_new(period, policy, called, event);
+
+        weir_ticker_set_limit(task, below(hand, 2 * TICKS));
+        return task;
+}
+
+static weir_task *
+new_timer(const char *name, weir_nsec after, struct event *event)
+{
+        return name ? weir_timer_new_named(name, after, called, event) : weir_timer_new(after, called, event);
+}
+
+/* NULL: it has made as many as it may.  `after` of TICKS_SOON: a ticker. */
 static weir_task *
 make(struct hand *hand, const char *name, weir_nsec after, struct event **made)
 {
         if (hand->made == EVENTS)
                 return NULL;
         struct event *event = *made = &hand->events[hand->made++];
-        weir_task *task = name ? weir_timer_new_named(name, after, called, event) : weir_timer_new(after, called, event);
+        weir_task *task = after == TICKS_SOON ? new_ticker(hand, name, event) : new_timer(name, after, event);
 
         atomic_fetch_add(&storm.made, 1);
         weir_task_on_free(task, freed);
@@ -173,6 +199,29 @@ start_one_without_name(struct hand *hand)
 
         if (task)
                 start(event, task);
+}
+
+static void
+start_ticker(struct hand *hand)
+{
+        struct event *event;
+        weir_task *task = make(hand, below(hand, 4) ? any_name(hand) : NULL, TICKS_SOON, &event);
+
+        if (task)
+                start(event, task);
+}
+
+/* Only a reset has it tick, and only a cancel ends it. */
+static void
+start_ticker_that_waits(struct hand *hand)
+{
+        struct event *event;
+        weir_task *task = make(hand, any_name(hand), TICKS_SOON, &event);
+
+        if (!task)
+                return;
+        weir_ticker_set_first(task, WEIR_FOREVER);
+        start(event, task);
 }
 
 static void
@@ -286,7 +335,7 @@ start_series(struct hand *hand)
         weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
 
         for (unsigned i = 0; i < 2; i++) {
-                weir_task *task = make(hand, any_name(hand), soon(hand), &events[i]);
+                weir_task *task = make(hand, any_name(hand), below(hand, 4) ? soon(hand) : TICKS_SOON, &events[i]);
 
                 if (!task)
                         break;
@@ -303,6 +352,8 @@ static const struct operation operations[] = {
         {"start for ever", start_one_that_never_ends},
         {"start of what is due", start_one_that_is_due},
         {"start without a name", start_one_without_name},
+        {"start of a ticker", start_ticker},
+        {"start of a ticker that never ticks", start_ticker_that_waits},
         {"dismiss", dismiss_one},
         {"cancel by name", cancel_by_name},
         {"cancel by prefix", cancel_by_prefix},

@@ -132,7 +132,7 @@ burst_catches_up_one_right_after_the_other(void)
 
         weir_test_begin_virtual();
         start(&ticks, ticker_of(&ticks, WEIR_TICK_BURST));
-        weir_test_pass(7 * PERIOD);
+        weir_test_pass(7 * PERIOD + 1);
         CU_ASSERT_EQUAL(ticks.count, 7);
         TICK(ticks.ticks[1], 2 * PERIOD, 2 * PERIOD, 0);
         for (unsigned i = 2; i < 5; i++)
@@ -149,7 +149,7 @@ burst_is_bounded(void)
 
         weir_test_begin_virtual();
         start(&ticks, ticker_of(&ticks, WEIR_TICK_BURST));
-        weir_test_pass(1002 * PERIOD);
+        weir_test_pass(1002 * PERIOD + 1);
         TICK(ticks.ticks[1], (1001 - WEIR_TICK_BURST_MOST + 1) * PERIOD, 1001 * PERIOD, 1000 - WEIR_TICK_BURST_MOST);
         TICK(ticks.ticks[2], (1001 - WEIR_TICK_BURST_MOST + 2) * PERIOD, 1001 * PERIOD, 0);
         CU_ASSERT_EQUAL(ticks.count, 1 + WEIR_TICK_BURST_MOST + 1);
@@ -178,7 +178,7 @@ first_tick_comes_when_asked_for_and_the_others_a_period_apart(void)
         weir_test_begin_virtual();
         CU_ASSERT_EQUAL(weir_ticker_set_first(ticker, 0), 0);
         start(&ticks, ticker);
-        weir_test_pass(2 * PERIOD);
+        weir_test_pass(2 * PERIOD + 1);
         CU_ASSERT_EQUAL(ticks.count, 3);
         TICK(ticks.ticks[0], 0, 0, 0);
         TICK(ticks.ticks[1], PERIOD, PERIOD, 0);

@@ -32,7 +32,7 @@ enum weir_tick_policy {
  * series a ticker takes its turn until its end.
  *
  * weir_timer_reset makes `after` the period, if it is greater than 0, and the next tick due then; weir_timer_extend moves the next
- * tick and those behind it.  Names and ids are those of timers.
+ * tick and those behind it; neither counts a ticker in the middle of its last tick.  Names and ids are those of timers.
  *
  * Owner:   the caller, until it is consumed.
  * Result:  NULL when out of memory, which every consumer accepts.  A ticker made with a period of 0 or less, an unknown policy, or
@@ -75,7 +75,8 @@ WEIR_API int weir_ticker_check(const char *cron, const char *zone, size_t *posit
 
 /* The first tick is due `after` the start instead of a period; 0 or less: at once.
  *
- * Result:  0; -EDOM for what is no ticker or has a schedule, -EINVAL for NULL and for one that was started or pushed.
+ * Result:  0; -EDOM for what is no ticker or has a schedule, -EINVAL for NULL and for one that was started or pushed, -ECHILD in a
+ *          forked child.
  * Threads: the task's owner's. */
 WEIR_API int weir_ticker_set_first(weir_task *ticker, weir_nsec after);
 
