@@ -155,6 +155,15 @@ add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, 
         return weir__poller_add_deadline(poller, &timer->node, aim(timer, deadline, now), now);
 }
 
+/* One that was reset when it was READY, which has its place among equal deadlines since then. */
+static bool
+add_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
+{
+        if (__builtin_expect(weir__timer_ops(timer)->follows, 0))
+                return add_follower(timer, poller, now);
+        return weir__poller_add_in_turn(poller, &timer->node, aim(timer, timer->node.deadline, now));
+}
+
 /* -- start -- */
 
 /* It was made before there were pollers, or has outlived a shutdown unstarted and finds that its poller has no worker any more.
@@ -472,8 +481,8 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
         if (status) {
                 timer->task.status = status;
         } else {
-                bool ticked = weir__timer_is_ticking(timer, word);
-                wake = add(timer, poller, ticked ? weir__ticker_next(timer, now) : timer->node.deadline, now);
+                wake = weir__timer_is_ticking(timer, word) ? add(timer, poller, weir__ticker_next(timer, now), now)
+                                                           : add_again(timer, poller, now);
                 pends = weir__timer_swap(timer, &word, WEIR__PENDING);
                 if (!pends) /* it has just been cancelled */
                         weir__timerq_remove(&poller->queue, &timer->node);

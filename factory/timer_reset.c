@@ -60,16 +60,16 @@ changed(struct weir__timer *timer, const struct weir__timer_change *change)
                                : weir__clock_after(change->now, change->by);
 }
 
-/* The deadline comes first, so that whoever sees REARMED finds it. */
+/* The deadline and the place among equal ones come first, so that whoever sees REARMED finds them. */
 static bool
-rearm_later(struct weir__timer *timer, const struct weir__timer_change *change)
+rearm_later(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change)
 {
         struct weir__follower *follower = weir__timer_follower(timer);
         const weir_nsec deadline = timer->node.deadline, target = follower ? follower->target : 0;
         const uint64_t word = timer->node.word;
 
         timer->node.deadline = changed(timer, change);
-        weir__timerq_set_since(&timer->node, change->now);
+        weir__poller_take_turn(poller, &timer->node, change->now);
         if (mark_rearmed(timer))
                 return true;
         timer->node.deadline = deadline; /* its callback has begun, and may have written the note */
@@ -117,7 +117,7 @@ change_deadline(struct weir__timer *timer, struct weir__poller *poller, const st
                 return true;
         }
         /* READY because something else has ended it, or is about to: not EXPIRED. */
-        return (word & (WEIR__STATE | WEIR__EXPIRED)) == (WEIR__READY | WEIR__EXPIRED) && rearm_later(timer, change);
+        return (word & (WEIR__STATE | WEIR__EXPIRED)) == (WEIR__READY | WEIR__EXPIRED) && rearm_later(timer, poller, change);
 }
 
 bool

@@ -288,6 +288,19 @@ weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node 
         return wants_visit(poller, weir__timerq_add(&poller->queue, node, deadline));
 }
 
+void
+weir__poller_take_turn(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec now)
+{
+        weir__timerq_stamp(&poller->queue, now);
+        weir__timerq_take_turn(&poller->queue, node);
+}
+
+bool
+weir__poller_add_in_turn(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline)
+{
+        return wants_visit(poller, weir__timerq_add_in_turn(&poller->queue, node, deadline));
+}
+
 bool
 weir__poller_reset_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now)
 {

@@ -140,6 +140,10 @@ void weir__poller_on_deadline(enum weir__deadline_kind kind, weir__deadline_fn *
  * Result:  whether the owner may be asleep for longer than that: call weir__poller_wake after unlocking. */
 bool weir__poller_add_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);
 
+/* The same in two halves: its place among equal deadlines, and later the node with it. */
+void weir__poller_take_turn(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec now);
+bool weir__poller_add_in_turn(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline);
+
 /* The same for a node that is in the queue and gets another deadline. */
 bool weir__poller_reset_deadline(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);
 

@@ -451,12 +451,18 @@ weir__timerq_init(struct weir__timerq *queue, weir_nsec now)
 }
 
 weir_nsec
-weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
+weir__timerq_add_in_turn(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
 {
         node->deadline = deadline;
-        node->sequence = queue->sequence++;
         queue->count++;
         return put_node(queue, node);
+}
+
+weir_nsec
+weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
+{
+        weir__timerq_take_turn(queue, node);
+        return weir__timerq_add_in_turn(queue, node, deadline);
 }
 
 weir_nsec

@@ -80,10 +80,10 @@ static inline weir_nsec weir__timerq_since(const struct weir__timerq_node *node)
         return (weir_nsec)((uint64_t)node->sequence << WEIR__TIMERQ_STAMP_SHIFT);
 }
 
-/* What that tells of a node which is in no queue. */
-static inline void weir__timerq_set_since(struct weir__timerq_node *node, weir_nsec now)
+/* Gives a node that is in no queue its place among equal deadlines, as if it came now; weir__timerq_add_in_turn keeps it. */
+static inline void weir__timerq_take_turn(struct weir__timerq *queue, struct weir__timerq_node *node)
 {
-        node->sequence = ((uint64_t)now >> WEIR__TIMERQ_STAMP_SHIFT) & ((UINT64_C(1) << 52) - 1);
+        node->sequence = queue->sequence++;
 }
 
 /* Adds a node that is in no queue.  O(1), except O(log n) among the nodes of the current millisecond.
@@ -91,6 +91,7 @@ static inline void weir__timerq_set_since(struct weir__timerq_node *node, weir_n
  * Result:  when the queue wants to be visited on account of this node: its deadline, or earlier when its slot has become so full
  *         that moving it down must begin before.  Compare it with the instant for which the poller sleeps. */
 weir_nsec weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
+weir_nsec weir__timerq_add_in_turn(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 
 /* Gives a node of this queue another deadline, with a sequence of its own, as if it came anew.  O(1), as add.  It stays in the
  * list where it is if the time of that comes before, and goes on from there then: that touches no other node.  Otherwise it is

@@ -525,6 +525,35 @@ reset_to_an_earlier_time_wakes_workers_that_sleep(void)
         weir_test_end();
 }
 
+static void
+reset_both_soon(void *unused)
+{
+        (void)unused;
+        CU_ASSERT_EQUAL(weir_timer_reset("ready", 5), 2);
+}
+
+static void
+one_that_is_ready_and_one_that_is_not_end_in_the_order_of_their_making(void)
+{
+        static struct weir_test_record records[2];
+        _Atomic unsigned counter = 0;
+
+        weir_test_begin_virtual();
+        memset(records, 0, sizeof records);
+        for (unsigned i = 0; i < 2; i++)
+                records[i].counter = &counter;
+        weir_test_act(WEIR_SEC(1), reset_both_soon, NULL);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("ready", WEIR_SEC(1), &records[0])), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("ready", WEIR_SEC(2), &records[1])), 0);
+        weir_test_pass(WEIR_SEC(3));
+        for (unsigned i = 0; i < 2; i++) {
+                WEIR_TEST_CALLED(&records[i], 0);
+                CU_ASSERT_EQUAL(records[i].order, i);
+        }
+        CU_ASSERT_EQUAL(records[0].at, records[1].at);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -543,6 +572,7 @@ main(void)
                 WEIR_TEST(ready_timer_reset_to_zero_or_less_still_ends_once_and_at_once),
                 WEIR_TEST(ready_timer_extended_ends_that_much_after_the_deadline_it_had),
                 WEIR_TEST(hundreds_that_are_ready_and_hundreds_that_are_not_all_end_at_the_new_time),
+                WEIR_TEST(one_that_is_ready_and_one_that_is_not_end_in_the_order_of_their_making),
                 WEIR_TEST(reset_each_time_it_is_ready_it_ends_when_it_is_left_alone),
                 WEIR_TEST(callback_that_resets_its_own_name_resets_all_but_itself),
                 WEIR_TEST(reset_to_an_earlier_time_wakes_workers_that_sleep),

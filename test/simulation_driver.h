@@ -1,0 +1,75 @@
+/* test/simulation_driver.h: what the files of the simulation share: the state of a run, and how a difference is reported. */
+#ifndef WEIR_TEST_SIMULATION_DRIVER_H
+#define WEIR_TEST_SIMULATION_DRIVER_H
+
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "test/simulation.h"
+#include "test/simulation_model.h"
+#include "test/support.h"
+
+#define SIMULATION_TRACE 4096
+
+struct simulation_event {
+        uint64_t step;
+        weir_nsec now;
+        const char *what;
+        char where;
+        int64_t a, b, c;
+};
+
+struct simulation {
+        struct simulation_setup setup;
+        struct simulation_result result;
+        struct weir_test_random random;
+        _Atomic uint64_t step;
+        uint64_t life_ends_at;
+        bool up;              /* the runtime is */
+        weir_nsec slack;      /* of what is made now */
+        unsigned limit;       /* of what is alive */
+        struct task *unfreed; /* whose callback has returned just now */
+        uint64_t events;
+        struct simulation_event trace[SIMULATION_TRACE];
+
+        /* The other thread, which acts while the worker waits for it in a callback. */
+        sem_t ask, done;
+        enum { FOREIGN_ACT, FOREIGN_SHUTDOWN, FOREIGN_END } foreign;
+};
+
+extern struct simulation simulation;
+
+/* Who acts: a callback, the other thread, or the main thread while the runtime is down. */
+struct actor {
+        struct task *self;  /* whose callback it is */
+        weir_task *handle;
+        struct flow *flow;  /* or whose */
+        char where;         /* for the trace: 'w'orker, 'f'oreign, 'm'ain */
+};
+
+/* Does not return. */
+void simulation_differs(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+void simulation_note(char where, const char *what, int64_t a, int64_t b, int64_t c);
+
+static inline uint64_t below(uint64_t limit)
+{
+        return weir_test_random_below(&simulation.random, limit);
+}
+
+static inline bool one_in(uint64_t count)
+{
+        return below(count) == 0;
+}
+
+/* Callbacks. */
+void simulation_task_called(weir_task *task, void *context);
+void simulation_flow_called(weir_series *series, void *context);
+void simulation_task_freed(void *context);
+
+/* Operations. */
+void simulation_act(const struct actor *actor);
+void simulation_start_pulse(const struct actor *actor);
+void simulation_put_away(void); /* all that was not started */
+
+#endif

@@ -1,0 +1,571 @@
+/* test/simulation_model.c: the plain model.
+ *
+ *      HELD --push, add--> QUEUED --its turn--.     .--> RUNNING --> ENDED --> NOWHERE
+ *         `------------------start------------+--> PENDING, SOON or WAITING
+ *      HELD, QUEUED --dismissed, refused, series cancelled--> DROPPED --> NOWHERE
+ *
+ * `soon` counts tasks that are SOON or DROPPED and series that are about to end: while there are any, time must stand. */
+#include "test/simulation_model.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct model model;
+
+void
+model_begin(void)
+{
+        memset(&model, 0, sizeof model);
+}
+
+static void
+set_place(struct task *task, enum place place)
+{
+        model.soon -= task->place == SOON || task->place == DROPPED;
+        task->place = place;
+        model.soon += task->place == SOON || task->place == DROPPED;
+}
+
+/* -- making and freeing -- */
+
+struct task *
+model_task(enum kind kind)
+{
+        if (model.alive_count == MODEL_TASKS)
+                return NULL;
+        while (model.tasks[model.next_task].place != NOWHERE)
+                model.next_task = (model.next_task + 1) % MODEL_TASKS;
+        struct task *task = &model.tasks[model.next_task];
+        model.next_task = (model.next_task + 1) % MODEL_TASKS;
+        *task = (struct task){.kind = kind, .place = HELD, .serial = ++model.serials, .name = -1, .grain = 1};
+        model.alive[model.alive_count++] = task;
+        return task;
+}
+
+struct flow *
+model_flow(void)
+{
+        if (model.flow_count == MODEL_FLOWS)
+                return NULL;
+        while (model.flows[model.next_flow].place != FLOW_NOWHERE)
+                model.next_flow = (model.next_flow + 1) % MODEL_FLOWS;
+        struct flow *flow = &model.flows[model.next_flow];
+        model.next_flow = (model.next_flow + 1) % MODEL_FLOWS;
+        *flow = (struct flow){.place = FLOW_HELD, .serial = ++model.serials, .kept = 1, .index = model.flow_count};
+        model.kept[model.flow_count++] = flow;
+        return flow;
+}
+
+void
+model_flow_let_go(struct flow *flow)
+{
+        if (--flow->kept > 0)
+                return;
+        flow->place = FLOW_NOWHERE;
+        model.kept[flow->index] = model.kept[--model.flow_count];
+        model.kept[flow->index]->index = flow->index;
+}
+
+void
+model_freed(struct task *task)
+{
+        unsigned i = 0;
+
+        while (model.alive[i] != task)
+                i++;
+        memmove(&model.alive[i], &model.alive[i + 1], (--model.alive_count - i) * sizeof *model.alive);
+        set_place(task, NOWHERE);
+}
+
+static void
+let_children_go(struct task *parallel)
+{
+        for (struct flow *child = parallel->children, *next; child; child = next) {
+                next = child->sibling;
+                model_flow_let_go(child);
+        }
+        parallel->children = NULL;
+}
+
+static void
+drop(struct task *task, const struct flow *by)
+{
+        set_place(task, DROPPED);
+        task->flow = NULL;
+        task->dropped_by = by;
+        for (struct flow *child = task->children; child; child = child->sibling)
+                model_drop_flow(child, by);
+        let_children_go(task);
+}
+
+static void
+drop_queue(struct flow *flow, const struct flow *by)
+{
+        for (struct task *task = flow->first, *next; task; task = next) {
+                next = task->next;
+                drop(task, by);
+        }
+        flow->first = flow->last = NULL;
+}
+
+void
+model_drop_flow(struct flow *flow, const struct flow *by)
+{
+        drop_queue(flow, by);
+        flow->dropped_by = by;
+        flow->place = FLOW_ENDED;
+        flow->parallel = NULL;
+        model_flow_let_go(flow);
+}
+
+void
+model_drop(struct task *task)
+{
+        drop(task, NULL);
+}
+
+/* -- deadlines -- */
+
+weir_nsec
+model_put_off(weir_nsec instant, weir_nsec by)
+{
+        if (instant == WEIR_FOREVER || (by > 0 && instant > WEIR_FOREVER - by))
+                return WEIR_FOREVER;
+        return by < 0 && instant < INT64_MIN - by ? INT64_MIN : instant + by;
+}
+
+static weir_nsec
+rounded(const struct task *task, weir_nsec deadline)
+{
+        if (deadline <= model.now || deadline > WEIR_FOREVER - task->grain)
+                return deadline;
+        return deadline % task->grain ? deadline + task->grain - deadline % task->grain : deadline;
+}
+
+/* One that was due may have been about to begin: it gets its deadline when a worker comes to it, and is rounded then, unless that
+ * has passed meanwhile. */
+static void
+set_deadline(struct task *task, weir_nsec earliest, weir_nsec latest, bool unsure)
+{
+        weir_nsec before = task->earliest;
+
+        task->latest = rounded(task, latest);
+        task->earliest = unsure ? earliest : task->latest;
+        if (model.stopping && task->place == PENDING && before < task->earliest)
+                task->earliest = before;
+        task->order = ++model.orders;
+        task->set_at = model.now;
+        task->vague = model.starting > 0;
+        task->waits_for_jump = unsure ? model.jumps + 1 : 0;
+}
+
+/* A deadline is not brought further back than to the present. */
+static weir_nsec
+moved(weir_nsec deadline, weir_nsec by)
+{
+        weir_nsec moved_to = model_put_off(deadline, by), least = deadline < model.now ? deadline : model.now;
+
+        return moved_to > least ? moved_to : least;
+}
+
+/* Whether it may wait for a worker, because it is due or was. */
+static bool
+may_be_ready(const struct task *task)
+{
+        return task->earliest <= model.now || task->waits_for_jump > model.jumps;
+}
+
+static void
+pend(struct task *task, weir_nsec due)
+{
+        task->due = due;
+        set_deadline(task, due, due, false);
+        set_place(task, PENDING);
+}
+
+void
+model_reset(struct task *task, weir_nsec after)
+{
+        weir_nsec deadline = after > 0 ? model_put_off(model.now, after) : model.now;
+
+        task->touched |= model.stopping && task->place != HELD && task->place != QUEUED;
+        if (task->kind == TICKER && after > 0)
+                task->period = after;
+        if (task->place == PENDING) {
+                set_deadline(task, deadline, deadline, may_be_ready(task));
+                task->due = deadline;
+        } else if (task->ticking) {
+                task->was_reset = true;
+                task->reset = deadline;
+                task->shift = 0;
+        } else {
+                task->after = after;
+        }
+}
+
+void
+model_extend(struct task *task, weir_nsec by)
+{
+        task->touched |= model.stopping && task->place != HELD && task->place != QUEUED;
+        if (task->place == PENDING) {
+                bool unsure = task->earliest != task->latest || may_be_ready(task);
+                weir_nsec due = moved(task->due, by);
+
+                if (task->kind == TICKER)
+                        set_deadline(task, due, due, unsure);
+                else
+                        set_deadline(task, moved(task->earliest, by), moved(task->latest, by), unsure);
+                task->due = due;
+        } else if (task->ticking) {
+                task->shift = model_put_off(task->shift, by);
+        } else {
+                task->after = model_put_off(task->after, by);
+        }
+}
+
+/* -- starting -- */
+
+static void begin_flow(struct flow *flow);
+
+static void
+enter(struct task *task)
+{
+        switch (task->kind) {
+        case TIMER:
+        case TICKER:
+                if (task->called_off)
+                        set_place(task, SOON);
+                else
+                        pend(task, task->after > 0 ? model_put_off(model.now, task->after) : model.now);
+                return;
+        case EMPTY: set_place(task, SOON); return;
+        case PARALLEL:
+                set_place(task, task->waits_for ? WAITING : SOON);
+                model.starting += task->waits_for > 0;
+                for (struct flow *child = task->children; child; child = child->sibling)
+                        begin_flow(child);
+        }
+}
+
+static void
+start_first(struct flow *flow)
+{
+        struct task *task = flow->first;
+
+        flow->first = task->next;
+        if (!flow->first)
+                flow->last = NULL;
+        flow->current = task;
+        enter(task);
+}
+
+static void
+begin_flow(struct flow *flow)
+{
+        flow->place = FLOW_RUNNING;
+        if (!model_cause(flow) && flow->first) {
+                start_first(flow);
+                return;
+        }
+        drop_queue(flow, flow);
+        flow->stepping = true;
+        model.soon++;
+}
+
+void
+model_start(struct task *task)
+{
+        enter(task);
+}
+
+void
+model_start_flow(struct flow *flow)
+{
+        begin_flow(flow);
+}
+
+void
+model_push(struct flow *flow, struct task *task, bool front)
+{
+        set_place(task, QUEUED);
+        task->flow = flow;
+        task->next = front ? flow->first : NULL;
+        if (front)
+                flow->first = task;
+        else
+                *(flow->last ? &flow->last->next : &flow->first) = task;
+        if (!front || !flow->last)
+                flow->last = task;
+}
+
+void
+model_add(struct task *parallel, struct flow *child)
+{
+        struct flow **end = &parallel->children;
+
+        while (*end)
+                end = &(*end)->sibling;
+        *end = child;
+        child->place = FLOW_ADDED;
+        child->parallel = parallel;
+        child->kept++;
+        parallel->waits_for++;
+}
+
+struct flow *
+model_flow_of(struct task *running)
+{
+        if (running->flow)
+                return running->flow;
+        struct flow *flow = model_flow();
+        if (!flow)
+                return NULL;
+        flow->place = FLOW_RUNNING;
+        flow->current = running;
+        running->flow = flow;
+        return flow;
+}
+
+/* -- cancelling -- */
+
+int
+model_cause(const struct flow *flow)
+{
+        for (; flow; flow = flow->parallel ? flow->parallel->flow : NULL)
+                if (flow->cause)
+                        return flow->cause;
+        return 0;
+}
+
+void
+model_call_off(struct task *task)
+{
+        task->called_off = true;
+        if (task->place == PENDING)
+                set_place(task, SOON);
+}
+
+static void
+end_current(struct flow *flow)
+{
+        struct task *task = flow->current;
+
+        if (!task)
+                return;
+        if (task->place == PENDING)
+                set_place(task, SOON);
+        for (struct flow *child = task->children; child; child = child->sibling)
+                if (child->place == FLOW_RUNNING)
+                        end_current(child);
+}
+
+void
+model_cancel_flow(struct flow *flow)
+{
+        if (flow->place == FLOW_ENDED || flow->place == FLOW_ENDING)
+                return;
+        if (!flow->cause)
+                flow->cause = -ECANCELED;
+        if (flow->place == FLOW_RUNNING)
+                end_current(flow);
+}
+
+/* -- ending -- */
+
+static void
+flow_over(struct flow *flow)
+{
+        struct task *parallel = flow->parallel;
+
+        flow->place = FLOW_ENDED;
+        if (!flow->has_status)
+                flow->status = flow->cause ? flow->cause : flow->poison;
+        else if (!flow->status)
+                flow->status = flow->poison;
+        flow->parallel = NULL;
+        if (parallel && --parallel->waits_for == 0)
+                set_place(parallel, SOON);
+        model_flow_let_go(flow);
+}
+
+/* The next task, or the end. */
+static void
+step(struct flow *flow)
+{
+        int cause = model_cause(flow);
+
+        if (!cause && model.stopping)
+                cause = -ESHUTDOWN;
+        if (!flow->cause)
+                flow->cause = cause;
+        if (!cause && flow->first) {
+                start_first(flow);
+                return;
+        }
+        drop_queue(flow, flow);
+        if (flow->has_callback) {
+                flow->place = FLOW_ENDING;
+                model.soon++;
+                return;
+        }
+        flow_over(flow);
+}
+
+void
+model_callback_over(struct task *task)
+{
+        struct flow *flow = task->flow;
+
+        set_place(task, ENDED);
+        let_children_go(task);
+        if (task->guard)
+                model.starting--;
+        if (!flow)
+                return;
+        task->flow = NULL;
+        flow->current = NULL;
+        if (flow->wraps && !flow->has_status) {
+                flow->has_status = true;
+                flow->status = task->status;
+        }
+        step(flow);
+}
+
+int
+model_flow_callback(struct flow *flow)
+{
+        int cause = model_cause(flow);
+
+        if (flow->stepping) {
+                flow->stepping = false;
+                flow->place = FLOW_ENDING;
+                flow->cause = cause ? cause : model.stopping ? -ESHUTDOWN : 0;
+        }
+        return flow->cause ? flow->cause : flow->poison;
+}
+
+bool
+model_has_dropped_all(const struct flow *flow)
+{
+        for (unsigned i = 0; i < model.alive_count && model.soon > 1; i++)
+                if (model.alive[i]->place == DROPPED && model.alive[i]->dropped_by == flow)
+                        return false;
+        return true;
+}
+
+void
+model_flow_callback_over(struct flow *flow)
+{
+        model.soon--;
+        flow_over(flow);
+}
+
+/* The instants of its ticks that are due when the callback of one has returned, one after the other. */
+static weir_nsec
+next_tick(struct task *task)
+{
+        weir_nsec next = model_put_off(task->due, task->period);
+        uint64_t behind = 0;
+
+        if (task->policy == WEIR_TICK_DELAY)
+                return model_put_off(model.now, task->period);
+        if (next <= model.now)
+                behind = (uint64_t)(model.now - next) / (uint64_t)task->period + 1;
+        if (task->policy == WEIR_TICK_BURST)
+                behind = behind > WEIR_TICK_BURST_MOST ? behind - WEIR_TICK_BURST_MOST : 0;
+        if (behind)
+                next += (weir_nsec)behind * task->period; /* not later than now, or a period behind it */
+        task->next_missed = behind;
+        return next;
+}
+
+void
+model_tick_over(struct task *task)
+{
+        task->ticking = false;
+        if (task->stopped || task->count == task->limit || task->called_off || model_cause(task->flow)) {
+                task->over = true;
+                set_place(task, SOON);
+                return;
+        }
+        bool was_changed = task->was_reset || task->shift;
+        weir_nsec next = task->was_reset ? task->reset : next_tick(task);
+        next = moved(next, task->shift);
+        task->was_reset = false;
+        task->shift = 0;
+        pend(task, next);
+        task->vague |= was_changed; /* its place may be that of the reset, or of the end of the tick */
+}
+
+/* -- questions -- */
+
+bool
+model_is_listed(const struct task *task)
+{
+        return task->name >= 0 && !task->called_off;
+}
+
+bool
+model_can_cancel(const struct task *task)
+{
+        return !task->called_off && (task->kind == TIMER || task->kind == TICKER) && task->place != ENDED &&
+               (task->place != RUNNING || task->ticking);
+}
+
+/* What ends by its series or by shutdown is not counted; when it does so only after this call, it may be. */
+bool
+model_can_reset(const struct task *task, bool *may)
+{
+        bool ends = model_cause(task->flow);
+
+        *may = false;
+        if (!model_can_cancel(task))
+                return false;
+        if (task->place == HELD)
+                return true;
+        *may = task->place == SOON || task->place == DROPPED || ends || (model.stopping && task->place != QUEUED) ||
+               (task->ticking && (task->stopped || task->count == task->limit));
+        return !*may;
+}
+
+static bool
+had_to_come_before(const struct task *other, const struct task *task)
+{
+        if (other->place != PENDING || other == task)
+                return false;
+        if (other->waits_for_jump > model.jumps) /* a worker may come to it only behind what has become due meanwhile */
+                return false;
+        if (other->latest < task->earliest)
+                return other->set_at < task->earliest;
+        return other->latest == task->earliest && other->earliest == other->latest && task->earliest == task->latest &&
+               other->order < task->order && !other->vague && !task->vague;
+}
+
+const struct task *
+model_earlier(const struct task *task)
+{
+        for (unsigned i = 0; i < model.alive_count; i++)
+                if (had_to_come_before(model.alive[i], task))
+                        return model.alive[i];
+        return NULL;
+}
+
+const struct task *
+model_next(void)
+{
+        const struct task *next = NULL;
+
+        for (unsigned i = 0; i < model.alive_count; i++)
+                if (model.alive[i]->place == PENDING && (!next || model.alive[i]->latest < next->latest))
+                        next = model.alive[i];
+        return next;
+}
+
+int
+model_parallel_status(const struct task *parallel)
+{
+        for (const struct flow *child = parallel->children; child; child = child->sibling)
+                if (child->status)
+                        return child->status;
+        return 0;
+}

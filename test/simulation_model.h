@@ -1,0 +1,144 @@
+/* test/simulation_model.h: what the headers and docs/contract.md say of timers, tickers, series and parallels, as plain arrays that
+ * are searched from one end to the other.
+ *
+ * It knows nothing of how the library does it, and nothing of the library but its types.  Where the contract leaves something open,
+ * the model holds what is allowed: a range of instants, or of counts.  Threads: one at a time, as the simulation sees to. */
+#ifndef WEIR_TEST_SIMULATION_MODEL_H
+#define WEIR_TEST_SIMULATION_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/weir.h>
+
+#define MODEL_TASKS 4096
+#define MODEL_FLOWS 4096
+#define MODEL_NAMES 12
+
+enum kind { TIMER, TICKER, EMPTY, PARALLEL };
+
+enum place {
+        NOWHERE, /* freed */
+        HELD,    /* made, and the simulation's */
+        QUEUED,  /* in a series or a parallel, not started */
+        PENDING, /* it has a deadline, which may have come */
+        SOON,    /* its callback is to run before time goes on */
+        WAITING, /* a parallel, for its children */
+        RUNNING, /* in its callback */
+        DROPPED, /* to be freed without a callback, before time goes on */
+        ENDED,   /* its callback has returned, to be freed at once */
+};
+
+struct flow;
+
+struct task {
+        enum kind kind;
+        enum place place;
+        uint64_t serial;
+        int name;        /* an index; -1: none */
+        bool called_off; /* cancelled by name, prefix or id */
+        bool pulse;      /* keeps the simulation alive */
+        bool guard;      /* the last child of its parallel */
+        bool touched;    /* reset while the runtime was ending: it may have been too late */
+        bool id_unsure;  /* not started when the runtime ended: its id may find it or not */
+        int status;      /* which its callback saw, or what is wrong with it */
+        weir_task *handle;
+        weir_timer_id id;
+        struct flow *flow; /* the series it is in */
+        const struct flow *dropped_by;
+        struct task *next; /* in the queue of the series */
+
+        weir_nsec after;             /* before its start: how long it lasts */
+        weir_nsec grain;             /* its deadlines are multiples */
+        weir_nsec earliest, latest;  /* its deadline: the same, but for one that was reset when it was due already */
+        weir_nsec set_at;            /* when it got that */
+        uint64_t order;              /* among all that got one */
+        uint64_t waits_for_jump;     /* it was due when it got that: so many jumps later it is in its place; 0: at once */
+        bool vague;                  /* started by a parallel: it is not known when among others */
+
+        enum weir_tick_policy policy;
+        weir_nsec period, due, shift, reset;
+        bool was_reset, stopped, ticking, over;
+        uint64_t limit, count, missed, next_missed;
+
+        struct flow *children; /* in order of adding */
+        unsigned waits_for;
+};
+
+struct flow {
+        /* ENDING: its callback is to come. */
+        enum { FLOW_NOWHERE, FLOW_HELD, FLOW_ADDED, FLOW_RUNNING, FLOW_ENDING, FLOW_ENDED } place;
+        uint64_t serial;
+        int cause, poison, status; /* once it has ended */
+        bool wraps;                /* made for one child of a parallel, whose status it has */
+        bool has_callback;
+        bool stepping;  /* it was started with nothing to do: a worker will see */
+        bool has_status;
+        unsigned index; /* in model.kept */
+        unsigned kept;  /* by its life, its parallel, and the simulation's reference */
+        struct task *first, *last, *current;
+        struct task *parallel;
+        struct flow *sibling;
+        const struct flow *dropped_by; /* with a task that was in it */
+        weir_series *handle; /* a reference; NULL: none */
+};
+
+struct model {
+        weir_nsec now;
+        uint64_t serials, orders;
+        unsigned soon;     /* what is to come before time goes on */
+        unsigned starting; /* parallels of which it is not known whether all children have been started */
+        bool stopping;     /* the runtime is ending */
+        uint64_t jumps;    /* of time, to the next deadline */
+        struct task tasks[MODEL_TASKS];
+        struct flow flows[MODEL_FLOWS];
+        unsigned next_task, next_flow; /* where to look for a free one */
+        unsigned alive_count, flow_count;
+        struct task *alive[MODEL_TASKS]; /* in order of making */
+        struct flow *kept[MODEL_FLOWS];
+};
+
+extern struct model model;
+
+void model_begin(void);
+
+/* Whatever kind it is, it is HELD.  NULL: there are too many. */
+struct task *model_task(enum kind kind);
+struct flow *model_flow(void);
+void model_flow_let_go(struct flow *flow); /* one of those that keep it does no longer */
+void model_freed(struct task *task);
+
+/* -- verbs; each comes before or after the call that does the same -- */
+
+void model_start(struct task *task);             /* alone */
+void model_start_flow(struct flow *flow);
+void model_drop(struct task *task);              /* it will be freed, with all it holds */
+void model_drop_flow(struct flow *flow, const struct flow *by); /* NULL: by whoever has it */
+void model_push(struct flow *flow, struct task *task, bool front);
+void model_add(struct task *parallel, struct flow *child);
+void model_call_off(struct task *task);          /* by name, prefix or id */
+void model_cancel_flow(struct flow *flow);
+void model_reset(struct task *task, weir_nsec after);
+void model_extend(struct task *task, weir_nsec by);
+struct flow *model_flow_of(struct task *running); /* made when it is first asked for */
+
+/* -- questions -- */
+
+int model_cause(const struct flow *flow);
+bool model_is_listed(const struct task *task);
+bool model_can_cancel(const struct task *task);
+bool model_can_reset(const struct task *task, bool *may); /* *may: it is left open */
+const struct task *model_earlier(const struct task *task); /* one that had to come before this, which has expired */
+const struct task *model_next(void);                       /* the pending one with the earliest deadline */
+int model_parallel_status(const struct task *parallel);
+weir_nsec model_put_off(weir_nsec instant, weir_nsec by);
+
+/* -- what happens -- */
+
+void model_callback_over(struct task *task);
+void model_tick_over(struct task *task);
+int model_flow_callback(struct flow *flow); /* begins: the status that it sees */
+bool model_has_dropped_all(const struct flow *flow);
+void model_flow_callback_over(struct flow *flow);
+
+#endif
