@@ -127,10 +127,9 @@ active proctype Monitor()
                 :: coming = SERIES_CANCEL | RESET
                 :: coming = WAIT
                 :: coming = WAIT | CANCEL
-                :: coming = WAIT | RESET
                 fi;
                 if
-                :: coming & WAIT -> patient = true
+                :: coming == WAIT -> patient = true
                 :: true
                 fi;
                 waited = !(coming & WAIT);
@@ -484,11 +483,11 @@ active proctype Waiter()
         fi;
         d_step {
                 begun = began;
-                ending = (linked == ENDING)
+                ending = (linked == ENDING);
+                awaiting++
         };
-        awaiting++;
-        lock(SHARD);
-        d_step {
+        atomic {
+                lock(SHARD);
                 walks = true;
                 at_ring = (linked == RING);
                 at_ending = (linked == ENDING)
@@ -496,8 +495,10 @@ active proctype Waiter()
         do
         :: !at_ring -> break
         :: at_ring && !paused -> /* after 256 others, or asleep at one that comes before */
-                paused = true;
-                unlock(SHARD);
+                atomic {
+                        paused = true;
+                        unlock(SHARD)
+                };
                 lock(SHARD)
         :: at_ring ->
                 d_step {
@@ -556,10 +557,19 @@ active proctype Waiter()
                 walks = false;
                 unlock(SHARD)
         };
-        awaiting--;
-        assert(ended >= begun);
-        assert(!ending || on_frees == 1);
-        waited = true;
+        d_step {
+                awaiting--;
+                assert(ended >= begun);
+                assert(!ending || on_frees == 1);
+                waited = true;
+                begun = 0; /* nobody looks any more: fewer states */
+                slept = 0;
+                ticks = 0;
+                ending = false;
+                paused = false;
+                moved = false;
+                latch = false
+        };
 out:
         skip
 }
@@ -779,12 +789,10 @@ inline end()
                         touch();
                         word = CANCELLED | ENDED
                 };
-                if
-                :: !awaiting -> grave = true
-                :: else -> unlink_and_free()
-                fi
-        :: else -> unlink_and_free()
+                skip
+        :: else
         fi;
+        grave = true; /* when it has to be unlinked at once is wait.pml's affair */
         lock(SERIES);
         atomic {
                 over = true;
