@@ -431,44 +431,6 @@ reset_counts_a_ticker_that_is_new_or_ready(void)
         weir_test_end();
 }
 
-static void
-extend_counts_from_the_phase_and_not_from_its_slack(void)
-{
-        struct ticks ticks = {0};
-        weir_task *ticker = named_of("ticker", &ticks);
-
-        weir_test_begin_virtual();
-        CU_ASSERT_EQUAL(weir_timer_set_slack(ticker, WEIR_MSEC(1)), 0);
-        start(&ticks, ticker);
-        weir_test_pass(PERIOD / 2);
-        CU_ASSERT_EQUAL(weir_timer_extend("ticker", 7), 1);
-        weir_test_pass(2 * PERIOD);
-        CU_ASSERT_EQUAL(ticks.ticks[0].scheduled, PERIOD + 7);
-        CU_ASSERT_EQUAL(ticks.ticks[1].scheduled, 2 * PERIOD + 7);
-        weir_test_end();
-}
-
-static void
-stop_and_cancel_its_series(weir_task *ticker, struct ticks *ticks)
-{
-        (void)ticks;
-        CU_ASSERT_EQUAL(weir_ticker_stop(ticker), 0);
-        weir_series_cancel(weir_series_of(ticker));
-}
-
-static void
-cancel_of_its_series_comes_before_a_stop(void)
-{
-        struct ticks ticks = {.act = stop_and_cancel_its_series};
-
-        weir_test_begin_virtual();
-        start(&ticks, ticker_of(&ticks, WEIR_TICK_SKIP));
-        weir_test_pass(3 * PERIOD);
-        CU_ASSERT_EQUAL(ticks.count, 1);
-        ENDED(&ticks, -ECANCELED);
-        weir_test_end();
-}
-
 /* -- other threads -- */
 
 static struct {
@@ -653,8 +615,6 @@ main(void)
                 WEIR_TEST(reset_makes_another_period),
                 WEIR_TEST(reset_during_a_tick_is_for_the_next),
                 WEIR_TEST(reset_counts_a_ticker_that_is_new_or_ready),
-                WEIR_TEST(extend_counts_from_the_phase_and_not_from_its_slack),
-                WEIR_TEST(cancel_of_its_series_comes_before_a_stop),
                 WEIR_TEST(wait_without_cancel_waits_for_the_tick_only),
                 WEIR_TEST(slack_brings_deadlines_together_and_leaves_the_phase),
                 WEIR_TEST(slack_of_the_configuration_is_the_default),
