@@ -10,7 +10,7 @@
 
 #include <weir/weir.h>
 
-static weir_nsec began;
+static weir_nsec began; /* a period before the first tick */
 
 /* Runs once for each tick, and a last time when there are no more: then the status says why. */
 static void report(weir_task *ticker, void *context)
@@ -20,6 +20,8 @@ static void report(weir_task *ticker, void *context)
                 printf("ended: %s\n", weir_strerror(weir_task_status(ticker)));
                 return;
         }
+        if (weir_ticker_count(ticker) == 1)
+                began = weir_ticker_scheduled(ticker) - WEIR_MSEC(100);
         printf("report %llu, due at %lld ms, %llu missed, %s\n", (unsigned long long)weir_ticker_count(ticker),
                (long long)((weir_ticker_scheduled(ticker) - began) / WEIR_MSEC(1)), (unsigned long long)weir_ticker_missed(ticker),
                weir_ticker_actual(ticker) - weir_ticker_scheduled(ticker) < WEIR_MSEC(50) ? "in time" : "late");
@@ -33,7 +35,6 @@ int main(void)
 
         setvbuf(stdout, NULL, _IOLBF, 0);
         weir_ticker_set_limit(ticker, 10);
-        began = weir_now();
         int status = weir_task_run(ticker); /* returns when the last callback has */
         if (status)
                 fprintf(stderr, "06-ticker: %s\n", weir_strerror(status));
