@@ -44,6 +44,7 @@ struct ticker {
         weir_nsec due;   /* the next tick; in a tick, that one */
         weir_nsec reset; /* in a tick: when the next one is due; 0: as the policy says */
         weir_nsec shift; /* in a tick: how much later the next one is than that */
+        bool is_moved;   /* the next tick is not where the schedule has it, but where a reset or an extension has put it */
 
         /* Its callback's, and the worker's between callbacks. */
         weir_nsec scheduled, actual;
@@ -159,6 +160,7 @@ weir__ticker_next(struct weir__timer *timer, weir_nsec now)
                                             : next_by_policy(ticker, now);
 
         next = weir__timer_move(next, ticker->shift, shown);
+        ticker->is_moved = ticker->reset || ticker->shift;
         ticker->reset = ticker->shift = 0;
         if (follower)
                 follower->target = next;
@@ -170,9 +172,10 @@ weir__ticker_next(struct weir__timer *timer, weir_nsec now)
 weir_nsec
 weir__ticker_first(struct weir__timer *timer, weir_nsec shown)
 {
-        const struct schedule *schedule = ticker_of(timer)->schedule;
+        struct ticker *ticker = ticker_of(timer);
 
-        return weir__cron_next(&schedule->cron, schedule->zone, shown);
+        ticker->is_moved = false;
+        return weir__cron_next(&ticker->schedule->cron, ticker->schedule->zone, shown);
 }
 
 /* Put back by less than that, the clock is corrected, and what has been does not come again; by more, it tells another time. */
@@ -182,7 +185,7 @@ weir__ticker_retarget(struct weir__timer *timer, weir_nsec target, weir_nsec sho
         const struct ticker *ticker = ticker_of(timer);
         weir_nsec last = ticker->scheduled;
 
-        if (shown >= target)
+        if (shown >= target || ticker->is_moved)
                 return target;
         return weir__ticker_first(timer, last > shown && last - shown < CORRECTED ? last : shown);
 }
@@ -206,10 +209,13 @@ weir__ticker_change_next(struct weir__timer *timer, const struct weir__timer_cha
 }
 
 void
-weir__ticker_change_period(struct weir__timer *timer, weir_nsec period)
+weir__ticker_changed(struct weir__timer *timer, const struct weir__timer_change *change)
 {
-        if (period > 0)
-                ticker_of(timer)->period = period;
+        struct ticker *ticker = ticker_of(timer);
+
+        ticker->is_moved = true;
+        if (!change->extends && change->by > 0)
+                ticker->period = change->by;
 }
 
 uint64_t
@@ -417,6 +423,8 @@ weir_ticker_check(const char *cron, const char *zone, size_t *position, const ch
 static int
 fault_before_start(const weir_task *task)
 {
+        if (weir__runtime_forked())
+                return -ECHILD;
         if (!task || task->flags & WEIR__TASK_CONSUMED)
                 return -EINVAL;
         return ticker_of_task(task) ? 0 : -EDOM;
@@ -425,7 +433,7 @@ fault_before_start(const weir_task *task)
 int
 weir_ticker_set_first(weir_task *task, weir_nsec after)
 {
-        int fault = weir__runtime_forked() ? -ECHILD : fault_before_start(task);
+        int fault = fault_before_start(task);
 
         if (!fault && ticker_of_task(task)->schedule)
                 return -EDOM;

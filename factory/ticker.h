@@ -33,6 +33,8 @@ void weir__ticker_end(struct weir__timer *timer);
 
 /* A reset in the middle of a tick.  Returns whether there will be another one. */
 bool weir__ticker_change_next(struct weir__timer *timer, const struct weir__timer_change *change);
-void weir__ticker_change_period(struct weir__timer *timer, weir_nsec period);
+
+/* After a reset or an extension that counts. */
+void weir__ticker_changed(struct weir__timer *timer, const struct weir__timer_change *change);
 
 #endif

@@ -129,8 +129,8 @@ weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const
                 return done;
         if (!done && !poller->closing && weir__timer_is_ticking(timer, weir__timer_word(timer)))
                 done = weir__ticker_change_next(timer, change);
-        if (done && !change->extends)
-                weir__ticker_change_period(timer, change->by);
+        if (done)
+                weir__ticker_changed(timer, change);
         return done;
 }
 

@@ -222,7 +222,9 @@ count(size_t cancelled, size_t max)
 static void
 cancel(struct one *one)
 {
-        count(weir_timer_cancel(one->name, WEIR_ALL), open_ones(one->name));
+        size_t open = open_ones(one->name); /* before the cancel */
+
+        count(weir_timer_cancel(one->name, WEIR_ALL), open);
         close_all(one->name);
 }
 

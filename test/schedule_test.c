@@ -189,6 +189,27 @@ reset_moves_the_next_tick_only(void)
         end(&ticks);
 }
 
+/* Also on the real clock, where the first follower of a worker has all of them looked at again soon after its start. */
+static void
+jump_leaves_a_reset_tick_where_it_is(void)
+{
+        struct ticks ticks = {0};
+
+        weir_test_begin_virtual();
+        start(&ticks, "@daily", "UTC");
+        pass(HOUR);
+        CU_ASSERT_EQUAL(weir_timer_reset("schedule", HOUR), 1);
+        CU_ASSERT_EQUAL(weir_clock_set_wall(WEIR_WALL_EPOCH + HOUR + 1), 0);
+        pass(HOUR);
+        CU_ASSERT_EQUAL(ticks.count, 1);
+        CU_ASSERT_EQUAL(ticks.at[0], 2 * HOUR);
+        CU_ASSERT_EQUAL(weir_timer_reset("schedule", WEIR_FOREVER), 1);
+        CU_ASSERT_EQUAL(weir_clock_set_wall(WEIR_WALL_EPOCH + 3 * HOUR), 0);
+        pass(2 * DAY);
+        CU_ASSERT_EQUAL(ticks.count, 1);
+        end(&ticks);
+}
+
 static void
 bad_input_is_told_with_its_place(void)
 {
@@ -228,6 +249,7 @@ main(void)
                 WEIR_TEST(clock_that_is_set_back_by_far_begins_anew),
                 WEIR_TEST(schedule_that_is_never_due_waits_for_its_cancel),
                 WEIR_TEST(reset_moves_the_next_tick_only),
+                WEIR_TEST(jump_leaves_a_reset_tick_where_it_is),
                 WEIR_TEST(bad_input_is_told_with_its_place),
         };
 
