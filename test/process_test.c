@@ -337,7 +337,7 @@ use_in_child(void)
         weir_task_dismiss(weir_timer_new_named("fork", 0, NULL, NULL));
         weir_task *ticker = weir_ticker_new_named("fork", 1, WEIR_TICK_SKIP, NULL, NULL);
         EXPECT(weir_ticker_set_first(ticker, 1) == -ECHILD);
-        EXPECT(weir_ticker_set_limit(ticker, 1) == 0);
+        EXPECT(weir_ticker_set_limit(ticker, 1) == -ECHILD);
         EXPECT(weir_ticker_count(ticker) == 0);
         EXPECT(weir_task_start(ticker) == -ECHILD);
         weir_task_dismiss(weir_ticker_new(1, WEIR_TICK_SKIP, NULL, NULL));
