@@ -52,7 +52,8 @@ WEIR_API weir_task *weir_ticker_new_named(const char *name, weir_nsec period, en
  * It follows the clock when that is set: forward over a tick, which then comes at once, one for all that were passed; back, and
  * what has been does not come again, unless it is put back by three hours or more.  Ticks that were missed are dropped and
  * counted, up to 256 of them.  weir_ticker_scheduled and _actual tell instants of weir_wall_now.  weir_timer_reset and
- * weir_timer_extend move the next tick only, the latter from the start on.
+ * weir_timer_extend move the next tick only, the latter from the start on.  A schedule that is never due, such as "0 0 30 feb *",
+ * waits for its cancel.
  *
  * Owner:   the caller, until it is consumed.
  * Result:  as of weir_ticker_new.  One whose schedule or zone is none reports what weir_ticker_check does when it is started or
