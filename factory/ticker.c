@@ -155,9 +155,10 @@ weir__ticker_next(struct weir__timer *timer, weir_nsec now)
         struct weir__follower *follower = weir__timer_follower(timer);
         struct ticker *ticker = ticker_of(timer);
         weir_nsec shown = follower ? weir__follow_read(follower->clock) : now;
-        weir_nsec next = ticker->reset      ? ticker->reset
-                         : ticker->schedule ? next_by_schedule(ticker, shown)
-                                            : next_by_policy(ticker, now);
+        weir_nsec next = ticker->reset;
+
+        if (!next)
+                next = ticker->schedule ? next_by_schedule(ticker, shown) : next_by_policy(ticker, now);
 
         next = weir__timer_move(next, ticker->shift, shown);
         ticker->is_moved = ticker->reset || ticker->shift;

@@ -330,6 +330,7 @@ weir__timer_cancel_locked(struct weir__timer *timer, struct weir__work_list *tak
         return cancel_new(timer) || end(timer, taken);
 }
 
+/* Its poller is read without that one's lock: a settle takes the lock by which the timer was found first. */
 bool
 weir__timer_cancel(struct weir__timer *timer, struct weir__work_list *taken)
 {
@@ -788,6 +789,8 @@ weir_timer_set_slack(weir_task *task, weir_nsec slack)
 {
         struct weir__timer *timer = weir__timer_of_task(task);
 
+        if (weir__runtime_forked())
+                return -ECHILD;
         if (!task || slack < 0 || (timer && task->flags & WEIR__TASK_CONSUMED))
                 return -EINVAL;
         if (!timer)

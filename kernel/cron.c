@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "kernel/ascii.h"
 #include "kernel/calendar.h"
 #include "kernel/cron.h"
 
@@ -65,18 +66,6 @@ take(struct reader *reader, char c)
 }
 
 static bool
-is_digit(char c)
-{
-        return c >= '0' && c <= '9';
-}
-
-static bool
-is_letter(char c)
-{
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool
 is_end(char c)
 {
         return c == ' ' || c == '\t' || c == '\0';
@@ -94,7 +83,7 @@ read_number(struct reader *reader, unsigned first, unsigned last, const char *ex
         size_t begin = reader->at;
         unsigned number = 0;
 
-        while (is_digit(reader->text[reader->at]) && number <= last)
+        while (weir__is_digit(reader->text[reader->at]) && number <= last)
                 number = number * 10 + (unsigned)(reader->text[reader->at++] - '0');
         if (reader->at == begin || number < first || number > last)
                 refuse(reader, begin, expected);
@@ -108,7 +97,7 @@ read_name(struct reader *reader, const struct field_kind *kind)
         const char *word = reader->text + reader->at;
         size_t length = 0;
 
-        while (is_letter(word[length]))
+        while (weir__is_letter(word[length]))
                 length++;
         for (size_t i = 0; kind->names && length == 3 && kind->names[3 * i]; i++) {
                 if (strncasecmp(word, kind->names + 3 * i, 3) == 0) {
@@ -123,7 +112,7 @@ read_name(struct reader *reader, const struct field_kind *kind)
 static unsigned
 read_value(struct reader *reader, const struct field_kind *kind)
 {
-        if (is_letter(reader->text[reader->at]))
+        if (weir__is_letter(reader->text[reader->at]))
                 return read_name(reader, kind);
         return read_number(reader, kind->first, kind->last, kind->expected);
 }

@@ -65,12 +65,6 @@ clock_now(void)
         return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-static _Atomic unsigned *
-sleepers_for(const struct weir__lock *lock)
-{
-        return &weir__lock_sleepers[(uintptr_t)lock / 128 % WEIR__LOCK_BEDS];
-}
-
 static bool
 spin_for(struct weir__lock *lock)
 {
@@ -86,7 +80,7 @@ spin_for(struct weir__lock *lock)
 static bool
 sleep_for(struct weir__lock *lock, int64_t until)
 {
-        _Atomic unsigned *sleepers = sleepers_for(lock);
+        _Atomic unsigned *sleepers = weir__lock_sleepers_for(lock);
         bool taken;
 
         atomic_fetch_add_explicit(sleepers, 1, memory_order_relaxed);
@@ -151,7 +145,7 @@ weir__lock_wake(struct weir__lock *lock)
 void
 weir__lock_let_in(struct weir__lock *lock)
 {
-        const _Atomic unsigned *sleepers = sleepers_for(lock);
+        const _Atomic unsigned *sleepers = weir__lock_sleepers_for(lock);
         unsigned before = atomic_load_explicit(sleepers, memory_order_relaxed);
 
         if (!before)

@@ -55,9 +55,14 @@ void weir__rank_leave(int rank);
 /* How many threads sleep, or are about to, for locks whose address leads here. */
 extern _Atomic unsigned weir__lock_sleepers[WEIR__LOCK_BEDS];
 
+static inline _Atomic unsigned *weir__lock_sleepers_for(const struct weir__lock *lock)
+{
+        return &weir__lock_sleepers[(uintptr_t)lock / 128 % WEIR__LOCK_BEDS];
+}
+
 static inline bool weir__lock_has_sleepers(const struct weir__lock *lock)
 {
-        return atomic_load_explicit(&weir__lock_sleepers[(uintptr_t)lock / 128 % WEIR__LOCK_BEDS], memory_order_relaxed);
+        return atomic_load_explicit(weir__lock_sleepers_for(lock), memory_order_relaxed);
 }
 
 /* Waits until the lock is free, and takes it. */

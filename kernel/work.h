@@ -40,6 +40,7 @@ static inline void weir__work_prepend(struct weir__work_list *list, struct weir_
                 list->last = work;
 }
 
+/* What is popped keeps its `next`: the one behind it, while that is the first of the list. */
 static inline struct weir__work *weir__work_pop(struct weir__work_list *list)
 {
         struct weir__work *work = list->first;

@@ -6,6 +6,7 @@
  * Threads: any; pure functions.  No locks. */
 #include <errno.h>
 
+#include "kernel/ascii.h"
 #include "kernel/calendar.h"
 #include "kernel/zone_rule.h"
 
@@ -41,26 +42,14 @@ expect(struct reader *reader, char c)
                 reader->failed = true;
 }
 
-static bool
-is_digit(char c)
-{
-        return c >= '0' && c <= '9';
-}
-
-static bool
-is_letter(char c)
-{
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 static unsigned
 read_number(struct reader *reader, unsigned first, unsigned last)
 {
         unsigned number = 0;
 
-        if (!is_digit(peek(reader)))
+        if (!weir__is_digit(peek(reader)))
                 reader->failed = true;
-        while (is_digit(peek(reader)) && number <= last)
+        while (weir__is_digit(peek(reader)) && number <= last)
                 number = number * 10 + (unsigned)(*reader->at++ - '0');
         if (number < first || number > last)
                 reader->failed = true;
@@ -74,7 +63,8 @@ skip_name(struct reader *reader)
         bool is_quoted = take(reader, '<');
         const char *begin = reader->at;
 
-        while (is_letter(peek(reader)) || (is_quoted && (is_digit(peek(reader)) || peek(reader) == '+' || peek(reader) == '-')))
+        while (weir__is_letter(peek(reader)) ||
+               (is_quoted && (weir__is_digit(peek(reader)) || peek(reader) == '+' || peek(reader) == '-')))
                 reader->at++;
         if (reader->at - begin < 3)
                 reader->failed = true;

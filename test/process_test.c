@@ -338,6 +338,7 @@ use_in_child(void)
         weir_task *ticker = weir_ticker_new_named("fork", 1, WEIR_TICK_SKIP, NULL, NULL);
         EXPECT(weir_ticker_set_first(ticker, 1) == -ECHILD);
         EXPECT(weir_ticker_set_limit(ticker, 1) == -ECHILD);
+        EXPECT(weir_timer_set_slack(ticker, 1) == -ECHILD);
         EXPECT(weir_ticker_count(ticker) == 0);
         EXPECT(weir_task_start(ticker) == -ECHILD);
         weir_task_dismiss(weir_ticker_new(1, WEIR_TICK_SKIP, NULL, NULL));

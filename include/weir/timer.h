@@ -56,7 +56,8 @@ WEIR_API weir_task *weir_timer_new_boottime_named(const char *name, weir_nsec af
  * slack of a second wake a thread about twice a second.  0: exactly.  The default is weir_config.timer_slack.  It holds after a
  * reset as well, and for each tick of a ticker, whose phase stays exact.
  *
- * Result:  0; -EDOM for what is no timer; -EINVAL for NULL, a negative slack, and a timer that was started or pushed.
+ * Result:  0; -EDOM for what is no timer; -EINVAL for NULL, a negative slack, and a timer that was started or pushed; -ECHILD in a
+ *          forked child.
  * Units:   nanoseconds.
  * Threads: the task's owner's. */
 WEIR_API int weir_timer_set_slack(weir_task *timer, weir_nsec slack);
