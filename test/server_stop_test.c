@@ -48,18 +48,25 @@ count_end(weir_task *timer, void *context)
         atomic_fetch_add(&at.cancelled, weir_task_status(timer) == -ECANCELED);
 }
 
-/* The path is a number of milliseconds; "/" waits for ever. */
+/* The path is a number of milliseconds; "/" waits until it is let go. */
 static void
 wait_for(weir_task *exchange, void *context)
 {
         long milliseconds = strtol(weir_http_path(exchange) + 1, NULL, 10);
+        weir_nsec after = milliseconds ? WEIR_MSEC(milliseconds) : WEIR_FOREVER;
 
         (void)context;
         weir_task_on_free(exchange, count_free);
         weir_http_reply_text(exchange, 200, "waited");
-        weir_series_push(weir_series_of(exchange),
-                         weir_timer_new(milliseconds ? WEIR_MSEC(milliseconds) : WEIR_FOREVER, count_end, NULL));
+        weir_series_push(weir_series_of(exchange), weir_timer_new_named("waiting", after, count_end, NULL));
         atomic_fetch_add(&at.handled, 1);
+}
+
+/* Ends the wait of the one exchange that waits. */
+static void
+let_go(void)
+{
+        CU_ASSERT_EQUAL(weir_timer_reset("waiting", 0), 1);
 }
 
 /* Blocks the worker, which no handler should do. */
@@ -313,25 +320,46 @@ a_worker_is_refused_what_would_wait_for_itself(void)
 
 /* -- several, and again -- */
 
+/* A port that nobody has.  It lies below those that the system gives to whoever asks for none, another program or a connection of
+ * this one: it stays free between two servers. */
+static int
+free_port(void)
+{
+        static int next;
+
+        if (!next) {
+                next = 10000 + getpid() % 20000;
+        }
+        for (;;) {
+                struct sockaddr_in address = {
+                        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)next)};
+                int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+                int failed = bind(fd, (struct sockaddr *)&address, sizeof address);
+
+                close(fd);
+                if (!failed) {
+                        return next++;
+                }
+                CU_ASSERT_FATAL(++next < 32768);
+        }
+}
+
 static void
 a_port_can_be_served_again(void)
 {
         char address[32];
 
-        begin(hello);
-        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+        at.port = free_port();
         snprintf(address, sizeof address, "127.0.0.1:%d", at.port);
         for (int i = 0; i < 20; i++) {
-                CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(5)), 0); /* closes first: the port is in TIME_WAIT */
-                weir_http_server_free(at.server);
-                http_close(&at.client);
                 at.server = weir_http_server_new(NULL, hello, NULL);
                 CU_ASSERT_EQUAL(weir_http_server_start(at.server, address), 0);
                 CU_ASSERT_EQUAL(weir_http_server_port(at.server), at.port);
                 http_open(&at.client, at.port);
                 CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+                CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(5)), 0); /* closes first: the port is in TIME_WAIT */
+                end();
         }
-        end();
 }
 
 static void
@@ -425,16 +453,18 @@ stop_delivers_the_replies_that_are_due(void)
         begin(wait_for);
         http_open(&idle, at.port);
         CU_ASSERT_TRUE(http_ask(&idle, GET("/1"), &at.reply));
-        ask_and_wait_for_handler(GET("/300"));
-        stop_begin(&stopper, WEIR_SEC(10));
-        CU_ASSERT_TRUE(http_is_over(&idle)); /* closed at once */
+        ask_and_wait_for_handler(GET("/"));
+        stop_begin(&stopper, WEIR_TEST_PATIENCE);
+        CU_ASSERT_TRUE(http_is_over(&idle)); /* closed at once, before ... */
         CU_ASSERT_EQUAL(atomic_load(&at.ended), 1);
+        let_go(); /* ... what is waited for has ended */
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         HTTP_ASSERT_TEXT(at.reply.body, "waited");
         HTTP_ASSERT_TEXT(http_field(&at.reply, "Connection"), "close");
         CU_ASSERT_TRUE(http_is_over(&at.client));
         CU_ASSERT_EQUAL(stop_end(&stopper), 0);
-        CU_ASSERT(stopper.took < WEIR_SEC(10)); /* as soon as it can */
+        CU_ASSERT(stopper.took < WEIR_TEST_PATIENCE); /* as soon as it can */
+        CU_ASSERT_EQUAL(atomic_load(&at.cancelled), 0);
         CU_ASSERT_EQUAL(atomic_load(&at.freed), 2);
         http_close(&idle);
         end();
@@ -456,7 +486,7 @@ stop_cuts_what_takes_longer(void)
         began = weir_test_now();
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_MSEC(100)), CLIENTS);
         CU_ASSERT(weir_test_now() - began >= WEIR_MSEC(100));
-        CU_ASSERT(weir_test_now() - began <= WEIR_MSEC(100) + WEIR_TEST_TOLERANCE);
+        CU_ASSERT(weir_test_now() - began <= WEIR_TEST_PATIENCE); /* not for ever */
         /* All is over when it returns. */
         CU_ASSERT_EQUAL(atomic_load(&at.ended), CLIENTS);
         CU_ASSERT_EQUAL(atomic_load(&at.cancelled), CLIENTS);
@@ -487,15 +517,11 @@ stop_within_nothing_cuts_at_once(void)
 static void
 stop_cuts_the_exchange_of_a_client_that_has_gone(void)
 {
-        int64_t began;
-
         begin(wait_for);
         ask_and_wait_for_handler(GET("/"));
         http_abandon(&at.client);
         weir_test_sleep(WEIR_MSEC(20)); /* time to notice; right either way */
-        began = weir_test_now();
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, 0), 1);
-        CU_ASSERT(weir_test_now() - began <= WEIR_TEST_TOLERANCE);
         CU_ASSERT_EQUAL(atomic_load(&at.cancelled), 1);
         CU_ASSERT_EQUAL(atomic_load(&at.freed), 1);
         end();
@@ -519,7 +545,7 @@ what_was_not_accepted_at_stop_is_answered_too(void)
         WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
         http_open(&late, at.port);
         CU_ASSERT_TRUE(http_send_text(&late, GET("/")));
-        stopper = (struct stopper){.within = WEIR_SEC(10)};
+        stopper = (struct stopper){.within = WEIR_TEST_PATIENCE};
         CU_ASSERT_EQUAL_FATAL(pthread_create(&stopper.thread, NULL, stop_main, &stopper), 0);
         weir_test_sleep(WEIR_MSEC(50)); /* for the order to arrive; right either way */
         atomic_store(&at.let_go, true);
@@ -556,7 +582,7 @@ a_request_under_way_at_stop_is_answered(void)
         CU_ASSERT_TRUE(
                 http_send_text(&at.client, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"));
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false)); /* so that it is known to have come */
-        stop_begin(&stopper, WEIR_SEC(10));
+        stop_begin(&stopper, WEIR_TEST_PATIENCE);
         CU_ASSERT_TRUE(http_send_text(&at.client, "abc"));
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         CU_ASSERT_EQUAL(at.reply.status, 200);
@@ -584,7 +610,7 @@ a_request_that_was_not_read_at_stop_is_answered(void)
 {
         struct weir_config config = WEIR_CONFIG_DEFAULT;
         struct http_client other;
-        struct stopper stopper = {.within = WEIR_SEC(10)};
+        struct stopper stopper = {.within = WEIR_TEST_PATIENCE};
 
         weir_test_latch_init(&entered, 1);
         weir_test_latch_init(&released, 1);
@@ -618,7 +644,7 @@ half_a_head_at_stop_may_be_finished(void)
         begin(hello);
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/") "GET / HTTP/1.1\r\nHos"));
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
-        stop_begin(&stopper, WEIR_SEC(10));
+        stop_begin(&stopper, WEIR_TEST_PATIENCE);
         CU_ASSERT_TRUE(http_send_text(&at.client, "t: a\r\n\r\n"));
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         HTTP_ASSERT_TEXT(http_field(&at.reply, "Connection"), "close");
@@ -633,8 +659,9 @@ a_pipelined_request_at_stop_is_left(void)
         struct stopper stopper;
 
         begin(wait_for);
-        ask_and_wait_for_handler(GET("/200") GET("/1"));
-        stop_begin(&stopper, WEIR_SEC(10));
+        ask_and_wait_for_handler(GET("/") GET("/1"));
+        stop_begin(&stopper, WEIR_TEST_PATIENCE);
+        let_go();
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         HTTP_ASSERT_TEXT(http_field(&at.reply, "Connection"), "close");
         CU_ASSERT_TRUE(http_is_over(&at.client));
@@ -665,7 +692,7 @@ a_reply_that_is_being_read_at_stop_is_finished(void)
         http_close(&at.client);
         http_open_window(&at.client, at.port, 65536);
         ask_and_wait_for_handler(GET("/"));
-        stop_begin(&stopper, WEIR_SEC(20));
+        stop_begin(&stopper, WEIR_TEST_PATIENCE);
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         CU_ASSERT_EQUAL(at.reply.size, 128 * 65536);
         CU_ASSERT_TRUE(http_is_over(&at.client));
@@ -691,9 +718,10 @@ two_threads_may_stop_at_once(void)
         struct stopper one, other;
 
         begin(wait_for);
-        ask_and_wait_for_handler(GET("/100"));
-        stop_begin(&one, WEIR_SEC(10));
-        stop_begin(&other, WEIR_SEC(10));
+        ask_and_wait_for_handler(GET("/"));
+        stop_begin(&one, WEIR_TEST_PATIENCE);
+        stop_begin(&other, WEIR_TEST_PATIENCE); /* it may come later than the first one's end; right either way */
+        let_go();
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         CU_ASSERT_EQUAL(stop_end(&one), 0);
         CU_ASSERT_EQUAL(stop_end(&other), 0);
@@ -861,19 +889,6 @@ stop_and_shutdown_may_meet(void)
 }
 
 /* -- until a signal comes -- */
-
-static int
-free_port(void)
-{
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t size = sizeof address;
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-        CU_ASSERT_EQUAL(
-                bind(fd, (struct sockaddr *)&address, sizeof address) | getsockname(fd, (struct sockaddr *)&address, &size), 0);
-        close(fd);
-        return ntohs(address.sin_port);
-}
 
 static void *
 serve_main(void *argument)
