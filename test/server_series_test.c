@@ -1,4 +1,6 @@
-/* test/server_series_test.c: an exchange and its series: replies that are delayed, computed or dropped, and clients that go. */
+/* test/server_series_test.c: an exchange and its series: replies that are delayed, computed or dropped, and clients that go.
+ *
+ * The runtime has several pollers and the real clock, but for tests that begin on the virtual one and let time pass in steps. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,6 +13,7 @@
 
 #include "server/server.h"
 #include "test/http_client.h"
+#include "test/timer_fixture.h"
 
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -43,6 +46,22 @@ end(void)
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(20)), 0);
         CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
         weir_http_server_free(at.server);
+}
+
+static void
+begin_virtual(weir_task_fn *handler)
+{
+        weir_test_end();
+        weir_test_begin_virtual();
+        begin(handler);
+}
+
+static void
+end_virtual(void)
+{
+        end();
+        weir_test_end();
+        weir_test_begin_real(POLLERS);
 }
 
 static size_t
@@ -129,24 +148,15 @@ start_three_timers_of_10_us(weir_task *exchange, void *context)
 static void
 timers_of_an_exchange_end_on_a_grid_and_others_exactly(void)
 {
-        struct weir_config config = WEIR_CONFIG_DEFAULT;
-
-        weir_shutdown();
-        config.clock = WEIR_CLOCK_VIRTUAL;
-        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
-        begin(start_three_timers_of_10_us);
+        begin_virtual(start_three_timers_of_10_us);
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
         WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
-        CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(WEIR_MSEC(500), NULL, NULL)), 0);
+        weir_test_pass(WEIR_MSEC(500));
         CU_ASSERT_EQUAL(exact_at, began_at + WEIR_USEC(10));
         CU_ASSERT_EQUAL(in_parallel_at, began_at / WEIR_MSEC(1) * WEIR_MSEC(1) + WEIR_MSEC(1));
         CU_ASSERT_EQUAL(in_series_at, in_parallel_at + WEIR_MSEC(1));
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
-        end();
-        weir_shutdown();
-        config.clock = WEIR_CLOCK_REAL;
-        config.pollers = POLLERS;
-        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        end_virtual();
 }
 
 static void
@@ -440,21 +450,32 @@ on_free_runs_once_for_each_exchange(void)
 
 /* -- clients that go -- */
 
+/* The client of the i-th request has gone: what that waits for goes on. */
+static void
+assert_series_goes_on(int i)
+{
+        weir_test_pass(WEIR_MSEC(50) - 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.ended), i - 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.freed), i - 1);
+        weir_test_pass(WEIR_MSEC(1)); /* it ends on the grid */
+        CU_ASSERT_EQUAL(atomic_load(&at.ended), i);
+        CU_ASSERT_EQUAL(atomic_load(&at.freed), i);
+        CU_ASSERT_EQUAL(atomic_load(&at.last_status), 0);
+}
+
 static void
 the_series_ends_although_its_client_has_reset(void)
 {
-        begin(reply_in_50_ms);
+        begin_virtual(reply_in_50_ms);
         for (int i = 1; i <= 10; i++) {
                 CU_ASSERT_TRUE(http_send_text(&at.client, i % 2 ? GET("/") : GET("/") GET("/never")));
                 WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == i);
                 http_abandon(&at.client);
-                WEIR_TEST_EVENTUALLY(atomic_load(&at.freed) == i);
-                CU_ASSERT_EQUAL(atomic_load(&at.ended), i);
-                CU_ASSERT_EQUAL(atomic_load(&at.last_status), 0);
                 WEIR_TEST_EVENTUALLY(connections() == 0);
+                assert_series_goes_on(i);
                 http_open(&at.client, at.port);
         }
-        end();
+        end_virtual();
         CU_ASSERT_EQUAL(atomic_load(&at.handled), 10);
 }
 
@@ -478,46 +499,87 @@ a_reset_gives_the_descriptor_back_while_the_series_goes_on(void)
 static void
 the_series_ends_although_its_client_has_closed(void)
 {
-        begin(reply_in_50_ms);
+        begin_virtual(reply_in_50_ms);
         for (int i = 1; i <= 5; i++) {
                 CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
                 WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == i);
                 http_close(&at.client);
-                WEIR_TEST_EVENTUALLY(atomic_load(&at.freed) == i);
-                CU_ASSERT_EQUAL(atomic_load(&at.ended), i);
+                assert_series_goes_on(i);
                 WEIR_TEST_EVENTUALLY(connections() == 0);
                 http_open(&at.client, at.port);
         }
-        end();
+        end_virtual();
 }
 
-/* Resets at every moment around the reply: before, while it is written, after. */
+#define CROWD 8
+
+static void
+open_crowd(struct http_client clients[CROWD])
+{
+        int before = atomic_load(&at.handled);
+
+        for (int i = 0; i < CROWD; i++) {
+                http_open(&clients[i], at.port);
+                CU_ASSERT_TRUE(http_send_text(&clients[i], GET("/") GET("/")));
+        }
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == before + CROWD);
+}
+
+static void
+abandon_crowd(struct http_client clients[CROWD])
+{
+        for (int i = 0; i < CROWD; i++) {
+                http_abandon(&clients[i]);
+        }
+        WEIR_TEST_EVENTUALLY(connections() == 1); /* the one of the fixture */
+}
+
+/* Lets the instant come at which the replies go out, which is within the next two milliseconds. */
+static void
+pass_the_reply(void *unused)
+{
+        (void)unused;
+        weir_test_pass(WEIR_MSEC(2));
+}
+
+/* Resets at every moment around the reply: before; while it is written, by chance; after, when the second request waits. */
 static void
 resets_around_the_reply_leave_nothing_behind(void)
 {
+        enum { ROUNDS = WEIR_TEST_SANITIZED ? 60 : 300 };
         struct weir_test_random random = {weir_test_seed()};
+        struct weir_test_thread thread;
+        struct http_client clients[CROWD];
         unsigned before;
 
-        begin(reply_in_50_ms);
-        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply)); /* so that the server has accepted it */
+        begin_virtual(reply_in_50_ms);
+        WEIR_TEST_EVENTUALLY(connections() == 1);
+        weir_test_pass(0); /* the clock has its descriptor now */
         before = http_open_descriptors();
-        for (int i = 0; i < 30; i++) {
-                struct http_client clients[8];
+        for (int i = 0; i < ROUNDS; i++) {
+                int handled = atomic_load(&at.handled);
 
-                for (int j = 0; j < 8; j++) {
-                        http_open(&clients[j], at.port);
-                        CU_ASSERT_TRUE(http_send_text(&clients[j], GET("/") GET("/")));
-                }
-                weir_test_sleep((int64_t)(WEIR_MSEC(48) + weir_test_random_below(&random, WEIR_MSEC(4))));
-                for (int j = 0; j < 8; j++) {
-                        http_abandon(&clients[j]);
+                open_crowd(clients);
+                weir_test_pass(WEIR_MSEC(49));
+                CU_ASSERT_EQUAL(atomic_load(&at.handled), handled + CROWD);
+                if (i % 4 == 0) {
+                        abandon_crowd(clients);
+                } else if (i % 4 == 1) {
+                        pass_the_reply(NULL);
+                        CU_ASSERT_EQUAL(atomic_load(&at.handled), handled + 2 * CROWD);
+                        abandon_crowd(clients);
+                } else {
+                        weir_test_thread_start(&thread, pass_the_reply, NULL);
+                        weir_test_spin((int64_t)weir_test_random_below(&random, WEIR_USEC(400)));
+                        abandon_crowd(clients);
+                        weir_test_thread_join(&thread);
                 }
         }
         http_close(&at.client);
         WEIR_TEST_EVENTUALLY(connections() == 0);
         CU_ASSERT_EQUAL(http_open_descriptors(), before - 2); /* both ends of the first one */
         http_open(&at.client, at.port);
-        end();
+        end_virtual();
         CU_ASSERT_EQUAL(atomic_load(&at.freed), atomic_load(&at.handled));
         CU_ASSERT_EQUAL(atomic_load(&at.ended), atomic_load(&at.handled));
 }
@@ -525,10 +587,12 @@ resets_around_the_reply_leave_nothing_behind(void)
 static void
 a_client_that_has_finished_sending_still_gets_its_replies(void)
 {
-        begin(reply_in_50_ms);
+        begin_virtual(reply_in_50_ms);
         for (int i = 0; i < 2; i++) {
                 CU_ASSERT_TRUE(http_send_text(&at.client, GET("/") GET("/")));
                 CU_ASSERT_EQUAL(shutdown(at.client.fd, SHUT_WR), 0);
+                WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 2 * i + 1);
+                weir_test_pass(WEIR_MSEC(102)); /* one after the other, each on the grid */
                 CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
                 CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
                 HTTP_ASSERT_TEXT(at.reply.body, "late\n");
@@ -537,20 +601,21 @@ a_client_that_has_finished_sending_still_gets_its_replies(void)
                 http_close(&at.client);
                 http_open(&at.client, at.port);
         }
-        end();
+        end_virtual();
 }
 
 static void
 a_client_that_has_finished_while_the_reply_is_delayed_still_gets_it(void)
 {
-        begin(reply_in_50_ms);
+        begin_virtual(reply_in_50_ms);
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
         WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
         CU_ASSERT_EQUAL(shutdown(at.client.fd, SHUT_WR), 0);
+        weir_test_pass(WEIR_MSEC(51));
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         CU_ASSERT_TRUE(http_is_over(&at.client));
         CU_ASSERT_FALSE(at.client.reset);
-        end();
+        end_virtual();
 }
 
 static void

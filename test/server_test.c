@@ -1,9 +1,12 @@
-/* test/server_test.c: requests and replies of a server that runs in this process, over real sockets. */
+/* test/server_test.c: requests and replies of a server that runs in this process, over real sockets.
+ *
+ * Where packets must not meet, the runtime is one with the virtual clock: it says when all that was sent has been read. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/fixture.h"
 #include "test/http_client.h"
 
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -127,6 +130,30 @@ end(void)
 }
 
 static void
+begin_virtual(weir_task_fn *handler)
+{
+        weir_test_end();
+        weir_test_begin_virtual();
+        begin(handler);
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply)); /* it has been accepted */
+}
+
+static void
+end_virtual(void)
+{
+        end();
+        weir_test_end();
+        weir_test_begin_real(0);
+}
+
+/* Returns when the server has read what was sent. */
+static void
+let_it_read(void)
+{
+        weir_test_pass(0);
+}
+
+static void
 assert_reply(int status, const char *body)
 {
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
@@ -212,14 +239,14 @@ static const char post[] = "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\
 static void
 a_request_is_answered_wherever_it_is_split(void)
 {
-        begin(echo);
+        begin_virtual(echo);
         for (size_t i = 1; i < sizeof post - 1; i++) {
                 CU_ASSERT_TRUE(http_send(&at.client, post, i));
-                weir_test_sleep(300000); /* so that it is on its own, nearly always */
+                let_it_read();
                 CU_ASSERT_TRUE(http_send(&at.client, post + i, sizeof post - 1 - i));
                 assert_reply(200, "/p hello, world");
         }
-        end();
+        end_virtual();
 }
 
 static void
@@ -256,7 +283,7 @@ requests_are_answered_in_order_wherever_packets_end(void)
         char all[8192];
         size_t size = 0;
 
-        begin(echo);
+        begin_virtual(echo);
         for (int i = 0; i < 60; i++) {
                 size += (size_t)snprintf(all + size, sizeof all - size,
                                          "POST /%d HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%.*s", i, i % 10, i % 10,
@@ -268,7 +295,7 @@ requests_are_answered_in_order_wherever_packets_end(void)
                 piece = piece < size - sent ? piece : size - sent;
                 CU_ASSERT_TRUE(http_send(&at.client, all + sent, piece));
                 sent += piece;
-                weir_test_sleep(200000);
+                let_it_read();
         }
         for (int i = 0; i < 60; i++) {
                 char expected[32];
@@ -276,7 +303,7 @@ requests_are_answered_in_order_wherever_packets_end(void)
                 snprintf(expected, sizeof expected, "/%d %.*s", i, i % 10, "abcdefghij");
                 assert_reply(200, expected);
         }
-        end();
+        end_virtual();
 }
 
 #define PIPELINED 1000
@@ -483,7 +510,7 @@ a_handler_that_says_nothing_replies_an_empty_200(void)
 static void
 expect_100_is_answered_when_the_body_is_waited_for(void)
 {
-        begin(echo);
+        begin_virtual(echo);
         CU_ASSERT_TRUE(
                 http_send_text(&at.client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-Continue\r\n\r\n"));
         assert_reply(100, NULL);
@@ -496,17 +523,19 @@ expect_100_is_answered_when_the_body_is_waited_for(void)
         /* Nor when it has begun to send. */
         CU_ASSERT_TRUE(
                 http_send_text(&at.client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbo"));
-        CU_ASSERT_FALSE(http_has_news(&at.client, 20000000));
+        let_it_read();
+        CU_ASSERT_FALSE(http_has_news(&at.client, 0));
         CU_ASSERT_TRUE(http_send_text(&at.client, "dy"));
         assert_reply(200, "/ body");
         /* No body, nothing to wait for; and HTTP/1.0 does not know it. */
         CU_ASSERT_TRUE(http_ask(&at.client, "GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n", &at.reply));
         CU_ASSERT_EQUAL(at.reply.status, 200);
         CU_ASSERT_TRUE(http_send_text(&at.client, "POST / HTTP/1.0\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"));
-        CU_ASSERT_FALSE(http_has_news(&at.client, 20000000));
+        let_it_read();
+        CU_ASSERT_FALSE(http_has_news(&at.client, 0));
         CU_ASSERT_TRUE(http_send_text(&at.client, "body"));
         assert_reply(200, "/ body");
-        end();
+        end_virtual();
 }
 
 static void
