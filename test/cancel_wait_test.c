@@ -605,6 +605,7 @@ wait_goes_on_across_a_shutdown_and_returns(void)
         check_it_waits(&waiters[0]);
         weir_test_shutdown_begin_behind_gate(&ends);
         waiter_start(&waiters[1], "across", WEIR_ALL, records, 3);
+        WEIR_TEST_EVENTUALLY(weir_timer_count("across") == 1); /* it has cancelled two, before the shutdown comes to them */
         check_it_waits(&waiters[1]);
         weir_test_gate_open(&gate);
         CU_ASSERT_EQUAL(waiter_join(&waiters[0]), 0);

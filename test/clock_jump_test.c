@@ -128,7 +128,7 @@ they_end_at_their_instants_and_never_early(void)
 static void
 only_who_has_such_a_timer_pays_a_descriptor(void)
 {
-        struct wall_record ordinary = {0}, wall = {0};
+        struct wall_record ordinary = {0}, wall = {0}, past = {0};
 
         begin();
         weir_test_end(); /* what is kept for ever is there */
@@ -137,10 +137,11 @@ only_who_has_such_a_timer_pays_a_descriptor(void)
         start(weir_timer_new(SOON, done, &ordinary));
         wait_for(&ordinary);
         unsigned without = weir_test_entries_of("/proc/self/fd");
-        start(weir_timer_new_at(weir_wall_now() + SOON, done, &wall));
-        wait_for(&wall);
+        start(weir_timer_new_at(weir_wall_now() + HOUR, done, &wall));
+        let_it_watch();
         CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), without + 1);
-        start(weir_timer_new_at(0, done, &(struct wall_record){0}));
+        start(weir_timer_new_at(0, done, &past));
+        wait_for(&past);
         CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), without + 1);
         weir_test_end();
         CU_ASSERT_EQUAL(weir_test_entries_of("/proc/self/fd"), before);
@@ -185,29 +186,37 @@ each_of_many_jumps_is_noticed(void)
         weir_test_end();
 }
 
+/* Returns whether the jump came before the timer had ended. */
+static bool
+jump_back(bool told)
+{
+        struct wall_record wall = {0}, never = {0};
+
+        begin();
+        start(weir_timer_new_at(WEIR_FOREVER, done, &never));
+        let_it_watch();
+        weir_nsec began = weir_now(), target = weir_wall_now() + 10 * SOON;
+        start(weir_timer_new_at(target, done, &wall));
+        wall_shift = -SOON;
+        bool in_time = weir_now() < began + 10 * SOON;
+        if (told) {
+                tell(0);
+        }
+        wait_for(&wall);
+        if (in_time) {
+                CU_ASSERT(wall.wall >= target);
+                CU_ASSERT(wall.record.at >= began + 11 * SOON);
+                CU_ASSERT(wall.record.at < began + 11 * SOON + WEIR_TEST_TOLERANCE);
+        }
+        weir_test_end();
+        return in_time;
+}
+
 static void
 a_jump_back_puts_it_off(void)
 {
-        struct wall_record told = {0}, untold = {0}, never = {0};
-
-        for (unsigned i = 0; i < 2; i++) {
-                struct wall_record *wall = i ? &told : &untold;
-
-                begin();
-                start(weir_timer_new_at(WEIR_FOREVER, done, &never));
-                let_it_watch();
-                weir_nsec began = weir_now(), target = weir_wall_now() + 10 * SOON;
-                start(weir_timer_new_at(target, done, wall));
-                wall_shift = -SOON;
-                if (i) {
-                        tell(0);
-                }
-                wait_for(wall);
-                CU_ASSERT(wall->wall >= target);
-                CU_ASSERT(wall->record.at >= began + 11 * SOON);
-                CU_ASSERT(wall->record.at < began + 11 * SOON + WEIR_TEST_TOLERANCE);
-                weir_test_end();
-        }
+        WEIR_TEST_EVENTUALLY(jump_back(false));
+        WEIR_TEST_EVENTUALLY(jump_back(true));
 }
 
 /* What a suspension for two hours looks like. */
@@ -292,8 +301,9 @@ without_a_descriptor_it_looks_each_second(void)
         weir_test_end();
 }
 
-static void
-shutdown_does_not_wait_for_a_descriptor(void)
+/* Returns how long it took. */
+static weir_nsec
+shut_down_without_a_descriptor(void)
 {
         struct wall_record wall = {0};
         struct rlimit limit, none;
@@ -308,9 +318,17 @@ shutdown_does_not_wait_for_a_descriptor(void)
         weir_test_sleep(WEIR_MSEC(10));
         weir_nsec before = weir_now();
         weir_test_end();
-        CU_ASSERT(weir_now() - before < WEIR_TEST_TOLERANCE);
+        weir_nsec took = weir_now() - before;
         CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
         WEIR_TEST_CALLED(&wall.record, -ESHUTDOWN);
+        return took;
+}
+
+/* Nearly a second, if it did; a busy machine may need as long now and then. */
+static void
+shutdown_does_not_wait_for_a_descriptor(void)
+{
+        WEIR_TEST_EVENTUALLY(shut_down_without_a_descriptor() < WEIR_MSEC(500));
 }
 
 /* -- several threads, several pollers, jumps all the time -- */

@@ -39,7 +39,7 @@ static inline unsigned weir_test_entries_of(const char *directory)
 /* Waits until there are that many threads: one that was joined may be listed for a moment. */
 static inline bool weir_test_threads_become(unsigned count)
 {
-        for (unsigned i = 0; i < 1000; i++) {
+        for (unsigned i = 0; i < 30000; i++) {
                 if (weir_test_entries_of("/proc/self/task") == count) {
                         return true;
                 }

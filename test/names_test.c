@@ -392,7 +392,7 @@ two_hundred_thousand_under_one_name_are_taken_in_no_time(void)
 
         map_init();
         for (unsigned round = 0; round < 3; round++) {
-                int64_t began = weir_test_now();
+                int64_t began = weir_test_cpu_time();
 
                 for (unsigned i = 0; i < COUNT; i++) {
                         names[i] = add(&key);
@@ -407,7 +407,7 @@ two_hundred_thousand_under_one_name_are_taken_in_no_time(void)
                         drop(names[which]);
                         CU_ASSERT_FATAL(weir__names_count(&map, &key) == COUNT - 1 - i);
                 }
-                CU_ASSERT(weir_test_now() - began < 5000000000);
+                CU_ASSERT(weir_test_cpu_time() - began < 20000000000);
         }
         map_done();
 }

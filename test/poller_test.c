@@ -257,6 +257,8 @@ all_ran(unsigned count)
         return ran >= count;
 }
 
+#define TURNS_WITHIN WEIR_SEC(10) /* fewer rounds on a slow machine */
+
 /* First when it sleeps for certain, then about when it is falling asleep: when the last one has just run. */
 static void
 a_crowd_given_to_a_sleeping_poller_wakes_it(void)
@@ -268,7 +270,9 @@ a_crowd_given_to_a_sleeping_poller_wakes_it(void)
 
         weir_test_begin_real(1);
         ran = 0;
-        for (unsigned round = 1; round <= rounds; round++) {
+        int64_t until = weir_test_now() + TURNS_WITHIN;
+        unsigned given = 0;
+        for (unsigned round = 1; round <= SLEEPS || (round <= rounds && weir_test_now() < until); round++) {
                 if (round <= SLEEPS) {
                         WEIR_TEST_EVENTUALLY(atomic_load(&weir__runtime_poller(0)->inbox)); /* SLEEPING: nothing was pushed */
                         weir_test_sleep(MSEC);
@@ -277,8 +281,9 @@ a_crowd_given_to_a_sleeping_poller_wakes_it(void)
                 }
                 give_crowd(members, SIZE);
                 WEIR_TEST_EVENTUALLY(all_ran(round * SIZE));
+                given = round * SIZE;
         }
-        CU_ASSERT_EQUAL(ran, rounds * SIZE);
+        CU_ASSERT_EQUAL(ran, given);
         weir_test_end();
 }
 
@@ -397,6 +402,16 @@ tell_thread(void *thread)
         *(pid_t *)thread = gettid();
 }
 
+static bool
+it_does_not_wake_up_for_a_while(pid_t thread)
+{
+        unsigned long before = switches_of(thread);
+
+        CU_ASSERT(before > 0);
+        weir_test_sleep(200 * MSEC);
+        return switches_of(thread) == before;
+}
+
 /* The last push of the storm finds that a doze comes next, and nothing comes during that. */
 static void
 after_a_doze_that_brought_nothing_an_idle_process_makes_no_wake_ups(void)
@@ -414,13 +429,8 @@ after_a_doze_that_brought_nothing_an_idle_process_makes_no_wake_ups(void)
                 for (count++; pushes.run < count;) {
                         sched_yield();
                 }
-        } while ((count < 1000 || pushes.dozing == dozing) && count < 1000000);
-        CU_ASSERT(pushes.dozing > dozing);
-        weir_test_sleep(50 * MSEC);
-        unsigned long before = switches_of(thread);
-        CU_ASSERT(before > 0);
-        weir_test_sleep(200 * MSEC);
-        CU_ASSERT(switches_of(thread) - before <= 5);
+        } while (count < 1000 || pushes.dozing == dozing);
+        WEIR_TEST_EVENTUALLY(it_does_not_wake_up_for_a_while(thread));
         weir_test_end();
 }
 
@@ -457,13 +467,12 @@ push_bursts(void *argument)
 }
 
 static void
-pushes_during_a_doze_all_run(void)
+push_storm(void)
 {
         struct pusher pushers[PUSHERS];
         unsigned count = 0;
 
-        weir_test_begin_real(1);
-        pushes.run = pushes.dozing = 0;
+        pushes.run = 0;
         for (unsigned i = 0; i < PUSHERS; i++) {
                 pushers[i] = (struct pusher){.random = {weir_test_seed() + i}};
                 pushers[i].works = calloc((size_t)BURSTS * IN_BURST, sizeof *pushers[i].works);
@@ -475,12 +484,23 @@ pushes_during_a_doze_all_run(void)
                 count += pushers[i].count;
         }
         WEIR_TEST_EVENTUALLY(pushes.run >= count);
-        CU_ASSERT(pushes.dozing > 0);
-        weir_test_end();
+        on_worker(tell_thread, &(pid_t){0}); /* it has done with the works */
         CU_ASSERT_EQUAL(pushes.run, count);
         for (unsigned i = 0; i < PUSHERS; i++) {
                 free(pushers[i].works);
         }
+}
+
+/* A busy machine may let the worker come too late for dozes: then there is another storm. */
+static void
+pushes_during_a_doze_all_run(void)
+{
+        weir_test_begin_real(1);
+        pushes.dozing = 0;
+        do {
+                push_storm();
+        } while (pushes.dozing == 0);
+        weir_test_end();
 }
 
 int

@@ -289,12 +289,23 @@ switches_of_workers(unsigned *workers)
         return sum;
 }
 
+static bool
+no_worker_wakes_up_for_a_while(void)
+{
+        unsigned workers;
+        unsigned long before = switches_of_workers(&workers);
+
+        CU_ASSERT_EQUAL(workers, 2);
+        CU_ASSERT(before > 0);
+        weir_test_sleep(200000000);
+        return switches_of_workers(&workers) == before;
+}
+
 /* With a timer pending far away, and after work on every poller, lest idleness be that of the unborn. */
 static void
 idle_process_makes_no_wake_ups(void)
 {
         struct weir_test_record records[256] = {0};
-        unsigned workers;
 
         weir_test_begin_real(2);
         for (unsigned i = 0; i < 256; i++) {
@@ -303,12 +314,7 @@ idle_process_makes_no_wake_ups(void)
         for (unsigned i = 1; i < 256; i += 2) {
                 WEIR_TEST_EVENTUALLY(records[i].frees == 1);
         }
-        weir_test_sleep(50000000);
-        unsigned long before = switches_of_workers(&workers);
-        CU_ASSERT_EQUAL(workers, 2);
-        CU_ASSERT(before > 0);
-        weir_test_sleep(200000000);
-        CU_ASSERT_EQUAL(switches_of_workers(&workers), before);
+        WEIR_TEST_EVENTUALLY(no_worker_wakes_up_for_a_while());
         weir_test_end();
 }
 
@@ -377,7 +383,7 @@ flow_of_an_hour_takes_milliseconds_and_the_same_course_each_time(void)
         int64_t began = weir_test_now();
 
         run_flow(&first);
-        CU_ASSERT(weir_test_now() - began < 4 * WEIR_TEST_TOLERANCE);
+        CU_ASSERT(weir_test_now() - began < WEIR_TEST_TOLERANCE);
         CU_ASSERT_EQUAL(first.count, STRANDS * STEPS);
         for (unsigned i = 0; i < STEPS; i++) {
                 for (unsigned k = 0; k < STRANDS; k++) {

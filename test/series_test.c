@@ -188,12 +188,12 @@ static void *
 push_past_the_end(void *argument)
 {
         push_many(NULL);
-        while (!atomic_load(&push.refused)) {
+        for (int64_t pause = 100000; !atomic_load(&push.refused); pause += pause / 16) {
                 weir_task *task = weir_empty_new(count_called, NULL);
 
                 weir_task_on_free(task, count_freed);
                 atomic_fetch_add(weir_series_push(push.series, task) ? &push.refused : &push.accepted, 1);
-                weir_test_sleep(100000); /* else it never runs dry */
+                weir_test_sleep(pause); /* it grows: else a slow worker never runs dry */
         }
         return argument;
 }

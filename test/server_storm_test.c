@@ -24,6 +24,7 @@
 #define CONNECTIONS (WEIR_TEST_SANITIZED ? 50 : 100) /* of each thread */
 #define STEPS       (WEIR_TEST_SANITIZED ? 20000 : 30000)
 #define LARGE       ((size_t)300000)
+#define ENOUGH      500 /* requests handled: then it was a storm, however slow the server is */
 
 static atomic_int handled, freed;
 
@@ -164,7 +165,7 @@ hostile_main(void *argument)
 {
         struct hostile *hostile = argument;
 
-        for (size_t i = 0; i < hostile->steps; i++) {
+        for (size_t i = 0; i < hostile->steps || atomic_load(&handled) <= ENOUGH; i++) {
                 size_t slot = weir_test_random_below(&hostile->random, hostile->connections);
 
                 hostile->fds[slot] = step(hostile, hostile->fds[slot]);
@@ -221,7 +222,7 @@ behave_well(struct http_client *kept, struct hostile hostiles[THREADS], int port
                 CU_ASSERT_TRUE(http_ask(client, "POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nbehave you", &reply));
                 CU_ASSERT_EQUAL(reply.status, 200);
                 HTTP_ASSERT_TEXT(reply.body, "behave you");
-                CU_ASSERT(weir_test_now() - began < 4 * WEIR_TEST_TOLERANCE);
+                CU_ASSERT(weir_test_now() - began < WEIR_TEST_TOLERANCE);
                 if (client == &fresh) {
                         http_close(client);
                 }
@@ -281,7 +282,6 @@ a_storm_disturbs_nobody_and_leaves_nothing(void)
                 memory[round] = memory_in_use();
         }
         CU_ASSERT(WEIR_TEST_SANITIZED || memory[1] < memory[0] + ((size_t)1 << 20));
-        CU_ASSERT(atomic_load(&handled) > 500);
         CU_ASSERT_TRUE(http_ask(&kept, GET("/now"), &reply));
         http_reply_done(&reply);
         http_close(&kept);

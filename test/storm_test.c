@@ -22,6 +22,7 @@ static struct {
         struct event *events;
         _Atomic size_t counted; /* the sum of what cancels returned */
         _Atomic size_t freed;
+        _Atomic size_t ended; /* by themselves */
         bool with_shutdown;
         bool in_series;
         pthread_barrier_t barrier;
@@ -39,6 +40,7 @@ called(weir_task *task, void *context)
 
         event->status = (signed char)(status == 0 ? 0 : status == -ECANCELED ? 1 : status == -ESHUTDOWN ? 2 : 3);
         atomic_fetch_add_explicit(&event->calls, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&storm.ended, status == 0, memory_order_relaxed);
 }
 
 static void
@@ -61,7 +63,7 @@ static void
 storm_begin(void)
 {
         storm.events = calloc(TIMERS, sizeof *storm.events);
-        storm.counted = storm.freed = 0;
+        storm.counted = storm.freed = storm.ended = 0;
         storm.in_series = storm.with_shutdown = false;
         memset(storm.started, 0, sizeof storm.started);
         pthread_barrier_init(&storm.barrier, NULL, THREADS + 1);
@@ -235,12 +237,13 @@ each_timer_has_one_callback_and_each_cancel_counts_what_it_cancelled(void)
         weir_test_begin_real(0);
         start_threads(threads);
         join_threads(threads);
+        WEIR_TEST_EVENTUALLY(storm.ended > TIMERS / 100); /* the threads cancel less than half; it was a storm */
         cancel_the_rest();
         weir_test_end();
         outcome = judge();
         CU_ASSERT_EQUAL(outcome.cancelled, storm.counted);
         CU_ASSERT_EQUAL(outcome.refused + outcome.shut_down, 0);
-        CU_ASSERT(outcome.cancelled > TIMERS / 100 && outcome.ended > TIMERS / 100); /* it was a storm */
+        CU_ASSERT(outcome.cancelled > TIMERS / 100);
         storm_end();
 }
 
@@ -347,7 +350,7 @@ cancel_mass(const char *next, bool with_thread)
         }
         CU_ASSERT_EQUAL(weir_timer_cancel("mass", WEIR_ALL), MASS);
         WEIR_TEST_EVENTUALLY(mass.called == MASS);
-        CU_ASSERT(weir_test_now() - began < INT64_C(3000000000) * (WEIR_TEST_SANITIZED ? 3 : 1));
+        CU_ASSERT(weir_test_now() - began < WEIR_TEST_TOLERANCE);
         mass.over = true;
         if (with_thread) {
                 pthread_join(thread, NULL);

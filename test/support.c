@@ -82,13 +82,25 @@ weir_test_main(const char *suite, const struct weir_test *tests, size_t count)
         return passed ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-int64_t
-weir_test_now(void)
+static int64_t
+time_of(clockid_t clock)
 {
         struct timespec now;
 
-        clock_gettime(CLOCK_MONOTONIC, &now);
+        clock_gettime(clock, &now);
         return (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+int64_t
+weir_test_now(void)
+{
+        return time_of(CLOCK_MONOTONIC);
+}
+
+int64_t
+weir_test_cpu_time(void)
+{
+        return time_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static struct timespec

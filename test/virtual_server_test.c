@@ -1,7 +1,10 @@
 /* test/virtual_server_test.c: the HTTP server on the virtual clock: its limits are half a minute, the tests take milliseconds.
  *
  * A client that is a thread of its own holds the clock while it thinks: it takes hold when the reply is there, but not read yet, so
- * that time stands anyhow, and lets go when the next request is sent.  A client on the thread that lets time pass needs no hold. */
+ * that time stands anyhow, and lets go when the next request is sent.  A client on the thread that lets time pass needs no hold.
+ *
+ * The clock gives up who does not read within a second.  A thread that a busy machine lets stand for so long is late through no
+ * fault of its own, and time went on without it: then the test says nothing, and is made again. */
 #include <poll.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -12,7 +15,7 @@
 
 #define LIMIT       WEIR_SEC(30)
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
-#define FAST        (4 * WEIR_TEST_TOLERANCE)
+#define FAST        WEIR_TEST_TOLERANCE
 #define LARGE       ((size_t)4 * 1024 * 1024)
 
 static struct fixture {
@@ -222,6 +225,8 @@ struct asker {
         struct http_reply reply;
         unsigned answers;
         weir_nsec at; /* when it had its last one, since the beginning */
+        int64_t waits_since;
+        bool late;
 };
 
 /* Has the function run beside the caller, who returns from here when it holds the clock. */
@@ -256,6 +261,7 @@ wait_for_bytes(struct asker *asker)
 {
         struct pollfd fd = {.fd = asker->client.fd, .events = POLLIN};
 
+        asker->waits_since = weir_test_now();
         weir_clock_release();
         CU_ASSERT_EQUAL(poll(&fd, 1, (int)(WEIR_TEST_PATIENCE / 1000000)), 1);
 }
@@ -264,6 +270,7 @@ static void
 take_answer(struct asker *asker)
 {
         CU_ASSERT_EQUAL(weir_clock_hold(), 0);
+        asker->late = weir_test_now() - asker->waits_since > WEIR_MSEC(500);
         asker->answers += http_receive(&asker->client, &asker->reply, false) && asker->reply.status == 200;
         asker->at = weir_now() - at.began;
 }
@@ -274,7 +281,7 @@ ask_50_times(void *argument)
         struct asker *asker = argument;
 
         asker_begin(asker);
-        for (unsigned i = 0; i < 50; i++) {
+        for (unsigned i = 0; i < 50 && !asker->late; i++) {
                 CU_ASSERT_TRUE(http_send_text(&asker->client, GET("/later")));
                 wait_for_bytes(asker);
                 take_answer(asker);
@@ -285,10 +292,11 @@ ask_50_times(void *argument)
         asker_end(asker);
 }
 
-static void
-asks_of_20_seconds_take_milliseconds_and_meet_no_limit(void)
+static bool
+ask_three_at_once(void)
 {
         struct asker askers[3];
+        bool in_time = true;
 
         begin();
         for (unsigned i = 0; i < 3; i++) {
@@ -298,10 +306,20 @@ asks_of_20_seconds_take_milliseconds_and_meet_no_limit(void)
         CU_ASSERT(weir_test_now() - at.really_began < FAST);
         for (unsigned i = 0; i < 3; i++) {
                 weir_test_thread_join(&askers[i].thread);
+                in_time &= !askers[i].late;
+        }
+        for (unsigned i = 0; in_time && i < 3; i++) {
                 CU_ASSERT_EQUAL(askers[i].answers, 50);
                 CU_ASSERT_EQUAL(askers[i].at, 50 * WEIR_SEC(20));
         }
         end();
+        return in_time;
+}
+
+static void
+asks_of_20_seconds_take_milliseconds_and_meet_no_limit(void)
+{
+        WEIR_TEST_EVENTUALLY(ask_three_at_once());
 }
 
 static void
@@ -310,18 +328,19 @@ ask_and_let_it_lie(void *argument)
         struct asker *asker = argument;
 
         asker_begin(asker);
-        for (unsigned i = 0; i < 5; i++) {
+        for (unsigned i = 0; i < 5 && !asker->late; i++) {
                 CU_ASSERT_TRUE(http_send_text(&asker->client, GET("/later")));
                 wait_for_bytes(asker);
                 weir_test_sleep(WEIR_MSEC(20)); /* the clock is not held now */
-                CU_ASSERT_EQUAL(weir_now() - at.began, (i + 1) * WEIR_SEC(20));
+                weir_nsec now = weir_now();
                 take_answer(asker);
+                CU_ASSERT(asker->late || now - at.began == (i + 1) * WEIR_SEC(20));
         }
         asker_end(asker);
 }
 
-static void
-while_bytes_lie_unread_time_stands_still(void)
+static bool
+let_answers_lie(void)
 {
         struct asker asker;
 
@@ -329,8 +348,15 @@ while_bytes_lie_unread_time_stands_still(void)
         asker_start(&asker, ask_and_let_it_lie);
         run_for(WEIR_SEC(3600));
         weir_test_thread_join(&asker.thread);
-        CU_ASSERT_EQUAL(asker.answers, 5);
+        CU_ASSERT(asker.late || asker.answers == 5);
         end();
+        return !asker.late;
+}
+
+static void
+while_bytes_lie_unread_time_stands_still(void)
+{
+        WEIR_TEST_EVENTUALLY(let_answers_lie());
 }
 
 /* It waits for the client, gives it up, and comes to the limit of who does not read. */
@@ -341,10 +367,11 @@ a_client_that_never_reads_does_not_stop_time_for_ever(void)
         http_open_window(&at.client, at.port, 4096);
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/large")));
         CU_ASSERT_EQUAL(weir_clock_advance(0), 0);
-        CU_ASSERT(weir_test_now() - at.really_began < FAST); /* a step does not wait for what is not read */
         CU_ASSERT_NOT_EQUAL(atomic_load(&at.server->connections), 0);
+        int64_t stepped = weir_test_now();
         run_for(4 * LIMIT);
-        CU_ASSERT(weir_test_now() - at.really_began >= WEIR_SEC(1));
+        CU_ASSERT(weir_test_now() - stepped >=
+                  WEIR_SEC(1)); /* and the step has not waited for what is not read: it gives up once */
         CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
         http_close(&at.client);
         end();

@@ -45,9 +45,9 @@ between() {
                 fail "$1: $2 is not between $3 and $4"
 }
 
-# How late something may be on a busy machine, in seconds; nothing may ever be early.
-patience=5
-[ -z "${WEIR_SANITIZE:-}" ] || patience=15
+# How late something may be, in seconds: what a machine that stands still for seconds does not exceed, and for ever does.  Nothing
+# may ever be early.
+patience=30
 
 now() {
         date +%s.%N
@@ -111,6 +111,29 @@ ends_with() {
 stop_server() {
         kill "-$1" "$server"
         ends_with "$2" "$patience"
+}
+
+# keep_connection: to 04-delay-control, in descriptor $kept; the server has answered a first request on it.
+keep_connection() {
+        local line
+
+        exec {kept}<>"/dev/tcp/127.0.0.1/${url##*:}"
+        send_kept "/wait?name=first&ms=0"
+        while read -r -t "$patience" line <&"$kept"; do
+                [ "$line" != waited ] || return 0
+        done
+        fail "no reply on a connection to be kept"
+}
+
+# send_kept TARGET: from the return on the request lies at the server, read or not.
+send_kept() {
+        printf 'GET %s HTTP/1.1\r\nHost: a\r\n\r\n' "$1" >&"$kept"
+}
+
+# receive_kept: sets $body, what comes until the connection ends
+receive_kept() {
+        body=$(timeout "$patience" cat <&"$kept")
+        exec {kept}>&-
 }
 
 # get CURL'S ARGUMENTS: sets $status, $took, $body
