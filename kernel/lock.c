@@ -179,4 +179,11 @@ weir__rank_leave(int rank)
         held &= ~(1u << rank);
 }
 
+void
+weir__rank_expect_none(const char *what)
+{
+        if (held)
+                weir__panic("%s while locks of the ranks %#x are held", what, held);
+}
+
 #endif

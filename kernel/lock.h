@@ -48,7 +48,18 @@ struct weir__lock {
 #ifdef WEIR_DEBUG
 void weir__rank_enter(int rank); /* aborts when a lock of this rank or a higher one is held; lock.c */
 void weir__rank_leave(int rank);
+void weir__rank_expect_none(const char *what);
 #endif
+
+/* Before what must not be done under any lock: aborts when this thread holds one. */
+static inline void weir__lock_expect_none(const char *what)
+{
+#ifdef WEIR_DEBUG
+        weir__rank_expect_none(what);
+#else
+        (void)what;
+#endif
+}
 
 #define WEIR__LOCK_BEDS 64
 

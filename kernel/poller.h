@@ -45,7 +45,8 @@ struct weir__source {
         uint32_t slot; /* in the poller's table */
 };
 
-/* The time limit of a source, in its poller's queue; when it comes, or at shutdown, `work` runs there.  Owner only. */
+/* The time limit of a source, or of a thread that waits, in its poller's queue; when it comes, or at shutdown, `work` runs there.
+ * It belongs to who sets it; once the work is on its way, to that. */
 struct weir__limit {
         struct weir__timerq_node node;
         struct weir__work work;
@@ -227,10 +228,10 @@ void weir__poller_shutdown_sources(struct weir__poller *poller);
 void weir__poller_destroy_sources(struct weir__poller *poller);
 
 /* Sets a limit whose work is not on its way; also one that is set already.  Returns false, and does nothing, on a closing poller.
- * Owner only. */
+ * Owner only; or another thread, for a limit of its own, which then wakes the poller. */
 bool weir__limit_set(struct weir__poller *poller, struct weir__limit *limit, weir_nsec deadline);
 
-/* Clears it.  Returns false when it was not set, or has come and its work is on its way.  Owner only. */
+/* Clears it.  Returns false when it was not set, or has come and its work is on its way.  Who has set it. */
 bool weir__limit_clear(struct weir__poller *poller, struct weir__limit *limit);
 
 #endif

@@ -19,7 +19,7 @@ enum weir__drive weir__virtual_drive(void);
 /* By the same, when all is quiet: the clock goes on to `next`, the next deadline, or as far as it may. */
 void weir__virtual_move(weir_nsec next);
 
-/* Around a `_run`: by the thread that waits.  It does not wait on the real clock.
+/* Around a `_run`, or another wait that lets time jump: by the thread that waits.  It does not wait on the real clock.
  * Result: 0: nothing was counted; 1: leave has to be called; -EBUSY while another thread lets time pass, -EDEADLK on one that
  *         holds the clock. */
 int weir__virtual_enter(void);

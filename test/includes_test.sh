@@ -8,9 +8,9 @@ source=${WEIR_SOURCE:?}
 # What a file of a room may include of ours, as a regular expression of whole names.
 allowed() {
         case $1 in
-        kernel) echo 'kernel/.*|weir/(export|time|clock|stats|runtime)\.h' ;;
+        kernel) echo 'kernel/.*|weir/(export|time|clock|log|stats|runtime)\.h' ;;
         protocol) echo 'protocol/.*|weir/(export|time)\.h' ;;
-        factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|timer|ticker|clock|stats)\.h' ;;
+        factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|timer|ticker|waitgroup|clock|stats)\.h' ;;
         server) echo '(server|factory|kernel|protocol)/.*|weir/.*' ;;
         include) echo 'weir/.*' ;;
         tutorial) echo 'weir/.*' ;;

@@ -508,11 +508,18 @@ interleave_cond_broadcast(pthread_cond_t *condition)
         return 0;
 }
 
+/* A wait until an instant may find that it has come, whenever the seed says so. */
 static long
 futex_call(unsigned *word, int operation, unsigned value)
 {
-        interleave_step(word, operation == FUTEX_WAIT ? sizeof *word : 0, "futex", __func__, __LINE__);
-        if (operation == FUTEX_WAIT) {
+        bool waits = operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET;
+
+        interleave_step(word, waits ? sizeof *word : 0, "futex", __func__, __LINE__);
+        if (operation == FUTEX_WAIT_BITSET && interleave_random(2)) {
+                errno = ETIMEDOUT;
+                return -1;
+        }
+        if (waits) {
                 if (INTERLEAVE_LOAD((_Atomic unsigned *)word, memory_order_relaxed) == value)
                         interleave_sleep(word);
         } else if (operation == FUTEX_WAKE) {

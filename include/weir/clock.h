@@ -1,7 +1,8 @@
 /* weir/clock.h: the virtual clock, on which flows of hours are tested in milliseconds (docs/testing-your-flows.md).
  *
- * On WEIR_CLOCK_VIRTUAL time stands still, but for two cases.  By itself, while a thread waits in a `_run` or in a stop of a server
- * and all is quiet, it jumps to the next deadline.  In steps it goes as far as weir_clock_advance or weir_clock_run_until says.
+ * On WEIR_CLOCK_VIRTUAL time stands still, but for two cases.  By itself, while a thread waits in a `_run`, for a waitgroup or in a stop
+ * of a server and all is quiet, it jumps to the next deadline.  In steps it goes as far as weir_clock_advance or
+ * weir_clock_run_until says.
  *
  * Quiet is: nothing is ready or running on the worker, no descriptor has anything to say, no thread holds the clock, and nothing is
  * on its way in a TCP connection of the library whose other end is on this machine.  A jump by itself also waits while the other
@@ -22,10 +23,10 @@ WEIR_BEGIN
  * stands at the instant, and all is quiet.  `by` is from now on; an advance by 0 only settles what is due now.
  *
  * Result:  0; -EINVAL for an instant that has passed, a negative duration, or one that leads to WEIR_FOREVER; -EBUSY while another
- *          thread does the same, or waits in a `_run` or in a stop of a server; -EDEADLK on a worker and on a thread that holds the
- *          clock; -ENOTSUP on the real clock, also when nothing was ever started; -ESHUTDOWN, also when the runtime ends meanwhile;
- *          -ECHILD in a forked child.  Nothing has happened then, but after an -ESHUTDOWN.
- * Threads: any but workers.  Meanwhile a `_run` of another thread is refused with -EBUSY. */
+ *          thread does the same, or waits in a `_run`, for a waitgroup or in a stop of a server; -EDEADLK on a worker and on a
+ *          thread that holds the clock; -ENOTSUP on the real clock, also when nothing was ever started; -ESHUTDOWN, also when the
+ *          runtime ends meanwhile; -ECHILD in a forked child.  Nothing has happened then, but after an -ESHUTDOWN.
+ * Threads: any but workers.  Meanwhile a `_run`, or a wait for a waitgroup, of another thread is refused with -EBUSY. */
 WEIR_API int weir_clock_advance(weir_nsec by);
 WEIR_API int weir_clock_run_until(weir_nsec instant);
 

@@ -6,6 +6,7 @@
 #include <weir/export.h>
 #include <weir/http.h>
 #include <weir/http_server.h>
+#include <weir/log.h>
 #include <weir/parallel.h>
 #include <weir/runtime.h>
 #include <weir/series.h>
@@ -14,5 +15,6 @@
 #include <weir/ticker.h>
 #include <weir/time.h>
 #include <weir/timer.h>
+#include <weir/waitgroup.h>
 
 #endif
