@@ -124,7 +124,7 @@ start_walk(struct weir__work *work)
         weir__poller_deliver(home(parallel), work);
 }
 
-static const struct weir__work_ops start_walk_ops = {start_walk};
+static const struct weir__work_ops start_walk_ops = {.run = start_walk, .roams = true};
 
 static void
 parallel_start(struct weir_task *task)
@@ -162,7 +162,7 @@ cancel_walk(struct weir__work *work)
         weir__poller_deliver(home(parallel), work);
 }
 
-static const struct weir__work_ops cancel_walk_ops = {cancel_walk};
+static const struct weir__work_ops cancel_walk_ops = {.run = cancel_walk, .roams = true};
 
 /* The children learn of it by looking at their ancestors before each callback, so the cancel is decisive at once; the walk only
  * ends what they have pending, soon. */
@@ -202,7 +202,7 @@ parallel_release(struct weir_task *task, bool discarded)
 }
 
 static const struct weir__task_ops parallel_ops = {
-        .work = {weir__task_run},
+        .work = {.run = weir__task_run, .kind = "a parallel", .roams = true},
         .start = parallel_start,
         .cancel = parallel_cancel,
         .release = parallel_release,

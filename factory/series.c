@@ -25,7 +25,7 @@ step_run(struct weir__work *work)
         step((struct weir_series *)work);
 }
 
-static const struct weir__work_ops step_ops = {step_run};
+static const struct weir__work_ops step_ops = {.run = step_run, .kind = "a series", .roams = true};
 
 static void
 root_ended(struct weir_series *series)
@@ -227,19 +227,24 @@ weir__series_go_on(struct weir_series *series)
         step(series);
 }
 
+static void
+free_context(struct weir_series *series)
+{
+        if (series->free_context)
+                weir__user_call(series->free_context, series->context);
+        series->free_context = NULL;
+}
+
 /* The end: callback, free function, then whoever waits for it.  On a worker, no lock held. */
 static void
 end(struct weir_series *series)
 {
-        struct weir__poller *poller = weir__worker_self()->poller;
+        unsigned before = weir__user_begin();
 
         if (series->done)
                 series->done(series, series->context);
-        if (series->free_context)
-                series->free_context(series->context);
-        series->free_context = NULL;
-        if (poller)
-                weir__worker_still_owns(poller);
+        free_context(series);
+        weir__user_end(before);
         series->ended(series);
         weir_series_unref(series);
 }
@@ -338,9 +343,7 @@ dismiss(struct weir_series *series)
         weir__unlock(&series->lock);
         for (struct weir__work *work; (work = weir__work_pop(&queue));)
                 weir__task_discard((struct weir_task *)work);
-        if (series->free_context)
-                series->free_context(series->context);
-        series->free_context = NULL;
+        free_context(series);
         weir_series_unref(series);
 }
 
@@ -393,7 +396,8 @@ static void
 waited_for_ended(struct weir_series *series)
 {
         weir__runtime_leave();
-        weir__runtime_wait_end(); /* here, so that the virtual clock does not jump on before the waiter is awake */
+        weir__runtime_wait_end(
+                series->waiter_gave); /* here, so that the virtual clock does not jump on before the waiter is awake */
         weir__latch_open(&series->latch);
 }
 
@@ -414,10 +418,11 @@ weir_series_run(weir_series *series)
                 return drives;
         }
         series->ended = waited_for_ended;
+        series->waiter_gave = weir__worker_gave();
         weir_series_ref(series);
         status = weir_series_start(series);
         if (!status) {
-                weir__runtime_wait_begin(); /* not before the start: time would not wait for what is started */
+                weir__runtime_wait_begin(series->waiter_gave); /* not before the start: time would not wait for what is started */
                 weir__latch_wait(&series->latch);
                 status = weir__series_result(series);
         }

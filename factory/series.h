@@ -27,6 +27,7 @@ struct weir_series {
         weir_nsec grain;            /* of its timers' deadlines; 0: exact */
         uint16_t poller;            /* where steps are delivered */
         bool wraps;                 /* made for one task: its result is that task's status */
+        bool waiter_gave;           /* of who waits for it: weir__runtime_wait_begin */
 
         /* Guarded by lock. */
         struct weir__lock lock;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "factory/series.h"
+#include "kernel/log.h"
 #include "kernel/memory.h"
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
@@ -48,7 +49,7 @@ static void
 call_on_free(struct weir_task *task)
 {
         if (task->on_free)
-                task->on_free(task->context);
+                weir__user_call(task->on_free, task->context);
 }
 
 static void
@@ -86,15 +87,36 @@ weir__task_call(struct weir_task *task)
         weir__task_call_back(task);
 }
 
+/* Its callback has lost the poller: to the watchdog, which says since when, or by weir_blocking_begin. */
+static void
+has_blocked(const struct weir_task *task)
+{
+        static struct weir__log_limit limit;
+        const struct weir__task_ops *ops = weir__task_ops(task);
+        weir_nsec blocked = weir__worker_blocked();
+        int size = 0;
+        const char *name = ops->name ? ops->name(task, &size) : NULL;
+
+        if (blocked)
+                weir__log_limited(
+                        &limit, WEIR_LOG_WARNING,
+                        "the callback of %s%s%.*s%s ran for %lld ms: another worker has taken over what waited behind it",
+                        ops->work.kind, name ? " \"" : "", size, name ? name : "", name ? "\"" : "",
+                        (long long)(blocked / 1000000));
+}
+
 void
 weir__task_call_back(struct weir_task *task)
 {
-        struct weir__poller *poller = weir__worker_self()->poller;
+        const struct weir__poller *poller = weir__worker_self()->poller;
 
-        if (task->done)
-                task->done(task, task->context);
-        if (poller)
-                weir__worker_still_owns(poller);
+        if (!task->done)
+                return;
+        unsigned before = weir__user_begin();
+        task->done(task, task->context);
+        weir__user_end(before);
+        if (__builtin_expect(weir__worker_self()->poller != poller, 0))
+                has_blocked(task);
 }
 
 void
@@ -198,7 +220,7 @@ weir_series_of(const weir_task *task)
 /* -- the empty task -- */
 
 static const struct weir__task_ops empty_ops = {
-        .work = {weir__task_run},
+        .work = {.run = weir__task_run, .kind = "an empty task", .roams = true},
         .start = weir__task_ready,
 };
 

@@ -51,6 +51,9 @@ struct weir__task_ops {
          * nothing.  `discarded`: it never started, so its parts go as well (their free functions run). */
         void (*release)(struct weir_task *task, bool discarded);
 
+        /* What it is called, for messages, and how long that is.  NULL: it has no name. */
+        const char *(*name)(const struct weir_task *task, int *size);
+
         /* What the end of the series made by weir_series_of does, on a worker.  NULL: a lone task's, the root has ended. */
         void (*series_ended)(struct weir_series *series);
 

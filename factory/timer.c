@@ -398,10 +398,7 @@ lock_present_poller(struct weir__timer *timer)
 void
 weir__timer_pause(void)
 {
-        struct weir__worker *worker = weir__worker_self();
-
-        if (worker && worker->poller)
-                weir__poller_glance(worker->poller);
+        weir__poller_glance();
 }
 
 /* By the series, under its lock. */
@@ -581,7 +578,7 @@ bury_if_possible(struct weir__work *work)
                 weir__poller_postpone(poller, work);
 }
 
-static const struct weir__work_ops bury_ops = {bury_if_possible};
+static const struct weir__work_ops bury_ops = {.run = bury_if_possible};
 
 /* First ENDED, then the look whether anybody waits: who waits counts itself first, has the other half of the fence run, and then
  * looks at the word. */
@@ -657,10 +654,23 @@ timer_release(struct weir_task *task, bool discarded)
                 weir__names_remove(&weir__timer_names, name);
 }
 
-#define OPS(is_named, is_ticker, is_follower)                                                                          \
-        {                                                                                                              \
-                .task = {.work = {timer_run}, .start = timer_start, .cancel = timer_cancel, .release = timer_release}, \
-                .named = (is_named), .ticks = (is_ticker), .follows = (is_follower)                                    \
+static const char *
+timer_name(const struct weir_task *task, int *size)
+{
+        const struct weir__name *name = weir__timer_name((struct weir__timer *)task);
+
+        *size = name ? name->size : 0;
+        return name ? name->text : NULL;
+}
+
+#define OPS(is_named, is_ticker, is_follower)                                                                     \
+        {                                                                                                         \
+                .task = {.work = {.run = timer_run, .kind = (is_ticker) ? "a ticker" : "a timer", .roams = true}, \
+                         .start = timer_start,                                                                    \
+                         .cancel = timer_cancel,                                                                  \
+                         .release = timer_release,                                                                \
+                         .name = timer_name},                                                                     \
+                .named = (is_named), .ticks = (is_ticker), .follows = (is_follower)                               \
         }
 
 static const struct weir__timer_ops timer_ops = OPS(false, false, false), named_timer_ops = OPS(true, false, false);

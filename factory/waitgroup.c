@@ -25,6 +25,7 @@
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
 #include "kernel/virtual.h"
+#include "kernel/worker.h"
 
 #define AWAITED (UINT64_C(1) << 63) /* there may be waiters; never with a count of zero */
 #define MOST    ((UINT64_C(1) << 62) - 1)
@@ -37,6 +38,7 @@ struct waiter {
 
         /* On the virtual clock. */
         bool is_virtual;
+        bool gave;                     /* its poller away: weir__runtime_wait_begin */
         struct weir__limit limit;      /* in the queue of the only poller */
         struct weir__latch limit_over; /* its work has run */
 };
@@ -125,7 +127,7 @@ wake_waiters(struct waiter *released)
 {
         for (struct waiter *waiter = released; waiter; waiter = waiter->next)
                 if (waiter->is_virtual)
-                        weir__runtime_wait_end();
+                        weir__runtime_wait_end(waiter->gave);
         while (released) {
                 struct waiter *next = released->next;
 
@@ -240,13 +242,13 @@ limit_run(struct weir__work *work)
         struct waiter *waiter = (struct waiter *)((char *)work - offsetof(struct waiter, limit.work));
 
         if (settle(waiter, weir__clock_now() >= waiter->limit.node.deadline ? -ETIMEDOUT : -ESHUTDOWN)) {
-                weir__runtime_wait_end();
+                weir__runtime_wait_end(waiter->gave);
                 weir__latch_open(&waiter->ended);
         }
         weir__latch_open(&waiter->limit_over);
 }
 
-static const struct weir__work_ops limit_ops = {limit_run};
+static const struct weir__work_ops limit_ops = {.run = limit_run};
 
 /* There is no time to wait for.  The done that has released the waiter nevertheless has taken it off the runtime. */
 static void
@@ -254,7 +256,7 @@ refuse(struct waiter *waiter, int status)
 {
         if (settle(waiter, status))
                 return;
-        weir__runtime_wait_begin();
+        weir__runtime_wait_begin(waiter->gave);
         weir__latch_wait(&waiter->ended);
 }
 
@@ -272,7 +274,7 @@ wait_with_limit(struct waiter *waiter, weir_nsec deadline)
         waiter->limit.work.ops = &limit_ops;
         if (weir__limit_set(poller, &waiter->limit, deadline)) {
                 weir__poller_wake(poller); /* first: time would jump to what was the next deadline when it last looked */
-                weir__runtime_wait_begin();
+                weir__runtime_wait_begin(waiter->gave);
                 weir__latch_wait(&waiter->ended);
                 if (!weir__limit_clear(poller, &waiter->limit))
                         weir__latch_wait(&waiter->limit_over);
@@ -286,14 +288,14 @@ static int
 wait_virtually(struct weir_waitgroup *group, weir_nsec limit)
 {
         weir_nsec deadline = weir__clock_after(weir__clock_now(), limit);
-        struct waiter waiter = {.status = WAITING, .is_virtual = true};
+        struct waiter waiter = {.status = WAITING, .is_virtual = true, .gave = weir__worker_gave()};
 
         if (!enlist(group, &waiter))
                 return 0;
         if (deadline != WEIR_FOREVER) {
                 wait_with_limit(&waiter, deadline);
         } else {
-                weir__runtime_wait_begin();
+                weir__runtime_wait_begin(waiter.gave);
                 weir__latch_wait(&waiter.ended);
         }
         return status_of(group, &waiter);

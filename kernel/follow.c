@@ -256,7 +256,7 @@ visit(struct weir__work *work)
                 weir__limit_set(poller, &poller->visit, weir__clock_now() + AGAIN);
 }
 
-static const struct weir__work_ops visit_ops = {visit};
+static const struct weir__work_ops visit_ops = {.run = visit};
 
 /* -- followers -- */
 

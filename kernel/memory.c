@@ -136,7 +136,7 @@ pop_open(size_t size_class)
         return block;
 }
 
-static struct weir__block *
+__attribute__((noinline)) static struct weir__block *
 take_one(size_t size_class)
 {
         struct weir__block *block = pop_open(size_class);
@@ -150,7 +150,7 @@ take_one(size_t size_class)
         return block;
 }
 
-static void
+__attribute__((noinline)) static void
 give_one(size_t size_class, struct weir__block *block)
 {
         struct kept *kept = &depot.kept[size_class];
@@ -170,15 +170,36 @@ give_one(size_t size_class, struct weir__block *block)
 
 /* -- bins -- */
 
+/* What is rare is kept apart, so that the rest needs no registers saved. */
+#define RARE __attribute__((noinline, cold)) static
+
+RARE bool
+refill(struct weir__cache_bin *bin, size_t size_class)
+{
+        bin->first = depot_take(size_class);
+        bin->count = bin->first ? bin->first->count : 0;
+        return bin->first;
+}
+
+RARE void
+give_batch(struct weir__cache_bin *bin, size_t size_class)
+{
+        struct weir__block *block = bin->first, *last = block;
+
+        for (unsigned i = 1; i < BATCH; i++)
+                last = last->next;
+        bin->first = last->next;
+        bin->count -= BATCH;
+        last->next = NULL;
+        block->count = BATCH;
+        depot_give(size_class, block);
+}
+
 static struct weir__block *
 bin_take(struct weir__cache_bin *bin, size_t size_class)
 {
-        if (!bin->first) {
-                bin->first = depot_take(size_class);
-                if (!bin->first)
-                        return NULL;
-                bin->count = bin->first->count;
-        }
+        if (__builtin_expect(!bin->first, 0) && !refill(bin, size_class))
+                return NULL;
         struct weir__block *block = bin->first;
         bin->first = block->next;
         bin->count--;
@@ -190,16 +211,8 @@ bin_give(struct weir__cache_bin *bin, size_t size_class, struct weir__block *blo
 {
         block->next = bin->first;
         bin->first = block;
-        if (++bin->count < BIN_MOST)
-                return;
-        struct weir__block *last = block;
-        for (unsigned i = 1; i < BATCH; i++)
-                last = last->next;
-        bin->first = last->next;
-        bin->count -= BATCH;
-        last->next = NULL;
-        block->count = BATCH;
-        depot_give(size_class, block);
+        if (__builtin_expect(++bin->count >= BIN_MOST, 0))
+                give_batch(bin, size_class);
 }
 
 /* -- what others see -- */
@@ -208,33 +221,45 @@ void *
 weir__alloc(size_t size)
 {
         size_t size_class = weir__block_class(size);
-        struct weir__worker *worker = weir__worker_self();
 
         if (UNCACHED || size_class >= WEIR__BLOCK_CLASSES)
                 return malloc(size);
-        if (worker && worker->poller)
-                return bin_take(&worker->poller->cache.bins[size_class], size_class);
-        return take_one(size_class);
+        struct weir__poller *poller = weir__pin();
+        if (__builtin_expect(!poller, 0))
+                return take_one(size_class);
+        void *block = bin_take(&poller->cache.bins[size_class], size_class);
+        weir__unpin();
+        return block;
+}
+
+static void
+check_size(void *block, size_t size, size_t size_class)
+{
+#ifdef WEIR_DEBUG
+        if (weir__spans_class(block) != size_class)
+                weir__panic("block %p freed with the size %zu, which is not its own", block, size);
+#else
+        (void)block, (void)size, (void)size_class;
+#endif
 }
 
 void
 weir__free(void *block, size_t size)
 {
         size_t size_class = weir__block_class(size);
-        struct weir__worker *worker = weir__worker_self();
 
         if (UNCACHED || !block || size_class >= WEIR__BLOCK_CLASSES) {
                 free(block);
                 return;
         }
-#ifdef WEIR_DEBUG
-        if (weir__spans_class(block) != size_class)
-                weir__panic("block %p freed with the size %zu, which is not its own", block, size);
-#endif
-        if (worker && worker->poller)
-                bin_give(&worker->poller->cache.bins[size_class], size_class, block);
-        else
+        check_size(block, size, size_class);
+        struct weir__poller *poller = weir__pin();
+        if (__builtin_expect(!poller, 0)) {
                 give_one(size_class, block);
+                return;
+        }
+        bin_give(&poller->cache.bins[size_class], size_class, block);
+        weir__unpin();
 }
 
 void

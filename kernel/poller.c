@@ -20,11 +20,14 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "kernel/blocking.h"
 #include "kernel/clock.h"
 #include "kernel/inflight.h"
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
+#include "kernel/share.h"
 #include "kernel/virtual.h"
+#include "kernel/watchdog.h"
 #include "kernel/worker.h"
 
 /* While timers fire densely, the next wake-up is not armed earlier than this after the last one: it halves the CPU time of
@@ -134,7 +137,9 @@ weir__poller_open(struct weir__poller *poller)
         poller->rest = REST;
         poller->kept_count = 0;
         poller->exiting = false;
-        atomic_store(&poller->live, 0);
+        poller->behind_since = 0;
+        atomic_store(&poller->share_wanted, false);
+        atomic_store(&poller->is_suspect, false);
         weir__follow_open(poller);
         weir__lock(&poller->lock);
         poller->closing = false;
@@ -185,6 +190,12 @@ weir__poller_wake(struct weir__poller *poller)
                 eventfd_write(poller->event_fd, 1);
 }
 
+bool
+weir__poller_is_asleep(struct weir__poller *poller)
+{
+        return atomic_load(&poller->inbox) == SLEEPING;
+}
+
 static void
 push(struct weir__poller *poller, struct weir__work *work)
 {
@@ -202,10 +213,12 @@ weir__poller_deliver(struct weir__poller *poller, struct weir__work *work)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        if (worker && worker->poller == poller)
+        if (worker && worker->poller == poller && weir__pin()) {
                 weir__work_append(&poller->ready, work);
-        else
+                weir__unpin();
+        } else {
                 push(poller, work);
+        }
 }
 
 void
@@ -213,8 +226,9 @@ weir__poller_deliver_crowd(struct weir__poller *poller, struct weir__work_list *
 {
         struct weir__worker *worker = weir__worker_self();
 
-        if (worker && worker->poller == poller) {
+        if (worker && worker->poller == poller && weir__pin()) {
                 weir__work_concat(&poller->crowd, crowd);
+                weir__unpin();
                 return;
         }
         weir__lock(&poller->lock);
@@ -341,6 +355,31 @@ void
 weir__poller_expire(struct weir__poller *poller)
 {
         expire(poller, weir__clock_now());
+}
+
+unsigned
+weir__poller_expire_for(struct weir__poller *other, struct weir__poller *poller, weir_nsec now)
+{
+        struct weir__timerq_node *expired[WEIR__TIMERQ_BATCH];
+        struct weir__work_list taken = {0};
+        unsigned found = 0;
+        bool more;
+
+        if (!weir__trylock(&other->lock))
+                return 0;
+        unsigned count = weir__timerq_expire(&other->queue, now, expired, &more);
+        take(&taken, expired, count, 0);
+        atomic_store_explicit(&other->next_deadline, more ? now : weir__timerq_next(&other->queue), memory_order_relaxed);
+        weir__unlock(&other->lock);
+        for (struct weir__work *work; (work = weir__work_pop(&taken));) {
+                if (work->ops->roams) {
+                        weir__work_append(&poller->ready, work);
+                        found++;
+                } else {
+                        push(other, work);
+                }
+        }
+        return found;
 }
 
 bool
@@ -502,7 +541,7 @@ earlier(weir_nsec instant, weir_nsec other)
 static bool
 can_run(const struct weir__poller *poller)
 {
-        return poller->ready.first || (poller->crowd.first && !weir__poller_is_choked(poller));
+        return poller->ready.first || poller->doubtful.first || (poller->crowd.first && !weir__poller_is_choked(poller));
 }
 
 /* Whether the owner may sleep, with SLEEPING in the inbox and the timerfd armed. */
@@ -514,14 +553,18 @@ fall_asleep(struct weir__poller *poller)
         if (can_run(poller) || !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING, memory_order_seq_cst,
                                                                         memory_order_relaxed))
                 return false;
-        weir_nsec next = next_visit(poller);
+        if (weir__share_waits())
+                return false;
+        weir_nsec next = next_visit(poller), now = weir__clock_now();
+        if (weir__share_overdue(poller, now))
+                return false;
         if (poller->later.first)
-                next = earlier(next, weir__clock_now() + RETRY);
+                next = earlier(next, now + RETRY);
         if (next == WEIR_FOREVER) {
                 arm(poller, WEIR_FOREVER);
                 return true;
         }
-        if (next <= weir__clock_now())
+        if (next <= now)
                 return false;
         arm(poller, next > poller->woke_at + poller->rest ? next : poller->woke_at + poller->rest);
         return true;
@@ -548,7 +591,7 @@ fall_asleep_virtually(struct weir__poller *poller)
                 dispatch(poller, &event);
                 return false;
         }
-        if (weir__inflight(poller, drive == WEIR__DRIVE_WAIT)) {
+        if (weir__blocking_any() || weir__inflight(poller, drive == WEIR__DRIVE_WAIT)) {
                 arm(poller, weir__clock_monotonic() + ONCE_MORE);
                 return true;
         }
@@ -583,21 +626,32 @@ note_pushes(struct weir__poller *poller, unsigned count, bool often)
                 poller->doze *= 2;
 }
 
-void
-weir__poller_glance(struct weir__poller *poller)
+static void
+glance(struct weir__poller *poller, weir_nsec now)
 {
-        weir_nsec now = weir__clock_now();
+        struct epoll_event *kept = &poller->kept[poller->kept_count];
+        int room = WEIR__EVENTS - (int)poller->kept_count;
 
-        if (now - poller->glanced_at < GLANCE || atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed))
-                return;
         poller->glanced_at = now;
         expire(poller, now);
         weir__poller_take_inbox(poller);
-        struct epoll_event *kept = &poller->kept[poller->kept_count];
-        int room = WEIR__EVENTS - (int)poller->kept_count, count = room > 0 ? epoll_wait(poller->epoll_fd, kept, room, 0) : 0;
+        int count = room > 0 ? epoll_wait(poller->epoll_fd, kept, room, 0) : 0;
         for (int i = 0; i < count; i++)
                 if (kept[i].data.u64 < SLOT_TIMER)
                         poller->kept[poller->kept_count++] = kept[i];
+}
+
+void
+weir__poller_glance(void)
+{
+        struct weir__poller *poller = weir__pin();
+
+        if (!poller)
+                return;
+        weir_nsec now = weir__clock_now();
+        if (now - poller->glanced_at >= GLANCE && !weir__clock_is_virtual())
+                glance(poller, now);
+        weir__unpin();
 }
 
 /* What a glance has seen.  Returns whether there was something. */
@@ -633,8 +687,10 @@ weir__poller_poll(struct weir__poller *poller)
                 poller->rest = expire(poller, poller->woke_at) >= DENSE ? DENSE_REST : REST;
         }
         unsigned pushed = weir__poller_take_inbox(poller); /* and no longer SLEEPING */
-        if (sleep)
+        if (sleep) {
+                weir__watchdog_look();
                 note_pushes(poller, pushed, often);
+        }
         for (int i = 0; i < count; i++)
                 dispatch(poller, &events[i]);
 }

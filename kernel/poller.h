@@ -22,6 +22,7 @@
 #define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
 #define WEIR__EVENTS 256 /* taken from epoll at once */
 #define WEIR__POSTPONED 4096 /* works on `later`: beyond, crowds have to wait */
+#define WEIR__SUSPECT WEIR_MSEC(100) /* after a callback that blocked: how long none must have, before the poller is trusted again */
 
 enum weir__deadline_kind {
         WEIR__DEADLINE_TIMER = 0,  /* a task of the factory */
@@ -72,8 +73,16 @@ struct weir__poller {
          * who replaces it writes the eventfd), or the newest work.  Push: compare-and-swap, release.  Take: exchange, acquire. */
         _Alignas(64) _Atomic(struct weir__work *) inbox;
 
-        /* Who runs this poller.  Written by exchange; a worker honours it after each callback. */
-        _Atomic(struct weir__worker *) owner;
+        /* Who runs this poller: the address of its worker, and whether the watchdog claims it (kernel/worker.h). */
+        _Atomic uintptr_t owner;
+
+        /* The watchdog's wish that the owner gives some of its ready work to others.  Relaxed. */
+        _Atomic bool share_wanted;
+
+        /* A callback has blocked here not long ago, and until when at least that counts: the owner's, and the watchdog's.
+         * Relaxed. */
+        _Atomic bool is_suspect;
+        _Atomic weir_nsec suspect_until;
 
         /* When this poller next wants to expire deadlines.  Written under the lock; read by its owner without (relaxed): a value
          * that another thread is just lowering comes with a wake-up. */
@@ -94,6 +103,9 @@ struct weir__poller {
         /* Owner only. */
         _Alignas(64) struct weir__work_list ready;
         struct weir__work_list crowd; /* what was delivered in great numbers: has its turn after each batch of ready work */
+        struct weir__work_list doubtful; /* what was ready when the poller was taken over: has its turn after all else */
+        weir_nsec behind_since; /* batches have left ready work behind; 0: the last one has not */
+        unsigned neighbour;     /* whose overdue deadlines are looked for next */
         struct weir__work_list later; /* what is run after the next batch, as far as it gets its locks */
         unsigned later_count;
         bool patient;                 /* what is run from `later` waits for its locks */
@@ -116,9 +128,6 @@ struct weir__poller {
 
         /* How late the callbacks of timers began.  Added to by the owner, read by any thread at any time. */
         struct weir__histogram lateness;
-
-        /* Live roots started minus ended on this poller.  Written by the owner (relaxed), read by shutdown after the drain. */
-        _Atomic int64_t live;
 };
 
 /* Makes a poller, which is never freed: a thread that pushed the last work of all may still be about to write the eventfd when
@@ -162,12 +171,12 @@ void weir__poller_deliver_crowd(struct weir__poller *poller, struct weir__work_l
 /* Whether there is something to be run.  Owner only. */
 static inline bool weir__poller_is_busy(const struct weir__poller *poller)
 {
-        return poller->ready.first || poller->crowd.first;
+        return poller->ready.first || poller->crowd.first || poller->doubtful.first;
 }
 
-/* Looks at inbox, deadlines and descriptors if that is more than a millisecond ago, and runs nothing: for calls of the library
- * that take long, inside a callback.  Owner only, with no lock held. */
-void weir__poller_glance(struct weir__poller *poller);
+/* Looks at inbox, deadlines and descriptors of this worker's poller, if it has one and that is more than a millisecond ago, and runs
+ * nothing: for calls of the library that take long, inside a callback.  With no lock held. */
+void weir__poller_glance(void);
 
 /* Runs what was put onto `later`, unless it postpones itself: work that finds a lock taken does that, unless the poller is
  * `patient`.  Owner only. */
@@ -208,6 +217,13 @@ unsigned weir__poller_take_inbox(struct weir__poller *poller);
 
 /* Expires what is due; the work goes behind the ready list.  Owner only. */
 void weir__poller_expire(struct weir__poller *poller);
+
+/* The same for `other`, whose owner is busy: what may be run on any poller goes behind our ready list, the rest into its inbox.
+ * Returns how many are on our list.  Owner of the second only. */
+unsigned weir__poller_expire_for(struct weir__poller *other, struct weir__poller *poller, weir_nsec now);
+
+/* Whether its owner sleeps, or is about to.  Any thread. */
+bool weir__poller_is_asleep(struct weir__poller *poller);
 
 /* Ends what is pending, at most one batch; returns whether more is left.  From the first call on the poller is closing.  Owner
  * only. */

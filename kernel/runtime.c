@@ -7,20 +7,26 @@
  *          waits (it is the only lock that is; nothing that runs on a worker takes it).
  * Locks:   admin.lock (rank RUNTIME); progress.mutex, a leaf, for the condition that shutdown waits on.
  *
- * Shutdown waits for the roots: lone tasks, series of their own and exchanges that were started and have not ended.  A worker
- * counts them on its poller without an atomic read-modify-write: shutdown reads such a count only after the worker has run its
- * drain, which comes after the phase was set, so each start that was not refused is in the count.  Other threads count on one
- * atomic: increment, then look at the phase, against shutdown's set the phase, then read the count. */
+ * Shutdown waits for the roots: lone tasks, series of their own and exchanges that were started and have not ended.  Each worker
+ * counts those that it starts and ends itself, and other threads count on one atomic: increment, then look at the phase, against
+ * shutdown's set the phase, then read the counts.  A worker counts without an atomic read-modify-write: the fence in between is a
+ * light one, and shutdown's the heavy one.  A root may be started on one thread and end on another, so a count may be negative; but
+ * an end is never read without its start, for every start that was not refused is there when the first count is read. */
 #include "kernel/runtime.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 
+#include "kernel/blocking.h"
 #include "kernel/clock.h"
 #include "kernel/config.h"
+#include "kernel/crew.h"
+#include "kernel/log.h"
 #include "kernel/virtual.h"
+#include "kernel/watchdog.h"
 #include "kernel/worker.h"
 
 #define EXIT_WAIT  WEIR_SEC(2)
@@ -33,8 +39,8 @@ struct weir__runtime weir__runtime = {.pollers = {[WEIR__POLLER_NONE] = &none}};
 static struct {
         struct weir__lock lock;
         bool registered;             /* atexit and atfork; guarded by lock */
+        _Atomic int watchdog_fault;  /* not said yet; written under the lock */
         _Atomic weir_nsec exit_wait; /* written under the lock, read by exit() without: it may not get the lock */
-        struct weir__worker workers[WEIR__POLLERS_MAX];
 } admin = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME)};
 
 /* What shutdown has each poller do. */
@@ -49,7 +55,7 @@ static struct {
         unsigned drained;       /* pollers; guarded by mutex */
 } progress = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static _Atomic int64_t foreign_live; /* roots entered minus left by threads that own no poller; sequentially consistent */
+static _Atomic int64_t foreign_live; /* roots entered minus left by threads that are no workers; sequentially consistent */
 
 /* Threads that wait for a flow, sequentially consistent.  Whoever ends the flow takes its waiter off, which may come before the
  * waiter has counted itself. */
@@ -63,26 +69,35 @@ phase_error(int phase)
         return phase == WEIR__PHASE_FORKED ? -ECHILD : -ESHUTDOWN;
 }
 
+/* Adds it to what a worker has counted itself. */
 static void
-count_own(struct weir__poller *poller, int64_t change)
+count_own(struct weir__worker *worker, int64_t change)
 {
-        int64_t live = atomic_load_explicit(&poller->live, memory_order_relaxed);
+        int64_t live = atomic_load_explicit(&worker->live, memory_order_relaxed);
 
-        atomic_store_explicit(&poller->live, live + change, memory_order_relaxed);
+        atomic_store_explicit(&worker->live, live + change, memory_order_relaxed);
+        weir__fence_light(); /* the heavy one is in stop() */
+}
+
+static int
+enter_own(struct weir__worker *worker)
+{
+        count_own(worker, +1);
+        int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
+        if (__builtin_expect(phase == WEIR__PHASE_UP, 1))
+                return 0;
+        weir__runtime_leave();
+        return phase_error(phase);
 }
 
 int
 weir__runtime_enter(void)
 {
         struct weir__worker *worker = weir__worker_self();
-        int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
 
-        if (worker && worker->poller) {
-                if (phase != WEIR__PHASE_UP)
-                        return phase_error(phase);
-                count_own(worker->poller, +1);
-                return 0;
-        }
+        if (worker)
+                return enter_own(worker);
+        int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
         int failed = phase == WEIR__PHASE_UP ? 0 : weir__runtime_use();
         if (failed)
                 return failed;
@@ -99,11 +114,12 @@ weir__runtime_leave(void)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        if (worker && worker->poller) {
-                count_own(worker->poller, -1); /* the loop notifies when it has nothing left to run */
-                return;
-        }
-        atomic_fetch_sub(&foreign_live, 1);
+        if (worker)
+                count_own(worker, -1);
+        else
+                atomic_fetch_sub(&foreign_live, 1);
+        if (worker && worker->poller)
+                return; /* the loop notifies when it has nothing left to run */
         if (atomic_load(&weir__runtime.phase) == WEIR__PHASE_STOPPING)
                 weir__runtime_notify();
 }
@@ -111,11 +127,7 @@ weir__runtime_leave(void)
 static bool
 roots_left(void)
 {
-        int64_t live = atomic_load(&foreign_live);
-
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
-                live += atomic_load_explicit(&weir__runtime.pollers[i]->live, memory_order_relaxed);
-        return live != 0;
+        return atomic_load(&foreign_live) + weir__crew_live() != 0;
 }
 
 /* -- start -- */
@@ -140,7 +152,8 @@ read_config(struct weir_config *to, const struct weir_config *from)
         if (failed)
                 return failed;
         if (to->pollers < 0 || to->pollers > WEIR__POLLERS_MAX || to->spare_workers < 0 || to->compute_threads < 0 ||
-            to->blocking_limit < 0 || to->exit_wait < 0 || to->timer_slack < 0 || to->reserved || to->reserved_too)
+            to->blocking_limit < 0 || to->exit_wait < 0 || to->timer_slack < 0 || to->affinity < 0 || to->affinity > 1 ||
+            to->reserved || (to->stack_size && to->stack_size < (size_t)PTHREAD_STACK_MIN))
                 return -EINVAL;
         return to->clock == WEIR_CLOCK_REAL || to->clock == WEIR_CLOCK_VIRTUAL ? 0 : -EINVAL;
 }
@@ -151,28 +164,32 @@ exit_run(struct weir__work *work)
         ((struct farewell *)work)->poller->exiting = true;
 }
 
-static const struct weir__work_ops exit_ops = {exit_run};
+static const struct weir__work_ops exit_ops = {.run = exit_run};
 
-static void
-join_workers(unsigned count)
+/* Tells all workers to go, and waits for those but `self`, whose poller is kept.  Returns whether they have gone. */
+static bool
+end_workers(struct weir__worker *self, weir_nsec until)
 {
-        for (unsigned i = 0; i < count; i++) {
-                exits[i] = (struct farewell){.work = {.ops = &exit_ops}, .poller = weir__runtime.pollers[i]};
-                weir__poller_deliver(weir__runtime.pollers[i], &exits[i].work);
+        weir__crew_dismiss();
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++) {
+                struct weir__poller *poller = weir__runtime.pollers[i];
+
+                exits[i] = (struct farewell){.work = {.ops = &exit_ops}, .poller = poller};
+                if (atomic_load(&poller->owner) && !(self && self->poller == poller))
+                        weir__poller_deliver(poller, &exits[i].work);
         }
-        for (unsigned i = 0; i < count; i++)
-                pthread_join(admin.workers[i].thread, NULL);
+        bool gone = weir__crew_join(self, until);
+        if (gone && !self)
+                atomic_fetch_add(&foreign_live, weir__crew_forget());
+        return gone;
 }
 
-/* No worker runs any more.  Roots that other threads entered and workers left are in one count with plus and in another with
- * minus: the next run has other pollers, maybe fewer, so they are made to cancel out here. */
+/* No worker runs any more. */
 static void
 close_pollers(unsigned count)
 {
-        for (unsigned i = 0; i < count; i++) {
-                atomic_fetch_add(&foreign_live, atomic_exchange(&weir__runtime.pollers[i]->live, 0));
+        for (unsigned i = 0; i < count; i++)
                 weir__poller_close(weir__runtime.pollers[i]);
-        }
         weir__clock_start(false);
         weir__depot_empty();
 }
@@ -186,20 +203,6 @@ make_pollers(unsigned count)
                 int failed = weir__runtime.pollers[i] ? weir__poller_open(weir__runtime.pollers[i]) : -errno;
                 if (failed) {
                         close_pollers(i);
-                        return failed;
-                }
-        }
-        return 0;
-}
-
-static int
-start_workers(unsigned count)
-{
-        for (unsigned i = 0; i < count; i++) {
-                int failed = weir__worker_start(&admin.workers[i], weir__runtime.pollers[i]);
-
-                if (failed) {
-                        join_workers(i);
                         return failed;
                 }
         }
@@ -239,6 +242,25 @@ register_once(void)
         return 0;
 }
 
+static void
+start_watchdog(const struct weir_config *config)
+{
+        if (config->blocking_limit == WEIR_FOREVER || config->clock == WEIR_CLOCK_VIRTUAL)
+                return;
+        admin.watchdog_fault = weir__watchdog_start(config->blocking_limit);
+}
+
+/* Says, without the lock, what a start under it had to do without. */
+static void
+say_what_is_missing(void)
+{
+        int fault = atomic_exchange(&admin.watchdog_fault, 0);
+
+        if (fault)
+                weir__log(WEIR_LOG_WARNING, "no thread for the watchdog (%s): a callback that blocks holds its worker",
+                          weir_strerror(fault));
+}
+
 /* With admin.lock held and the phase DOWN or ENDED. */
 static int
 start(const struct weir_config *config)
@@ -257,11 +279,13 @@ start(const struct weir_config *config)
         weir__runtime.poller_count = count;
         weir__runtime.generation++;
         progress.drained = 0;
-        failed = start_workers(count);
+        failed = weir__crew_start(count, config);
         if (failed) {
+                end_workers(NULL, WEIR_FOREVER);
                 close_pollers(count);
                 return failed;
         }
+        start_watchdog(config);
         weir__runtime.timer_slack = weir__clock_slack(config->timer_slack);
         admin.exit_wait = config->exit_wait ? config->exit_wait : EXIT_WAIT;
         atomic_store(&weir__runtime.phase, WEIR__PHASE_UP);
@@ -284,6 +308,7 @@ weir_init(const struct weir_config *config)
         int phase = atomic_load(&weir__runtime.phase);
         failed = phase == WEIR__PHASE_UP ? -EBUSY : phase == WEIR__PHASE_STOPPING ? -ESHUTDOWN : start(&known);
         weir__unlock(&admin.lock);
+        say_what_is_missing();
         return failed;
 }
 
@@ -301,6 +326,7 @@ weir__runtime_use(void)
         struct weir_config config = WEIR_CONFIG_DEFAULT;
         int failed = phase == WEIR__PHASE_DOWN ? start(&config) : phase == WEIR__PHASE_UP ? 0 : -ESHUTDOWN;
         weir__unlock(&admin.lock);
+        say_what_is_missing();
         return failed;
 }
 
@@ -319,9 +345,17 @@ weir__runtime_home(void)
 /* -- waiting -- */
 
 int
-weir__runtime_may_wait(void)
+weir__runtime_may_stop(void)
 {
         return weir__runtime_forked() ? -ECHILD : weir__worker_self() ? -EDEADLK : 0;
+}
+
+int
+weir__runtime_may_wait(void)
+{
+        const struct weir__worker *worker = weir__worker_self();
+
+        return worker && worker->blocking > 0 && !worker->poller ? 0 : weir__runtime_may_stop();
 }
 
 bool
@@ -331,16 +365,20 @@ weir__runtime_has_waiters(void)
 }
 
 void
-weir__runtime_wait_begin(void)
+weir__runtime_wait_begin(bool gave)
 {
         atomic_fetch_add(&waiters, 1);
+        if (gave)
+                weir__blocking_count(-1);
         if (weir__clock_is_virtual())
                 weir__poller_wake(weir__runtime.pollers[0]);
 }
 
 void
-weir__runtime_wait_end(void)
+weir__runtime_wait_end(bool gave)
 {
+        if (gave)
+                weir__blocking_count(+1);
         atomic_fetch_sub(&waiters, 1);
 }
 
@@ -371,7 +409,15 @@ drain_run(struct weir__work *work)
         pthread_mutex_unlock(&progress.mutex);
 }
 
-static const struct weir__work_ops drain_ops = {drain_run};
+static const struct weir__work_ops drain_ops = {.run = drain_run};
+
+/* Every start of a root that does not see it is counted by now. */
+static void
+stop(void)
+{
+        atomic_store(&weir__runtime.phase, WEIR__PHASE_STOPPING);
+        weir__fence_heavy();
+}
 
 static void
 drain_pollers(struct weir__poller *except)
@@ -385,12 +431,13 @@ drain_pollers(struct weir__poller *except)
         }
 }
 
-/* Waits until all is drained and, unless called on a worker (whose own root never ends), all roots ended.  False: out of time. */
+/* Waits until all but its own poller is drained and, unless called on a worker (whose own root never ends), all roots ended.
+ * False: out of time. */
 static bool
-wait_for_end(bool on_worker, weir_nsec until)
+wait_for_end(const struct weir__worker *on_worker, const struct weir__poller *own, weir_nsec until)
 {
         struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-        unsigned pollers = weir__runtime.poller_count - on_worker;
+        unsigned pollers = weir__runtime.poller_count - (own != NULL);
         bool ended = false;
         int failed = 0;
 
@@ -405,16 +452,17 @@ wait_for_end(bool on_worker, weir_nsec until)
 int
 weir_shutdown(void)
 {
-        int failed = weir__runtime_may_wait();
+        int failed = weir__runtime_may_stop();
 
         if (failed)
                 return failed;
         weir__lock(&admin.lock);
         if (atomic_load(&weir__runtime.phase) == WEIR__PHASE_UP) {
-                atomic_store(&weir__runtime.phase, WEIR__PHASE_STOPPING);
+                stop();
                 drain_pollers(NULL);
-                wait_for_end(false, WEIR_FOREVER);
-                join_workers(weir__runtime.poller_count);
+                wait_for_end(NULL, NULL, WEIR_FOREVER);
+                weir__watchdog_stop();
+                end_workers(NULL, WEIR_FOREVER);
                 close_pollers(weir__runtime.poller_count);
                 atomic_store(&weir__runtime.phase, WEIR__PHASE_ENDED);
         }
@@ -436,21 +484,16 @@ lock_until(weir_nsec until)
         return true;
 }
 
-/* Tells every worker but this one to go, and waits for them. */
-static void
-join_others_until(struct weir__worker *self, weir_nsec until)
+/* On a worker that ends the process, inside a callback: its poller, which is not taken away any more.  NULL: it has none. */
+static struct weir__poller *
+keep_poller(void)
 {
-        struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+        struct weir__worker *worker = weir__worker_self();
 
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
-                if (&admin.workers[i] != self) {
-                        exits[i] = (struct farewell){.work = {.ops = &exit_ops}, .poller = weir__runtime.pollers[i]};
-                        weir__poller_deliver(weir__runtime.pollers[i], &exits[i].work);
-                }
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
-                if (&admin.workers[i] != self)
-                        pthread_clockjoin_np(admin.workers[i].thread, NULL, CLOCK_MONOTONIC,
-                                             until == WEIR_FOREVER ? NULL : &limit);
+        if (!worker || !worker->poller)
+                return NULL;
+        weir__user_leave(worker, atomic_load_explicit(&worker->turn, memory_order_relaxed) & ~WEIR__TURN_USER);
+        return worker->poller;
 }
 
 /* At exit(): as weir_shutdown, but for at most exit_wait.  On a worker that called exit() the others are joined, not
@@ -464,12 +507,16 @@ shutdown_at_exit(void)
         if (weir__runtime_forked() || !lock_until(until))
                 return;
         if (atomic_load(&weir__runtime.phase) == WEIR__PHASE_UP) {
-                atomic_store(&weir__runtime.phase, WEIR__PHASE_STOPPING);
-                drain_pollers(self ? self->poller : NULL);
-                if (self)
-                        wait_for_end(true, until), join_others_until(self, until);
-                else if (wait_for_end(false, until)) {
-                        join_workers(weir__runtime.poller_count);
+                stop();
+                struct weir__poller *own = keep_poller();
+                drain_pollers(own);
+                bool ended = wait_for_end(self, own, until);
+                if (self || ended)
+                        weir__watchdog_stop();
+                if (self) {
+                        end_workers(self, until);
+                } else if (ended) {
+                        end_workers(NULL, WEIR_FOREVER);
                         close_pollers(weir__runtime.poller_count);
                         atomic_store(&weir__runtime.phase, WEIR__PHASE_ENDED);
                 }

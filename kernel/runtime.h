@@ -73,12 +73,15 @@ void weir__runtime_leave(void);
 void weir__runtime_notify(void);
 
 /* Between these two a thread waits for a flow: the virtual clock jumps by itself only meanwhile.  Who ends the flow calls the
- * second, before it wakes the thread: time does not jump on while that wakes up. */
-void weir__runtime_wait_begin(void);
-void weir__runtime_wait_end(void);
+ * second, before it wakes the thread: time does not jump on while that wakes up.  `gave`: the thread
+ * is a worker that has given its poller away (struct weir__worker). */
+void weir__runtime_wait_begin(bool gave);
+void weir__runtime_wait_end(bool gave);
 bool weir__runtime_has_waiters(void);
 
-/* Whether this thread may block for the library: -EDEADLK on a worker, -ECHILD in a forked child, else 0. */
+/* Whether this thread may block until a flow ends: -EDEADLK on a worker unless between weir_blocking_begin and _end, -ECHILD in a
+ * forked child, else 0.  The second: until something ends that waits for all callbacks, which no callback may. */
 int weir__runtime_may_wait(void);
+int weir__runtime_may_stop(void);
 
 #endif

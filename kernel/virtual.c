@@ -161,7 +161,7 @@ weir__virtual_leave(void)
 static int
 begin_stepping(void)
 {
-        int drivers = 0, failed = weir__runtime_may_wait();
+        int drivers = 0, failed = weir__runtime_may_stop();
 
         if (!failed && atomic_load(&weir__runtime.phase) == WEIR__PHASE_DOWN)
                 failed = -ENOTSUP; /* a start would have the real clock */

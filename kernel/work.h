@@ -2,6 +2,7 @@
 #ifndef WEIR_KERNEL_WORK_H
 #define WEIR_KERNEL_WORK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct weir__work;
@@ -9,6 +10,8 @@ struct weir__work;
 /* What kinds of work have in common; richer tables begin with it. */
 struct weir__work_ops {
         void (*run)(struct weir__work *work); /* on the worker's stack, with no lock held */
+        const char *kind; /* in messages: what its callback is that of; NULL: none of the user's */
+        bool roams;       /* may be run by the owner of any poller */
 };
 
 /* Embedded in whatever has to be run.  In one list at most; `next` may be used freely while in none. */

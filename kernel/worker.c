@@ -1,38 +1,72 @@
 /* kernel/worker.c: the loop of a worker.
  *
- * Threads: weir__worker_start runs on the thread that starts the runtime, the rest on the worker itself.
+ * Threads: the worker's own; the rest of what a worker does is kernel/crew.c (where it comes from and goes to).
  *
- *     own the poller -> [ run ready work, a batch, then of the crowd, and what they left for later -> take the inbox -> expire
- *                    deadlines -> poll ] ... -> exiting -> let go
+ *     own the poller -> [ run ready work, a batch, then of the crowd and of the doubtful, and what they left for later -> take the
+ *                    inbox -> expire deadlines -> poll ] ... -> exiting -> let go
+ *                            \--lost in a callback--> finish that task, without a poller -> a spare
  *
  * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended to the
  * ready list and runs when they have returned, so neither a series of ten million tasks nor a cancel of a million timers deepens
  * the stack.  Inbox, deadlines and sockets are looked at within every BATCH completions, so that a flood of ready work starves
- * none of them.  What was left for later and finds its lock taken stays there; when that is much, the crowd has to wait. */
+ * none of them.  What was left for later and finds its lock taken stays there; when that is much, the crowd has to wait.
+ *
+ * What was ready when a poller changed hands is doubtful: more of it may block, as 64 timers do that expire together and each wait
+ * for a database.  So the new owner looks first at deadlines and sockets, and what becomes ready then comes before the doubtful.
+ * After a callback that blocked, the doubtful are run one in a round, and the watchdog takes the poller away much sooner. */
 #include "kernel/worker.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 
+#include "kernel/blocking.h"
+#include "kernel/clock.h"
+#include "kernel/crew.h"
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
+#include "kernel/share.h"
+#include "kernel/watchdog.h"
 
 #define BATCH 61
 
+/* How long more works than a batch have to be ready, before some are given to others. */
+#define BACKLOG WEIR_USEC(50)
+
 _Thread_local struct weir__worker *weir__worker_current;
 
-bool
-weir__worker_still_owns(struct weir__poller *poller)
+void
+weir__user_forked(void)
 {
-        struct weir__worker *self = weir__worker_self();
+        weir__panic("a child of fork() returned from a callback: it has no worker to return to");
+}
 
-        if (!self)
-                weir__panic("a child of fork() returned from a callback: it has no worker to return to");
-        if (atomic_load_explicit(&poller->owner, memory_order_relaxed) == self)
-                return true;
-        self->poller = NULL;
-        return false;
+struct weir__poller *
+weir__worker_settle(struct weir__worker *worker)
+{
+        struct weir__poller *poller = worker->poller;
+        uintptr_t own = (uintptr_t)worker, claimed = own | WEIR__CLAIMED;
+
+        if (atomic_compare_exchange_strong_explicit(&poller->owner, &claimed, own, memory_order_acq_rel, memory_order_acquire) ||
+            claimed == own) /* the claim was given up meanwhile */
+                return poller;
+        worker->poller = NULL;
+        return NULL;
+}
+
+static void
+share_as_wanted(struct weir__poller *poller)
+{
+        atomic_store_explicit(&poller->share_wanted, false, memory_order_relaxed);
+        weir__share_some(poller, 0);
+}
+
+weir_nsec
+weir__worker_blocked(void)
+{
+        weir_nsec since = atomic_exchange_explicit(&weir__worker_self()->blocks_since, 0, memory_order_relaxed);
+        weir_nsec blocked = since ? weir__clock_monotonic() - since : 0;
+
+        return blocked >= weir__watchdog_limit() ? blocked : 0;
 }
 
 /* Runs the works of one of its lists while there are any, at most *credit of them, and takes them off it.  Returns false when the
@@ -45,11 +79,55 @@ run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__
 
                 if (!work)
                         break;
+                if (__builtin_expect(atomic_load_explicit(&poller->share_wanted, memory_order_relaxed), 0))
+                        share_as_wanted(poller);
+                atomic_store_explicit(&worker->running, work->ops, memory_order_relaxed);
                 work->ops->run(work);
                 if (worker->poller != poller)
                         return false;
         }
         return true;
+}
+
+static bool
+is_suspect(const struct weir__poller *poller)
+{
+        return atomic_load_explicit(&poller->is_suspect, memory_order_relaxed);
+}
+
+static bool
+is_doubted(const struct weir__poller *poller)
+{
+        return poller->doubtful.first || is_suspect(poller);
+}
+
+/* What was ready when the poller was taken over, when all else has had its turn. */
+static bool
+run_doubtful(struct weir__worker *worker, struct weir__poller *poller)
+{
+        unsigned credit = is_suspect(poller) ? 1 : BATCH;
+
+        if (!run_some(worker, poller, &poller->doubtful, &credit))
+                return false;
+        if (is_suspect(poller) && !poller->doubtful.first &&
+            weir__clock_monotonic() >= atomic_load_explicit(&poller->suspect_until, memory_order_relaxed))
+                atomic_store_explicit(&poller->is_suspect, false, memory_order_relaxed);
+        return true;
+}
+
+/* After a batch: works that have waited for long while others sleep. */
+static void
+share_backlog(struct weir__poller *poller, bool is_behind)
+{
+        if (!is_behind) {
+                poller->behind_since = 0;
+                return;
+        }
+        weir_nsec now = weir__clock_monotonic();
+        if (!poller->behind_since)
+                poller->behind_since = now;
+        else if (now - poller->behind_since >= BACKLOG)
+                weir__share_some(poller, BATCH);
 }
 
 static void
@@ -58,11 +136,16 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
         unsigned credit = BATCH, crowd_credit = BATCH;
 
         while (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
+                if (__builtin_expect(is_doubted(poller), 0) && !run_doubtful(worker, poller))
+                        return;
                 weir__poller_run_later(poller);
                 weir__poller_take_inbox(poller);
                 weir__poller_expire(poller);
+                if (!weir__poller_is_busy(poller))
+                        weir__share_take(poller);
                 if (poller->ready.first && credit > 0)
                         continue;
+                share_backlog(poller, poller->ready.first && credit == 0);
                 if (!weir__poller_is_busy(poller)) {
                         if (poller->exiting)
                                 return;
@@ -71,7 +154,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 }
                 weir__poller_poll(poller);
                 credit = BATCH;
-                crowd_credit = weir__poller_is_choked(poller) ? 0 : BATCH;
+                crowd_credit = weir__poller_is_choked(poller) ? 0 : is_suspect(poller) ? 1 : BATCH;
         }
 }
 
@@ -83,43 +166,52 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
         while (weir__poller_is_busy(poller)) {
                 unsigned credit = BATCH;
 
-                if (run_some(worker, poller, &poller->ready, &credit))
-                        run_some(worker, poller, &poller->crowd, &credit);
+                if (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &credit))
+                        run_some(worker, poller, &poller->doubtful, &credit);
         }
         weir__poller_run_later(poller);
-        atomic_store_explicit(&poller->owner, NULL, memory_order_release);
+        atomic_store_explicit(&poller->owner, 0, memory_order_release);
 }
 
-static void *
-worker_main(void *argument)
+/* Of a poller that another worker has had. */
+static void
+take_over(struct weir__poller *poller, enum weir__call call)
+{
+        weir__work_concat(&poller->doubtful, &poller->ready);
+        weir__work_concat(&poller->doubtful, &poller->crowd);
+        poller->behind_since = 0;
+        if (call == WEIR__CALL_TAKEN) {
+                atomic_store_explicit(&poller->suspect_until, weir__clock_monotonic() + WEIR__SUSPECT, memory_order_relaxed);
+                atomic_store_explicit(&poller->is_suspect, true, memory_order_relaxed);
+        }
+        weir__poller_take_inbox(poller);
+        weir__poller_expire(poller);
+        weir__poller_poll(poller);
+}
+
+void *
+weir__worker_main(void *argument)
 {
         struct weir__worker *worker = argument;
-        struct weir__poller *poller = worker->poller;
-        struct weir__worker *nobody = NULL;
+        enum weir__call call;
         char name[16];
 
         weir__worker_current = worker;
-        snprintf(name, sizeof name, "weir/%u", poller->index);
+        snprintf(name, sizeof name, "weir/%u", worker->number);
         pthread_setname_np(pthread_self(), name);
-        if (!atomic_compare_exchange_strong_explicit(&poller->owner, &nobody, worker, memory_order_acq_rel, memory_order_relaxed))
-                weir__panic("poller %u has an owner already", poller->index);
-        loop(worker, poller);
-        if (worker->poller)
-                let_go(worker, poller);
-        worker->poller = NULL;
+        while ((call = weir__crew_wait(worker)) != WEIR__CALL_LEAVE) {
+                struct weir__poller *poller = worker->poller;
+
+                if (call != WEIR__CALL_START)
+                        take_over(poller, call);
+                loop(worker, poller);
+                if (worker->poller)
+                        let_go(worker, poller);
+                worker->poller = NULL;
+                if (worker->gave)
+                        weir__blocking_count(-1);
+                worker->gave = false;
+        }
         weir__worker_current = NULL;
         return NULL;
-}
-
-int
-weir__worker_start(struct weir__worker *worker, struct weir__poller *poller)
-{
-        sigset_t all, before;
-
-        worker->poller = poller;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        int failed = pthread_create(&worker->thread, NULL, worker_main, worker);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        return -failed;
 }

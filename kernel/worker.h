@@ -1,15 +1,72 @@
-/* kernel/worker.h: a worker, the M of the scheduler: a thread that owns a poller and runs its loop. */
+/* kernel/worker.h: a worker, the M of the scheduler: a thread that runs the loop of a poller as long as it owns one.
+ *
+ * While code of the user runs, a callback or a free function, the poller may be taken away from its worker (kernel/watchdog.c), at
+ * any instant; while the library runs it may not.  `turn` says which of the two it is.  A call of the library out of a callback
+ * that touches what belongs to the owner alone pins the poller meanwhile.
+ *
+ * The ownership word of a poller (struct weir__poller, owner):
+ *
+ *     NULL --start--> W --watchdog claims--> W + CLAIMED --it was in time--> S, a spare worker
+ *                     ^                          |
+ *                     '--W comes back, or the watchdog sees that it has-----'
+ *     W (or W + CLAIMED) --weir_blocking_begin--> S;  W --end of the runtime--> NULL
+ *
+ * W writes `turn` and then reads the word; the watchdog writes the word, has the system run a fence on every CPU, and then reads
+ * `turn`.  So one of them sees the other: if W has read that the poller is its own, the watchdog reads that W is no longer, or not
+ * now, in the callback, and takes the claim back.  test/model/handover.pml is the model of this. */
 #ifndef WEIR_KERNEL_WORKER_H
 #define WEIR_KERNEL_WORKER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
+#include "kernel/fence.h"
 #include "kernel/poller.h"
 
-struct weir__worker {
-        pthread_t thread;
-        struct weir__poller *poller; /* the one it owns; NULL once it lost it.  Its own thread only, after the start */
+/* Why a worker has got a poller. */
+enum weir__call {
+        WEIR__CALL_NONE = 0,
+        WEIR__CALL_START, /* of the runtime */
+        WEIR__CALL_GIVEN, /* weir_blocking_begin */
+        WEIR__CALL_TAKEN, /* from a worker whose callback blocks */
+        WEIR__CALL_TAKEN_SOON, /* from one whose callback is long, after one that blocked */
+        WEIR__CALL_LEAVE, /* none: end */
 };
+
+struct weir__worker {
+        /* Constant. */
+        pthread_t thread;
+        unsigned number;
+
+        /* Its own thread's. */
+        struct weir__poller *poller; /* the one it owns, or has lost without knowing */
+        unsigned blocking;           /* weir_blocking_begin minus weir_blocking_end in the callback that runs */
+        bool was_called;             /* at least once since it was made */
+        bool gave;                   /* the poller away, by weir_blocking_begin, in the callback that runs */
+
+        /* Guarded by the lock of the crew (kernel/crew.c). */
+        struct weir__worker *next, *next_idle, *previous_idle;
+        bool idle;
+
+        /* Of who calls it, before `call`, which is a futex: release, acquire. */
+        struct weir__poller *given;
+        _Atomic unsigned call; /* enum weir__call */
+
+        /* Its own thread's to write.  Bit 0: code of the user runs; above it counts the times that such was begun. */
+        _Alignas(64) _Atomic unsigned turn;
+        _Atomic bool pinned; /* it runs in a call of the library */
+        _Atomic(const struct weir__work_ops *) running; /* what was begun last; relaxed */
+
+        _Atomic int64_t live; /* roots entered minus left by its thread; relaxed: kernel/runtime.c */
+
+        _Atomic int64_t blocks_since; /* what has lost it the poller; 0: no claim.  Of the watchdog, before it claims */
+};
+
+#define WEIR__TURN_USER  1u /* bit 0 of turn */
+#define WEIR__TURN_COUNT 2u
+#define WEIR__CLAIMED ((uintptr_t)1) /* in the ownership word */
 
 extern _Thread_local struct weir__worker *weir__worker_current;
 
@@ -19,11 +76,99 @@ static inline struct weir__worker *weir__worker_self(void)
         return weir__worker_current;
 }
 
-/* Starts a thread that runs the poller, with all signals blocked.  Result: 0 or what pthread_create reports, negative. */
-int weir__worker_start(struct weir__worker *worker, struct weir__poller *poller);
+/* Whether this is a worker that has given its poller away in the callback that it runs. */
+static inline bool weir__worker_gave(void)
+{
+        struct weir__worker *worker = weir__worker_self();
 
-/* To be called after each callback: whether this thread still owns the poller on which the callback was begun.  A worker that
- * lost it must not touch the poller again but deliver what is left to do. */
-bool weir__worker_still_owns(struct weir__poller *poller);
+        return worker && worker->gave;
+}
+
+/* What the thread of a worker does; ends when it is called to leave. */
+void *weir__worker_main(void *worker);
+
+/* The poller is not, or not clearly, its own any more: takes it back from the watchdog, or makes `poller` NULL.  Returns that. */
+__attribute__((cold)) struct weir__poller *weir__worker_settle(struct weir__worker *worker);
+
+/* By a worker that has lost its poller in the callback that has just returned: for how long that has run, about.  0: not to the
+ * watchdog, or after one that blocked and not for long itself. */
+weir_nsec weir__worker_blocked(void);
+
+static inline bool weir__worker_owns(const struct weir__worker *worker)
+{
+        return __builtin_expect(atomic_load_explicit(&worker->poller->owner, memory_order_relaxed) == (uintptr_t)worker, 1);
+}
+
+/* -- code of the user -- */
+
+/* Around each call of a function that the program gave, on whatever thread and whatever called it.  The second is given what the
+ * first returned; a worker that was outermost in it, and has lost its poller meanwhile, has `poller` NULL afterwards, and must not
+ * touch that poller again but deliver what is left to do. */
+static inline unsigned weir__user_begin(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (!worker)
+                return WEIR__TURN_USER;
+        unsigned turn = atomic_load_explicit(&worker->turn, memory_order_relaxed);
+        if (!(turn & WEIR__TURN_USER))
+                atomic_store_explicit(&worker->turn, turn + WEIR__TURN_COUNT + WEIR__TURN_USER, memory_order_release);
+        return turn;
+}
+
+/* The end of the outermost. */
+static inline void weir__user_leave(struct weir__worker *worker, unsigned before)
+{
+        atomic_store_explicit(&worker->turn, before + WEIR__TURN_COUNT, memory_order_relaxed);
+        weir__fence_light();
+        if (worker->poller && !weir__worker_owns(worker))
+                weir__worker_settle(worker);
+}
+
+void weir__user_forked(void) __attribute__((noreturn, cold));
+
+static inline void weir__user_end(unsigned before)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (before & WEIR__TURN_USER)
+                return; /* no worker, or inside other code of the user */
+        if (__builtin_expect(!worker, 0))
+                weir__user_forked();
+        weir__user_leave(worker, before);
+        worker->blocking = 0;
+}
+
+/* Calls a free function of the program. */
+static inline void weir__user_call(void (*function)(void *context), void *context)
+{
+        unsigned before = weir__user_begin();
+
+        function(context);
+        weir__user_end(before);
+}
+
+/* -- calls of the library out of code of the user -- */
+
+/* Keeps the poller of this worker, if it has one, from being taken away.  Returns it, or NULL: there is nothing to unpin then.  For
+ * some dozens of nanoseconds, or some microseconds now and then; not one inside the other. */
+static inline struct weir__poller *weir__pin(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (!worker || !worker->poller)
+                return NULL;
+        atomic_store_explicit(&worker->pinned, true, memory_order_relaxed);
+        weir__fence_light();
+        if (weir__worker_owns(worker) || weir__worker_settle(worker))
+                return worker->poller;
+        atomic_store_explicit(&worker->pinned, false, memory_order_relaxed);
+        return NULL;
+}
+
+static inline void weir__unpin(void)
+{
+        atomic_store_explicit(&weir__worker_self()->pinned, false, memory_order_release);
+}
 
 #endif

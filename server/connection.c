@@ -100,7 +100,7 @@ limit_run(struct weir__work *work)
                 set_limit(connection, connection->expires_at - now);
 }
 
-static const struct weir__work_ops limit_ops = {limit_run};
+static const struct weir__work_ops limit_ops = {.run = limit_run};
 
 /* -- birth and death -- */
 

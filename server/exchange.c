@@ -16,9 +16,11 @@
 
 static void series_ended(struct weir_series *series);
 static void run(struct weir__work *work);
+static const char *name(const struct weir_task *task, int *size);
 
 static const struct weir__task_ops exchange_ops = {
-        .work = {run},
+        .work = {.run = run, .kind = "an exchange", .roams = true},
+        .name = name,
         .series_ended = series_ended,
         .grain = WEIR_MSEC(1),
 };
@@ -57,8 +59,6 @@ weir__exchange_start(struct weir__exchange *exchange)
 void
 weir__exchange_free(struct weir__exchange *exchange)
 {
-        if (exchange->task.on_free)
-                exchange->task.on_free(exchange->task.context);
         weir__request_free(exchange->request);
         weir__response_done(&exchange->response);
         free(exchange->body);
@@ -75,11 +75,13 @@ answer_run(struct weir__work *work)
         weir__connection_answer((struct weir__exchange *)work);
 }
 
-static const struct weir__work_ops answer_ops = {answer_run};
+static const struct weir__work_ops answer_ops = {.run = answer_run};
 
 static void
 give_back(struct weir__exchange *exchange, int result)
 {
+        if (exchange->task.on_free)
+                weir__user_call(exchange->task.on_free, exchange->task.context);
         struct weir__worker *worker = weir__worker_self();
         struct weir__poller *poller = weir__runtime_poller(exchange->task.poller);
 
@@ -111,6 +113,15 @@ run(struct weir__work *work)
         }
         weir__series_leave_task(series, &exchange->task);
         weir__series_go_on(series);
+}
+
+static const char *
+name(const struct weir_task *task, int *size)
+{
+        const struct weir__exchange *exchange = (const struct weir__exchange *)task;
+
+        *size = (int)strlen(exchange->request->target);
+        return exchange->request->target;
 }
 
 /* -- what a handler asks -- */

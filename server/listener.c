@@ -108,7 +108,7 @@ pause_run(struct weir__work *work)
         weir__server_closed(listener->shard->server);
 }
 
-static const struct weir__work_ops again_ops = {again_run}, pause_ops = {pause_run};
+static const struct weir__work_ops again_ops = {.run = again_run}, pause_ops = {.run = pause_run};
 
 void
 weir__listener_room(struct weir__listener *listener)

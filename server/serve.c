@@ -140,7 +140,7 @@ serve(weir_http_server *server, const char *address)
 int
 weir_http_serve(const char *address, weir_task_fn *handler, void *context)
 {
-        int result = weir__runtime_may_wait();
+        int result = weir__runtime_may_stop();
 
         if (result)
                 return result;

@@ -44,7 +44,7 @@ weir__server_closed(weir_http_server *server)
         int quiet_fd = server->quiet_fd;
 
         if (atomic_fetch_sub_explicit(&server->open, 1, memory_order_acq_rel) == 1) {
-                weir__runtime_wait_end(); /* of who stops it */
+                weir__runtime_wait_end(false); /* of who stops it */
                 eventfd_write(quiet_fd, 1);
         }
 }
@@ -187,7 +187,7 @@ give_order(weir_http_server *server, const struct weir__work_ops *ops)
         return 0;
 }
 
-static const struct weir__work_ops open_ops = {open_run}, stop_ops = {stop_run}, cut_ops = {cut_run};
+static const struct weir__work_ops open_ops = {.run = open_run}, stop_ops = {.run = stop_run}, cut_ops = {.run = cut_run};
 
 /* -- start -- */
 
@@ -245,7 +245,7 @@ close_listeners(weir_http_server *server)
                 }
         give_order(server, &stop_ops);
         give_order(server, &cut_ops);
-        weir__runtime_wait_begin();
+        weir__runtime_wait_begin(false);
         weir__server_closed(server);
         wait_until_quiet(server, WEIR_FOREVER, -1);
 }
@@ -276,7 +276,7 @@ start(weir_http_server *server, const char *address)
 int
 weir_http_server_start(weir_http_server *server, const char *address)
 {
-        int failed = weir__runtime_may_wait();
+        int failed = weir__runtime_may_stop();
 
         if (!failed)
                 failed = !server ? -ENOMEM : server->fault ? server->fault : weir__runtime_enter();
@@ -332,7 +332,7 @@ stop(weir_http_server *server, weir_nsec within, int impatient_fd)
         weir_nsec until = within == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_monotonic(), within);
 
         (void)give_order(server, &stop_ops);
-        weir__runtime_wait_begin(); /* not before the order was carried out: time would not wait for it */
+        weir__runtime_wait_begin(false); /* not before the order was carried out: time would not wait for it */
         weir__server_closed(server);
         if (!wait_until_quiet(server, until, impatient_fd)) {
                 (void)give_order(server, &cut_ops);
@@ -345,7 +345,7 @@ stop(weir_http_server *server, weir_nsec within, int impatient_fd)
 int
 weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd)
 {
-        int result = weir__runtime_may_wait();
+        int result = weir__runtime_may_stop();
 
         if (!server || result)
                 return server ? result : -EINVAL;

@@ -37,7 +37,7 @@ tread(struct weir__work *work)
 static void
 treadmill_start(struct treadmill *treadmill)
 {
-        static const struct weir__work_ops ops = {tread};
+        static const struct weir__work_ops ops = {.run = tread};
 
         *treadmill = (struct treadmill){.work = {.ops = &ops}, .stopped = WEIR_TEST_LATCH(1)};
         weir__poller_deliver(weir__runtime_poller(0), &treadmill->work);
@@ -69,7 +69,7 @@ answer(struct weir__work *work)
 static unsigned
 postponed(void)
 {
-        static const struct weir__work_ops ops = {answer};
+        static const struct weir__work_ops ops = {.run = answer};
         struct question question = {.work = {.ops = &ops}, .answered = WEIR_TEST_LATCH(1)};
 
         weir__poller_deliver(weir__runtime_poller(0), &question.work);

@@ -254,7 +254,7 @@ glance(void *unused)
         tell(0);
         for (unsigned i = 0; i < 3; i++) {
                 weir_test_spin(WEIR_MSEC(2));
-                weir__poller_glance(weir__runtime.pollers[0]);
+                weir__poller_glance();
         }
 }
 

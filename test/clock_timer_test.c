@@ -751,7 +751,7 @@ static void
 a_jump_may_have_another_target(void)
 {
         static const struct weir__follower_ops ops = {.retarget = next_full_hour};
-        static const struct weir__work_ops work_ops = {do_nothing};
+        static const struct weir__work_ops work_ops = {.run = do_nothing};
         struct limit_follower own = {.follower = {.ops = &ops, .node = &own.limit.node, .clock = CLOCK_REALTIME},
                                      .limit = {.work.ops = &work_ops}};
         struct weir__poller *poller;

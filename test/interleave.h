@@ -206,6 +206,7 @@ void interleave_free(void *block);
 #define pthread_cond_broadcast(condition)           interleave_cond_broadcast(condition)
 #define pthread_create                              interleave_thread_create
 #define pthread_join                                interleave_thread_join
+#define pthread_clockjoin_np(thread, result, clock, t) ((void)(t), interleave_thread_join((thread), (result)))
 #define syscall                                     interleave_syscall
 #define sched_yield()                               (INTERLEAVE_AFTER, 0)
 
@@ -221,6 +222,7 @@ void interleave_free(void *block);
 #define getrandom                    interleave_getrandom
 
 #define malloc(size)         interleave_malloc(size)
+#define aligned_alloc(alignment, size) interleave_malloc(size) /* 64 at most */
 #define calloc(count, size)  interleave_calloc((count), (size))
 #define realloc(block, size) interleave_realloc((block), (size))
 #define free(block)          interleave_free(block)

@@ -209,8 +209,8 @@ interleave_timerfd_set(int fd, int flags, const struct itimerspec *value, struct
  * atomic or a mutex looks for the poison -- */
 
 struct block {
-        size_t size;
-        uint64_t guard; /* also for the alignment */
+        _Alignas(64) size_t size; /* aligned as anybody asks for */
+        uint64_t guard;
 };
 
 static struct {
@@ -228,7 +228,7 @@ interleave_blocks(void)
 void *
 interleave_malloc(size_t size)
 {
-        struct block *block = malloc(sizeof *block + size);
+        struct block *block = aligned_alloc(_Alignof(struct block), (sizeof *block + size + 63) & ~(size_t)63);
 
         if (!block)
                 return NULL;

@@ -407,6 +407,7 @@ begin_with(unsigned pollers)
         struct weir_config config = WEIR_CONFIG_DEFAULT;
 
         config.pollers = (int)pollers;
+        config.blocking_limit = WEIR_FOREVER; /* no watchdog */
         INTERLEAVE_EXPECT(weir_init(&config) == 0);
 }
 

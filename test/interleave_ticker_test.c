@@ -389,6 +389,7 @@ begin(unsigned pollers)
 
         memset(&run, 0, sizeof run);
         config.pollers = (int)pollers;
+        config.blocking_limit = WEIR_FOREVER; /* no watchdog */
         INTERLEAVE_EXPECT(weir_init(&config) == 0);
 }
 

@@ -29,7 +29,7 @@ run_errand(struct weir__work *work)
 static void
 on_worker(void (*act)(void *argument), void *argument)
 {
-        static const struct weir__work_ops ops = {run_errand};
+        static const struct weir__work_ops ops = {.run = run_errand};
         struct errand errand = {.work = {.ops = &ops}, .act = act, .argument = argument, .done = WEIR_TEST_LATCH(1)};
 
         weir__poller_deliver(weir__runtime_poller(0), &errand.work);
@@ -180,7 +180,7 @@ glance_and_remove(void *argument)
 
         listener_write(listeners[0]);
         weir_test_spin(2 * MSEC); /* since the last glance */
-        weir__poller_glance(poller);
+        weir__poller_glance();
         CU_ASSERT_EQUAL(poller->kept_count, 1);
         listener_remove(listeners[0]);
         if (listeners[1]) {
@@ -231,7 +231,7 @@ run_member(struct weir__work *work)
         atomic_fetch_add(&ran, 1);
 }
 
-static const struct weir__work_ops member_ops = {run_member};
+static const struct weir__work_ops member_ops = {.run = run_member};
 
 static void
 give_crowd(struct weir__work *members, unsigned count)
@@ -337,8 +337,8 @@ run_inviting_member(struct weir__work *work)
 static void
 crowds_and_ready_work_take_turns(void)
 {
-        static const struct weir__work_ops inviting_ops = {run_inviting_member}, pushed_ops = {run_pushed},
-                                           repeated_ops = {run_repeated};
+        static const struct weir__work_ops inviting_ops = {.run = run_inviting_member}, pushed_ops = {.run = run_pushed},
+                                           repeated_ops = {.run = run_repeated};
 
         weir_test_begin_real(1);
         ran = turns.ended = turns.repeats = 0;
@@ -378,7 +378,7 @@ run_push(struct weir__work *work)
         atomic_fetch_add(&pushes.run, 1);
 }
 
-static const struct weir__work_ops push_ops = {run_push};
+static const struct weir__work_ops push_ops = {.run = run_push};
 
 static unsigned long
 switches_of(pid_t thread)

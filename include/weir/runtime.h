@@ -15,19 +15,21 @@ enum weir_clock {
 struct weir_config {
         size_t size;              /* of this struct, as the program was compiled: set by WEIR_CONFIG_DEFAULT */
         int pollers;              /* threads that poll and run callbacks; default: one per CPU the process may use; at most 64 */
-        int spare_workers;        /* accepted and checked; this version never hands a poller over, so it has no effect yet */
+        int spare_workers;        /* threads, beyond one for each poller, that may run callbacks which block; default: 256 */
         int compute_threads;      /* accepted and checked; this version has no executor, so it has no effect yet */
-        int reserved;             /* 0 */
-        weir_nsec blocking_limit; /* accepted and checked; this version has no watchdog, so it has no effect yet */
+        int affinity;             /* 1: keeps the thread of each poller on a CPU of its own; default: the system decides */
+        weir_nsec blocking_limit; /* how long a callback may run before another worker takes its poller over; default: 10 ms;
+                                     WEIR_FOREVER: none does, and there is no watchdog */
         weir_nsec exit_wait;      /* how long exit() waits for running callbacks; default: 2 seconds; WEIR_FOREVER: no limit */
         enum weir_clock clock;    /* default: WEIR_CLOCK_REAL */
-        int reserved_too;         /* 0: no padding, so that `size` says which fields a program knows */
+        int reserved;             /* 0: no padding, so that `size` says which fields a program knows */
         weir_nsec timer_slack;    /* how much later than their deadline timers may end, so that they end together: the default of
                                      those made from now on (weir_timer_set_slack); default: 0, exactly */
+        size_t stack_size;        /* bytes of the stack of each thread of the library; default: the system's (ulimit -s) */
 };
 
 #ifdef __cplusplus
-#define WEIR_CONFIG_DEFAULT {sizeof(struct weir_config), 0, 0, 0, 0, 0, 0, WEIR_CLOCK_REAL, 0, 0}
+#define WEIR_CONFIG_DEFAULT {sizeof(struct weir_config), 0, 0, 0, 0, 0, 0, WEIR_CLOCK_REAL, 0, 0, 0}
 #else
 #define WEIR_CONFIG_DEFAULT {.size = sizeof(struct weir_config)}
 #endif
@@ -48,6 +50,17 @@ WEIR_API int weir_init(const struct weir_config *config);
  * Result:  0, also when nothing ran; -EDEADLK on a worker; -ECHILD in a forked child.
  * Threads: any but workers; of several callers each returns when it is over. */
 WEIR_API int weir_shutdown(void);
+
+/* Around what may block for long inside a callback: a lock, a file, a program that answers late.  The first has another worker take
+ * over at once what else this one would run; without it one does so after config.blocking_limit.  The callback goes on where it is,
+ * and may wait for flows in between (weir_series_run, weir_task_run, weir_waitgroup_wait, weir_timer_cancel_wait).  Calls may be nested, and each
+ * needs its end; what is open when the callback returns ends with it.  On a thread that runs no callback they do nothing.
+ *
+ * Result:  0; -EAGAIN when there are as many spare workers as may be, or no thread can be had: the callback may block all the
+ *          same, and then holds up its neighbours; -ECHILD in a forked child.  Also then it needs its end.
+ * Threads: any.  An end without its begin aborts the process. */
+WEIR_API int weir_blocking_begin(void);
+WEIR_API void weir_blocking_end(void);
 
 /* What a status says, in English: 0, negative errno values and the library's own codes.
  *

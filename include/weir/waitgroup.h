@@ -43,7 +43,8 @@ WEIR_API void weir_waitgroup_done(weir_waitgroup *group);
  * the one of which the deadline was there first is decisive.  A shutdown does not end a wait, but its callbacks may be the dones;
  * it does end one with a limit of virtual time, which goes on no more.
  *
- * Result:  0; -ETIMEDOUT; -ENOMEM for NULL; -EDEADLK on a worker, where only a look is allowed; -ECHILD in a forked child.
+ * Result:  0; -ETIMEDOUT; -ENOMEM for NULL; -EDEADLK on a worker, where only a look is allowed, unless between weir_blocking_begin and
+ *          weir_blocking_end; -ECHILD in a forked child.
  *          On the virtual clock: -ESHUTDOWN, with a limit; -EBUSY while another thread lets time pass; -EDEADLK on a thread that
  *          holds the clock.
  * Units:   nanoseconds from now, on the clock of weir_now.

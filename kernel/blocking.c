@@ -1,0 +1,92 @@
+/* kernel/blocking.c: callbacks that say themselves that they block.
+ *
+ * Threads: any; those of workers hand their poller over. */
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "kernel/blocking.h"
+#include "kernel/clock.h"
+#include "kernel/crew.h"
+#include "kernel/panic.h"
+#include "kernel/runtime.h"
+#include "kernel/worker.h"
+
+static _Atomic uint64_t given;
+static _Atomic int out; /* callbacks that run on workers which have lost their poller to this; on the virtual clock */
+
+uint64_t
+weir__blocking_given(void)
+{
+        return atomic_load_explicit(&given, memory_order_relaxed);
+}
+
+bool
+weir__blocking_any(void)
+{
+        return atomic_load(&out) > 0;
+}
+
+void
+weir__blocking_count(int change)
+{
+        if (weir__clock_is_virtual())
+                atomic_fetch_add(&out, change);
+}
+
+/* Gives it to the spare, unless the watchdog has just done so to another. */
+static bool
+give(struct weir__poller *poller, struct weir__worker *worker, struct weir__worker *spare)
+{
+        uintptr_t owner = (uintptr_t)worker;
+
+        do {
+                if (atomic_compare_exchange_strong_explicit(&poller->owner, &owner, (uintptr_t)spare, memory_order_acq_rel,
+                                                            memory_order_relaxed))
+                        return true;
+        } while ((owner & ~WEIR__CLAIMED) == (uintptr_t)worker);
+        return false;
+}
+
+static int
+hand_over(struct weir__worker *worker)
+{
+        struct weir__poller *poller = worker->poller;
+        struct weir__worker *spare = weir__crew_take();
+
+        if (!spare)
+                return -EAGAIN;
+        worker->poller = NULL;
+        if (!give(poller, worker, spare)) {
+                weir__crew_put_back(spare);
+                return 0;
+        }
+        worker->gave = true;
+        weir__blocking_count(+1);
+        atomic_fetch_add_explicit(&given, 1, memory_order_relaxed);
+        weir__crew_call(spare, poller, WEIR__CALL_GIVEN);
+        return 0;
+}
+
+int
+weir_blocking_begin(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (!worker || worker->blocking++ > 0 || !worker->poller)
+                return 0;
+        return hand_over(worker);
+}
+
+void
+weir_blocking_end(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (!worker)
+                return;
+        if (worker->blocking == 0)
+                weir__panic("weir_blocking_end: there was no weir_blocking_begin in this callback");
+        worker->blocking--;
+}

@@ -1,0 +1,46 @@
+/* kernel/crew.h: the workers as a whole: those that own pollers, those that have lost theirs, and the spares. */
+#ifndef WEIR_KERNEL_CREW_H
+#define WEIR_KERNEL_CREW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <weir/runtime.h>
+
+#include "kernel/worker.h"
+
+/* Starts a worker for each of so many pollers.
+ * Result:  0 or what pthread_create reports, negative, or -ENOMEM: some may be left, to be told to leave and joined. */
+int weir__crew_start(unsigned pollers, const struct weir_config *config);
+
+/* Makes a thread as all of the library's are: signals blocked, the stack as configured.  `index`: of the poller whose CPU it is
+ * kept on, if that is configured.  Result: 0 or negative.  Any thread. */
+int weir__crew_make_thread(pthread_t *thread, void *(*main)(void *), void *argument);
+
+/* A worker that is to be called: an idle one, or a new one.  NULL: there are as many as may be, or no thread can be had.  Any
+ * thread, with no lock held. */
+struct weir__worker *weir__crew_take(void);
+
+/* Gives it a poller that it owns already; or puts it back. */
+void weir__crew_call(struct weir__worker *worker, struct weir__poller *poller, enum weir__call call);
+void weir__crew_put_back(struct weir__worker *worker);
+
+/* By a worker that has no poller: becomes a spare, and waits until it is called. */
+enum weir__call weir__crew_wait(struct weir__worker *worker);
+
+/* At the end of the runtime, when nobody takes any more: tells the spares to leave.  The others do when they come back. */
+void weir__crew_dismiss(void);
+
+/* Waits for all of them but `self`, until then.  Returns whether they have gone. */
+bool weir__crew_join(const struct weir__worker *self, weir_nsec until);
+
+/* Forgets them when all have gone, and returns what they have counted. */
+int64_t weir__crew_forget(void);
+
+/* The sum of what workers have counted in `live`, also those that have ended. */
+int64_t weir__crew_live(void);
+
+/* How many there are, and how many of these are spares that wait. */
+void weir__crew_count(unsigned *workers, unsigned *spares);
+
+#endif

@@ -1,0 +1,289 @@
+/* kernel/watchdog.c: takes pollers away from workers whose callbacks block.
+ *
+ *     looks at all pollers, sleeps for a while --all are asleep--> parked --a worker wakes up--> looks ...
+ *
+ * Threads: its own.  Park and unpark: it writes `parked`, runs the heavy fence, and looks at the pollers once more; a worker that
+ *          wakes up has written its inbox before it reads `parked`.
+ * Locks:   none.
+ *
+ * A callback that lasts shows as a `turn` that is the same, and odd, at two looks.  The look costs its worker nothing; that it is
+ * seen up to a period too late is the price.  While a poller is suspect, because a callback has just blocked there, the period and
+ * the limit are much shorter: a burst of 64 callbacks that block costs its neighbours milliseconds, not 64 limits.  Not every
+ * callback that is longer than the short limit makes it last: one of them at a time is the witness, and only if it turns out to
+ * have blocked for the long one does the suspicion begin anew. */
+#include "kernel/watchdog.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernel/clock.h"
+#include "kernel/crew.h"
+#include "kernel/fence.h"
+#include "kernel/log.h"
+#include "kernel/runtime.h"
+#include "kernel/work.h"
+#include "kernel/worker.h"
+
+#define LIMIT         WEIR_MSEC(10)
+#define SUSPECT_LIMIT WEIR_USEC(200)
+#define SUSPECT_PAUSE WEIR_USEC(100)
+#define TRIES         16 /* of one claim, each of which found its worker in a call of the library */
+#define FEW           64 /* callbacks between two looks: then others had better take some */
+
+/* What it saw of a poller at the last look. */
+struct sight {
+        uintptr_t owner;
+        unsigned turn;
+        weir_nsec since; /* it has been so */
+};
+
+/* A worker that lost its poller under the short limit. */
+struct witness {
+        struct weir__worker *worker; /* NULL: none */
+        unsigned turn;
+        weir_nsec since;
+};
+
+_Atomic unsigned weir__watchdog_parked;
+
+static struct {
+        bool runs; /* of who starts and stops it */
+        pthread_t thread;
+        weir_nsec limit;
+        _Atomic bool stops;
+        _Atomic uint64_t claims;
+
+        /* Its own thread's. */
+        bool is_suspicious, has_asleep;
+        struct sight sights[WEIR__POLLERS_MAX];
+        struct witness witnesses[WEIR__POLLERS_MAX];
+} dog;
+
+static long
+futex(int operation, unsigned value, weir_nsec timeout)
+{
+        const struct timespec limit = {.tv_sec = timeout / 1000000000, .tv_nsec = timeout % 1000000000};
+
+        return syscall(SYS_futex, (unsigned *)&weir__watchdog_parked, operation | FUTEX_PRIVATE_FLAG, value,
+                       timeout == WEIR_FOREVER ? NULL : &limit, NULL, 0);
+}
+
+void
+weir__watchdog_unpark(void)
+{
+        if (atomic_exchange_explicit(&weir__watchdog_parked, 0, memory_order_relaxed))
+                futex(FUTEX_WAKE, 1, WEIR_FOREVER);
+}
+
+uint64_t
+weir__watchdog_claims(void)
+{
+        return atomic_load_explicit(&dog.claims, memory_order_relaxed);
+}
+
+weir_nsec
+weir__watchdog_limit(void)
+{
+        return dog.limit;
+}
+
+/* -- a claim -- */
+
+/* Exchanges the ownership word, unless the worker has come back, or does within a call of the library. */
+static bool
+hand_over(struct weir__poller *poller, struct weir__worker *worker, unsigned turn, struct weir__worker *spare)
+{
+        for (unsigned i = 0; i < TRIES; i++) {
+                uintptr_t own = (uintptr_t)worker, claimed = own | WEIR__CLAIMED;
+
+                if (!atomic_compare_exchange_strong_explicit(&poller->owner, &own, claimed, memory_order_acq_rel,
+                                                             memory_order_relaxed))
+                        return false;
+                weir__fence_heavy();
+                unsigned seen = atomic_load_explicit(&worker->turn, memory_order_acquire);
+                bool pinned = atomic_load_explicit(&worker->pinned, memory_order_acquire);
+                uintptr_t next = seen == turn && !pinned ? (uintptr_t)spare : (uintptr_t)worker;
+                bool swapped = atomic_compare_exchange_strong_explicit(&poller->owner, &claimed, next, memory_order_acq_rel,
+                                                                       memory_order_relaxed);
+                if (seen != turn)
+                        return false;
+                if (!pinned)
+                        return swapped;
+                (void)sched_yield(); /* it is in a short call of the library */
+        }
+        return false;
+}
+
+static const char *
+kind_of(const struct weir__worker *worker)
+{
+        const struct weir__work_ops *ops = atomic_load_explicit(&worker->running, memory_order_relaxed);
+
+        return ops && ops->kind ? ops->kind : "a task";
+}
+
+static void
+claim(struct weir__poller *poller, struct sight *sight)
+{
+        static struct weir__log_limit refused, blocks;
+        struct weir__worker *worker = (struct weir__worker *)sight->owner, *spare = weir__crew_take();
+        struct witness *witness = &dog.witnesses[poller->index];
+
+        if (!spare) {
+                weir__log_limited(
+                        &refused, WEIR_LOG_WARNING,
+                        "a callback of %s blocks poller %u, and no spare worker is to be had: what else is ready there waits",
+                        kind_of(worker), poller->index);
+                sight->since = weir__clock_monotonic();
+                return;
+        }
+        atomic_store_explicit(&worker->blocks_since, sight->since, memory_order_relaxed);
+        if (!hand_over(poller, worker, sight->turn, spare)) {
+                weir__crew_put_back(spare);
+                return;
+        }
+        bool is_suspect = atomic_load_explicit(&poller->is_suspect, memory_order_relaxed);
+        weir__crew_call(spare, poller, is_suspect ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN);
+        atomic_fetch_add_explicit(&dog.claims, 1, memory_order_relaxed);
+        if (is_suspect && !witness->worker)
+                *witness = (struct witness){worker, sight->turn, sight->since};
+        if (!is_suspect)
+                weir__log_limited(&blocks, WEIR_LOG_INFO, "a callback of %s blocks poller %u, which another worker has now",
+                                  kind_of(worker), poller->index);
+}
+
+/* -- looking -- */
+
+/* Whether the one that was taken to be blocked under the short limit was. */
+static void
+hear_witness(struct weir__poller *poller, weir_nsec now)
+{
+        struct witness *witness = &dog.witnesses[poller->index];
+
+        if (!witness->worker)
+                return;
+        unsigned turn = atomic_load_explicit(&witness->worker->turn, memory_order_relaxed);
+        if (turn == witness->turn && now - witness->since < dog.limit)
+                return;
+        if (turn == witness->turn)
+                atomic_store_explicit(&poller->suspect_until, now + WEIR__SUSPECT, memory_order_relaxed);
+        witness->worker = NULL;
+}
+
+/* Has an owner whose callbacks are long give some of what is ready to those who sleep. */
+static void
+ask_to_share(struct weir__poller *poller, const struct sight *sight, unsigned turn)
+{
+        if (dog.has_asleep && (turn - sight->turn) / WEIR__TURN_COUNT < FEW)
+                atomic_store_explicit(&poller->share_wanted, true, memory_order_relaxed);
+}
+
+/* Returns whether its owner is awake, or was since the last look. */
+static bool
+look_at(struct weir__poller *poller, weir_nsec now)
+{
+        struct sight *sight = &dog.sights[poller->index];
+        uintptr_t owner = atomic_load_explicit(&poller->owner, memory_order_acquire);
+        bool is_suspect = atomic_load_explicit(&poller->is_suspect, memory_order_relaxed);
+
+        dog.is_suspicious |= is_suspect;
+        hear_witness(poller, now);
+        if (!owner)
+                return false;
+        bool asleep = weir__poller_is_asleep(poller);
+        unsigned turn = atomic_load_explicit(&((struct weir__worker *)owner)->turn, memory_order_acquire);
+        bool same = owner == sight->owner && turn == sight->turn;
+        if (!asleep && owner == sight->owner)
+                ask_to_share(poller, sight, turn);
+        if (!same || !(turn & WEIR__TURN_USER)) {
+                *sight = (struct sight){owner, turn, now};
+        } else if (now - sight->since >= (is_suspect ? SUSPECT_LIMIT : dog.limit)) {
+                dog.is_suspicious = true;
+                claim(poller, sight);
+        }
+        return !asleep || !same;
+}
+
+static bool
+has_asleep(void)
+{
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
+                if (weir__poller_is_asleep(weir__runtime.pollers[i]))
+                        return true;
+        return false;
+}
+
+/* Returns whether anyone is awake, or was since the last time. */
+static bool
+look_around(void)
+{
+        weir_nsec now = weir__clock_monotonic();
+        bool awake = false;
+
+        dog.is_suspicious = false;
+        dog.has_asleep = has_asleep();
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
+                awake |= look_at(weir__runtime.pollers[i], now);
+        return awake;
+}
+
+/* Sleeps until a worker wakes up. */
+static void
+park(void)
+{
+        bool awake = false;
+
+        atomic_store_explicit(&weir__watchdog_parked, 1, memory_order_relaxed);
+        weir__fence_heavy();
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
+                awake |= !weir__poller_is_asleep(weir__runtime.pollers[i]);
+        while (!awake && atomic_load_explicit(&weir__watchdog_parked, memory_order_relaxed) && !atomic_load(&dog.stops))
+                futex(FUTEX_WAIT, 1, WEIR_FOREVER);
+        atomic_store_explicit(&weir__watchdog_parked, 0, memory_order_relaxed);
+}
+
+static void *
+watch(void *unused)
+{
+        (void)unused;
+        pthread_setname_np(pthread_self(), "weir/watchdog");
+        while (!atomic_load(&dog.stops)) {
+                futex(FUTEX_WAIT, 0, dog.is_suspicious ? SUSPECT_PAUSE : dog.limit / 2);
+                if (!look_around())
+                        park();
+        }
+        return NULL;
+}
+
+/* -- start and stop -- */
+
+int
+weir__watchdog_start(weir_nsec limit)
+{
+        dog.limit = limit ? limit : LIMIT;
+        atomic_store(&dog.stops, false);
+        for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++) {
+                dog.sights[i] = (struct sight){0};
+                dog.witnesses[i] = (struct witness){0};
+        }
+        int failed = weir__crew_make_thread(&dog.thread, watch, NULL);
+        dog.runs = !failed;
+        return failed;
+}
+
+void
+weir__watchdog_stop(void)
+{
+        if (!dog.runs)
+                return;
+        atomic_store(&dog.stops, true);
+        atomic_store(&weir__watchdog_parked, 2); /* it is just about to sleep, or does: neither 0 nor 1 lets it */
+        futex(FUTEX_WAKE, 1, WEIR_FOREVER);
+        pthread_join(dog.thread, NULL);
+        atomic_store(&weir__watchdog_parked, 0);
+        dog.runs = false;
+}
