@@ -283,6 +283,7 @@ step(struct weir_series *series)
                         return;
                 }
                 if (!cause) {
+                        weir__worker_self()->acts_last = true;
                         weir__task_ops(task)->start(task);
                         return;
                 }

@@ -151,13 +151,26 @@ weir__task_run(struct weir__work *work)
 
 /* -- the public face -- */
 
+static int
+enter(struct weir_task *task)
+{
+        int failed = weir__runtime_enter();
+
+        if (failed || !weir__task_ops(task)->prepare)
+                return failed;
+        failed = weir__task_ops(task)->prepare(task);
+        if (failed)
+                weir__runtime_leave();
+        return failed;
+}
+
 int
 weir_task_start(weir_task *task)
 {
         if (!task)
                 return -ENOMEM;
         weir__task_consume(task, "weir_task_start");
-        int failed = task->flags & WEIR__TASK_WRONG ? task->status : weir__runtime_enter();
+        int failed = task->flags & WEIR__TASK_WRONG ? task->status : enter(task);
         if (failed)
                 weir__task_discard(task);
         else

@@ -40,6 +40,10 @@ enum weir__state {
 struct weir__task_ops {
         struct weir__work_ops work; /* first: run, on a worker, when the task is READY */
 
+        /* What its start is refused for: 0 or a negative errno, such as -EAGAIN.  By who started it alone, and is counted.  NULL: for
+         * nothing. */
+        int (*prepare)(struct weir_task *task);
+
         /* Starts it.  Its end is delivered through a poller, never from here.  Any thread, no lock held. */
         void (*start)(struct weir_task *task);
 
@@ -53,6 +57,10 @@ struct weir__task_ops {
 
         /* What it is called, for messages, and how long that is.  NULL: it has no name. */
         const char *(*name)(const struct weir_task *task, int *size);
+
+        /* Its deadline has come, or shutdown has drained it, and its node, which is right behind it, was taken out: as a
+         * weir__deadline_fn.  NULL: a timer, or what has no deadline. */
+        struct weir__work *(*due)(struct weir_task *task, int status);
 
         /* What the end of the series made by weir_series_of does, on a worker.  NULL: a lone task's, the root has ended. */
         void (*series_ended)(struct weir_series *series);

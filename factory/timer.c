@@ -239,6 +239,8 @@ timer_due(struct weir__timerq_node *node, int status)
 {
         struct weir__timer *timer = timer_of(node);
 
+        if (__builtin_expect(weir__task_ops(&timer->task)->due != NULL, 0))
+                return weir__task_ops(&timer->task)->due(&timer->task, status);
         if (__builtin_expect(weir__timer_ops(timer)->follows, 0) && !status && is_put_back(timer))
                 return NULL;
         node->note = node->deadline; /* which a reset may change that comes too late */

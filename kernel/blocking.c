@@ -7,6 +7,7 @@
 #include "kernel/blocking.h"
 #include "kernel/clock.h"
 #include "kernel/crew.h"
+#include "kernel/executor.h"
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
 #include "kernel/worker.h"
@@ -67,6 +68,30 @@ hand_over(struct weir__worker *worker)
         return 0;
 }
 
+/* On a thread of the executor: another one takes its place. */
+static int
+step_aside(struct weir__worker *worker)
+{
+        int failed = weir__executor_blocking_begin(worker);
+
+        if (failed)
+                return failed;
+        worker->gave = true;
+        weir__blocking_count(+1);
+        return 0;
+}
+
+void
+weir__blocking_over(struct weir__worker *worker)
+{
+        worker->blocking = 0;
+        if (!worker->gave || !weir__executor_owns(worker))
+                return; /* one that had a poller gets none before its callback is over */
+        worker->gave = false;
+        weir__executor_blocking_end(worker);
+        weir__blocking_count(-1);
+}
+
 int
 weir_blocking_begin(void)
 {
@@ -74,9 +99,9 @@ weir_blocking_begin(void)
 
         if (weir__runtime_forked())
                 return -ECHILD;
-        if (!worker || worker->blocking++ > 0 || !worker->poller)
+        if (!worker || worker->blocking++ > 0)
                 return 0;
-        return hand_over(worker);
+        return weir__executor_owns(worker) ? step_aside(worker) : worker->poller ? hand_over(worker) : 0;
 }
 
 void
@@ -88,5 +113,6 @@ weir_blocking_end(void)
                 return;
         if (worker->blocking == 0)
                 weir__panic("weir_blocking_end: there was no weir_blocking_begin in this callback");
-        worker->blocking--;
+        if (--worker->blocking == 0)
+                weir__blocking_over(worker);
 }

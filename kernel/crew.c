@@ -227,6 +227,7 @@ answer(struct weir__worker *worker)
                 return call;
         atomic_store_explicit(&worker->call, WEIR__CALL_NONE, memory_order_relaxed);
         worker->poller = worker->given;
+        atomic_store_explicit(&worker->blocks_since, 0, memory_order_relaxed);
         worker->was_called = true;
         return call;
 }
@@ -349,7 +350,10 @@ weir__crew_join(const struct weir__worker *self, weir_nsec until)
                 crew.unused = crew.ended;
                 crew.ended = NULL;
         }
-        for (struct weir__worker *worker = crew.all; worker; worker = worker->next)
+        weir__lock(&crew.lock);
+        struct weir__worker *first = crew.all; /* who comes later, which is at exit() only, is not waited for */
+        weir__unlock(&crew.lock);
+        for (struct weir__worker *worker = first; worker; worker = worker->next)
                 if (worker != self && !join_until(worker, until))
                         return false;
         return true;

@@ -3,7 +3,7 @@
  *     worker:          its poller's bin  <- chains ->  depot  <- chains ->  spans (kernel/span.c)
  *     other threads:                                   depot                spans
  *
- * Threads: a bin belongs to the worker that owns the poller.  The depot is guarded by its lock, under which only a fork takes
+ * Threads: a bin belongs to the worker that owns the poller, or to a thread of the executor.  The depot is guarded by its lock, under which only a fork takes
  * another: the one of the spans.
  * Blocks are moved between them BATCH at a time or more, so that a worker meets the lock once in BATCH blocks.
  *
@@ -136,7 +136,7 @@ pop_open(size_t size_class)
         return block;
 }
 
-__attribute__((noinline)) static struct weir__block *
+static struct weir__block *
 take_one(size_t size_class)
 {
         struct weir__block *block = pop_open(size_class);
@@ -150,7 +150,7 @@ take_one(size_t size_class)
         return block;
 }
 
-__attribute__((noinline)) static void
+static void
 give_one(size_t size_class, struct weir__block *block)
 {
         struct kept *kept = &depot.kept[size_class];
@@ -171,7 +171,7 @@ give_one(size_t size_class, struct weir__block *block)
 /* -- bins -- */
 
 /* What is rare is kept apart, so that the rest needs no registers saved. */
-#define RARE __attribute__((noinline, cold)) static
+#define RARE __attribute__((noinline)) static
 
 RARE bool
 refill(struct weir__cache_bin *bin, size_t size_class)
@@ -217,6 +217,34 @@ bin_give(struct weir__cache_bin *bin, size_t size_class, struct weir__block *blo
 
 /* -- what others see -- */
 
+/* Of a thread of the executor, which nobody takes anything away from; NULL on others that have no poller. */
+static struct weir__cache *
+cache_of_thread(void)
+{
+        const struct weir__worker *worker = weir__worker_self();
+
+        return worker ? worker->cache : NULL;
+}
+
+RARE void *
+alloc_without_poller(size_t size_class)
+{
+        struct weir__cache *cache = cache_of_thread();
+
+        return cache ? bin_take(&cache->bins[size_class], size_class) : take_one(size_class);
+}
+
+RARE void
+free_without_poller(size_t size_class, void *block)
+{
+        struct weir__cache *cache = cache_of_thread();
+
+        if (cache)
+                bin_give(&cache->bins[size_class], size_class, block);
+        else
+                give_one(size_class, block);
+}
+
 void *
 weir__alloc(size_t size)
 {
@@ -226,7 +254,7 @@ weir__alloc(size_t size)
                 return malloc(size);
         struct weir__poller *poller = weir__pin();
         if (__builtin_expect(!poller, 0))
-                return take_one(size_class);
+                return alloc_without_poller(size_class);
         void *block = bin_take(&poller->cache.bins[size_class], size_class);
         weir__unpin();
         return block;
@@ -255,7 +283,7 @@ weir__free(void *block, size_t size)
         check_size(block, size, size_class);
         struct weir__poller *poller = weir__pin();
         if (__builtin_expect(!poller, 0)) {
-                give_one(size_class, block);
+                free_without_poller(size_class, block);
                 return;
         }
         bin_give(&poller->cache.bins[size_class], size_class, block);

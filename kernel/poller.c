@@ -22,6 +22,7 @@
 
 #include "kernel/blocking.h"
 #include "kernel/clock.h"
+#include "kernel/executor.h"
 #include "kernel/inflight.h"
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
@@ -585,7 +586,7 @@ fall_asleep_virtually(struct weir__poller *poller)
         if (next <= weir__clock_now())
                 return false;
         enum weir__drive drive = weir__virtual_drive();
-        if (drive == WEIR__DRIVE_NONE || (drive == WEIR__DRIVE_WAIT && next == WEIR_FOREVER))
+        if (drive == WEIR__DRIVE_NONE || (drive == WEIR__DRIVE_WAIT && next == WEIR_FOREVER) || weir__executor_is_busy())
                 return true;
         if (epoll_wait(poller->epoll_fd, &event, 1, 0) > 0) {
                 dispatch(poller, &event);
@@ -687,10 +688,9 @@ weir__poller_poll(struct weir__poller *poller)
                 poller->rest = expire(poller, poller->woke_at) >= DENSE ? DENSE_REST : REST;
         }
         unsigned pushed = weir__poller_take_inbox(poller); /* and no longer SLEEPING */
-        if (sleep) {
-                weir__watchdog_look();
+        weir__watchdog_look();                             /* also when it has not slept: SLEEPING may have been in the inbox */
+        if (sleep)
                 note_pushes(poller, pushed, often);
-        }
         for (int i = 0; i < count; i++)
                 dispatch(poller, &events[i]);
 }

@@ -7,8 +7,8 @@
  *          waits (it is the only lock that is; nothing that runs on a worker takes it).
  * Locks:   admin.lock (rank RUNTIME); progress.mutex, a leaf, for the condition that shutdown waits on.
  *
- * Shutdown waits for the roots: lone tasks, series of their own and exchanges that were started and have not ended.  Each worker
- * counts those that it starts and ends itself, and other threads count on one atomic: increment, then look at the phase, against
+ * Shutdown waits for the roots: lone tasks, series of their own and exchanges that were started and have not ended.  Each worker,
+ * and each thread of the executor, counts those that it starts and ends itself, and other threads count on one atomic: increment, then look at the phase, against
  * shutdown's set the phase, then read the counts.  A worker counts without an atomic read-modify-write: the fence in between is a
  * light one, and shutdown's the heavy one.  A root may be started on one thread and end on another, so a count may be negative; but
  * an end is never read without its start, for every start that was not refused is there when the first count is read. */
@@ -24,6 +24,7 @@
 #include "kernel/clock.h"
 #include "kernel/config.h"
 #include "kernel/crew.h"
+#include "kernel/executor.h"
 #include "kernel/log.h"
 #include "kernel/virtual.h"
 #include "kernel/watchdog.h"
@@ -127,7 +128,7 @@ weir__runtime_leave(void)
 static bool
 roots_left(void)
 {
-        return atomic_load(&foreign_live) + weir__crew_live() != 0;
+        return atomic_load(&foreign_live) + weir__crew_live() + weir__executor_live() != 0;
 }
 
 /* -- start -- */
@@ -220,6 +221,7 @@ become_child(void)
         if (phase == WEIR__PHASE_DOWN || phase == WEIR__PHASE_ENDED) {
                 weir__lock_init(&admin.lock, WEIR__RANK_RUNTIME); /* another thread may have held it, and is not here */
                 weir__virtual_forked();
+                weir__executor_forked();
         } else {
                 atomic_store(&weir__runtime.phase, WEIR__PHASE_FORKED);
         }
@@ -273,6 +275,7 @@ start(const struct weir_config *config)
                 return failed;
         weir__clock_start(is_virtual);
         weir__virtual_start();
+        weir__executor_configure((unsigned)config->compute_threads, (unsigned)config->spare_workers);
         failed = make_pollers(count);
         if (failed)
                 return failed;
@@ -355,7 +358,8 @@ weir__runtime_may_wait(void)
 {
         const struct weir__worker *worker = weir__worker_self();
 
-        return worker && worker->blocking > 0 && !worker->poller ? 0 : weir__runtime_may_stop();
+        return worker && worker->blocking > 0 && (worker->gave || !(worker->poller || worker->cache)) ? 0
+                                                                                                      : weir__runtime_may_stop();
 }
 
 bool
@@ -449,6 +453,18 @@ wait_for_end(const struct weir__worker *on_worker, const struct weir__poller *ow
         return ended;
 }
 
+/* Its threads before the workers, for what they do last may be to deliver something. */
+static bool
+stop_executor(weir_nsec until)
+{
+        int64_t live;
+
+        if (!weir__executor_stop(until, &live))
+                return false;
+        atomic_fetch_add(&foreign_live, live);
+        return true;
+}
+
 int
 weir_shutdown(void)
 {
@@ -460,8 +476,10 @@ weir_shutdown(void)
         if (atomic_load(&weir__runtime.phase) == WEIR__PHASE_UP) {
                 stop();
                 drain_pollers(NULL);
+                weir__executor_drain();
                 wait_for_end(NULL, NULL, WEIR_FOREVER);
                 weir__watchdog_stop();
+                stop_executor(WEIR_FOREVER);
                 end_workers(NULL, WEIR_FOREVER);
                 close_pollers(weir__runtime.poller_count);
                 atomic_store(&weir__runtime.phase, WEIR__PHASE_ENDED);
@@ -510,12 +528,14 @@ shutdown_at_exit(void)
                 stop();
                 struct weir__poller *own = keep_poller();
                 drain_pollers(own);
+                weir__executor_drain();
                 bool ended = wait_for_end(self, own, until);
                 if (self || ended)
                         weir__watchdog_stop();
                 if (self) {
+                        stop_executor(until);
                         end_workers(self, until);
-                } else if (ended) {
+                } else if (ended && stop_executor(until)) {
                         end_workers(NULL, WEIR_FOREVER);
                         close_pollers(weir__runtime.poller_count);
                         atomic_store(&weir__runtime.phase, WEIR__PHASE_ENDED);

@@ -75,7 +75,9 @@ futex(int operation, unsigned value, weir_nsec timeout)
 void
 weir__watchdog_unpark(void)
 {
-        if (atomic_exchange_explicit(&weir__watchdog_parked, 0, memory_order_relaxed))
+        unsigned parked = 1; /* and not 2 */
+
+        if (atomic_compare_exchange_strong(&weir__watchdog_parked, &parked, 0))
                 futex(FUTEX_WAKE, 1, WEIR_FOREVER);
 }
 
@@ -143,6 +145,7 @@ claim(struct weir__poller *poller, struct sight *sight)
         }
         atomic_store_explicit(&worker->blocks_since, sight->since, memory_order_relaxed);
         if (!hand_over(poller, worker, sight->turn, spare)) {
+                atomic_store_explicit(&worker->blocks_since, 0, memory_order_relaxed);
                 weir__crew_put_back(spare);
                 return;
         }
@@ -243,7 +246,7 @@ park(void)
                 awake |= !weir__poller_is_asleep(weir__runtime.pollers[i]);
         while (!awake && atomic_load_explicit(&weir__watchdog_parked, memory_order_relaxed) && !atomic_load(&dog.stops))
                 futex(FUTEX_WAIT, 1, WEIR_FOREVER);
-        atomic_store_explicit(&weir__watchdog_parked, 0, memory_order_relaxed);
+        atomic_store(&weir__watchdog_parked, 0); /* and then looks whether it is to stop */
 }
 
 static void *

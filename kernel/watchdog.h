@@ -20,7 +20,7 @@ void weir__watchdog_stop(void);
 
 void weir__watchdog_unpark(void);
 
-/* By a worker that has woken up, after it has taken SLEEPING out of its inbox. */
+/* By a worker that has woken up, or has not slept after all, after it has taken SLEEPING out of its inbox. */
 static inline void weir__watchdog_look(void)
 {
         if (__builtin_expect(atomic_load_explicit(&weir__watchdog_parked, memory_order_relaxed), 0))

@@ -37,7 +37,7 @@ _Thread_local struct weir__worker *weir__worker_current;
 void
 weir__user_forked(void)
 {
-        weir__panic("a child of fork() returned from a callback: it has no worker to return to");
+        weir__panic("a child of fork() returned from a callback: it has no thread to return to");
 }
 
 struct weir__poller *

@@ -44,6 +44,7 @@ struct weir__worker {
         struct weir__poller *poller; /* the one it owns, or has lost without knowing */
         unsigned blocking;           /* weir_blocking_begin minus weir_blocking_end in the callback that runs */
         bool was_called;             /* at least once since it was made */
+        bool acts_last;              /* what it starts now is the last that its present work does */
         bool gave;                   /* the poller away, by weir_blocking_begin, in the callback that runs */
 
         /* Guarded by the lock of the crew (kernel/crew.c). */
@@ -60,6 +61,8 @@ struct weir__worker {
         _Atomic(const struct weir__work_ops *) running; /* what was begun last; relaxed */
 
         _Atomic int64_t live; /* roots entered minus left by its thread; relaxed: kernel/runtime.c */
+
+        struct weir__cache *cache; /* of a thread of the executor's (kernel/executor.h), which has no poller ever; else NULL */
 
         _Atomic int64_t blocks_since; /* what has lost it the poller; 0: no claim.  Of the watchdog, before it claims */
 };
@@ -127,6 +130,9 @@ static inline void weir__user_leave(struct weir__worker *worker, unsigned before
 
 void weir__user_forked(void) __attribute__((noreturn, cold));
 
+/* Ends what weir_blocking_begin has begun. */
+void weir__blocking_over(struct weir__worker *worker);
+
 static inline void weir__user_end(unsigned before)
 {
         struct weir__worker *worker = weir__worker_self();
@@ -136,7 +142,8 @@ static inline void weir__user_end(unsigned before)
         if (__builtin_expect(!worker, 0))
                 weir__user_forked();
         weir__user_leave(worker, before);
-        worker->blocking = 0;
+        if (__builtin_expect(worker->blocking, 0))
+                weir__blocking_over(worker);
 }
 
 /* Calls a free function of the program. */

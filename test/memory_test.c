@@ -626,6 +626,34 @@ list_of_timers(void)
         CU_ASSERT_EQUAL(weir_timer_cancel_prefix("list", WEIR_ALL), 0);
 }
 
+static void
+nothing(void *context)
+{
+        (void)context;
+}
+
+static void
+start_function(const char *queue)
+{
+        struct record record = {0};
+        int status = weir_task_start(counts(&record, weir_go_new(queue, nothing, count_call, &record)));
+
+        wait_until_freed(&record);
+        check(&record, status, 1);
+}
+
+static void
+start_functions(void)
+{
+        struct record record = {0};
+
+        start_function(NULL);
+        start_function("memory");
+        int status = weir_task_start(counts(&record, weir_go_new_timed("memory", WEIR_SEC(1000), nothing, count_call, &record)));
+        wait_until_freed(&record);
+        check(&record, status, 1);
+}
+
 /* -- refusing one after another -- */
 
 /* The scenario with the nth allocation refused, then once more with none.  Returns whether it came to the nth. */
@@ -887,6 +915,12 @@ an_id_without_memory_is_0_and_its_timer_lives(void)
 }
 
 static void
+a_function_without_memory_is_refused_by_its_start(void)
+{
+        CU_ASSERT(each_refused(start_functions, 1) >= 6); /* at least one thread, two queues, and themselves */
+}
+
+static void
 a_list_without_memory_reports_enomem_and_shows_nothing(void)
 {
         CU_ASSERT_EQUAL(each_refused(list_of_timers, 1) > 20, true);
@@ -910,6 +944,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(nothing_done_to_a_timer_that_is_there_needs_memory),
         WEIR_TEST(a_timer_with_an_id_without_memory_is_refused_by_its_start),
         WEIR_TEST(an_id_without_memory_is_0_and_its_timer_lives),
+        WEIR_TEST(a_function_without_memory_is_refused_by_its_start),
         WEIR_TEST(a_list_without_memory_reports_enomem_and_shows_nothing),
 };
 

@@ -122,6 +122,42 @@ a_timer_delays_the_reply(void)
         CU_ASSERT_EQUAL(atomic_load(&at.freed), 3);
 }
 
+static void
+compute_nothing(void *context)
+{
+        (void)context;
+}
+
+static void
+reply_from_the_executor(weir_task *function, void *context)
+{
+        weir_task *exchange = weir_series_context(weir_series_of(function));
+
+        weir_http_reply_text(exchange, 200, "computed\n");
+        count_end(function, context);
+}
+
+static void
+compute_the_reply(weir_task *exchange, void *context)
+{
+        weir_task_on_free(exchange, count_free);
+        weir_series_set_context(weir_series_of(exchange), exchange, NULL);
+        push(exchange, weir_go_new("replies", compute_nothing, reply_from_the_executor, context));
+}
+
+static void
+a_function_on_the_executor_computes_the_reply(void)
+{
+        begin(compute_the_reply);
+        for (int i = 1; i <= 100; i++) {
+                CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+                HTTP_ASSERT_TEXT(at.reply.body, "computed\n");
+                CU_ASSERT_EQUAL(atomic_load(&at.ended), i);
+        }
+        end();
+        CU_ASSERT_EQUAL(atomic_load(&at.freed), 100);
+}
+
 static _Atomic weir_nsec began_at, exact_at, in_parallel_at, in_series_at;
 
 static void
@@ -641,6 +677,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_timer_delays_the_reply),
+                WEIR_TEST(a_function_on_the_executor_computes_the_reply),
                 WEIR_TEST(timers_of_an_exchange_end_on_a_grid_and_others_exactly),
                 WEIR_TEST(many_wait_at_once),
                 WEIR_TEST(a_parallel_computes_the_reply),

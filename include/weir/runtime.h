@@ -16,7 +16,8 @@ struct weir_config {
         size_t size;              /* of this struct, as the program was compiled: set by WEIR_CONFIG_DEFAULT */
         int pollers;              /* threads that poll and run callbacks; default: one per CPU the process may use; at most 64 */
         int spare_workers;        /* threads, beyond one for each poller, that may run callbacks which block; default: 256 */
-        int compute_threads;      /* accepted and checked; this version has no executor, so it has no effect yet */
+        int compute_threads;      /* threads that run functions (weir/go.h); default: one per CPU the process may use; 256 at most,
+                                     more count as that */
         int affinity;             /* 1: keeps the thread of each poller on a CPU of its own; default: the system decides */
         weir_nsec blocking_limit; /* how long a callback may run before another worker takes its poller over; default: 10 ms;
                                      WEIR_FOREVER: none does, and there is no watchdog */

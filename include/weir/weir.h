@@ -4,6 +4,7 @@
 
 #include <weir/clock.h>
 #include <weir/export.h>
+#include <weir/go.h>
 #include <weir/http.h>
 #include <weir/http_server.h>
 #include <weir/log.h>

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Checks the models of the timer protocol, and of the lock below it, with spin.
+# Checks the models of the timer protocol, of the lock below it and of the hand-over of pollers, with spin.
 #
 #   check.sh [MODEL.pml ...]
 #
 # Each model must hold in all its states and have no statement that is never reached.  Each mutant in it (MUTANT_*) breaks one
 # rule of the protocol; spin must find it guilty, else the model has lost that rule.  Prints one line each as they are done, and
 # a summary; exits with 0 when all is well.  As many checks run at a time as there are processors, or $JOBS; each takes at most
-# 1.3 GB.
+# 1.4 GB.
 
 set -u
 
@@ -84,7 +84,7 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 cd "$scratch" || exit 1
 
-[ $# -gt 0 ] || set -- ticker.pml wait.pml wakeup.pml timer.pml ids.pml roots.pml lock.pml fence.pml # the longest first
+[ $# -gt 0 ] || set -- handover.pml ticker.pml wait.pml wakeup.pml timer.pml ids.pml roots.pml lock.pml fence.pml park.pml # the longest first
 for file in "$@"; do
         basename "$file" .pml >>checks
 done

@@ -1,0 +1,784 @@
+/* kernel/executor.c: threads that run jobs.
+ *
+ *      awake: [ pick a job -> run it ] ... -> searching -> parked -> searching ...
+ *                                                 \--------------> ended, when the runtime ends
+ *
+ * Threads: jobs are submitted, removed and counted on any thread; the loop runs on the threads of the executor.  Each of them is a
+ *          worker that has no poller.
+ * Locks:   executor.lock, a leaf: queues, the list of jobs that have none, and who sleeps.  Each thread's deque has its own, a leaf
+ *          too: never both.  executor.growth, a mutex of the system, is held while threads are started, and nothing under it but
+ *          the lock.
+ *
+ * Where jobs are.  Those of no queue that a thread of the executor submits go to its own deque, those of other threads to the
+ * list; who takes from the list takes some for its deque as well.  Deques are stolen from, half at a time.  Jobs of a queue stay in
+ * their queue until they are run; queues that have jobs form a line, and the one whose job was taken goes to its end.
+ *
+ * Who is woken.  At most one thread searches on account of a wake-up: while one does, no other is woken.  It wakes the next when
+ * it has found something and more is left.  A thread that finds nothing parks itself under the lock and then, behind a fence,
+ * looks at all deques once more; who pushes onto its deque looks, behind a fence, whether somebody is parked and nobody searches.
+ * So one of them sees the other.
+ *
+ * What a job starts as its last act (worker.acts_last) its thread comes to at once: nobody is woken for it, unless something else is
+ * picked before. */
+#include "kernel/executor.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernel/clock.h"
+#include "kernel/crew.h"
+#include "kernel/deque.h"
+#include "kernel/panic.h"
+#include "kernel/runtime.h"
+
+#define THREADS_MOST 256 /* that run jobs */
+#define SLOTS        512 /* with those that block */
+#define SPARES       256
+#define ELSEWHERE    61 /* each so many picks a thread looks at the list, or at its own oldest, before its newest */
+#define PART_MOST    32 /* jobs that a thread takes from the list: each is fetched from another CPU, under the lock */
+#define RETRY        WEIR_SEC(1)
+#define UNIT_SHIFT   20
+
+struct thread {
+        struct weir__worker worker; /* first */
+        unsigned index;
+
+        /* Guarded by executor.lock. */
+        struct thread *next_parked;
+        bool blocked;
+
+        _Atomic unsigned parked;  /* a futex: 1 while it sleeps, or is about to; written under the lock */
+        _Atomic unsigned running; /* jobs: 0 or 1, relaxed */
+
+        /* Its own. */
+        unsigned picks, turn, seed;
+        bool silent; /* what it has pushed last was told to nobody */
+        struct weir__cache cache;
+
+        struct weir__deque deque;
+};
+
+static struct {
+        _Alignas(64) struct weir__lock lock;
+
+        /* Guarded by lock; atomic: read without. */
+        struct weir__jobs jobs;
+        struct thread *parked;
+        unsigned parked_count, blocked_count;
+        _Atomic unsigned any_parked; /* 1 or 0 */
+        _Atomic unsigned searching;
+        _Atomic bool crowded; /* more threads are awake than are to be */
+        bool ending;
+
+        /* Written with growth held, read by any thread: a thread, once there, stays until the end.  Who is neither one of them nor
+         * keeps the runtime from ending looks at them with growth held. */
+        _Alignas(64) _Atomic unsigned count;
+        _Atomic(struct thread *) threads[SLOTS];
+
+        pthread_mutex_t growth;
+        weir_nsec retry_at;      /* guarded by growth */
+        _Atomic unsigned wanted; /* constant while the runtime is up */
+        unsigned spares;
+} executor = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF), .growth = PTHREAD_MUTEX_INITIALIZER, .wanted = 1};
+
+static unsigned
+count_of_threads(void)
+{
+        return atomic_load_explicit(&executor.count, memory_order_acquire);
+}
+
+static struct thread *
+thread_at(unsigned index)
+{
+        return atomic_load_explicit(&executor.threads[index], memory_order_relaxed);
+}
+
+/* The thread of the executor that this is, or NULL. */
+static struct thread *
+self(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        return worker && weir__executor_owns(worker) ? (struct thread *)worker : NULL;
+}
+
+static uint32_t
+stamp(void)
+{
+        weir_nsec now = weir__clock_is_virtual() ? weir__clock_now() : weir__clock_read(CLOCK_MONOTONIC_COARSE);
+
+        return (uint32_t)(now >> UNIT_SHIFT);
+}
+
+/* -- waking; all but unpark under the lock -- */
+
+/* The thread may have run all there is, and even be gone: the address alone is used. */
+static void
+unpark(struct thread *thread)
+{
+        if (thread)
+                syscall(SYS_futex, (unsigned *)&thread->parked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void
+add_searching(int change)
+{
+        atomic_fetch_add_explicit(&executor.searching, (unsigned)change, memory_order_relaxed);
+}
+
+/* Takes a thread, which searches from now on, from among the parked ones: any, or that one. */
+static struct thread *
+take_parked(struct thread *wanted)
+{
+        struct thread **link = &executor.parked;
+
+        while (wanted && *link != wanted)
+                link = &(*link)->next_parked;
+        struct thread *thread = *link;
+        *link = thread->next_parked;
+        executor.parked_count--;
+        atomic_store_explicit(&executor.any_parked, executor.parked_count > 0, memory_order_relaxed);
+        add_searching(+1);
+        atomic_store_explicit(&thread->parked, 0, memory_order_release);
+        return thread;
+}
+
+static void
+add_parked(struct thread *thread)
+{
+        atomic_store_explicit(&thread->parked, 1, memory_order_relaxed);
+        thread->next_parked = executor.parked;
+        executor.parked = thread;
+        executor.parked_count++;
+        atomic_store_explicit(&executor.any_parked, 1, memory_order_relaxed);
+}
+
+static unsigned
+awake(void)
+{
+        return count_of_threads() - executor.parked_count - executor.blocked_count;
+}
+
+static void
+note_crowd(void)
+{
+        atomic_store_explicit(&executor.crowded, awake() > executor.wanted, memory_order_relaxed);
+}
+
+/* The thread to be woken because there is something to do; NULL: none, or it is not needed. */
+static struct thread *
+choose(void)
+{
+        if (!executor.parked || atomic_load_explicit(&executor.searching, memory_order_relaxed) || awake() >= executor.wanted)
+                return NULL;
+        return take_parked(NULL);
+}
+
+/* Behind a push onto a deque, or the end of a search; no lock held. */
+static void
+wake_one(void)
+{
+        __sync_synchronize();
+        if (!atomic_load_explicit(&executor.any_parked, memory_order_relaxed) ||
+            atomic_load_explicit(&executor.searching, memory_order_relaxed))
+                return;
+        weir__lock(&executor.lock);
+        struct thread *thread = choose();
+        weir__unlock(&executor.lock);
+        unpark(thread);
+}
+
+/* -- submitting -- */
+
+bool
+weir__executor_remove(struct weir__job *job)
+{
+        weir__lock(&executor.lock);
+        bool listed = job->place == WEIR__JOB_LISTED;
+        if (listed)
+                weir__jobs_remove(&executor.jobs, job);
+        weir__unlock(&executor.lock);
+        return listed;
+}
+
+/* Half of what a full deque holds goes to the list. */
+static void
+spill(struct thread *thread)
+{
+        struct weir__job *jobs[WEIR__DEQUE_HALF];
+        unsigned count = weir__deque_take(&thread->deque, jobs, WEIR__DEQUE_HALF);
+
+        weir__lock(&executor.lock);
+        for (unsigned i = 0; i < count; i++)
+                weir__jobs_append(&executor.jobs, jobs[i]);
+        weir__unlock(&executor.lock);
+}
+
+static void
+push_own(struct thread *thread, struct weir__job *job)
+{
+        bool was_empty = weir__deque_count(&thread->deque) == 0;
+
+        while (!weir__deque_push(&thread->deque, job))
+                spill(thread);
+        if (was_empty && thread->worker.acts_last)
+                thread->silent = true;
+        else
+                wake_one();
+}
+
+void
+weir__executor_submit(struct weir__job *job)
+{
+        struct thread *thread = self();
+
+        job->since = stamp();
+        if (thread && !job->queue && !thread->blocked) {
+                push_own(thread, job);
+                return;
+        }
+        weir__lock(&executor.lock);
+        weir__jobs_append(&executor.jobs, job);
+        struct thread *woken = choose();
+        weir__unlock(&executor.lock);
+        unpark(woken);
+}
+
+/* -- picking -- */
+
+static bool
+is_anything_stealable(void)
+{
+        for (unsigned i = 0; i < count_of_threads(); i++)
+                if (weir__deque_count(&thread_at(i)->deque) > 0)
+                        return true;
+        return false;
+}
+
+/* From the list, as many as are this thread's part.  Under the lock. */
+static unsigned
+take_part(struct weir__job *jobs[PART_MOST])
+{
+        size_t part = executor.jobs.listed / executor.wanted + 1;
+
+        return weir__jobs_take_listed(&executor.jobs, jobs, part < PART_MOST ? (unsigned)part : PART_MOST);
+}
+
+/* From the list, for its empty deque too; else from a queue. */
+static struct weir__job *
+pick_shared(struct thread *thread)
+{
+        struct weir__job *jobs[PART_MOST];
+
+        weir__lock(&executor.lock);
+        unsigned count = take_part(jobs);
+        if (count == 0 && (jobs[0] = weir__jobs_take_queued(&executor.jobs)))
+                count = 1;
+        weir__unlock(&executor.lock);
+        if (count > 1)
+                weir__deque_fill(&thread->deque, &jobs[1], count - 1);
+        return count > 0 ? jobs[0] : NULL;
+}
+
+static struct weir__job *
+pick_queued(void)
+{
+        weir__lock(&executor.lock);
+        struct weir__job *job = weir__jobs_take_queued(&executor.jobs);
+        weir__unlock(&executor.lock);
+        return job;
+}
+
+/* So that nothing waits for ever below what is newer: each so many picks from the list or, when it is empty, the oldest of its own;
+ * and half-way between the oldest in any case. */
+static struct weir__job *
+pick_oldest(struct thread *thread)
+{
+        unsigned phase = thread->picks++ % ELSEWHERE;
+        struct weir__job *job = NULL;
+
+        if (__builtin_expect(phase != 0 && phase != ELSEWHERE / 2, 1))
+                return NULL;
+        if (phase == 0) {
+                weir__lock(&executor.lock);
+                weir__jobs_take_listed(&executor.jobs, &job, 1);
+                weir__unlock(&executor.lock);
+        }
+        if (!job)
+                weir__deque_take(&thread->deque, &job, 1);
+        return job;
+}
+
+static struct weir__job *
+pick(struct thread *thread)
+{
+        unsigned queues = atomic_load_explicit(&executor.jobs.queues, memory_order_relaxed);
+        struct weir__job *job = NULL;
+
+        if (__builtin_expect(queues > 0, 0) && thread->turn++ % (queues + 1) != 0)
+                job = pick_queued();
+        if (!job)
+                job = pick_oldest(thread);
+        if (job && thread->silent && weir__deque_count(&thread->deque) > 0)
+                wake_one(); /* what it was going to come to at once has to wait */
+        thread->silent = false;
+        if (!job)
+                job = weir__deque_pop(&thread->deque);
+        return job ? job : pick_shared(thread);
+}
+
+/* Half of what another one has. */
+static struct weir__job *
+steal(struct thread *thread)
+{
+        struct weir__job *jobs[WEIR__DEQUE_HALF];
+        unsigned count = count_of_threads(), at = thread->seed = thread->seed * 1664525 + 1013904223;
+
+        for (unsigned i = 0; i < count; i++) {
+                struct thread *victim = thread_at((at / 65536 + i) % count);
+                unsigned taken = victim == thread ? 0 : weir__deque_take(&victim->deque, jobs, WEIR__DEQUE_HALF);
+
+                if (taken > 1)
+                        weir__deque_fill(&thread->deque, &jobs[1], taken - 1);
+                if (taken > 0)
+                        return jobs[0];
+        }
+        return NULL;
+}
+
+/* -- the loop -- */
+
+static void
+come_to_rest(void)
+{
+        if (weir__clock_is_virtual())
+                weir__poller_wake(weir__runtime.pollers[0]);
+        if (weir__runtime_stopping())
+                weir__runtime_notify();
+}
+
+static void
+sleep_parked(struct thread *thread)
+{
+        while (atomic_load_explicit(&thread->parked, memory_order_acquire))
+                syscall(SYS_futex, (unsigned *)&thread->parked, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* While it searches, and has found nothing.  Returns false when it is to end; else it searches still, or again. */
+static bool
+park(struct thread *thread)
+{
+        weir__lock(&executor.lock);
+        bool found = weir__jobs_are_any(&executor.jobs), ends = executor.ending && !found;
+        if (!found && !ends)
+                add_parked(thread);
+        if (!found)
+                add_searching(-1);
+        weir__unlock(&executor.lock);
+        if (found || ends)
+                return found;
+        come_to_rest();
+        __sync_synchronize();
+        if (is_anything_stealable()) {
+                weir__lock(&executor.lock);
+                if (atomic_load_explicit(&thread->parked, memory_order_relaxed))
+                        take_parked(thread);
+                weir__unlock(&executor.lock);
+        }
+        sleep_parked(thread);
+        return true;
+}
+
+/* A thread that has blocked is back, so one of them is too many: it leaves what it has to the others. */
+static bool
+give_way(struct thread *thread)
+{
+        while (weir__deque_count(&thread->deque) > 0)
+                spill(thread);
+        weir__lock(&executor.lock);
+        bool gives = awake() > executor.wanted && !executor.ending;
+        if (gives)
+                add_parked(thread);
+        note_crowd();
+        weir__unlock(&executor.lock);
+        if (!gives)
+                return false;
+        come_to_rest();
+        sleep_parked(thread);
+        return true;
+}
+
+static void
+end_search(void)
+{
+        weir__lock(&executor.lock);
+        add_searching(-1);
+        bool more = weir__jobs_are_any(&executor.jobs);
+        weir__unlock(&executor.lock);
+        __sync_synchronize();
+        if (more || is_anything_stealable())
+                wake_one();
+}
+
+/* The next job; NULL when it is to end. */
+static struct weir__job *
+next_job(struct thread *thread)
+{
+        bool searches = false;
+
+        for (;;) {
+                if (__builtin_expect(atomic_load_explicit(&executor.crowded, memory_order_relaxed), 0) && !searches)
+                        searches = give_way(thread);
+                struct weir__job *job = pick(thread);
+                if (!job) {
+                        if (!searches) {
+                                weir__lock(&executor.lock);
+                                add_searching(+1);
+                                weir__unlock(&executor.lock);
+                                searches = true;
+                        }
+                        job = steal(thread);
+                }
+                if (job) {
+                        if (searches)
+                                end_search();
+                        return job;
+                }
+                if (!park(thread))
+                        return NULL;
+        }
+}
+
+static void *
+thread_main(void *argument)
+{
+        struct thread *thread = argument;
+        struct weir__job *job;
+        char name[16];
+
+        weir__worker_current = &thread->worker;
+        snprintf(name, sizeof name, "weir/go%u", thread->index);
+        pthread_setname_np(pthread_self(), name);
+        pthread_mutex_lock(&executor.growth);
+        pthread_mutex_unlock(&executor.growth);
+        while ((job = next_job(thread))) {
+                thread->worker.acts_last = false;
+                job->ops->run(job);
+                if (weir__worker_self() != &thread->worker)
+                        weir__panic("a child of fork() returned from a callback: it has no thread to return to");
+        }
+        weir__worker_current = NULL;
+        return NULL;
+}
+
+void
+weir__executor_begin(struct weir__job_queue *queue)
+{
+        atomic_store_explicit(&self()->running, 1, memory_order_relaxed);
+        if (queue)
+                atomic_fetch_add_explicit(&queue->running, 1, memory_order_relaxed);
+}
+
+void
+weir__executor_end(struct weir__job_queue *queue)
+{
+        struct thread *thread = self();
+
+        if (!thread)
+                weir__panic("a child of fork() returned from a function: it has no thread to return to");
+        atomic_store_explicit(&thread->running, 0, memory_order_relaxed);
+        if (queue)
+                atomic_fetch_sub_explicit(&queue->running, 1, memory_order_relaxed);
+}
+
+/* -- threads come -- */
+
+static unsigned
+cpu_count(void)
+{
+        cpu_set_t set;
+        int count = sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
+
+        return count < 1 ? 1 : count > THREADS_MOST ? THREADS_MOST : (unsigned)count;
+}
+
+void
+weir__executor_configure(unsigned threads, unsigned spares)
+{
+        unsigned wanted = threads == 0 ? cpu_count() : threads > THREADS_MOST ? THREADS_MOST : threads;
+
+        executor.spares = spares == 0 || spares > SPARES ? SPARES : spares;
+        executor.retry_at = 0;
+        executor.ending = false;
+        atomic_store(&executor.wanted, wanted);
+}
+
+/* One more, which begins when growth is let go, and it is counted.  With growth held. */
+static int
+add_thread(void)
+{
+        unsigned index = count_of_threads();
+        struct thread *thread = index < SLOTS ? aligned_alloc(_Alignof(struct thread), sizeof *thread) : NULL;
+
+        if (!thread)
+                return index < SLOTS ? -ENOMEM : -EAGAIN;
+        *thread = (struct thread){0};
+        thread->index = thread->seed = index;
+        thread->worker.cache = &thread->cache;
+        weir__lock_init(&thread->deque.lock, WEIR__RANK_LEAF);
+        int failed = weir__crew_make_thread(&thread->worker.thread, thread_main, thread);
+        if (failed) {
+                free(thread);
+                return failed;
+        }
+        weir__lock(&executor.lock);
+        atomic_store_explicit(&executor.threads[index], thread, memory_order_relaxed);
+        atomic_store_explicit(&executor.count, index + 1, memory_order_release);
+        note_crowd();
+        weir__unlock(&executor.lock);
+        return 0;
+}
+
+/* With growth held. */
+static int
+grow(void)
+{
+        int failed = 0;
+
+        while (count_of_threads() < executor.wanted && !failed)
+                failed = add_thread();
+        if (failed)
+                executor.retry_at = weir__clock_monotonic() + RETRY;
+        return count_of_threads() > 0 ? 0 : failed;
+}
+
+int
+weir__executor_use(void)
+{
+        unsigned count = count_of_threads();
+
+        if (__builtin_expect(count >= executor.wanted, 1))
+                return 0;
+        if (count == 0)
+                pthread_mutex_lock(&executor.growth);
+        else if (pthread_mutex_trylock(&executor.growth))
+                return 0;
+        int failed = count > 0 && weir__clock_monotonic() < executor.retry_at ? 0 : grow();
+        pthread_mutex_unlock(&executor.growth);
+        return failed;
+}
+
+/* -- threads block -- */
+
+/* Whether another thread has to be made that runs jobs instead.  Under the lock. */
+static bool
+lacks_thread(void)
+{
+        return !executor.parked && awake() < executor.wanted;
+}
+
+int
+weir__executor_blocking_begin(struct weir__worker *worker)
+{
+        struct thread *thread = (struct thread *)worker;
+        int failed = 0;
+
+        weir__lock(&executor.lock);
+        thread->blocked = true;
+        executor.blocked_count++;
+        bool lacks = lacks_thread();
+        weir__unlock(&executor.lock);
+        if (lacks) {
+                pthread_mutex_lock(&executor.growth);
+                failed = count_of_threads() < executor.wanted + executor.spares ? add_thread() : -EAGAIN;
+                pthread_mutex_unlock(&executor.growth);
+        }
+        if (failed) {
+                weir__lock(&executor.lock);
+                thread->blocked = false;
+                executor.blocked_count--;
+                weir__unlock(&executor.lock);
+                return -EAGAIN;
+        }
+        wake_one();
+        return 0;
+}
+
+void
+weir__executor_blocking_end(struct weir__worker *worker)
+{
+        struct thread *thread = (struct thread *)worker;
+
+        weir__lock(&executor.lock);
+        thread->blocked = false;
+        executor.blocked_count--;
+        note_crowd();
+        weir__unlock(&executor.lock);
+}
+
+/* -- what others ask -- */
+
+bool
+weir__executor_is_busy(void)
+{
+        weir__lock(&executor.lock);
+        bool busy = weir__jobs_are_any(&executor.jobs) || executor.parked_count + executor.blocked_count < count_of_threads();
+        weir__unlock(&executor.lock);
+        return busy;
+}
+
+/* Adds the wait of the oldest of a list or deque. */
+static void
+note_oldest(const struct weir__job *job, void *context)
+{
+        struct weir__executor_stats *stats = context;
+        weir_nsec waiting = job ? (weir_nsec)(stamp() - job->since) << UNIT_SHIFT : 0;
+
+        if (waiting > stats->waiting)
+                stats->waiting = waiting;
+}
+
+static void
+add_thread_stats(struct thread *thread, struct weir__executor_stats *stats)
+{
+        stats->queued += weir__deque_count(&thread->deque);
+        stats->running += atomic_load_explicit(&thread->running, memory_order_relaxed);
+        weir__deque_show_oldest(&thread->deque, note_oldest, stats);
+}
+
+/* Of all but the deques.  Under the lock. */
+static void
+add_listed_stats(struct weir__executor_stats *stats)
+{
+        const struct weir__job_queue *queue = executor.jobs.line;
+
+        stats->queued = executor.jobs.listed + executor.jobs.queued;
+        note_oldest(executor.jobs.first, stats);
+        for (unsigned i = 0; queue && i < WEIR__EXECUTOR_SHOWN; i++, queue = queue->next)
+                note_oldest(queue->first, stats);
+}
+
+void
+weir__executor_stats(const struct weir__job_queue *queue, struct weir__executor_stats *stats)
+{
+        *stats = (struct weir__executor_stats){0};
+        weir__lock(&executor.lock);
+        if (queue) {
+                stats->queued = queue->queued;
+                stats->running = atomic_load_explicit(&queue->running, memory_order_relaxed);
+                note_oldest(queue->first, stats);
+        } else {
+                add_listed_stats(stats);
+        }
+        weir__unlock(&executor.lock);
+        if (queue)
+                return;
+        pthread_mutex_lock(&executor.growth); /* they do not go meanwhile */
+        for (unsigned i = 0; i < count_of_threads(); i++)
+                add_thread_stats(thread_at(i), stats);
+        pthread_mutex_unlock(&executor.growth);
+}
+
+/* -- the end -- */
+
+static void
+wake_all(bool ending)
+{
+        struct thread *woken[SLOTS];
+        unsigned count = 0;
+
+        weir__lock(&executor.lock);
+        executor.ending = ending;
+        while (executor.parked)
+                woken[count++] = take_parked(NULL);
+        weir__unlock(&executor.lock);
+        while (count > 0)
+                unpark(woken[--count]);
+}
+
+static unsigned
+refuse(struct weir__job *jobs[], unsigned count)
+{
+        for (unsigned i = 0; i < count; i++)
+                jobs[i]->ops->refuse(jobs[i]);
+        return count;
+}
+
+static unsigned
+take_from_lists(struct weir__job *jobs[], unsigned most)
+{
+        weir__lock(&executor.lock);
+        unsigned count = weir__jobs_take_listed(&executor.jobs, jobs, most);
+        while (count < most && (jobs[count] = weir__jobs_take_queued(&executor.jobs)))
+                count++;
+        weir__unlock(&executor.lock);
+        return count;
+}
+
+void
+weir__executor_drain(void)
+{
+        struct weir__job *jobs[WEIR__DEQUE_HALF];
+
+        while (refuse(jobs, take_from_lists(jobs, WEIR__DEQUE_HALF)))
+                ;
+        for (unsigned i = 0; i < count_of_threads(); i++)
+                while (refuse(jobs, weir__deque_take(&thread_at(i)->deque, jobs, WEIR__DEQUE_HALF)))
+                        ;
+        wake_all(false);
+}
+
+static bool
+join(struct thread *thread, weir_nsec until)
+{
+        struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+
+        if (until == WEIR_FOREVER)
+                return pthread_join(thread->worker.thread, NULL) == 0;
+        return pthread_clockjoin_np(thread->worker.thread, NULL, CLOCK_MONOTONIC, &limit) == 0;
+}
+
+int64_t
+weir__executor_live(void)
+{
+        int64_t live = 0;
+
+        for (unsigned i = 0; i < count_of_threads(); i++)
+                live += atomic_load_explicit(&thread_at(i)->worker.live, memory_order_relaxed);
+        return live;
+}
+
+bool
+weir__executor_stop(weir_nsec until, int64_t *live)
+{
+        bool ended = true;
+
+        wake_all(true);
+        for (unsigned i = 0; i < count_of_threads(); i++)
+                ended &= thread_at(i) != self() && join(thread_at(i), until);
+        if (!ended)
+                return false;
+        *live = weir__executor_live();
+        pthread_mutex_lock(&executor.growth);
+        for (unsigned i = 0; i < count_of_threads(); i++) {
+                weir__cache_empty(&thread_at(i)->cache);
+                free(thread_at(i));
+        }
+        atomic_store(&executor.count, 0);
+        atomic_store(&executor.crowded, false);
+        pthread_mutex_unlock(&executor.growth);
+        return true;
+}
+
+void
+weir__executor_forked(void)
+{
+        weir__lock_init(&executor.lock, WEIR__RANK_LEAF);
+        pthread_mutex_init(&executor.growth, NULL);
+}
