@@ -125,6 +125,13 @@ bench_ratio(const char *peer, const char *other, const char *name, const char *m
                 bench_sample(peer, name, text, ratios[i]);
 }
 
+void
+bench_goal(const char *peer, const char *name, const char *metric, double most)
+{
+        if (find_result(peer, name, metric))
+                bench_sample("goal", name, metric, most);
+}
+
 static int
 compare_values(const void *one, const void *other)
 {

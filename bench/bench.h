@@ -64,6 +64,9 @@ void bench_sample(const char *peer, const char *name, const char *metric, double
 /* For each round that has both, adds how `peer` compares to `other` in that metric, as the metric "ratio to OTHER, METRIC". */
 void bench_ratio(const char *peer, const char *other, const char *name, const char *metric);
 
+/* Tells beside that result, if there is one, what it is to be at most: as the peer "goal". */
+void bench_goal(const char *peer, const char *name, const char *metric, double most);
+
 /* Prints the results that were not yet printed, in the order of their first measurement: one JSON object a line, the median, then
  * the least and the greatest where there were several measurements. */
 void bench_print(const char *bench);

@@ -102,7 +102,8 @@ measure_weir(const char *peer, struct firing firing, int pollers)
 
         firing.pollers = pollers;
         if (bench_isolated(firing.name, measure_firing, &firing, values, PATIENCE))
-                tell(peer, firing.name, &(struct bench_reading){values[0], 0, 0, values[1], values[2], values[3]});
+                tell(peer, firing.name,
+                     &(struct bench_reading){.cpu = values[0], .p50 = values[1], .p99 = values[2], .early = values[3]});
 }
 
 static void

@@ -3,8 +3,12 @@
  *     connect all, each asks at once -> all connected ------------+-> warm-up -> window -> end
  *     connect all -> all connected -> each asks, evenly spread ---^
  *
+ * With an interval, the turns to ask go round the connections at even distances, whatever the server does: a connection that has
+ * no reply yet when its turn comes owes a request, which follows the reply at once.  Latency counts from the turn, so that a
+ * server that stands still for a second is charged with all that should have been asked meanwhile.
+ *
  * All replies of a peer have the same length, which a first one tells; each is checked for its status line, its length and its
- * last bytes.  Latency is from before the request is written until its reply was read.
+ * last bytes.  Otherwise latency is from before the request is written until its reply was read.
  *
  * Threads: the caller's only. */
 #include "load.h"
@@ -17,6 +21,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #define EVENTS           512
@@ -31,8 +36,10 @@
 struct connection {
         int fd; /* -1: failed */
         bool connected;
-        size_t have; /* bytes of the reply */
-        int64_t sent_at;
+        bool waiting;  /* for a reply */
+        unsigned owed; /* turns that have passed meanwhile */
+        size_t have;   /* bytes of the reply */
+        int64_t asked; /* when the request was written, or was to be */
 };
 
 /* What a peer's replies look like, learnt from the first one. */
@@ -47,13 +54,16 @@ struct generator {
         char request[96];
         size_t request_size;
         const struct lesson *lesson;
-        int epoll_fd;
+        int epoll_fd, turns_fd; /* a timer, of the turns; -1: not yet, or none */
+        int64_t paced_since;
+        size_t turn;       /* the next one */
+        int64_t turn_late; /* the most in this window */
         struct connection *connections;
         unsigned opened, connected, failures;
         size_t answered;
-        int64_t *late; /* of the replies within the window, when there is a delay */
+        int64_t *late; /* of the replies within the window, when there is a delay or an interval */
         size_t late_count, late_room;
-        bool measuring;
+        int64_t measuring; /* since when; 0: not yet */
 };
 
 /* -- the first request -- */
@@ -133,10 +143,11 @@ fail(struct generator *generator, struct connection *connection)
 }
 
 static void
-ask(struct generator *generator, struct connection *connection)
+ask(struct generator *generator, struct connection *connection, int64_t at)
 {
+        connection->asked = at;
         connection->have = 0;
-        connection->sent_at = bench_now();
+        connection->waiting = true;
         if (write(connection->fd, generator->request, generator->request_size) != (ssize_t)generator->request_size)
                 fail(generator, connection);
 }
@@ -172,10 +183,19 @@ note_latency(struct generator *generator, int64_t late)
 static void
 answered(struct generator *generator, struct connection *connection)
 {
+        int64_t now = bench_now();
+
         generator->answered++;
-        if (generator->measuring && generator->load->delay)
-                note_latency(generator, bench_now() - connection->sent_at - generator->load->delay);
-        ask(generator, connection);
+        connection->waiting = false;
+        if (generator->measuring &&
+            (generator->load->delay || (generator->load->interval && connection->asked >= generator->measuring)))
+                note_latency(generator, now - connection->asked - generator->load->delay);
+        if (!generator->load->interval) {
+                ask(generator, connection, now);
+        } else if (connection->owed > 0) {
+                connection->owed--;
+                ask(generator, connection, connection->asked + generator->load->interval);
+        }
 }
 
 static void
@@ -206,22 +226,83 @@ static void
 handle(struct generator *generator, const struct epoll_event *event)
 {
         struct connection *connection = event->data.ptr;
+        uint64_t turns;
 
-        if (connection->fd < 0)
+        if (!connection)
+                (void)!read(generator->turns_fd, &turns, sizeof turns); /* the clock tells which */
+        else if (connection->fd < 0)
                 return;
-        if (!connection->connected) {
+        else if (!connection->connected) {
                 if (event->events & (EPOLLERR | EPOLLHUP)) {
                         fail(generator, connection);
                 } else if (event->events & EPOLLOUT) {
                         connection->connected = true;
                         generator->connected++;
-                        if (!generator->load->spread)
-                                ask(generator, connection);
+                        if (!generator->load->spread && !generator->load->interval)
+                                ask(generator, connection, bench_now());
                 }
         } else if (event->events & (EPOLLIN | EPOLLERR | EPOLLHUP)) {
                 receive(generator, connection);
         }
 }
+
+/* -- turns -- */
+
+static int64_t
+turn_time(const struct generator *generator, size_t turn)
+{
+        return generator->paced_since +
+               (int64_t)((double)turn * (double)generator->load->interval / generator->load->connections);
+}
+
+static void
+take_turns(struct generator *generator)
+{
+        for (int64_t now = bench_now(), at; (at = turn_time(generator, generator->turn)) <= now; generator->turn++) {
+                struct connection *connection = &generator->connections[generator->turn % generator->load->connections];
+
+                if (now - at > generator->turn_late)
+                        generator->turn_late = now - at;
+                if (connection->fd < 0)
+                        continue;
+                if (connection->waiting)
+                        connection->owed++;
+                else
+                        ask(generator, connection, at);
+        }
+}
+
+/* From now on; they go on for ever. */
+static bool
+begin_turns(struct generator *generator)
+{
+        struct epoll_event event = {.events = EPOLLIN};
+        struct itimerspec turns = {.it_value.tv_nsec = 1,
+                                   .it_interval.tv_nsec = generator->load->interval / (int64_t)generator->load->connections};
+
+        generator->turns_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+        generator->paced_since = bench_now();
+        return generator->turns_fd >= 0 && timerfd_settime(generator->turns_fd, 0, &turns, NULL) == 0 &&
+               epoll_ctl(generator->epoll_fd, EPOLL_CTL_ADD, generator->turns_fd, &event) == 0;
+}
+
+/* What is not answered at the end of the window is at least so late. */
+static void
+note_unanswered(struct generator *generator, int64_t now)
+{
+        for (unsigned i = 0; i < generator->opened; i++) {
+                const struct connection *connection = &generator->connections[i];
+                int64_t asked = connection->asked;
+
+                if (connection->fd < 0 || !connection->waiting)
+                        continue;
+                for (unsigned owed = 0; owed <= connection->owed; owed++, asked += generator->load->interval)
+                        if (asked >= generator->measuring)
+                                note_latency(generator, now - asked);
+        }
+}
+
+/* -- the loop -- */
 
 /* Runs the loop until the instant, or until all are connected; false when interrupted. */
 static bool
@@ -237,6 +318,8 @@ run_until(struct generator *generator, int64_t until, bool connecting)
                         if (generator->connected == generator->load->connections)
                                 break;
                 }
+                if (generator->turns_fd >= 0)
+                        take_turns(generator);
                 int64_t left = (until - bench_now()) / 1000000;
                 int count = epoll_wait(generator->epoll_fd, events, EVENTS, left > 100 ? 100 : left < 0 ? 0 : (int)left);
                 for (int i = 0; i < count; i++)
@@ -257,7 +340,7 @@ ask_evenly(struct generator *generator)
 
                 for (; asked < due && asked < count; asked++)
                         if (generator->connections[asked].fd >= 0)
-                                ask(generator, &generator->connections[asked]);
+                                ask(generator, &generator->connections[asked], bench_now());
                 if (!run_until(generator, bench_now() + 1000, false))
                         return false;
         }
@@ -276,6 +359,8 @@ close_all(struct generator *generator)
                 setsockopt(generator->connections[i].fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
                 close(generator->connections[i].fd);
         }
+        if (generator->turns_fd >= 0)
+                close(generator->turns_fd);
         close(generator->epoll_fd);
 }
 
@@ -286,21 +371,28 @@ tell_latency(struct generator *generator, struct bench_figures *figures)
 {
         for (size_t i = 0; i < generator->late_count; i++)
                 figures->early += generator->late[i] < 0;
+        figures->turn_late_ms = (double)generator->turn_late / 1e6;
         figures->late_p50_ms = (double)bench_quantile(generator->late, generator->late_count, 0.5) / 1e6;
         figures->late_p99_ms = (double)bench_quantile(generator->late, generator->late_count, 0.99) / 1e6;
         figures->ideal = figures->requests / figures->seconds /
-                         ((double)generator->load->connections * (double)BENCH_NSEC_PER_SEC / (double)generator->load->delay);
+                         ((double)generator->load->connections * (double)BENCH_NSEC_PER_SEC /
+                          (double)(generator->load->delay + generator->load->interval));
 }
 
-static bool
-measure(struct generator *generator, struct bench_figures *figures)
+bool
+bench_load_window(struct generator *generator, struct bench_figures *figures)
 {
         int64_t cpu = bench_server_cpu(generator->server), own = bench_cpu(), busy = bench_machine_busy(), began = bench_now();
         size_t before = generator->answered;
 
-        generator->measuring = true;
+        *figures = (struct bench_figures){0};
+        generator->measuring = began;
+        generator->late_count = 0;
+        generator->turn_late = 0;
         if (!run_until(generator, began + generator->load->window, false))
                 return false;
+        if (generator->load->interval)
+                note_unanswered(generator, bench_now());
         figures->requests = (double)(generator->answered - before);
         figures->seconds = (double)(bench_now() - began) / 1e9;
         cpu = bench_server_cpu(generator->server) - cpu;
@@ -311,13 +403,13 @@ measure(struct generator *generator, struct bench_figures *figures)
         figures->peak_mb = (double)bench_memory(generator->server->pid, "VmHWM:") / 1024;
         figures->failures = generator->failures;
         figures->reply_bytes = (double)generator->lesson->size;
-        if (generator->load->delay)
+        if (generator->load->delay || generator->load->interval)
                 tell_latency(generator, figures);
         return true;
 }
 
 static bool
-run(struct generator *generator, struct bench_figures *figures)
+get_going(struct generator *generator)
 {
         if (!learn(generator))
                 return false;
@@ -328,24 +420,48 @@ run(struct generator *generator, struct bench_figures *figures)
                         bench_peer_name(generator->server->peer), generator->connected, generator->load->connections);
                 return false;
         }
-        if (generator->load->spread && !ask_evenly(generator))
+        if (generator->load->interval ? !begin_turns(generator) : generator->load->spread && !ask_evenly(generator))
                 return false;
-        return run_until(generator, bench_now() + generator->load->warm_up, false) && measure(generator, figures);
+        return run_until(generator, bench_now() + generator->load->warm_up, false);
+}
+
+void
+bench_load_end(struct generator *generator)
+{
+        if (!generator)
+                return;
+        close_all(generator);
+        free(generator->connections);
+        free(generator->late);
+        free(generator);
+}
+
+struct generator *
+bench_load_begin(const struct bench_load *load, const struct bench_server *server)
+{
+        struct generator *generator = calloc(1, sizeof *generator);
+
+        if (!generator)
+                return NULL;
+        generator->load = load;
+        generator->server = server;
+        generator->turns_fd = -1;
+        generator->request_size = (size_t)snprintf(generator->request, sizeof generator->request,
+                                                   "GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", server->port);
+        generator->connections = calloc(load->connections, sizeof *generator->connections);
+        generator->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (generator->connections && generator->epoll_fd >= 0 && get_going(generator))
+                return generator;
+        bench_load_end(generator);
+        return NULL;
 }
 
 bool
 bench_load(const struct bench_load *load, const struct bench_server *server, struct bench_figures *figures)
 {
-        struct generator generator = {.load = load, .server = server};
+        struct generator *generator = bench_load_begin(load, server);
+        bool good = generator && bench_load_window(generator, figures);
 
-        *figures = (struct bench_figures){0};
-        generator.request_size = (size_t)snprintf(generator.request, sizeof generator.request,
-                                                  "GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", server->port);
-        generator.connections = calloc(load->connections, sizeof *generator.connections);
-        generator.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-        bool good = generator.connections && generator.epoll_fd >= 0 && run(&generator, figures);
-        close_all(&generator);
-        free(generator.connections);
-        free(generator.late);
+        bench_load_end(generator);
         return good;
 }

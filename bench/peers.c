@@ -1,6 +1,8 @@
 /* bench/peers.c: runs the peers' programs, each case in a process of its own, as weir's.
  *
  * Threads: the main thread, which has no other. */
+#include "peers.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "timers.h"
+#include "bench.h"
 
 #define WORDS_MAX 12
 
@@ -97,8 +99,9 @@ parse(const char *text, struct bench_reading *reading)
         const struct {
                 const char *name;
                 double *value;
-        } fields[] = {{"cpu", &reading->cpu}, {"elapsed", &reading->elapsed}, {"bytes", &reading->bytes},
-                      {"p50", &reading->p50}, {"p99", &reading->p99},         {"early", &reading->early}};
+        } fields[] = {{"cpu", &reading->cpu},   {"elapsed", &reading->elapsed}, {"bytes", &reading->bytes},
+                      {"p50", &reading->p50},   {"p99", &reading->p99},         {"early", &reading->early},
+                      {"calm", &reading->calm}, {"blocked", &reading->blocked}};
         char name[16];
         double value;
         int size;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# bench/run.sh [timers|http|queue|stall|tickers] [quick]: runs all measuring programs of build/bench, or one: JSON lines to standard output,
-# a table to standard error.
+# bench/run.sh [timers|executor|blocking|http|queue|stall|tickers] [quick]: runs all measuring programs of build/bench, or one:
+# JSON lines to standard output, a table to standard error.
 # WEIR_BUILD names the build directory.  README.md says what is measured.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -71,12 +71,16 @@ table()
 [ -x "$build/bench/http" ] || { echo "bench: $build/bench is not built" >&2; exit 1; }
 only=
 case ${1:-} in
-timers | http | queue | stall | tickers) only=$1; shift ;;
+timers | executor | blocking | http | queue | stall | tickers) only=$1; shift ;;
 esac
-if [ "${1:-}" = quick ]; then takes="up to two minutes"; elif [ "$only" ]; then takes="up to six minutes"; else takes="ten to thirteen minutes"; fi
+takes="thirteen to sixteen minutes"
+[ "$only" ] && takes="up to six minutes"
+[ "${1:-}" = quick ] && takes="up to two minutes"
 echo "bench: this takes $takes; the machine should be idle" >&2
 began=$SECONDS
 measure 480 timers "$@"
+measure 120 executor "$@"
+measure 300 blocking "$@"
 measure 215 http "$@"
 measure 200 queue "$@"
 measure 120 stall "$@"

@@ -3,6 +3,7 @@
  *     peer-NAME pairs how=hot|any|reset pending=N count=N mix=fixed|mixed|random
  *     peer-NAME memory pending=N mix=...
  *     peer-NAME firing count=N arming=NANOSECONDS over=NANOSECONDS
+ *     peer-NAME blocking count=N period=NANOSECONDS blockers=N sleep=NANOSECONDS arming=... over=...
  *
  * Prints one value a line, after its name: "cpu 123.4".  ../README.md says what is measured.
  *
@@ -22,13 +23,14 @@
 
 static struct {
         const char *how, *mix;
-        size_t pending, count;
-        int64_t arming, over;
+        size_t pending, count, blockers;
+        int64_t arming, over, period, sleep;
 } work = {.how = "hot", .mix = "fixed", .pending = 1000, .count = 100000};
 
 static uint64_t state = 1;
 static size_t done;
-static int64_t *due; /* firing: when each is to expire, then how late it was */
+static int64_t *due;            /* when each is to expire; firing: then how late it was */
+static void (*expired)(size_t); /* NULL: nothing is to be done */
 
 static int64_t
 duration(void)
@@ -107,25 +109,32 @@ measure_memory(void)
 void
 peer_expired(size_t index)
 {
-        if (!due)
-                return;
+        if (expired)
+                expired(index);
+}
+
+static void
+note_firing(size_t index)
+{
         due[index] = bench_now() - due[index];
         if (++done == work.count)
                 peer_stop();
 }
 
-static void
-arm(void)
+/* All, to expire at even distances over that time; tells when the first one will. */
+static int64_t
+arm(int64_t over)
 {
         int64_t first = bench_now() + work.arming;
 
         for (size_t i = 0; i < work.count; i++) {
-                due[i] = first + (int64_t)((double)work.over * (double)i / (double)work.count);
+                due[i] = first + (int64_t)((double)over * (double)i / (double)work.count);
                 peer_update();
                 peer_add(i, due[i] - bench_now());
         }
         if (bench_now() > first)
                 fprintf(stderr, "bench: arming took too long\n");
+        return first;
 }
 
 static void
@@ -136,8 +145,9 @@ measure_firing(void)
         due = malloc(work.count * sizeof *due);
         if (!due)
                 abort();
+        expired = note_firing;
         peer_open(work.count);
-        arm();
+        arm(work.over);
         int64_t cpu = bench_cpu();
         peer_run(NULL);
         printf("cpu %.6g\n", (double)(bench_cpu() - cpu) / (double)work.count);
@@ -146,6 +156,50 @@ measure_firing(void)
         printf("p50 %.6g\n", (double)bench_quantile(due, work.count, 0.5) / 1000);
         printf("p99 %.6g\n", (double)bench_quantile(due, work.count, 0.99) / 1000);
         printf("early %zu\n", early);
+}
+
+/* -- periodic timers, while callbacks of others sleep -- */
+
+static struct {
+        int64_t blocked_from, end;
+        int64_t worst[2]; /* before, and from then on */
+} ticks;
+
+static void
+note_tick(size_t index)
+{
+        int64_t now = bench_now(), late = now - due[index];
+
+        if (index >= work.count) {
+                bench_sleep(work.sleep);
+                return;
+        }
+        if (late > ticks.worst[now >= ticks.blocked_from])
+                ticks.worst[now >= ticks.blocked_from] = late;
+        if (now >= ticks.end)
+                peer_stop();
+        due[index] += work.period * (1 + late / work.period);
+        peer_update();
+        peer_add(index, due[index] - now);
+}
+
+static void
+measure_blocking(void)
+{
+        int64_t window = work.sleep + work.over;
+
+        due = calloc(work.count + work.blockers, sizeof *due);
+        if (!due)
+                abort();
+        expired = note_tick;
+        peer_open(work.count + work.blockers);
+        ticks.blocked_from = arm(work.period) + window;
+        ticks.end = ticks.blocked_from + window;
+        for (size_t i = 0; i < work.blockers; i++)
+                peer_add(work.count + i, ticks.blocked_from + 1000000 - bench_now());
+        peer_run(NULL);
+        printf("calm %.6g\n", (double)ticks.worst[0] / 1000);
+        printf("blocked %.6g\n", (double)ticks.worst[1] / 1000);
 }
 
 /* -- main -- */
@@ -175,6 +229,12 @@ set(const char *option)
                 work.count = strtoul(value, NULL, 10);
         else if (strncmp(option, "arming=", 7) == 0)
                 work.arming = strtol(value, NULL, 10);
+        else if (strncmp(option, "period=", 7) == 0)
+                work.period = strtol(value, NULL, 10);
+        else if (strncmp(option, "blockers=", 9) == 0)
+                work.blockers = strtoul(value, NULL, 10);
+        else if (strncmp(option, "sleep=", 6) == 0)
+                work.sleep = strtol(value, NULL, 10);
         else if (strncmp(option, "over=", 5) == 0)
                 work.over = strtol(value, NULL, 10);
 }
@@ -194,8 +254,10 @@ main(int argc, char *argv[])
                 measure_memory();
         else if (argc > 1 && strcmp(argv[1], "firing") == 0)
                 measure_firing();
+        else if (argc > 1 && strcmp(argv[1], "blocking") == 0)
+                measure_blocking();
         else
-                return fprintf(stderr, "usage: %s pairs|memory|firing KEY=VALUE...\n", argv[0]), 2;
+                return fprintf(stderr, "usage: %s pairs|memory|firing|blocking KEY=VALUE...\n", argv[0]), 2;
         fflush(stdout);
         _exit(0); /* what is still pending is not the measurement's business */
 }

@@ -1,4 +1,5 @@
-// bench/peers/gotimers/main.go: what timers cost in Go: time.AfterFunc, Stop and Reset, by handle or by name.
+// bench/peers/gotimers/main.go: what timers cost in Go: time.AfterFunc, Stop and Reset, by handle or by name.  tasks.go
+// and blocking.go are the rest of the program.
 //
 // By name: a map of names to timers under a mutex.  The callback is one function for all, the cheapest that there is: a program
 // that also removes the names of timers that expire needs a closure for each.  Stop runs no callback.
@@ -32,7 +33,9 @@ type load struct {
 	how, mix       string
 	named          bool
 	pending, count int
+	blockers       int
 	arming, over   time.Duration
+	period, sleep  time.Duration
 }
 
 // -- clocks and numbers --
@@ -299,6 +302,12 @@ func (work *load) set(option string) {
 		work.pending = number
 	case "count":
 		work.count = number
+	case "blockers":
+		work.blockers = number
+	case "period":
+		work.period = time.Duration(number)
+	case "sleep":
+		work.sleep = time.Duration(number)
 	case "arming":
 		work.arming = time.Duration(number)
 	case "over":
@@ -309,11 +318,12 @@ func (work *load) set(option string) {
 func main() {
 	measures := map[string]func(*load){
 		"pairs": measurePairs, "apart": measureApart, "memory": measureMemory, "firing": measureFiring,
+		"functions": measureFunctions, "chain": measureChain, "hops": measureHops, "blocking": measureBlocking,
 	}
 	work := load{how: "hot", mix: "fixed", pending: 1000, count: 100000}
 
 	if len(os.Args) < 2 || measures[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: peer-go pairs|apart|memory|firing KEY=VALUE...")
+		fmt.Fprintln(os.Stderr, "usage: peer-go pairs|apart|memory|firing|functions|chain|hops|blocking KEY=VALUE...")
 		os.Exit(2)
 	}
 	for _, option := range os.Args[2:] {
