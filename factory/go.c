@@ -448,7 +448,7 @@ go_release(struct weir_task *task, bool discarded)
 }
 
 static const struct weir__task_ops plain_ops = {
-        .work = {end_run},
+        .work = {.run = end_run, .kind = "a function", .roams = true, .calls = weir__task_calls},
         .prepare = go_prepare,
         .start = go_start,
         .cancel = go_cancel,
@@ -456,7 +456,7 @@ static const struct weir__task_ops plain_ops = {
 };
 
 static const struct weir__task_ops timed_ops = {
-        .work = {end_run},
+        .work = {.run = end_run, .kind = "a function", .roams = true, .calls = weir__task_calls},
         .prepare = go_prepare,
         .start = go_start,
         .cancel = go_cancel,

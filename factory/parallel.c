@@ -202,7 +202,7 @@ parallel_release(struct weir_task *task, bool discarded)
 }
 
 static const struct weir__task_ops parallel_ops = {
-        .work = {.run = weir__task_run, .kind = "a parallel", .roams = true},
+        .work = {.run = weir__task_run, .kind = "a parallel", .roams = true, .calls = weir__task_calls},
         .start = parallel_start,
         .cancel = parallel_cancel,
         .release = parallel_release,

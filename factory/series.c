@@ -239,7 +239,7 @@ free_context(struct weir_series *series)
 static void
 end(struct weir_series *series)
 {
-        unsigned before = weir__user_begin();
+        unsigned before = weir__user_begin((weir__function *)series->done);
 
         if (series->done)
                 series->done(series, series->context);

@@ -112,7 +112,7 @@ weir__task_call_back(struct weir_task *task)
 
         if (!task->done)
                 return;
-        unsigned before = weir__user_begin();
+        unsigned before = weir__user_begin((weir__function *)task->done);
         task->done(task, task->context);
         weir__user_end(before);
         if (__builtin_expect(weir__worker_self()->poller != poller, 0))
@@ -134,6 +134,12 @@ weir__task_go_on(struct weir_series *series)
                 weir__series_go_on(series);
         else
                 weir__runtime_leave();
+}
+
+weir__function *
+weir__task_calls(const struct weir__work *work)
+{
+        return (weir__function *)((const struct weir_task *)work)->done;
 }
 
 void
@@ -233,7 +239,7 @@ weir_series_of(const weir_task *task)
 /* -- the empty task -- */
 
 static const struct weir__task_ops empty_ops = {
-        .work = {.run = weir__task_run, .kind = "an empty task", .roams = true},
+        .work = {.run = weir__task_run, .kind = "an empty task", .roams = true, .calls = weir__task_calls},
         .start = weir__task_ready,
 };
 

@@ -125,6 +125,9 @@ void weir__task_call_back(struct weir_task *task);
 void weir__task_leave(struct weir_task *task);
 void weir__task_go_on(struct weir_series *series);
 
+/* The `calls` of all kinds. */
+weir__function *weir__task_calls(const struct weir__work *work);
+
 /* The `run` of most kinds: all of the above, and release. */
 void weir__task_run(struct weir__work *work);
 

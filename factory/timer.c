@@ -665,14 +665,17 @@ timer_name(const struct weir_task *task, int *size)
         return name ? name->text : NULL;
 }
 
-#define OPS(is_named, is_ticker, is_follower)                                                                     \
-        {                                                                                                         \
-                .task = {.work = {.run = timer_run, .kind = (is_ticker) ? "a ticker" : "a timer", .roams = true}, \
-                         .start = timer_start,                                                                    \
-                         .cancel = timer_cancel,                                                                  \
-                         .release = timer_release,                                                                \
-                         .name = timer_name},                                                                     \
-                .named = (is_named), .ticks = (is_ticker), .follows = (is_follower)                               \
+#define OPS(is_named, is_ticker, is_follower)                                       \
+        {                                                                           \
+                .task = {.work = {.run = timer_run,                                 \
+                                  .kind = (is_ticker) ? "a ticker" : "a timer",     \
+                                  .roams = true,                                    \
+                                  .calls = weir__task_calls},                       \
+                         .start = timer_start,                                      \
+                         .cancel = timer_cancel,                                    \
+                         .release = timer_release,                                  \
+                         .name = timer_name},                                       \
+                .named = (is_named), .ticks = (is_ticker), .follows = (is_follower) \
         }
 
 static const struct weir__timer_ops timer_ops = OPS(false, false, false), named_timer_ops = OPS(true, false, false);

@@ -64,7 +64,7 @@ hand_over(struct weir__worker *worker)
         worker->gave = true;
         weir__blocking_count(+1);
         atomic_fetch_add_explicit(&given, 1, memory_order_relaxed);
-        weir__crew_call(spare, poller, WEIR__CALL_GIVEN);
+        weir__crew_call(spare, poller, WEIR__CALL_GIVEN, atomic_load_explicit(&worker->calls, memory_order_relaxed));
         return 0;
 }
 

@@ -198,8 +198,9 @@ futex(_Atomic unsigned *word, int operation, unsigned value, const struct timesp
 }
 
 void
-weir__crew_call(struct weir__worker *worker, struct weir__poller *poller, enum weir__call call)
+weir__crew_call(struct weir__worker *worker, struct weir__poller *poller, enum weir__call call, weir__function *blocked)
 {
+        worker->blocked = blocked;
         worker->given = poller;
         atomic_store_explicit(&worker->call, call, memory_order_release);
         futex(&worker->call, FUTEX_WAKE, 1, NULL);
@@ -214,7 +215,7 @@ weir__crew_put_back(struct weir__worker *worker)
                 push_idle(worker);
         weir__unlock(&crew.lock);
         if (leaves)
-                weir__crew_call(worker, NULL, WEIR__CALL_LEAVE);
+                weir__crew_call(worker, NULL, WEIR__CALL_LEAVE, NULL);
 }
 
 /* Takes the call, if there is one. */
@@ -303,7 +304,7 @@ weir__crew_start(unsigned pollers, const struct weir_config *config)
                 if (failed)
                         return failed;
                 atomic_store_explicit(&poller->owner, (uintptr_t)worker, memory_order_relaxed);
-                weir__crew_call(worker, poller, WEIR__CALL_START);
+                weir__crew_call(worker, poller, WEIR__CALL_START, NULL);
         }
         return 0;
 }
@@ -317,7 +318,7 @@ weir__crew_dismiss(void)
         crew.leaving = true;
         while ((idle = crew.idle)) {
                 remove_idle(idle);
-                weir__crew_call(idle, NULL, WEIR__CALL_LEAVE);
+                weir__crew_call(idle, NULL, WEIR__CALL_LEAVE, NULL);
         }
         weir__unlock(&crew.lock);
 }

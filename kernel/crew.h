@@ -21,8 +21,8 @@ int weir__crew_make_thread(pthread_t *thread, void *(*main)(void *), void *argum
  * thread, with no lock held. */
 struct weir__worker *weir__crew_take(void);
 
-/* Gives it a poller that it owns already; or puts it back. */
-void weir__crew_call(struct weir__worker *worker, struct weir__poller *poller, enum weir__call call);
+/* Gives it a poller that it owns already, and which function has lost it to another worker; or puts it back. */
+void weir__crew_call(struct weir__worker *worker, struct weir__poller *poller, enum weir__call call, weir__function *blocked);
 void weir__crew_put_back(struct weir__worker *worker);
 
 /* By a worker that has no poller: becomes a spare, and waits until it is called. */

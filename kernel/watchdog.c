@@ -143,6 +143,7 @@ claim(struct weir__poller *poller, struct sight *sight)
                 sight->since = weir__clock_monotonic();
                 return;
         }
+        weir__function *blocked = atomic_load_explicit(&worker->calls, memory_order_relaxed); /* unless it comes back */
         atomic_store_explicit(&worker->blocks_since, sight->since, memory_order_relaxed);
         if (!hand_over(poller, worker, sight->turn, spare)) {
                 atomic_store_explicit(&worker->blocks_since, 0, memory_order_relaxed);
@@ -150,7 +151,7 @@ claim(struct weir__poller *poller, struct sight *sight)
                 return;
         }
         bool is_suspect = atomic_load_explicit(&poller->is_suspect, memory_order_relaxed);
-        weir__crew_call(spare, poller, is_suspect ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN);
+        weir__crew_call(spare, poller, is_suspect ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN, blocked);
         atomic_fetch_add_explicit(&dog.claims, 1, memory_order_relaxed);
         if (is_suspect && !witness->worker)
                 *witness = (struct witness){worker, sight->turn, sight->since};

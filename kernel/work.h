@@ -7,11 +7,16 @@
 
 struct weir__work;
 
+typedef void weir__function(void); /* any, as an address */
+
 /* What kinds of work have in common; richer tables begin with it. */
 struct weir__work_ops {
         void (*run)(struct weir__work *work); /* on the worker's stack, with no lock held */
         const char *kind; /* in messages: what its callback is that of; NULL: none of the user's */
         bool roams;       /* may be run by the owner of any poller */
+
+        /* Which function of the program it will call.  NULL: none, or it is not known. */
+        weir__function *(*calls)(const struct weir__work *work);
 };
 
 /* Embedded in whatever has to be run.  In one list at most; `next` may be used freely while in none. */

@@ -11,8 +11,8 @@
  * the stack.  Inbox, deadlines and sockets are looked at within every BATCH completions, so that a flood of ready work starves
  * none of them.  What was left for later and finds its lock taken stays there; when that is much, the crowd has to wait.
  *
- * What was ready when a poller changed hands is doubtful: more of it may block, as 64 timers do that expire together and each wait
- * for a database.  So the new owner looks first at deadlines and sockets, and what becomes ready then comes before the doubtful.
+ * What was ready when a poller changed hands, and will call the same function, is doubtful: more of it may block, as 64 timers do
+ * that expire together and each wait for a database.  So what else was ready, and what becomes so, comes before it.
  * After a callback that blocked, the doubtful are run one in a round, and the watchdog takes the poller away much sooner. */
 #include "kernel/worker.h"
 
@@ -31,6 +31,9 @@
 
 /* How long more works than a batch have to be ready, before some are given to others. */
 #define BACKLOG WEIR_USEC(50)
+
+/* Works of a list that are looked at, when it is taken over, whether they are like the one that has blocked. */
+#define DOUBTED 4096
 
 _Thread_local struct weir__worker *weir__worker_current;
 
@@ -173,12 +176,28 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
         atomic_store_explicit(&poller->owner, 0, memory_order_release);
 }
 
+/* Puts those of a list that will call the same function, or one that is not known, onto another. */
+static void
+doubt(struct weir__work_list *list, weir__function *blocked, struct weir__work_list *doubtful)
+{
+        struct weir__work_list trusted = {0};
+
+        for (unsigned i = 0; i < DOUBTED && list->first; i++) {
+                struct weir__work *work = weir__work_pop(list);
+                weir__function *calls = work->ops->calls ? work->ops->calls(work) : NULL;
+
+                weir__work_append(calls == blocked || (!calls && work->ops->kind) ? doubtful : &trusted, work);
+        }
+        weir__work_concat(doubtful, list);
+        *list = trusted;
+}
+
 /* Of a poller that another worker has had. */
 static void
-take_over(struct weir__poller *poller, enum weir__call call)
+take_over(struct weir__poller *poller, enum weir__call call, weir__function *blocked)
 {
-        weir__work_concat(&poller->doubtful, &poller->ready);
-        weir__work_concat(&poller->doubtful, &poller->crowd);
+        doubt(&poller->ready, blocked, &poller->doubtful);
+        doubt(&poller->crowd, blocked, &poller->doubtful);
         poller->behind_since = 0;
         if (call == WEIR__CALL_TAKEN) {
                 atomic_store_explicit(&poller->suspect_until, weir__clock_monotonic() + WEIR__SUSPECT, memory_order_relaxed);
@@ -203,7 +222,7 @@ weir__worker_main(void *argument)
                 struct weir__poller *poller = worker->poller;
 
                 if (call != WEIR__CALL_START)
-                        take_over(poller, call);
+                        take_over(poller, call, worker->blocked);
                 loop(worker, poller);
                 if (worker->poller)
                         let_go(worker, poller);

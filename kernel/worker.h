@@ -53,12 +53,14 @@ struct weir__worker {
 
         /* Of who calls it, before `call`, which is a futex: release, acquire. */
         struct weir__poller *given;
+        weir__function *blocked; /* what it is taken from; NULL: not known */
         _Atomic unsigned call; /* enum weir__call */
 
         /* Its own thread's to write.  Bit 0: code of the user runs; above it counts the times that such was begun. */
         _Alignas(64) _Atomic unsigned turn;
         _Atomic bool pinned; /* it runs in a call of the library */
         _Atomic(const struct weir__work_ops *) running; /* what was begun last; relaxed */
+        _Atomic(weir__function *) calls;                /* which function of the program; relaxed */
 
         _Atomic int64_t live; /* roots entered minus left by its thread; relaxed: kernel/runtime.c */
 
@@ -104,18 +106,20 @@ static inline bool weir__worker_owns(const struct weir__worker *worker)
 
 /* -- code of the user -- */
 
-/* Around each call of a function that the program gave, on whatever thread and whatever called it.  The second is given what the
+/* Around each call of a function, that one, which the program gave, on whatever thread and whatever called it.  The second is given what the
  * first returned; a worker that was outermost in it, and has lost its poller meanwhile, has `poller` NULL afterwards, and must not
  * touch that poller again but deliver what is left to do. */
-static inline unsigned weir__user_begin(void)
+static inline unsigned weir__user_begin(weir__function *function)
 {
         struct weir__worker *worker = weir__worker_self();
 
         if (!worker)
                 return WEIR__TURN_USER;
         unsigned turn = atomic_load_explicit(&worker->turn, memory_order_relaxed);
-        if (!(turn & WEIR__TURN_USER))
-                atomic_store_explicit(&worker->turn, turn + WEIR__TURN_COUNT + WEIR__TURN_USER, memory_order_release);
+        if (turn & WEIR__TURN_USER)
+                return turn;
+        atomic_store_explicit(&worker->calls, function, memory_order_relaxed);
+        atomic_store_explicit(&worker->turn, turn + WEIR__TURN_COUNT + WEIR__TURN_USER, memory_order_release);
         return turn;
 }
 
@@ -149,7 +153,7 @@ static inline void weir__user_end(unsigned before)
 /* Calls a free function of the program. */
 static inline void weir__user_call(void (*function)(void *context), void *context)
 {
-        unsigned before = weir__user_begin();
+        unsigned before = weir__user_begin((weir__function *)function);
 
         function(context);
         weir__user_end(before);

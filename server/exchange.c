@@ -19,7 +19,7 @@ static void run(struct weir__work *work);
 static const char *name(const struct weir_task *task, int *size);
 
 static const struct weir__task_ops exchange_ops = {
-        .work = {.run = run, .kind = "an exchange", .roams = true},
+        .work = {.run = run, .kind = "an exchange", .roams = true, .calls = weir__task_calls},
         .name = name,
         .series_ended = series_ended,
         .grain = WEIR_MSEC(1),
