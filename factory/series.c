@@ -83,6 +83,8 @@ weir__series_make_for(struct weir_task *task)
         series->current = task;
         series->state = WEIR__SERIES_RUNNING;
         task->series = series;
+        if (weir__task_ops(task)->series_made)
+                weir__task_ops(task)->series_made(series);
         return series;
 }
 

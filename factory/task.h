@@ -62,6 +62,9 @@ struct weir__task_ops {
          * weir__deadline_fn.  NULL: a timer, or what has no deadline. */
         struct weir__work *(*due)(struct weir_task *task, int status);
 
+        /* Told of the series that weir_series_of makes, on a worker, before anybody else is.  NULL: need not know. */
+        void (*series_made)(struct weir_series *series);
+
         /* What the end of the series made by weir_series_of does, on a worker.  NULL: a lone task's, the root has ended. */
         void (*series_ended)(struct weir_series *series);
 

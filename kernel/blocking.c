@@ -99,9 +99,15 @@ weir_blocking_begin(void)
 
         if (weir__runtime_forked())
                 return -ECHILD;
-        if (!worker || worker->blocking++ > 0)
+        if (!worker)
                 return 0;
-        return weir__executor_owns(worker) ? step_aside(worker) : worker->poller ? hand_over(worker) : 0;
+        worker->blocking++;
+        /* Nested in one that has failed it tries once more. */
+        if (weir__executor_owns(worker))
+                return worker->gave ? 0 : step_aside(worker);
+        if (!worker->poller || (!weir__worker_owns(worker) && !weir__worker_settle(worker)))
+                return 0; /* handed over, or the watchdog has been there before */
+        return hand_over(worker);
 }
 
 void

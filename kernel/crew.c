@@ -32,6 +32,8 @@ static struct {
         /* Constant while the runtime runs. */
         unsigned most;
         size_t stack_size; /* 0: the system's */
+        bool affinity;
+        cpu_set_t cpus; /* which the process may use */
 
         struct weir__lock lock;
 
@@ -65,6 +67,28 @@ weir__crew_make_thread(pthread_t *thread, void *(*main)(void *), void *argument)
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         pthread_attr_destroy(&attributes);
         return -failed;
+}
+
+void
+weir__crew_keep_on_cpu(unsigned index)
+{
+        int cpu = -1;
+        cpu_set_t set;
+
+        if (!crew.affinity)
+                return;
+        for (unsigned left = index % (unsigned)CPU_COUNT(&crew.cpus) + 1; left > 0; left -= CPU_ISSET(++cpu, &crew.cpus) != 0)
+                continue;
+        CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        pthread_setaffinity_np(pthread_self(), sizeof set, &set); /* else it runs anywhere */
+}
+
+void
+weir__crew_free_of_cpu(void)
+{
+        if (crew.affinity)
+                pthread_setaffinity_np(pthread_self(), sizeof crew.cpus, &crew.cpus);
 }
 
 /* -- lists; with the lock held -- */
@@ -293,6 +317,7 @@ int
 weir__crew_start(unsigned pollers, const struct weir_config *config)
 {
         crew.stack_size = config->stack_size;
+        crew.affinity = config->affinity && sched_getaffinity(0, sizeof crew.cpus, &crew.cpus) == 0 && CPU_COUNT(&crew.cpus) > 0;
         crew.most = pollers + (config->spare_workers ? (unsigned)config->spare_workers : SPARES);
         crew.leaving = false;
         crew.numbered = 0;

@@ -13,9 +13,12 @@
  * Result:  0 or what pthread_create reports, negative, or -ENOMEM: some may be left, to be told to leave and joined. */
 int weir__crew_start(unsigned pollers, const struct weir_config *config);
 
-/* Makes a thread as all of the library's are: signals blocked, the stack as configured.  `index`: of the poller whose CPU it is
- * kept on, if that is configured.  Result: 0 or negative.  Any thread. */
+/* Makes a thread as all of the library's are: signals blocked, the stack as configured.  Result: 0 or negative.  Any thread. */
 int weir__crew_make_thread(pthread_t *thread, void *(*main)(void *), void *argument);
+
+/* Keeps the calling thread on the CPU of that poller, if that is configured; or, the second, on none. */
+void weir__crew_keep_on_cpu(unsigned index);
+void weir__crew_free_of_cpu(void);
 
 /* A worker that is to be called: an idle one, or a new one.  NULL: there are as many as may be, or no thread can be had.  Any
  * thread, with no lock held. */

@@ -465,6 +465,7 @@ thread_main(void *argument)
         weir__worker_current = &thread->worker;
         snprintf(name, sizeof name, "weir/go%u", thread->index);
         pthread_setname_np(pthread_self(), name);
+        weir__crew_keep_on_cpu(thread->index);
         pthread_mutex_lock(&executor.growth);
         pthread_mutex_unlock(&executor.growth);
         while ((job = next_job(thread))) {

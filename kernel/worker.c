@@ -221,12 +221,14 @@ weir__worker_main(void *argument)
         while ((call = weir__crew_wait(worker)) != WEIR__CALL_LEAVE) {
                 struct weir__poller *poller = worker->poller;
 
+                weir__crew_keep_on_cpu(poller->index);
                 if (call != WEIR__CALL_START)
                         take_over(poller, call, worker->blocked);
                 loop(worker, poller);
                 if (worker->poller)
                         let_go(worker, poller);
                 worker->poller = NULL;
+                weir__crew_free_of_cpu();
                 if (worker->gave)
                         weir__blocking_count(-1);
                 worker->gave = false;

@@ -284,14 +284,10 @@ weir__connection_cut(struct weir__connection *connection)
 {
         /* Also when the client has gone already: what its exchange waits for is waited for no longer. */
         bool is_out = connection->exchange && connection->state != WEIR__READING_BODY;
-        struct weir_task *task = is_out ? &connection->exchange->task : NULL;
-        bool cut = task || (connection->state == WEIR__WRITING && !connection->refused);
+        bool cut = is_out || (connection->state == WEIR__WRITING && !connection->refused);
 
-        if (task) {
-                if (!task->series)
-                        weir__series_make_for(task); /* the handler has not begun, or is at it: what it pushes is dropped */
-                weir_series_cancel(task->series);
-        }
+        if (is_out)
+                weir__exchange_cut(connection->exchange);
         weir__connection_close(connection);
         return cut;
 }

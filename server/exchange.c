@@ -14,6 +14,7 @@
 #include "kernel/worker.h"
 #include "server/server.h"
 
+static void series_made(struct weir_series *series);
 static void series_ended(struct weir_series *series);
 static void run(struct weir__work *work);
 static const char *name(const struct weir_task *task, int *size);
@@ -21,6 +22,7 @@ static const char *name(const struct weir_task *task, int *size);
 static const struct weir__task_ops exchange_ops = {
         .work = {.run = run, .kind = "an exchange", .roams = true, .calls = weir__task_calls},
         .name = name,
+        .series_made = series_made,
         .series_ended = series_ended,
         .grain = WEIR_MSEC(1),
 };
@@ -94,6 +96,24 @@ give_back(struct weir__exchange *exchange, int result)
 }
 
 static void
+series_made(struct weir_series *series)
+{
+        struct weir__exchange *exchange = (struct weir__exchange *)series->owner;
+
+        if (atomic_exchange_explicit(&exchange->reach, (uintptr_t)series, memory_order_acq_rel) == WEIR__CUT)
+                weir_series_cancel(series);
+}
+
+void
+weir__exchange_cut(struct weir__exchange *exchange)
+{
+        uintptr_t reach = atomic_exchange_explicit(&exchange->reach, WEIR__CUT, memory_order_acq_rel);
+
+        if (reach && reach != WEIR__CUT)
+                weir_series_cancel((struct weir_series *)reach);
+}
+
+static void
 series_ended(struct weir_series *series)
 {
         /* Kept until the exchange is freed: weir__connection_cut may look at it until then. */
@@ -105,6 +125,8 @@ run(struct weir__work *work)
 {
         struct weir__exchange *exchange = (struct weir__exchange *)work;
 
+        if (atomic_load_explicit(&exchange->reach, memory_order_relaxed) == WEIR__CUT)
+                weir__series_make_for(&exchange->task); /* a cancelled one: so the handler sees -ECANCELED, what it pushes is dropped */
         weir__task_call(&exchange->task);
         struct weir_series *series = exchange->task.series;
         if (!series) {

@@ -42,7 +42,13 @@ struct weir__exchange {
         bool failed; /* building the reply ran out of memory */
 
         int result; /* of the series, on its way to the connection */
+
+        /* Its series, once that is made, or WEIR__CUT: what the handler's worker and the connection's exchange.  Who sees the
+         * other's cancels the series, which is kept until the exchange is freed. */
+        _Atomic uintptr_t reach;
 };
+
+#define WEIR__CUT ((uintptr_t)1)
 
 enum weir__connection_state {
         WEIR__READING_HEAD = 0,
@@ -179,6 +185,7 @@ void weir__connection_continue(struct weir__connection *connection); /* 100: the
 struct weir__exchange *weir__exchange_new(struct weir__connection *connection, struct weir__request *request);
 void weir__exchange_start(struct weir__exchange *exchange);
 void weir__exchange_free(struct weir__exchange *exchange);
+void weir__exchange_cut(struct weir__exchange *exchange); /* its reply is not wanted any more: cancels its series */
 int weir__exchange_error(struct weir__exchange *exchange, int status); /* makes the reply that status with its reason as text */
 
 #endif

@@ -18,7 +18,8 @@ struct weir_config {
         int spare_workers;        /* threads, beyond one for each poller, that may run callbacks which block; default: 256 */
         int compute_threads;      /* threads that run functions (weir/go.h); default: one per CPU the process may use; 256 at most,
                                      more count as that */
-        int affinity;             /* 1: keeps the thread of each poller on a CPU of its own; default: the system decides */
+        int affinity;             /* 1: keeps each poller, whatever thread runs it, and each thread that runs functions on a CPU of its
+                                     own, as far as there are; default: 0, the system decides */
         weir_nsec blocking_limit; /* how long a callback may run before another worker takes its poller over; default: 10 ms;
                                      WEIR_FOREVER: none does, and there is no watchdog */
         weir_nsec exit_wait;      /* how long exit() waits for running callbacks; default: 2 seconds; WEIR_FOREVER: no limit */
