@@ -686,6 +686,12 @@ weir__executor_stats(const struct weir__job_queue *queue, struct weir__executor_
         pthread_mutex_unlock(&executor.growth);
 }
 
+unsigned
+weir__executor_threads(void)
+{
+        return count_of_threads();
+}
+
 /* -- the end -- */
 
 static void

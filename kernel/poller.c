@@ -141,6 +141,8 @@ weir__poller_open(struct weir__poller *poller)
         poller->behind_since = 0;
         atomic_store(&poller->share_wanted, false);
         atomic_store(&poller->is_suspect, false);
+        atomic_store(&poller->ready_count, 0);
+        atomic_store(&poller->ready_lost, 0);
         weir__follow_open(poller);
         weir__lock(&poller->lock);
         poller->closing = false;
@@ -216,6 +218,7 @@ weir__poller_deliver(struct weir__poller *poller, struct weir__work *work)
 
         if (worker && worker->poller == poller && weir__pin()) {
                 weir__work_append(&poller->ready, work);
+                weir__poller_note_ready(poller, 1);
                 weir__unpin();
         } else {
                 push(poller, work);
@@ -281,6 +284,7 @@ weir__poller_take_inbox(struct weir__poller *poller)
                 head = older;
         }
         weir__work_concat(&poller->ready, &taken);
+        weir__poller_note_ready(poller, count);
         return count;
 }
 
@@ -323,16 +327,20 @@ weir__poller_reset_deadline(struct weir__poller *poller, struct weir__timerq_nod
         return wants_visit(poller, weir__timerq_reset(&poller->queue, node, deadline));
 }
 
-/* Turns nodes that were taken out into work; the lock is held. */
-static void
+/* Turns nodes that were taken out into work; the lock is held.  Returns how many works that were. */
+static unsigned
 take(struct weir__work_list *list, struct weir__timerq_node *nodes[], unsigned count, int status)
 {
+        unsigned works = 0;
+
         for (unsigned i = 0; i < count; i++) {
                 struct weir__work *work = deadline_fns[nodes[i]->kind](nodes[i], status);
 
                 if (work)
                         weir__work_append(list, work);
+                works += work != NULL;
         }
+        return works;
 }
 
 static unsigned
@@ -346,7 +354,7 @@ expire(struct weir__poller *poller, weir_nsec now)
         weir__lock(&poller->lock);
         bool more;
         unsigned count = weir__timerq_expire(&poller->queue, now, expired, &more);
-        take(&poller->ready, expired, count, 0);
+        weir__poller_note_ready(poller, take(&poller->ready, expired, count, 0));
         atomic_store_explicit(&poller->next_deadline, more ? now : weir__timerq_next(&poller->queue), memory_order_relaxed);
         weir__unlock(&poller->lock);
         return count;
@@ -380,6 +388,7 @@ weir__poller_expire_for(struct weir__poller *other, struct weir__poller *poller,
                         push(other, work);
                 }
         }
+        weir__poller_note_ready(poller, found);
         return found;
 }
 
@@ -391,7 +400,7 @@ weir__poller_drain(struct weir__poller *poller)
         weir__lock(&poller->lock);
         poller->closing = true;
         unsigned count = weir__timerq_drain(&poller->queue, taken, WEIR__TIMERQ_BATCH);
-        take(&poller->ready, taken, count, -ESHUTDOWN);
+        weir__poller_note_ready(poller, take(&poller->ready, taken, count, -ESHUTDOWN));
         weir__unlock(&poller->lock);
         return count > 0;
 }

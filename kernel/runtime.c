@@ -404,6 +404,7 @@ drain_run(struct weir__work *work)
 
         if (weir__poller_drain(poller)) {
                 weir__work_append(&poller->ready, work);
+                weir__poller_note_ready(poller, 1);
                 return;
         }
         weir__poller_shutdown_sources(poller);

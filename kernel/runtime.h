@@ -38,6 +38,13 @@ static inline bool weir__runtime_stopping(void)
         return atomic_load_explicit(&weir__runtime.phase, memory_order_relaxed) == WEIR__PHASE_STOPPING;
 }
 
+static inline bool weir__runtime_is_up(void)
+{
+        int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
+
+        return phase == WEIR__PHASE_UP || phase == WEIR__PHASE_STOPPING;
+}
+
 static inline bool weir__runtime_forked(void)
 {
         return atomic_load_explicit(&weir__runtime.phase, memory_order_relaxed) == WEIR__PHASE_FORKED;

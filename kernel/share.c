@@ -29,10 +29,16 @@ weir__share_count(void)
         return atomic_load_explicit(&given.taken, memory_order_relaxed);
 }
 
+unsigned
+weir__share_depth(void)
+{
+        return atomic_load(&given.count);
+}
+
 bool
 weir__share_waits(void)
 {
-        return atomic_load(&given.count) > 0;
+        return weir__share_depth() > 0;
 }
 
 static struct weir__poller *
@@ -88,6 +94,7 @@ weir__share_some(struct weir__poller *poller, unsigned but)
         if (!find_sleeper())
                 return;
         unsigned count = split(&poller->ready, but, &taken);
+        weir__poller_note_ready(poller, -(int64_t)count);
         if (!count)
                 count = split(&poller->crowd, but, &taken);
         if (!count)
@@ -108,6 +115,7 @@ weir__share_take(struct weir__poller *poller)
         unsigned count = atomic_load(&given.count), half = (count + 1) / 2;
         for (unsigned i = 0; i < half; i++)
                 weir__work_append(&poller->ready, weir__work_pop(&given.list));
+        weir__poller_note_ready(poller, half);
         atomic_fetch_sub(&given.count, half);
         weir__unlock(&given.lock);
         atomic_fetch_add_explicit(&given.taken, half, memory_order_relaxed);

@@ -21,6 +21,9 @@ bool weir__share_waits(void);
  * whether there was something. */
 bool weir__share_overdue(struct weir__poller *poller, weir_nsec now);
 
+/* How many wait to be taken. */
+unsigned weir__share_depth(void);
+
 /* How many works were run by another poller than the one where they became ready, since the process began. */
 uint64_t weir__share_count(void);
 

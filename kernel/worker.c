@@ -92,6 +92,20 @@ run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__
         return true;
 }
 
+/* The same for what is counted as ready. */
+static bool
+run_ready(struct weir__worker *worker, struct weir__poller *poller, struct weir__work_list *list, unsigned *credit)
+{
+        unsigned before = *credit;
+        bool owns = run_some(worker, poller, list, credit);
+
+        if (__builtin_expect(owns, 1))
+                weir__poller_note_ready(poller, (int64_t)*credit - before);
+        else
+                atomic_fetch_add_explicit(&poller->ready_lost, before - *credit + 1, memory_order_relaxed);
+        return owns;
+}
+
 static bool
 is_suspect(const struct weir__poller *poller)
 {
@@ -110,7 +124,7 @@ run_doubtful(struct weir__worker *worker, struct weir__poller *poller)
 {
         unsigned credit = is_suspect(poller) ? 1 : BATCH;
 
-        if (!run_some(worker, poller, &poller->doubtful, &credit))
+        if (!run_ready(worker, poller, &poller->doubtful, &credit))
                 return false;
         if (is_suspect(poller) && !poller->doubtful.first &&
             weir__clock_monotonic() >= atomic_load_explicit(&poller->suspect_until, memory_order_relaxed))
@@ -136,9 +150,9 @@ share_backlog(struct weir__poller *poller, bool is_behind)
 static void
 loop(struct weir__worker *worker, struct weir__poller *poller)
 {
-        unsigned credit = BATCH, crowd_credit = BATCH;
+        unsigned credit = BATCH, crowd_credit = is_suspect(poller) ? 1 : BATCH;
 
-        while (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
+        while (run_ready(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
                 if (__builtin_expect(is_doubted(poller), 0) && !run_doubtful(worker, poller))
                         return;
                 weir__poller_run_later(poller);
@@ -197,7 +211,6 @@ static void
 take_over(struct weir__poller *poller, enum weir__call call, weir__function *blocked)
 {
         doubt(&poller->ready, blocked, &poller->doubtful);
-        doubt(&poller->crowd, blocked, &poller->doubtful);
         poller->behind_since = 0;
         if (call == WEIR__CALL_TAKEN) {
                 atomic_store_explicit(&poller->suspect_until, weir__clock_monotonic() + WEIR__SUSPECT, memory_order_relaxed);

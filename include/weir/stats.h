@@ -6,6 +6,31 @@
 
 WEIR_BEGIN
 
+/* Who runs callbacks and functions, and what has become ready.  Start from WEIR_STATS_DEFAULT. */
+struct weir_stats {
+        size_t size;         /* of this struct, as the program was compiled: set by WEIR_STATS_DEFAULT */
+        unsigned pollers;    /* 0 while the library does not run */
+        unsigned workers;    /* threads that run callbacks: one for each poller, those that block without one, and spares */
+        unsigned spares;     /* of these, those that wait for a poller */
+        unsigned functions;  /* threads of the executor */
+        uint64_t taken_over; /* hand-overs: how often a callback that lasted has lost its poller to a spare */
+        uint64_t given_away; /* the same by weir_blocking_begin */
+        uint64_t stolen;     /* completions, and timers that expired, which another poller ran than the one where they belonged */
+        uint64_t ready;      /* completions that wait for a worker now, about; not what was cancelled in great numbers */
+};
+
+#ifdef __cplusplus
+#define WEIR_STATS_DEFAULT {sizeof(struct weir_stats), 0, 0, 0, 0, 0, 0, 0, 0}
+#else
+#define WEIR_STATS_DEFAULT {.size = sizeof(struct weir_stats)}
+#endif
+
+/* Tells about the present; the three counts go on since the process began.  No worker is held up by it.
+ *
+ * Result:  0; -EINVAL for NULL or a `size` that is none; -ECHILD in a forked child.  Untouched on failure.
+ * Threads: any, also inside a callback. */
+WEIR_API int weir_stats(struct weir_stats *stats);
+
 /* All pollers together. */
 #define WEIR_ALL_POLLERS (-1)
 
