@@ -3,7 +3,7 @@
  *     http [quick] [part of a case's name]
  *
  * The server under test is a child process on the first CPU that this may use, the load generator is this process, on the last
- * one.  The peers take turns within each round, so that what the machine does meanwhile meets them all; what counts are the
+ * one; in one case both may use all of them.  The peers take turns within each round, so that what the machine does meanwhile meets them all; what counts are the
  * ratios.
  *
  * Threads: one. */
@@ -24,34 +24,35 @@ struct http_case {
         unsigned warm_up_ms, window_ms;
         unsigned quick_window_ms; /* 0: not in a quick run */
         unsigned rounds;
+        bool everywhere; /* server and load on all CPUs */
 };
 
 /* "rush": all clients come at once, and what they form stays in step for long; "steady": they come evenly. */
 static const struct http_case cases[] = {
-        {"hello c=64", 64, 0, 0, 300, 800, 500, 5},
-        {"hello c=512", 512, 0, 0, 300, 800, 500, 5},
-        {"delay 1 s, steady, c=1000", 1000, 1, 1000, 500, 2000, 1000, 3},
-        {"delay 1 s, steady, c=5000", 5000, 1, 1000, 500, 1500, 0, 3},
-        {"delay 1 s, steady, c=19500", 19500, 1, 1000, 1000, 3000, 0, 3},
-        {"delay 1 s, rush, c=19500", 19500, 1, 0, 1500, 3000, 0, 3},
+        {"hello c=64", 64, 0, 0, 300, 800, 500, 5, false},
+        {"hello c=512", 512, 0, 0, 300, 800, 500, 5, false},
+        {"hello c=512, all CPUs", 512, 0, 0, 300, 800, 500, 5, true},
+        {"delay 1 s, steady, c=1000", 1000, 1, 1000, 500, 2000, 1000, 3, false},
+        {"delay 1 s, steady, c=5000", 5000, 1, 1000, 500, 1500, 0, 3, false},
+        {"delay 1 s, steady, c=19500", 19500, 1, 1000, 1000, 3000, 0, 3, false},
+        {"delay 1 s, rush, c=19500", 19500, 1, 0, 1500, 3000, 0, 3, false},
 };
 
 static struct {
         bool quick;
         const char *only;
         int server_cpu, load_cpu;
+        cpu_set_t all;
 } options;
 
 static void
 choose_cpus(void)
 {
-        cpu_set_t set;
-
-        if (sched_getaffinity(0, sizeof set, &set) < 0)
+        if (sched_getaffinity(0, sizeof options.all, &options.all) < 0)
                 return;
         options.server_cpu = -1;
         for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-                if (!CPU_ISSET(cpu, &set))
+                if (!CPU_ISSET(cpu, &options.all))
                         continue;
                 if (options.server_cpu < 0)
                         options.server_cpu = cpu;
@@ -59,8 +60,17 @@ choose_cpus(void)
         }
         if (options.server_cpu == options.load_cpu)
                 fprintf(stderr, "bench: one CPU for server and load: figures will be poor\n");
-        CPU_ZERO(&set);
-        CPU_SET(options.load_cpu, &set);
+}
+
+static void
+choose_place(bool everywhere)
+{
+        cpu_set_t set = options.all;
+
+        if (!everywhere) {
+                CPU_ZERO(&set);
+                CPU_SET(options.load_cpu, &set);
+        }
         sched_setaffinity(0, sizeof set, &set);
 }
 
@@ -107,7 +117,8 @@ measure(const struct http_case *what, enum bench_peer peer)
         struct bench_server server;
         struct bench_figures figures;
 
-        if (!bench_server_start(&server, peer, what->delay, options.server_cpu))
+        choose_place(what->everywhere);
+        if (!bench_server_start(&server, peer, what->delay, what->everywhere ? BENCH_ALL_CPUS : options.server_cpu))
                 return;
         if (bench_load(&load, &server, &figures))
                 record(what, bench_peer_name(peer), &figures);
@@ -121,10 +132,11 @@ run(const struct http_case *what)
 
         for (unsigned round = 0; round < rounds; round++)
                 for (enum bench_peer peer = 0; peer < BENCH_PEERS && !bench_interrupted(); peer++)
-                        if (bench_peer_present(peer, what->delay))
+                        if (bench_peer_present(peer, what->delay) && !(what->everywhere && peer == BENCH_FLOOR))
                                 measure(what, peer);
         bench_ratio("weir", "nginx", what->name, CPU_TIME);
-        bench_ratio("weir", "floor", what->name, CPU_TIME);
+        if (!what->everywhere)
+                bench_ratio("weir", "floor", what->name, CPU_TIME);
         if (what->delay)
                 bench_ratio("weir", "nginx", what->name, "late ms, p99");
         bench_print("http");

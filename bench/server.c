@@ -66,7 +66,7 @@ free_port(void)
 }
 
 static bool
-write_configuration(const struct bench_server *server, bool delayed)
+write_configuration(const struct bench_server *server, bool delayed, bool everywhere)
 {
         static const char *const temporaries[] = {"client_body", "proxy", "fastcgi", "uwsgi", "scgi"};
         char path[96];
@@ -77,8 +77,10 @@ write_configuration(const struct bench_server *server, bool delayed)
                 return false;
         if (delayed)
                 fprintf(file, "load_module %s;\n", ECHO_MODULE);
-        fprintf(file, "daemon off;\nmaster_process off;\npid %s/pid;\nerror_log %s/error.log error;\n", server->directory,
-                server->directory);
+        fprintf(file, "daemon off;\nmaster_process %s;\npid %s/pid;\nerror_log %s/error.log error;\n", everywhere ? "on" : "off",
+                server->directory, server->directory);
+        if (everywhere)
+                fprintf(file, "worker_processes auto;\n%s", geteuid() == 0 ? "user root;\n" : "");
         /* More than there are: it closes idle connections when less than a sixteenth of these is left. */
         fprintf(file, "events {\n  worker_connections 22000;\n}\n");
         fprintf(file, "http {\n  access_log off;\n  default_type text/plain;\n  keepalive_requests 1000000000;\n");
@@ -106,7 +108,7 @@ remove_files(struct bench_server *server)
 }
 
 static bool
-prepare_nginx(struct bench_server *server, bool delayed)
+prepare_nginx(struct bench_server *server, bool delayed, bool everywhere)
 {
         const char *parent = getenv("TMPDIR");
 
@@ -118,7 +120,7 @@ prepare_nginx(struct bench_server *server, bool delayed)
                 return false;
         }
         server->port = free_port();
-        return write_configuration(server, delayed);
+        return write_configuration(server, delayed, everywhere);
 }
 
 /* -- the process -- */
@@ -149,8 +151,10 @@ run_child(const struct bench_server *server, bool delayed, int cpu, int parent, 
 
         bench_follow_parent(parent);
         CPU_ZERO(&set);
-        CPU_SET(cpu, &set);
-        sched_setaffinity(0, sizeof set, &set);
+        if (cpu != BENCH_ALL_CPUS) { /* else it has those of this process */
+                CPU_SET(cpu, &set);
+                sched_setaffinity(0, sizeof set, &set);
+        }
         setpgid(0, 0); /* Ctrl-C is for the harness, which ends this */
         dup2(out, STDOUT_FILENO);
         signal(SIGPIPE, SIG_DFL);
@@ -193,7 +197,7 @@ bench_server_start(struct bench_server *server, enum bench_peer peer, bool delay
         int ends[2], parent = getpid();
 
         *server = (struct bench_server){.peer = peer};
-        if ((peer == BENCH_NGINX && !prepare_nginx(server, delayed)) || pipe2(ends, O_CLOEXEC) < 0) {
+        if ((peer == BENCH_NGINX && !prepare_nginx(server, delayed, cpu == BENCH_ALL_CPUS)) || pipe2(ends, O_CLOEXEC) < 0) {
                 remove_files(server);
                 return false;
         }
@@ -212,12 +216,28 @@ bench_server_start(struct bench_server *server, enum bench_peer peer, bool delay
         return good;
 }
 
-int64_t
-bench_server_cpu(const struct bench_server *server)
+static int64_t
+cpu_of(pid_t pid)
 {
         clockid_t clock;
 
-        return clock_getcpuclockid(server->pid, &clock) ? 0 : bench_clock(clock);
+        return clock_getcpuclockid(pid, &clock) ? 0 : bench_clock(clock);
+}
+
+int64_t
+bench_server_cpu(const struct bench_server *server)
+{
+        int64_t cpu = cpu_of(server->pid);
+        char path[64];
+        int child;
+
+        snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)server->pid, (int)server->pid);
+        FILE *children = fopen(path, "re"); /* nginx's workers */
+        while (children && fscanf(children, "%d", &child) == 1)
+                cpu += cpu_of(child);
+        if (children)
+                fclose(children);
+        return cpu;
 }
 
 /* Whether it ended before the time was over; *status is how. */

@@ -20,10 +20,13 @@ const char *bench_peer_name(enum bench_peer peer);
 /* Whether it can be started here: nginx, and its echo module for a delayed reply, may be missing. */
 bool bench_peer_present(enum bench_peer peer, bool delayed);
 
-/* Starts it on that CPU alone, with one thread that serves, at a free port of 127.0.0.1; returns when it accepts connections. */
+#define BENCH_ALL_CPUS (-1)
+
+/* Starts it on that CPU alone, with one thread that serves, or with one for each that this process may use, at a free port of
+ * 127.0.0.1; returns when it accepts connections. */
 bool bench_server_start(struct bench_server *server, enum bench_peer peer, bool delayed, int cpu);
 
-/* Nanoseconds of CPU time that it has used: all its threads, also those that ended.  Exact. */
+/* Nanoseconds of CPU time that it has used: all its threads, also those that ended, and its processes.  Exact. */
 int64_t bench_server_cpu(const struct bench_server *server);
 
 /* Ends it, and removes its files.  Says so when it did not end well.  No-op for one that was not started. */
