@@ -210,13 +210,13 @@ doubt(struct weir__work_list *list, weir__function *blocked, struct weir__work_l
 static void
 take_over(struct weir__poller *poller, enum weir__call call, weir__function *blocked)
 {
+        weir__poller_take_inbox(poller);
         doubt(&poller->ready, blocked, &poller->doubtful);
         poller->behind_since = 0;
         if (call == WEIR__CALL_TAKEN) {
                 atomic_store_explicit(&poller->suspect_until, weir__clock_monotonic() + WEIR__SUSPECT, memory_order_relaxed);
                 atomic_store_explicit(&poller->is_suspect, true, memory_order_relaxed);
         }
-        weir__poller_take_inbox(poller);
         weir__poller_expire(poller);
         weir__poller_poll(poller);
 }

@@ -1,0 +1,522 @@
+/* test/share_test.c: ready work is given to those who sleep, what is overdue on a busy poller is expired by another, and a flood
+ * of ready work keeps nothing else from being looked at.
+ *
+ * No thread can be had once the runtime has begun, so no spare takes a poller over: what runs elsewhere was given or taken.  What
+ * runs where is told by the thread, and how soon is counted in completions. */
+#include "test/blocking_fixture.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "kernel/share.h"
+
+#define BATCH    61 /* kernel/worker.c */
+#define BETWEEN  4  /* completions that may lie between two looks by accident of the order, besides those of a batch */
+#define OVERDUE  10
+#define FEW_LONG 8
+#define CROWDED  3000
+#define STRANDS  200
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
+
+static _Atomic bool has_no_threads;
+
+int
+__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument)
+{
+        return has_no_threads ? EAGAIN : __real_pthread_create(thread, attributes, function, argument);
+}
+
+static void
+begin(int pollers, weir_nsec limit)
+{
+        struct weir_config config = weir_test_blocking_config(pollers, 0);
+
+        config.blocking_limit = limit;
+        weir_log_set(NULL, NULL); /* that there is nobody to take over need not be said */
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        has_no_threads = true;
+}
+
+static void
+end(void)
+{
+        has_no_threads = false;
+        weir_test_end();
+}
+
+/* -- both pollers at once -- */
+
+struct side {
+        void (*act)(void);
+        pthread_t thread;
+};
+
+static struct side sides[2]; /* by the index of their poller */
+static struct weir_test_latch both_begun;
+
+static void
+act_on_side(weir_task *task, void *context)
+{
+        struct side *side = &sides[weir__worker_self()->poller->index];
+
+        (void)task;
+        (void)context;
+        side->thread = pthread_self();
+        weir_test_latch_count_down(&both_begun);
+        weir_test_latch_wait(&both_begun); /* so no worker has both */
+        side->act();
+}
+
+static void
+nothing(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+}
+
+/* Has a function run on the worker of each of the two pollers. */
+static void
+act_on_both(void (*first)(void), void (*second)(void))
+{
+        sides[0].act = first;
+        sides[1].act = second;
+        weir_test_latch_init(&both_begun, 2);
+        for (unsigned i = 0; i < 65; i++) { /* a thread's tasks come to the pollers 64 at a time */
+                CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(i % 64 ? nothing : act_on_side, NULL)), 0);
+        }
+}
+
+static void
+do_nothing(void)
+{
+}
+
+/* -- ready work -- */
+
+static struct {
+        _Atomic bool has_moved; /* both workers have run some */
+        _Atomic int64_t left;   /* nanoseconds that it may last */
+        _Atomic unsigned runs, alive;
+        int64_t duration; /* of each */
+} crowd;
+
+static void
+run_and_start_another(weir_task *task, void *context)
+{
+        (void)task;
+        atomic_fetch_add(&crowd.runs, 1);
+        if (!pthread_equal(pthread_self(), sides[0].thread)) {
+                crowd.has_moved = true;
+        }
+        if (crowd.duration) {
+                weir_test_sleep(crowd.duration);
+        }
+        if (crowd.has_moved || weir_test_now() > crowd.left) {
+                atomic_fetch_sub(&crowd.alive, 1);
+        } else {
+                weir_task_start(weir_empty_new(run_and_start_another, context));
+        }
+}
+
+static void
+start_crowd(void)
+{
+        for (unsigned i = crowd.alive; i > 0; i--) {
+                weir_task_start(weir_empty_new(run_and_start_another, NULL));
+        }
+}
+
+/* So many callbacks on one poller, each of which starts another, until one of them has run elsewhere. */
+static void
+expect_sharing(unsigned count, int64_t duration)
+{
+        uint64_t shared = weir__share_count();
+
+        crowd.has_moved = false;
+        crowd.runs = 0;
+        crowd.alive = count;
+        crowd.duration = duration;
+        crowd.left = weir_test_now() + WEIR_TEST_PATIENCE;
+        act_on_both(start_crowd, do_nothing);
+        WEIR_TEST_EVENTUALLY(crowd.runs > 0 && crowd.alive == 0);
+        CU_ASSERT_TRUE(crowd.has_moved);
+        CU_ASSERT(weir__share_count() > shared);
+        CU_ASSERT(crowd.runs >= count);
+}
+
+static void
+few_long_callbacks_of_one_poller_are_run_by_both_workers(void)
+{
+        begin(2, WEIR_MSEC(1)); /* it is the watchdog that sees that they are long */
+        expect_sharing(FEW_LONG, WEIR_MSEC(1));
+        end();
+}
+
+static void
+many_short_callbacks_of_one_poller_are_run_by_both_workers(void)
+{
+        begin(2, WEIR_FOREVER); /* and their number is seen without it */
+        expect_sharing(CROWDED, 0);
+        end();
+}
+
+/* -- work that may not roam -- */
+
+struct settled {
+        struct weir__work work; /* first */
+        _Atomic unsigned runs, elsewhere;
+};
+
+static void
+run_settled(struct weir__work *work)
+{
+        struct settled *settled = (struct settled *)work;
+
+        atomic_fetch_add(&settled->runs, 1);
+        if (!pthread_equal(pthread_self(), sides[0].thread)) {
+                atomic_fetch_add(&settled->elsewhere, 1);
+        }
+        if (!crowd.has_moved) {
+                weir__poller_deliver(weir__runtime_poller(0), work);
+        }
+}
+
+static const struct weir__work_ops settled_ops = {.run = run_settled};
+static struct settled settled[CROWDED];
+
+static void
+start_crowd_among_settled(void)
+{
+        for (unsigned i = 0; i < CROWDED; i++) {
+                settled[i].work.ops = &settled_ops;
+                weir__poller_deliver(weir__runtime_poller(0), &settled[i].work);
+                if (i < crowd.alive) {
+                        weir_task_start(weir_empty_new(run_and_start_another, NULL));
+                }
+        }
+}
+
+static void
+work_that_may_not_roam_is_not_given_away(void)
+{
+        unsigned elsewhere = 0, unrun = 0;
+
+        memset(settled, 0, sizeof settled);
+        begin(2, WEIR_FOREVER);
+        crowd.has_moved = false;
+        crowd.runs = 0;
+        crowd.alive = CROWDED / 2;
+        crowd.duration = 0;
+        crowd.left = weir_test_now() + WEIR_TEST_PATIENCE;
+        act_on_both(start_crowd_among_settled, do_nothing);
+        WEIR_TEST_EVENTUALLY(crowd.runs > 0 && crowd.alive == 0);
+        CU_ASSERT_TRUE(crowd.has_moved);
+        crowd.has_moved = true;
+        end();
+        for (unsigned i = 0; i < CROWDED; i++) {
+                elsewhere += settled[i].elsewhere;
+                unrun += settled[i].runs == 0;
+        }
+        CU_ASSERT_EQUAL(elsewhere, 0);
+        CU_ASSERT_EQUAL(unrun, 0);
+}
+
+/* -- deadlines -- */
+
+static struct weir_test_record overdue[OVERDUE];
+static _Atomic unsigned overdue_order;
+static struct weir__limit limit;
+static _Atomic unsigned limit_runs;
+static pthread_t limit_thread;
+static struct weir_test_latch held, opened;
+
+static void
+run_limit(struct weir__work *work)
+{
+        (void)work;
+        limit_thread = pthread_self();
+        atomic_fetch_add(&limit_runs, 1);
+}
+
+static const struct weir__work_ops limit_ops = {.run = run_limit};
+
+static void
+leave_deadlines_and_block(void)
+{
+        limit.work.ops = &limit_ops;
+        CU_ASSERT_TRUE(weir__limit_set(weir__runtime_poller(0), &limit, weir_now() + WEIR_USEC(500)));
+        for (unsigned i = 0; i < OVERDUE; i++) {
+                overdue[i].counter = &overdue_order;
+                CU_ASSERT_EQUAL(weir_task_start(weir_test_timer(WEIR_MSEC(1) + i, &overdue[i])), 0);
+        }
+        weir_test_latch_count_down(&held);
+        weir_test_latch_wait(&opened);
+}
+
+static void
+tick(weir_task *ticker, void *context)
+{
+        if (*(_Atomic bool *)context && weir_task_status(ticker) == -EINPROGRESS) {
+                weir_ticker_stop(ticker);
+        }
+}
+
+static _Atomic bool is_over;
+
+/* A worker that falls asleep time and again. */
+static void
+start_ticker(void)
+{
+        CU_ASSERT_EQUAL(weir_task_start(weir_ticker_new(WEIR_MSEC(1), WEIR_TICK_SKIP, tick, &is_over)), 0);
+}
+
+static void
+overdue_timers_of_a_busy_poller_are_expired_by_another(void)
+{
+        memset(overdue, 0, sizeof overdue);
+        overdue_order = limit_runs = 0;
+        is_over = false;
+        weir_test_latch_init(&held, 1);
+        weir_test_latch_init(&opened, 1);
+        begin(2, WEIR_FOREVER);
+        act_on_both(leave_deadlines_and_block, start_ticker);
+        weir_test_latch_wait(&held);
+        for (unsigned i = 0; i < OVERDUE; i++) {
+                weir_test_wait_freed(&overdue[i]);
+                WEIR_TEST_CALLED(&overdue[i], 0);
+                CU_ASSERT_EQUAL(overdue[i].order, i);
+                CU_ASSERT(pthread_equal(overdue[i].on, sides[1].thread));
+        }
+        CU_ASSERT_EQUAL(limit_runs, 0); /* it was due before them, and may run on its own poller only */
+        weir_test_latch_count_down(&opened);
+        WEIR_TEST_EVENTUALLY(limit_runs > 0);
+        is_over = true;
+        end();
+        CU_ASSERT_EQUAL(limit_runs, 1);
+        CU_ASSERT(pthread_equal(limit_thread, sides[0].thread));
+}
+
+/* -- floods -- */
+
+static struct {
+        unsigned count; /* completions; of the only worker */
+        unsigned until;
+        unsigned ready; /* at a time */
+        unsigned timer_began, timer_took;
+        unsigned push_began, push_took;
+        unsigned event_began, event_took;
+        struct weir__source source;
+        struct weir_test_latch asked, pushed, done;
+} flood;
+
+static void
+timer_came(weir_task *task, void *unused)
+{
+        (void)task;
+        (void)unused;
+        flood.timer_took = flood.count - flood.timer_began;
+        weir_test_latch_count_down(&flood.done);
+}
+
+static void
+push_came(weir_task *task, void *unused)
+{
+        (void)task;
+        (void)unused;
+        flood.push_took = flood.count - flood.push_began;
+        weir_test_latch_count_down(&flood.done);
+}
+
+static void
+event_came(struct weir__source *source, uint32_t events)
+{
+        if (events & EPOLLIN && !flood.event_took) {
+                flood.event_took = flood.count - flood.event_began;
+                weir__poller_remove_source(weir__runtime_poller(0), source);
+                close(source->fd);
+                weir_test_latch_count_down(&flood.done);
+        }
+}
+
+static void
+leave_source(struct weir__source *source)
+{
+        (void)source;
+}
+
+static const struct weir__source_ops source_ops = {event_came, leave_source, leave_source};
+
+/* Another thread, while the callback that asks for it waits. */
+static void
+push_from_elsewhere(void *unused)
+{
+        (void)unused;
+        weir_test_latch_wait(&flood.asked);
+        CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(push_came, NULL)), 0);
+        weir_test_latch_count_down(&flood.pushed);
+}
+
+/* In the midst of the flood: a deadline that has come, a completion of another thread, and a descriptor that is ready. */
+static void
+cause_something(void)
+{
+        if (flood.count == 1000) {
+                flood.timer_began = flood.count;
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(1, timer_came, NULL)), 0);
+        } else if (flood.count == 2000) {
+                flood.push_began = flood.count;
+                weir_test_latch_count_down(&flood.asked);
+                weir_test_latch_wait(&flood.pushed);
+        } else if (flood.count == 3000) {
+                flood.event_began = flood.count;
+                flood.source.ops = &source_ops;
+                flood.source.fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
+                CU_ASSERT_EQUAL(weir__poller_add_source(weir__runtime_poller(0), &flood.source, EPOLLIN | EPOLLET), 0);
+        }
+}
+
+static void
+flow(weir_task *task, void *context)
+{
+        flood.count++;
+        cause_something();
+        if (flood.count < flood.until) {
+                weir_series_push(weir_series_of(task), weir_empty_new(flow, context));
+        }
+}
+
+static void
+start_flood(void *unused)
+{
+        (void)unused;
+        for (unsigned i = 0; i < flood.ready; i++) {
+                CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(flow, NULL)), 0);
+        }
+}
+
+static void
+begin_flood(unsigned ready)
+{
+        memset(&flood, 0, sizeof flood);
+        flood.ready = ready;
+        flood.until = 10000;
+        weir_test_latch_init(&flood.asked, 1);
+        weir_test_latch_init(&flood.pushed, 1);
+        weir_test_latch_init(&flood.done, 3);
+        begin(1, WEIR_FOREVER);
+}
+
+static void
+expect_fairness(unsigned ready)
+{
+        struct weir_test_thread pusher;
+
+        begin_flood(ready);
+        has_no_threads = false;
+        weir_test_thread_start(&pusher, push_from_elsewhere, NULL);
+        weir_test_act(0, start_flood, NULL);
+        weir_test_latch_wait(&flood.done);
+        weir_test_thread_join(&pusher);
+        end();
+        /* What was looked at is run behind what was ready before. */
+        CU_ASSERT(flood.timer_took <= BATCH + ready + BETWEEN);
+        CU_ASSERT(flood.push_took <= BATCH + ready + BETWEEN);
+        CU_ASSERT(flood.event_took <= BATCH + BETWEEN);
+}
+
+static void
+flood_in_one_series_keeps_nothing_waiting_for_more_than_a_batch(void)
+{
+        expect_fairness(1);
+}
+
+static void
+flood_in_many_series_keeps_nothing_waiting_for_more_than_a_batch(void)
+{
+        expect_fairness(STRANDS);
+}
+
+static void
+flow_of_crowd(weir_task *task, void *unused)
+{
+        (void)task;
+        (void)unused;
+        flood.count++;
+        cause_something();
+}
+
+static void
+cancel_the_crowd(void *unused)
+{
+        (void)unused;
+        CU_ASSERT_EQUAL(weir_timer_cancel("crowd", WEIR_ALL), flood.until);
+}
+
+static void
+flood_of_cancelled_timers_keeps_nothing_waiting_for_more_than_a_batch(void)
+{
+        struct weir_test_thread pusher;
+
+        begin_flood(0);
+        has_no_threads = false;
+        weir_test_thread_start(&pusher, push_from_elsewhere, NULL);
+        for (unsigned i = 0; i < flood.until; i++) {
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new_named("crowd", WEIR_TEST_FAR, flow_of_crowd, NULL)), 0);
+        }
+        weir_test_act(0, cancel_the_crowd, NULL);
+        weir_test_latch_wait(&flood.done);
+        weir_test_thread_join(&pusher);
+        end();
+        CU_ASSERT(flood.timer_took <= BATCH + BETWEEN);
+        CU_ASSERT(flood.push_took <= BATCH + BETWEEN);
+        CU_ASSERT(flood.event_took <= BATCH + BETWEEN);
+        CU_ASSERT_EQUAL(flood.count, flood.until);
+}
+
+/* -- order -- */
+
+static struct weir_test_record ordered[CROWDED];
+
+static void
+start_in_order(void *counter)
+{
+        for (unsigned i = 0; i < CROWDED; i++) {
+                ordered[i].counter = counter;
+                CU_ASSERT_EQUAL(weir_task_start(weir_test_empty(&ordered[i])), 0);
+        }
+}
+
+static void
+one_worker_runs_what_is_ready_in_order(void)
+{
+        _Atomic unsigned counter = 0;
+
+        memset(ordered, 0, sizeof ordered);
+        begin(1, WEIR_TEST_LIMIT_OF_CALLBACKS);
+        weir_test_act(0, start_in_order, &counter);
+        WEIR_TEST_EVENTUALLY(counter == CROWDED);
+        end();
+        for (unsigned i = 0; i < CROWDED; i++) {
+                WEIR_TEST_CALLED(&ordered[i], 0);
+                CU_ASSERT_EQUAL(ordered[i].order, i);
+        }
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(few_long_callbacks_of_one_poller_are_run_by_both_workers),
+                WEIR_TEST(many_short_callbacks_of_one_poller_are_run_by_both_workers),
+                WEIR_TEST(work_that_may_not_roam_is_not_given_away),
+                WEIR_TEST(overdue_timers_of_a_busy_poller_are_expired_by_another),
+                WEIR_TEST(flood_in_one_series_keeps_nothing_waiting_for_more_than_a_batch),
+                WEIR_TEST(flood_in_many_series_keeps_nothing_waiting_for_more_than_a_batch),
+                WEIR_TEST(flood_of_cancelled_timers_keeps_nothing_waiting_for_more_than_a_batch),
+                WEIR_TEST(one_worker_runs_what_is_ready_in_order),
+        };
+
+        return weir_test_main("share", tests, sizeof tests / sizeof *tests);
+}
