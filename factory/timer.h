@@ -133,6 +133,9 @@ void weir__timer_deliver(struct weir__work_list *taken, size_t count);
 /* For what goes on for long, between two holds of the locks: looks after the poller of this worker, if it is one. */
 void weir__timer_pause(void);
 
+/* Its callback and on_free have returned, after it was cancelled: tells who waits for that, and frees it some time.  On its worker. */
+void weir__timer_end_cancelled(struct weir__named_timer *named);
+
 /* A task that only reports that fault when it is started or pushed; NULL when out of memory. */
 weir_task *weir__timer_wrong(int fault, weir_task_fn *done, void *context);
 

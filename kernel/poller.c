@@ -61,7 +61,6 @@
 /* On the virtual clock, while something is on its way: how soon it is looked at again, in real time. */
 #define ONCE_MORE WEIR_USEC(100)
 
-#define NO_SLOT    UINT32_MAX
 #define SLOT_EVENT (UINT64_MAX)     /* epoll data of the eventfd */
 #define SLOT_TIMER (UINT64_MAX - 1) /* epoll data of the timerfd */
 
@@ -85,8 +84,8 @@ weir__poller_on_deadline(enum weir__deadline_kind kind, weir__deadline_fn *fn)
 
 /* -- making and ending -- */
 
-static int
-watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
+int
+weir__poller_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
 {
         struct epoll_event event = {.events = events | EPOLLET, .data.u64 = data};
 
@@ -102,8 +101,8 @@ open_descriptors(struct weir__poller *poller)
         poller->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
         if (poller->timer_fd < 0)
                 return -errno;
-        int failed = watch(poller, poller->timer_fd, EPOLLIN, SLOT_TIMER);
-        return failed ? failed : watch(poller, poller->event_fd, EPOLLIN, SLOT_EVENT);
+        int failed = weir__poller_watch(poller, poller->timer_fd, EPOLLIN, SLOT_TIMER);
+        return failed ? failed : weir__poller_watch(poller, poller->event_fd, EPOLLIN, SLOT_EVENT);
 }
 
 struct weir__poller *
@@ -131,7 +130,7 @@ int
 weir__poller_open(struct weir__poller *poller)
 {
         poller->epoll_fd = poller->timer_fd = -1;
-        poller->free_slot = NO_SLOT;
+        poller->free_slot = WEIR__SLOT_NONE;
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
         poller->doze = poller->glanced_at = 0;
@@ -430,85 +429,6 @@ weir__limit_clear(struct weir__poller *poller, struct weir__limit *limit)
         return cleared;
 }
 
-/* -- sources -- */
-
-static int
-grow_slots(struct weir__poller *poller)
-{
-        uint32_t count = poller->slot_count ? poller->slot_count * 2 : 64;
-        struct weir__source_slot *slots = realloc(poller->slots, count * sizeof *slots);
-
-        if (!slots)
-                return -ENOMEM;
-        for (uint32_t i = poller->slot_count; i < count; i++)
-                slots[i] = (struct weir__source_slot){.next_free = i + 1 < count ? i + 1 : NO_SLOT};
-        poller->free_slot = poller->slot_count;
-        poller->slots = slots;
-        poller->slot_count = count;
-        return 0;
-}
-
-int
-weir__poller_add_source(struct weir__poller *poller, struct weir__source *source, uint32_t events)
-{
-        int failed = poller->free_slot == NO_SLOT ? grow_slots(poller) : 0;
-
-        if (failed)
-                return failed;
-        struct weir__source_slot *slot = &poller->slots[poller->free_slot];
-        failed = watch(poller, source->fd, events, (uint64_t)slot->generation << 32 | poller->free_slot);
-        if (failed)
-                return failed;
-        source->slot = poller->free_slot;
-        poller->free_slot = slot->next_free;
-        slot->source = source;
-        return 0;
-}
-
-void
-weir__poller_remove_source(struct weir__poller *poller, struct weir__source *source)
-{
-        struct weir__source_slot *slot = &poller->slots[source->slot];
-
-        if (slot->source != source)
-                weir__panic("source of descriptor %d removed twice", source->fd);
-        slot->source = NULL;
-        slot->generation = (slot->generation + 1) & 0x7fffffff; /* never the data of the descriptors of our own */
-        slot->next_free = poller->free_slot;
-        poller->free_slot = source->slot;
-}
-
-void
-weir__poller_shutdown_sources(struct weir__poller *poller)
-{
-        for (uint32_t i = 0; i < poller->slot_count; i++)
-                if (poller->slots[i].source)
-                        poller->slots[i].source->ops->shutdown(poller->slots[i].source);
-}
-
-void
-weir__poller_destroy_sources(struct weir__poller *poller)
-{
-        for (uint32_t i = 0; i < poller->slot_count; i++)
-                if (poller->slots[i].source)
-                        poller->slots[i].source->ops->destroy(poller->slots[i].source);
-}
-
-static void
-dispatch(struct weir__poller *poller, const struct epoll_event *event)
-{
-        uint64_t data = event->data.u64;
-        uint32_t index = (uint32_t)data;
-
-        if (data == WEIR__SLOT_JUMP)
-                weir__follow_event(poller);
-        if (data >= WEIR__SLOT_JUMP || index >= poller->slot_count)
-                return; /* edge-triggered, so neither eventfd nor timerfd has to be read */
-        struct weir__source_slot *slot = &poller->slots[index];
-        if (slot->source && slot->generation == data >> 32)
-                slot->source->ops->ready(slot->source, event->events);
-}
-
 /* -- sleeping -- */
 
 static void
@@ -598,7 +518,7 @@ fall_asleep_virtually(struct weir__poller *poller)
         if (drive == WEIR__DRIVE_NONE || (drive == WEIR__DRIVE_WAIT && next == WEIR_FOREVER) || weir__executor_is_busy())
                 return true;
         if (epoll_wait(poller->epoll_fd, &event, 1, 0) > 0) {
-                dispatch(poller, &event);
+                weir__poller_dispatch(poller, &event);
                 return false;
         }
         if (weir__blocking_any() || weir__inflight(poller, drive == WEIR__DRIVE_WAIT)) {
@@ -671,7 +591,7 @@ dispatch_kept(struct weir__poller *poller)
         unsigned count = poller->kept_count;
 
         for (unsigned i = 0; i < count; i++)
-                dispatch(poller, &poller->kept[i]);
+                weir__poller_dispatch(poller, &poller->kept[i]);
         poller->kept_count = 0;
         return count > 0;
 }
@@ -701,5 +621,5 @@ weir__poller_poll(struct weir__poller *poller)
         if (sleep)
                 note_pushes(poller, pushed, often);
         for (int i = 0; i < count; i++)
-                dispatch(poller, &events[i]);
+                weir__poller_dispatch(poller, &events[i]);
 }

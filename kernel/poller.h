@@ -14,6 +14,7 @@
 #include "kernel/histogram.h"
 #include "kernel/lock.h"
 #include "kernel/memory.h"
+#include "kernel/source.h"
 #include "kernel/timerq.h"
 #include "kernel/work.h"
 
@@ -30,35 +31,12 @@ enum weir__deadline_kind {
 };
 
 struct weir__worker;
-struct weir__source;
-
-/* What a descriptor's owner wants to be told.  All are called by the owner of the poller, from its loop, with no lock held. */
-struct weir__source_ops {
-        void (*ready)(struct weir__source *source, uint32_t events); /* epoll's, edge-triggered */
-        void (*shutdown)(struct weir__source *source);               /* the runtime is ending: finish, then remove yourself */
-        void (*destroy)(struct weir__source *source);                /* it has ended: remove yourself now */
-};
-
-/* A descriptor registered with a poller, edge-triggered, once.  Owner only. */
-struct weir__source {
-        const struct weir__source_ops *ops;
-        int fd;
-        uint32_t slot; /* in the poller's table */
-};
 
 /* The time limit of a source, or of a thread that waits, in its poller's queue; when it comes, or at shutdown, `work` runs there.
  * It belongs to who sets it; once the work is on its way, to that. */
 struct weir__limit {
         struct weir__timerq_node node;
         struct weir__work work;
-};
-
-/* A slot of the table of sources.  Epoll's data is slot and generation, never a pointer: an event for a source that was removed
- * while it was on its way finds another generation. */
-struct weir__source_slot {
-        struct weir__source *source; /* NULL: free */
-        uint32_t generation;
-        uint32_t next_free;
 };
 
 struct weir__poller {
@@ -252,16 +230,8 @@ static inline int64_t weir__poller_depth(struct weir__poller *poller)
 /* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  Owner only. */
 void weir__poller_poll(struct weir__poller *poller);
 
-/* Registers a non-blocking descriptor for input, output and hang-up, edge-triggered: a first event tells what it is ready for.
- * Result:  0, or -ENOMEM, -ENOSPC: nothing is registered.  Owner only. */
-int weir__poller_add_source(struct weir__poller *poller, struct weir__source *source, uint32_t events);
-
-/* Forgets a source; its descriptor stays open.  Events already on their way are dropped.  Owner only. */
-void weir__poller_remove_source(struct weir__poller *poller, struct weir__source *source);
-
-/* Calls shutdown (or destroy) of every source.  Owner only. */
-void weir__poller_shutdown_sources(struct weir__poller *poller);
-void weir__poller_destroy_sources(struct weir__poller *poller);
+/* Has epoll tell of a descriptor, edge-triggered, with that data.  Result: 0 or a negative errno.  Owner only. */
+int weir__poller_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
 
 /* Sets a limit whose work is not on its way; also one that is set already.  Returns false, and does nothing, on a closing poller.
  * Owner only; or another thread, for a limit of its own, which then wakes the poller. */
