@@ -257,7 +257,7 @@ give_up(struct weir_task *task)
         if (atomic_fetch_sub_explicit(&go_of(task)->job.sides, 1, memory_order_acq_rel) > 1)
                 return;
         if (timed && timed->outlived && task->on_free)
-                task->on_free(task->context);
+                weir__user_call(task->on_free, task->context);
         free_go(task);
 }
 

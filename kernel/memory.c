@@ -3,8 +3,8 @@
  *     worker:          its poller's bin  <- chains ->  depot  <- chains ->  spans (kernel/span.c)
  *     other threads:                                   depot                spans
  *
- * Threads: a bin belongs to the worker that owns the poller, or to a thread of the executor.  The depot is guarded by its lock, under which only a fork takes
- * another: the one of the spans.
+ * Threads: a bin belongs to the worker that owns the poller, or to a thread of the executor.  The depot is guarded by its lock,
+ * under which only a fork takes another: the one of the spans.
  * Blocks are moved between them BATCH at a time or more, so that a worker meets the lock once in BATCH blocks.
  *
  * A block that is kept here keeps its span from going back to the kernel, and after a million timers that have ended in random

@@ -8,10 +8,12 @@
  * Locks:   admin.lock (rank RUNTIME); progress.mutex, a leaf, for the condition that shutdown waits on.
  *
  * Shutdown waits for the roots: lone tasks, series of their own and exchanges that were started and have not ended.  Each worker,
- * and each thread of the executor, counts those that it starts and ends itself, and other threads count on one atomic: increment, then look at the phase, against
- * shutdown's set the phase, then read the counts.  A worker counts without an atomic read-modify-write: the fence in between is a
- * light one, and shutdown's the heavy one.  A root may be started on one thread and end on another, so a count may be negative; but
- * an end is never read without its start, for every start that was not refused is there when the first count is read. */
+ * and each thread of the executor, counts those that it starts and ends itself, and other threads count on one atomic: increment,
+ * then look at the phase, against shutdown's set the phase, then read the counts.  A worker counts without an atomic
+ * read-modify-write: the fence in between is a light one, and shutdown's the heavy one.  A root may be started on one thread and end
+ * on another, so a count may be negative; but an end is never read without its start, for every start that was not refused is there
+ * when the first count is read.  A start that is refused inside a callback takes its count back, and tells nobody: that callback
+ * belongs to a root, and whoever ends that one does. */
 #include "kernel/runtime.h"
 
 #include <errno.h>
@@ -221,6 +223,7 @@ become_child(void)
         if (phase == WEIR__PHASE_DOWN || phase == WEIR__PHASE_ENDED) {
                 weir__lock_init(&admin.lock, WEIR__RANK_RUNTIME); /* another thread may have held it, and is not here */
                 weir__virtual_forked();
+                atomic_store(&foreign_live, 0); /* another thread may have been about to take back what it had counted */
                 weir__executor_forked();
         } else {
                 atomic_store(&weir__runtime.phase, WEIR__PHASE_FORKED);

@@ -106,9 +106,9 @@ static inline bool weir__worker_owns(const struct weir__worker *worker)
 
 /* -- code of the user -- */
 
-/* Around each call of a function, that one, which the program gave, on whatever thread and whatever called it.  The second is given what the
- * first returned; a worker that was outermost in it, and has lost its poller meanwhile, has `poller` NULL afterwards, and must not
- * touch that poller again but deliver what is left to do. */
+/* Around each call of a function, that one, which the program gave, on whatever thread and whatever called it.  The second is
+ * given what the first returned; a worker that was outermost in it, and has lost its poller meanwhile, has `poller` NULL
+ * afterwards, and must not touch that poller again but deliver what is left to do. */
 static inline unsigned weir__user_begin(weir__function *function)
 {
         struct weir__worker *worker = weir__worker_self();

@@ -54,9 +54,10 @@ WEIR_API int weir_init(const struct weir_config *config);
 WEIR_API int weir_shutdown(void);
 
 /* Around what may block for long inside a callback: a lock, a file, a program that answers late.  The first has another worker take
- * over at once what else this one would run; without it one does so after config.blocking_limit.  The callback goes on where it is,
- * and may wait for flows in between (weir_series_run, weir_task_run, weir_waitgroup_wait, weir_timer_cancel_wait).  Calls may be nested, and each
- * needs its end; what is open when the callback returns ends with it.  On a thread that runs no callback they do nothing.
+ * over at once what else this one would run; without it one does so after config.blocking_limit.  The callback goes on where it
+ * is, and may wait for flows in between (weir_series_run, weir_task_run, weir_waitgroup_wait, weir_timer_cancel_wait).  Calls may
+ * be nested, and each needs its end; what is open when the callback returns ends with it.  Likewise inside a function of the
+ * executor (weir/go.h), where another thread runs functions in its place.  On other threads they do nothing.
  *
  * Result:  0; -EAGAIN when there are as many spare workers as may be, or no thread can be had: the callback may block all the
  *          same, and then holds up its neighbours; -ECHILD in a forked child.  Also then it needs its end.
