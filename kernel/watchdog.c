@@ -39,6 +39,7 @@ struct sight {
         uintptr_t owner;
         unsigned turn;
         weir_nsec since; /* it has been so */
+        bool asleep;
 };
 
 /* A worker that lost its poller under the short limit. */
@@ -186,25 +187,33 @@ ask_to_share(struct weir__poller *poller, const struct sight *sight, unsigned tu
                 atomic_store_explicit(&poller->share_wanted, true, memory_order_relaxed);
 }
 
+/* One that sleeps has nothing left that is doubtful, and may have fallen asleep as a suspect. */
+static bool
+suspects(struct weir__poller *poller, bool asleep, weir_nsec now)
+{
+        return atomic_load_explicit(&poller->is_suspect, memory_order_relaxed) &&
+               !(asleep && now >= atomic_load_explicit(&poller->suspect_until, memory_order_relaxed));
+}
+
 /* Returns whether its owner is awake, or was since the last look. */
 static bool
 look_at(struct weir__poller *poller, weir_nsec now)
 {
         struct sight *sight = &dog.sights[poller->index];
         uintptr_t owner = atomic_load_explicit(&poller->owner, memory_order_acquire);
-        bool is_suspect = atomic_load_explicit(&poller->is_suspect, memory_order_relaxed);
+        bool asleep = weir__poller_is_asleep(poller), is_suspect = suspects(poller, asleep, now);
 
         dog.is_suspicious |= is_suspect;
         hear_witness(poller, now);
         if (!owner)
                 return false;
-        bool asleep = weir__poller_is_asleep(poller);
         unsigned turn = atomic_load_explicit(&((struct weir__worker *)owner)->turn, memory_order_acquire);
         bool same = owner == sight->owner && turn == sight->turn;
-        if (!asleep && owner == sight->owner)
+        if (!asleep && !sight->asleep && owner == sight->owner)
                 ask_to_share(poller, sight, turn);
+        sight->asleep = asleep;
         if (!same || !(turn & WEIR__TURN_USER)) {
-                *sight = (struct sight){owner, turn, now};
+                *sight = (struct sight){owner, turn, now, asleep};
         } else if (now - sight->since >= (is_suspect ? SUSPECT_LIMIT : dog.limit)) {
                 dog.is_suspicious = true;
                 claim(poller, sight);
