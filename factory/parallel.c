@@ -24,7 +24,7 @@ struct parallel;
 struct walk {
         struct weir__work work; /* first */
         struct parallel *parallel;
-        struct weir_series *cursor; /* the next child; guarded by the parallel's lock */
+        struct weir_series *cursor; /* the next child; of the one that cancels, guarded by the parallel's lock */
 };
 
 struct parallel {
@@ -49,15 +49,22 @@ home(const struct parallel *parallel)
         return weir__runtime_poller(parallel->task.poller);
 }
 
-/* One that was pending is no more; the last one makes the task ready. */
+/* Lets go of the lock: one that was pending is no more; the last one makes the task ready. */
+static void
+unlock_settled(struct parallel *parallel)
+{
+        bool ended = --parallel->pending == 0;
+
+        weir__unlock(&parallel->lock);
+        if (ended)
+                weir__task_ready(&parallel->task);
+}
+
 static void
 settle(struct parallel *parallel)
 {
         weir__lock(&parallel->lock);
-        bool ended = --parallel->pending == 0;
-        weir__unlock(&parallel->lock);
-        if (ended)
-                weir__task_ready(&parallel->task);
+        unlock_settled(parallel);
 }
 
 /* -- children -- */
@@ -65,8 +72,6 @@ settle(struct parallel *parallel)
 static void
 unlink_child(struct parallel *parallel, struct weir_series *child)
 {
-        if (parallel->starting.cursor == child)
-                parallel->starting.cursor = child->next;
         if (parallel->cancelling.cursor == child)
                 parallel->cancelling.cursor = child->next;
         *(child->previous ? &child->previous->next : &parallel->first) = child->next;
@@ -85,8 +90,7 @@ child_ended(struct weir_series *child)
                 parallel->task.status = status;
                 parallel->failed_index = child->index;
         }
-        weir__unlock(&parallel->lock);
-        settle(parallel);
+        unlock_settled(parallel);
 }
 
 static void
@@ -103,6 +107,8 @@ append_child(struct parallel *parallel, struct weir_series *child)
 
 /* -- starting, a batch at a time -- */
 
+/* Without the lock: a child that was not started does not end, so nobody changes the `next` of one that comes before it in the
+ * walk, nor its own. */
 static void
 start_walk(struct weir__work *work)
 {
@@ -110,15 +116,13 @@ start_walk(struct weir__work *work)
         struct parallel *parallel = walk->parallel;
 
         for (unsigned i = 0; i < BATCH; i++) {
-                weir__lock(&parallel->lock);
                 struct weir_series *child = walk->cursor;
-                if (child)
-                        walk->cursor = child->next;
-                weir__unlock(&parallel->lock);
+
                 if (!child) {
                         settle(parallel);
                         return;
                 }
+                walk->cursor = child->next;
                 weir__series_launch(child, parallel->task.series);
         }
         weir__poller_deliver(home(parallel), work);

@@ -4,7 +4,9 @@
  *          worker that finished the task before, the first one on the thread that starts the series.
  * Locks:   series->lock (rank SERIES).  Under it a poller's lock may be taken, by a timer's cancel; no user code runs under it.
  *
- * `current` keeps a task alive for weir_series_cancel: it is cleared under the lock before the task is freed. */
+ * `current` keeps a task that can be cancelled alive for weir_series_cancel: it is cleared under the lock before the task is freed.
+ * Other tasks are nobody else's business.  So who makes the steps takes all that is queued at once, and goes through that without
+ * the lock, from one task that cannot be cancelled to the next. */
 #include "factory/series.h"
 
 #include <errno.h>
@@ -17,12 +19,10 @@
 
 #define DROPPED_AT_ONCE 256 /* tasks, before other work has its turn */
 
-static void step(struct weir_series *series);
-
 static void
 step_run(struct weir__work *work)
 {
-        step((struct weir_series *)work);
+        weir__series_go_on((struct weir_series *)work);
 }
 
 static const struct weir__work_ops step_ops = {.run = step_run, .kind = "a series", .roams = true};
@@ -76,7 +76,7 @@ weir__series_make_for(struct weir_task *task)
 
         if (!series)
                 return NULL;
-        series->grain = weir__task_ops(task)->grain;
+        series->grain = (uint32_t)weir__task_ops(task)->grain;
         if (weir__task_ops(task)->series_ended)
                 series->ended = weir__task_ops(task)->series_ended;
         series->owner = task;
@@ -99,12 +99,69 @@ weir_series_ref(weir_series *series)
 void
 weir_series_unref(weir_series *series)
 {
-        if (!series || atomic_fetch_sub_explicit(&series->references, 1, memory_order_acq_rel) > 1)
+        if (!series)
+                return;
+        /* The last one is nobody else's, and only who has one can make another: that costs no atomic operation. */
+        if (atomic_load_explicit(&series->references, memory_order_acquire) > 1 &&
+            atomic_fetch_sub_explicit(&series->references, 1, memory_order_acq_rel) > 1)
                 return;
         weir__free(series, sizeof *series);
 }
 
+/* -- the lock -- */
+
+/* One that was not started and has one reference is its owner's alone, who may leave out the lock: who else wants to use it needs a
+ * reference first, and makes it from that one. */
+static bool
+is_private(const struct weir_series *series)
+{
+        return atomic_load_explicit(&series->references, memory_order_acquire) == 1 && series->state == WEIR__SERIES_NEW;
+}
+
+/* Returns whether the lock was taken, for the second. */
+static bool
+lock_if_shared(struct weir_series *series)
+{
+        bool locked = !is_private(series);
+
+        if (locked)
+                weir__lock(&series->lock);
+        return locked;
+}
+
+static void
+unlock_if(struct weir_series *series, bool locked)
+{
+        if (locked)
+                weir__unlock(&series->lock);
+}
+
 /* -- tasks come in -- */
+
+static struct weir__work *
+urgent_of(const struct weir_series *series)
+{
+        return atomic_load_explicit(&series->urgent, memory_order_relaxed);
+}
+
+static void
+set_urgent(struct weir_series *series, struct weir__work *work)
+{
+        atomic_store_explicit(&series->urgent, work, memory_order_relaxed);
+}
+
+/* With the lock held. */
+static void
+enqueue(struct weir_series *series, struct weir_task *task, bool front)
+{
+        if (!front) {
+                weir__work_append(&series->queue, &task->work);
+                return;
+        }
+        weir__work_prepend(&series->queue, &task->work);
+        if (!urgent_of(series))
+                set_urgent(series, &task->work);
+}
 
 static int
 push(struct weir_series *series, struct weir_task *task, bool front)
@@ -117,7 +174,7 @@ push(struct weir_series *series, struct weir_task *task, bool front)
                         failed = task->status;
         }
         if (series && !weir__runtime_forked()) {
-                weir__lock(&series->lock);
+                bool locked = lock_if_shared(series);
                 if (series->state == WEIR__SERIES_ENDED) {
                         failed = -ESTALE;
                 } else if (failed) {
@@ -125,9 +182,9 @@ push(struct weir_series *series, struct weir_task *task, bool front)
                                 series->poison = failed;
                 } else {
                         task->series = series;
-                        (front ? weir__work_prepend : weir__work_append)(&series->queue, &task->work);
+                        enqueue(series, task, front);
                 }
-                weir__unlock(&series->lock);
+                unlock_if(series, locked);
         }
         if (failed && task)
                 weir__task_discard(task);
@@ -147,18 +204,6 @@ weir_series_push_front(weir_series *series, weir_task *task)
 }
 
 /* -- why it ends early -- */
-
-int
-weir__series_cause(const struct weir_series *series)
-{
-        for (; series; series = series->parent) {
-                int cause = atomic_load_explicit(&series->cause, memory_order_acquire);
-
-                if (cause)
-                        return cause;
-        }
-        return 0;
-}
 
 /* With the lock held. */
 static void
@@ -201,33 +246,16 @@ weir_series_status(const weir_series *series)
         return status;
 }
 
+/* Without the lock: nobody changes any of it after the end. */
 int
 weir__series_result(const struct weir_series *series)
 {
-        if (!series->has_result)
-                return weir_series_status(series);
-        return series->result ? series->result : series->poison; /* which nobody adds to any more */
+        int result = series->has_result ? series->result : atomic_load_explicit(&series->cause, memory_order_relaxed);
+
+        return result ? result : series->poison;
 }
 
 /* -- steps -- */
-
-void
-weir__series_leave_task(struct weir_series *series, struct weir_task *task)
-{
-        if (series->wraps && !series->has_result) {
-                series->result = task->status;
-                series->has_result = true;
-        }
-        weir__lock(&series->lock);
-        series->current = NULL;
-        weir__unlock(&series->lock);
-}
-
-void
-weir__series_go_on(struct weir_series *series)
-{
-        step(series);
-}
 
 static void
 free_context(struct weir_series *series)
@@ -241,40 +269,110 @@ free_context(struct weir_series *series)
 static void
 end(struct weir_series *series)
 {
-        unsigned before = weir__user_begin((weir__function *)series->done);
+        if (series->done || series->free_context) {
+                unsigned before = weir__user_begin((weir__function *)series->done);
 
-        if (series->done)
-                series->done(series, series->context);
-        free_context(series);
-        weir__user_end(before);
+                if (series->done)
+                        series->done(series, series->context);
+                free_context(series);
+                weir__user_end(before);
+        }
         series->ended(series);
         weir_series_unref(series);
 }
 
-/* Takes the next task off the queue, and makes it the current one if it is to be started.  Sets *cause when it is to be
- * dropped.  NULL: the series has ended. */
+/* The next task, if there is one, is the first of those taken then.  With the lock held. */
+static void
+take_some(struct weir_series *series)
+{
+        struct weir__work_list *queue = &series->queue;
+        struct weir__work *first = queue->first, *urgent = urgent_of(series);
+
+        if (!series->taken) {
+                *queue = (struct weir__work_list){0};
+        } else if (urgent) {
+                queue->first = urgent->next;
+                if (!queue->first)
+                        queue->last = NULL;
+                urgent->next = &series->taken->work;
+        } else {
+                return;
+        }
+        series->taken = (struct weir_task *)first;
+        set_urgent(series, NULL);
+}
+
+static struct weir_task *
+pop_taken(struct weir_series *series)
+{
+        struct weir_task *task = series->taken;
+
+        if (task)
+                series->taken = (struct weir_task *)task->work.next;
+        return task;
+}
+
+static bool
+can_be_cancelled(const struct weir_task *task)
+{
+        return weir__task_ops(task)->cancel;
+}
+
+static int
+cause_to_stop(const struct weir_series *series)
+{
+        int cause = weir__series_cause(series);
+
+        return cause ? cause : weir__runtime_stopping() ? -ESHUTDOWN : 0;
+}
+
+/* The next task becomes the current one under the same hold of the lock, if it can be cancelled and is to be started. */
+void
+weir__series_forget(struct weir_series *series, struct weir_task *task)
+{
+        if (series->wraps && !series->has_result) {
+                series->result = task->status;
+                series->has_result = true;
+        }
+        if (!series->current)
+                return;
+        weir__lock(&series->lock);
+        take_some(series);
+        bool goes_on = series->taken && can_be_cancelled(series->taken) && !cause_to_stop(series);
+        series->current = goes_on ? series->taken : NULL;
+        weir__unlock(&series->lock);
+}
+
+/* Takes the next task off the queue, and makes it the current one if it is to be started and can be cancelled.  Sets *cause when it
+ * is to be dropped.  NULL: the series has ended. */
 static struct weir_task *
 take_next(struct weir_series *series, int *cause)
 {
+        *cause = 0;
+        if (series->current) /* who left the last one has seen to that */
+                return pop_taken(series);
+        *cause = cause_to_stop(series);
+        if (!*cause && series->taken && !can_be_cancelled(series->taken) && !urgent_of(series))
+                return pop_taken(series);
         weir__lock(&series->lock);
-        *cause = weir__series_cause(series);
-        if (!*cause && weir__runtime_stopping())
-                *cause = -ESHUTDOWN;
+        *cause = cause_to_stop(series);
         if (*cause)
                 set_cause(series, *cause);
-        struct weir_task *task = (struct weir_task *)weir__work_pop(&series->queue);
+        take_some(series);
+        struct weir_task *task = pop_taken(series);
         if (!task) {
                 series->state = WEIR__SERIES_ENDED;
                 series->parent = NULL; /* which may end from now on */
-        } else if (!*cause)
+        } else if (!*cause && can_be_cancelled(task)) {
                 series->current = task;
+        }
         weir__unlock(&series->lock);
         return task;
 }
 
 /* Starts the next task, or drops a batch of what is left of a series that ends early, or ends it. */
-static void
-step(struct weir_series *series)
+void
+weir__series_go_on(struct weir_series *series)
 {
         for (unsigned dropped = 0; dropped < DROPPED_AT_ONCE; dropped++) {
                 int cause;
@@ -305,9 +403,11 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
         series->state = WEIR__SERIES_RUNNING;
         series->parent = parent;
         series->grain = parent ? parent->grain : 0;
-        if (!weir__series_cause(series) && !weir__runtime_stopping()) {
-                task = (struct weir_task *)weir__work_pop(&series->queue);
-                series->current = task;
+        if (!cause_to_stop(series)) {
+                take_some(series);
+                task = pop_taken(series);
+                if (task && can_be_cancelled(task))
+                        series->current = task;
         }
         weir__unlock(&series->lock);
         if (task)
@@ -319,14 +419,12 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
 /* -- start, run, dismiss -- */
 
 int
-weir__series_fault(const struct weir_series *series)
+weir__series_fault(struct weir_series *series)
 {
-        struct weir__lock *lock = &((struct weir_series *)series)->lock;
-
-        weir__lock(lock); /* who has a reference may push meanwhile */
+        bool locked = lock_if_shared(series); /* who has a reference may push meanwhile */
         bool fresh = series->state == WEIR__SERIES_NEW && !series->owner;
         int poison = series->poison;
-        weir__unlock(lock);
+        unlock_if(series, locked);
         if (!fresh)
                 weir__panic("a series was started, run, added or dismissed twice");
         return poison;

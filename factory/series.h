@@ -24,34 +24,44 @@ struct weir_series {
         weir_series_fn *done;
         void (*ended)(struct weir_series *series); /* tells `owner`, after callback and free function; on a worker */
         void *owner;
-        weir_nsec grain;            /* of its timers' deadlines; 0: exact */
+        uint32_t grain;             /* ns, of its timers' deadlines; 0: exact */
         uint16_t poller;            /* where steps are delivered */
         bool wraps;                 /* made for one task: its result is that task's status */
         bool waiter_gave;           /* of who waits for it: weir__runtime_wait_begin */
 
-        /* Guarded by lock. */
+        /* Whose turn it is to make a step, and nobody else's. */
+        struct weir_task *taken; /* the oldest of the queue, linked by work.next: nobody has to be asked for the next */
+        int result;              /* of the wrapped task, once it ended */
+        bool has_result;
+
+        /* Guarded by lock; but while it is NEW and has one reference, its owner's alone. */
+        uint8_t state; /* enum weir__series_state */
         struct weir__lock lock;
-        struct weir__work_list queue; /* tasks not yet started */
-        struct weir_task *current;    /* started and not finished: alive while this is set */
-        uint8_t state;                /* enum weir__series_state */
         int poison;
+        struct weir__work_list queue; /* tasks not yet started, but for those taken */
+        struct weir_task *current;    /* started and not finished, and can be cancelled: alive while this is set */
         struct weir_series *parent;   /* whose cancellation reaches this one: that of the parallel it is in.  NULL for a root,
                                          and once ENDED; until then the parent cannot end */
+
+        /* The last of those at the head of the queue that come before the taken ones; NULL: none does.  Written under the lock,
+         * read without by who makes a step (relaxed): it sees each push that comes before the step. */
+        _Atomic(struct weir__work *) urgent;
 
         /* Why it ends early: 0, -ECANCELED, -ESHUTDOWN.  Written under the lock, once, with release; read without. */
         _Atomic int cause;
 
         _Atomic uint32_t references;
-        struct weir__latch latch; /* opened at the end of a series that a thread waits for */
+
+        union {
+                struct weir__latch latch; /* opened at the end of a root that a thread waits for */
+                unsigned index;           /* of one in a parallel: constant */
+        };
 
         /* Its callbacks'. */
         void *context;
         weir_free_fn *free_context;
-        int result;   /* of the wrapped task, once it ended */
-        bool has_result;
 
         /* The parallel's that it is in, guarded by that one's lock. */
-        unsigned index;
         struct weir_series *previous, *next;
 };
 
@@ -59,7 +69,7 @@ struct weir_series {
 struct weir_series *weir__series_wrap(struct weir_task *task);
 
 /* What weir_series_start or weir_parallel_add would refuse it for; 0 when sound. */
-int weir__series_fault(const struct weir_series *series);
+int weir__series_fault(struct weir_series *series);
 
 /* Dismisses a child of a parallel that is discarded.  Parallels nested in each other are taken apart one after another, not one
  * on the stack of the other. */
@@ -72,11 +82,27 @@ void weir__series_launch(struct weir_series *series, struct weir_series *parent)
 struct weir_series *weir__series_make_for(struct weir_task *task);
 
 /* Why the series has to end early, itself or one that it is within: 0 or the cause.  Inside the series, or under its lock. */
-int weir__series_cause(const struct weir_series *series);
+static inline int weir__series_cause(const struct weir_series *series)
+{
+        for (; series; series = series->parent) {
+                int cause = atomic_load_explicit(&series->cause, memory_order_acquire);
+
+                if (cause)
+                        return cause;
+        }
+        return 0;
+}
 
 /* The current task has finished.  First the series leaves it, so that nobody reaches it any more; when it is freed, the series
  * goes on: the next one is started, or the series ends. */
-void weir__series_leave_task(struct weir_series *series, struct weir_task *task);
+void weir__series_forget(struct weir_series *series, struct weir_task *task);
+
+static inline void weir__series_leave_task(struct weir_series *series, struct weir_task *task)
+{
+        if (series->current || series->wraps)
+                weir__series_forget(series, task);
+}
+
 void weir__series_go_on(struct weir_series *series);
 
 /* What it counts as in a parallel, or for who waits: the wrapped task's status, else its own. */

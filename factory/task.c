@@ -99,7 +99,7 @@ has_blocked(const struct weir_task *task)
 
         if (blocked)
                 weir__log_limited(
-                        &limit, WEIR_LOG_WARNING,
+                        &limit, WEIR_LOG_INFO,
                         "the callback of %s%s%.*s%s ran for %lld ms: another worker has taken over what waited behind it",
                         ops->work.kind, name ? " \"" : "", size, name ? name : "", name ? "\"" : "",
                         (long long)(blocked / 1000000));

@@ -187,6 +187,7 @@ make(struct weir__worker **made)
         }
         worker->number = number;
         worker->was_called = false;
+        worker->gone = (struct weir__latch){0};
         int failed = weir__crew_make_thread(&worker->thread, weir__worker_main, worker);
         if (failed) {
                 strike_off(worker);
@@ -275,7 +276,7 @@ end_idle(struct weir__worker *worker)
         }
         weir__unlock(&crew.lock);
         if (before) {
-                pthread_join(before->thread, NULL);
+                weir__worker_join(before, WEIR_FOREVER);
                 weir__lock(&crew.lock);
                 give_unused(before);
                 weir__unlock(&crew.lock);
@@ -358,20 +359,10 @@ free_all(struct weir__worker **list)
         }
 }
 
-static bool
-join_until(const struct weir__worker *worker, weir_nsec until)
-{
-        struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-
-        if (until == WEIR_FOREVER) /* the other one is unknown to ThreadSanitizer */
-                return pthread_join(worker->thread, NULL) == 0;
-        return pthread_clockjoin_np(worker->thread, NULL, CLOCK_MONOTONIC, &limit) == 0;
-}
-
 bool
 weir__crew_join(const struct weir__worker *self, weir_nsec until)
 {
-        if (crew.ended && join_until(crew.ended, until)) {
+        if (crew.ended && weir__worker_join(crew.ended, until)) {
                 crew.ended->next = crew.unused;
                 crew.unused = crew.ended;
                 crew.ended = NULL;
@@ -380,7 +371,7 @@ weir__crew_join(const struct weir__worker *self, weir_nsec until)
         struct weir__worker *first = crew.all; /* who comes later, which is at exit() only, is not waited for */
         weir__unlock(&crew.lock);
         for (struct weir__worker *worker = first; worker; worker = worker->next)
-                if (worker != self && !join_until(worker, until))
+                if (worker != self && !weir__worker_join(worker, until))
                         return false;
         return true;
 }

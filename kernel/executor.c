@@ -475,6 +475,7 @@ thread_main(void *argument)
                         weir__panic("a child of fork() returned from a callback: it has no thread to return to");
         }
         weir__worker_current = NULL;
+        weir__latch_open(&thread->worker.gone);
         return NULL;
 }
 
@@ -741,16 +742,6 @@ weir__executor_drain(void)
         wake_all(false);
 }
 
-static bool
-join(struct thread *thread, weir_nsec until)
-{
-        struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-
-        if (until == WEIR_FOREVER)
-                return pthread_join(thread->worker.thread, NULL) == 0;
-        return pthread_clockjoin_np(thread->worker.thread, NULL, CLOCK_MONOTONIC, &limit) == 0;
-}
-
 int64_t
 weir__executor_live(void)
 {
@@ -768,7 +759,7 @@ weir__executor_stop(weir_nsec until, int64_t *live)
 
         wake_all(true);
         for (unsigned i = 0; i < count_of_threads(); i++)
-                ended &= thread_at(i) != self() && join(thread_at(i), until);
+                ended &= thread_at(i) != self() && weir__worker_join(&thread_at(i)->worker, until);
         if (!ended)
                 return false;
         *live = weir__executor_live();

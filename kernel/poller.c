@@ -141,7 +141,6 @@ weir__poller_open(struct weir__poller *poller)
         atomic_store(&poller->share_wanted, false);
         atomic_store(&poller->is_suspect, false);
         atomic_store(&poller->ready_count, 0);
-        atomic_store(&poller->ready_lost, 0);
         weir__follow_open(poller);
         weir__lock(&poller->lock);
         poller->closing = false;

@@ -104,10 +104,8 @@ struct weir__poller {
         char *scratch;        /* WEIR__SCRATCH_SIZE bytes, for whoever is on the owner's stack */
         bool exiting;         /* the loop ends */
 
-        /* How many works are ready or doubtful: what has come minus what was run, but for what was run by workers that have lost the
-         * poller with it, which the second counts.  The first is the owner's to write.  Relaxed. */
+        /* How many works are ready or doubtful.  Written by the owner, read by any thread at any time; relaxed. */
         _Atomic int64_t ready_count;
-        _Atomic int64_t ready_lost;
 
         /* How late the callbacks of timers began.  Added to by the owner, read by any thread at any time. */
         struct weir__histogram lateness;
@@ -218,13 +216,6 @@ static inline void weir__poller_note_ready(struct weir__poller *poller, int64_t 
         int64_t count = atomic_load_explicit(&poller->ready_count, memory_order_relaxed);
 
         atomic_store_explicit(&poller->ready_count, count + change, memory_order_relaxed);
-}
-
-/* How many works are ready, about; without the crowd.  Any thread. */
-static inline int64_t weir__poller_depth(struct weir__poller *poller)
-{
-        return atomic_load_explicit(&poller->ready_count, memory_order_relaxed) -
-               atomic_load_explicit(&poller->ready_lost, memory_order_relaxed);
 }
 
 /* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  Owner only. */

@@ -37,7 +37,7 @@
 #define REGION_SIZE  ((size_t)2 << 20)
 #define HEAD_SPANS   2
 #define REGION_SPANS (REGION_SIZE / SPAN_SIZE - HEAD_SPANS)
-#define FEW_REGIONS  8
+#define FEW_REGIONS  2
 #define SPARE_SPANS  32 /* of all regions, that may be kept in any case */
 #define ENOUGH       64 /* blocks of a chain that is put together */
 #define SLICE        64 /* blocks given back under the lock at a time */

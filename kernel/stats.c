@@ -19,7 +19,7 @@ ready(unsigned pollers)
         int64_t count = weir__share_depth();
 
         for (unsigned i = 0; i < pollers; i++)
-                count += weir__poller_depth(weir__runtime.pollers[i]);
+                count += atomic_load_explicit(&weir__runtime.pollers[i]->ready_count, memory_order_relaxed);
         return count > 0 ? (uint64_t)count : 0;
 }
 

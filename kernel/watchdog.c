@@ -4,7 +4,8 @@
  *
  * Threads: its own.  Park and unpark: it writes `parked`, runs the heavy fence, and looks at the pollers once more; a worker that
  *          wakes up has written its inbox before it reads `parked`.
- * Locks:   none.
+ * Locks:   none.  It calls nothing of the program, which might block: what it has to say it leaves as a notice, and a worker says it
+ *          (weir__watchdog_speak), or a thread that is made for that when there may be no worker.
  *
  * A callback that lasts shows as a `turn` that is the same, and odd, at two looks.  The look costs its worker nothing; that it is
  * seen up to a period too late is the price.  While a poller is suspect, because a callback has just blocked there, the period and
@@ -56,10 +57,13 @@ static struct {
         pthread_t thread;
         weir_nsec limit;
         _Atomic bool stops;
+        _Atomic bool speaks; /* a thread is at it */
         _Atomic uint64_t claims;
 
         /* Its own thread's. */
         bool is_suspicious, has_asleep;
+        weir_nsec speaks_at; /* before which no thread is made to say something */
+        bool is_starved;     /* there was no spare for the last claim: no reason to hurry */
         struct sight sights[WEIR__POLLERS_MAX];
         struct witness witnesses[WEIR__POLLERS_MAX];
 } dog;
@@ -121,6 +125,73 @@ hand_over(struct weir__poller *poller, struct weir__worker *worker, unsigned tur
         return false;
 }
 
+/* -- notices -- */
+
+enum notice { NO_SPARE, TAKEN, NOTICES };
+
+static struct {
+        _Atomic(const char *) kind; /* of the callback; NULL: nothing to say */
+        _Atomic unsigned poller;
+} notices[NOTICES];
+
+_Atomic bool weir__watchdog_has_notice;
+
+static void
+leave_notice(enum notice notice, const char *kind, const struct weir__poller *poller)
+{
+        atomic_store_explicit(&notices[notice].poller, poller->index, memory_order_relaxed);
+        atomic_store_explicit(&notices[notice].kind, kind, memory_order_release);
+        atomic_store_explicit(&weir__watchdog_has_notice, true, memory_order_release);
+}
+
+void
+weir__watchdog_speak(void)
+{
+        static const char *const texts[NOTICES] = {
+                [NO_SPARE] =
+                        "a callback of %s blocks poller %u, and no spare worker is to be had: what else is ready there waits",
+                [TAKEN] = "a callback of %s blocks poller %u, which another worker has now"};
+        static const enum weir_log_level levels[NOTICES] = {[NO_SPARE] = WEIR_LOG_WARNING, [TAKEN] = WEIR_LOG_INFO};
+        static struct weir__log_limit limits[NOTICES];
+
+        if (!atomic_exchange_explicit(&weir__watchdog_has_notice, false, memory_order_acquire))
+                return;
+        unsigned before = weir__user_begin(NULL); /* the log function is the program's */
+        for (unsigned i = 0; i < NOTICES; i++) {
+                const char *kind = atomic_exchange_explicit(&notices[i].kind, NULL, memory_order_acquire);
+
+                if (kind)
+                        weir__log_limited(&limits[i], levels[i], texts[i], kind,
+                                          atomic_load_explicit(&notices[i].poller, memory_order_relaxed));
+        }
+        weir__user_end(before);
+}
+
+static void *
+speak(void *unused)
+{
+        (void)unused;
+        pthread_setname_np(pthread_self(), "weir/message");
+        weir__watchdog_speak();
+        atomic_store(&dog.speaks, false);
+        return NULL;
+}
+
+/* When all workers may be blocked: by a thread for that, once in an interval.  If there is none to be had a worker says it later. */
+static void
+have_it_said(weir_nsec now)
+{
+        pthread_t thread;
+
+        if (now < dog.speaks_at || atomic_exchange(&dog.speaks, true))
+                return; /* the last one is at it still */
+        dog.speaks_at = now + WEIR__LOG_INTERVAL;
+        if (weir__crew_make_thread(&thread, speak, NULL))
+                atomic_store(&dog.speaks, false);
+        else
+                pthread_detach(thread);
+}
+
 static const char *
 kind_of(const struct weir__worker *worker)
 {
@@ -132,16 +203,15 @@ kind_of(const struct weir__worker *worker)
 static void
 claim(struct weir__poller *poller, struct sight *sight)
 {
-        static struct weir__log_limit refused, blocks;
         struct weir__worker *worker = (struct weir__worker *)sight->owner, *spare = weir__crew_take();
         struct witness *witness = &dog.witnesses[poller->index];
+        const char *kind = kind_of(worker);
 
+        dog.is_starved = !spare;
         if (!spare) {
-                weir__log_limited(
-                        &refused, WEIR_LOG_WARNING,
-                        "a callback of %s blocks poller %u, and no spare worker is to be had: what else is ready there waits",
-                        kind_of(worker), poller->index);
+                leave_notice(NO_SPARE, kind, poller);
                 sight->since = weir__clock_monotonic();
+                have_it_said(sight->since);
                 return;
         }
         weir__function *blocked = atomic_load_explicit(&worker->calls, memory_order_relaxed); /* unless it comes back */
@@ -152,13 +222,12 @@ claim(struct weir__poller *poller, struct sight *sight)
                 return;
         }
         bool is_suspect = atomic_load_explicit(&poller->is_suspect, memory_order_relaxed);
-        weir__crew_call(spare, poller, is_suspect ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN, blocked);
         atomic_fetch_add_explicit(&dog.claims, 1, memory_order_relaxed);
+        if (!is_suspect)
+                leave_notice(TAKEN, kind, poller); /* its successor will say it */
+        weir__crew_call(spare, poller, is_suspect ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN, blocked);
         if (is_suspect && !witness->worker)
                 *witness = (struct witness){worker, sight->turn, sight->since};
-        if (!is_suspect)
-                weir__log_limited(&blocks, WEIR_LOG_INFO, "a callback of %s blocks poller %u, which another worker has now",
-                                  kind_of(worker), poller->index);
 }
 
 /* -- looking -- */
@@ -214,7 +283,7 @@ look_at(struct weir__poller *poller, weir_nsec now)
         sight->asleep = asleep;
         if (!same || !(turn & WEIR__TURN_USER)) {
                 *sight = (struct sight){owner, turn, now, asleep};
-        } else if (now - sight->since >= (is_suspect ? SUSPECT_LIMIT : dog.limit)) {
+        } else if (now - sight->since >= (is_suspect && !dog.is_starved ? SUSPECT_LIMIT : dog.limit)) {
                 dog.is_suspicious = true;
                 claim(poller, sight);
         }
@@ -265,7 +334,7 @@ watch(void *unused)
         (void)unused;
         pthread_setname_np(pthread_self(), "weir/watchdog");
         while (!atomic_load(&dog.stops)) {
-                futex(FUTEX_WAIT, 0, dog.is_suspicious ? SUSPECT_PAUSE : dog.limit / 2);
+                futex(FUTEX_WAIT, 0, dog.is_suspicious && !dog.is_starved ? SUSPECT_PAUSE : dog.limit / 2);
                 if (!look_around())
                         park();
         }

@@ -27,6 +27,10 @@ static inline void weir__watchdog_look(void)
                 weir__watchdog_unpark();
 }
 
+/* By a worker, between two works: says what the watchdog has seen, if there is something.  It may lose its poller in it. */
+extern _Atomic bool weir__watchdog_has_notice;
+void weir__watchdog_speak(void);
+
 /* How long a callback may run. */
 weir_nsec weir__watchdog_limit(void);
 

@@ -84,26 +84,14 @@ run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__
                         break;
                 if (__builtin_expect(atomic_load_explicit(&poller->share_wanted, memory_order_relaxed), 0))
                         share_as_wanted(poller);
+                if (list != &poller->crowd)
+                        weir__poller_note_ready(poller, -1);
                 atomic_store_explicit(&worker->running, work->ops, memory_order_relaxed);
                 work->ops->run(work);
                 if (worker->poller != poller)
                         return false;
         }
         return true;
-}
-
-/* The same for what is counted as ready. */
-static bool
-run_ready(struct weir__worker *worker, struct weir__poller *poller, struct weir__work_list *list, unsigned *credit)
-{
-        unsigned before = *credit;
-        bool owns = run_some(worker, poller, list, credit);
-
-        if (__builtin_expect(owns, 1))
-                weir__poller_note_ready(poller, (int64_t)*credit - before);
-        else
-                atomic_fetch_add_explicit(&poller->ready_lost, before - *credit + 1, memory_order_relaxed);
-        return owns;
 }
 
 static bool
@@ -124,7 +112,7 @@ run_doubtful(struct weir__worker *worker, struct weir__poller *poller)
 {
         unsigned credit = is_suspect(poller) ? 1 : BATCH;
 
-        if (!run_ready(worker, poller, &poller->doubtful, &credit))
+        if (!run_some(worker, poller, &poller->doubtful, &credit))
                 return false;
         if (is_suspect(poller) && !poller->doubtful.first &&
             weir__clock_monotonic() >= atomic_load_explicit(&poller->suspect_until, memory_order_relaxed))
@@ -147,12 +135,20 @@ share_backlog(struct weir__poller *poller, bool is_behind)
                 weir__share_some(poller, BATCH);
 }
 
+/* Says what the watchdog has to say.  Returns whether it owns the poller still. */
+static bool
+speaks(struct weir__worker *worker, const struct weir__poller *poller)
+{
+        weir__watchdog_speak();
+        return worker->poller == poller;
+}
+
 static void
 loop(struct weir__worker *worker, struct weir__poller *poller)
 {
         unsigned credit = BATCH, crowd_credit = is_suspect(poller) ? 1 : BATCH;
 
-        while (run_ready(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
+        while (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
                 if (__builtin_expect(is_doubted(poller), 0) && !run_doubtful(worker, poller))
                         return;
                 weir__poller_run_later(poller);
@@ -163,6 +159,9 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 if (poller->ready.first && credit > 0)
                         continue;
                 share_backlog(poller, poller->ready.first && credit == 0);
+                if (__builtin_expect(atomic_load_explicit(&weir__watchdog_has_notice, memory_order_relaxed), 0) &&
+                    !speaks(worker, poller))
+                        return;
                 if (!weir__poller_is_busy(poller)) {
                         if (poller->exiting)
                                 return;
@@ -221,6 +220,14 @@ take_over(struct weir__poller *poller, enum weir__call call, weir__function *blo
         weir__poller_poll(poller);
 }
 
+void
+weir__worker_vanishes(void *unused)
+{
+        (void)unused;
+        weir__panic(
+                "a callback has ended the thread that it runs on, by pthread_exit or pthread_cancel: all that waits there would hang");
+}
+
 void *
 weir__worker_main(void *argument)
 {
@@ -229,6 +236,7 @@ weir__worker_main(void *argument)
         char name[16];
 
         weir__worker_current = worker;
+        pthread_cleanup_push(weir__worker_vanishes, NULL);
         snprintf(name, sizeof name, "weir/%u", worker->number);
         pthread_setname_np(pthread_self(), name);
         while ((call = weir__crew_wait(worker)) != WEIR__CALL_LEAVE) {
@@ -246,6 +254,19 @@ weir__worker_main(void *argument)
                         weir__blocking_count(-1);
                 worker->gave = false;
         }
+        pthread_cleanup_pop(false);
         weir__worker_current = NULL;
+        weir__latch_open(&worker->gone);
         return NULL;
+}
+
+bool
+weir__worker_join(struct weir__worker *worker, weir_nsec until)
+{
+        /* Not by pthread_clockjoin_np, which ThreadSanitizer does not know. */
+        if (until == WEIR_FOREVER)
+                weir__latch_wait(&worker->gone);
+        else if (!weir__latch_wait_until(&worker->gone, until))
+                return false;
+        return pthread_join(worker->thread, NULL) == 0;
 }

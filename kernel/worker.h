@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "kernel/fence.h"
+#include "kernel/latch.h"
 #include "kernel/poller.h"
 
 /* Why a worker has got a poller. */
@@ -64,6 +65,7 @@ struct weir__worker {
 
         _Atomic int64_t live; /* roots entered minus left by its thread; relaxed: kernel/runtime.c */
 
+        struct weir__latch gone; /* its thread has nothing more to do */
         struct weir__cache *cache; /* of a thread of the executor's (kernel/executor.h), which has no poller ever; else NULL */
 
         _Atomic int64_t blocks_since; /* what has lost it the poller; 0: no claim.  Of the watchdog, before it claims */
@@ -88,6 +90,13 @@ static inline bool weir__worker_gave(void)
 
         return worker && worker->gave;
 }
+
+/* Waits until then for the end of its thread, of which the opening of `gone` was the last that it did, and joins it.  Returns
+ * whether it has. */
+bool weir__worker_join(struct weir__worker *worker, weir_nsec until);
+
+/* What runs when code of the user ends the thread. */
+void weir__worker_vanishes(void *unused) __attribute__((noreturn, cold));
 
 /* What the thread of a worker does; ends when it is called to leave. */
 void *weir__worker_main(void *worker);

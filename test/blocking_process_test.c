@@ -129,10 +129,12 @@ expect_message(const char *kind, const char *whole)
         snprintf(expected, sizeof expected, "a callback of %s blocks poller 0, which another worker has now", kind);
         EXPECT(count_heard(WEIR_LOG_INFO, expected) > 0);
         snprintf(expected, sizeof expected, "the callback of %s ran for ", whole);
-        EXPECT(count_heard(WEIR_LOG_WARNING, expected) > 0);
+        EXPECT(count_heard(WEIR_LOG_INFO, expected) > 0);
         for (unsigned i = 0; i < heard.count; i++) {
-                if (heard.levels[i] == WEIR_LOG_WARNING) {
-                        sscanf(strstr(heard.messages[i], " ran for "), " ran for %lld ms", &milliseconds);
+                const char *ran = strstr(heard.messages[i], " ran for ");
+
+                if (ran) {
+                        sscanf(ran, " ran for %lld ms", &milliseconds);
                 }
         }
         EXPECT(milliseconds >= 20 && milliseconds <= WEIR_TEST_TOLERANCE / 1000000);

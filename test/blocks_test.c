@@ -21,7 +21,7 @@
 
 #define REGION ((size_t)2 << 20)
 #define SPAN   ((size_t)8192)
-#define FEW    8 /* regions that are never huge */
+#define FEW    2 /* regions that are never huge */
 
 /* -- the kernel -- */
 
@@ -314,7 +314,7 @@ pages_between_blocks_that_stay_return(void)
         weir__spans_check();
         CU_ASSERT(atomic_load(&mapped) >= 7 * REGION);
         size_t gone = (atomic_load(&given_back) - before) * SPAN;
-        CU_ASSERT(7 * REGION - gone < REGION); /* one span in 16 holds a block; some more are kept */
+        CU_ASSERT(7 * REGION - gone < 2 * REGION); /* one span in 16 holds a block; more are kept, and of huge pages a few more */
         end(&blocks);
 }
 

@@ -103,6 +103,51 @@ callback_may_push_at_both_ends(void)
         weir_test_end();
 }
 
+static weir_task *
+of_kind(unsigned is_timer, weir_task_fn *done, void *context)
+{
+        return is_timer ? weir_timer_new(0, done, context) : weir_empty_new(done, context);
+}
+
+struct crowd {
+        struct weir_test_record records[8];
+        unsigned kinds; /* a bit for each task: whether it is a timer */
+};
+
+static void
+push_two_in_front(weir_task *task, void *context)
+{
+        struct crowd *crowd = context;
+
+        for (unsigned i = 2; i > 0; i--)
+                weir_series_push_front(weir_series_of(task), of_kind(crowd->kinds >> i & 1, weir_test_done, &crowd->records[i]));
+        weir_series_push(weir_series_of(task), of_kind(crowd->kinds >> 6 & 1, weir_test_done, &crowd->records[6]));
+        weir_test_done(task, &crowd->records[0]);
+}
+
+/* Tasks that can be cancelled while they run, and others, in each mixture. */
+static void
+what_is_pushed_in_front_twice_comes_newest_first_before_all_that_waits(void)
+{
+        weir_test_begin_virtual();
+        for (unsigned kinds = 0; kinds < 1 << 8; kinds++) {
+                struct crowd crowd = {.kinds = kinds};
+                _Atomic unsigned counter = 0;
+                weir_series *series = weir_series_new(NULL, NULL);
+
+                for (unsigned i = 0; i < 8; i++)
+                        crowd.records[i].counter = &counter;
+                weir_series_push(series, of_kind(kinds >> 7 & 1, weir_test_done, &crowd.records[7]));
+                weir_series_push(series, of_kind(kinds & 1, push_two_in_front, &crowd));
+                for (unsigned i = 3; i < 6; i++)
+                        weir_series_push(series, of_kind(kinds >> i & 1, weir_test_done, &crowd.records[i]));
+                CU_ASSERT_EQUAL(weir_series_run(series), 0);
+                for (unsigned i = 0; i < 8; i++)
+                        CU_ASSERT(crowd.records[i].calls == 1 && crowd.records[i].order == (i + 1) % 8);
+        }
+        weir_test_end();
+}
+
 /* -- other threads -- */
 
 #define PUSHES (WEIR_TEST_SANITIZED ? 2000 : 20000)
@@ -196,6 +241,27 @@ push_past_the_end(void *argument)
                 weir_test_sleep(pause); /* it grows: else a slow worker never runs dry */
         }
         return argument;
+}
+
+/* Its owner needs no lock for a series that is his alone; this one is not. */
+static void
+a_push_of_another_thread_meets_those_of_the_owner_before_the_start(void)
+{
+        pthread_t thread;
+
+        memset(&push, 0, sizeof push);
+        weir_test_begin_real(2);
+        push.series = weir_series_new(NULL, NULL);
+        weir_series *reference = weir_series_ref(push.series);
+        pthread_create(&thread, NULL, push_many, NULL);
+        push_many(NULL);
+        pthread_join(thread, NULL);
+        weir_series_unref(reference);
+        CU_ASSERT_EQUAL(weir_series_run(push.series), 0);
+        CU_ASSERT_EQUAL(push.accepted, 2 * PUSHES);
+        CU_ASSERT_EQUAL(push.called, 2 * PUSHES);
+        CU_ASSERT_EQUAL(push.freed, 2 * PUSHES);
+        weir_test_end();
 }
 
 /* Here the series ends whenever it runs dry, in the middle of the pushes or behind them. */
@@ -298,6 +364,32 @@ cancel_while_pending_ends_the_timer_and_drops_the_rest_on_a_worker(void)
                 WEIR_TEST_FREED_ELSEWHERE(&rest[i]);
         }
         weir_series_unref(series);
+        weir_test_end();
+}
+
+static void
+cancel_the_series(weir_task *task, void *context)
+{
+        (void)task;
+        weir_series_cancel(context);
+}
+
+static void
+cancel_ends_a_timer_that_is_pending_whatever_came_before(void)
+{
+        weir_test_begin_virtual();
+        for (unsigned is_timer = 0; is_timer < 2; is_timer++) {
+                struct weir_test_record pending = {0};
+                weir_series *series = weir_series_new(NULL, NULL);
+                weir_nsec began = weir_now();
+
+                weir_series_push(series, of_kind(is_timer, NULL, NULL));
+                weir_series_push(series, weir_test_timer(FAR, &pending));
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(WEIR_SEC(1), cancel_the_series, series)), 0);
+                CU_ASSERT_EQUAL(weir_series_run(series), -ECANCELED);
+                WEIR_TEST_CALLED(&pending, -ECANCELED);
+                CU_ASSERT_EQUAL(weir_now(), began + WEIR_SEC(1));
+        }
         weir_test_end();
 }
 
@@ -618,11 +710,14 @@ main(void)
                 WEIR_TEST(tasks_run_one_after_another_and_the_series_callback_last),
                 WEIR_TEST(push_front_comes_before_what_has_not_started),
                 WEIR_TEST(callback_may_push_at_both_ends),
+                WEIR_TEST(what_is_pushed_in_front_twice_comes_newest_first_before_all_that_waits),
                 WEIR_TEST(other_threads_push_while_it_runs_and_all_of_it_runs),
+                WEIR_TEST(a_push_of_another_thread_meets_those_of_the_owner_before_the_start),
                 WEIR_TEST(push_that_meets_the_end_either_runs_or_is_stale),
                 WEIR_TEST(push_after_the_end_is_stale_and_dismisses),
                 WEIR_TEST(cancel_before_the_start_drops_all_tasks_and_runs_the_series_callback),
                 WEIR_TEST(cancel_while_pending_ends_the_timer_and_drops_the_rest_on_a_worker),
+                WEIR_TEST(cancel_ends_a_timer_that_is_pending_whatever_came_before),
                 WEIR_TEST(cancel_from_its_own_callback_drops_the_rest_and_leaves_the_callback_alone),
                 WEIR_TEST(cancel_after_the_end_changes_nothing),
                 WEIR_TEST(cancel_at_any_moment_leaves_each_task_called_or_dropped_and_freed_once),

@@ -26,7 +26,7 @@ static void report(weir_task *ticker, void *context)
                (long long)((weir_ticker_scheduled(ticker) - began) / WEIR_MSEC(1)), (unsigned long long)weir_ticker_missed(ticker),
                weir_ticker_actual(ticker) - weir_ticker_scheduled(ticker) < WEIR_MSEC(50) ? "in time" : "late");
         if (weir_ticker_count(ticker) == 4)
-                usleep(350000); /* a callback should not: it holds its worker */
+                usleep(350000); /* a callback should not: 08-blocking.c shows what it costs */
 }
 
 int main(void)

@@ -34,9 +34,9 @@ WEIR_API int weir_clock_run_until(weir_nsec instant);
  * thinks about what it has received, a child process.  Holds are counted.  What is due at the present instant runs all the same.
  * On the real clock both do nothing.
  *
- * A hold that was made in a callback may be released anywhere; one of another thread is its own to release, and until then it
- * cannot wait for time to pass: `_run` and weir_clock_advance return -EDEADLK.  A hold is one of the runtime that it was made
- * in: release it before weir_shutdown.
+ * A hold that was made in a callback may be released anywhere, so a `_run` inside weir_blocking_begin and _end there waits for
+ * that.  One of another thread is its own to release, and until then it cannot wait for time to pass: `_run` and
+ * weir_clock_advance return -EDEADLK.  A hold is one of the runtime that it was made in: release it before weir_shutdown.
  *
  * Result:  0; -ECHILD in a forked child.  A release without a hold aborts with the reason.
  * Threads: any, also inside a callback.  Never blocks. */

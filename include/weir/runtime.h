@@ -60,7 +60,8 @@ WEIR_API int weir_shutdown(void);
  * executor (weir/go.h), where another thread runs functions in its place.  On other threads they do nothing.
  *
  * Result:  0; -EAGAIN when there are as many spare workers as may be, or no thread can be had: the callback may block all the
- *          same, and then holds up its neighbours; -ECHILD in a forked child.  Also then it needs its end.
+ *          same, and then holds up its neighbours, but not wait for flows (-EDEADLK); -ECHILD in a forked child.  Each needs its
+ *          end.
  * Threads: any.  An end without its begin aborts the process. */
 WEIR_API int weir_blocking_begin(void);
 WEIR_API void weir_blocking_end(void);
