@@ -153,7 +153,7 @@ weir_timer_cancel_wait(const char *name, size_t max)
                 return failed;
         size_t count = cancel_named(&key, max);
         atomic_fetch_add_explicit(&weir__timer_waits, 1, memory_order_relaxed);
-        weir__fence_heavy(); /* the light one is in timer.c, end_cancelled */
+        weir__fence_heavy(); /* the light one is in weir__timer_end_cancelled */
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, key.hash);
         weir__names_walk_begin(shard, &ending, &key, true);
         weir__names_walk_begin(shard, &named, &key, false);

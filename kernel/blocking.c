@@ -72,13 +72,12 @@ hand_over(struct weir__worker *worker)
 static int
 step_aside(struct weir__worker *worker)
 {
+        weir__blocking_count(+1); /* first: from then on its thread does not keep the virtual clock from jumping */
         int failed = weir__executor_blocking_begin(worker);
-
         if (failed)
-                return failed;
-        worker->gave = true;
-        weir__blocking_count(+1);
-        return 0;
+                weir__blocking_count(-1);
+        worker->gave = !failed;
+        return failed;
 }
 
 void

@@ -400,6 +400,15 @@ weir__crew_forget(void)
 }
 
 void
+weir__crew_forked(void)
+{
+        weir__lock_init(&crew.lock, WEIR__RANK_LEAF);
+        crew.all = crew.ended = crew.unused = crew.idle = NULL; /* another thread may have been in the middle of a start */
+        crew.count = crew.idle_count = 0;
+        crew.ended_live = 0;
+}
+
+void
 weir__crew_count(unsigned *workers, unsigned *spares)
 {
         weir__lock(&crew.lock);

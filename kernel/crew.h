@@ -43,6 +43,9 @@ int64_t weir__crew_forget(void);
 /* The sum of what workers have counted in `live`, also those that have ended. */
 int64_t weir__crew_live(void);
 
+/* In the child of a fork which may use the library anew: no worker had been there. */
+void weir__crew_forked(void);
+
 /* How many there are, and how many of these are spares that wait. */
 void weir__crew_count(unsigned *workers, unsigned *spares);
 

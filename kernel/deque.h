@@ -25,6 +25,7 @@ struct weir__deque {
         struct weir__job *ring[WEIR__DEQUE_SIZE];
 };
 
+/* Exact under the lock.  Without it a hint: where head and tail are read in another order, one that is far too large. */
 static inline unsigned weir__deque_count(const struct weir__deque *deque)
 {
         unsigned head = atomic_load_explicit(&deque->head, memory_order_relaxed);
@@ -89,13 +90,16 @@ static inline unsigned weir__deque_take(struct weir__deque *deque, struct weir__
         return count;
 }
 
-/* The oldest, which stays; the function is called under the lock, with NULL if there is none.  Any thread. */
-static inline void weir__deque_show_oldest(struct weir__deque *deque, void (*show)(const struct weir__job *, void *), void *context)
+/* The oldest, which stays; the function is called under the lock, with NULL if there is none.  Returns how many there are.  Any
+ * thread. */
+static inline unsigned weir__deque_show_oldest(struct weir__deque *deque, void (*show)(const struct weir__job *, void *),
+                                               void *context)
 {
         weir__lock(&deque->lock);
-        unsigned head = atomic_load_explicit(&deque->head, memory_order_relaxed);
-        show(weir__deque_count(deque) > 0 ? deque->ring[head % WEIR__DEQUE_SIZE] : NULL, context);
+        unsigned head = atomic_load_explicit(&deque->head, memory_order_relaxed), count = weir__deque_count(deque);
+        show(count > 0 ? deque->ring[head % WEIR__DEQUE_SIZE] : NULL, context);
         weir__unlock(&deque->lock);
+        return count;
 }
 
 #endif

@@ -602,10 +602,7 @@ weir__executor_blocking_begin(struct weir__worker *worker)
                 pthread_mutex_unlock(&executor.growth);
         }
         if (failed) {
-                weir__lock(&executor.lock);
-                thread->blocked = false;
-                executor.blocked_count--;
-                weir__unlock(&executor.lock);
+                weir__executor_blocking_end(worker); /* another one may have been woken meanwhile: then there is a crowd */
                 return -EAGAIN;
         }
         wake_one();
@@ -649,9 +646,8 @@ note_oldest(const struct weir__job *job, void *context)
 static void
 add_thread_stats(struct thread *thread, struct weir__executor_stats *stats)
 {
-        stats->queued += weir__deque_count(&thread->deque);
         stats->running += atomic_load_explicit(&thread->running, memory_order_relaxed);
-        weir__deque_show_oldest(&thread->deque, note_oldest, stats);
+        stats->queued += weir__deque_show_oldest(&thread->deque, note_oldest, stats);
 }
 
 /* Of all but the deques.  Under the lock. */

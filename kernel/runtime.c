@@ -225,6 +225,7 @@ become_child(void)
                 weir__virtual_forked();
                 atomic_store(&foreign_live, 0); /* another thread may have been about to take back what it had counted */
                 weir__executor_forked();
+                weir__crew_forked();
         } else {
                 atomic_store(&weir__runtime.phase, WEIR__PHASE_FORKED);
         }

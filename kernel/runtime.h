@@ -86,8 +86,9 @@ void weir__runtime_wait_begin(bool gave);
 void weir__runtime_wait_end(bool gave);
 bool weir__runtime_has_waiters(void);
 
-/* Whether this thread may block until a flow ends: -EDEADLK on a worker unless between weir_blocking_begin and _end, -ECHILD in a
- * forked child, else 0.  The second: until something ends that waits for all callbacks, which no callback may. */
+/* Whether this thread may block until a flow ends: -EDEADLK on the watchdog, and on a worker unless between weir_blocking_begin
+ * and _end, -ECHILD in a forked child, else 0.  The second: until something ends that waits for all callbacks, which no callback
+ * may. */
 int weir__runtime_may_wait(void);
 int weir__runtime_may_stop(void);
 

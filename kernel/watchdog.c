@@ -328,13 +328,20 @@ park(void)
         atomic_store(&weir__watchdog_parked, 0); /* and then looks whether it is to stop */
 }
 
+/* Between two looks; also for a limit of next to nothing it sleeps. */
+static weir_nsec
+interval(void)
+{
+        return (dog.is_suspicious && !dog.is_starved) || dog.limit / 2 < SUSPECT_PAUSE ? SUSPECT_PAUSE : dog.limit / 2;
+}
+
 static void *
 watch(void *unused)
 {
         (void)unused;
         pthread_setname_np(pthread_self(), "weir/watchdog");
         while (!atomic_load(&dog.stops)) {
-                futex(FUTEX_WAIT, 0, dog.is_suspicious && !dog.is_starved ? SUSPECT_PAUSE : dog.limit / 2);
+                futex(FUTEX_WAIT, 0, interval());
                 if (!look_around())
                         park();
         }

@@ -8,6 +8,8 @@
 
 #include <weir/runtime.h>
 
+#include "kernel/fence.h"
+
 /* 1: it sleeps until somebody wakes it.  A futex. */
 extern _Atomic unsigned weir__watchdog_parked;
 
@@ -23,6 +25,7 @@ void weir__watchdog_unpark(void);
 /* By a worker that has woken up, or has not slept after all, after it has taken SLEEPING out of its inbox. */
 static inline void weir__watchdog_look(void)
 {
+        weir__fence_light(); /* the heavy one is in park() */
         if (__builtin_expect(atomic_load_explicit(&weir__watchdog_parked, memory_order_relaxed), 0))
                 weir__watchdog_unpark();
 }

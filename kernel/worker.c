@@ -129,10 +129,12 @@ share_backlog(struct weir__poller *poller, bool is_behind)
                 return;
         }
         weir_nsec now = weir__clock_monotonic();
-        if (!poller->behind_since)
+        if (!poller->behind_since) {
                 poller->behind_since = now;
-        else if (now - poller->behind_since >= BACKLOG)
+        } else if (now - poller->behind_since >= BACKLOG) {
                 weir__share_some(poller, BATCH);
+                poller->behind_since = now; /* not after each batch, in case that nothing may roam */
+        }
 }
 
 /* Says what the watchdog has to say.  Returns whether it owns the poller still. */
@@ -154,7 +156,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 weir__poller_run_later(poller);
                 weir__poller_take_inbox(poller);
                 weir__poller_expire(poller);
-                if (!weir__poller_is_busy(poller))
+                if (credit == 0 || !weir__poller_is_busy(poller)) /* what was given must not wait until somebody is idle */
                         weir__share_take(poller);
                 if (poller->ready.first && credit > 0)
                         continue;
@@ -199,7 +201,7 @@ doubt(struct weir__work_list *list, weir__function *blocked, struct weir__work_l
                 struct weir__work *work = weir__work_pop(list);
                 weir__function *calls = work->ops->calls ? work->ops->calls(work) : NULL;
 
-                weir__work_append(calls == blocked || (!calls && work->ops->kind) ? doubtful : &trusted, work);
+                weir__work_append((calls ? calls == blocked : work->ops->kind != NULL) ? doubtful : &trusted, work);
         }
         weir__work_concat(doubtful, list);
         *list = trusted;

@@ -14,6 +14,7 @@ int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
 
 static _Atomic int threads_left = INT32_MAX; /* before it fails */
+static void (*_Atomic before_thread)(void);  /* called before one is made */
 
 int
 __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument)
@@ -22,6 +23,9 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void 
                 return EAGAIN;
         }
         atomic_fetch_sub(&threads_left, 1);
+        if (before_thread) {
+                before_thread();
+        }
         return __real_pthread_create(thread, attributes, function, argument);
 }
 
@@ -1170,6 +1174,47 @@ virtual_time_stands_while_a_function_is_queued_or_runs(void)
         weir_test_end();
 }
 
+/* Has the worker look whether time may go on, just now. */
+static void
+wake_worker(void)
+{
+        struct weir_test_record record = {0};
+
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_timer(0, &record)), 0);
+        WEIR_TEST_EVENTUALLY(record.frees == 1);
+        weir_test_sleep(WEIR_MSEC(5));
+}
+
+static void
+begin_and_look_at_the_clock(void *context)
+{
+        before_thread = wake_worker;
+        CU_ASSERT_EQUAL(weir_blocking_begin(), 0);
+        before_thread = NULL;
+        wake_worker();
+        weir_blocking_end();
+        *(weir_nsec *)context = weir_now();
+}
+
+static void
+virtual_time_stands_while_a_function_begins_to_block(void)
+{
+        weir_task *parallel = weir_parallel_new(NULL, NULL);
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        weir_nsec ended_at = 0;
+
+        config.clock = WEIR_CLOCK_VIRTUAL;
+        config.compute_threads = 1;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        weir_parallel_add(parallel, weir_go_new(NULL, begin_and_look_at_the_clock, NULL, &ended_at));
+        weir_parallel_add(parallel, weir_timer_new(WEIR_SEC(3600), NULL, NULL));
+        weir_nsec before = weir_now();
+        CU_ASSERT_EQUAL(weir_task_run(parallel), 0);
+        CU_ASSERT_EQUAL(ended_at, before);
+        CU_ASSERT_EQUAL(weir_now() - before, WEIR_SEC(3600));
+        weir_test_end();
+}
+
 /* -- forks -- */
 
 #define EXPECT(condition)                                                                             \
@@ -1351,6 +1396,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(no_more_run_at_once_when_those_that_blocked_are_back),
         WEIR_TEST(who_cannot_be_replaced_is_told_so),
         WEIR_TEST(virtual_time_stands_while_a_function_is_queued_or_runs),
+        WEIR_TEST(virtual_time_stands_while_a_function_begins_to_block),
         WEIR_TEST(a_child_of_fork_is_refused),
         WEIR_TEST(a_child_forked_after_a_shutdown_has_an_executor_of_its_own),
         WEIR_TEST(a_child_of_fork_must_not_return_from_the_function),

@@ -504,12 +504,58 @@ one_worker_runs_what_is_ready_in_order(void)
         }
 }
 
+/* -- what was given -- */
+
+#define RENEWED   48
+#define WAITS_FOR WEIR_SEC(5)
+
+static _Atomic unsigned renewals[RENEWED];
+static _Atomic bool stops_renewing;
+
+/* Its successor is ready at once, so that each poller has work for as long as the test likes. */
+static void
+renew(weir_task *task, void *context)
+{
+        (void)task;
+        usleep(1000);
+        (*(_Atomic unsigned *)context)++;
+        if (!stops_renewing)
+                weir_task_start(weir_timer_new(0, renew, context));
+}
+
+static bool
+have_all_begun(void)
+{
+        for (unsigned i = 0; i < RENEWED; i++)
+                if (renewals[i] == 0)
+                        return false;
+        return true;
+}
+
+/* All of it lies on one poller at first, so the other one sleeps and is given some; from then on neither ever sleeps. */
+static void
+what_was_given_is_run_though_no_worker_sleeps_any_more(void)
+{
+        begin(2, 0);
+        stops_renewing = false;
+        for (unsigned i = 0; i < RENEWED; i++) {
+                renewals[i] = 0;
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(0, renew, &renewals[i])), 0);
+        }
+        for (weir_nsec until = weir_now() + WAITS_FOR; !have_all_begun() && weir_now() < until;)
+                usleep(1000);
+        CU_ASSERT(have_all_begun());
+        stops_renewing = true;
+        end();
+}
+
 int
 main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(few_long_callbacks_of_one_poller_are_run_by_both_workers),
                 WEIR_TEST(many_short_callbacks_of_one_poller_are_run_by_both_workers),
+                WEIR_TEST(what_was_given_is_run_though_no_worker_sleeps_any_more),
                 WEIR_TEST(work_that_may_not_roam_is_not_given_away),
                 WEIR_TEST(overdue_timers_of_a_busy_poller_are_expired_by_another),
                 WEIR_TEST(flood_in_one_series_keeps_nothing_waiting_for_more_than_a_batch),

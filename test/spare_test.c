@@ -1,6 +1,7 @@
 /* test/spare_test.c: the workers that take pollers over: how many there are, when they end, and what they are like.
  *
  * pthread_create is taken the place of, so that it can fail; and syscall, so that spares linger for as long as a test wants. */
+#include "kernel/watchdog.h"
 #include "test/blocking_fixture.h"
 
 #include <linux/futex.h>
@@ -309,12 +310,55 @@ without_a_limit_there_is_no_watchdog(void)
         weir_test_gate_hold(&gate, NULL);
         CU_ASSERT_EQUAL(weir_test_threads_named("weir/", NULL), 1);
         CU_ASSERT_EQUAL(weir_task_start(weir_test_empty(&behind)), 0);
-        weir_test_sleep(20000000); /* 20 default limits */
+        weir_test_sleep(20000000); /* two default limits */
         CU_ASSERT_EQUAL(behind.calls, 0);
         weir_test_gate_open(&gate);
         weir_test_end();
         WEIR_TEST_CALLED(&behind, 0);
         CU_ASSERT(pthread_equal(behind.on, gate.record.on));
+}
+
+static _Atomic int waited, shut_down;
+
+static void
+wait_in_the_log_function(enum weir_log_level level, const char *message, void *context)
+{
+        (void)message;
+        if (level == WEIR_LOG_INFO) { /* the successor says it */
+                waited = weir_task_run(weir_test_empty(context));
+                shut_down = weir_shutdown();
+        }
+}
+
+/* In a runtime of its own, whose poller is above suspicion: else the watchdog says nothing. */
+static void
+block_once(struct weir_test_record *refused)
+{
+        uint64_t claims = weir__watchdog_claims();
+        struct weir_test_gate gate;
+
+        weir_test_begin_blocking(0);
+        CU_ASSERT_EQUAL(weir_log_set(wait_in_the_log_function, refused), 0);
+        weir_test_gate_hold(&gate, NULL);
+        WEIR_TEST_EVENTUALLY(weir__watchdog_claims() > claims);
+        weir_test_gate_open(&gate);
+        weir_test_end();
+        CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);
+}
+
+static void
+log_function_must_not_wait_on_a_worker(void)
+{
+        struct weir_test_record refused = {0};
+
+        waited = shut_down = 1;
+        while (shut_down == 1) { /* it says so once a second at most, and an earlier test may have had that */
+                block_once(&refused);
+        }
+        CU_ASSERT_EQUAL(waited, -EDEADLK);
+        CU_ASSERT_EQUAL(shut_down, -EDEADLK);
+        CU_ASSERT_EQUAL(refused.calls, 0);
+        CU_ASSERT_EQUAL(refused.frees, 1);
 }
 
 /* -- no thread to be had -- */
@@ -351,6 +395,7 @@ main(void)
                 WEIR_TEST(spares_have_names_and_the_stack_that_is_configured_and_block_all_signals),
                 WEIR_TEST(threads_of_pollers_are_kept_on_cpus_of_their_own_if_that_is_configured),
                 WEIR_TEST(without_a_limit_there_is_no_watchdog),
+                WEIR_TEST(log_function_must_not_wait_on_a_worker),
                 WEIR_TEST(what_waits_behind_a_callback_that_blocks_is_run_by_it_when_no_thread_can_be_had),
         };
 

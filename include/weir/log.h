@@ -16,9 +16,10 @@ enum weir_log_level {
  * and \\.
  *
  * Owner:   the message is borrowed until the function returns.
- * Threads: whichever has something to say, several at once, also workers, which run nothing else meanwhile.  No lock is held: the
- *          function may call the library.  What the library has to say meanwhile on the same thread is not said.  The function
- *          has to return, and must not wait for a thread that may be inside weir_log_set. */
+ * Threads: whichever has something to say, several at once.  On a worker it is like a callback: one that blocks loses the poller,
+ *          and what waits returns -EDEADLK.  No lock is held: the function may call the library.  What the library has to say
+ *          meanwhile on the same thread is not said.  The function has to return, and must not wait for a thread that may be
+ *          inside weir_log_set. */
 typedef void weir_log_fn(enum weir_log_level level, const char *message, void *context);
 
 /* Has messages given to `fn` from now on; NULL: nothing is said.  Until the first call errors and warnings go to standard error,

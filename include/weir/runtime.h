@@ -15,7 +15,8 @@ enum weir_clock {
 struct weir_config {
         size_t size;              /* of this struct, as the program was compiled: set by WEIR_CONFIG_DEFAULT */
         int pollers;              /* threads that poll and run callbacks; default: one per CPU the process may use; at most 64 */
-        int spare_workers;        /* threads, beyond one for each poller, that may run callbacks which block; default: 256 */
+        int spare_workers;        /* threads, beyond one for each poller, that may run callbacks which block; default: 256.  As
+                                     many more, 256 at most, may run functions in place of those that block */
         int compute_threads;      /* threads that run functions (weir/go.h); default: one per CPU the process may use; 256 at most,
                                      more count as that */
         int affinity;             /* 1: keeps each poller, whatever thread runs it, and each thread that runs functions on a CPU of its
