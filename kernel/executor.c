@@ -40,6 +40,8 @@
 #define THREADS_MOST 256 /* that run jobs */
 #define SLOTS        512 /* with those that block */
 #define SPARES       256
+#define NAP          WEIR_USEC(50) /* and so on, twice as long each time, before it looks again whether a single job is to be stolen */
+#define NAP_MOST     WEIR_USEC(400)
 #define ELSEWHERE    61 /* each so many picks a thread looks at the list, or at its own oldest, before its newest */
 #define PART_MOST    32 /* jobs that a thread takes from the list: each is fetched from another CPU, under the lock */
 #define RETRY        WEIR_SEC(1)
@@ -54,11 +56,15 @@ struct thread {
         bool blocked;
 
         _Atomic unsigned parked;  /* a futex: 1 while it sleeps, or is about to; written under the lock */
-        _Atomic unsigned running; /* jobs: 0 or 1, relaxed */
+        _Atomic unsigned running; /* odd while a job runs; counts their begins and ends.  Relaxed */
 
         /* Its own. */
         unsigned picks, turn, seed;
-        bool silent; /* what it has pushed last was told to nobody */
+        bool silent;           /* what it has pushed last was told to nobody */
+        struct thread *spared; /* whose only job it has left there, and what `running` was then */
+        unsigned spared_at;
+        bool hesitates;
+        weir_nsec nap;
         struct weir__cache cache;
 
         struct weir__deque deque;
@@ -333,6 +339,32 @@ pick(struct thread *thread)
         return job ? job : pick_shared(thread);
 }
 
+/* A single job is mostly one that its thread comes to at once: the next of a chain, each of which starts the one after it.  It is
+ * stolen when its thread has not gone on since the last look. */
+static bool
+spares(struct thread *thread, struct thread *victim)
+{
+        unsigned running = atomic_load_explicit(&victim->running, memory_order_relaxed);
+
+        if (weir__deque_count(&victim->deque) != 1 || (thread->spared == victim && thread->spared_at == running))
+                return false;
+        thread->spared = victim;
+        thread->spared_at = running;
+        thread->hesitates = true;
+        return true;
+}
+
+/* While there is nothing but what it spares. */
+static void
+nap(struct thread *thread)
+{
+        const struct timespec pause = {.tv_nsec = thread->nap};
+
+        nanosleep(&pause, NULL);
+        if (thread->nap < NAP_MOST)
+                thread->nap *= 2;
+}
+
 /* Half of what another one has. */
 static struct weir__job *
 steal(struct thread *thread)
@@ -342,7 +374,9 @@ steal(struct thread *thread)
 
         for (unsigned i = 0; i < count; i++) {
                 struct thread *victim = thread_at((at / 65536 + i) % count);
-                unsigned taken = victim == thread ? 0 : weir__deque_take(&victim->deque, jobs, WEIR__DEQUE_HALF);
+                unsigned taken = victim == thread || spares(thread, victim)
+                                         ? 0
+                                         : weir__deque_take(&victim->deque, jobs, WEIR__DEQUE_HALF);
 
                 if (taken > 1)
                         weir__deque_fill(&thread->deque, &jobs[1], taken - 1);
@@ -443,12 +477,18 @@ next_job(struct thread *thread)
                                 weir__unlock(&executor.lock);
                                 searches = true;
                         }
+                        thread->hesitates = false;
                         job = steal(thread);
                 }
                 if (job) {
                         if (searches)
                                 end_search();
+                        thread->nap = NAP;
                         return job;
+                }
+                if (thread->hesitates) {
+                        nap(thread);
+                        continue;
                 }
                 if (!park(thread))
                         return NULL;
@@ -479,10 +519,17 @@ thread_main(void *argument)
         return NULL;
 }
 
+static void
+count_running(struct thread *thread)
+{
+        atomic_store_explicit(&thread->running, atomic_load_explicit(&thread->running, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+}
+
 void
 weir__executor_begin(struct weir__job_queue *queue)
 {
-        atomic_store_explicit(&self()->running, 1, memory_order_relaxed);
+        count_running(self());
         if (queue)
                 atomic_fetch_add_explicit(&queue->running, 1, memory_order_relaxed);
 }
@@ -494,7 +541,7 @@ weir__executor_end(struct weir__job_queue *queue)
 
         if (!thread)
                 weir__panic("a child of fork() returned from a function: it has no thread to return to");
-        atomic_store_explicit(&thread->running, 0, memory_order_relaxed);
+        count_running(thread);
         if (queue)
                 atomic_fetch_sub_explicit(&queue->running, 1, memory_order_relaxed);
 }
@@ -532,6 +579,7 @@ add_thread(void)
                 return index < SLOTS ? -ENOMEM : -EAGAIN;
         *thread = (struct thread){0};
         thread->index = thread->seed = index;
+        thread->nap = NAP;
         thread->worker.cache = &thread->cache;
         weir__lock_init(&thread->deque.lock, WEIR__RANK_LEAF);
         int failed = weir__crew_make_thread(&thread->worker.thread, thread_main, thread);
@@ -646,7 +694,7 @@ note_oldest(const struct weir__job *job, void *context)
 static void
 add_thread_stats(struct thread *thread, struct weir__executor_stats *stats)
 {
-        stats->running += atomic_load_explicit(&thread->running, memory_order_relaxed);
+        stats->running += atomic_load_explicit(&thread->running, memory_order_relaxed) & 1;
         stats->queued += weir__deque_show_oldest(&thread->deque, note_oldest, stats);
 }
 
