@@ -2,7 +2,7 @@
  *
  *     NEW --start--> PENDING --a thread takes it--> BEGINNING --> INSIDE, the function runs --> READY --> RUNNING --> freed
  *      \--cancelled before: start---.  \--cancel, limit, shutdown---\--------\--limit---------^
- *                                    `------------------------------------------------------'
+ *      \--limit of 0 or less: start--^------------------------------------------------------'
  *
  * Threads: start and cancel on any thread; the rest on a thread of the executor, or on the worker of its poller.
  * Locks:   the map of queues has its shards' (rank NAMES).  The poller's guards the node of a limit.
@@ -358,11 +358,19 @@ static const struct weir__job_ops plain_job_ops = {go_run, go_refuse}, timed_job
 
 /* -- start, cancel, limit -- */
 
+/* Before it is PENDING: its limit is 0 or less. */
+static bool
+is_over(struct weir_task *task)
+{
+        struct timed *timed = timed_of(task);
+
+        return timed && timed->timer.node.deadline <= 0;
+}
+
 static int
 go_prepare(struct weir_task *task)
 {
-        (void)task;
-        return weir__executor_use();
+        return is_over(task) ? 0 : weir__executor_use();
 }
 
 /* NEW -> PENDING, with its limit in the queue of its poller; false when it was cancelled. */
@@ -391,15 +399,15 @@ begin_to_wait(struct weir_task *task)
 static void
 go_start(struct weir_task *task)
 {
-        int failed = weir__executor_use();
+        int status = is_over(task) ? -ETIMEDOUT : weir__executor_use();
 
-        if (!failed && begin_to_wait(task)) {
+        if (!status && begin_to_wait(task)) {
                 weir__executor_submit(&go_of(task)->job);
                 return;
         }
         atomic_store_explicit(&go_of(task)->job.sides, 1, memory_order_relaxed);
         atomic_store_explicit(&task->word, WEIR__READY, memory_order_relaxed);
-        deliver(task, failed ? failed : -ECANCELED);
+        deliver(task, status ? status : -ECANCELED);
 }
 
 /* By the series, under its lock. */

@@ -1,7 +1,8 @@
 /* kernel/executor.c: threads that run jobs.
  *
  *      awake: [ pick a job -> run it ] ... -> searching -> parked -> searching ...
- *                                                 \--------------> ended, when the runtime ends
+ *                                                 \              \--a spare one, too many for LINGER--> ended
+ *                                                  \--------------> ended, when the runtime ends
  *
  * Threads: jobs are submitted, removed and counted on any thread; the loop runs on the threads of the executor.  Each of them is a
  *          worker that has no poller.
@@ -17,6 +18,12 @@
  * it has found something and more is left.  A thread that finds nothing parks itself under the lock and then, behind a fence,
  * looks at all deques once more; who pushes onto its deque looks, behind a fence, whether somebody is parked and nobody searches.
  * So one of them sees the other.
+ *
+ * Who ends.  The first threads, as many as are wanted, stay; those behind them are spares, made while others block.  Spares are woken
+ * when no other can be, and what was parked last first.  When there are more threads that do not block than are wanted, the spares
+ * that sleep look at the clock (LINGERS), else at nothing.  One that ends joins the one that ended before it: there is at most one
+ * that is not joined.  Its struct stays in its slot until the runtime ends, for thieves may look at its deque, which is empty, and
+ * its `live` counts; the next thread uses it again.
  *
  * What a job starts as its last act (worker.acts_last) its thread comes to at once: nobody is woken for it, unless something else is
  * picked before. */
@@ -45,7 +52,21 @@
 #define ELSEWHERE    61 /* each so many picks a thread looks at the list, or at its own oldest, before its newest */
 #define PART_MOST    32 /* jobs that a thread takes from the list: each is fetched from another CPU, under the lock */
 #define RETRY        WEIR_SEC(1)
+#define LINGER       WEIR_SEC(10)
 #define UNIT_SHIFT   20
+
+/* A futex: what a thread does, or is about to. */
+enum parked {
+        AWAKE = 0,
+        SLEEPS,
+        LINGERS, /* sleeps for LINGER at most */
+};
+
+enum presence {
+        UNUSED = 0, /* no thread: the struct is to be used again */
+        HERE,
+        GONE, /* the thread is to be joined */
+};
 
 struct thread {
         struct weir__worker worker; /* first */
@@ -54,8 +75,9 @@ struct thread {
         /* Guarded by executor.lock. */
         struct thread *next_parked;
         bool blocked;
+        enum presence presence;
 
-        _Atomic unsigned parked;  /* a futex: 1 while it sleeps, or is about to; written under the lock */
+        _Atomic unsigned parked;  /* enum parked; written under the lock */
         _Atomic unsigned running; /* odd while a job runs; counts their begins and ends.  Relaxed */
 
         /* Its own. */
@@ -75,17 +97,19 @@ static struct {
 
         /* Guarded by lock; atomic: read without. */
         struct weir__jobs jobs;
-        struct thread *parked;
+        struct thread *parked[2]; /* those that stay, and spares */
         unsigned parked_count, blocked_count;
+        struct thread *gone;         /* the last one that ended by itself */
+        _Atomic unsigned here;       /* threads */
         _Atomic unsigned any_parked; /* 1 or 0 */
         _Atomic unsigned searching;
         _Atomic bool crowded; /* more threads are awake than are to be */
         bool ending;
 
-        /* Written with growth held, read by any thread: a thread, once there, stays until the end.  Who is neither one of them nor
-         * keeps the runtime from ending looks at them with growth held. */
-        _Alignas(64) _Atomic unsigned count;
-        _Atomic(struct thread *) threads[SLOTS];
+        /* Read by any thread: a struct, once there, stays until the end.  Who is neither one of the threads nor keeps the runtime from
+         * ending looks at them with growth held. */
+        _Alignas(64) _Atomic unsigned count;     /* behind the last slot that has a thread; written under the lock */
+        _Atomic(struct thread *) threads[SLOTS]; /* NULL behind the last struct; written with growth held */
 
         pthread_mutex_t growth;
         weir_nsec retry_at;      /* guarded by growth */
@@ -102,7 +126,14 @@ count_of_threads(void)
 static struct thread *
 thread_at(unsigned index)
 {
-        return atomic_load_explicit(&executor.threads[index], memory_order_relaxed);
+        return atomic_load_explicit(&executor.threads[index], memory_order_acquire);
+}
+
+/* Also of those that have no thread any more; NULL: none. */
+static struct thread *
+struct_at(unsigned index)
+{
+        return index < SLOTS ? thread_at(index) : NULL;
 }
 
 /* The thread of the executor that this is, or NULL. */
@@ -122,7 +153,7 @@ stamp(void)
         return (uint32_t)(now >> UNIT_SHIFT);
 }
 
-/* -- waking; all but unpark under the lock -- */
+/* -- waking; all under the lock, but unpark rarely -- */
 
 /* The thread may have run all there is, and even be gone: the address alone is used. */
 static void
@@ -138,37 +169,72 @@ add_searching(int change)
         atomic_fetch_add_explicit(&executor.searching, (unsigned)change, memory_order_relaxed);
 }
 
-/* Takes a thread, which searches from now on, from among the parked ones: any, or that one. */
-static struct thread *
-take_parked(struct thread *wanted)
+static bool
+is_spare(const struct thread *thread)
 {
-        struct thread **link = &executor.parked;
-
-        while (wanted && *link != wanted)
-                link = &(*link)->next_parked;
-        struct thread *thread = *link;
-        *link = thread->next_parked;
-        executor.parked_count--;
-        atomic_store_explicit(&executor.any_parked, executor.parked_count > 0, memory_order_relaxed);
-        add_searching(+1);
-        atomic_store_explicit(&thread->parked, 0, memory_order_release);
-        return thread;
+        return thread->index >= executor.wanted;
 }
 
-static void
-add_parked(struct thread *thread)
+/* The threads that do not block. */
+static unsigned
+able(void)
 {
-        atomic_store_explicit(&thread->parked, 1, memory_order_relaxed);
-        thread->next_parked = executor.parked;
-        executor.parked = thread;
-        executor.parked_count++;
-        atomic_store_explicit(&executor.any_parked, 1, memory_order_relaxed);
+        return atomic_load_explicit(&executor.here, memory_order_relaxed) - executor.blocked_count;
 }
 
 static unsigned
 awake(void)
 {
-        return count_of_threads() - executor.parked_count - executor.blocked_count;
+        return able() - executor.parked_count;
+}
+
+static void
+add_parked(struct thread *thread)
+{
+        struct thread **list = &executor.parked[is_spare(thread)];
+        bool lingers = is_spare(thread) && able() > executor.wanted;
+
+        atomic_store_explicit(&thread->parked, lingers ? LINGERS : SLEEPS, memory_order_relaxed);
+        thread->next_parked = *list;
+        *list = thread;
+        executor.parked_count++;
+        atomic_store_explicit(&executor.any_parked, 1, memory_order_relaxed);
+}
+
+static void
+remove_parked(struct thread *thread)
+{
+        struct thread **link = &executor.parked[is_spare(thread)];
+
+        while (*link != thread)
+                link = &(*link)->next_parked;
+        *link = thread->next_parked;
+        executor.parked_count--;
+        atomic_store_explicit(&executor.any_parked, executor.parked_count > 0, memory_order_relaxed);
+        atomic_store_explicit(&thread->parked, AWAKE, memory_order_release);
+}
+
+/* Takes a thread, which searches from now on, from among the parked ones: any, or that one. */
+static struct thread *
+take_parked(struct thread *wanted)
+{
+        struct thread *thread = wanted ? wanted : executor.parked[0] ? executor.parked[0] : executor.parked[1];
+
+        add_searching(+1);
+        remove_parked(thread);
+        return thread;
+}
+
+/* Behind each growth of able(): those spares that sleep on are to look at the clock when there is one too many.  They are `wanted` at
+ * most when the first comes, and there are none for those that follow. */
+static void
+note_surplus(void)
+{
+        if (able() != executor.wanted + 1)
+                return;
+        for (struct thread *thread = executor.parked[1]; thread; thread = thread->next_parked)
+                if (atomic_exchange_explicit(&thread->parked, LINGERS, memory_order_relaxed) == SLEEPS)
+                        unpark(thread);
 }
 
 static void
@@ -181,7 +247,8 @@ note_crowd(void)
 static struct thread *
 choose(void)
 {
-        if (!executor.parked || atomic_load_explicit(&executor.searching, memory_order_relaxed) || awake() >= executor.wanted)
+        if (executor.parked_count == 0 || atomic_load_explicit(&executor.searching, memory_order_relaxed) ||
+            awake() >= executor.wanted)
                 return NULL;
         return take_parked(NULL);
 }
@@ -397,11 +464,63 @@ come_to_rest(void)
                 weir__runtime_notify();
 }
 
-static void
+/* It is gone from now on; returns the one that went before, which is to be joined.  Under the lock. */
+static struct thread *
+take_leave(struct thread *thread)
+{
+        struct thread *before = executor.gone;
+        unsigned count = count_of_threads();
+
+        remove_parked(thread);
+        thread->presence = GONE;
+        executor.gone = thread;
+        atomic_fetch_sub_explicit(&executor.here, 1, memory_order_relaxed);
+        while (count > 0 && thread_at(count - 1)->presence != HERE)
+                count--;
+        atomic_store_explicit(&executor.count, count, memory_order_release);
+        return before;
+}
+
+/* Ends one that has lingered for long enough, if nobody has taken it just now and there is one too many still. */
+static bool
+end_parked(struct thread *thread)
+{
+        struct thread *before = NULL;
+
+        weir__lock(&executor.lock);
+        bool is_parked = atomic_load_explicit(&thread->parked, memory_order_relaxed) != AWAKE;
+        bool ends = is_parked && able() > executor.wanted;
+        if (ends)
+                before = take_leave(thread);
+        else if (is_parked)
+                atomic_store_explicit(&thread->parked, SLEEPS, memory_order_relaxed);
+        weir__unlock(&executor.lock);
+        if (ends)
+                weir__cache_empty(&thread->cache);
+        if (before) {
+                weir__worker_join(&before->worker, WEIR_FOREVER);
+                weir__lock(&executor.lock);
+                before->presence = UNUSED;
+                weir__unlock(&executor.lock);
+        }
+        return ends;
+}
+
+/* Until it is taken; false: it is to end. */
+static bool
 sleep_parked(struct thread *thread)
 {
-        while (atomic_load_explicit(&thread->parked, memory_order_acquire))
-                syscall(SYS_futex, (unsigned *)&thread->parked, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+        static const struct timespec linger = {.tv_sec = LINGER / 1000000000};
+        unsigned parked;
+
+        while ((parked = atomic_load_explicit(&thread->parked, memory_order_acquire)) != AWAKE) {
+                const struct timespec *limit = parked == LINGERS ? &linger : NULL;
+                long slept = syscall(SYS_futex, (unsigned *)&thread->parked, FUTEX_WAIT_PRIVATE, parked, limit, NULL, 0);
+
+                if (slept < 0 && errno == ETIMEDOUT && end_parked(thread))
+                        return false;
+        }
+        return true;
 }
 
 /* While it searches, and has found nothing.  Returns false when it is to end; else it searches still, or again. */
@@ -421,17 +540,17 @@ park(struct thread *thread)
         __sync_synchronize();
         if (is_anything_stealable()) {
                 weir__lock(&executor.lock);
-                if (atomic_load_explicit(&thread->parked, memory_order_relaxed))
+                if (atomic_load_explicit(&thread->parked, memory_order_relaxed) != AWAKE)
                         take_parked(thread);
                 weir__unlock(&executor.lock);
         }
-        sleep_parked(thread);
-        return true;
+        return sleep_parked(thread);
 }
 
-/* A thread that has blocked is back, so one of them is too many: it leaves what it has to the others. */
+/* A thread that has blocked is back, so one of them is too many: it leaves what it has to the others.  Returns false when it is to
+ * end. */
 static bool
-give_way(struct thread *thread)
+give_way(struct thread *thread, bool *searches)
 {
         while (weir__deque_count(&thread->deque) > 0)
                 spill(thread);
@@ -442,10 +561,10 @@ give_way(struct thread *thread)
         note_crowd();
         weir__unlock(&executor.lock);
         if (!gives)
-                return false;
+                return true;
         come_to_rest();
-        sleep_parked(thread);
-        return true;
+        *searches = true;
+        return sleep_parked(thread);
 }
 
 static void
@@ -467,8 +586,9 @@ next_job(struct thread *thread)
         bool searches = false;
 
         for (;;) {
-                if (__builtin_expect(atomic_load_explicit(&executor.crowded, memory_order_relaxed), 0) && !searches)
-                        searches = give_way(thread);
+                if (__builtin_expect(atomic_load_explicit(&executor.crowded, memory_order_relaxed), 0) && !searches &&
+                    !give_way(thread, &searches))
+                        return NULL;
                 struct weir__job *job = pick(thread);
                 if (!job) {
                         if (!searches) {
@@ -568,29 +688,59 @@ weir__executor_configure(unsigned threads, unsigned spares)
         atomic_store(&executor.wanted, wanted);
 }
 
-/* One more, which begins when growth is let go, and it is counted.  With growth held. */
-static int
-add_thread(void)
+/* The first slot without a thread.  With growth held. */
+static unsigned
+find_slot(void)
 {
-        unsigned index = count_of_threads();
-        struct thread *thread = index < SLOTS ? aligned_alloc(_Alignof(struct thread), sizeof *thread) : NULL;
+        struct thread *thread;
+        unsigned index = 0;
+
+        weir__lock(&executor.lock);
+        while ((thread = struct_at(index)) && thread->presence != UNUSED)
+                index++;
+        weir__unlock(&executor.lock);
+        return index;
+}
+
+static struct thread *
+new_struct(unsigned index)
+{
+        struct thread *thread = aligned_alloc(_Alignof(struct thread), sizeof *thread);
 
         if (!thread)
-                return index < SLOTS ? -ENOMEM : -EAGAIN;
+                return NULL;
         *thread = (struct thread){0};
         thread->index = thread->seed = index;
         thread->nap = NAP;
         thread->worker.cache = &thread->cache;
         weir__lock_init(&thread->deque.lock, WEIR__RANK_LEAF);
+        return thread;
+}
+
+/* One more, which begins when growth is let go, and it is counted.  With growth held. */
+static int
+add_thread(void)
+{
+        unsigned index = find_slot();
+        struct thread *former = struct_at(index), *thread = former || index >= SLOTS ? former : new_struct(index);
+
+        if (!thread)
+                return index < SLOTS ? -ENOMEM : -EAGAIN;
+        thread->worker.gone = (struct weir__latch){0};
         int failed = weir__crew_make_thread(&thread->worker.thread, thread_main, thread);
         if (failed) {
-                free(thread);
+                if (!former)
+                        free(thread);
                 return failed;
         }
         weir__lock(&executor.lock);
-        atomic_store_explicit(&executor.threads[index], thread, memory_order_relaxed);
-        atomic_store_explicit(&executor.count, index + 1, memory_order_release);
+        thread->presence = HERE;
+        atomic_store_explicit(&executor.threads[index], thread, memory_order_release);
+        if (index >= count_of_threads())
+                atomic_store_explicit(&executor.count, index + 1, memory_order_release);
+        atomic_fetch_add_explicit(&executor.here, 1, memory_order_relaxed);
         note_crowd();
+        note_surplus();
         weir__unlock(&executor.lock);
         return 0;
 }
@@ -630,7 +780,7 @@ weir__executor_use(void)
 static bool
 lacks_thread(void)
 {
-        return !executor.parked && awake() < executor.wanted;
+        return executor.parked_count == 0 && awake() < executor.wanted;
 }
 
 int
@@ -646,7 +796,7 @@ weir__executor_blocking_begin(struct weir__worker *worker)
         weir__unlock(&executor.lock);
         if (lacks) {
                 pthread_mutex_lock(&executor.growth);
-                failed = count_of_threads() < executor.wanted + executor.spares ? add_thread() : -EAGAIN;
+                failed = weir__executor_threads() < executor.wanted + executor.spares ? add_thread() : -EAGAIN;
                 pthread_mutex_unlock(&executor.growth);
         }
         if (failed) {
@@ -666,6 +816,7 @@ weir__executor_blocking_end(struct weir__worker *worker)
         thread->blocked = false;
         executor.blocked_count--;
         note_crowd();
+        note_surplus();
         weir__unlock(&executor.lock);
 }
 
@@ -675,7 +826,7 @@ bool
 weir__executor_is_busy(void)
 {
         weir__lock(&executor.lock);
-        bool busy = weir__jobs_are_any(&executor.jobs) || executor.parked_count + executor.blocked_count < count_of_threads();
+        bool busy = weir__jobs_are_any(&executor.jobs) || awake() > 0;
         weir__unlock(&executor.lock);
         return busy;
 }
@@ -725,7 +876,7 @@ weir__executor_stats(const struct weir__job_queue *queue, struct weir__executor_
         weir__unlock(&executor.lock);
         if (queue)
                 return;
-        pthread_mutex_lock(&executor.growth); /* they do not go meanwhile */
+        pthread_mutex_lock(&executor.growth); /* the structs do not go meanwhile */
         for (unsigned i = 0; i < count_of_threads(); i++)
                 add_thread_stats(thread_at(i), stats);
         pthread_mutex_unlock(&executor.growth);
@@ -734,7 +885,7 @@ weir__executor_stats(const struct weir__job_queue *queue, struct weir__executor_
 unsigned
 weir__executor_threads(void)
 {
-        return count_of_threads();
+        return atomic_load_explicit(&executor.here, memory_order_relaxed);
 }
 
 /* -- the end -- */
@@ -747,7 +898,7 @@ wake_all(bool ending)
 
         weir__lock(&executor.lock);
         executor.ending = ending;
-        while (executor.parked)
+        while (executor.parked_count > 0)
                 woken[count++] = take_parked(NULL);
         weir__unlock(&executor.lock);
         while (count > 0)
@@ -789,30 +940,62 @@ weir__executor_drain(void)
 int64_t
 weir__executor_live(void)
 {
+        struct thread *thread;
         int64_t live = 0;
 
-        for (unsigned i = 0; i < count_of_threads(); i++)
-                live += atomic_load_explicit(&thread_at(i)->worker.live, memory_order_relaxed);
+        for (unsigned i = 0; (thread = struct_at(i)); i++)
+                live += atomic_load_explicit(&thread->worker.live, memory_order_relaxed);
         return live;
+}
+
+/* No thread uses them any more.  With growth held. */
+static void
+free_structs(void)
+{
+        struct thread *thread;
+
+        for (unsigned i = 0; (thread = struct_at(i)); i++) {
+                weir__cache_empty(&thread->cache);
+                atomic_store(&executor.threads[i], NULL);
+                free(thread);
+        }
+}
+
+static bool
+is_here(const struct thread *thread)
+{
+        weir__lock(&executor.lock);
+        bool here = thread->presence == HERE;
+        weir__unlock(&executor.lock);
+        return here;
+}
+
+/* Since it is ending, none goes by itself.  The last one that has joins the one before it, and so on. */
+static bool
+join_all(weir_nsec until)
+{
+        bool ended = true;
+
+        if (executor.gone && !weir__worker_join(&executor.gone->worker, until))
+                return false;
+        executor.gone = NULL;
+        for (unsigned i = 0; i < count_of_threads(); i++)
+                if (is_here(thread_at(i)))
+                        ended &= thread_at(i) != self() && weir__worker_join(&thread_at(i)->worker, until);
+        return ended;
 }
 
 bool
 weir__executor_stop(weir_nsec until, int64_t *live)
 {
-        bool ended = true;
-
         wake_all(true);
-        for (unsigned i = 0; i < count_of_threads(); i++)
-                ended &= thread_at(i) != self() && weir__worker_join(&thread_at(i)->worker, until);
-        if (!ended)
+        if (!join_all(until))
                 return false;
         *live = weir__executor_live();
         pthread_mutex_lock(&executor.growth);
-        for (unsigned i = 0; i < count_of_threads(); i++) {
-                weir__cache_empty(&thread_at(i)->cache);
-                free(thread_at(i));
-        }
+        free_structs();
         atomic_store(&executor.count, 0);
+        atomic_store(&executor.here, 0);
         atomic_store(&executor.crowded, false);
         pthread_mutex_unlock(&executor.growth);
         return true;

@@ -55,7 +55,7 @@ static inline bool weir__executor_owns(const struct weir__worker *worker)
         return worker->cache != NULL;
 }
 
-/* How many threads it has.  Any thread. */
+/* How many threads it has now.  Any thread. */
 unsigned weir__executor_threads(void);
 
 /* Shutdown has begun: refuses what is queued, and has each thread that comes to rest notify the runtime. */

@@ -656,6 +656,52 @@ a_function_whose_limit_comes_while_it_is_queued_never_runs(void)
         CU_ASSERT_EQUAL(it.runs + now.runs + long_ago.runs, 0);
 }
 
+static void
+a_limit_of_0_or_less_is_over_before_the_function_can_begin(void)
+{
+        static const weir_nsec limits[] = {0, -1, INT64_MIN};
+        static struct work works[3000];
+
+        begin(2);
+        threads_left = 0; /* and needs no thread */
+        CU_ASSERT_EQUAL(weir_task_run(weir_go_new_timed(NULL, 0, nothing, NULL, NULL)), -ETIMEDOUT);
+        threads_left = INT32_MAX;
+        weir_task_run(weir_go_new(NULL, nothing, NULL, NULL));
+        for (unsigned i = 0; i < 3000; i++) { /* the threads have nothing else to do */
+                works[i] = (struct work){0};
+                weir_task *task = weir_go_new_timed(i % 2 ? "queue" : NULL, limits[i % 3], work, weir_test_done, &works[i]);
+
+                CU_ASSERT_EQUAL(weir_task_run(weir_test_recorded(task)), -ETIMEDOUT);
+        }
+        weir_test_end();
+        for (unsigned i = 0; i < 3000; i++) {
+                WEIR_TEST_CALLED(&works[i].record, -ETIMEDOUT);
+                CU_ASSERT_EQUAL(works[i].runs, 0);
+        }
+}
+
+static void
+a_cancel_before_the_callback_prevails_over_a_limit_of_0(void)
+{
+        struct work it = {0}, at_poller = {0};
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+
+        config.pollers = 1;
+        config.blocking_limit = WEIR_FOREVER;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        make_wait(&at_poller);
+        weir_task_start(weir_empty_new(wait_in_callback, &at_poller));
+        weir_test_latch_wait(&at_poller.begun); /* the only worker, which would run its end */
+        weir_series *series = series_of(timed_task_of(0, &it));
+        CU_ASSERT_EQUAL(weir_series_start(series), 0);
+        weir_series_cancel(series);
+        let_go(&at_poller);
+        weir_series_unref(series);
+        weir_test_end();
+        WEIR_TEST_CALLED(&it.record, -ECANCELED);
+        CU_ASSERT_EQUAL(it.runs, 0);
+}
+
 static size_t
 pending_deadlines(void)
 {
@@ -1381,6 +1427,8 @@ static const struct weir_test tests[] = {
         WEIR_TEST(a_cancel_after_the_limit_changes_nothing_for_the_function),
         WEIR_TEST(shutdown_waits_for_a_function_that_has_outlived_its_task),
         WEIR_TEST(a_function_whose_limit_comes_while_it_is_queued_never_runs),
+        WEIR_TEST(a_limit_of_0_or_less_is_over_before_the_function_can_begin),
+        WEIR_TEST(a_cancel_before_the_callback_prevails_over_a_limit_of_0),
         WEIR_TEST(a_function_that_ends_early_frees_its_limit_at_once),
         WEIR_TEST(one_function_does_not_wait_for_the_thousand_of_another_queue),
         WEIR_TEST(queues_that_share_the_threads_get_equal_parts),
