@@ -661,9 +661,13 @@ a_limit_of_0_or_less_is_over_before_the_function_can_begin(void)
 {
         static const weir_nsec limits[] = {0, -1, INT64_MIN};
         static struct work works[3000];
+        struct work lone = {0};
 
         begin(2);
         threads_left = 0; /* and needs no thread */
+        CU_ASSERT_EQUAL(weir_task_start(timed_task_of(0, &lone)), 0);
+        WEIR_TEST_EVENTUALLY(lone.record.frees == 1);
+        WEIR_TEST_CALLED(&lone.record, -ETIMEDOUT);
         CU_ASSERT_EQUAL(weir_task_run(weir_go_new_timed(NULL, 0, nothing, NULL, NULL)), -ETIMEDOUT);
         threads_left = INT32_MAX;
         weir_task_run(weir_go_new(NULL, nothing, NULL, NULL));
