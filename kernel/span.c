@@ -16,7 +16,9 @@
  * A span that is being cut, or whose pages are being given back, counts as used: its region stays.
  *
  * Giving back.  A region goes as a whole when its last span becomes unused; one is kept, against going to and fro.  Until then
- * its unused spans stay spare as long as they are few, see `too_many`; then their pages go, CLEANED spans at a time.
+ * its unused spans stay spare as long as they are few, see `too_many`; then their pages go, CLEANED spans at a time.  Not at once,
+ * but when PATIENCE more spans have become unused, or MANY regions have too many: what is freed in about the order in which it was
+ * made would have each region split, and in pieces, just before it goes as a whole.
  *
  * Huge pages.  A small program has few regions, and no page that it does not need.  A process with more than FEW_REGIONS has tens
  * of thousands of blocks, which are touched in random order: there the new regions are huge pages, if the system lets those have
@@ -38,9 +40,11 @@
 #define HEAD_SPANS   2
 #define REGION_SPANS (REGION_SIZE / SPAN_SIZE - HEAD_SPANS)
 #define FEW_REGIONS  2
-#define SPARE_SPANS  32 /* of all regions, that may be kept in any case */
-#define ENOUGH       64 /* blocks of a chain that is put together */
-#define SLICE        64 /* blocks given back under the lock at a time */
+#define SPARE_SPANS  32                 /* of all regions, that may be kept in any case */
+#define ENOUGH       64                 /* blocks of a chain that is put together */
+#define SLICE        64                 /* blocks given back under the lock at a time */
+#define PATIENCE     (2 * REGION_SPANS) /* spans that become unused until pages of a region go that has too many */
+#define MANY         3 /* regions that have too many: then blocks are freed in no order, and none of these will go as a whole soon */
 #define CLEANED      16 /* spans whose pages go at a time: each is a system call, and takes up to 40 us where it splits a huge page */
 #define CLEANINGS    (SLICE / CLEANED) /* while a slice is given back: no fewer spans than it may have made unused */
 
@@ -57,6 +61,12 @@ struct region {
         struct span *spare, *clean;     /* unused: with their pages, and without */
         unsigned used, spare_count;     /* spans */
         bool huge;
+
+        /* On the list of those that have too many spare spans, since that many spans had become unused. */
+        bool awaits;
+        unsigned awaits_since;
+        struct region *next_awaiting, *previous_awaiting;
+
         _Alignas(64) struct span spans[REGION_SPANS];
 };
 
@@ -68,10 +78,13 @@ static struct {
         struct weir__lock lock;
 
         /* Guarded by lock. */
-        struct region *regions;                    /* with unused spans */
-        struct region *kept;                       /* the one of them that has no used span; NULL: none */
-        unsigned region_count;                     /* all of them */
-        unsigned spare_count;                      /* spans, of all regions */
+        struct region *regions; /* with unused spans */
+        struct region *kept;    /* the one of them that has no used span; NULL: none */
+        unsigned region_count;  /* all of them */
+        unsigned spare_count;   /* spans, of all regions */
+        unsigned became_unused; /* spans, ever */
+        struct region *first_awaiting, *last_awaiting;
+        unsigned awaiting_count;
         struct span *partial[WEIR__BLOCK_CLASSES]; /* in use, with free blocks */
 
         /* Written under lock; read relaxed without: an estimate. */
@@ -225,10 +238,36 @@ struct garbage {
         bool was_huge; /* that region */
 };
 
+static void
+stop_awaiting(struct region *region)
+{
+        if (!region->awaits)
+                return;
+        region->awaits = false;
+        all.awaiting_count--;
+        *(region->previous_awaiting ? &region->previous_awaiting->next_awaiting : &all.first_awaiting) = region->next_awaiting;
+        *(region->next_awaiting ? &region->next_awaiting->previous_awaiting : &all.last_awaiting) = region->previous_awaiting;
+}
+
+static void
+start_awaiting(struct region *region)
+{
+        if (region->awaits)
+                return;
+        region->awaits = true;
+        all.awaiting_count++;
+        region->awaits_since = all.became_unused;
+        region->next_awaiting = NULL;
+        region->previous_awaiting = all.last_awaiting;
+        *(all.last_awaiting ? &all.last_awaiting->next_awaiting : &all.first_awaiting) = region;
+        all.last_awaiting = region;
+}
+
 /* A region whose last used span has become unused. */
 static void
 drop_region(struct region *region, struct garbage *garbage)
 {
+        stop_awaiting(region);
         if (garbage->keep && !all.kept) {
                 all.kept = region;
                 return;
@@ -268,6 +307,20 @@ take_spare(struct region *region, struct garbage *garbage)
                 unlink_region(region);
 }
 
+/* A part of what has waited for long enough. */
+static void
+take_awaiting(struct garbage *garbage)
+{
+        struct region *region = all.first_awaiting;
+
+        if (!region || (garbage->keep && all.awaiting_count < MANY && all.became_unused - region->awaits_since < PATIENCE))
+                return;
+        if (!too_many(region, garbage->keep))
+                stop_awaiting(region);
+        else if (garbage->cleanings > 0)
+                take_spare(region, garbage);
+}
+
 static void
 put_unused(struct span *span, struct garbage *garbage)
 {
@@ -279,11 +332,13 @@ put_unused(struct span *span, struct garbage *garbage)
         region->spare = span;
         region->spare_count++;
         all.spare_count++;
+        all.became_unused++;
         region->used--;
         if (!region->used)
                 drop_region(region, garbage);
-        else if (garbage->cleanings > 0 && too_many(region, garbage->keep))
-                take_spare(region, garbage);
+        else if (too_many(region, garbage->keep))
+                start_awaiting(region);
+        take_awaiting(garbage);
 }
 
 /* -- spans: with the lock held -- */

@@ -33,7 +33,7 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void 
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-static _Atomic bool lingers = true; /* for ever; else hardly */
+static _Atomic bool lingers = true; /* until it is false; then hardly */
 
 long
 __wrap_syscall(long number, ...)
@@ -48,10 +48,15 @@ __wrap_syscall(long number, ...)
         }
         va_end(list);
         const struct timespec *timeout = (const struct timespec *)arguments[3];
-        if (number == SYS_futex && (arguments[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && timeout && timeout->tv_sec == LINGER) {
-                arguments[3] = (long)(lingers ? NULL : &hardly);
+        bool is_linger = number == SYS_futex && (arguments[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && timeout && timeout->tv_sec == LINGER;
+        if (is_linger) {
+                arguments[3] = (long)&hardly;
         }
-        return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+        long result;
+        do {
+                result = __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+        } while (is_linger && lingers && result < 0 && errno == ETIMEDOUT);
+        return result;
 }
 
 /* -- how many -- */
@@ -124,7 +129,7 @@ spares_end_when_they_have_been_idle_for_long(void)
                 weir_test_await_spares(1);
                 CU_ASSERT(!are_workers(1));
                 lingers = false;
-                run_a_burst(records[1]); /* wakes those that sleep for ever */
+                run_a_burst(records[1]);
                 WEIR_TEST_EVENTUALLY(are_workers(1));
         }
         lingers = true;
