@@ -87,23 +87,36 @@ start_blocker(void *announces)
 }
 
 static void
-hand_overs_are_counted_by_who_made_them(void)
+what_is_announced_is_counted_as_given_away(void)
 {
         struct weir_stats before = stats(), now;
 
-        begin(1, WEIR_MSEC(1));
+        begin(1, WEIR_FOREVER);
         start_blocker(&before);
         now = stats();
         CU_ASSERT_EQUAL(now.given_away, before.given_away + 1);
+        CU_ASSERT_EQUAL(now.taken_over, before.taken_over);
         CU_ASSERT_EQUAL(now.workers, 2);
         CU_ASSERT_EQUAL(now.spares, 0);
         weir_test_latch_count_down(&may_end);
         WEIR_TEST_EVENTUALLY(stats().spares == 1);
+        CU_ASSERT_EQUAL(stats().workers, 2);
+        weir_test_end();
+}
+
+/* How many workers there are depends on what else the machine did: to a watchdog of a millisecond any callback is slow. */
+static void
+what_the_watchdog_saw_is_counted_as_taken_over(void)
+{
+        struct weir_stats before = stats();
+
+        begin(1, WEIR_MSEC(1));
         start_blocker(NULL);
         WEIR_TEST_EVENTUALLY(stats().taken_over > before.taken_over);
+        CU_ASSERT(stats().workers >= 2);
+        CU_ASSERT_EQUAL(stats().given_away, before.given_away);
         weir_test_latch_count_down(&may_end);
-        WEIR_TEST_EVENTUALLY(stats().spares == 1);
-        CU_ASSERT_EQUAL(stats().workers, 2);
+        WEIR_TEST_EVENTUALLY(stats().spares >= 1);
         weir_test_end();
 }
 
@@ -178,9 +191,10 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(nothing_is_told_of_what_does_not_run),    WEIR_TEST(wrong_structs_are_refused),
-                WEIR_TEST(hand_overs_are_counted_by_who_made_them), WEIR_TEST(what_has_run_is_not_ready_any_more),
-                WEIR_TEST(what_a_callback_makes_ready_is_counted),  WEIR_TEST(threads_of_the_executor_are_counted),
+                WEIR_TEST(nothing_is_told_of_what_does_not_run),       WEIR_TEST(wrong_structs_are_refused),
+                WEIR_TEST(what_is_announced_is_counted_as_given_away), WEIR_TEST(what_the_watchdog_saw_is_counted_as_taken_over),
+                WEIR_TEST(what_has_run_is_not_ready_any_more),         WEIR_TEST(what_a_callback_makes_ready_is_counted),
+                WEIR_TEST(threads_of_the_executor_are_counted),
         };
 
         return weir_test_main("stats", tests, sizeof tests / sizeof *tests);
