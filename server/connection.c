@@ -59,7 +59,7 @@ weir__connection_enter(struct weir__connection *connection, enum weir__connectio
 {
         connection->state = (uint8_t)state;
         if (state == WEIR__WRITING)
-                connection->untaken = weir__stream_untaken(connection->source.fd);
+                connection->untaken = weir__stream_untaken(&connection->stream);
         set_limit(connection, limit_of(connection));
 }
 
@@ -68,7 +68,7 @@ weir__connection_enter(struct weir__connection *connection, enum weir__connectio
 static bool
 is_read(struct weir__connection *connection)
 {
-        return connection->state == WEIR__WRITING && weir__stream_untaken(connection->source.fd) < connection->untaken;
+        return connection->state == WEIR__WRITING && weir__stream_untaken(&connection->stream) < connection->untaken;
 }
 
 static void
@@ -131,9 +131,8 @@ weir__connection_close(struct weir__connection *connection)
                 return;
         if (connection->state == WEIR__READING_BODY)
                 weir__connection_drop_exchange(connection);
-        weir__poller_remove_source(shard->poller, &connection->source);
-        weir__stream_close(connection->source.fd);
-        connection->source.fd = -1;
+        weir__poller_remove_source(shard->poller, &connection->stream.source);
+        weir__stream_close(&connection->stream);
         connection->state = WEIR__GONE;
         atomic_fetch_sub_explicit(&shard->server->connections, 1, memory_order_relaxed);
         weir__listener_room(&shard->listener);
@@ -161,7 +160,7 @@ linger(struct weir__connection *connection)
         struct weir__poller *poller = connection->shard->poller;
 
         while (connection->readable) {
-                ssize_t count = weir__stream_read(connection->source.fd, poller->scratch, WEIR__SCRATCH_SIZE);
+                ssize_t count = weir__stream_read(&connection->stream, poller->scratch, WEIR__SCRATCH_SIZE);
 
                 if (count == -EAGAIN) {
                         connection->readable = false;
@@ -180,14 +179,14 @@ weir__connection_finish(struct weir__connection *connection)
 {
         bool clean = !connection->refused && !connection->input_size;
 
-        if (clean && (!connection->readable || weir__stream_peek(connection->source.fd) == -EAGAIN)) {
+        if (clean && (!connection->readable || weir__stream_peek(&connection->stream) == -EAGAIN)) {
                 weir__connection_close(connection);
                 return;
         }
         free(connection->input);
         connection->input = NULL;
         connection->input_size = connection->input_room = 0;
-        weir__stream_finish(connection->source.fd);
+        weir__stream_finish(&connection->stream);
         weir__connection_enter(connection, WEIR__LINGERING);
         linger(connection);
 }
@@ -241,13 +240,13 @@ weir__connection_new(struct weir__shard *shard, int fd)
         if (!connection)
                 return false;
         *connection = (struct weir__connection){
-                .source = {.ops = &connection_ops, .fd = fd},
+                .stream.source = {.ops = &connection_ops, .fd = fd},
                 .shard = shard,
                 .next = shard->first,
                 .limit.work.ops = &limit_ops,
                 .queued_for = WEIR_FOREVER,
         };
-        if (weir__poller_add_source(shard->poller, &connection->source, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
+        if (weir__poller_add_source(shard->poller, &connection->stream.source, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
                 weir__free(connection, sizeof *connection);
                 return false;
         }
@@ -274,7 +273,7 @@ weir__connection_stop(struct weir__connection *connection)
         if (!is_idle(connection))
                 return;
         /* A request may be on its way already: it is answered. */
-        ssize_t count = weir__stream_peek(connection->source.fd);
+        ssize_t count = weir__stream_peek(&connection->stream);
         if (count <= 0)
                 weir__connection_close(connection);
 }

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "kernel/clock.h"
 #include "kernel/runtime.h"
@@ -27,10 +28,11 @@ static void
 turn_away(int fd)
 {
         struct iovec piece = {(char *)overloaded, sizeof overloaded - 1};
+        struct weir__stream stream = {.source.fd = fd};
 
-        (void)weir__stream_write(fd, &piece, 1);
-        weir__stream_finish(fd);
-        weir__stream_close(fd);
+        (void)weir__stream_write(&stream, &piece, 1);
+        weir__stream_finish(&stream);
+        weir__stream_close(&stream);
 }
 
 static bool
@@ -171,7 +173,7 @@ weir__listener_close(struct weir__listener *listener)
         if (listener->source.fd < 0)
                 return;
         weir__poller_remove_source(shard->poller, &listener->source);
-        weir__stream_close(listener->source.fd);
+        close(listener->source.fd);
         listener->source.fd = -1;
         if (listener->pausing && weir__limit_clear(shard->poller, &listener->pause)) {
                 listener->pausing = false;

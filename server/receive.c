@@ -115,7 +115,7 @@ take_head(struct weir__connection *connection, const char *data, size_t size)
 static size_t
 read_some(struct weir__connection *connection, char *buffer, size_t room)
 {
-        ssize_t count = weir__stream_read(connection->source.fd, buffer, room);
+        ssize_t count = weir__stream_read(&connection->stream, buffer, room);
 
         if (count > 0) {
                 /* A short read has emptied the socket, unless the end of the stream or an error hides behind it. */

@@ -69,7 +69,7 @@ keep_rest(struct weir__connection *connection, const struct iovec pieces[2], siz
 static void
 write_out(struct weir__connection *connection, const struct iovec pieces[2], char **body)
 {
-        ssize_t sent = weir__stream_write(connection->source.fd, pieces, pieces[1].iov_len ? 2 : 1);
+        ssize_t sent = weir__stream_write(&connection->stream, pieces, pieces[1].iov_len ? 2 : 1);
 
         if (sent == -EAGAIN)
                 sent = 0;
@@ -175,7 +175,7 @@ void
 weir__connection_flush(struct weir__connection *connection)
 {
         struct iovec piece = {connection->output + connection->output_sent, connection->output_size - connection->output_sent};
-        ssize_t sent = weir__stream_write(connection->source.fd, &piece, 1);
+        ssize_t sent = weir__stream_write(&connection->stream, &piece, 1);
 
         if (sent == -EAGAIN)
                 return;
@@ -194,7 +194,7 @@ void
 weir__connection_continue(struct weir__connection *connection)
 {
         struct iovec piece = {(char *)WEIR__HTTP_CONTINUE, sizeof WEIR__HTTP_CONTINUE - 1};
-        ssize_t sent = weir__stream_write(connection->source.fd, &piece, 1);
+        ssize_t sent = weir__stream_write(&connection->stream, &piece, 1);
 
         /* A peer whose socket is full has not read our earlier replies, and need not wait for this. */
         if (sent != -EAGAIN && sent != (ssize_t)piece.iov_len)

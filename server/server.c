@@ -240,7 +240,7 @@ close_listeners(weir_http_server *server)
 {
         for (unsigned i = 0; i < server->shard_count; i++)
                 if (server->shards[i].failed && server->shards[i].listener.source.fd >= 0) {
-                        weir__stream_close(server->shards[i].listener.source.fd);
+                        close(server->shards[i].listener.source.fd);
                         server->shards[i].listener.source.fd = -1;
                 }
         give_order(server, &stop_ops);

@@ -18,6 +18,7 @@
 #include "kernel/latch.h"
 #include "kernel/lock.h"
 #include "kernel/poller.h"
+#include "kernel/stream.h"
 #include "protocol/gate.h"
 #include "protocol/request.h"
 #include "protocol/response.h"
@@ -61,7 +62,7 @@ enum weir__connection_state {
 
 /* Owner of the poller only. */
 struct weir__connection {
-        struct weir__source source; /* first; fd is -1 when GONE */
+        struct weir__stream stream; /* first; closed when GONE */
         struct weir__shard *shard;
         struct weir__connection *previous, *next; /* in the shard */
 

@@ -101,7 +101,7 @@ settle(void)
 {
         WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 1);
         weir_test_pass(0);
-        at.servers_fd = at.server->shards->first->source.fd;
+        at.servers_fd = at.server->shards->first->stream.source.fd;
         weir_test_pass(0); /* from here on the list is the worker's again */
 }
 
