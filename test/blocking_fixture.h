@@ -104,7 +104,8 @@ static inline unsigned weir_test_threads_named(const char *prefix, unsigned long
                 if (!file) {
                         continue; /* . and .., or it has just ended */
                 }
-                if (fgets(name, sizeof name, file) && strncmp(name, prefix, strlen(prefix)) == 0) {
+                bool is_named = fgets(name, sizeof name, file) && strncmp(name, prefix, strlen(prefix)) == 0;
+                if (is_named && weir_test_thread_lives(entry->d_name)) {
                         unsigned long number = strtoul(name + strlen(prefix), NULL, 10);
 
                         count++;

@@ -36,11 +36,43 @@ static inline unsigned weir_test_entries_of(const char *directory)
         return count;
 }
 
-/* Waits until there are that many threads: one that was joined may be listed for a moment. */
+#define WEIR_TEST_EXITING 4 /* the kernel's PF_EXITING: set before a join returns */
+
+/* Whether the thread of that number is there: one that has ended, even one that was joined, is listed for a moment longer. */
+static inline bool weir_test_thread_lives(const char *number)
+{
+        char path[300], line[512] = "";
+        unsigned flags = WEIR_TEST_EXITING;
+
+        snprintf(path, sizeof path, "/proc/self/task/%s/stat", number);
+        FILE *file = fopen(path, "re");
+        if (!file) {
+                return false;
+        }
+        char *name_end = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+        fclose(file);
+        return name_end && sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && !(flags & WEIR_TEST_EXITING);
+}
+
+/* How many there are. */
+static inline unsigned weir_test_threads(void)
+{
+        DIR *tasks = opendir("/proc/self/task");
+        unsigned count = 0;
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(tasks);
+        for (struct dirent *entry; (entry = readdir(tasks));) {
+                count += entry->d_name[0] != '.' && weir_test_thread_lives(entry->d_name);
+        }
+        closedir(tasks);
+        return count;
+}
+
+/* Waits until there are that many. */
 static inline bool weir_test_threads_become(unsigned count)
 {
         for (unsigned i = 0; i < 30000; i++) {
-                if (weir_test_entries_of("/proc/self/task") == count) {
+                if (weir_test_threads() == count) {
                         return true;
                 }
                 weir_test_sleep(1000000);

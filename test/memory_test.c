@@ -196,12 +196,14 @@ descriptors_held(void)
         return (int64_t)descriptors_open() - pollers_made();
 }
 
+/* Without a watchdog, which needs memory for another worker when the machine stands still. */
 static int
 init(int pollers)
 {
         struct weir_config config = WEIR_CONFIG_DEFAULT;
 
         config.pollers = pollers;
+        config.blocking_limit = WEIR_FOREVER;
         return weir_init(&config);
 }
 

@@ -91,7 +91,7 @@ runtime_may_be_started_again_with_other_pollers(void)
         }
         for (unsigned round = 0; round < 4; round++) {
                 static const int pollers[4] = {4, 1, 3, 2};
-                unsigned threads = weir_test_entries_of("/proc/self/task");
+                unsigned threads = weir_test_threads();
 
                 weir_test_begin_real(pollers[round]);
                 CU_ASSERT_EQUAL(weir_task_start(weir_test_timer(FAR, &started[round])), 0);
@@ -289,13 +289,16 @@ switches_of_workers(unsigned *workers)
         return sum;
 }
 
+/* Two have pollers, one is the watchdog; and on a machine that has stood still there may be spares. */
 static bool
 no_worker_wakes_up_for_a_while(void)
 {
         unsigned workers;
         unsigned long before = switches_of_workers(&workers);
 
-        CU_ASSERT_EQUAL(workers, 3); /* one is the watchdog */
+        if (workers < 3) {
+                return false; /* the watchdog has not even named itself */
+        }
         CU_ASSERT(before > 0);
         weir_test_sleep(200000000);
         return switches_of_workers(&workers) == before;

@@ -538,6 +538,7 @@ what_was_not_accepted_at_stop_is_answered_too(void)
 
         weir_shutdown();
         config.pollers = 1;
+        config.blocking_limit = WEIR_FOREVER;
         CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
         atomic_store(&at.let_go, false);
         begin(hold_the_worker);
@@ -615,6 +616,7 @@ a_request_that_was_not_read_at_stop_is_answered(void)
         weir_test_latch_init(&entered, 1);
         weir_test_latch_init(&released, 1);
         config.pollers = 1;
+        config.blocking_limit = WEIR_FOREVER; /* else another worker would read the request before the stop */
         CU_ASSERT_EQUAL(weir_shutdown(), 0);
         CU_ASSERT_EQUAL(weir_init(&config), 0);
         begin(block);
