@@ -19,23 +19,29 @@
 struct http_case {
         const char *name;
         unsigned connections;
-        unsigned delay;     /* seconds */
+        enum bench_service service;
         unsigned spread_ms; /* of the first requests; 0: each when its connection is open */
         unsigned warm_up_ms, window_ms;
         unsigned quick_window_ms; /* 0: not in a quick run */
         unsigned rounds;
         bool everywhere; /* server and load on all CPUs */
+        bool idle;       /* each connection asks once: it is their memory that counts */
 };
 
 /* "rush": all clients come at once, and what they form stays in step for long; "steady": they come evenly. */
 static const struct http_case cases[] = {
-        {"hello c=64", 64, 0, 0, 300, 800, 500, 5, false},
-        {"hello c=512", 512, 0, 0, 300, 800, 500, 5, false},
-        {"hello c=512, all CPUs", 512, 0, 0, 300, 800, 500, 5, true},
-        {"delay 1 s, steady, c=1000", 1000, 1, 1000, 500, 2000, 1000, 3, false},
-        {"delay 1 s, steady, c=5000", 5000, 1, 1000, 500, 1500, 0, 3, false},
-        {"delay 1 s, steady, c=19500", 19500, 1, 1000, 1000, 3000, 0, 3, false},
-        {"delay 1 s, rush, c=19500", 19500, 1, 0, 1500, 3000, 0, 3, false},
+        {"hello c=64", 64, BENCH_HELLO, 0, 300, 800, 500, 5, false, false},
+        {"hello c=512", 512, BENCH_HELLO, 0, 300, 800, 500, 5, false, false},
+        {"hello c=512, all CPUs", 512, BENCH_HELLO, 0, 300, 800, 500, 5, true, false},
+        {"https c=64", 64, BENCH_HTTPS, 0, 300, 800, 500, 5, false, false},
+        {"new connections c=64", 64, BENCH_CLOSED, 0, 300, 800, 500, 5, false, false},
+        {"new https connections c=64", 64, BENCH_HTTPS_CLOSED, 0, 300, 800, 500, 5, false, false},
+        {"delay 1 s, steady, c=1000", 1000, BENCH_DELAY, 1000, 500, 2000, 1000, 3, false, false},
+        {"delay 1 s, steady, c=5000", 5000, BENCH_DELAY, 1000, 500, 1500, 0, 3, false, false},
+        {"delay 1 s, steady, c=19500", 19500, BENCH_DELAY, 1000, 1000, 3000, 0, 3, false, false},
+        {"delay 1 s, rush, c=19500", 19500, BENCH_DELAY, 0, 1500, 3000, 0, 3, false, false},
+        {"idle c=19000", 19000, BENCH_HELLO, 0, 300, 200, 0, 1, false, true},
+        {"idle https c=2000", 2000, BENCH_HTTPS, 0, 300, 200, 200, 1, false, true},
 };
 
 static struct {
@@ -87,16 +93,27 @@ raise_file_limit(void)
 }
 
 static void
-record(const struct http_case *what, const char *peer, const struct bench_figures *figures)
+record_requests(const struct http_case *what, const char *peer, const struct bench_figures *figures)
 {
         bench_sample(peer, what->name, CPU_TIME, figures->cpu_us);
         bench_sample(peer, what->name, "requests per second", figures->requests / figures->seconds);
-        if (what->delay) {
+        if (!what->everywhere)
+                bench_sample(peer, what->name, "percent of the server's CPU left over", figures->idle_percent);
+        if (what->service == BENCH_DELAY) {
                 bench_sample(peer, what->name, "part of the ideal rate", figures->ideal);
                 bench_sample(peer, what->name, "late ms, p50", figures->late_p50_ms);
                 bench_sample(peer, what->name, "late ms, p99", figures->late_p99_ms);
                 bench_sample(peer, what->name, "early replies", figures->early);
         }
+}
+
+static void
+record(const struct http_case *what, const char *peer, const struct bench_figures *figures)
+{
+        if (what->idle)
+                bench_sample(peer, what->name, "bytes per idle connection", figures->connection_bytes);
+        else
+                record_requests(what, peer, figures);
         bench_sample(peer, what->name, "resident MB", figures->resident_mb);
         bench_sample(peer, what->name, "resident MB, peak", figures->peak_mb);
         bench_sample(peer, what->name, "bytes of a reply", figures->reply_bytes);
@@ -109,7 +126,8 @@ measure(const struct http_case *what, enum bench_peer peer)
 {
         struct bench_load load = {
                 .connections = what->connections,
-                .delay = what->delay * BENCH_NSEC_PER_SEC,
+                .delay = what->service == BENCH_DELAY ? BENCH_NSEC_PER_SEC : 0,
+                .once = what->idle,
                 .spread = what->spread_ms * INT64_C(1000000),
                 .warm_up = what->warm_up_ms * INT64_C(1000000),
                 .window = (options.quick ? what->quick_window_ms : what->window_ms) * INT64_C(1000000),
@@ -118,7 +136,7 @@ measure(const struct http_case *what, enum bench_peer peer)
         struct bench_figures figures;
 
         choose_place(what->everywhere);
-        if (!bench_server_start(&server, peer, what->delay, what->everywhere ? BENCH_ALL_CPUS : options.server_cpu))
+        if (!bench_server_start(&server, peer, what->service, what->everywhere ? BENCH_ALL_CPUS : options.server_cpu))
                 return;
         if (bench_load(&load, &server, &figures))
                 record(what, bench_peer_name(peer), &figures);
@@ -132,12 +150,12 @@ run(const struct http_case *what)
 
         for (unsigned round = 0; round < rounds; round++)
                 for (enum bench_peer peer = 0; peer < BENCH_PEERS && !bench_interrupted(); peer++)
-                        if (bench_peer_present(peer, what->delay) && !(what->everywhere && peer == BENCH_FLOOR))
+                        if (bench_peer_present(peer, what->service) && !(what->everywhere && peer == BENCH_FLOOR))
                                 measure(what, peer);
-        bench_ratio("weir", "nginx", what->name, CPU_TIME);
-        if (!what->everywhere)
+        bench_ratio("weir", "nginx", what->name, what->idle ? "bytes per idle connection" : CPU_TIME);
+        if (!what->everywhere && !what->idle)
                 bench_ratio("weir", "floor", what->name, CPU_TIME);
-        if (what->delay)
+        if (what->service == BENCH_DELAY)
                 bench_ratio("weir", "nginx", what->name, "late ms, p99");
         bench_print("http");
 }

@@ -7,6 +7,9 @@
  * no reply yet when its turn comes owes a request, which follows the reply at once.  Latency counts from the turn, so that a
  * server that stands still for a second is charged with all that should have been asked meanwhile.
  *
+ * A server that closes is asked once on each connection, and a new one is opened when it has closed the last: its end is read
+ * first.  TLS has its handshake before a connection counts as open.
+ *
  * All replies of a peer have the same length, which a first one tells; each is checked for its status line, its length and its
  * last bytes.  Otherwise latency is from before the request is written until its reply was read.
  *
@@ -24,6 +27,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "secure.h"
+
 #define EVENTS           512
 #define OPENING          256   /* connections that are being opened at a time */
 #define FROM_ONE_ADDRESS 10000 /* connections: fewer than there are ephemeral ports */
@@ -34,19 +39,21 @@
 #define TAIL             6 /* bytes of the end of a reply that are compared */
 
 struct connection {
-        int fd; /* -1: failed */
-        bool connected;
-        bool waiting;  /* for a reply */
-        unsigned owed; /* turns that have passed meanwhile */
-        size_t have;   /* bytes of the reply */
-        int64_t asked; /* when the request was written, or was to be */
+        int fd;                      /* -1: failed */
+        struct bench_secure *secure; /* NULL: plain, or not yet connected */
+        bool connected;              /* and shaken hands */
+        bool was_connected;          /* once; with `anew` there are many times */
+        bool waiting;                /* for a reply */
+        unsigned owed;               /* turns that have passed meanwhile */
+        size_t have;                 /* bytes of the reply */
+        int64_t asked;               /* when the request was written, or was to be */
 };
 
 /* What a peer's replies look like, learnt from the first one. */
 static struct lesson {
         size_t size; /* 0: not learnt yet */
         char tail[TAIL];
-} lessons[BENCH_PEERS][2]; /* 1: delayed */
+} lessons[BENCH_PEERS][BENCH_SERVICES];
 
 struct generator {
         const struct bench_load *load;
@@ -64,7 +71,31 @@ struct generator {
         int64_t *late; /* of the replies within the window, when there is a delay or an interval */
         size_t late_count, late_room;
         int64_t measuring; /* since when; 0: not yet */
+        long resident;     /* kilobytes of the server before there were connections */
 };
+
+/* -- bytes in and out -- */
+
+static ssize_t
+take(const struct connection *connection, char *text, size_t size)
+{
+        return connection->secure ? bench_secure_read(connection->secure, text, size) : read(connection->fd, text, size);
+}
+
+static ssize_t
+give(const struct connection *connection, const char *text, size_t size)
+{
+        return connection->secure ? bench_secure_write(connection->secure, text, size) : write(connection->fd, text, size);
+}
+
+static void
+drop(struct connection *connection)
+{
+        bench_secure_free(connection->secure);
+        connection->secure = NULL;
+        close(connection->fd);
+        connection->fd = -1;
+}
 
 /* -- the first request -- */
 
@@ -89,14 +120,14 @@ connect_to(int port, unsigned index, int flags)
 
 /* Reads until nothing more has come for a while. */
 static size_t
-read_reply(int fd, char text[REPLY_MAX], int64_t delay)
+read_reply(const struct connection *connection, char text[REPLY_MAX], int64_t delay)
 {
         struct timeval limit = {.tv_sec = delay / BENCH_NSEC_PER_SEC + 2};
         size_t have = 0;
 
         for (ssize_t size = 1; size > 0 && have < REPLY_MAX; have += (size_t)(size > 0 ? size : 0)) {
-                setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-                size = read(fd, text + have, REPLY_MAX - have);
+                setsockopt(connection->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+                size = take(connection, text + have, REPLY_MAX - have);
                 limit = (struct timeval){.tv_usec = 100000};
         }
         return have;
@@ -105,19 +136,22 @@ read_reply(int fd, char text[REPLY_MAX], int64_t delay)
 static bool
 learn(struct generator *generator)
 {
-        struct lesson *lesson = &lessons[generator->server->peer][generator->load->delay > 0];
+        struct lesson *lesson = &lessons[generator->server->peer][generator->server->service];
 
         generator->lesson = lesson;
         if (lesson->size)
                 return true;
-        int fd = connect_to(generator->server->port, 0, 0);
+        struct connection connection = {.fd = connect_to(generator->server->port, 0, 0)};
+        bool good = connection.fd >= 0;
         char text[REPLY_MAX];
         size_t size = 0;
 
-        if (fd >= 0 && write(fd, generator->request, generator->request_size) == (ssize_t)generator->request_size)
-                size = read_reply(fd, text, generator->load->delay);
-        if (fd >= 0)
-                close(fd);
+        if (good && bench_is_secure(generator->server->service))
+                good = (connection.secure = bench_secure_new(connection.fd)) && bench_secure_handshake(connection.secure) == 1;
+        if (good && give(&connection, generator->request, generator->request_size) == (ssize_t)generator->request_size)
+                size = read_reply(&connection, text, generator->load->delay);
+        if (connection.fd >= 0)
+                drop(&connection);
         if (size < STATUS_SIZE || size == REPLY_MAX || memcmp(text, STATUS_LINE, STATUS_SIZE) != 0 ||
             !memmem(text, size, "hello\n", 6)) {
                 if (!bench_interrupted())
@@ -135,11 +169,11 @@ static void
 fail(struct generator *generator, struct connection *connection)
 {
         generator->failures++;
-        if (!connection->connected)
+        if (!connection->was_connected)
                 generator->connected++; /* nothing more to wait for */
-        connection->connected = true;
-        close(connection->fd);
-        connection->fd = -1;
+        connection->connected = connection->was_connected = true;
+        if (connection->fd >= 0)
+                drop(connection);
 }
 
 static void
@@ -148,21 +182,37 @@ ask(struct generator *generator, struct connection *connection, int64_t at)
         connection->asked = at;
         connection->have = 0;
         connection->waiting = true;
-        if (write(connection->fd, generator->request, generator->request_size) != (ssize_t)generator->request_size)
+        if (give(connection, generator->request, generator->request_size) != (ssize_t)generator->request_size)
+                fail(generator, connection);
+}
+
+static void
+open_one(struct generator *generator, struct connection *connection)
+{
+        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = connection};
+
+        connection->connected = false;
+        connection->fd = connect_to(generator->server->port, (unsigned)(connection - generator->connections), SOCK_NONBLOCK);
+        if (connection->fd < 0 || epoll_ctl(generator->epoll_fd, EPOLL_CTL_ADD, connection->fd, &event) < 0)
                 fail(generator, connection);
 }
 
 static void
 open_some(struct generator *generator)
 {
-        while (generator->opened < generator->load->connections && generator->opened - generator->connected < OPENING) {
-                struct connection *connection = &generator->connections[generator->opened];
-                struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = connection};
+        while (generator->opened < generator->load->connections && generator->opened - generator->connected < OPENING)
+                open_one(generator, &generator->connections[generator->opened++]);
+}
 
-                connection->fd = connect_to(generator->server->port, generator->opened++, SOCK_NONBLOCK);
-                if (connection->fd < 0 || epoll_ctl(generator->epoll_fd, EPOLL_CTL_ADD, connection->fd, &event) < 0)
-                        fail(generator, connection);
-        }
+/* The server has closed it: nothing is left in TIME_WAIT when this side resets it then. */
+static void
+open_anew(struct generator *generator, struct connection *connection)
+{
+        struct linger reset = {.l_onoff = 1};
+
+        setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        drop(connection);
+        open_one(generator, connection);
 }
 
 static void
@@ -190,7 +240,11 @@ answered(struct generator *generator, struct connection *connection)
         if (generator->measuring &&
             (generator->load->delay || (generator->load->interval && connection->asked >= generator->measuring)))
                 note_latency(generator, now - connection->asked - generator->load->delay);
-        if (!generator->load->interval) {
+        if (generator->load->once)
+                return;
+        if (bench_closes(generator->server->service)) {
+                open_anew(generator, connection);
+        } else if (!generator->load->interval) {
                 ask(generator, connection, now);
         } else if (connection->owed > 0) {
                 connection->owed--;
@@ -198,28 +252,62 @@ answered(struct generator *generator, struct connection *connection)
         }
 }
 
-static void
+/* `size` bytes more of a reply, whose end they may be. */
+static bool
+check(const struct generator *generator, struct connection *connection, const char *text, size_t size)
+{
+        const struct lesson *lesson = generator->lesson;
+
+        if (connection->have + size > lesson->size)
+                return false;
+        if (connection->have == 0 && (size < STATUS_SIZE || memcmp(text, STATUS_LINE, STATUS_SIZE) != 0))
+                return false;
+        connection->have += size;
+        return connection->have < lesson->size || size < TAIL || memcmp(text + size - TAIL, lesson->tail, TAIL) == 0;
+}
+
+/* Returns whether there may be more at once. */
+static bool
 receive(struct generator *generator, struct connection *connection)
 {
+        bool closes = bench_closes(generator->server->service);
         char text[REPLY_MAX];
-        ssize_t size = read(connection->fd, text, sizeof text);
+        ssize_t size = take(connection, text, sizeof text);
 
         if (size < 0 && errno == EAGAIN)
-                return;
-        bool good = size > 0 && connection->have + (size_t)size <= generator->lesson->size;
-        if (good && connection->have == 0)
-                good = (size_t)size >= STATUS_SIZE && memcmp(text, STATUS_LINE, STATUS_SIZE) == 0;
-        if (!good) {
-                fail(generator, connection);
-                return;
-        }
-        connection->have += (size_t)size;
-        if (connection->have < generator->lesson->size)
-                return;
-        if (size >= TAIL && memcmp(text + size - TAIL, generator->lesson->tail, TAIL) != 0)
-                fail(generator, connection);
-        else
+                return false;
+        if (size == 0 && closes && connection->have == generator->lesson->size) {
                 answered(generator, connection);
+                return false;
+        }
+        if (size <= 0 || !connection->waiting || !check(generator, connection, text, (size_t)size)) {
+                fail(generator, connection);
+                return false;
+        }
+        if (connection->have < generator->lesson->size || closes)
+                return closes || connection->secure;
+        answered(generator, connection);
+        return connection->secure && bench_secure_has_more(connection->secure);
+}
+
+/* It is connected; TLS may have more to do. */
+static void
+shake_hands(struct generator *generator, struct connection *connection)
+{
+        bool is_secure = bench_is_secure(generator->server->service);
+
+        if (is_secure && !connection->secure)
+                connection->secure = bench_secure_new(connection->fd);
+        int result = !is_secure ? 1 : connection->secure ? bench_secure_handshake(connection->secure) : -1;
+        if (result < 0)
+                fail(generator, connection);
+        if (result <= 0)
+                return;
+        connection->connected = true;
+        generator->connected += !connection->was_connected;
+        connection->was_connected = true;
+        if (!generator->load->spread && !generator->load->interval)
+                ask(generator, connection, bench_now());
 }
 
 static void
@@ -233,16 +321,13 @@ handle(struct generator *generator, const struct epoll_event *event)
         else if (connection->fd < 0)
                 return;
         else if (!connection->connected) {
-                if (event->events & (EPOLLERR | EPOLLHUP)) {
+                if (event->events & (EPOLLERR | EPOLLHUP))
                         fail(generator, connection);
-                } else if (event->events & EPOLLOUT) {
-                        connection->connected = true;
-                        generator->connected++;
-                        if (!generator->load->spread && !generator->load->interval)
-                                ask(generator, connection, bench_now());
-                }
+                else if (event->events & EPOLLOUT)
+                        shake_hands(generator, connection);
         } else if (event->events & (EPOLLIN | EPOLLERR | EPOLLHUP)) {
-                receive(generator, connection);
+                while (connection->fd >= 0 && receive(generator, connection))
+                        ;
         }
 }
 
@@ -357,7 +442,7 @@ close_all(struct generator *generator)
                 if (generator->connections[i].fd < 0)
                         continue;
                 setsockopt(generator->connections[i].fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-                close(generator->connections[i].fd);
+                drop(&generator->connections[i]);
         }
         if (generator->turns_fd >= 0)
                 close(generator->turns_fd);
@@ -399,7 +484,10 @@ bench_load_window(struct generator *generator, struct bench_figures *figures)
         figures->cpu_us = (double)cpu / 1e3 / figures->requests;
         int64_t others = bench_machine_busy() - busy - cpu - (bench_cpu() - own);
         figures->others = others > 0 ? (double)others / figures->seconds / 1e7 : 0;
-        figures->resident_mb = (double)bench_memory(generator->server->pid, "VmRSS:") / 1024;
+        figures->idle_percent = 100 - (double)cpu / figures->seconds / 1e7;
+        long resident = bench_memory(generator->server->pid, "VmRSS:");
+        figures->connection_bytes = (double)(resident - generator->resident) * 1024 / generator->load->connections;
+        figures->resident_mb = (double)resident / 1024;
         figures->peak_mb = (double)bench_memory(generator->server->pid, "VmHWM:") / 1024;
         figures->failures = generator->failures;
         figures->reply_bytes = (double)generator->lesson->size;
@@ -413,6 +501,7 @@ get_going(struct generator *generator)
 {
         if (!learn(generator))
                 return false;
+        generator->resident = bench_memory(generator->server->pid, "VmRSS:");
         if (!run_until(generator, bench_now() + PATIENCE, true))
                 return false;
         if (generator->connected < generator->load->connections) {
@@ -447,7 +536,8 @@ bench_load_begin(const struct bench_load *load, const struct bench_server *serve
         generator->server = server;
         generator->turns_fd = -1;
         generator->request_size = (size_t)snprintf(generator->request, sizeof generator->request,
-                                                   "GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", server->port);
+                                                   "GET / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: %s\r\n\r\n", server->port,
+                                                   bench_closes(server->service) ? "close" : "keep-alive");
         generator->connections = calloc(load->connections, sizeof *generator->connections);
         generator->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
         if (generator->connections && generator->epoll_fd >= 0 && get_going(generator))

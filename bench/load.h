@@ -1,5 +1,5 @@
 /* bench/load.h: HTTP clients: each connection sends its next request when it has the reply to the last one, at once or at a
- * steady rate. */
+ * steady rate; or each request has its connection. */
 #ifndef WEIR_BENCH_LOAD_H
 #define WEIR_BENCH_LOAD_H
 
@@ -10,6 +10,7 @@ struct bench_load {
         unsigned connections;
         int64_t delay;    /* how long after its request a reply is due; 0: at once */
         int64_t interval; /* at which each connection asks, latency counting from its turn; 0: it asks when it has its reply */
+        bool once;        /* each connection asks once, and is idle then */
         int64_t spread;   /* over which the first requests are sent, once all are connected; 0: each asks as soon as it is */
         int64_t warm_up;  /* after that */
         int64_t window;   /* what is measured, after that */
@@ -24,7 +25,9 @@ struct bench_figures {
         double turn_late_ms; /* with an interval: how late the generator itself was with a request, at worst */
         double early;    /* replies before they were due */
         double failures; /* connections refused, reset or answered wrongly */
+        double idle_percent; /* of one CPU: what the server and others have left of it */
         double resident_mb, peak_mb;
+        double connection_bytes; /* by which the server has grown, for each connection */
         double reply_bytes;
         double others; /* how much of the machine others used meanwhile, in percent of one CPU */
 };

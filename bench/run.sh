@@ -73,15 +73,15 @@ only=
 case ${1:-} in
 timers | executor | blocking | http | queue | stall | tickers) only=$1; shift ;;
 esac
-takes="thirteen to sixteen minutes"
+takes="seventeen to twenty minutes"
 [ "$only" ] && takes="up to six minutes"
-[ "${1:-}" = quick ] && takes="up to two minutes"
+[ "${1:-}" = quick ] && takes="up to three minutes"
 echo "bench: this takes $takes; the machine should be idle" >&2
 began=$SECONDS
 measure 480 timers "$@"
 measure 120 executor "$@"
 measure 300 blocking "$@"
-measure 215 http "$@"
+measure 420 http "$@"
 measure 200 queue "$@"
 measure 120 stall "$@"
 measure 120 tickers "$@"

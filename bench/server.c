@@ -20,28 +20,50 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "secure.h"
 
 #define NGINX       "/usr/sbin/nginx"
+#define H2O         "/usr/bin/h2o"
+#define GO_PROGRAM  "peer-gohttp"
 #define ECHO_MODULE "/usr/lib/nginx/modules/ngx_http_echo_module.so"
 #define PATIENCE    (5 * BENCH_NSEC_PER_SEC) /* until it serves, until it ended */
 
 const char *
 bench_peer_name(enum bench_peer peer)
 {
-        static const char *const names[] = {"weir", "nginx", "floor"};
+        static const char *const names[] = {"weir", "nginx", "h2o", "go", "floor"};
 
         return names[peer];
 }
 
-bool
-bench_peer_present(enum bench_peer peer, bool delayed)
+/* The path of a program that lies beside this one. */
+static bool
+beside(const char *name, char path[512])
 {
-        if (peer != BENCH_NGINX)
-                return true;
-        return access(NGINX, X_OK) == 0 && (!delayed || access(ECHO_MODULE, R_OK) == 0);
+        ssize_t size = readlink("/proc/self/exe", path, 511 - 32);
+
+        path[size > 0 ? size : 0] = '\0';
+        char *slash = strrchr(path, '/');
+        if (slash)
+                strcpy(slash + 1, name);
+        return slash;
 }
 
-/* -- nginx's files -- */
+bool
+bench_peer_present(enum bench_peer peer, enum bench_service service)
+{
+        char path[512];
+
+        switch (peer) {
+        case BENCH_NGINX: return access(NGINX, X_OK) == 0 && (service != BENCH_DELAY || access(ECHO_MODULE, R_OK) == 0);
+        case BENCH_H2O: return access(H2O, X_OK) == 0 && (service == BENCH_HELLO || service == BENCH_CLOSED);
+        case BENCH_GO: return beside(GO_PROGRAM, path) && access(path, X_OK) == 0 && service != BENCH_DELAY;
+        case BENCH_FLOOR: return !bench_is_secure(service);
+        default: return true;
+        }
+}
+
+/* -- files -- */
 
 static int
 bind_somewhere(int fd)
@@ -65,39 +87,112 @@ free_port(void)
         return port;
 }
 
-static bool
-write_configuration(const struct bench_server *server, bool delayed, bool everywhere)
+static FILE *
+open_configuration(const struct bench_server *server)
 {
-        static const char *const temporaries[] = {"client_body", "proxy", "fastcgi", "uwsgi", "scgi"};
         char path[96];
 
-        snprintf(path, sizeof path, "%s/nginx.conf", server->directory);
-        FILE *file = fopen(path, "we");
+        snprintf(path, sizeof path, "%s/configuration", server->directory);
+        return fopen(path, "we");
+}
+
+/* Replies with the fields that weir's and the floor's have, too: Server, Date, Content-Type, Content-Length, Connection. */
+static bool
+configure_nginx(const struct bench_server *server, bool everywhere)
+{
+        static const char *const temporaries[] = {"client_body", "proxy", "fastcgi", "uwsgi", "scgi"};
+        bool is_secure = bench_is_secure(server->service), delayed = server->service == BENCH_DELAY;
+        const char *directory = server->directory;
+        FILE *file = open_configuration(server);
+
         if (!file)
                 return false;
         if (delayed)
                 fprintf(file, "load_module %s;\n", ECHO_MODULE);
         fprintf(file, "daemon off;\nmaster_process %s;\npid %s/pid;\nerror_log %s/error.log error;\n", everywhere ? "on" : "off",
-                server->directory, server->directory);
+                directory, directory);
         if (everywhere)
                 fprintf(file, "worker_processes auto;\n%s", geteuid() == 0 ? "user root;\n" : "");
         /* More than there are: it closes idle connections when less than a sixteenth of these is left. */
         fprintf(file, "events {\n  worker_connections 22000;\n}\n");
-        fprintf(file, "http {\n  access_log off;\n  default_type text/plain;\n  keepalive_requests 1000000000;\n");
-        fprintf(file, "  keepalive_timeout 600s;\n");
+        fprintf(file, "http {\n  access_log off;\n  server_tokens off;\n  default_type text/plain;\n  charset utf-8;\n");
+        fprintf(file, "  keepalive_requests 1000000000;\n  keepalive_timeout 600s;\n");
         for (size_t i = 0; i < sizeof temporaries / sizeof *temporaries; i++)
-                fprintf(file, "  %s_temp_path %s/%s;\n", temporaries[i], server->directory, temporaries[i]);
-        fprintf(file, "  server {\n    listen 127.0.0.1:%d backlog=4096;\n    location / {\n", server->port);
-        fprintf(file, delayed ? "      echo_sleep 1;\n      echo hello;\n" : "      return 200 \"hello\\n\";\n");
-        fprintf(file, "    }\n  }\n}\n");
+                fprintf(file, "  %s_temp_path %s/%s;\n", temporaries[i], directory, temporaries[i]);
+        fprintf(file, "  server {\n    listen 127.0.0.1:%d%s backlog=4096;\n", server->port, is_secure ? " ssl" : "");
+        if (is_secure)
+                fprintf(file, "    ssl_certificate %s/%s;\n    ssl_certificate_key %s/%s;\n    ssl_protocols TLSv1.2 TLSv1.3;\n",
+                        directory, BENCH_CERTIFICATE_FILE, directory, BENCH_KEY_FILE);
+        fprintf(file, "    location / {\n%s    }\n  }\n}\n",
+                delayed ? "      echo_sleep 1;\n      echo hello;\n" : "      return 200 \"hello\\n\";\n");
         return fclose(file) == 0;
+}
+
+/* A file, which it keeps open; its replies have Last-Modified and Accept-Ranges, too. */
+static bool
+configure_h2o(const struct bench_server *server, bool everywhere)
+{
+        char path[96];
+
+        snprintf(path, sizeof path, "%s/index.txt", server->directory);
+        FILE *hello = fopen(path, "we"), *file = open_configuration(server);
+        bool good = hello && file;
+        if (good) {
+                fprintf(hello, "hello\n");
+                fprintf(file, "%snum-threads: %ld\nmax-connections: 22000\nhttp1-request-timeout: 600\nfile.etag: OFF\n",
+                        geteuid() == 0 ? "user: root\n" : "", everywhere ? sysconf(_SC_NPROCESSORS_ONLN) : 1L);
+                fprintf(file, "file.index: [index.txt]\nlisten:\n  host: 127.0.0.1\n  port: %d\n", server->port);
+                fprintf(file, "hosts:\n  default:\n    paths:\n      /:\n        file.dir: %s\n", server->directory);
+        }
+        if (hello && fclose(hello))
+                good = false;
+        if (file && fclose(file))
+                good = false;
+        return good;
+}
+
+static bool
+make_directory(struct bench_server *server)
+{
+        const char *parent = getenv("TMPDIR");
+
+        if (!parent || strlen(parent) > 40)
+                parent = "/tmp";
+        snprintf(server->directory, sizeof server->directory, "%s/weir-bench-XXXXXX", parent);
+        if (mkdtemp(server->directory))
+                return true;
+        server->directory[0] = '\0';
+        return false;
+}
+
+/* The port of those that do not tell theirs is chosen here. */
+static bool
+is_configured(enum bench_peer peer)
+{
+        return peer == BENCH_NGINX || peer == BENCH_H2O;
+}
+
+static bool
+prepare(struct bench_server *server, bool everywhere)
+{
+        bool is_secure = bench_is_secure(server->service);
+
+        if (!is_secure && !is_configured(server->peer))
+                return true;
+        if (!make_directory(server) || (is_secure && !bench_make_certificate(server->directory)))
+                return false;
+        if (!is_configured(server->peer))
+                return true;
+        server->port = free_port();
+        return server->peer == BENCH_NGINX ? configure_nginx(server, everywhere) : configure_h2o(server, everywhere);
 }
 
 static void
 remove_files(struct bench_server *server)
 {
-        static const char *const files[] = {"nginx.conf", "pid",  "error.log", "client_body", "proxy", "fastcgi",
-                                            "uwsgi",      "scgi", ""};
+        static const char *const files[] = {"configuration", "pid",   "error.log", "client_body", "proxy",
+                                            "fastcgi",       "uwsgi", "scgi",      "index.txt",   BENCH_CERTIFICATE_FILE,
+                                            BENCH_KEY_FILE,  ""};
         char path[96];
 
         for (size_t i = 0; server->directory[0] && i < sizeof files / sizeof *files; i++) {
@@ -107,45 +202,33 @@ remove_files(struct bench_server *server)
         server->directory[0] = '\0';
 }
 
-static bool
-prepare_nginx(struct bench_server *server, bool delayed, bool everywhere)
-{
-        const char *parent = getenv("TMPDIR");
-
-        if (!parent || strlen(parent) > 40)
-                parent = "/tmp";
-        snprintf(server->directory, sizeof server->directory, "%s/weir-bench-XXXXXX", parent);
-        if (!mkdtemp(server->directory)) {
-                server->directory[0] = '\0';
-                return false;
-        }
-        server->port = free_port();
-        return write_configuration(server, delayed, everywhere);
-}
-
 /* -- the process -- */
 
 static void
-execute(const struct bench_server *server, bool delayed)
+execute(const struct bench_server *server)
 {
-        char path[512] = {0}, configuration[96], errors[96];
+        static const char *const services[BENCH_SERVICES] = {"hello", "delay", "close", "hello", "hello"};
+        char path[512], configuration[96], errors[96], certificate[96], key[96];
+        bool is_secure = bench_is_secure(server->service);
 
-        if (server->peer == BENCH_NGINX) {
-                snprintf(configuration, sizeof configuration, "%s/nginx.conf", server->directory);
-                snprintf(errors, sizeof errors, "%s/error.log", server->directory);
+        snprintf(configuration, sizeof configuration, "%s/configuration", server->directory);
+        snprintf(errors, sizeof errors, "%s/error.log", server->directory);
+        snprintf(certificate, sizeof certificate, "%s/%s", server->directory, BENCH_CERTIFICATE_FILE);
+        snprintf(key, sizeof key, "%s/%s", server->directory, BENCH_KEY_FILE);
+        if (server->peer == BENCH_NGINX)
                 execl(NGINX, "nginx", "-p", server->directory, "-e", errors, "-c", configuration, (char *)NULL);
-                return;
-        }
-        ssize_t size = readlink("/proc/self/exe", path, sizeof path - 32); /* the others lie beside this program */
-        char *slash = size > 0 ? strrchr(path, '/') : NULL;
-        if (!slash)
-                return;
-        strcpy(slash + 1, server->peer == BENCH_FLOOR ? "floor" : delayed ? "server_delay" : "server_hello");
-        execl(path, path, delayed ? "delay" : "hello", (char *)NULL);
+        else if (server->peer == BENCH_H2O)
+                execl(H2O, "h2o", "-c", configuration, (char *)NULL);
+        else if (beside(server->peer == BENCH_FLOOR      ? "floor"
+                        : server->peer == BENCH_GO       ? GO_PROGRAM
+                        : server->service == BENCH_DELAY ? "server_delay"
+                                                         : "server_hello",
+                        path))
+                execl(path, path, services[server->service], is_secure ? certificate : NULL, key, (char *)NULL);
 }
 
 static void
-run_child(const struct bench_server *server, bool delayed, int cpu, int parent, int out)
+run_child(const struct bench_server *server, int cpu, int parent, int out)
 {
         cpu_set_t set;
 
@@ -157,8 +240,10 @@ run_child(const struct bench_server *server, bool delayed, int cpu, int parent, 
         }
         setpgid(0, 0); /* Ctrl-C is for the harness, which ends this */
         dup2(out, STDOUT_FILENO);
+        if (server->peer == BENCH_H2O)
+                dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO); /* says how it does */
         signal(SIGPIPE, SIG_DFL);
-        execute(server, delayed);
+        execute(server);
         fprintf(stderr, "bench: %s cannot be executed: %s\n", bench_peer_name(server->peer), strerror(errno));
         _exit(127);
 }
@@ -181,7 +266,7 @@ wait_until_it_serves(struct bench_server *server, int in)
         int64_t until = bench_now() + PATIENCE;
         char text[16] = {0};
 
-        if (server->peer != BENCH_NGINX && read(in, text, sizeof text - 1) > 0)
+        if (!is_configured(server->peer) && read(in, text, sizeof text - 1) > 0)
                 server->port = atoi(text);
         while (server->port > 0 && bench_now() < until && !bench_interrupted()) {
                 if (accepts(server->port))
@@ -192,19 +277,19 @@ wait_until_it_serves(struct bench_server *server, int in)
 }
 
 bool
-bench_server_start(struct bench_server *server, enum bench_peer peer, bool delayed, int cpu)
+bench_server_start(struct bench_server *server, enum bench_peer peer, enum bench_service service, int cpu)
 {
         int ends[2], parent = getpid();
 
-        *server = (struct bench_server){.peer = peer};
-        if ((peer == BENCH_NGINX && !prepare_nginx(server, delayed, cpu == BENCH_ALL_CPUS)) || pipe2(ends, O_CLOEXEC) < 0) {
+        *server = (struct bench_server){.peer = peer, .service = service};
+        if (!prepare(server, cpu == BENCH_ALL_CPUS) || pipe2(ends, O_CLOEXEC) < 0) {
                 remove_files(server);
                 return false;
         }
         fflush(NULL);
         server->pid = fork();
         if (server->pid == 0)
-                run_child(server, delayed, cpu, parent, ends[1]);
+                run_child(server, cpu, parent, ends[1]);
         close(ends[1]);
         bool good = server->pid > 0 && wait_until_it_serves(server, ends[0]);
         close(ends[0]);

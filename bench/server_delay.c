@@ -8,7 +8,7 @@ static void
 on_request(weir_task *exchange, void *context)
 {
         (void)context;
-        weir_http_reply_header(exchange, "Server", "weir");
+        weir_http_reply_header(exchange, "Server", "bench"); /* as long as nginx's name */
         weir_http_reply_text(exchange, 200, "hello\n");
         weir_series_push(weir_series_of(exchange), weir_timer_new(WEIR_SEC(1), NULL, NULL));
 }

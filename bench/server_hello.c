@@ -1,4 +1,6 @@
-/* bench/server_hello.c: answers at once.  Prints its port, serves until SIGTERM. */
+/* bench/server_hello.c: answers at once.  Prints its port, serves until SIGTERM.
+ *
+ *     server_hello [hello [CERTIFICATE KEY]] */
 #include <signal.h>
 #include <stdio.h>
 
@@ -8,14 +10,18 @@ static void
 on_request(weir_task *exchange, void *context)
 {
         (void)context;
-        weir_http_reply_header(exchange, "Server", "weir");
+        weir_http_reply_header(exchange, "Server", "bench"); /* as long as nginx's name */
         weir_http_reply_text(exchange, 200, "hello\n");
 }
 
 int
-main(void)
+main(int argc, char *argv[])
 {
-        weir_http_server *server = weir_http_server_new(NULL, on_request, NULL);
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+
+        config.certificate_file = argc > 3 ? argv[2] : NULL;
+        config.private_key_file = argc > 3 ? argv[3] : NULL;
+        weir_http_server *server = weir_http_server_new(&config, on_request, NULL);
         sigset_t stop;
         int number, failed;
 

@@ -10,6 +10,7 @@
 #include "factory/series.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "kernel/memory.h"
 #include "kernel/panic.h"
@@ -244,6 +245,22 @@ weir_series_status(const weir_series *series)
         int status = cause ? cause : series->poison;
         weir__unlock(lock);
         return status;
+}
+
+void
+weir__series_describe(struct weir_series *series, char *out, size_t room)
+{
+        *out = '\0';
+        weir__lock(&series->lock);
+        const struct weir_task *current = series->current;
+        if (current) {
+                const struct weir__task_ops *ops = weir__task_ops(current);
+                int size = 0;
+                const char *name = ops->name ? ops->name(current, &size) : NULL;
+
+                snprintf(out, room, "%s%s%.*s%s", ops->work.kind, name ? " \"" : "", size, name ? name : "", name ? "\"" : "");
+        }
+        weir__unlock(&series->lock);
 }
 
 /* Without the lock: nobody changes any of it after the end. */

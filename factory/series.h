@@ -105,6 +105,10 @@ static inline void weir__series_leave_task(struct weir_series *series, struct we
 
 void weir__series_go_on(struct weir_series *series);
 
+/* Writes what its current task is, "a timer "name"" or the like, to `out`, as a string of less than `room` bytes; nothing for a task
+ * that cannot be cancelled, or none.  By who has a reference; any thread. */
+void weir__series_describe(struct weir_series *series, char *out, size_t room);
+
 /* What it counts as in a parallel, or for who waits: the wrapped task's status, else its own. */
 int weir__series_result(const struct weir_series *series);
 

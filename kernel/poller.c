@@ -61,6 +61,14 @@
 /* On the virtual clock, while something is on its way: how soon it is looked at again, in real time. */
 #define ONCE_MORE WEIR_USEC(100)
 
+/* Requests that are answered a second later need not be read at once.  While the last MANY_REPLIES were all WEIR__UNHURRIED, and
+ * requests wake this thread again and again, it sleeps on to its next deadline, if that is not more than NAP away, deaf to all
+ * descriptors, and finds them all at once then.  One that is answered soon ends that: it has waited for one nap at most. */
+#define NAP          WEIR_MSEC(1)
+#define MANY_REPLIES 64
+#define SOON         WEIR_USEC(500)
+#define DISTURBANCES 4
+
 #define SLOT_EVENT (UINT64_MAX)     /* epoll data of the eventfd */
 #define SLOT_TIMER (UINT64_MAX - 1) /* epoll data of the timerfd */
 
@@ -129,7 +137,8 @@ weir__poller_new(unsigned index)
 int
 weir__poller_open(struct weir__poller *poller)
 {
-        poller->epoll_fd = poller->timer_fd = -1;
+        poller->epoll_fd = poller->timer_fd = poller->quiet_fd = -1;
+        poller->unhurried = poller->disturbed = 0;
         poller->free_slot = WEIR__SLOT_NONE;
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
@@ -168,6 +177,7 @@ void
 weir__poller_close(struct weir__poller *poller)
 {
         close_descriptor(&poller->epoll_fd);
+        close_descriptor(&poller->quiet_fd);
         close_descriptor(&poller->timer_fd);
         weir__follow_close(poller);
         weir__inflight_close();
@@ -595,6 +605,37 @@ dispatch_kept(struct weir__poller *poller)
         return count > 0;
 }
 
+/* Whether there is what a nap sleeps on: made for the first one. */
+static bool
+can_nap(struct weir__poller *poller)
+{
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+
+        if (poller->quiet_fd >= 0)
+                return true;
+        poller->quiet_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (poller->quiet_fd >= 0 && epoll_ctl(poller->quiet_fd, EPOLL_CTL_ADD, poller->timer_fd, &event) == 0 &&
+            epoll_ctl(poller->quiet_fd, EPOLL_CTL_ADD, poller->event_fd, &event) == 0)
+                return true;
+        close_descriptor(&poller->quiet_fd);
+        return false;
+}
+
+/* Whether this sleep, which is armed, is to be a nap. */
+static bool
+naps(struct weir__poller *poller)
+{
+        return poller->unhurried >= MANY_REPLIES && poller->disturbed >= DISTURBANCES && poller->armed_for != WEIR_FOREVER &&
+               poller->armed_for - weir__clock_now() <= NAP && can_nap(poller);
+}
+
+/* After a sleep that so many events have ended, of which the timer's may be one. */
+static void
+note_disturbance(struct weir__poller *poller, weir_nsec slept, int count)
+{
+        poller->disturbed = count > 0 && slept < SOON ? poller->disturbed + 1 : 0;
+}
+
 void
 weir__poller_poll(struct weir__poller *poller)
 {
@@ -603,11 +644,15 @@ weir__poller_poll(struct weir__poller *poller)
         bool awake = poller->kept_count > 0 && dispatch_kept(poller);
         bool dozes = !awake && !is_virtual && doze(poller);
         bool sleep = dozes || (!awake && (is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller))), often = dozes;
-        int count = epoll_wait(poller->epoll_fd, events, WEIR__EVENTS, sleep ? -1 : 0);
+        bool nap = sleep && !dozes && !is_virtual && naps(poller);
+        int count = epoll_wait(nap ? poller->quiet_fd : poller->epoll_fd, events, WEIR__EVENTS, sleep ? -1 : 0);
 
+        if (nap)
+                count = epoll_wait(poller->epoll_fd, events, WEIR__EVENTS, 0);
         if (sleep) {
                 weir_nsec now = weir__clock_now();
 
+                note_disturbance(poller, nap ? 0 : now - poller->woke_at, count);
                 often |= now - poller->woke_at < 2 * DOZE;
                 poller->woke_at = now;
                 if (poller->woke_at >= poller->armed_for)

@@ -20,6 +20,7 @@
 
 #define WEIR__POLLERS_MAX   64
 #define WEIR__SCRATCH_SIZE  (64 * 1024)
+#define WEIR__UNHURRIED     WEIR_MSEC(100) /* what is answered later than this can wait a hundredth of it to be read */
 #define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
 #define WEIR__EVENTS 256 /* taken from epoll at once */
 #define WEIR__POSTPONED 4096 /* works on `later`: beyond, crowds have to wait */
@@ -46,6 +47,7 @@ struct weir__poller {
 
         /* Constant while the runtime runs. */
         int epoll_fd, timer_fd;
+        int quiet_fd; /* an epoll of the eventfd and the timerfd only, for naps; -1: there was none yet */
 
         /* Completions pushed by others.  A stack with three kinds of head: NULL, SLEEPING (the owner is about to sleep or does:
          * who replaces it writes the eventfd), or the newest work.  Push: compare-and-swap, release.  Take: exchange, acquire. */
@@ -95,6 +97,8 @@ struct weir__poller {
         weir_nsec woke_at;    /* when the last sleep ended */
         weir_nsec rest;       /* after which the next one may end at the earliest, by a deadline */
         weir_nsec doze;       /* how long the next one is, because others push all the time; 0: it is a real one */
+        unsigned unhurried;   /* replies in a row that were not due soon: weir__poller_note_reply */
+        unsigned disturbed;   /* sleeps in a row that descriptors ended soon */
         weir_nsec visited_at; /* when the queue was last shown the time */
         weir_nsec glanced_at;
         unsigned kept_count;
@@ -216,6 +220,13 @@ static inline void weir__poller_note_ready(struct weir__poller *poller, int64_t 
         int64_t count = atomic_load_explicit(&poller->ready_count, memory_order_relaxed);
 
         atomic_store_explicit(&poller->ready_count, count + change, memory_order_relaxed);
+}
+
+/* Something that came in by a descriptor was answered that much later; 0: at once, or nobody knows.  While nothing is in a hurry
+ * the poller may nap.  Owner only. */
+static inline void weir__poller_note_reply(struct weir__poller *poller, weir_nsec after)
+{
+        poller->unhurried = after < WEIR__UNHURRIED ? 0 : poller->unhurried + 1;
 }
 
 /* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  Owner only. */

@@ -28,6 +28,7 @@
 #include "kernel/crew.h"
 #include "kernel/executor.h"
 #include "kernel/log.h"
+#include "kernel/tls.h"
 #include "kernel/virtual.h"
 #include "kernel/watchdog.h"
 #include "kernel/worker.h"
@@ -242,6 +243,7 @@ register_once(void)
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
         pthread_cond_init(&progress.changed, &attributes);
         pthread_condattr_destroy(&attributes);
+        weir__tls_init(); /* first: so it ends after us */
         if (pthread_atfork(NULL, NULL, become_child) || atexit(shutdown_at_exit))
                 return -ENOMEM;
         admin.registered = true;

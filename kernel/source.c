@@ -60,6 +60,13 @@ weir__poller_remove_source(struct weir__poller *poller, struct weir__source *sou
 }
 
 void
+weir__poller_withdraw_source(struct weir__poller *poller, struct weir__source *source)
+{
+        weir__poller_remove_source(poller, source);
+        epoll_ctl(poller->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+}
+
+void
 weir__poller_shutdown_sources(struct weir__poller *poller)
 {
         for (uint32_t i = 0; i < poller->slot_count; i++)

@@ -39,6 +39,9 @@ int weir__poller_add_source(struct weir__poller *poller, struct weir__source *so
 /* Forgets a source; its descriptor stays open.  Events already on their way are dropped.  Owner only. */
 void weir__poller_remove_source(struct weir__poller *poller, struct weir__source *source);
 
+/* The same for a descriptor that others have too, of this process or another: close alone would leave epoll watching. */
+void weir__poller_withdraw_source(struct weir__poller *poller, struct weir__source *source);
+
 /* Calls shutdown (or destroy) of every source.  Owner only. */
 void weir__poller_shutdown_sources(struct weir__poller *poller);
 void weir__poller_destroy_sources(struct weir__poller *poller);

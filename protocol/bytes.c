@@ -61,6 +61,18 @@ weir__bytes_equal(const char *one, const char *other, size_t size)
         return true;
 }
 
+static unsigned
+hex_value(char digit)
+{
+        return (unsigned)(digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10);
+}
+
+char
+weir__bytes_unescape(const char *escape)
+{
+        return (char)(hex_value(escape[1]) << 4 | hex_value(escape[2]));
+}
+
 static inline bool
 is_space(char byte)
 {

@@ -31,6 +31,15 @@ bool weir__bytes_equal(const char *one, const char *other, size_t size);
 /* Whether the run is that word, a string literal. */
 #define WEIR__BYTES_ARE(text, size, word) ((size) == sizeof(word) - 1 && weir__bytes_equal((text), (word), sizeof(word) - 1))
 
+/* Whether the text begins with a percent sign and two hexadecimal digits. */
+static inline bool weir__bytes_are_escape(const char *text, size_t size)
+{
+        return size >= 3 && text[0] == '%' && weir__byte_is(text[1], WEIR__BYTE_HEX) && weir__byte_is(text[2], WEIR__BYTE_HEX);
+}
+
+/* The byte that such an escape stands for. */
+char weir__bytes_unescape(const char *escape);
+
 /* Removes SP and HTAB at both ends. */
 void weir__bytes_trim(const char **text, size_t *size);
 

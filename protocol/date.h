@@ -1,7 +1,8 @@
-/* protocol/date.h: the date of a response.  A pure function. */
+/* protocol/date.h: dates of HTTP, written and read.  Pure functions. */
 #ifndef WEIR_PROTOCOL_DATE_H
 #define WEIR_PROTOCOL_DATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define WEIR__HTTP_DATE_SIZE 29 /* without the NUL */
@@ -11,5 +12,12 @@
  *
  * Source: RFC 9110 section 5.6.7. */
 void weir__http_date(int64_t unix_seconds, char out[WEIR__HTTP_DATE_SIZE + 1]);
+
+/* Reads a date in any of the three formats that there have been, with nothing around it.  Of a year with two digits it is the
+ * most recent one that is at most 50 years after `now`, in Unix seconds.  A day of the week need not be the right one.
+ *
+ * Result: whether it is one, and if so *ret_seconds, which may be negative.
+ * Source: RFC 9110 section 5.6.7. */
+bool weir__http_date_read(const char *text, int64_t now, int64_t *ret_seconds);
 
 #endif

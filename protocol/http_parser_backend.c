@@ -24,7 +24,6 @@ struct parse {
         const char *head;
         const char *piece;              /* what the parser reads just now, and ... */
         uint32_t offset;                /* ... where that is in the head */
-        bool is_coded;                  /* there is a Transfer-Encoding */
         bool has_value;                 /* of the field that is being read: the next name begins another field */
         bool complete;                  /* the empty line was read */
         struct weir__slice name, value; /* of the field that is being read */
@@ -84,23 +83,11 @@ on_name(http_parser *parser, const char *at, size_t size)
         return 0;
 }
 
-/* The parser notes a Transfer-Encoding as soon as a name begins like it, and would then refuse the request because of a field
- * that is none.  A name that begins like it is it when it is as long. */
-static void
-verify_transfer_encoding(http_parser *parser, struct parse *parse)
-{
-        parse->is_coded = parse->name.size == sizeof "transfer-encoding" - 1;
-        parser->uses_transfer_encoding = parse->is_coded;
-}
-
 static int
 on_value(http_parser *parser, const char *at, size_t size)
 {
         struct parse *parse = parser->data;
 
-        if (parser->uses_transfer_encoding && !parse->is_coded) {
-                verify_transfer_encoding(parser, parse);
-        }
         extend(&parse->value, parse, at, size);
         parse->has_value = true;
         return 0;
@@ -126,27 +113,42 @@ static const http_parser_settings settings = {
         .on_headers_complete = on_complete,
 };
 
-/* The piece of the head at `offset`, which has `*size` bytes at most.  When `without_tabs`, a SP stands for each HTAB. */
+/* Whether the name of a field begins here, at `left` bytes before the end of the head, that the parser takes for
+ * Transfer-Encoding, and is none: it looks at no byte behind these. */
+static bool
+is_mistaken(const char *at, size_t left)
+{
+        static const char coding[] = "transfer-encoding";
+
+        return at[-1] == '\n' && left > sizeof coding && weir__bytes_equal(at, coding, sizeof coding - 1) &&
+               at[sizeof coding - 1] != ':';
+}
+
+/* The piece of the head at `offset`, which has `*size` bytes at most.  When `plainly`, a SP stands for each HTAB, and no name is
+ * there that the parser could mistake. */
 static const char *
-next_piece(const char *head, size_t offset, size_t *size, bool without_tabs)
+next_piece(const char *head, size_t offset, size_t *size, bool plainly)
 {
         const char *piece = head + offset;
-        const char *tab;
+        size_t left = *size, at = 0;
 
-        *size = *size < PIECE ? *size : PIECE;
-        if (!without_tabs || !(tab = memchr(piece, '\t', *size))) {
+        *size = left < PIECE ? left : PIECE;
+        if (!plainly) {
                 return piece;
         }
-        if (tab > piece) {
-                *size = (size_t)(tab - piece);
+        while (at < *size && piece[at] != '\t' && (offset + at == 0 || !is_mistaken(piece + at, left - at))) {
+                at++;
+        }
+        if (at > 0) {
+                *size = at;
                 return piece;
         }
         *size = 1;
-        return " ";
+        return *piece == '\t' ? " " : "x";
 }
 
 static enum http_errno
-run(struct weir__parsed_head *parsed, const char *head, size_t size, bool without_tabs)
+run(struct weir__parsed_head *parsed, const char *head, size_t size, bool plainly)
 {
         struct parse parse = {.parsed = parsed, .head = head};
         http_parser parser;
@@ -158,7 +160,7 @@ run(struct weir__parsed_head *parsed, const char *head, size_t size, bool withou
         parsed->field_count = 0;
         for (offset = 0; offset < size; offset += length) {
                 length = size - offset;
-                parse.piece = next_piece(head, offset, &length, without_tabs);
+                parse.piece = next_piece(head, offset, &length, plainly);
                 parse.offset = (uint32_t)offset;
                 parser.nread = 0;
                 if (http_parser_execute(&parser, &settings, parse.piece, length) != length) {
@@ -171,6 +173,15 @@ run(struct weir__parsed_head *parsed, const char *head, size_t size, bool withou
         return HTTP_PARSER_ERRNO(&parser);
 }
 
+/* Whether the parser may have refused what it does not understand: it does not know HTAB as white space around the values of
+ * Content-Length and Transfer-Encoding, and takes each name that begins with "Transfer-Encoding" for that. */
+static bool
+may_be_wrong(enum http_errno error)
+{
+        return error == HPE_INVALID_CONTENT_LENGTH || error == HPE_INVALID_TRANSFER_ENCODING ||
+               error == HPE_UNEXPECTED_CONTENT_LENGTH;
+}
+
 int
 weir__http_parse_head(struct weir__parsed_head *parsed, const char *head, size_t size)
 {
@@ -181,8 +192,8 @@ weir__http_parse_head(struct weir__parsed_head *parsed, const char *head, size_t
                 return 431;
         }
         error = run(parsed, head, size, false);
-        if ((error == HPE_INVALID_CONTENT_LENGTH || error == HPE_INVALID_TRANSFER_ENCODING) && memchr(head, '\t', size)) {
-                error = run(parsed, head, size, true); /* the parser does not know HTAB as white space in these two */
+        if (may_be_wrong(error)) {
+                error = run(parsed, head, size, true);
         }
         if (error != HPE_OK || parsed->target.at <= begin) {
                 return error == HPE_HEADER_OVERFLOW ? 431 : 400;

@@ -23,6 +23,7 @@ struct control {
         uint32_t hosts, codings; /* lines of Host and of Transfer-Encoding */
         bool chunked_last;       /* the last member of Transfer-Encoding, and ... */
         bool chunked_before;     /* ... one before it */
+        bool other_coding;       /* any member that is not chunked */
         bool close, keep_alive;  /* options of Connection */
         bool expects_continue;   /* in Expect, and ... */
         bool expects_other;      /* ... something that is not 100-continue */
@@ -59,6 +60,7 @@ read_transfer_encoding(struct control *control, const char *value, size_t size)
         while (weir__bytes_next_member(&value, &size, &coding, &coding_size)) {
                 control->chunked_before |= control->chunked_last;
                 control->chunked_last = WEIR__BYTES_ARE(coding, coding_size, "chunked");
+                control->other_coding |= !control->chunked_last;
         }
 }
 
@@ -139,7 +141,7 @@ check_transfer_encoding(const struct draft *draft)
             !draft->parsed.chunked) {
                 return 400;
         }
-        return 501;
+        return control->other_coding ? 501 : 0;
 }
 
 /* Source: RFC 9110 section 10.1.1; HTTP/1.0 knows no expectations. */
@@ -241,9 +243,12 @@ fill_control(struct weir__request *request, const struct draft *draft)
 
         request->minor = (uint8_t)(draft->parsed.minor);
         request->content_length = body_size(draft);
+        request->asks_keep_alive = control->keep_alive;
         request->keep_alive = !control->close && (request->minor > 0 || control->keep_alive);
         request->is_head = strcmp(request->method, "HEAD") == 0;
-        request->expects_continue = control->expects_continue && request->minor > 0 && request->content_length > 0;
+        request->chunked = draft->parsed.chunked;
+        request->expects_continue = control->expects_continue && request->minor > 0 &&
+                                    (request->chunked || request->content_length > 0);
 }
 
 static struct weir__request *

@@ -16,10 +16,12 @@ struct weir__request {
         const char *method, *target, *path; /* NUL-terminated; path is decoded and has no query */
         const char *query;                  /* behind the '?' of target, not decoded; or NULL */
         const char *host;                   /* of an absolute-form target, else of Host; "" when empty or absent */
-        uint64_t content_length;            /* of the body that follows; 0 when there is none */
+        uint64_t content_length;            /* of the body that follows; 0 when there is none, or a chunked one */
         uint32_t field_count;
         uint8_t minor;                      /* of HTTP/1.minor */
         bool keep_alive, is_head;
+        bool asks_keep_alive; /* in so many words */
+        bool chunked;          /* a body follows, for protocol/chunked.h: how long it is only its end tells */
         bool expects_continue; /* a body follows, and its sender may wait for WEIR__HTTP_CONTINUE before it sends it */
         const struct weir__request_field *fields; /* in order of arrival */
 };
@@ -30,7 +32,8 @@ struct weir__request {
  * Owner:  the caller; weir__request_free.
  * Result: 0 and *ret_request; else the HTTP status to refuse it with, after which the connection must be closed, because where
  *         the next request begins is not known or not to be trusted: 400, 413, 417, 431, 501, 500 when out of memory.
- *         *ret_request is untouched then.  A body above `max_body` is 413; a chunked one is 501 in this version. */
+ *         *ret_request is untouched then.  A body above `max_body` is 413, when its length is said; a chunked one is not
+ *         measured here.  Codings beside chunked are 501. */
 int weir__request_new(const char *head, size_t size, uint64_t max_body, struct weir__request **ret_request);
 void weir__request_free(struct weir__request *request); /* accepts NULL */
 

@@ -118,7 +118,7 @@ weir__response_field(struct weir__response *response, const char *name, const ch
                 return -EINVAL;
         }
         weir__bytes_trim(&value, &value_size);
-        r = make_room(&response->fields, response->fields_size, &response->fields_room, name_size + value_size + 4, 128);
+        r = make_room(&response->fields, response->fields_size, &response->fields_room, name_size + value_size + 4, 64);
         if (r < 0) {
                 return r;
         }
@@ -141,6 +141,44 @@ weir__response_has_field(const struct weir__response *response, const char *name
                 }
         }
         return false;
+}
+
+bool
+weir__response_next(const struct weir__response *response, const char *name, size_t *at, const char **value, size_t *size)
+{
+        size_t name_size = strlen(name);
+
+        while (*at < response->fields_size) {
+                const char *line = response->fields + *at;
+                size_t left = line_size(line, response->fields_size - *at);
+
+                *at += left;
+                if (line_is_of(line, left, name, name_size)) {
+                        *value = line + name_size + 2;
+                        *size = left - name_size - 4;
+                        return true;
+                }
+        }
+        return false;
+}
+
+int
+weir__response_wrap(struct weir__response *response, const char *name, const char *before, const char *behind)
+{
+        size_t before_size = strlen(before), behind_size = strlen(behind), end = 0, size;
+        const char *value;
+        int r = make_room(&response->fields, response->fields_size, &response->fields_room, before_size + behind_size, 128);
+
+        if (r < 0 || !weir__response_next(response, name, &end, &value, &size)) {
+                return r;
+        }
+        char *at = response->fields + (value - response->fields);
+        memmove(at + before_size + size + behind_size, at + size, response->fields_size - (size_t)(at + size - response->fields));
+        memmove(at + before_size, at, size);
+        memcpy(at, before, before_size);
+        memcpy(at + before_size + size, behind, behind_size);
+        response->fields_size += before_size + behind_size;
+        return 0;
 }
 
 int
@@ -179,9 +217,15 @@ status_has_body(int status)
 }
 
 bool
+weir__response_may_have_body(const struct weir__response *response, const struct weir__framing *framing)
+{
+        return !framing->is_head && (framing->end == WEIR__END_OF_HTTP || status_has_body(status_of(response)));
+}
+
+bool
 weir__response_has_body(const struct weir__response *response, const struct weir__framing *framing)
 {
-        return response->body_size > 0 && !framing->is_head && status_has_body(status_of(response));
+        return response->body_size > 0 && weir__response_may_have_body(response, framing);
 }
 
 size_t
@@ -201,7 +245,7 @@ put(char *out, const char *text, size_t size)
 #define PUT(out, text) put((out), (text), sizeof(text) - 1)
 
 static char *
-put_number(char *out, size_t number)
+put_number(char *out, uint64_t number)
 {
         char digits[20];
         size_t at = sizeof digits;
@@ -228,16 +272,38 @@ put_status_line(char *out, int status)
 }
 
 static inline char *
-put_content_length(char *out, const struct weir__response *response, int status)
+put_content_length(char *out, const struct weir__response *response, const struct weir__framing *framing, int status)
 {
-        size_t size = status == 205 ? 0 : response->body_size;
+        uint64_t size = framing->end == WEIR__END_AT_LENGTH ? framing->length : response->body_size;
 
         if (status < 200 || status == 204 || (status == 304 && size == 0)) {
                 return out;
         }
         out = PUT(out, LENGTH);
-        out = put_number(out, size);
+        out = put_number(out, status == 205 ? 0 : size);
         return PUT(out, "\r\n");
+}
+
+static char *
+put_upgrade(char *out, const char *protocol)
+{
+        out = PUT(out, "Connection: Upgrade\r\nUpgrade: ");
+        out = put(out, protocol, strlen(protocol));
+        return PUT(out, "\r\n");
+}
+
+/* What says where the body ends.  A status that never has one says nothing of chunks. */
+static inline char *
+put_end(char *out, const struct weir__response *response, const struct weir__framing *framing, int status)
+{
+        switch ((enum weir__body_end)framing->end) {
+        case WEIR__END_OF_BODY:
+        case WEIR__END_AT_LENGTH: return put_content_length(out, response, framing, status);
+        case WEIR__END_BY_CHUNK: return status_has_body(status) ? PUT(out, "Transfer-Encoding: chunked\r\n") : out;
+        case WEIR__END_OF_HTTP: return put_upgrade(out, framing->upgrade);
+        case WEIR__END_OF_CONNECTION: break;
+        }
+        return out;
 }
 
 size_t
@@ -253,10 +319,12 @@ weir__response_head(const struct weir__response *response, const struct weir__fr
         if (response->fields_size > 0) {
                 out = put(out, response->fields, response->fields_size);
         }
-        out = put_content_length(out, response, status);
-        if (!framing->keep_alive) {
+        out = put_end(out, response, framing, status);
+        if (framing->end == WEIR__END_OF_HTTP) {
+                /* `Connection` is said */
+        } else if (!framing->keep_alive) {
                 out = PUT(out, CLOSE);
-        } else if (framing->minor == 0) {
+        } else if (framing->minor == 0 || framing->asked) {
                 out = PUT(out, KEEP_ALIVE);
         }
         out = PUT(out, "\r\n");

@@ -8,13 +8,6 @@
 #include "protocol/bytes.h"
 #include "protocol/target.h"
 
-/* Whether the text begins with an escape. */
-static bool
-is_escape(const char *text, size_t size)
-{
-        return size >= 3 && text[0] == '%' && weir__byte_is(text[1], WEIR__BYTE_HEX) && weir__byte_is(text[2], WEIR__BYTE_HEX);
-}
-
 /* "[" IPv6address "]": its size, 0 when it is none.  IPvFuture, of which no version exists, is none. */
 static size_t
 literal_size(const char *text, size_t size)
@@ -38,7 +31,7 @@ name_size(const char *text, size_t size)
 {
         size_t at = weir__bytes_span(text, size, WEIR__BYTE_NAME);
 
-        while (is_escape(text + at, size - at)) {
+        while (weir__bytes_are_escape(text + at, size - at)) {
                 at += 3;
                 at += weir__bytes_span(text + at, size - at, WEIR__BYTE_NAME);
         }
@@ -72,7 +65,7 @@ read_path(struct weir__target *target, const char *text, size_t size)
                 if (text[at] != '%') {
                         continue;
                 }
-                if (!is_escape(text + at, size - at) || (text[at + 1] == '0' && text[at + 2] == '0')) {
+                if (!weir__bytes_are_escape(text + at, size - at) || (text[at + 1] == '0' && text[at + 2] == '0')) {
                         return 400;
                 }
                 escapes++;
@@ -144,18 +137,12 @@ weir__target_read(struct weir__target *target, const char *method, size_t method
         return read_absolute(target, is_options, text, size);
 }
 
-static char
-hex_digit(char digit)
-{
-        return (char)(digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10);
-}
-
 char *
 weir__path_decode(char *out, const char *path, size_t size)
 {
         for (size_t at = 0; at < size; at++) {
                 if (path[at] == '%') {
-                        *out++ = (char)(hex_digit(path[at + 1]) << 4 | hex_digit(path[at + 2]));
+                        *out++ = weir__bytes_unescape(path + at);
                         at += 2;
                 } else {
                         *out++ = path[at];

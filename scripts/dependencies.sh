@@ -2,7 +2,7 @@
 # Installs what is missing of the Debian packages that a job needs, and says so.  Does nothing, in a few milliseconds and without
 # the network, when everything is there.
 #
-#   scripts/dependencies.sh build|check|clang|model|format|peers ...
+#   scripts/dependencies.sh build|check|clang|model|fuzz|format|peers ...
 #
 # WEIR_INSTALL=no only tells the command.
 set -u
@@ -33,6 +33,11 @@ has_cxx() {
         has_command g++ && compgen -G "/usr/include/c++/*" >/dev/null
 }
 
+# clang says the bare name of what it does not have.
+has_fuzzer() {
+        has_command clang && [ -e "$(clang -print-file-name="libclang_rt.fuzzer-$(uname -m).a")" ]
+}
+
 probe_all() {
         local group
 
@@ -47,16 +52,25 @@ probe_all() {
                         package pkg-config has_command pkg-config
                         package libssl-dev has_header openssl/ssl.h
                         package libhttp-parser-dev has_header http_parser.h
+                        package zlib1g-dev has_header zlib.h
                         package libcunit1-dev has_header CUnit/Basic.h
                         ;;
                 check)
                         package g++ has_cxx
                         package curl has_command curl
                         package python3 has_command python3
+                        package wrk has_command wrk
+                        package apache2-utils has_command ab
+                        package nodejs has_command node
+                        package nginx has_file /usr/sbin/nginx
                         package tzdata has_file /usr/share/zoneinfo/Europe/Berlin
                         ;;
                 clang) package clang has_command clang ;;
                 model) package spin has_command spin ;;
+                fuzz)
+                        package clang has_command clang
+                        package libclang-rt-dev has_fuzzer
+                        ;;
                 format) package clang-format has_command clang-format ;;
                 peers)
                         package libuv1-dev has_header uv.h

@@ -1,9 +1,9 @@
 /* server/connection.c: the life of a connection.
  *
- *     READING_HEAD -> [READING_BODY ->] ANSWERING -> [WRITING ->] READING_HEAD ...
- *          |                |               |            |
- *          +----------------+-- error ------|------------+--> LINGERING --> GONE --> freed
- *          +----------------+---------------+------------+-- lost, cut, timed out --^
+ *     [HANDSHAKING ->] READING_HEAD -> [READING_BODY ->] ANSWERING -> [WRITING ->] READING_HEAD ...
+ *          |              |                |               |            |
+ *          +--------------+----------------+-- error ------|------------+--> LINGERING --> GONE --> freed
+ *          +--------------+----------------+---------------+------------+-- lost, cut, timed out --^
  *
  * Threads: the owner of the poller only.  While an exchange is out at its handler, events only set bits; a connection that is
  *          lost meanwhile closes its descriptor at once and waits, GONE, for its exchange to come back.  A connection is never
@@ -22,19 +22,58 @@
 #include "kernel/stream.h"
 #include "server/server.h"
 
-#define LINGER     WEIR_SEC(5)
-#define LINGER_MAX ((size_t)1 << 20) /* bytes thrown away before even the politest gives up */
+#define LINGER       WEIR_SEC(5)
+#define FIRST_WITHIN WEIR_SEC(1) /* after a hand-over: for the first request of a connection that came to the former process */
+#define LINGER_MAX   ((size_t)1 << 20) /* bytes thrown away before even the politest gives up */
 
 /* -- time limits -- */
 
 static void
-set_limit(struct weir__connection *connection, weir_nsec duration)
+set_limit(struct weir__connection *connection, weir_nsec now, weir_nsec duration)
 {
-        connection->expires_at = duration == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_now(), duration);
+        connection->expires_at = duration == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(now, duration);
         if (connection->expires_at >= connection->queued_for)
                 return;
         if (weir__limit_set(connection->shard->poller, &connection->limit, connection->expires_at))
                 connection->queued_for = connection->expires_at;
+}
+
+static bool
+has_output(const struct weir__connection *connection)
+{
+        return connection->output || connection->writers || (connection->file && connection->file->size);
+}
+
+/* A client that has finished its side may have gone altogether, which nobody can tell who does not send it something: an interim
+ * response, which every client of HTTP/1.1 has to put up with.  Is it gone, its system answers that with a reset.
+ *
+ * Source: RFC 9110 section 15.2. */
+static bool
+is_to_be_probed(const struct weir__connection *connection)
+{
+        const struct weir__exchange *exchange = connection->exchange;
+
+        return connection->ended && exchange && !exchange->probed && exchange->request->minor > 0 &&
+               !atomic_load_explicit(&exchange->begun, memory_order_relaxed) &&
+               !connection->shard->server->config.ignore_departure;
+}
+
+/* While the exchange is out, what counts is what it waits for.  A probe waits for its turn: a handler that replies at once needs
+ * none. */
+static weir_nsec
+answering_limit(const struct weir__connection *connection)
+{
+        const struct weir_http_server_config *config = &connection->shard->server->config;
+
+        if (has_output(connection))
+                return config->write_timeout;
+        if (is_to_be_probed(connection))
+                return 0;
+        if (connection->reader)
+                return connection->exchange->raw ? WEIR_FOREVER : config->body_timeout;
+        if (connection->events)
+                return connection->ended && !connection->exchange->probed ? 0 : connection->events->heartbeat;
+        return WEIR_FOREVER;
 }
 
 static weir_nsec
@@ -43,14 +82,59 @@ limit_of(const struct weir__connection *connection)
         const struct weir_http_server_config *config = &connection->shard->server->config;
 
         switch ((enum weir__connection_state)connection->state) {
-        case WEIR__READING_HEAD: return connection->input_size ? config->head_timeout : config->idle_timeout;
+        case WEIR__HANDSHAKING: return config->handshake_timeout;
+        case WEIR__READING_HEAD:
+                /* The last request of one whose handshake ended after the stop has begun must come soon. */
+                return connection->input_size || connection->last ? config->head_timeout : config->idle_timeout;
         case WEIR__READING_BODY: return config->body_timeout;
-        case WEIR__WRITING: return config->idle_timeout;
+        case WEIR__ANSWERING: return answering_limit(connection);
+        case WEIR__WRITING: return config->write_timeout;
         case WEIR__LINGERING: return LINGER;
-        case WEIR__ANSWERING:
         case WEIR__GONE: break;
         }
         return WEIR_FOREVER;
+}
+
+/* -- those that wait for a request -- */
+
+static void
+publish_idle(struct weir__shard *shard)
+{
+        atomic_store_explicit(&shard->idle_since, shard->idle ? shard->idle->idle_since : WEIR_FOREVER, memory_order_relaxed);
+}
+
+static void
+leave_idle(struct weir__connection *connection)
+{
+        struct weir__shard *shard = connection->shard;
+
+        if (!connection->idle)
+                return;
+        connection->idle = false;
+        *(connection->idle_previous ? &connection->idle_previous->idle_next : &shard->idle) = connection->idle_next;
+        *(connection->idle_next ? &connection->idle_next->idle_previous : &shard->idle_last) = connection->idle_previous;
+        publish_idle(shard);
+}
+
+static void
+enter_idle(struct weir__connection *connection, weir_nsec now)
+{
+        struct weir__shard *shard = connection->shard;
+
+        leave_idle(connection);
+        connection->idle = true;
+        connection->idle_since = now;
+        connection->idle_previous = shard->idle_last;
+        connection->idle_next = NULL;
+        *(shard->idle_last ? &shard->idle_last->idle_next : &shard->idle) = connection;
+        shard->idle_last = connection;
+        publish_idle(shard);
+}
+
+static bool
+is_idle(const struct weir__connection *connection)
+{
+        return connection->state == WEIR__READING_HEAD && !connection->input_size;
 }
 
 /* Into a state, with its time limit. */
@@ -58,9 +142,16 @@ void
 weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state)
 {
         connection->state = (uint8_t)state;
-        if (state == WEIR__WRITING)
+        weir_nsec duration = limit_of(connection), now = duration == WEIR_FOREVER ? 0 : weir__clock_now();
+
+        if (is_idle(connection))
+                enter_idle(connection, now ? now : weir__clock_now());
+        else
+                leave_idle(connection);
+        connection->used |= state != WEIR__READING_HEAD && state != WEIR__HANDSHAKING;
+        if (has_output(connection))
                 connection->untaken = weir__stream_untaken(&connection->stream);
-        set_limit(connection, limit_of(connection));
+        set_limit(connection, now, duration);
 }
 
 /* Whether the peer reads, although slowly.  The socket becomes writable again only when a good part of what it holds, which may be
@@ -68,7 +159,26 @@ weir__connection_enter(struct weir__connection *connection, enum weir__connectio
 static bool
 is_read(struct weir__connection *connection)
 {
-        return connection->state == WEIR__WRITING && weir__stream_untaken(&connection->stream) < connection->untaken;
+        return has_output(connection) && weir__stream_untaken(&connection->stream) < connection->untaken;
+}
+
+static void
+answering_timed_out(struct weir__connection *connection)
+{
+        if (has_output(connection)) {
+                weir__connection_close(connection);
+        } else if (is_to_be_probed(connection)) {
+                connection->exchange->probed = true;
+                weir__connection_continue(connection);
+                if (connection->state == WEIR__ANSWERING)
+                        weir__connection_enter(connection, WEIR__ANSWERING);
+        } else if (connection->reader) {
+                weir__connection_reader_failed(connection, 408);
+        } else if (connection->events) {
+                weir__connection_beat(connection);
+        } else {
+                weir__connection_enter(connection, WEIR__ANSWERING);
+        }
 }
 
 static void
@@ -77,12 +187,12 @@ timed_out(struct weir__connection *connection)
         if (connection->state == WEIR__READING_BODY || (connection->state == WEIR__READING_HEAD && connection->input_size))
                 weir__connection_refuse(connection, 408, false);
         else if (is_read(connection))
-                weir__connection_enter(connection, WEIR__WRITING);
+                weir__connection_enter(connection, connection->state);
+        else if (connection->state == WEIR__ANSWERING)
+                answering_timed_out(connection);
         else
                 weir__connection_close(connection);
 }
-
-static void bury(struct weir__connection *connection);
 
 static void
 limit_run(struct weir__work *work)
@@ -93,33 +203,55 @@ limit_run(struct weir__work *work)
 
         connection->queued_for = WEIR_FOREVER;
         if (connection->state == WEIR__GONE)
-                bury(connection);
+                weir__connection_bury(connection);
         else if (connection->expires_at <= now)
                 timed_out(connection);
         else if (connection->expires_at != WEIR_FOREVER)
-                set_limit(connection, connection->expires_at - now);
+                set_limit(connection, now, connection->expires_at - now);
 }
 
 static const struct weir__work_ops limit_ops = {.run = limit_run};
 
 /* -- birth and death -- */
 
-/* Frees a connection that is GONE, unless its exchange is still out or the work of its limit on its way: that will call this
- * again. */
-static void
-bury(struct weir__connection *connection)
+/* Frees a connection that is GONE, unless its exchange is still out or work of it on its way: that will call this again. */
+void
+weir__connection_bury(struct weir__connection *connection)
 {
         struct weir__shard *shard = connection->shard;
 
-        if (connection->exchange || connection->queued_for != WEIR_FOREVER)
+        if (connection->exchange || connection->queued_for != WEIR_FOREVER || connection->more_queued)
                 return;
         *(connection->previous ? &connection->previous->next : &shard->first) = connection->next;
         if (connection->next)
                 connection->next->previous = connection->previous;
         free(connection->input);
         free(connection->output);
+        free(connection->client);
         weir__free(connection, sizeof *connection);
         weir__server_closed(shard->server);
+}
+
+/* Its exchange is out, and the connection is no more. */
+static void
+tell_exchange(struct weir__connection *connection)
+{
+        int status = weir__runtime_stopping() ? -ESHUTDOWN : 0;
+        struct weir__transfer *reader = connection->reader;
+
+        connection->reader = NULL;
+        if (reader)
+                weir__transfer_complete(reader, status ? status : -ECONNRESET);
+        while (connection->writers) {
+                struct weir__transfer *writer = connection->writers;
+
+                connection->writers = writer->next;
+                weir__transfer_complete(writer, status ? status : -EPIPE);
+        }
+        if (connection->events)
+                weir__event_stream_complete(connection->events, status ? status : -EPIPE);
+        if (!status && !connection->shard->server->config.ignore_departure) /* at shutdown its series ends by itself, as all do */
+                weir__exchange_cut(connection->exchange);
 }
 
 void
@@ -131,11 +263,16 @@ weir__connection_close(struct weir__connection *connection)
                 return;
         if (connection->state == WEIR__READING_BODY)
                 weir__connection_drop_exchange(connection);
+        leave_idle(connection);
+        weir__file_close(&connection->file);
         weir__poller_remove_source(shard->poller, &connection->stream.source);
         weir__stream_close(&connection->stream);
         connection->state = WEIR__GONE;
-        atomic_fetch_sub_explicit(&shard->server->connections, 1, memory_order_relaxed);
-        weir__listener_room(&shard->listener);
+        weir__reply_ends(connection, false);
+        if (connection->exchange)
+                tell_exchange(connection);
+        weir__dismiss_connection(shard, &connection->peer);
+        weir__listeners_room(shard);
         if (connection->queued_for != WEIR_FOREVER && !weir__limit_clear(shard->poller, &connection->limit))
                 return; /* its work is on its way already */
         connection->queued_for = 0;
@@ -145,11 +282,13 @@ weir__connection_close(struct weir__connection *connection)
 void
 weir__connection_drop_exchange(struct weir__connection *connection)
 {
-        if (connection->exchange)
+        if (connection->exchange) {
+                weir__exchange_ends(connection->exchange);
                 weir__exchange_free(connection->exchange);
+        }
         connection->exchange = NULL;
         if (connection->state == WEIR__GONE)
-                bury(connection);
+                weir__connection_bury(connection);
 }
 
 /* Reads on, and throws away: the peer may still be sending, and a close would then reset what it has not read of our answer.
@@ -177,7 +316,7 @@ linger(struct weir__connection *connection)
 void
 weir__connection_finish(struct weir__connection *connection)
 {
-        bool clean = !connection->refused && !connection->input_size;
+        bool clean = !connection->refused && !connection->unread && !connection->input_size;
 
         if (clean && (!connection->readable || weir__stream_peek(&connection->stream) == -EAGAIN)) {
                 weir__connection_close(connection);
@@ -191,7 +330,50 @@ weir__connection_finish(struct weir__connection *connection)
         linger(connection);
 }
 
+/* -- TLS -- */
+
+static const char not_plain[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 55\r\n"
+                                "Connection: close\r\n\r\nA plain HTTP request was sent to a port that has HTTPS\n";
+
+/* The peer speaks HTTP without TLS, and so it is told. */
+static void
+refuse_plain(struct weir__connection *connection)
+{
+        struct iovec piece = {(char *)not_plain, sizeof not_plain - 1};
+
+        weir__stream_become_plain(&connection->stream);
+        (void)weir__stream_write(&connection->stream, &piece, 1);
+        connection->last = connection->refused = true;
+        weir__connection_finish(connection);
+}
+
+void
+weir__connection_shake_hands(struct weir__connection *connection)
+{
+        int failed = weir__stream_handshake(&connection->stream);
+
+        if (failed == -EAGAIN) {
+                connection->readable = false;
+        } else if (failed == -EPROTOTYPE) {
+                refuse_plain(connection);
+        } else if (failed) {
+                weir__connection_close(connection);
+        } else {
+                connection->client = weir__tls_peer(connection->stream.tls);
+                connection->readable = connection->ended || weir__stream_may_have_more(&connection->stream, 0, 0);
+                weir__connection_enter(connection, WEIR__READING_HEAD);
+        }
+}
+
 /* -- events -- */
+
+static void
+finished_its_side(struct weir__connection *connection)
+{
+        connection->ended = true;
+        if (connection->state == WEIR__ANSWERING)
+                weir__connection_enter(connection, WEIR__ANSWERING); /* its limit may be another one now */
+}
 
 static void
 ready(struct weir__source *source, uint32_t events)
@@ -202,16 +384,18 @@ ready(struct weir__source *source, uint32_t events)
                 weir__connection_close(connection);
                 return;
         }
-        if (events & EPOLLRDHUP)
-                connection->ended = true;
-        if (events & (EPOLLIN | EPOLLRDHUP))
+        /* TLS may have to write before it can read. */
+        if (events & (EPOLLIN | EPOLLRDHUP) || (connection->stream.tls && weir__tls_wants_write(connection->stream.tls)))
                 connection->readable = true;
-        if (connection->state == WEIR__LINGERING)
+        if (connection->state == WEIR__LINGERING) {
                 linger(connection);
-        else if (connection->state != WEIR__WRITING)
-                weir__connection_receive(connection);
-        else if (events & EPOLLOUT)
+                return;
+        }
+        if (events & EPOLLOUT && has_output(connection) && connection->state != WEIR__READING_BODY)
                 weir__connection_flush(connection);
+        if (events & EPOLLRDHUP && !connection->ended)
+                finished_its_side(connection);
+        weir__connection_receive(connection);
 }
 
 static void
@@ -220,7 +404,7 @@ shutdown_source(struct weir__source *source)
         struct weir__connection *connection = (struct weir__connection *)source;
 
         connection->last = true;
-        if (connection->state != WEIR__ANSWERING)
+        if (connection->state != WEIR__ANSWERING || connection->reader || connection->writers || connection->events)
                 weir__connection_close(connection);
 }
 
@@ -233,7 +417,7 @@ destroy_source(struct weir__source *source)
 static const struct weir__source_ops connection_ops = {ready, shutdown_source, destroy_source};
 
 bool
-weir__connection_new(struct weir__shard *shard, int fd)
+weir__connection_new(struct weir__shard *shard, int fd, const struct weir__peer *peer)
 {
         struct weir__connection *connection = weir__alloc(sizeof *connection);
 
@@ -242,11 +426,18 @@ weir__connection_new(struct weir__shard *shard, int fd)
         *connection = (struct weir__connection){
                 .stream.source = {.ops = &connection_ops, .fd = fd},
                 .shard = shard,
+                .peer = *peer,
                 .next = shard->first,
                 .limit.work.ops = &limit_ops,
                 .queued_for = WEIR_FOREVER,
         };
+        connection->writers_end = &connection->writers;
+        if (weir__secure_is_on(shard->server) && !(connection->stream.tls = weir__secure_accept(shard->server, fd))) {
+                weir__free(connection, sizeof *connection);
+                return false;
+        }
         if (weir__poller_add_source(shard->poller, &connection->stream.source, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
+                weir__stream_become_plain(&connection->stream);
                 weir__free(connection, sizeof *connection);
                 return false;
         }
@@ -254,27 +445,36 @@ weir__connection_new(struct weir__shard *shard, int fd)
                 shard->first->previous = connection;
         shard->first = connection;
         weir__server_opened(shard->server);
-        weir__connection_enter(connection, WEIR__READING_HEAD);
+        weir__connection_enter(connection, connection->stream.tls ? WEIR__HANDSHAKING : WEIR__READING_HEAD);
         return true;
 }
 
-/* -- stop -- */
-
-static bool
-is_idle(const struct weir__connection *connection)
+bool
+weir__connection_evict(struct weir__shard *shard)
 {
-        return connection->state == WEIR__READING_HEAD && !connection->input_size;
+        for (struct weir__connection *each = shard->idle; each; each = each->idle_next)
+                if (weir__stream_peek(&each->stream) <= 0) { /* else its request has just come */
+                        weir__connection_close(each);
+                        return true;
+                }
+        return false;
 }
+
+/* -- stop -- */
 
 void
 weir__connection_stop(struct weir__connection *connection)
 {
         connection->last = true;
+        if (connection->events)
+                weir__event_stream_complete(connection->events, 0); /* it would not end by itself */
         if (!is_idle(connection))
                 return;
         /* A request may be on its way already: it is answered. */
         ssize_t count = weir__stream_peek(&connection->stream);
-        if (count <= 0)
+        if (count == -EAGAIN && !connection->used && connection->shard->server->handed_over)
+                set_limit(connection, weir__clock_now(), FIRST_WITHIN);
+        else if (count <= 0)
                 weir__connection_close(connection);
 }
 
@@ -285,8 +485,10 @@ weir__connection_cut(struct weir__connection *connection)
         bool is_out = connection->exchange && connection->state != WEIR__READING_BODY;
         bool cut = is_out || (connection->state == WEIR__WRITING && !connection->refused);
 
-        if (is_out)
+        if (is_out) {
+                weir__exchange_report(connection->exchange);
                 weir__exchange_cut(connection->exchange);
+        }
         weir__connection_close(connection);
         return cut;
 }

@@ -8,10 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "kernel/clock.h"
 #include "kernel/memory.h"
 #include "kernel/runtime.h"
 #include "kernel/worker.h"
+#include "protocol/bytes.h"
+#include "protocol/compress.h"
 #include "server/server.h"
 
 static void series_made(struct weir_series *series);
@@ -38,17 +42,15 @@ weir__exchange_new(struct weir__connection *connection, struct weir__request *re
                 return NULL;
         }
         *exchange = (struct weir__exchange){
-                .connection = connection, .request = request, .body_size = (size_t)request->content_length};
+                .connection = connection,
+                .request = request,
+                .body_left = request->chunked ? UINT64_MAX : request->content_length,
+                .reply_left = UINT64_MAX,
+                .holds = 1,
+                .began = connection->shard->log ? weir__clock_now() : connection->shard->poller->woke_at,
+        };
         weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, server->handler, server->context);
         exchange->task.flags |= WEIR__TASK_CONSUMED;
-        if (!exchange->body_size)
-                return exchange;
-        exchange->body = malloc(exchange->body_size + 1);
-        if (!exchange->body) {
-                weir__exchange_free(exchange);
-                return NULL;
-        }
-        exchange->body[exchange->body_size] = '\0';
         return exchange;
 }
 
@@ -63,6 +65,10 @@ weir__exchange_free(struct weir__exchange *exchange)
 {
         weir__request_free(exchange->request);
         weir__response_done(&exchange->response);
+        weir__file_close(&exchange->file);
+        free(exchange->upgrade);
+        weir__route_match_free(exchange->route);
+        weir__fields_free(exchange->fields);
         free(exchange->body);
         if (exchange->task.series)
                 weir_series_unref(exchange->task.series);
@@ -79,20 +85,86 @@ answer_run(struct weir__work *work)
 
 static const struct weir__work_ops answer_ops = {.run = answer_run};
 
+static const struct weir_http_server_config *
+config_of(const struct weir__exchange *exchange)
+{
+        return &exchange->connection->shard->server->config; /* constant, and there as long as the exchange */
+}
+
+/* Whole replies only: of those that were dropped, or have become an error, nothing is sent. */
+static bool
+is_to_be_compressed(const struct weir__exchange *exchange)
+{
+        return exchange->response.body_size && config_of(exchange)->compress && !exchange->result && !exchange->failed &&
+               !exchange->upgrade && !exchange->file && !atomic_load_explicit(&exchange->begun, memory_order_relaxed);
+}
+
 static void
-give_back(struct weir__exchange *exchange, int result)
+compress(void *argument)
+{
+        struct weir__exchange *exchange = argument;
+
+        weir__response_compress(&exchange->response, exchange->request, config_of(exchange)->compress,
+                                config_of(exchange)->compress_least);
+}
+
+/* Nobody holds it any more.  On a worker, in no callback.  Compression takes as long as the body is large: it counts as code of
+ * the user, from which the poller can be taken away. */
+static void
+give_back(struct weir__exchange *exchange)
 {
         if (exchange->task.on_free)
                 weir__user_call(exchange->task.on_free, exchange->task.context);
+        if (is_to_be_compressed(exchange))
+                weir__user_call(compress, exchange);
         struct weir__worker *worker = weir__worker_self();
         struct weir__poller *poller = weir__runtime_poller(exchange->task.poller);
 
-        exchange->result = result;
         exchange->task.work.ops = &answer_ops;
         if (worker->poller == poller)
                 weir__connection_answer(exchange);
         else
                 weir__poller_deliver(poller, &exchange->task.work);
+}
+
+static void
+over_run(struct weir__work *work)
+{
+        give_back((struct weir__exchange *)work);
+}
+
+static const struct weir__work_ops over_ops = {.run = over_run, .roams = true};
+
+void
+weir__exchange_hold(struct weir__exchange *exchange)
+{
+        atomic_fetch_add_explicit(&exchange->holds, 1, memory_order_relaxed);
+}
+
+/* The last one is nobody else's, and only who has one can make another: that costs no atomic operation. */
+static bool
+let_go(struct weir__exchange *exchange)
+{
+        return atomic_load_explicit(&exchange->holds, memory_order_acquire) == 1 ||
+               atomic_fetch_sub_explicit(&exchange->holds, 1, memory_order_acq_rel) == 1;
+}
+
+void
+weir__exchange_drop(struct weir__exchange *exchange)
+{
+        if (!let_go(exchange))
+                return;
+        exchange->task.work.ops = &over_ops;
+        weir__poller_deliver(weir__runtime_poller(exchange->task.poller), &exchange->task.work);
+}
+
+/* The handler has returned, or the series that it asked for has ended. */
+static void
+ended(struct weir__exchange *exchange, int result)
+{
+        exchange->result = result;
+        if (let_go(exchange))
+                give_back(exchange);
 }
 
 static void
@@ -113,11 +185,32 @@ weir__exchange_cut(struct weir__exchange *exchange)
                 weir_series_cancel((struct weir_series *)reach);
 }
 
+/* Kept until the exchange is freed, so that this may look at it.  Its owner of the poller must not call the log, whose function is
+ * the user's. */
+void
+weir__exchange_report(struct weir__exchange *exchange)
+{
+        struct weir__shard *shard = exchange->connection->shard;
+        uintptr_t reach = atomic_load_explicit(&exchange->reach, memory_order_acquire);
+        struct weir__report *report = shard->report_count++ < WEIR__REPORTS_MAX ? malloc(sizeof *report) : NULL;
+        char waits_for[128] = "";
+
+        if (!report)
+                return;
+        if (reach && reach != WEIR__CUT)
+                weir__series_describe((struct weir_series *)reach, waits_for, sizeof waits_for);
+        snprintf(report->text, sizeof report->text, "%s %.200s, %lld ms old, %s%s", exchange->request->method,
+                 exchange->request->target, (long long)((weir__clock_now() - exchange->began) / 1000000),
+                 *waits_for ? "waiting for " : "which waits for nothing that could be ended", waits_for);
+        report->next = shard->reports;
+        shard->reports = report;
+}
+
 static void
 series_ended(struct weir_series *series)
 {
         /* Kept until the exchange is freed: weir__connection_cut may look at it until then. */
-        give_back(weir_series_ref(series)->owner, weir_series_status(series));
+        ended(weir_series_ref(series)->owner, weir_series_status(series));
 }
 
 static void
@@ -126,11 +219,12 @@ run(struct weir__work *work)
         struct weir__exchange *exchange = (struct weir__exchange *)work;
 
         if (atomic_load_explicit(&exchange->reach, memory_order_relaxed) == WEIR__CUT)
-                weir__series_make_for(&exchange->task); /* a cancelled one: so the handler sees -ECANCELED, what it pushes is dropped */
+                weir__series_make_for(
+                        &exchange->task); /* a cancelled one: so the handler sees -ECANCELED, what it pushes is dropped */
         weir__task_call(&exchange->task);
         struct weir_series *series = exchange->task.series;
         if (!series) {
-                give_back(exchange, 0);
+                ended(exchange, 0);
                 return;
         }
         weir__series_leave_task(series, &exchange->task);
@@ -148,8 +242,8 @@ name(const struct weir_task *task, int *size)
 
 /* -- what a handler asks -- */
 
-static struct weir__exchange *
-exchange_of(const struct weir_task *task)
+struct weir__exchange *
+weir__exchange_of(const struct weir_task *task)
 {
         return task && task->work.ops == &exchange_ops.work ? (struct weir__exchange *)task : NULL;
 }
@@ -157,7 +251,7 @@ exchange_of(const struct weir_task *task)
 const char *
 weir_http_method(const weir_task *exchange)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         return known ? known->request->method : NULL;
 }
@@ -165,7 +259,7 @@ weir_http_method(const weir_task *exchange)
 const char *
 weir_http_target(const weir_task *exchange)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         return known ? known->request->target : NULL;
 }
@@ -173,7 +267,7 @@ weir_http_target(const weir_task *exchange)
 const char *
 weir_http_path(const weir_task *exchange)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         return known ? known->request->path : NULL;
 }
@@ -181,7 +275,7 @@ weir_http_path(const weir_task *exchange)
 const char *
 weir_http_query(const weir_task *exchange)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         return known ? known->request->query : NULL;
 }
@@ -189,15 +283,31 @@ weir_http_query(const weir_task *exchange)
 const char *
 weir_http_host(const weir_task *exchange)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         return known ? known->request->host : NULL;
+}
+
+int
+weir_http_is_secure(const weir_task *exchange)
+{
+        struct weir__exchange *known = weir__exchange_of(exchange);
+
+        return known ? weir__secure_is_on(known->connection->shard->server) : -EDOM;
+}
+
+const char *
+weir_http_client_certificate(const weir_task *exchange)
+{
+        struct weir__exchange *known = weir__exchange_of(exchange);
+
+        return known ? known->connection->client : NULL;
 }
 
 const char *
 weir_http_request_header(const weir_task *exchange, const char *name)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         return known && name ? weir__request_header(known->request, name) : NULL;
 }
@@ -205,7 +315,7 @@ weir_http_request_header(const weir_task *exchange, const char *name)
 int
 weir_http_request_field(const weir_task *exchange, size_t index, const char **name, const char **value)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         if (!known)
                 return -EDOM;
@@ -221,7 +331,7 @@ weir_http_request_field(const weir_task *exchange, size_t index, const char **na
 const void *
 weir_http_request_body(const weir_task *exchange, size_t *size)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         if (!known)
                 return NULL;
@@ -241,47 +351,70 @@ remember(struct weir__exchange *exchange, int result)
         return result;
 }
 
+/* A stream of events is sealed before its head is on its way: another thread may send that. */
+static bool
+has_begun(const struct weir__exchange *exchange)
+{
+        return atomic_load_explicit(&exchange->begun, memory_order_acquire) ||
+               atomic_load_explicit(&exchange->events, memory_order_relaxed) != WEIR__EVENTS_NONE;
+}
+
+/* Any status but that of the upgrade itself takes it back. */
+static void
+set_status(struct weir__exchange *exchange, int status)
+{
+        free(exchange->upgrade);
+        exchange->upgrade = NULL;
+        exchange->response.status = status;
+}
+
 int
 weir_http_reply_status(weir_task *exchange, int status)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         if (!known)
                 return -EDOM;
         if (status < 200 || status > 599)
                 return -EINVAL;
-        known->response.status = status;
+        if (has_begun(known))
+                return -EALREADY;
+        set_status(known, status);
         return 0;
 }
 
 int
 weir_http_reply_header(weir_task *exchange, const char *name, const char *value)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         if (!known)
                 return -EDOM;
+        if (has_begun(known))
+                return -EALREADY;
         return name && value ? remember(known, weir__response_field(&known->response, name, value, false)) : -EINVAL;
 }
 
 int
 weir_http_reply_set_header(weir_task *exchange, const char *name, const char *value)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         if (!known)
                 return -EDOM;
+        if (has_begun(known))
+                return -EALREADY;
         return name && value ? remember(known, weir__response_field(&known->response, name, value, true)) : -EINVAL;
 }
 
 int
 weir_http_reply_append(weir_task *exchange, const void *data, size_t size)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         if (!known)
                 return -EDOM;
-        return remember(known, weir__response_append(&known->response, data, size));
+        return has_begun(known) || known->file ? -EALREADY : remember(known, weir__response_append(&known->response, data, size));
 }
 
 static int
@@ -292,7 +425,9 @@ reply_text(struct weir__exchange *exchange, int status, const char *text)
                              ? 0
                              : weir__response_field(response, "Content-Type", "text/plain; charset=utf-8", false);
 
-        response->status = status;
+        weir__file_close(&exchange->file);
+        set_status(exchange, status);
+        exchange->reply_left = UINT64_MAX;
         response->body_size = 0;
         if (!failed)
                 failed = weir__response_append(response, text, strlen(text));
@@ -302,19 +437,75 @@ reply_text(struct weir__exchange *exchange, int status, const char *text)
 int
 weir_http_reply_text(weir_task *exchange, int status, const char *text)
 {
-        struct weir__exchange *known = exchange_of(exchange);
+        struct weir__exchange *known = weir__exchange_of(exchange);
 
         if (!known)
                 return -EDOM;
-        return text && status >= 200 && status <= 599 ? reply_text(known, status, text) : -EINVAL;
+        if (!text || status < 200 || status > 599)
+                return -EINVAL;
+        return has_begun(known) ? -EALREADY : reply_text(known, status, text);
+}
+
+int
+weir_http_reply_length(weir_task *exchange, uint64_t length)
+{
+        struct weir__exchange *known = weir__exchange_of(exchange);
+
+        if (!known)
+                return -EDOM;
+        if (has_begun(known))
+                return -EALREADY;
+        known->reply_left = length;
+        return 0;
+}
+
+/* Whether a field of the request names the word among its members. */
+static bool
+request_lists(const struct weir__exchange *exchange, const char *name, const char *word)
+{
+        const struct weir__request *request = exchange->request;
+        size_t word_size = strlen(word);
+
+        for (uint32_t i = 0; i < request->field_count; i++) {
+                const char *list = request->fields[i].value, *member;
+                size_t size = strlen(list), member_size;
+
+                if (strcasecmp(request->fields[i].name, name))
+                        continue;
+                while (weir__bytes_next_member(&list, &size, &member, &member_size))
+                        if (member_size == word_size && weir__bytes_equal(member, word, word_size))
+                                return true;
+        }
+        return false;
+}
+
+/* Switching needs HTTP/1.1, and no body that would be in the way. */
+int
+weir_http_reply_upgrade(weir_task *exchange, const char *protocol)
+{
+        struct weir__exchange *known = weir__exchange_of(exchange);
+
+        if (!known)
+                return -EDOM;
+        if (has_begun(known))
+                return -EALREADY;
+        if (!protocol || !*protocol || strlen(protocol) > WEIR__UPGRADE_MAX || known->request->minor == 0 ||
+            known->request->content_length || known->request->chunked || !request_lists(known, "Upgrade", protocol) ||
+            !request_lists(known, "Connection", "upgrade"))
+                return -EINVAL;
+        set_status(known, 101);
+        known->upgrade = strdup(protocol);
+        if (!known->upgrade)
+                return remember(known, -ENOMEM);
+        return 0;
 }
 
 int
 weir__exchange_error(struct weir__exchange *exchange, int status)
 {
-        char text[64];
-
         weir__response_done(&exchange->response);
-        snprintf(text, sizeof text, "%d %s\n", status, weir__http_reason(status));
-        return reply_text(exchange, status, text);
+        weir__file_close(&exchange->file);
+        set_status(exchange, status);
+        exchange->reply_left = UINT64_MAX;
+        return remember(exchange, weir__error_response(exchange->connection->shard->server, status, &exchange->response));
 }

@@ -5,13 +5,23 @@
  * Threads: the owner of the poller only.
  *
  * Out of descriptors or memory, the socket stays readable, and as it is watched edge-triggered that costs nothing: accepting
- * goes on when a connection of this poller closes, or after a pause. */
+ * goes on when a connection of this poller closes, or after a pause.
+ *
+ * A socket that several pollers watch is watched with EPOLLEXCLUSIVE: a connection wakes one poller that sleeps; those that do
+ * not sleep find the event later, and at most one EAGAIN each.  (Without, each connection would wake all that sleep.)  No
+ * wake-up is lost, as long as who gets one accepts until EAGAIN, which again_run sees to, or dies trying: a poller that pauses
+ * comes back within 50 ms.  Edge-triggered or level-triggered makes no difference in that: the system does not hand an
+ * exclusive event on to another poller in either case.
+ *
+ * For the same reason a socket that lives on elsewhere, at another poller or in another process, is left in this order: withdrawn
+ * from epoll, emptied, closed.  Emptied first, a wake-up that comes between would be taken by us and its connection by nobody.
+ * And close alone would not end the watching, which belongs to the socket. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "kernel/clock.h"
 #include "kernel/runtime.h"
@@ -25,13 +35,15 @@ static const char overloaded[] =
         "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n";
 
 static void
-turn_away(int fd)
+turn_away(int fd, bool is_secure)
 {
         struct iovec piece = {(char *)overloaded, sizeof overloaded - 1};
         struct weir__stream stream = {.source.fd = fd};
 
-        (void)weir__stream_write(&stream, &piece, 1);
-        weir__stream_finish(&stream);
+        if (!is_secure) { /* else it would not be understood */
+                (void)weir__stream_write(&stream, &piece, 1);
+                weir__stream_finish(&stream);
+        }
         weir__stream_close(&stream);
 }
 
@@ -53,25 +65,49 @@ pause_accepting(struct weir__listener *listener)
         }
 }
 
+static void
+take_in(struct weir__shard *shard, int fd, const struct weir__peer *peer)
+{
+        bool admitted = weir__admit_connection(shard, peer);
+
+        if (admitted && weir__connection_new(shard, fd, peer))
+                return;
+        if (admitted)
+                weir__dismiss_connection(shard, peer);
+        turn_away(fd, weir__secure_is_on(shard->server));
+}
+
+/* Out of descriptors accept says so although there is nobody to accept: none must be closed for that. */
+static bool
+somebody_waits(const struct weir__listener *listener)
+{
+        struct pollfd queue = {.fd = listener->source.fd, .events = POLLIN};
+
+        return poll(&queue, 1, 0) > 0;
+}
+
 /* Accepts one connection.  Returns false when there is none now. */
 static bool
 accept_one(struct weir__listener *listener)
 {
-        weir_http_server *server = listener->shard->server;
-        int fd = accept4(listener->source.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct sockaddr_storage address;
+        socklen_t size = sizeof address;
+        int fd = accept4(listener->source.fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
-                if (atomic_fetch_add_explicit(&server->connections, 1, memory_order_relaxed) < server->config.max_connections &&
-                    weir__connection_new(listener->shard, fd))
-                        return true;
-                atomic_fetch_sub_explicit(&server->connections, 1, memory_order_relaxed);
-                turn_away(fd);
+                struct weir__peer peer = weir__peer_of(&address, size);
+
+                take_in(listener->shard, fd, &peer);
                 return true;
         }
         if (errno == EAGAIN || errno == EBADF || errno == EINVAL)
                 return false;
         if (!is_exhaustion(errno))
                 return true; /* the connection's own trouble: ECONNABORTED, and what Linux passes on of its network */
+        if (!somebody_waits(listener))
+                return false;
+        if (weir__connection_evict(listener->shard))
+                return true; /* and there is room */
         pause_accepting(listener);
         return false;
 }
@@ -112,8 +148,8 @@ pause_run(struct weir__work *work)
 
 static const struct weir__work_ops again_ops = {.run = again_run}, pause_ops = {.run = pause_run};
 
-void
-weir__listener_room(struct weir__listener *listener)
+static void
+has_room(struct weir__listener *listener)
 {
         if (!listener->paused)
                 return;
@@ -125,12 +161,21 @@ weir__listener_room(struct weir__listener *listener)
         }
 }
 
+void
+weir__listeners_room(struct weir__shard *shard)
+{
+        for (unsigned i = 0; i < shard->listener_count; i++)
+                has_room(&shard->listeners[i]);
+}
+
 static void
 ready(struct weir__source *source, uint32_t events)
 {
         (void)events;
         accept_some((struct weir__listener *)source);
 }
+
+static void listener_close(struct weir__listener *listener, bool empty);
 
 /* The runtime ends. */
 static void
@@ -139,45 +184,60 @@ close_source(struct weir__source *source)
         struct weir__listener *listener = (struct weir__listener *)source;
 
         eventfd_write(listener->shard->server->ended_fd, 1);
-        weir__listener_close(listener);
+        listener_close(listener, false);
 }
 
 static const struct weir__source_ops listener_ops = {ready, close_source, close_source};
 
-int
-weir__listener_open(struct weir__listener *listener, struct weir__shard *shard)
+static int
+listener_open(struct weir__listener *listener, struct weir__shard *shard)
 {
         listener->source.ops = &listener_ops;
+        listener->source.fd = listener->socket->fd;
         listener->shard = shard;
         listener->again.ops = &again_ops;
         listener->pause.work.ops = &pause_ops;
-        int failed = weir__poller_add_source(shard->poller, &listener->source, EPOLLIN);
-        if (!failed)
+        int failed = weir__poller_add_source(shard->poller, &listener->source, EPOLLIN | (listener->shared ? EPOLLEXCLUSIVE : 0));
+        if (failed)
+                listener->source.fd = -1;
+        else
                 weir__server_opened(shard->server);
         return failed;
 }
 
-void
-weir__listener_empty(struct weir__listener *listener)
+int
+weir__listeners_open(struct weir__shard *shard)
 {
-        if (listener->source.fd >= 0)
-                for (unsigned i = 0; i < SOMAXCONN && accept_one(listener); i++)
-                        ;
+        int failed = 0;
+
+        for (unsigned i = 0; i < shard->listener_count && !failed; i++)
+                failed = listener_open(&shard->listeners[i], shard);
+        return failed;
 }
 
-void
-weir__listener_close(struct weir__listener *listener)
+static void
+listener_close(struct weir__listener *listener, bool empty)
 {
         struct weir__shard *shard = listener->shard;
 
         if (listener->source.fd < 0)
                 return;
-        weir__poller_remove_source(shard->poller, &listener->source);
-        close(listener->source.fd);
+        weir__poller_withdraw_source(shard->poller, &listener->source);
+        for (unsigned i = 0; empty && i < SOMAXCONN && accept_one(listener); i++)
+                ;
         listener->source.fd = -1;
+        weir__socket_leave(listener->socket);
+        listener->socket = NULL;
         if (listener->pausing && weir__limit_clear(shard->poller, &listener->pause)) {
                 listener->pausing = false;
                 weir__server_closed(shard->server);
         }
         weir__server_closed(shard->server);
+}
+
+void
+weir__listeners_close(struct weir__shard *shard)
+{
+        for (unsigned i = 0; i < shard->listener_count; i++)
+                listener_close(&shard->listeners[i], true);
 }

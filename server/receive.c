@@ -3,29 +3,32 @@
  * Threads: the owner of the poller only.
  *
  * In the steady state a request is read into the poller's scratch buffer, and the connection owns no buffer at all.  Only what is
- * not a whole head, or belongs to a later request, is copied into `input`.  While an exchange is out nothing is read: what the
- * peer sends meanwhile waits in the socket, which slows it down. */
+ * not a whole head, belongs to a body that nobody has asked for, or to a later request, is copied into `input`.  While an exchange
+ * is out nothing is read but pieces of its body that it asks for: what the peer sends meanwhile waits in the socket, which slows it
+ * down.
+ *
+ * A body is collected before the handler runs (state READING_BODY), or, where bodies stream, by a task (ANSWERING, with a reader);
+ * or it is read a piece at a time by such tasks. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/runtime.h"
-#include "kernel/stream.h"
 #include "server/server.h"
 
 #define INPUT_STEP 4096
+#define AT_END     1
 
-/* The exchange has its whole request: off to the handler. */
-static void
-dispatch(struct weir__connection *connection)
+static const struct weir__chunked_limits chunked_limits = {
+        .max_extensions = 16 * 1024, .max_trailers = 16 * 1024, .max_trailer_fields = 128};
+
+static const weir_http_server *
+server_of(const struct weir__connection *connection)
 {
-        if (weir__runtime_enter()) {
-                weir__connection_close(connection);
-                return;
-        }
-        weir__connection_enter(connection, WEIR__ANSWERING);
-        weir__exchange_start(connection->exchange);
+        return connection->shard->server;
 }
+
+/* -- input -- */
 
 /* Makes `size` bytes at `data` (perhaps within it) the whole of the input.  Returns false when out of memory. */
 static bool
@@ -50,67 +53,6 @@ keep(struct weir__connection *connection, const char *data, size_t size)
         return true;
 }
 
-/* A complete head may begin with one empty line. */
-static bool
-is_head(const char *data, size_t size)
-{
-        size_t begin = size > 2 && data[0] == '\r' ? 2 : 0;
-
-        return size - begin > 5 && !memcmp(data + begin, "HEAD ", 5);
-}
-
-/* A complete head, and what came behind it. */
-static void
-begin_exchange(struct weir__connection *connection, const char *data, size_t size, size_t head_size)
-{
-        struct weir__request *request;
-        int status = weir__request_new(data, head_size, connection->shard->server->config.max_body, &request);
-
-        connection->gate = (struct weir__gate){0};
-        if (status) {
-                weir__connection_refuse(connection, status, is_head(data, head_size));
-                return;
-        }
-        struct weir__exchange *exchange = connection->exchange = weir__exchange_new(connection, request);
-        if (!exchange) {
-                weir__connection_refuse(connection, 500, false);
-                return;
-        }
-        size_t behind = size - head_size;
-        connection->state = WEIR__READING_BODY;
-        connection->body_have = behind < exchange->body_size ? behind : exchange->body_size;
-        if (connection->body_have)
-                memcpy(exchange->body, data + head_size, connection->body_have);
-        size_t used = head_size + connection->body_have;
-        if (!keep(connection, data + used, size - used)) {
-                weir__connection_refuse(connection, 500, false);
-        } else if (connection->body_have == exchange->body_size) {
-                dispatch(connection);
-        } else {
-                weir__connection_enter(connection, WEIR__READING_BODY); /* and from now on its limit */
-                if (request->expects_continue && !connection->body_have)
-                        weir__connection_continue(connection);
-        }
-}
-
-/* Bytes from the beginning of a request on: `size` of them, all there are. */
-static void
-take_head(struct weir__connection *connection, const char *data, size_t size)
-{
-        bool is_first = !connection->gate.scanned;
-        size_t head_size;
-        int verdict = weir__gate_feed(&connection->gate, &connection->shard->server->gate_limits, data, size, &head_size);
-
-        if (verdict == WEIR__GATE_HEAD)
-                begin_exchange(connection, data, size, head_size);
-        else if (verdict != WEIR__GATE_MORE)
-                weir__connection_refuse(connection, verdict, false);
-        else if (data != connection->input && !keep(connection, data, size))
-                weir__connection_refuse(connection, 500, false);
-        else if (is_first)
-                weir__connection_enter(connection, WEIR__READING_HEAD); /* from now on the limit is that of a head */
-}
-
 /* Reads into the buffer; returns the count, or 0 when there is nothing for now or the connection is closed. */
 static size_t
 read_some(struct weir__connection *connection, char *buffer, size_t room)
@@ -118,13 +60,15 @@ read_some(struct weir__connection *connection, char *buffer, size_t room)
         ssize_t count = weir__stream_read(&connection->stream, buffer, room);
 
         if (count > 0) {
-                /* A short read has emptied the socket, unless the end of the stream or an error hides behind it. */
-                if ((size_t)count < room && !connection->ended)
+                /* Emptied, unless the end of the stream or an error hides behind it. */
+                if (!weir__stream_may_have_more(&connection->stream, (size_t)count, room) && !connection->ended)
                         connection->readable = false;
                 return (size_t)count;
         }
         connection->readable = false;
-        if (count != -EAGAIN)
+        if (count == 0 && connection->exchange && connection->exchange->raw)
+                connection->exchange->body_left = 0;
+        else if (count != -EAGAIN)
                 weir__connection_close(connection); /* in the middle of a request, or between two: nothing to answer */
         return 0;
 }
@@ -142,6 +86,387 @@ make_room(struct weir__connection *connection)
         connection->input = input;
         connection->input_room = room;
         return true;
+}
+
+/* -- bodies -- */
+
+/* Takes what belongs to the body off the first `size` bytes at `data`: `used` of them, which leaves *payload bytes of the body
+ * there.  Returns 0, AT_END, or the HTTP status of what was wrong. */
+static int
+decode(struct weir__exchange *exchange, char *data, size_t size, size_t *used, size_t *payload)
+{
+        if (exchange->raw || !exchange->request->chunked) {
+                *used = *payload = size < exchange->body_left ? size : (size_t)exchange->body_left;
+                if (!exchange->raw)
+                        exchange->body_left -= *used;
+                return exchange->body_left ? 0 : AT_END;
+        }
+        struct weir__connection *connection = exchange->connection;
+        int result = weir__chunked_feed(&connection->chunked, &chunked_limits, data, size, used, payload);
+        if (result == AT_END) {
+                exchange->body_left = 0;
+                connection->gate = (struct weir__gate){0}; /* which shares its memory: for the next head */
+        }
+        return result;
+}
+
+bool
+weir__exchange_is_all_read(const struct weir__exchange *exchange)
+{
+        return !exchange->body_left;
+}
+
+/* Room for `more` bytes of the body and a NUL, when it may have `max` in all.  What is announced is reserved at once: memory that is
+ * never written costs nothing.  Returns 0 or the HTTP status of what is wrong. */
+static int
+reserve(struct weir__exchange *exchange, size_t more, size_t max)
+{
+        if (exchange->body_size > max || more > max - exchange->body_size) /* an earlier collection may have been allowed more */
+                return 413;
+        size_t wanted = exchange->body_size + more, room = exchange->body_room;
+        if (exchange->body && wanted <= room)
+                return 0;
+        room = room > max / 2 ? max : 2 * room;
+        room = room < wanted ? wanted : room;
+        if (room == SIZE_MAX)
+                return 500;
+        char *body = realloc(exchange->body, room + 1);
+        if (!body)
+                return 500;
+        exchange->body = body;
+        exchange->body_room = room;
+        return 0;
+}
+
+/* Appends to the body what belongs to it of `size` bytes at `data`, which must not be within it, and keeps the rest.  Returns as
+ * decode. */
+static int
+collect(struct weir__connection *connection, char *data, size_t size, size_t max)
+{
+        struct weir__exchange *exchange = connection->exchange;
+        size_t used, payload;
+        int result = decode(exchange, data, size, &used, &payload);
+
+        if (result > AT_END)
+                return result;
+        int failed = payload ? reserve(exchange, payload, max) : 0;
+        if (failed)
+                return failed;
+        if (payload) {
+                memcpy(exchange->body + exchange->body_size, data, payload);
+                exchange->body_size += payload;
+                exchange->body[exchange->body_size] = '\0';
+        }
+        return keep(connection, data + used, size - used) ? result : 500;
+}
+
+/* What the socket has of a body with a length is read right where it belongs. */
+static int
+collect_in_place(struct weir__connection *connection)
+{
+        struct weir__exchange *exchange = connection->exchange;
+        size_t left = (size_t)exchange->body_left;
+        size_t count = read_some(connection, exchange->body + exchange->body_size, left);
+
+        if (connection->state == WEIR__GONE)
+                return 0;
+        exchange->body_size += count;
+        exchange->body[exchange->body_size] = '\0';
+        exchange->body_left -= count;
+        return exchange->body_left ? 0 : AT_END;
+}
+
+static int
+collect_some(struct weir__connection *connection, size_t max)
+{
+        struct weir__exchange *exchange = connection->exchange;
+        char *scratch = connection->shard->poller->scratch;
+
+        if (!exchange->request->chunked) {
+                int failed = exchange->body_left > SIZE_MAX ? 413 : reserve(exchange, (size_t)exchange->body_left, max);
+                return failed ? failed : collect_in_place(connection);
+        }
+        size_t count = read_some(connection, scratch, WEIR__SCRATCH_SIZE);
+        return count ? collect(connection, scratch, count, max) : 0;
+}
+
+/* Collects what there is.  Returns as decode: 0 also when the connection is closed. */
+static int
+collect_all(struct weir__connection *connection, size_t max)
+{
+        int result = weir__exchange_is_all_read(connection->exchange) ? AT_END : 0;
+
+        if (!result && connection->input_size)
+                result = collect(connection, connection->input, connection->input_size, max);
+        while (!result && connection->readable)
+                result = collect_some(connection, max);
+        return connection->state == WEIR__GONE ? 0 : result;
+}
+
+/* -- a task reads the body -- */
+
+/* What the reader's task ends with after this HTTP status of a fault; and the reply will be that, if it is no other one. */
+static int
+reader_fault(struct weir__connection *connection, int fault)
+{
+        connection->last = connection->refused = true;
+        connection->exchange->fault = fault;
+        return fault == 413 ? -EMSGSIZE : fault == 500 ? -ENOMEM : fault == 408 ? -ETIMEDOUT : -EBADMSG;
+}
+
+/* Gives the piece to the reader.  Returns false when out of memory. */
+static bool
+hand_over(struct weir__transfer *transfer, const char *data, size_t size)
+{
+        transfer->memory = malloc(size + 1);
+        if (!transfer->memory)
+                return false;
+        memcpy(transfer->memory, data, size);
+        transfer->memory[size] = '\0';
+        transfer->data = transfer->memory;
+        transfer->size = size;
+        return true;
+}
+
+/* Gives the reader what belongs to the body of these bytes, and keeps the rest.  Returns 0 when that is nothing yet, AT_END when the
+ * reader has its piece, or the HTTP status of what was wrong. */
+static int
+take_piece(struct weir__connection *connection, struct weir__transfer *transfer, char *data, size_t size)
+{
+        size_t used, payload;
+        int result = decode(connection->exchange, data, size, &used, &payload);
+
+        if (result > AT_END)
+                return result;
+        if ((payload && !hand_over(transfer, data, payload)) || !keep(connection, data + used, size - used))
+                return 500;
+        return payload ? AT_END : result;
+}
+
+static int
+read_piece(struct weir__connection *connection, struct weir__transfer *transfer)
+{
+        char *scratch = connection->shard->poller->scratch;
+        int result = weir__exchange_is_all_read(connection->exchange) ? AT_END : 0;
+
+        if (!result && connection->input_size)
+                result = take_piece(connection, transfer, connection->input, connection->input_size);
+        while (!result && connection->readable) {
+                size_t count = read_some(connection, scratch, WEIR__SCRATCH_SIZE);
+
+                if (connection->state == WEIR__GONE)
+                        return 0;
+                if (count)
+                        result = take_piece(connection, transfer, scratch, count);
+                else if (weir__exchange_is_all_read(connection->exchange))
+                        result = AT_END;
+        }
+        return result;
+}
+
+static size_t
+max_of(const struct weir__connection *connection, const struct weir__transfer *transfer)
+{
+        return transfer->max ? transfer->max : server_of(connection)->config.max_body;
+}
+
+/* Whether the length that was announced is already more than it may collect. */
+static bool
+is_too_large(const struct weir__connection *connection, const struct weir__transfer *transfer)
+{
+        const struct weir__exchange *exchange = connection->exchange;
+        size_t max = max_of(connection, transfer);
+
+        return transfer->kind == WEIR__TRANSFER_COLLECT && !exchange->request->chunked && exchange->body_left &&
+               (exchange->body_size > max || exchange->body_left > max - exchange->body_size);
+}
+
+/* Reads what there is for the task.  Returns whether it has ended, and how. */
+static bool
+serve_reader(struct weir__connection *connection, struct weir__transfer *transfer, int *status)
+{
+        int result = transfer->kind == WEIR__TRANSFER_READ ? read_piece(connection, transfer)
+                                                           : collect_all(connection, max_of(connection, transfer));
+
+        *status = 0;
+        if (result > AT_END)
+                *status = reader_fault(connection, result);
+        else if (connection->state == WEIR__GONE)
+                *status = -ECONNRESET;
+        return result || *status;
+}
+
+/* The client may wait for this before it sends the body. */
+static void
+say_continue(struct weir__connection *connection)
+{
+        struct weir__exchange *exchange = connection->exchange;
+        bool is_expected = exchange->request->expects_continue && !exchange->continued && !connection->input_size;
+
+        exchange->continued = true;
+        if (is_expected && !atomic_load_explicit(&exchange->begun, memory_order_relaxed) && !exchange->body_size)
+                weir__connection_continue(connection);
+}
+
+int
+weir__connection_read(struct weir__connection *connection, struct weir__transfer *transfer)
+{
+        int status;
+
+        if (connection->reader)
+                return -EBUSY;
+        if (connection->refused)
+                return -EBADMSG;
+        if (connection->exchange->upgrade && !atomic_load_explicit(&connection->exchange->begun, memory_order_relaxed)) {
+                status = weir__connection_begin_reply(connection); /* the client waits for 101 before it sends */
+                if (status)
+                        return status;
+                if (connection->state == WEIR__GONE)
+                        return -ECONNRESET;
+        }
+        if (is_too_large(connection, transfer))
+                return reader_fault(connection, 413); /* before the client is told to go on and send it */
+        if (!weir__exchange_is_all_read(connection->exchange))
+                say_continue(connection);
+        if (serve_reader(connection, transfer, &status))
+                return status;
+        connection->reader = transfer;
+        transfer->linked = true;
+        weir__connection_enter(connection, WEIR__ANSWERING); /* from now on its time runs */
+        return 0;
+}
+
+/* Its time does not begin anew with each byte: a client that sends one a minute would hold it for ever. */
+static void
+read_for_task(struct weir__connection *connection)
+{
+        struct weir__transfer *reader = connection->reader;
+        int status;
+
+        if (!serve_reader(connection, reader, &status) || !connection->reader)
+                return; /* waits on, or was told already that the connection is closed */
+        connection->reader = NULL;
+        weir__transfer_complete(reader, status);
+        weir__connection_enter(connection, WEIR__ANSWERING);
+}
+
+void
+weir__connection_reader_failed(struct weir__connection *connection, int fault)
+{
+        struct weir__transfer *reader = connection->reader;
+
+        connection->reader = NULL;
+        weir__transfer_complete(reader, reader_fault(connection, fault));
+        weir__connection_enter(connection, WEIR__ANSWERING);
+}
+
+/* -- heads -- */
+
+/* The exchange has what the handler is to see: off to it. */
+static void
+dispatch(struct weir__connection *connection)
+{
+        if (weir__runtime_enter()) {
+                weir__connection_close(connection);
+                return;
+        }
+        weir__connection_enter(connection, WEIR__ANSWERING);
+        weir__exchange_start(connection->exchange);
+}
+
+static void
+end_body(struct weir__connection *connection, int result)
+{
+        if (result == AT_END)
+                dispatch(connection);
+        else
+                weir__connection_refuse(connection, result, false);
+}
+
+static void
+read_body(struct weir__connection *connection)
+{
+        int result = collect_all(connection, server_of(connection)->config.max_body);
+
+        if (result)
+                end_body(connection, result);
+}
+
+/* A complete head may begin with one empty line. */
+static bool
+is_head(const char *data, size_t size)
+{
+        size_t begin = size > 2 && data[0] == '\r' ? 2 : 0;
+
+        return size - begin > 5 && !memcmp(data + begin, "HEAD ", 5);
+}
+
+/* The body comes before the handler; `size` bytes of it, or more, came with the head. */
+static void
+begin_body(struct weir__connection *connection, char *data, size_t size)
+{
+        int result = collect(connection, data, size, server_of(connection)->config.max_body);
+
+        if (result) {
+                end_body(connection, result);
+                return;
+        }
+        weir__connection_enter(connection, WEIR__READING_BODY); /* from now on its limit */
+        if (!size)
+                say_continue(connection);
+        weir__connection_receive(connection);
+}
+
+/* A complete head, and what came behind it. */
+static void
+begin_exchange(struct weir__connection *connection, char *data, size_t size, size_t head_size)
+{
+        const struct weir_http_server_config *config = &server_of(connection)->config;
+        struct weir__request *request;
+        int status = weir__request_new(data, head_size, config->stream_bodies ? UINT64_MAX : config->max_body, &request);
+
+        connection->chunked = (struct weir__chunked){0}; /* and so is the gate, which shares its memory */
+        if (status) {
+                weir__connection_refuse(connection, status, is_head(data, head_size));
+                return;
+        }
+        connection->state = WEIR__READING_BODY;
+        if (!weir__admit_request(connection->shard)) {
+                if (connection->shard->log)
+                        weir__record_request(connection, request);
+                else
+                        weir__request_free(request);
+                weir__connection_refuse(connection, 503, is_head(data, head_size));
+                return;
+        }
+        connection->exchange = weir__exchange_new(connection, request);
+        if (!connection->exchange) {
+                weir__connection_refuse(connection, 500, false);
+        } else if (!config->stream_bodies && !weir__exchange_is_all_read(connection->exchange)) {
+                begin_body(connection, data + head_size, size - head_size);
+        } else if (keep(connection, data + head_size, size - head_size)) {
+                dispatch(connection);
+        } else {
+                weir__connection_refuse(connection, 500, false);
+        }
+}
+
+/* Bytes from the beginning of a request on: `size` of them, all there are. */
+static void
+take_head(struct weir__connection *connection, char *data, size_t size)
+{
+        bool is_first = !connection->gate.scanned;
+        size_t head_size;
+        int verdict = weir__gate_feed(&connection->gate, &connection->shard->server->gate_limits, data, size, &head_size);
+
+        if (verdict == WEIR__GATE_HEAD)
+                begin_exchange(connection, data, size, head_size);
+        else if (verdict != WEIR__GATE_MORE)
+                weir__connection_refuse(connection, verdict, false);
+        else if (data != connection->input && !keep(connection, data, size))
+                weir__connection_refuse(connection, 500, false);
+        else if (is_first)
+                weir__connection_enter(connection, WEIR__READING_HEAD); /* from now on the limit is that of a head */
 }
 
 static void
@@ -163,17 +488,6 @@ read_head(struct weir__connection *connection)
         take_head(connection, buffer, have + count);
 }
 
-static void
-read_body(struct weir__connection *connection)
-{
-        struct weir__exchange *exchange = connection->exchange;
-
-        connection->body_have += read_some(connection, exchange->body + connection->body_have,
-                                           exchange->body_size - connection->body_have);
-        if (connection->state == WEIR__READING_BODY && connection->body_have == exchange->body_size)
-                dispatch(connection);
-}
-
 void
 weir__connection_receive(struct weir__connection *connection)
 {
@@ -182,6 +496,10 @@ weir__connection_receive(struct weir__connection *connection)
                         read_head(connection);
                 else if (connection->state == WEIR__READING_BODY)
                         read_body(connection);
+                else if (connection->state == WEIR__ANSWERING && connection->reader)
+                        read_for_task(connection);
+                else if (connection->state == WEIR__HANDSHAKING)
+                        weir__connection_shake_hands(connection);
                 else
                         return;
         }

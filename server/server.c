@@ -18,19 +18,26 @@
 
 #include "kernel/clock.h"
 #include "kernel/config.h"
-#include "kernel/listen.h"
+#include "kernel/inherit.h"
+#include "kernel/log.h"
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
 #include "kernel/stream.h"
+#include "protocol/gzip.h"
 #include "server/server.h"
 
-#define MAX_HEAD     ((size_t)32 * 1024)
-#define MAX_LINE     ((size_t)8 * 1024)
-#define MAX_FIELDS   256
-#define MAX_BODY     ((size_t)1024 * 1024)
-#define HEAD_TIMEOUT WEIR_SEC(10)
-#define BODY_TIMEOUT WEIR_SEC(30)
-#define IDLE_TIMEOUT WEIR_SEC(60)
+#define MAX_HEAD      ((size_t)32 * 1024)
+#define MAX_LINE      ((size_t)8 * 1024)
+#define MAX_FIELDS    256
+#define MAX_PAIRS     1000
+#define MAX_BODY      ((size_t)1024 * 1024)
+#define HEAD_TIMEOUT  WEIR_SEC(10)
+#define BODY_TIMEOUT  WEIR_SEC(30)
+#define IDLE_TIMEOUT  WEIR_SEC(60)
+#define WRITE_TIMEOUT WEIR_SEC(60)
+#define HANDSHAKE     WEIR_SEC(10)
+
+#define COMPRESS_LEAST 1024
 
 void
 weir__server_opened(weir_http_server *server)
@@ -73,17 +80,23 @@ read_config(struct weir_http_server_config *to, const struct weir_http_server_co
         if (failed)
                 return failed;
         default_size(&to->max_connections, SIZE_MAX);
+        default_size(&to->max_connections_per_address, SIZE_MAX);
         default_size(&to->max_head, MAX_HEAD);
         default_size(&to->max_body, MAX_BODY);
         default_size(&to->max_line, MAX_LINE);
         default_size(&to->max_fields, MAX_FIELDS);
+        default_size(&to->max_pairs, MAX_PAIRS);
         if (to->max_head == SIZE_MAX)
                 to->max_head = WEIR__HEAD_MAX;
-        if (to->max_head > WEIR__HEAD_MAX)
+        to->compress_least = to->compress_least ? to->compress_least : COMPRESS_LEAST;
+        if (to->max_head > WEIR__HEAD_MAX || to->compress < 0 || to->compress > WEIR__GZIP_LEVEL_MAX)
                 return -EINVAL;
         failed = default_time(&to->head_timeout, HEAD_TIMEOUT);
         failed = failed ? failed : default_time(&to->body_timeout, BODY_TIMEOUT);
-        return failed ? failed : default_time(&to->idle_timeout, IDLE_TIMEOUT);
+        failed = failed ? failed : default_time(&to->idle_timeout, IDLE_TIMEOUT);
+        failed = failed ? failed : default_time(&to->write_timeout, WRITE_TIMEOUT);
+        failed = failed ? failed : default_time(&to->handshake_timeout, HANDSHAKE);
+        return failed ? failed : default_time(&to->shed_lateness, WEIR_FOREVER);
 }
 
 weir_http_server *
@@ -94,8 +107,17 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
         if (!server)
                 return NULL;
         server->fault = read_config(&server->config, config);
+        int failed = weir__secure_init(server);
+        if (!server->fault)
+                server->fault = failed;
         if (!handler)
                 server->fault = -EINVAL;
+        if (!server->fault) {
+                struct weir_http_server_config *own = &server->config;
+
+                server->fault = weir__proxies_new(own->trusted_proxies, own->forwarded_field, &server->proxies);
+                own->trusted_proxies = own->forwarded_field = NULL; /* the caller's memory, which may go now */
+        }
         server->gate_limits = (struct weir__gate_limits){
                 .max_line = server->config.max_line,
                 .max_head = server->config.max_head,
@@ -103,6 +125,9 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
         };
         server->handler = handler;
         server->context = context;
+        if (!server->fault)
+                server->fault = weir__access_new(&server->config, &server->access);
+        server->config.access_log = NULL; /* the caller's memory, which may go now */
         server->quiet_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         server->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if ((server->quiet_fd < 0 || server->ended_fd < 0) && !server->fault)
@@ -134,7 +159,7 @@ open_run(struct weir__work *work)
 {
         struct weir__shard *shard = shard_of(work);
 
-        shard->failed = weir__listener_open(&shard->listener, shard);
+        shard->failed = weir__listeners_open(shard);
         carried_out(shard->server);
 }
 
@@ -143,8 +168,9 @@ stop_run(struct weir__work *work)
 {
         struct weir__shard *shard = shard_of(work);
 
-        weir__listener_empty(&shard->listener);
-        weir__listener_close(&shard->listener);
+        weir__listeners_close(shard);
+        weir__admission_close(shard);
+        shard->stopping = true;
         for (struct weir__connection *each = shard->first; each; each = each->next)
                 weir__connection_stop(each);
         carried_out(shard->server);
@@ -197,14 +223,20 @@ make_shards(weir_http_server *server)
         unsigned count = weir__runtime.poller_count;
 
         server->generation = weir__runtime.generation;
+        int failed = weir__access_start(server->access, count);
+        if (failed)
+                return failed;
+        if (server->config.max_connections_per_address != SIZE_MAX)
+                server->addresses = weir__addresses_new(server->config.max_connections);
         server->shards = calloc(count, sizeof *server->shards);
-        if (!server->shards)
+        if (!server->shards || (server->config.max_connections_per_address != SIZE_MAX && !server->addresses))
                 return -ENOMEM;
         for (unsigned i = 0; i < count; i++) {
                 server->shards[i].server = server;
                 server->shards[i].poller = weir__runtime.pollers[i];
-                server->shards[i].listener.source.fd = -1;
                 server->shards[i].date_second = -1;
+                server->shards[i].log = weir__access_ring(server->access, i);
+                atomic_init(&server->shards[i].idle_since, WEIR_FOREVER);
         }
         server->shard_count = count;
         return 0;
@@ -213,7 +245,11 @@ make_shards(weir_http_server *server)
 static void
 drop_shards(weir_http_server *server)
 {
+        weir__listeners_drop(server);
+        weir__access_stop(server->access);
+        weir__addresses_free(server->addresses);
         free(server->shards);
+        server->addresses = NULL;
         server->shards = NULL;
         server->shard_count = 0;
 }
@@ -223,12 +259,9 @@ open_listeners(weir_http_server *server)
 {
         int failed = give_order(server, &open_ops);
 
-        for (unsigned i = 0; i < server->shard_count; i++) {
-                if (failed && server->shards[i].listener.source.ops == NULL)
-                        server->shards[i].failed = failed; /* the order never came */
-                else if (server->shards[i].failed)
+        for (unsigned i = 0; i < server->shard_count; i++)
+                if (!failed)
                         failed = server->shards[i].failed;
-        }
         return failed;
 }
 
@@ -238,11 +271,6 @@ static bool wait_until_quiet(weir_http_server *server, weir_nsec until, int impa
 static void
 close_listeners(weir_http_server *server)
 {
-        for (unsigned i = 0; i < server->shard_count; i++)
-                if (server->shards[i].failed && server->shards[i].listener.source.fd >= 0) {
-                        close(server->shards[i].listener.source.fd);
-                        server->shards[i].listener.source.fd = -1;
-                }
         give_order(server, &stop_ops);
         give_order(server, &cut_ops);
         weir__runtime_wait_begin(false);
@@ -250,49 +278,70 @@ close_listeners(weir_http_server *server)
         wait_until_quiet(server, WEIR_FOREVER, -1);
 }
 
-/* With the lock held, and as a root: so the runtime stays the same one. */
+/* Every poller's part of what listens. */
 static int
-start(weir_http_server *server, const char *address)
+open_shards(weir_http_server *server)
 {
-        int fds[WEIR__POLLERS_MAX];
         int failed = make_shards(server);
-        int port = failed ? failed : weir__listen(address, fds, server->shard_count);
 
-        if (port >= 0) {
-                for (unsigned i = 0; i < server->shard_count; i++)
-                        server->shards[i].listener.source.fd = fds[i];
+        failed = failed ? failed : weir__listeners_spread(server);
+        if (!failed) {
                 weir__server_opened(server); /* the server's own: so 0 is reached once, and only when it is stopped */
                 failed = open_listeners(server);
-                if (failed) {
+                if (failed)
                         close_listeners(server);
-                        port = failed;
-                }
         }
-        if (port < 0)
+        if (failed)
                 drop_shards(server);
-        return port;
+        return failed;
+}
+
+/* With the lock held, and as a root: so the runtime stays the same one.  Returns the port, -EDOM when it has none, or another
+ * negative errno. */
+static int
+start(weir_http_server *server, const char *addresses, struct weir__fault *fault)
+{
+        int failed = weir__listen(addresses, weir__runtime.poller_count, &server->sockets, fault);
+
+        if (failed)
+                return failed;
+        int port = weir__sockets_port(&server->sockets);
+        failed = open_shards(server);
+        if (failed) {
+                weir__sockets_undo(&server->sockets);
+                return failed;
+        }
+        for (unsigned i = 0; i < server->sockets.count; i++)
+                weir__socket_leave(&server->sockets.all[i]); /* now they are the listeners' */
+        server->state = WEIR__SERVER_SERVING;
+        atomic_store_explicit(&server->port, port, memory_order_relaxed);
+        return 0;
 }
 
 int
 weir_http_server_start(weir_http_server *server, const char *address)
 {
         int failed = weir__runtime_may_stop();
+        struct weir__fault fault = {.size = 0};
 
         if (!failed)
-                failed = !server ? -ENOMEM : server->fault ? server->fault : weir__runtime_enter();
+                failed = !server ? -ENOMEM : server->fault ? server->fault : weir__secure_start(server);
+        if (!failed)
+                failed = weir__runtime_enter();
         if (failed)
                 return failed;
         weir__lock(&server->lock);
-        int port = server->state == WEIR__SERVER_SERVING ? -EALREADY : server->state == WEIR__SERVER_STOPPED ? -ESTALE : 0;
-        if (!port)
-                port = start(server, address);
-        if (port >= 0) {
-                server->state = WEIR__SERVER_SERVING;
-                atomic_store_explicit(&server->port, port, memory_order_relaxed);
-        }
+        failed = server->state == WEIR__SERVER_SERVING ? -EALREADY : server->state == WEIR__SERVER_STOPPED ? -ESTALE : 0;
+        if (!failed)
+                failed = start(server, address, &fault);
         weir__unlock(&server->lock);
         weir__runtime_leave();
-        return port < 0 ? port : 0;
+        weir__access_complain(server->access);
+        if (fault.size)
+                weir__log(WEIR_LOG_ERROR, "cannot listen at %.*s: %s", fault.size, fault.address, weir_strerror(failed));
+        if (!failed && weir__inherit_left() == 0)
+                weir__inherit_ready();
+        return failed;
 }
 
 int
@@ -325,12 +374,50 @@ wait_until_quiet(weir_http_server *server, weir_nsec until, int impatient_fd)
         }
 }
 
+/* Takes what was cut from the shards.  Returns how many more there were. */
+static unsigned
+take_reports(weir_http_server *server, struct weir__report **reports)
+{
+        unsigned left_out = 0;
+
+        for (unsigned i = 0; i < server->shard_count; i++) {
+                struct weir__shard *shard = &server->shards[i];
+
+                left_out += shard->report_count > WEIR__REPORTS_MAX ? shard->report_count - WEIR__REPORTS_MAX : 0;
+                while (shard->reports) {
+                        struct weir__report *report = shard->reports;
+
+                        shard->reports = report->next;
+                        report->next = *reports;
+                        *reports = report;
+                }
+        }
+        return left_out;
+}
+
+/* What was cut, and why it was still there; on the thread that stops, with no lock held: the log is user code. */
+static void
+say_what_was_cut(struct weir__report *reports, unsigned left_out)
+{
+        while (reports) {
+                struct weir__report *report = reports;
+
+                reports = report->next;
+                weir__log(WEIR_LOG_WARNING, "stop has cut %s", report->text);
+                free(report);
+        }
+        if (left_out)
+                weir__log(WEIR_LOG_WARNING, "stop has cut %u more", left_out);
+}
+
 /* With the lock held. */
 static int
-stop(weir_http_server *server, weir_nsec within, int impatient_fd)
+stop(weir_http_server *server, weir_nsec within, int impatient_fd, struct weir__report **reports, unsigned *left_out)
 {
         weir_nsec until = within == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_monotonic(), within);
 
+        if (!server->handed_over)
+                weir__sockets_remove_files(&server->sockets);
         (void)give_order(server, &stop_ops);
         weir__runtime_wait_begin(false); /* not before the order was carried out: time would not wait for it */
         weir__server_closed(server);
@@ -338,7 +425,9 @@ stop(weir_http_server *server, weir_nsec within, int impatient_fd)
                 (void)give_order(server, &cut_ops);
                 wait_until_quiet(server, WEIR_FOREVER, -1);
         }
+        *left_out = take_reports(server, reports);
         drop_shards(server);
+        weir__sockets_free(&server->sockets);
         return (int)atomic_load_explicit(&server->cut, memory_order_relaxed);
 }
 
@@ -346,15 +435,20 @@ int
 weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd)
 {
         int result = weir__runtime_may_stop();
+        struct weir__report *reports = NULL;
+        unsigned left_out = 0;
 
+        if (!result && weir__access_is_own_thread())
+                result = -EDEADLK;
         if (!server || result)
                 return server ? result : -EINVAL;
         weir__lock(&server->lock);
         if (server->state == WEIR__SERVER_SERVING)
-                result = stop(server, within, impatient_fd);
+                result = stop(server, within, impatient_fd, &reports, &left_out);
         server->state = WEIR__SERVER_STOPPED;
         atomic_store_explicit(&server->port, -EDOM, memory_order_relaxed);
         weir__unlock(&server->lock);
+        say_what_was_cut(reports, left_out);
         return result;
 }
 
@@ -371,10 +465,14 @@ weir_http_server_free(weir_http_server *server)
                 return;
         int failed = weir_http_server_stop(server, 0);
         if (failed == -EDEADLK)
-                weir__panic("weir_http_server_free: called on a worker, which would wait for itself");
+                weir__panic("weir_http_server_free: called on a worker, or in an access log, which would wait for itself");
+        weir__secure_done(server);
         if (server->quiet_fd >= 0)
                 close(server->quiet_fd);
         if (server->ended_fd >= 0)
                 close(server->ended_fd);
+        weir__error_pages_free(server);
+        free(server->proxies);
+        weir__access_free(server->access);
         free(server);
 }

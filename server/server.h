@@ -1,6 +1,6 @@
 /* server/server.h: the parts of an HTTP server and how they hold each other.
  *
- *     weir_http_server --- a shard for each poller --- its listener, its connections --- at most one exchange each
+ *     weir_http_server --- a shard for each poller --- its listeners, its connections --- at most one exchange each
  *
  * Shards, listeners and connections are touched by the owner of their poller alone; the server is what they share.  `open` counts
  * listeners, connections and work on its way: what must be gone before the server's memory may go. */
@@ -10,52 +10,138 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include <weir/http_body.h>
 #include <weir/http_server.h>
 
 #include "factory/series.h"
 #include "factory/task.h"
 #include "kernel/latch.h"
+#include "kernel/listen.h"
 #include "kernel/lock.h"
 #include "kernel/poller.h"
 #include "kernel/stream.h"
+#include "protocol/chunked.h"
+#include "protocol/forwarded.h"
 #include "protocol/gate.h"
+#include "protocol/peer.h"
 #include "protocol/request.h"
 #include "protocol/response.h"
+#include "protocol/routes.h"
+#include "server/access.h"
+#include "server/addresses.h"
 
 struct weir__connection;
+struct weir__fields;
 struct weir__shard;
+
+/* A piece of a file that is the body of a reply. */
+struct weir__file_part {
+        int fd;
+        uint64_t at, size;
+};
+
+static inline void weir__file_close(struct weir__file_part **file)
+{
+        if (!*file)
+                return;
+        close((*file)->fd);
+        free(*file);
+        *file = NULL;
+}
 
 /* A request and the reply to it: the task that the handler gets. */
 struct weir__exchange {
         struct weir_task task; /* first */
 
-        /* The connection outlives it.  Looked at by the owner of its poller only. */
+        /* Owner of the connection's poller only.  The connection outlives it. */
         struct weir__connection *connection;
+        uint64_t body_left;           /* of one with a length; of one without, not 0 until its end was read */
+        uint64_t reply_left;          /* what was said as its length and not written yet; UINT64_MAX: none was said */
+        size_t body_room;
+        bool continued;     /* 100 was sent, or is not wanted */
+        bool probed;        /* it was sent to find out whether the client has gone */
+        bool reply_chunked; /* of one that has begun */
+        bool raw;           /* upgraded: bytes both ways */
 
         /* Constant once the handler has it. */
-        struct weir__request *request;
-        char *body; /* content_length bytes and a NUL; NULL without a body */
+        struct weir__request *request; /* NULL once an access log has it, when the exchange is over */
+        weir_nsec began; /* about when its head had come; exactly, with an access log */
+
+        /* The connection's until the handler has it, or while a task collects it; else constant. */
+        char *body; /* with a NUL behind it; NULL without one */
         size_t body_size;
 
-        /* The series' callbacks'. */
+        /* The series' callbacks', until the reply has begun. */
         struct weir__response response;
+        struct weir__file_part *file; /* or NULL */
+        const char *file_type; /* the Content-Type that file.c has set, not the handler; or NULL */
+        char *upgrade; /* the protocol's name; NULL: none */
+        int fault;   /* an HTTP status: what became of the reading, unless the handler says something else; 0: nothing */
         bool failed; /* building the reply ran out of memory */
+        struct weir__route_match *route; /* what a router has found in the path; or NULL */
+        struct weir__fields *fields; /* what was asked for of the request's; or NULL */
 
         int result; /* of the series, on its way to the connection */
 
         /* Its series, once that is made, or WEIR__CUT: what the handler's worker and the connection's exchange.  Who sees the
          * other's cancels the series, which is kept until the exchange is freed. */
         _Atomic uintptr_t reach;
+
+        _Atomic uint32_t holds; /* the series, whoever has a reference, and transfers; acq_rel: the last one ends the reply */
+        _Atomic bool begun;     /* the head is on its way.  By the owner, with release */
+        _Atomic uint8_t events; /* enum weir__events_state; relaxed: it guards nothing */
+        struct weir__work end_events; /* of who makes `events` ENDED by weir_http_sse_end */
+        _Atomic size_t unsent;  /* bytes of write tasks that have started and not ended; relaxed */
 };
 
 #define WEIR__CUT ((uintptr_t)1)
 
+enum weir__events_state { WEIR__EVENTS_NONE = 0, WEIR__EVENTS_OPEN, WEIR__EVENTS_ENDED };
+
+/* A stream of events: the task that keeps it open. */
+struct weir__event_stream {
+        struct weir_task task; /* first; its word: sse.c */
+
+        /* Constant. */
+        struct weir__exchange *exchange; /* held; NULL: it is wrong from its making */
+        weir_nsec heartbeat;
+
+        /* Owner of the connection's poller only. */
+        bool tried;  /* the owner has had it */
+        bool linked; /* it is the connection's */
+};
+
+enum weir__transfer_kind { WEIR__TRANSFER_READ, WEIR__TRANSFER_COLLECT, WEIR__TRANSFER_WRITE };
+
+/* A piece of a body on its way in or out: the task that reads or writes it. */
+struct weir__transfer {
+        struct weir_task task; /* first; its word: transfer.c */
+
+        /* Constant. */
+        struct weir__exchange *exchange; /* held */
+        uint8_t kind;                    /* enum weir__transfer_kind */
+
+        /* Its maker's, then the owner's of the connection's poller, then its callback's. */
+        bool tried;  /* the owner has had it */
+        bool linked; /* it waits in the connection */
+        bool under_way; /* some of it is written */
+        struct weir__transfer *next; /* of the connection's writers */
+        char *memory;                /* of a write: with room for the frame of a chunk around the data */
+        char *data;                  /* what is left to write, or what was read */
+        size_t size;
+        size_t max;       /* COLLECT: bytes; 0: the server's limit */
+        size_t announced; /* WRITE: in `unsent` */
+};
+
 enum weir__connection_state {
         WEIR__READING_HEAD = 0,
+        WEIR__HANDSHAKING, /* TLS, before all else */
         WEIR__READING_BODY,
-        WEIR__ANSWERING, /* the exchange is out at the handler */
-        WEIR__WRITING,   /* the peer is slow to read the reply */
+        WEIR__ANSWERING, /* the exchange is out at the handler; it may read and write pieces of bodies meanwhile */
+        WEIR__WRITING,   /* the exchange is over, and the peer slow to read the reply */
         WEIR__LINGERING, /* our side is finished; what the peer still sends is thrown away */
         WEIR__GONE,      /* descriptor closed; waits for its exchange, if it has one */
 };
@@ -64,27 +150,49 @@ enum weir__connection_state {
 struct weir__connection {
         struct weir__stream stream; /* first; closed when GONE */
         struct weir__shard *shard;
+        struct weir__peer peer; /* constant: its exchange looks at it on any thread, and through `shard` at the server */
         struct weir__connection *previous, *next; /* in the shard */
+        struct weir__connection *idle_previous, *idle_next; /* in the shard's list of idle ones */
 
         uint8_t state; /* enum weir__connection_state; connection.c: enter() */
         bool readable; /* there may be input that was not read */
         bool ended;    /* the peer may have finished its side: a short read does not mean that there is no more */
         bool last;     /* no further request after this one */
+        bool used;     /* a first request has come */
         bool refused;  /* what the peer still sends is not looked at */
+        bool unread;   /* and is a body that nobody wanted */
+        bool idle;     /* in that list */
+        bool more_queued; /* `more` is on its way */
 
-        struct weir__gate gate;
-        char *input; /* what was read and not used: part of a head, or requests that are not yet their turn */
+        union {
+                struct weir__gate gate;       /* of the head that is being read */
+                struct weir__chunked chunked; /* of the body, if it comes in chunks */
+        };
+        char *input; /* what was read and not used: part of a head, or of a body that is streamed, or later requests */
         size_t input_size, input_room;
 
         struct weir__exchange *exchange; /* from READING_BODY on, until its reply is handed over */
-        union {
-                size_t body_have; /* READING_BODY */
-                size_t untaken;   /* WRITING: what the peer's system had not taken in when the time limit began */
-        };
+        size_t untaken; /* what the peer's system had not taken in when the time limit of writing began */
 
-        char *output; /* what the peer has not taken yet */
+        char *client; /* who has shown a certificate; constant once there is an exchange */
+
+        char *output; /* what the peer has not taken yet: before all writers */
         size_t output_size, output_sent;
+        struct weir__transfer *writers, **writers_end;
+        struct weir__transfer *reader;
+        struct weir__event_stream *events; /* of its exchange; NULL: none is open */
+        struct weir__file_part *file; /* behind the output; or NULL */
+        struct weir__work more; /* sends the file on, after other work had its turn */
 
+        uint64_t sent;      /* of the last reply, or of the one that goes out now */
+        uint32_t head_size; /* of it: so much is its head */
+
+        /* With an access log, from the beginning of the end of a reply on until all of it is written. */
+        uint16_t replied_status;       /* 0: there is none */
+        struct weir__request *replied; /* NULL: it was none */
+        weir_nsec replied_began;
+
+        weir_nsec idle_since;
         weir_nsec expires_at;     /* the time limit of the state; WEIR_FOREVER: none */
         weir_nsec queued_for;     /* what `limit` is set to: may be earlier, and is put off when it comes */
         struct weir__limit limit;
@@ -94,6 +202,8 @@ struct weir__connection {
 struct weir__listener {
         struct weir__source source; /* first; fd is -1 when closed */
         struct weir__shard *shard;
+        struct weir__socket *socket; /* one use of it; NULL when closed */
+        bool shared;                 /* others watch it too */
         struct weir__work again;    /* accepts on, after other work had its turn */
         struct weir__limit pause;   /* after EMFILE and the like: accepts on when it comes, or when a connection closes */
         bool paused;  /* does not accept */
@@ -104,15 +214,39 @@ struct weir__listener {
 struct weir__shard {
         weir_http_server *server;
         struct weir__poller *poller;
-        struct weir__listener listener;
+        struct weir__listener *listeners; /* one or more for each address, made and freed with the shard */
+        unsigned listener_count;
+        struct weir__access_ring *log; /* constant; NULL: no access log */
         struct weir__connection *first; /* of the connections */
+        struct weir__connection *idle, *idle_last; /* those that wait for a request, the longest first */
+        _Atomic weir_nsec idle_since; /* of the first of these; WEIR_FOREVER: there is none.  Written by the owner; relaxed */
+
+        struct weir__limit look; /* by which lateness is measured */
+        bool looking;            /* it is set, or its work on its way */
+        weir_nsec look_due, lateness, measured_at;
+
+        struct weir__work evict;    /* guarded by `evictions`' not being 0 */
+        _Atomic unsigned evictions; /* asked for, also by other pollers; acq_rel */
 
         int64_t date_second; /* what `date` says */
         char date[30];
 
+        struct weir__report *reports; /* on what was cut; of who gave the order, when it has been carried out */
+        unsigned report_count;
+
+        bool stopping; /* the order to stop has come */
+
         struct weir__work order; /* open, stop or cut; guarded by the order's being under way */
         int failed;              /* of the order to open */
 };
+
+/* What a stop has to say of an exchange that it cut. */
+struct weir__report {
+        struct weir__report *next;
+        char text[384];
+};
+
+#define WEIR__REPORTS_MAX 32 /* of one shard; the others are counted */
 
 enum weir__server_state {
         WEIR__SERVER_NEW = 0,
@@ -120,15 +254,38 @@ enum weir__server_state {
         WEIR__SERVER_STOPPED,
 };
 
+/* What a server needs for TLS: secure.c. */
+struct weir__secure {
+        /* Guarded by the server's lock; constant from the first try to start on. */
+        struct weir__tls_pair *pairs;
+        size_t pair_count;
+        char *ocsp_file, *client_ca_file;
+        bool is_on;
+        bool is_on_its_way; /* a start was tried */
+
+        _Atomic unsigned turn;  /* of who reads the files; relaxed */
+        struct weir__lock lock; /* a leaf */
+
+        /* Guarded by lock. */
+        unsigned installed;                /* whose turn it was to make ... */
+        struct weir__tls_context *context; /* ... this, of new connections; NULL: plain, or not started */
+};
+
 struct weir_http_server {
         /* Constant. */
         struct weir_http_server_config config; /* defaults filled in */
         struct weir__gate_limits gate_limits;
+        struct weir__error_page *error_pages; /* from the start on */
+        struct weir__proxies *proxies;
+        struct weir__access *access; /* the access log; or NULL */
+        struct weir__addresses *addresses; /* from the start on; NULL: connections of one address are not limited */
         weir_task_fn *handler;
         void *context;
         int fault;    /* what its start reports */
         int quiet_fd; /* eventfd: written when `open` comes to 0, once in a start and stop, as the last touch of the server */
         int ended_fd; /* eventfd: written when the end of the runtime closes a listener */
+
+        struct weir__secure secure;
 
         struct weir__lock lock; /* rank SERVER: start, stop and free, one at a time; held while they wait */
 
@@ -137,6 +294,8 @@ struct weir_http_server {
         unsigned shard_count;
         unsigned generation; /* of the runtime that the shards belong to */
         struct weir__shard *shards;
+        struct weir__sockets sockets; /* that listen */
+        bool handed_over; /* another process has them too; also read by who carries out the order to stop, or comes after */
 
         _Atomic int port;           /* relaxed; -EDOM: none */
         _Atomic size_t open;        /* acq_rel: who brings it to 0 has seen the end of all */
@@ -154,31 +313,74 @@ void weir__server_closed(weir_http_server *server);
 /* Stops; cuts as soon as `impatient_fd` (-1: none) becomes readable. */
 int weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd);
 
+/* secure.c */
+int weir__secure_init(weir_http_server *server); /* from its config; returns what the start is to report */
+void weir__secure_done(weir_http_server *server);
+int weir__secure_start(weir_http_server *server); /* reads the files, if there are any; with no lock held */
+bool weir__secure_is_on(const weir_http_server *server); /* constant from the start on */
+struct weir__tls *weir__secure_accept(weir_http_server *server, int fd); /* NULL when out of memory */
+
 /* listener.c */
-/* Watches source.fd, which stays open on failure. */
-int weir__listener_open(struct weir__listener *listener, struct weir__shard *shard);
-void weir__listener_empty(struct weir__listener *listener); /* accepts what waits: a close would reset it */
-void weir__listener_close(struct weir__listener *listener);
-void weir__listener_room(struct weir__listener *listener); /* a descriptor has become free */
+int weir__listeners_open(struct weir__shard *shard);   /* after a failure some are open, and to be closed */
+void weir__listeners_close(struct weir__shard *shard); /* accepts what waits: a close would reset it */
+void weir__listeners_room(struct weir__shard *shard);  /* a descriptor has become free */
+
+/* handover.c */
+/* Gives each shard its listeners.  Result: 0 or -ENOMEM.  And takes them away again, with the uses of those that are not open. */
+int weir__listeners_spread(weir_http_server *server);
+void weir__listeners_drop(weir_http_server *server);
+
+/* Starts a program with the sockets of those servers, and waits until it serves, or one of `impatient` is readable.  Then they
+ * are handed over.
+ * Result:  its process; negative as weir_http_server_inherit. */
+struct weir__heritage {
+        weir_http_server *const *servers;
+        unsigned count;
+};
+int weir__servers_hand_over(const struct weir__heritage *heritage, const char *path, char *const arguments[], weir_nsec within,
+                            const int impatient[2]);
+
+/* restart.c: starts this program anew, with its arguments. */
+int weir__servers_restart(const struct weir__heritage *heritage, weir_nsec within, const int impatient[2]);
+
+/* admission.c */
+bool weir__admit_connection(struct weir__shard *shard, const struct weir__peer *peer); /* counts it; false: turn it away */
+void weir__dismiss_connection(struct weir__shard *shard, const struct weir__peer *peer);
+bool weir__admit_request(struct weir__shard *shard); /* false: all here is late, refuse it */
+void weir__admission_close(struct weir__shard *shard);
+
+/* errors.c */
+int weir__error_response(const weir_http_server *server, int status, struct weir__response *response); /* 0 or -ENOMEM */
+void weir__error_pages_free(weir_http_server *server);
 
 /* connection.c: the life of a connection and its states.  A connection that any of these, or of receive.c and reply.c, has closed
  * stays in memory, GONE, until the worker's loop has its turn. */
-bool weir__connection_new(struct weir__shard *shard, int fd); /* takes the descriptor; false when out of memory */
+/* Takes the descriptor.  Returns false when out of memory. */
+bool weir__connection_new(struct weir__shard *shard, int fd, const struct weir__peer *peer);
 void weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state);
 void weir__connection_close(struct weir__connection *connection);
+void weir__connection_shake_hands(struct weir__connection *connection);
 void weir__connection_finish(struct weir__connection *connection);        /* close politely, when all is written */
+void weir__connection_bury(struct weir__connection *connection);          /* frees one that is GONE, if nothing needs it */
+bool weir__connection_evict(struct weir__shard *shard);                   /* closes the one that is idle longest, if any is */
 void weir__connection_drop_exchange(struct weir__connection *connection); /* and with it, one that is GONE: the last touch */
 void weir__connection_stop(struct weir__connection *connection);
 bool weir__connection_cut(struct weir__connection *connection); /* returns whether an exchange was cut */
 
 /* receive.c: what comes in */
 void weir__connection_receive(struct weir__connection *connection); /* reads on, if it is the time for it */
+int weir__connection_read(struct weir__connection *connection, struct weir__transfer *transfer); /* its status, unless linked */
+void weir__connection_reader_failed(struct weir__connection *connection, int fault); /* an HTTP status */
 void weir__connection_next(struct weir__connection *connection);    /* the exchange is over: on to the next request */
 
 /* reply.c: what goes out */
 void weir__connection_answer(struct weir__exchange *exchange); /* the series of the exchange has ended; frees the exchange */
 void weir__connection_refuse(struct weir__connection *connection, int status, bool is_head); /* an error, then close */
 void weir__connection_flush(struct weir__connection *connection);
+int weir__connection_write(struct weir__connection *connection, struct weir__transfer *transfer); /* its status, unless linked */
+int weir__connection_begin_reply(struct weir__connection *connection); /* unless it has begun: 0 or -ENOMEM */
+void weir__connection_beat(struct weir__connection *connection); /* into a stream of events that is silent */
+bool weir__exchange_carries_body(const struct weir__exchange *exchange); /* of a reply: not behind HEAD, 204 or 304 */
 void weir__connection_continue(struct weir__connection *connection); /* 100: the peer waits for it */
 
 /* exchange.c */
@@ -186,7 +388,55 @@ void weir__connection_continue(struct weir__connection *connection); /* 100: the
 struct weir__exchange *weir__exchange_new(struct weir__connection *connection, struct weir__request *request);
 void weir__exchange_start(struct weir__exchange *exchange);
 void weir__exchange_free(struct weir__exchange *exchange);
+struct weir__exchange *weir__exchange_of(const struct weir_task *task); /* NULL: it is none */
+void weir__exchange_hold(struct weir__exchange *exchange);
+void weir__exchange_drop(struct weir__exchange *exchange); /* the last one ends the reply.  Any thread */
+bool weir__exchange_is_all_read(const struct weir__exchange *exchange);
+
+/* sse.c */
+void weir__event_stream_complete(struct weir__event_stream *stream, int status); /* of one that is a connection's.  Owner */
+
+/* transfer.c */
+/* A write with room for `size` bytes at `data`; reports `fault` when it is started, unless that is 0.  NULL when out of
+ * memory. */
+struct weir__transfer *weir__write_new(weir_task *exchange, size_t size, int fault, weir_task_fn *done, void *context);
+void weir__transfer_complete(struct weir__transfer *transfer, int status); /* of one that waited and was taken out.  Owner */
+void weir__transfer_frame(struct weir__transfer *transfer);                /* makes its data a chunk */
+void weir__exchange_report(struct weir__exchange *exchange); /* that it is about to be cut */
 void weir__exchange_cut(struct weir__exchange *exchange); /* its reply is not wanted any more: cancels its series */
 int weir__exchange_error(struct weir__exchange *exchange, int status); /* makes the reply that status with its reason as text */
+
+/* fields.c */
+void weir__fields_free(struct weir__fields *fields); /* accepts NULL */
+
+/* record.c: what the access log is told, in the life of a request.  Where there is none, each of these is a look at one word.
+ *
+ *     exchange --replying--> its request belongs to the connection --replied--> recorded
+ *     exchange --unanswered--> recorded */
+void weir__record_replying(struct weir__connection *connection, struct weir__exchange *exchange, int status);
+void weir__record_request(struct weir__connection *connection, struct weir__request *request);
+void weir__record_replied(struct weir__connection *connection, bool is_complete);
+void weir__record_unanswered(struct weir__exchange *exchange);
+
+/* The reply with that status is about to go out, the last that is seen of its exchange; NULL: it is to no exchange. */
+static inline void weir__reply_begins(struct weir__connection *connection, struct weir__exchange *exchange, int status)
+{
+        if (__builtin_expect(connection->shard->log != NULL, 0))
+                weir__record_replying(connection, exchange, status);
+}
+
+/* It is out, or never will be. */
+static inline void weir__reply_ends(struct weir__connection *connection, bool is_complete)
+{
+        if (__builtin_expect(connection->replied_status, 0))
+                weir__record_replied(connection, is_complete);
+}
+
+/* The exchange is about to be freed. */
+static inline void weir__exchange_ends(struct weir__exchange *exchange)
+{
+        if (__builtin_expect(exchange->connection->shard->log && exchange->request, 0))
+                weir__record_unanswered(exchange);
+}
 
 #endif

@@ -36,6 +36,11 @@ struct http_case {
 #define FIRST LINE HOST
 #define POST  "POST / HTTP/1.1\r\n" HOST
 
+/* A request with a chunked body; and one that ends as it should behind its only chunk. */
+#define CHUNKED      POST "Transfer-Encoding: chunked\r\n\r\n"
+#define LAST_CHUNK   "0\r\n\r\n"
+#define ABC_IN(size) CHUNKED size "\r\nabc\r\n" LAST_CHUNK
+
 static const struct http_case refused[] = {
         CASE(1, 400, LINE "\r\n"),
         CASE(1, 400, LINE "X: y\r\n\r\n"),
@@ -150,8 +155,48 @@ static const struct http_case refused[] = {
         CASE(41, 400, POST "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         CASE(42, 400, "POST / HTTP/1.0\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         CASE(42, 400, "POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-        /* Chunked bodies are not served in this version, and so neither is what may come behind them. */
-        CASE(43, 501, POST "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
+        CASE(43, 400, CHUNKED "3;a=b\nabc\r\n" LAST_CHUNK),
+        CASE(43, 400, CHUNKED "3;a\n;b\r\nabc\r\n" LAST_CHUNK),
+        CASE(43, 400, CHUNKED "3\nabc\n0\n\n"),
+        CASE(43, 400, CHUNKED "3\r\nabc\n" LAST_CHUNK),
+        CASE(43, 400, CHUNKED "3\r\nabc\r\n0\n\r\n"),
+        CASE(43, 400, CHUNKED "3\r\nabc\r\n0\r\n\n"),
+        CASE(43, 400, CHUNKED "3\r\nabc\r\n0\r\nX: y\n\r\n"),
+        CASE(44, 400, ABC_IN("3;a\rb")),
+        CASE(44, 400, ABC_IN("3;a=\"b\rc\"")),
+        CASE(44, 400, ABC_IN("3\r")),
+        CASE(44, 400, CHUNKED "3\rabc\r\n" LAST_CHUNK),
+        CASE(45, 400, ABC_IN("3 ")),
+        CASE(45, 400, ABC_IN("3\t")),
+        CASE(45, 400, ABC_IN("3 3")),
+        CASE(45, 400, ABC_IN("3\0")),
+        CASE(45, 400, ABC_IN("3:")),
+        CASE(45, 400, ABC_IN("3,a=b")),
+        CASE(45, 400, ABC_IN("3;")),
+        CASE(45, 400, CHUNKED "3\r\nabc\r\n0 \r\n\r\n"),
+        CASE(47, 400, ABC_IN("-1")),
+        CASE(47, 400, ABC_IN("+3")),
+        CASE(47, 400, ABC_IN("0x3")),
+        CASE(47, 400, ABC_IN(" 3")),
+        CASE(47, 400, ABC_IN("")),
+        CASE(47, 400, ABC_IN("3xyz")),
+        CASE(47, 400, ABC_IN("g")),
+        CASE(47, 400, CHUNKED ";a=b\r\nabc\r\n" LAST_CHUNK),
+        CASE(48, 400, ABC_IN("FFFFFFFFFFFFFFFF")),
+        CASE(48, 400, ABC_IN("ffffffffffffffff")),
+        CASE(48, 400, ABC_IN("8000000000000000")),
+        CASE(48, 400, ABC_IN("10000000000000003")),
+        CASE(49, 400, CHUNKED "0\r\nContent-Length: 5\r\n\r\n"),
+        CASE(49, 400, CHUNKED "0\r\nX: y\r\ntransfer-encoding: chunked\r\n\r\n"),
+        /* More than was said, or less; and trailers that would be no fields either. */
+        CASE(47, 400, CHUNKED "3\r\nabcd\r\n" LAST_CHUNK),
+        CASE(47, 400, CHUNKED "3\r\nabc" LAST_CHUNK),
+        CASE(25, 400, CHUNKED "0\r\nX : y\r\n\r\n"),
+        CASE(28, 400, CHUNKED "0\r\n X: y\r\n\r\n"),
+        CASE(31, 400, CHUNKED "0\r\nX: y\r\n z\r\n\r\n"),
+        CASE(30, 400, CHUNKED "0\r\nno colon\r\n\r\n"),
+        CASE(24, 400, CHUNKED "0\r\nX: a\001b\r\n\r\n"),
+        CASE(23, 400, CHUNKED "0\r\nX: a\rb\r\n\r\n"),
         CASE(53, 417, POST "Content-Length: 3\r\nExpect: 200-ok\r\n\r\nabc"),
         CASE(53, 417, FIRST "Expect: 100-continue, x\r\n\r\n"),
         CASE(58, 400, POST "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc"),
@@ -193,8 +238,17 @@ static const struct http_case served[] = {
         CASE(0, 200, "GET //a//b/%2F HTTP/1.1\r\n" HOST "\r\n"),
         CASE(0, 200, "GET /?a?b/c HTTP/1.1\r\n" HOST "\r\n"),
         CASE(0, 200, FIRST "Transfer-Encodin: chunked\r\nTransfer-Encodings: chunked\r\nContent-Lengths: 9\r\n\r\n"),
+        CASE(0, 200, POST "Transfer-Encoding: chunked\r\nTransfer-Encodings: x\r\n\r\n" LAST_CHUNK),
+        CASE(0, 200, POST "Transfer-Encodings: x\r\nContent-Length:\t3\r\n\r\nabc"),
         CASE(0, 200, FIRST "X!#$%&'*+-.^_`|~09: tokens\r\n\r\n"),
         CASE(0, 200, FIRST "X: \"quoted, \\\" (comment)\r\n\r\n"),
+        CASE(0, 200, CHUNKED LAST_CHUNK),
+        CASE(0, 200, ABC_IN("3")),
+        CASE(0, 200, CHUNKED "3;a=b ; c=\"d;\\\"e\";f\r\nabc\r\n0;last\r\n\r\n"),
+        CASE(0, 200, CHUNKED "3\r\nabc\r\n0\r\nX: y\r\nEmpty:\r\n\r\n"),
+        CASE(49, 200, CHUNKED "0\r\nHost: b\r\nContent-Lengths: 5\r\nAge: 1\r\n\r\n"), /* dropped */
+        CASE(0, 200, FIRST "Transfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n" LAST_CHUNK),
+        CASE(0, 200, POST "transfer-encoding:\tchunked \r\n\r\na\r\n0123456789\r\n" LAST_CHUNK),
 };
 
 /* Answered, and then the connection is closed; nothing behind them is looked at. */
@@ -204,6 +258,7 @@ static const struct http_case last[] = {
         CASE(52, 200, FIRST "Connection: x,\t, CLOSE \r\n\r\n"),
         CASE(52, 200, FIRST "Connection: keep-alive\r\nConnection: close\r\n\r\n"),
         CASE(52, 200, POST "Connection: close\r\nContent-Length: 3\r\n\r\nabc"),
+        CASE(52, 200, POST "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n" LAST_CHUNK),
         CASE(52, 200, "GET / HTTP/1.0\r\n\r\n"),
         CASE(52, 200, "GET / HTTP/1.0\r\nProxy-Connection: keep-alive\r\n\r\n"),
         CASE(52, 200, "GET / HTTP/1.0\r\nConnection: close, keep-alive\r\n\r\n"),
@@ -418,6 +473,26 @@ row_21_a_target_of_100_kilobytes_is_414(void)
 }
 
 static void
+row_46_64_kilobytes_of_chunk_extensions_are_413(void)
+{
+        begin();
+        large_is_refused(46, 413, CHUNKED "3;", "x", 65536, "\r\nabc\r\n" LAST_CHUNK);
+        large_is_refused(46, 413, CHUNKED "3", ";x", 32768, "\r\nabc\r\n" LAST_CHUNK);
+        large_is_refused(46, 413, CHUNKED, "1;0123456\r\na\r\n", 8192, LAST_CHUNK);
+        end();
+}
+
+static void
+row_49_many_trailers_are_431(void)
+{
+        begin();
+        large_is_refused(49, 431, CHUNKED "0\r\nX: ", "x", 65536, "\r\n\r\n");
+        large_is_refused(49, 431, CHUNKED "0\r\nX", "x", 65536, ": y\r\n\r\n");
+        large_is_refused(49, 431, CHUNKED "0\r\n", "X: y\r\n", 1000, "\r\n");
+        end();
+}
+
+static void
 row_50_a_large_head_is_431(void)
 {
         begin();
@@ -442,6 +517,91 @@ row_51_an_upgrade_is_ignored_and_what_is_behind_it_served(void)
         CU_ASSERT_PTR_NULL(http_field(&reply, "Upgrade"));
         CU_ASSERT_TRUE(http_receive(&client, &reply, false));
         HTTP_ASSERT_TEXT(reply.body, "/2");
+        http_reply_done(&reply);
+        http_close(&client);
+        end();
+}
+
+struct chunked_case {
+        const char *chunks, *body;
+};
+
+static const struct chunked_case chunked[] = {
+        {LAST_CHUNK, ""},
+        {"3\r\nabc\r\n" LAST_CHUNK, "abc"},
+        {"3;a=\"\\\"\"\r\nabc\r\n00000\r\nX: y\r\n\r\n", "abc"},
+        {"1\r\na\r\n1;x=y\r\nb\r\n1\r\nc\r\n" LAST_CHUNK, "abc"},
+        {"a\r\n0123456789\r\n" LAST_CHUNK, "0123456789"},
+        {"A\r\n0123456789\r\n" LAST_CHUNK, "0123456789"},
+        {"0000000000000000000000000000a\r\n0123456789\r\n" LAST_CHUNK, "0123456789"},
+        {"7\r\n\r\n0\r\n\r\n\r\n" LAST_CHUNK, "\r\n0\r\n\r\n"}, /* what looks like the end, and is not */
+        {"10\r\n0123456789abcdef\r\n1F\r\n0123456789abcdef0123456789abcde\r\n" LAST_CHUNK,
+         "0123456789abcdef0123456789abcdef0123456789abcde"},
+};
+
+static void
+handle_echo(weir_task *exchange, void *context)
+{
+        size_t size;
+        const void *body = weir_http_request_body(exchange, &size);
+
+        (void)context;
+        CU_ASSERT_EQUAL(((const char *)body)[size], '\0');
+        weir_http_reply_append(exchange, body, size);
+}
+
+/* Each twice, all of them one behind another in packets of that many bytes. */
+static void
+echo_all_chunked(size_t piece)
+{
+        enum { COUNT = sizeof chunked / sizeof *chunked };
+        struct http_client client;
+        struct http_reply reply = {0};
+        char all[8192];
+        int size = 0;
+
+        begin_with(NULL, handle_echo);
+        http_open(&client, port);
+        for (int i = 0; i < 2 * COUNT; i++) {
+                size += snprintf(all + size, sizeof all - (size_t)size, CHUNKED "%s", chunked[i / 2].chunks);
+        }
+        CU_ASSERT_TRUE(http_send_pieces(&client, all, (size_t)size, piece));
+        for (int i = 0; i < 2 * COUNT; i++) {
+                CU_ASSERT_TRUE(http_receive(&client, &reply, false));
+                HTTP_ASSERT_TEXT(reply.body, chunked[i / 2].body);
+        }
+        http_reply_done(&reply);
+        http_close(&client);
+        end();
+}
+
+static void
+chunked_bodies_are_what_was_sent_in_them(void)
+{
+        echo_all_chunked(8192);
+        echo_all_chunked(1);
+        echo_all_chunked(7);
+        echo_all_chunked(100);
+}
+
+static void
+row_54_100_comes_before_a_chunked_body_too(void)
+{
+        static const char head[] = POST "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n";
+        struct http_client client;
+        struct http_reply reply = {0};
+
+        begin_with(NULL, handle_echo);
+        http_open(&client, port);
+        for (int i = 0; i < 2; i++) {
+                CU_ASSERT_TRUE(http_send_text(&client, head));
+                CU_ASSERT_TRUE(http_receive(&client, &reply, false));
+                CU_ASSERT_EQUAL(reply.status, 100);
+                CU_ASSERT_TRUE(http_send_pieces(&client, "3\r\nabc\r\n" LAST_CHUNK, 13, i ? 13 : 1));
+                CU_ASSERT_TRUE(http_receive(&client, &reply, false));
+                CU_ASSERT_EQUAL(reply.status, 200);
+                HTTP_ASSERT_TEXT(reply.body, "abc");
+        }
         http_reply_done(&reply);
         http_close(&client);
         end();
@@ -568,8 +728,12 @@ main(void)
                 WEIR_TEST(last_requests_are_the_last),
                 WEIR_TEST(last_requests_are_the_last_byte_by_byte),
                 WEIR_TEST(row_21_a_target_of_100_kilobytes_is_414),
+                WEIR_TEST(row_46_64_kilobytes_of_chunk_extensions_are_413),
+                WEIR_TEST(row_49_many_trailers_are_431),
                 WEIR_TEST(row_50_a_large_head_is_431),
                 WEIR_TEST(row_51_an_upgrade_is_ignored_and_what_is_behind_it_served),
+                WEIR_TEST(chunked_bodies_are_what_was_sent_in_them),
+                WEIR_TEST(row_54_100_comes_before_a_chunked_body_too),
                 WEIR_TEST(row_54_100_comes_before_the_answer_unless_the_body_is_there),
                 WEIR_TEST(row_55_head_differs_from_get_by_the_body_alone),
                 WEIR_TEST(row_56_204_and_304_have_no_body),

@@ -280,6 +280,101 @@ has_body(const struct http_reply *reply, bool to_head)
         return !to_head && reply->status >= 200 && reply->status != 204 && reply->status != 304;
 }
 
+/* Appends so many bytes of the input to the body.  Returns false when the connection ends before. */
+static bool
+take_body(struct http_client *client, struct http_reply *reply, size_t size)
+{
+        while (client->size < size && !client->ended) {
+                http_read_some(client);
+        }
+        if (client->size < size) {
+                return false;
+        }
+        reply->body = realloc(reply->body, reply->size + size + 1);
+        if (!reply->body) {
+                give_up("realloc");
+        }
+        if (size > 0) {
+                memcpy(reply->body + reply->size, client->input, size);
+        }
+        reply->size += size;
+        reply->body[reply->size] = '\0';
+        take(client, size);
+        return true;
+}
+
+/* Takes a line that must be no more than digits of a chunk's size. */
+static bool
+take_chunk_size(struct http_client *client, size_t *size)
+{
+        char *end = NULL, *after;
+
+        while (!(end = client->size > 0 ? memmem(client->input, client->size, "\r\n", 2) : NULL)) {
+                if (client->ended) {
+                        return false;
+                }
+                http_read_some(client);
+        }
+        *size = strtoul(client->input, &after, 16);
+        CU_ASSERT(after == end && after > client->input);
+        take(client, (size_t)(end - client->input) + 2);
+        return true;
+}
+
+/* A server of ours sends neither extensions nor trailers. */
+static bool
+take_chunks(struct http_client *client, struct http_reply *reply)
+{
+        size_t size;
+
+        reply->size = 0;
+        reply->chunks = 0;
+        do {
+                if (!take_chunk_size(client, &size) || !take_body(client, reply, size + 2)) {
+                        return false;
+                }
+                CU_ASSERT_EQUAL(memcmp(reply->body + reply->size - 2, "\r\n", 2), 0);
+                reply->size -= 2;
+                reply->body[reply->size] = '\0';
+                reply->chunks++;
+        } while (size > 0);
+        return true;
+}
+
+static bool
+is_chunked(struct http_reply *reply)
+{
+        const char *coding = http_field(reply, "Transfer-Encoding");
+
+        if (!coding) {
+                return false;
+        }
+        CU_ASSERT_STRING_EQUAL(coding, "chunked");
+        CU_ASSERT_EQUAL(http_field_count(reply, "Content-Length"), 0);
+        return true;
+}
+
+bool
+http_receive_to_end(struct http_client *client, struct http_reply *reply)
+{
+        http_reply_done(reply);
+        for (char *end = NULL; !end;) {
+                end = client->size > 0 ? memmem(client->input, client->size, "\r\n\r\n", 4) : NULL;
+                if (!end && client->ended) {
+                        return false;
+                }
+                if (end) {
+                        take_head(client, reply, (size_t)(end - client->input) + 4);
+                } else {
+                        http_read_some(client);
+                }
+        }
+        while (!client->ended) {
+                http_read_some(client);
+        }
+        return take_body(client, reply, client->size) && !client->reset;
+}
+
 bool
 http_receive(struct http_client *client, struct http_reply *reply, bool to_head)
 {
@@ -298,6 +393,13 @@ http_receive(struct http_client *client, struct http_reply *reply, bool to_head)
                 http_read_some(client);
         }
         take_head(client, reply, (size_t)(end - client->input) + 4);
+        if (has_body(reply, to_head) && is_chunked(reply)) {
+                if (take_chunks(client, reply)) {
+                        return true;
+                }
+                http_reply_done(reply);
+                return false;
+        }
         length = http_field(reply, "Content-Length");
         if (has_body(reply, to_head)) {
                 CU_ASSERT_PTR_NOT_NULL(length);

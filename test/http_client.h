@@ -26,6 +26,7 @@ struct http_reply {
         char *head; /* status line and fields, NUL-terminated */
         char *body; /* NUL-terminated */
         size_t size;
+        size_t chunks;   /* in which it came, the last one among them */
         char value[256]; /* of http_field */
 };
 
@@ -49,6 +50,9 @@ void http_read_some(struct http_client *client);
 /* The next reply; `to_head` for one to HEAD.  Returns false when the connection ends before it is complete. */
 bool http_receive(struct http_client *client, struct http_reply *reply, bool to_head);
 void http_reply_done(struct http_reply *reply);
+
+/* The next reply, whose body ends with the connection.  Returns false for one that was reset. */
+bool http_receive_to_end(struct http_client *client, struct http_reply *reply);
 
 /* Sends a request and receives its reply. */
 bool http_ask(struct http_client *client, const char *request, struct http_reply *reply);

@@ -223,11 +223,13 @@ static void
 what_is_right_but_not_served_is_told_so(void)
 {
         static const struct refused rows[] = {
-                REFUSED("9112 7.1", GET HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501),
-                REFUSED("9112 7.1, in any case", GET HOST "TRANSFER-ENCODING: CHUNKED\r\n\r\n", 501),
-                REFUSED("9112 7.1, white space", GET HOST "Transfer-Encoding:\tchunked \t\r\n\r\n", 501),
                 REFUSED("row 39", GET HOST "Transfer-Encoding: gzip, chunked\r\n\r\n", 501),
                 REFUSED("row 39, white space", GET HOST "Transfer-Encoding: gzip\t,\tchunked\t\r\n\r\n", 501),
+                REFUSED("row 39, any other", GET HOST "Transfer-Encoding: identity, chunked\r\n\r\n", 501),
+                REFUSED("row 39, two others", GET HOST "Transfer-Encoding: gzip, br, chunked\r\n\r\n", 501),
+                REFUSED("row 39, a parameter", GET HOST "Transfer-Encoding: x;y=z, chunked\r\n\r\n", 501),
+                REFUSED("9110 10.1.1, chunked", GET HOST "Expect: x\r\nTransfer-Encoding: chunked\r\n\r\n", 417),
+                REFUSED("9110 9.3.6, chunked", "CONNECT a:1 HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n", 501),
                 REFUSED("row 13", "FOO / HTTP/1.1\r\n" HOST "\r\n", 501),
                 REFUSED("row 11", "GET / HTTP/2.0\r\n" HOST "\r\n", 505),
                 REFUSED("row 53", GET HOST "Expect: 200-ok\r\n\r\n", 417),
@@ -295,7 +297,7 @@ is_as_expected(const struct weir__request *request, const struct served *row)
 {
         return same(request->path, row->path) && same(request->query, row->query) && same(request->host, row->host) &&
                request->content_length == row->content_length && request->keep_alive == row->keep_alive &&
-               request->expects_continue == row->expects_continue;
+               request->expects_continue == row->expects_continue && !request->chunked;
 }
 
 static void
@@ -434,6 +436,44 @@ a_body_may_wait_for_continue(void)
         };
 
         CHECK_SERVED(rows);
+}
+
+static void
+a_chunked_body_is_announced(void)
+{
+        static const struct {
+                const char *source, *text;
+                bool expects_continue;
+        } rows[] = {
+                {"9112 7.1", GET HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", false},
+                {"9112 7, in any case", GET HOST "TRANSFER-ENCODING: CHUNKED\r\n\r\n", false},
+                {"9112 5, white space", GET HOST "Transfer-Encoding:\tchunked \t\r\n\r\n", false},
+                {"9112 5, no white space", GET HOST "transfer-encoding:chunked\r\n\r\n", false},
+                {"9112 2.3, HTTP/1.2", "POST / HTTP/1.2\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n", false},
+                {"9110 7.8, Upgrade", GET HOST "Upgrade: x\r\nConnection: upgrade\r\nTransfer-Encoding: chunked\r\n\r\n", false},
+                {"row 54", GET HOST "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n", true},
+                {"row 54", GET HOST "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n", true},
+                {"9110 5.1, a field like it before", GET HOST "Transfer-Encodings: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+                 false},
+                {"9110 5.1, a field like it behind", GET HOST "Transfer-Encoding: chunked\r\nTransfer-Encodin: x\r\n\r\n", false},
+        };
+
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                size_t size = strlen(rows[i].text);
+                unsigned wrong = 0;
+
+                for (size_t cut = 0; cut <= size; cut++) {
+                        struct weir__request *request = NULL;
+
+                        wrong += take_in(rows[i].text, size, cut, &request) != 0 || !request->chunked ||
+                                 request->content_length != 0 || request->expects_continue != rows[i].expects_continue;
+                        weir__request_free(request);
+                }
+                CU_ASSERT_EQUAL(wrong, 0);
+                if (wrong > 0) {
+                        printf("\n  row %zu, source %s\n", i, rows[i].source);
+                }
+        }
 }
 
 static void
@@ -606,6 +646,7 @@ main(void)
                 WEIR_TEST(targets_say_path_query_and_host),
                 WEIR_TEST(connection_options_say_whether_it_stays),
                 WEIR_TEST(a_body_may_wait_for_continue),
+                WEIR_TEST(a_chunked_body_is_announced),
                 WEIR_TEST(a_request_says_what_came),
                 WEIR_TEST(every_method_that_the_gate_knows_is_parsed),
                 WEIR_TEST(any_number_of_fields_arrives_in_order),

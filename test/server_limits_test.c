@@ -39,7 +39,7 @@ static struct fixture {
         atomic_int handled;
 } at;
 
-/* "/": a word at once.  "/large": 8 MiB. */
+/* "/": a word at once.  "/hold": when let_go says so.  "/large": 8 MiB. */
 static void
 handle(weir_task *exchange, void *context)
 {
@@ -56,6 +56,24 @@ handle(weir_task *exchange, void *context)
                 return;
         }
         weir_http_reply_text(exchange, 200, "word\n");
+        if (strcmp(path, "/hold") == 0) {
+                weir_series_push(weir_series_of(exchange), weir_timer_new_named("hold", WEIR_FOREVER, NULL, NULL));
+        }
+}
+
+/* Ends the wait of those who ask for "/hold"; returns how many there are. */
+static size_t
+let_go(void)
+{
+        return weir_timer_reset("hold", 0);
+}
+
+/* Makes a connection a busy one, the so-manieth. */
+static void
+hold(struct http_client *client, int handled)
+{
+        CU_ASSERT_TRUE(http_send_text(client, GET("/hold")));
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == handled);
 }
 
 static void
@@ -70,13 +88,13 @@ serve(const struct weir_http_server_config *config)
 
 /* All limits far away, but the one that is said. */
 static struct weir_http_server_config
-limits(weir_nsec head, weir_nsec body, weir_nsec idle)
+limits(weir_nsec head, weir_nsec body, weir_nsec write)
 {
         struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
 
         config.head_timeout = head;
         config.body_timeout = body;
-        config.idle_timeout = idle;
+        config.write_timeout = write;
         return config;
 }
 
@@ -88,9 +106,9 @@ begin_with(const struct weir_http_server_config *config)
 }
 
 static void
-begin(weir_nsec head, weir_nsec body, weir_nsec idle)
+begin(weir_nsec head, weir_nsec body, weir_nsec write)
 {
-        struct weir_http_server_config config = limits(head, body, idle);
+        struct weir_http_server_config config = limits(head, body, write);
 
         begin_with(&config);
 }
@@ -107,9 +125,9 @@ settle(void)
 
 /* On the virtual clock, from the instant on at which the server has its client. */
 static void
-begin_virtual(weir_nsec head, weir_nsec body, weir_nsec idle)
+begin_virtual(weir_nsec head, weir_nsec body, weir_nsec write)
 {
-        struct weir_http_server_config config = limits(head, body, idle);
+        struct weir_http_server_config config = limits(head, body, write);
 
         weir_test_begin_virtual();
         serve(&config);
@@ -267,7 +285,7 @@ memory_in_use(void)
 }
 
 static void
-who_never_reads_costs_one_reply_and_the_idle_limit(void)
+who_never_reads_costs_one_reply_and_the_limit_of_writing(void)
 {
         enum { REQUESTS = 50 };
         size_t before;
@@ -365,31 +383,34 @@ who_sends_for_ever_after_a_refusal_is_cut(void)
 /* -- too many -- */
 
 static void
-connections_above_the_limit_are_answered_503(void)
+connections_above_the_limit_are_answered_503_when_all_are_busy(void)
 {
         struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
         struct http_client second, third;
 
         config.max_connections = 2;
         begin_with(&config);
-        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+        hold(&at.client, 1);
         http_open(&second, at.port);
-        CU_ASSERT_TRUE(http_ask(&second, GET("/"), &at.reply));
+        hold(&second, 2);
         for (int i = 0; i < 20; i++) {
                 http_open(&third, at.port);
                 CU_ASSERT_TRUE(http_receive(&third, &at.reply, false));
                 CU_ASSERT_EQUAL(at.reply.status, 503);
                 HTTP_ASSERT_TEXT(http_field(&at.reply, "Connection"), "close");
+                HTTP_ASSERT_TEXT(http_field(&at.reply, "Retry-After"), "1");
                 CU_ASSERT_TRUE(http_is_over(&third));
                 http_close(&third);
         }
-        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply)); /* the first two are not touched */
-        CU_ASSERT_TRUE(http_ask(&second, GET("/"), &at.reply));
+        WEIR_TEST_EVENTUALLY(let_go() == 2);
+        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false)); /* the first two are not touched */
+        CU_ASSERT_TRUE(http_receive(&second, &at.reply, false));
         http_close(&second);
         WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 1);
         http_open(&third, at.port);
         CU_ASSERT_TRUE(http_ask(&third, GET("/"), &at.reply));
         CU_ASSERT_EQUAL(at.reply.status, 200);
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
         http_close(&third);
         end();
 }
@@ -403,7 +424,7 @@ a_503_can_be_read_although_the_request_was_sent(void)
 
         config.max_connections = 1;
         begin_with(&config);
-        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+        hold(&at.client, 1);
         for (int i = 0; i < 50; i++) {
                 http_open(&other, at.port);
                 (void)http_send_text(&other, GET("/"));
@@ -411,6 +432,8 @@ a_503_can_be_read_although_the_request_was_sent(void)
                 CU_ASSERT_EQUAL(at.reply.status, 503);
                 http_close(&other);
         }
+        WEIR_TEST_EVENTUALLY(let_go() == 1);
+        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         end();
         CU_ASSERT_EQUAL(atomic_load(&at.handled), 1);
 }
@@ -465,7 +488,7 @@ crowd(int start_fd, int ready_fd)
         }
         for (int i = 0; i < CROWD; i++) {
                 http_open(&clients[i], at.port);
-                http_send_text(&clients[i], GET("/"));
+                http_send_text(&clients[i], GET("/hold"));
                 fds[i] = (struct pollfd){.fd = clients[i].fd, .events = POLLIN};
         }
         if (write(ready_fd, "", 1) != 1 || read(start_fd, &byte, 1) != 1) {
@@ -483,7 +506,7 @@ crowd(int start_fd, int ready_fd)
         _exit(answered);
 }
 
-/* The server has 4 descriptors left, and 20 clients come. */
+/* The server has 4 descriptors left, and 20 clients come.  All that are in are busy: none makes room. */
 static void
 without_descriptors_it_neither_spins_nor_stops(void)
 {
@@ -494,7 +517,7 @@ without_descriptors_it_neither_spins_nor_stops(void)
         pid_t child;
 
         begin(0, 0, 0);
-        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+        hold(&at.client, 1);
         CU_ASSERT_EQUAL_FATAL(pipe(start) | pipe(report) | getrlimit(RLIMIT_NOFILE, &limit), 0);
         child = fork();
         if (child == 0) {
@@ -507,9 +530,10 @@ without_descriptors_it_neither_spins_nor_stops(void)
         weir_test_sleep(WEIR_MSEC(400)); /* really: it is about CPU time */
         CU_ASSERT(cpu_time() - cpu < WEIR_MSEC(200));
         CU_ASSERT(atomic_load(&at.handled) <= 1 + 4);
-        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply)); /* who is in is served */
-        CU_ASSERT_EQUAL(write(start[1], "", 1), 1);                /* one after another leaves, and others come in */
-        CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+        CU_ASSERT(let_go() >= 1);
+        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false)); /* who is in is served */
+        CU_ASSERT_EQUAL(write(start[1], "", 1), 1);                 /* one after another leaves, and others come in */
+        WEIR_TEST_EVENTUALLY((let_go(), waitpid(child, &status, WNOHANG)) == child);
         CU_ASSERT_TRUE(WIFEXITED(status));
         CU_ASSERT_EQUAL(WEXITSTATUS(status), CROWD);
         CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -538,7 +562,7 @@ when_descriptors_come_back_it_accepts_again(void)
         struct rlimit limit;
 
         begin_virtual(0, 0, 0);
-        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+        CU_ASSERT_TRUE(http_send_text(&at.client, GET("/hold"))); /* busy: it makes no room */
         weir_test_pass(0);
         CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &limit), 0);
         leave_descriptors(&limit, 1); /* which the client takes */
@@ -554,6 +578,8 @@ when_descriptors_come_back_it_accepts_again(void)
         CU_ASSERT_TRUE(http_receive(&other, &at.reply, false));
         CU_ASSERT_EQUAL(at.reply.status, 200);
         http_close(&other);
+        CU_ASSERT_EQUAL(let_go(), 1);
+        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         end();
 }
 
@@ -566,11 +592,11 @@ main(void)
                 WEIR_TEST(a_body_that_trickles_is_cut_all_the_same),
                 WEIR_TEST(a_slow_reader_gets_all_of_a_large_reply),
                 WEIR_TEST(a_reader_of_tiny_pieces_gets_all_of_a_large_reply),
-                WEIR_TEST(who_never_reads_costs_one_reply_and_the_idle_limit),
+                WEIR_TEST(who_never_reads_costs_one_reply_and_the_limit_of_writing),
                 WEIR_TEST(who_sends_for_ever_without_reading_costs_no_memory),
                 WEIR_TEST(who_does_not_leave_after_a_refusal_is_made_to),
                 WEIR_TEST(who_sends_for_ever_after_a_refusal_is_cut),
-                WEIR_TEST(connections_above_the_limit_are_answered_503),
+                WEIR_TEST(connections_above_the_limit_are_answered_503_when_all_are_busy),
                 WEIR_TEST(a_503_can_be_read_although_the_request_was_sent),
                 WEIR_TEST(without_descriptors_it_neither_spins_nor_stops),
                 WEIR_TEST(when_descriptors_come_back_it_accepts_again),

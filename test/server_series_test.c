@@ -30,12 +30,21 @@ static struct fixture {
 } at;
 
 static void
-begin(weir_task_fn *handler)
+begin_with(weir_task_fn *handler, int ignore_departure)
 {
-        at.server = http_server(NULL, handler, &at);
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+
+        config.ignore_departure = ignore_departure;
+        at.server = http_server(&config, handler, &at);
         at.port = weir_http_server_port(at.server);
         at.handled = at.ended = at.freed = at.last_status = 0;
         http_open(&at.client, at.port);
+}
+
+static void
+begin(weir_task_fn *handler)
+{
+        begin_with(handler, 0);
 }
 
 static void
@@ -49,11 +58,17 @@ end(void)
 }
 
 static void
-begin_virtual(weir_task_fn *handler)
+begin_virtual_with(weir_task_fn *handler, int ignore_departure)
 {
         weir_test_end();
         weir_test_begin_virtual();
-        begin(handler);
+        begin_with(handler, ignore_departure);
+}
+
+static void
+begin_virtual(weir_task_fn *handler)
+{
+        begin_virtual_with(handler, 0);
 }
 
 static void
@@ -507,9 +522,9 @@ assert_series_goes_on(int i)
 }
 
 static void
-the_series_ends_although_its_client_has_reset(void)
+where_departures_are_ignored_the_series_of_a_client_that_has_reset_goes_on(void)
 {
-        begin_virtual(reply_in_50_ms);
+        begin_virtual_with(reply_in_50_ms, 1);
         for (int i = 1; i <= 10; i++) {
                 CU_ASSERT_TRUE(http_send_text(&at.client, i % 2 ? GET("/") : GET("/") GET("/never")));
                 WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == i);
@@ -525,7 +540,7 @@ the_series_ends_although_its_client_has_reset(void)
 static void
 a_reset_gives_the_descriptor_back_while_the_series_goes_on(void)
 {
-        begin(wait_for_ever);
+        begin_with(wait_for_ever, 1);
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
         WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
         http_abandon(&at.client);
@@ -540,9 +555,9 @@ a_reset_gives_the_descriptor_back_while_the_series_goes_on(void)
 }
 
 static void
-the_series_ends_although_its_client_has_closed(void)
+where_departures_are_ignored_the_series_of_a_client_that_has_closed_goes_on(void)
 {
-        begin_virtual(reply_in_50_ms);
+        begin_virtual_with(reply_in_50_ms, 1);
         for (int i = 1; i <= 5; i++) {
                 CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
                 WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == i);
@@ -552,6 +567,72 @@ the_series_ends_although_its_client_has_closed(void)
                 http_open(&at.client, at.port);
         }
         end_virtual();
+}
+
+/* The client of the i-th request has gone: what that waits for is not waited for, and no time passes. */
+static void
+assert_series_is_cancelled(int i)
+{
+        weir_nsec now = weir_now();
+
+        WEIR_TEST_EVENTUALLY(connections() == 0);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.freed) == i);
+        CU_ASSERT_EQUAL(atomic_load(&at.ended), i); /* the second timer was dropped */
+        CU_ASSERT_EQUAL(atomic_load(&at.last_status), -ECANCELED);
+        CU_ASSERT_EQUAL(weir_series_status(at.series), -ECANCELED);
+        CU_ASSERT_EQUAL(weir_now(), now);
+}
+
+static void
+depart_ten_times(void (*depart)(struct http_client *client))
+{
+        begin_virtual(wait_for_ever);
+        for (int i = 1; i <= 10; i++) {
+                CU_ASSERT_TRUE(http_send_text(&at.client, i % 2 ? GET("/") : GET("/") GET("/never")));
+                WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == i);
+                depart(&at.client);
+                assert_series_is_cancelled(i);
+                http_open(&at.client, at.port);
+        }
+        weir_series_unref(atomic_exchange(&at.series, NULL));
+        end_virtual();
+        CU_ASSERT_EQUAL(atomic_load(&at.handled), 10);
+}
+
+static void
+a_client_that_resets_cancels_the_series(void)
+{
+        depart_ten_times(http_abandon);
+}
+
+static void
+a_client_that_closes_cancels_the_series(void)
+{
+        depart_ten_times(http_close);
+}
+
+static void
+ask_and_close(struct http_client *client)
+{
+        http_close(client);
+        http_open(client, at.port);
+        CU_ASSERT_TRUE(http_send_text(client, GET("/")));
+        http_close(client); /* perhaps before the handler has begun: it is called all the same */
+}
+
+static void
+a_client_that_closes_right_behind_its_request_cancels_the_series(void)
+{
+        begin(wait_for_ever);
+        for (int i = 1; i <= 50; i++) {
+                ask_and_close(&at.client);
+                WEIR_TEST_EVENTUALLY(atomic_load(&at.freed) == i);
+                CU_ASSERT_EQUAL(atomic_load(&at.handled), i);
+                http_open(&at.client, at.port);
+        }
+        CU_ASSERT_EQUAL(weir_series_status(at.series), -ECANCELED);
+        weir_series_unref(atomic_exchange(&at.series, NULL));
+        end();
 }
 
 #define CROWD 8
@@ -587,7 +668,7 @@ pass_the_reply(void *unused)
 
 /* Resets at every moment around the reply: before; while it is written, by chance; after, when the second request waits. */
 static void
-resets_around_the_reply_leave_nothing_behind(void)
+reset_around_the_reply(int ignore_departure)
 {
         enum { ROUNDS = WEIR_TEST_SANITIZED ? 60 : 300 };
         struct weir_test_random random = {weir_test_seed()};
@@ -595,7 +676,7 @@ resets_around_the_reply_leave_nothing_behind(void)
         struct http_client clients[CROWD];
         unsigned before;
 
-        begin_virtual(reply_in_50_ms);
+        begin_virtual_with(reply_in_50_ms, ignore_departure);
         WEIR_TEST_EVENTUALLY(connections() == 1);
         weir_test_pass(0); /* the clock has its descriptor now */
         before = http_open_descriptors();
@@ -628,9 +709,104 @@ resets_around_the_reply_leave_nothing_behind(void)
 }
 
 static void
-a_client_that_has_finished_sending_still_gets_its_replies(void)
+resets_around_the_reply_leave_nothing_behind(void)
+{
+        reset_around_the_reply(0);
+}
+
+static void
+resets_around_the_reply_that_are_ignored_leave_nothing_behind(void)
+{
+        reset_around_the_reply(1);
+}
+
+/* Returns how many interim responses came before the reply. */
+static int
+receive_behind_interim(void)
+{
+        int count = 0;
+
+        while (http_receive(&at.client, &at.reply, false) && at.reply.status == 100) {
+                count++;
+        }
+        return count;
+}
+
+/* Whether it has gone altogether is tried out. */
+static void
+a_client_that_has_finished_sending_is_probed_and_served(void)
 {
         begin_virtual(reply_in_50_ms);
+        CU_ASSERT_TRUE(http_send_text(&at.client, GET("/") GET("/")));
+        CU_ASSERT_EQUAL(shutdown(at.client.fd, SHUT_WR), 0);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
+        weir_test_pass(WEIR_MSEC(102));
+        for (int i = 0; i < 2; i++) {
+                CU_ASSERT_EQUAL(receive_behind_interim(), 1); /* once for each exchange */
+                HTTP_ASSERT_TEXT(at.reply.body, "late\n");
+        }
+        CU_ASSERT_TRUE(http_is_over(&at.client));
+        CU_ASSERT_FALSE(at.client.reset);
+        end_virtual();
+        CU_ASSERT_EQUAL(atomic_load(&at.last_status), 0);
+}
+
+static void
+a_client_that_finishes_while_the_reply_is_delayed_is_probed_and_served(void)
+{
+        begin_virtual(reply_in_50_ms);
+        CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
+        CU_ASSERT_FALSE(http_has_news(&at.client, 0));
+        CU_ASSERT_EQUAL(shutdown(at.client.fd, SHUT_WR), 0);
+        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
+        CU_ASSERT_EQUAL(at.reply.status, 100);
+        weir_test_pass(WEIR_MSEC(51));
+        CU_ASSERT_EQUAL(receive_behind_interim(), 0);
+        CU_ASSERT_EQUAL(at.reply.status, 200);
+        CU_ASSERT_TRUE(http_is_over(&at.client));
+        CU_ASSERT_FALSE(at.client.reset);
+        end_virtual();
+}
+
+/* It would not know what to make of it. */
+static void
+a_client_of_http_1_0_that_has_finished_sending_is_served_unprobed(void)
+{
+        begin_virtual(reply_in_50_ms);
+        CU_ASSERT_TRUE(http_send_text(&at.client, "GET / HTTP/1.0\r\n\r\n"));
+        CU_ASSERT_EQUAL(shutdown(at.client.fd, SHUT_WR), 0);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
+        weir_test_pass(WEIR_MSEC(51));
+        CU_ASSERT_EQUAL(receive_behind_interim(), 0);
+        CU_ASSERT_EQUAL(at.reply.status, 200);
+        CU_ASSERT_TRUE(http_is_over(&at.client));
+        end_virtual();
+}
+
+static void
+a_reply_at_once_needs_no_probe(void)
+{
+        begin_virtual(free_and_reply);
+        for (int i = 0; i < 50; i++) {
+                CU_ASSERT_TRUE(http_send_text(&at.client, i % 2 ? GET("/") : GET("/with-a-series") GET("/")));
+                CU_ASSERT_EQUAL(shutdown(at.client.fd, SHUT_WR), 0);
+                CU_ASSERT_EQUAL(receive_behind_interim(), 0);
+                CU_ASSERT_EQUAL(at.reply.status, 200);
+                CU_ASSERT(i % 2 || receive_behind_interim() == 0);
+                CU_ASSERT_TRUE(http_is_over(&at.client));
+                CU_ASSERT_FALSE(at.client.reset);
+                http_close(&at.client);
+                http_open(&at.client, at.port);
+        }
+        end_virtual();
+        CU_ASSERT_EQUAL(atomic_load(&at.freed), 75);
+}
+
+static void
+where_departures_are_ignored_a_client_that_has_finished_sending_gets_its_replies(void)
+{
+        begin_virtual_with(reply_in_50_ms, 1);
         for (int i = 0; i < 2; i++) {
                 CU_ASSERT_TRUE(http_send_text(&at.client, GET("/") GET("/")));
                 CU_ASSERT_EQUAL(shutdown(at.client.fd, SHUT_WR), 0);
@@ -648,9 +824,9 @@ a_client_that_has_finished_sending_still_gets_its_replies(void)
 }
 
 static void
-a_client_that_has_finished_while_the_reply_is_delayed_still_gets_it(void)
+where_departures_are_ignored_a_client_that_finishes_while_the_reply_is_delayed_gets_it(void)
 {
-        begin_virtual(reply_in_50_ms);
+        begin_virtual_with(reply_in_50_ms, 1);
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
         WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
         CU_ASSERT_EQUAL(shutdown(at.client.fd, SHUT_WR), 0);
@@ -696,12 +872,20 @@ main(void)
                 WEIR_TEST(a_poisoned_series_is_answered_500),
                 WEIR_TEST(a_wrong_task_is_answered_500),
                 WEIR_TEST(on_free_runs_once_for_each_exchange),
-                WEIR_TEST(the_series_ends_although_its_client_has_reset),
+                WEIR_TEST(where_departures_are_ignored_the_series_of_a_client_that_has_reset_goes_on),
                 WEIR_TEST(a_reset_gives_the_descriptor_back_while_the_series_goes_on),
-                WEIR_TEST(the_series_ends_although_its_client_has_closed),
+                WEIR_TEST(where_departures_are_ignored_the_series_of_a_client_that_has_closed_goes_on),
+                WEIR_TEST(a_client_that_resets_cancels_the_series),
+                WEIR_TEST(a_client_that_closes_cancels_the_series),
+                WEIR_TEST(a_client_that_closes_right_behind_its_request_cancels_the_series),
                 WEIR_TEST(resets_around_the_reply_leave_nothing_behind),
-                WEIR_TEST(a_client_that_has_finished_sending_still_gets_its_replies),
-                WEIR_TEST(a_client_that_has_finished_while_the_reply_is_delayed_still_gets_it),
+                WEIR_TEST(resets_around_the_reply_that_are_ignored_leave_nothing_behind),
+                WEIR_TEST(a_client_that_has_finished_sending_is_probed_and_served),
+                WEIR_TEST(a_client_that_finishes_while_the_reply_is_delayed_is_probed_and_served),
+                WEIR_TEST(a_client_of_http_1_0_that_has_finished_sending_is_served_unprobed),
+                WEIR_TEST(a_reply_at_once_needs_no_probe),
+                WEIR_TEST(where_departures_are_ignored_a_client_that_has_finished_sending_gets_its_replies),
+                WEIR_TEST(where_departures_are_ignored_a_client_that_finishes_while_the_reply_is_delayed_gets_it),
                 WEIR_TEST(half_a_request_is_not_answered),
         };
         struct weir_config config = WEIR_CONFIG_DEFAULT;

@@ -80,12 +80,21 @@ hold_the_worker(weir_task *exchange, void *context)
 }
 
 static void
-begin(weir_task_fn *handler)
+begin_with(weir_task_fn *handler, int ignore_departure)
 {
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+
+        config.ignore_departure = ignore_departure;
         at.handled = at.ended = at.cancelled = at.freed = 0;
-        at.server = http_server(NULL, handler, NULL);
+        at.server = http_server(&config, handler, NULL);
         at.port = weir_http_server_port(at.server);
         http_open(&at.client, at.port);
+}
+
+static void
+begin(weir_task_fn *handler)
+{
+        begin_with(handler, 0);
 }
 
 static void
@@ -246,6 +255,8 @@ what_is_wrong_with_a_server_is_reported_by_its_start(void)
         config = usual, config.body_timeout = INT64_MIN;
         CU_ASSERT_EQUAL(start_with(&config, hello), -EINVAL);
         config = usual, config.idle_timeout = -1;
+        CU_ASSERT_EQUAL(start_with(&config, hello), -EINVAL);
+        config = usual, config.write_timeout = -1;
         CU_ASSERT_EQUAL(start_with(&config, hello), -EINVAL);
         /* A program compiled with later headers: what it set and this version does not know must not be ignored. */
         newer.known.size = sizeof newer;
@@ -517,11 +528,23 @@ stop_within_nothing_cuts_at_once(void)
 static void
 stop_cuts_the_exchange_of_a_client_that_has_gone(void)
 {
-        begin(wait_for);
+        begin_with(wait_for, 1);
         ask_and_wait_for_handler(GET("/"));
         http_abandon(&at.client);
         weir_test_sleep(WEIR_MSEC(20)); /* time to notice; right either way */
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, 0), 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.cancelled), 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.freed), 1);
+        end();
+}
+
+static void
+a_client_that_has_gone_leaves_nothing_to_cut(void)
+{
+        begin(wait_for);
+        ask_and_wait_for_handler(GET("/"));
+        http_abandon(&at.client);
+        CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_TEST_PATIENCE), 0);
         CU_ASSERT_EQUAL(atomic_load(&at.cancelled), 1);
         CU_ASSERT_EQUAL(atomic_load(&at.freed), 1);
         end();
@@ -1011,6 +1034,7 @@ main(void)
                 WEIR_TEST(stop_cuts_what_takes_longer),
                 WEIR_TEST(stop_within_nothing_cuts_at_once),
                 WEIR_TEST(stop_cuts_the_exchange_of_a_client_that_has_gone),
+                WEIR_TEST(a_client_that_has_gone_leaves_nothing_to_cut),
                 WEIR_TEST(what_was_not_accepted_at_stop_is_answered_too),
                 WEIR_TEST(free_of_a_server_that_serves_cuts_it),
                 WEIR_TEST(a_request_under_way_at_stop_is_answered),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "test/fixture.h"
 #include "test/http_client.h"
@@ -210,6 +211,36 @@ connection_close_is_answered_and_obeyed(void)
         HTTP_ASSERT_TEXT(http_field(&at.reply, "Connection"), "close");
         CU_ASSERT_TRUE(http_is_over(&at.client));
         CU_ASSERT_FALSE(at.client.reset);
+        end();
+}
+
+/* The client goes on to send, which the server cannot know yet. */
+static void
+hello_while_more_comes(weir_task *exchange, void *context)
+{
+        CU_ASSERT_EQUAL(send(at.client.fd, "more", 4, MSG_NOSIGNAL), 4);
+        hello(exchange, context);
+}
+
+static void
+the_last_reply_goes_out_before_a_reset(void)
+{
+        begin(hello_while_more_comes);
+        CU_ASSERT_TRUE(http_ask(&at.client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", &at.reply));
+        HTTP_ASSERT_TEXT(at.reply.body, "hello\n");
+        CU_ASSERT_TRUE(http_is_over(&at.client));
+        end();
+}
+
+static void
+who_asks_to_be_kept_is_told(void)
+{
+        begin(hello);
+        CU_ASSERT_TRUE(http_ask(&at.client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n", &at.reply));
+        CU_ASSERT_EQUAL(http_field_count(&at.reply, "Connection"), 1);
+        HTTP_ASSERT_TEXT(http_field(&at.reply, "Connection"), "keep-alive");
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+        CU_ASSERT_EQUAL(http_field_count(&at.reply, "Connection"), 0);
         end();
 }
 
@@ -878,6 +909,8 @@ main(void)
                 WEIR_TEST(a_reply_says_what_it_has_to),
                 WEIR_TEST(a_connection_is_kept_for_the_next_request),
                 WEIR_TEST(connection_close_is_answered_and_obeyed),
+                WEIR_TEST(the_last_reply_goes_out_before_a_reset),
+                WEIR_TEST(who_asks_to_be_kept_is_told),
                 WEIR_TEST(http_1_0_is_closed_unless_it_asks_for_more),
                 WEIR_TEST(a_request_is_answered_wherever_it_is_split),
                 WEIR_TEST(a_request_may_come_byte_by_byte),

@@ -50,7 +50,7 @@ begin_with(weir_nsec limit)
 {
         struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
 
-        config.head_timeout = config.body_timeout = config.idle_timeout = limit;
+        config.head_timeout = config.body_timeout = config.idle_timeout = config.write_timeout = limit;
         weir_test_begin_virtual();
         at.server = http_server(&config, handle, NULL);
         at.port = weir_http_server_port(at.server);

@@ -13,28 +13,6 @@
 
 #include <weir/weir.h>
 
-#define NAME_SIZE 64
-
-/* Copies the value of `key` out of the query.  Returns 0, or -1 when it is absent, empty or too long. */
-static int query_value(const weir_task *exchange, const char *key, char value[NAME_SIZE])
-{
-        const char *at = weir_http_query(exchange);
-        size_t key_size = strlen(key);
-
-        while (at) {
-                const char *end = strchr(at, '&');
-                size_t size = end ? (size_t)(end - at) : strlen(at);
-
-                if (size > key_size + 1 && size - key_size <= NAME_SIZE && !strncmp(at, key, key_size) && at[key_size] == '=') {
-                        memcpy(value, at + key_size + 1, size - key_size - 1);
-                        value[size - key_size - 1] = '\0';
-                        return 0;
-                }
-                at = end ? end + 1 : NULL;
-        }
-        return -1;
-}
-
 /* The wait is over.  The exchange, whose series this is, is the timer's context. */
 static void waited(weir_task *timer, void *context)
 {
@@ -46,13 +24,11 @@ static void waited(weir_task *timer, void *context)
 
 static void wait_for(weir_task *exchange)
 {
-        char name[NAME_SIZE], ms[NAME_SIZE];
-        char *end = ms;
-        long milliseconds = 0;
+        const char *name = weir_http_query_value(exchange, "name"), *ms = weir_http_query_value(exchange, "ms");
+        char *end = NULL;
+        long milliseconds = ms ? strtol(ms, &end, 10) : 0;
 
-        if (query_value(exchange, "name", name) == 0 && query_value(exchange, "ms", ms) == 0)
-                milliseconds = strtol(ms, &end, 10);
-        if (end == ms || *end || milliseconds < 0) {
+        if (!name || !*name || !ms || end == ms || *end || milliseconds < 0) {
                 weir_http_reply_text(exchange, 400, "wanted: /wait?name=NAME&ms=MILLISECONDS\n");
                 return;
         }
@@ -61,9 +37,10 @@ static void wait_for(weir_task *exchange)
 
 static void cancel(weir_task *exchange)
 {
-        char name[NAME_SIZE], text[32];
+        const char *name = weir_http_query_value(exchange, "name");
+        char text[32];
 
-        if (query_value(exchange, "name", name)) {
+        if (!name || !*name) {
                 weir_http_reply_text(exchange, 400, "wanted: /cancel?name=NAME\n");
                 return;
         }

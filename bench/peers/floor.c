@@ -1,6 +1,6 @@
 /* bench/peers/floor.c: the least that a server can do: epoll, read, write; it looks at nothing that it reads.
  *
- *     floor hello|delay
+ *     floor hello|delay|close
  *
  * A delayed reply waits in a queue, which is in order by itself, as all wait equally long; epoll_wait's timeout is its clock.
  * Prints its port; SIGTERM ends it. */
@@ -17,9 +17,9 @@
 #include "bench.h"
 
 #define EVENTS 256
-#define REPLY                                                                                                     \
-        "HTTP/1.1 200 OK\r\nServer: floor\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: text/plain\r\n" \
-        "Content-Length: 6\r\nConnection: keep-alive\r\n\r\nhello\n"
+#define REPLY(connection)                                                             \
+        "HTTP/1.1 200 OK\r\nServer: floor\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n" \
+        "Content-Type: text/plain; charset=utf-8\r\nContent-Length: 6\r\nConnection: " connection "\r\n\r\nhello\n"
 
 static struct {
         int64_t due;
@@ -28,7 +28,7 @@ static struct {
 
 static unsigned first_waiting, end_waiting;
 static int epoll_fd, listen_fd;
-static bool delayed;
+static bool delayed, closing;
 
 static int
 serve_somewhere(void)
@@ -54,8 +54,12 @@ watch(int fd)
 static void
 reply(int fd)
 {
-        if (write(fd, REPLY, sizeof REPLY - 1) < 0)
+        static const char kept[] = REPLY("keep-alive"), last[] = REPLY("close");
+
+        if (write(fd, closing ? last : kept, closing ? sizeof last - 1 : sizeof kept - 1) < 0 && !closing)
                 return; /* it has gone; its next event closes it */
+        if (closing)
+                close(fd);
 }
 
 static void
@@ -104,6 +108,7 @@ main(int argc, char *argv[])
         struct epoll_event events[EVENTS];
 
         delayed = argc > 1 && strcmp(argv[1], "delay") == 0;
+        closing = argc > 1 && strcmp(argv[1], "close") == 0;
         int port = serve_somewhere();
         if (port == 0) {
                 perror("floor");

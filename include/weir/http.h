@@ -37,9 +37,16 @@ WEIR_API int weir_http_request_field(const weir_task *exchange, size_t index, co
 /* The body, NUL-terminated behind its last byte; never NULL for an exchange, and `*size` (if not NULL) is 0 without a body. */
 WEIR_API const void *weir_http_request_body(const weir_task *exchange, size_t *size);
 
+/* Whether the request came over TLS: 1 or 0; -EDOM. */
+WEIR_API int weir_http_is_secure(const weir_task *exchange);
+
+/* Whom the client's certificate was given to, as RFC 2253 writes it, such as "CN=alice,O=Example"; NULL when it has shown none.
+ * One that is shown was checked (client_ca_file). */
+WEIR_API const char *weir_http_client_certificate(const weir_task *exchange);
+
 /* Sets the status of the reply; 200 unless set.
  *
- * Result:  0; -EINVAL outside 200 to 599; -EDOM.
+ * Result:  0; -EINVAL outside 200 to 599; -EALREADY when the reply has begun (weir/http_body.h): so for all of these; -EDOM.
  * Threads: this and all that build the reply: inside callbacks of the exchange's series. */
 WEIR_API int weir_http_reply_status(weir_task *exchange, int status);
 
@@ -54,7 +61,7 @@ WEIR_API int weir_http_reply_set_header(weir_task *exchange, const char *name, c
 
 /* Appends a copy of `data` to the body of the reply.
  *
- * Result:  0; -EINVAL for NULL with a size; -ENOMEM (the reply becomes a 500); -EDOM. */
+ * Result:  0; -EINVAL for NULL with a size; -EALREADY also when the body is a file; -ENOMEM (the reply becomes a 500); -EDOM. */
 WEIR_API int weir_http_reply_append(weir_task *exchange, const void *data, size_t size);
 
 /* Makes the reply `status` with a copy of `text` as its whole body, as text/plain unless a Content-Type was set.

@@ -54,6 +54,13 @@ WEIR_API int weir_init(const struct weir_config *config);
  * Threads: any but workers; of several callers each returns when it is over. */
 WEIR_API int weir_shutdown(void);
 
+/* Codes of the library, beside the system's negative errno. */
+#define WEIR_ETLS_CERTIFICATE (-10001) /* the file holds no chain of certificates in PEM that could be used */
+#define WEIR_ETLS_KEY         (-10002) /* the file holds no private key in PEM, or one with a passphrase */
+#define WEIR_ETLS_MISMATCH    (-10003) /* the private key is not that of the certificate */
+#define WEIR_ETLS_OCSP        (-10004) /* the file holds no OCSP response in DER, or one that says why there is none */
+#define WEIR_ETLS             (-10005) /* OpenSSL refuses something else */
+
 /* Around what may block for long inside a callback: a lock, a file, a program that answers late.  The first has another worker take
  * over at once what else this one would run; without it one does so after config.blocking_limit.  The callback goes on where it
  * is, and may wait for flows in between (weir_series_run, weir_task_run, weir_waitgroup_wait, weir_timer_cancel_wait).  Calls may

@@ -6,7 +6,14 @@
 #include <weir/export.h>
 #include <weir/go.h>
 #include <weir/http.h>
+#include <weir/http_access.h>
+#include <weir/http_body.h>
+#include <weir/http_cookie.h>
+#include <weir/http_fields.h>
+#include <weir/http_file.h>
+#include <weir/http_router.h>
 #include <weir/http_server.h>
+#include <weir/http_sse.h>
 #include <weir/log.h>
 #include <weir/parallel.h>
 #include <weir/runtime.h>

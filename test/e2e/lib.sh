@@ -34,6 +34,18 @@ fail() {
         failed=1
 }
 
+# need COMMAND...: ends the script where one is missing
+need() {
+        local each
+
+        for each; do
+                command -v "$each" >/dev/null || {
+                        fail "$each is missing: scripts/dependencies.sh check installs it"
+                        exit 1
+                }
+        done
+}
+
 # expect WHAT ACTUAL EXPECTED
 expect() {
         [ "$2" = "$3" ] || fail "$1: \"$2\", not \"$3\""

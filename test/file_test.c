@@ -1,0 +1,293 @@
+/* test/file_test.c: what of a file is said and sent, by a server that runs in this process; what a handler may do beside it. */
+#include "test/file_fixture.h"
+
+/* -- what is sent -- */
+
+static void
+a_file_is_sent_with_what_is_to_be_said_of_it(void)
+{
+        begin();
+        answers("/file.txt", 200, 0);
+        reply_is(200, TEXT, NULL);
+        field_is("Content-Length", "10");
+        field_is("Content-Type", "text/plain; charset=utf-8");
+        field_is("Last-Modified", DATE);
+        field_is("Accept-Ranges", "bytes");
+        field_is("X-Own", "stays");
+        const char *tag = http_field(&at.reply, "ETag");
+        CU_ASSERT(tag && tag[0] == '"' && tag[strlen(tag) - 1] == '"' && strlen(tag) > 5);
+        answers("/sub/file.css", 200, 0);
+        reply_is(200, "p {}", NULL);
+        field_is("Content-Type", "text/css; charset=utf-8");
+        answers("/empty", 200, 0);
+        reply_is(200, "", NULL);
+        field_is("Content-Length", "0");
+        field_is("Content-Type", "application/octet-stream");
+        answers("/a%20b?query", 200, 0);
+        end();
+}
+
+static void
+a_large_file_arrives_whole_and_in_parts(void)
+{
+        char request[160];
+        unsigned wrong = 0;
+
+        begin();
+        CU_ASSERT_EQUAL(ask(GET("/large.bin")), 200);
+        CU_ASSERT_EQUAL_FATAL(at.reply.size, LARGE);
+        for (size_t i = 0; i < LARGE; i++) {
+                wrong += at.reply.body[i] != byte_at(i);
+        }
+        snprintf(request, sizeof request, "GET /large.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=%zu-\r\n\r\n", LARGE - 1000001);
+        CU_ASSERT_EQUAL(ask(request), 206);
+        CU_ASSERT_EQUAL_FATAL(at.reply.size, 1000001);
+        for (size_t i = 0; i < at.reply.size; i++) {
+                wrong += at.reply.body[i] != byte_at(LARGE - 1000001 + i);
+        }
+        CU_ASSERT_EQUAL(wrong, 0);
+        end();
+}
+
+static void
+head_has_the_fields_of_get(void)
+{
+        begin();
+        CU_ASSERT_EQUAL(get("/file.txt"), 200);
+        char *fields = strdup(strchr(strstr(at.reply.head, "Date:"), '\n')); /* it may be another second */
+        CU_ASSERT_EQUAL(ask("HEAD /file.txt HTTP/1.1\r\nHost: a\r\n\r\n"), 200);
+        HTTP_ASSERT_TEXT(strchr(strstr(at.reply.head, "Date:"), '\n'), fields);
+        field_is("Content-Length", "10");
+        CU_ASSERT_EQUAL(ask("HEAD /file.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1\r\n\r\n"), 200); /* ranges are for GET */
+        field_is("Content-Length", "10");
+        field_is("Content-Range", NULL);
+        CU_ASSERT_EQUAL(ask("HEAD /nothing HTTP/1.1\r\nHost: a\r\n\r\n"), 404);
+        free(fields);
+        answers("/file.txt", 200, 0); /* nothing was left on the way */
+        end();
+}
+
+static void
+one_range_is_heeded(void)
+{
+        begin();
+        ask(WITH("Range: bytes=2-4"));
+        reply_is(206, "234", "bytes 2-4/10");
+        field_is("Content-Length", "3");
+        field_is("Content-Type", "text/plain; charset=utf-8");
+        field_is("Last-Modified", DATE);
+        CU_ASSERT_PTR_NOT_NULL(http_field(&at.reply, "ETag"));
+        ask(WITH("Range: bytes=-3"));
+        reply_is(206, "789", "bytes 7-9/10");
+        ask(WITH("Range: bytes=0-"));
+        reply_is(206, TEXT, "bytes 0-9/10");
+        CU_ASSERT_EQUAL(ask(WITH("Range: bytes=10-")), 416);
+        CU_ASSERT_EQUAL(at.result, 0);
+        reply_is(416, "416 Range Not Satisfiable\n", "bytes */10");
+        field_is("Content-Type", "text/plain; charset=utf-8");
+        ask(WITH("Range: bytes=0-1,3-4"));
+        reply_is(200, TEXT, NULL);
+        ask(WITH("Range: lines=0-1"));
+        reply_is(200, TEXT, NULL);
+        end();
+}
+
+static void
+if_range_protects_from_another_file(void)
+{
+        char request[256], tag[64], name[96];
+
+        begin();
+        get("/file.txt");
+        snprintf(tag, sizeof tag, "%s", http_field(&at.reply, "ETag"));
+        snprintf(request, sizeof request, WITH("Range: bytes=2-4\r\nIf-Range: %s"), tag);
+        ask(request);
+        reply_is(206, "234", "bytes 2-4/10");
+        ask(WITH("Range: bytes=2-4\r\nIf-Range: " DATE));
+        reply_is(206, "234", "bytes 2-4/10");
+        put("root/new", "abcdefghij"); /* the same size and time */
+        snprintf(name, sizeof name, "%s/new", root);
+        CU_ASSERT_EQUAL(rename(name, path_of("root/file.txt")), 0);
+        ask(request);
+        reply_is(200, "abcdefghij", NULL);
+        ask(WITH("Range: bytes=20-\r\nIf-Range: " LATER));
+        reply_is(200, "abcdefghij", NULL);
+        end();
+}
+
+static void
+conditions_are_heeded(void)
+{
+        char request[256], tag[64];
+
+        begin();
+        get("/file.txt");
+        snprintf(tag, sizeof tag, "%s", http_field(&at.reply, "ETag"));
+        snprintf(request, sizeof request, WITH("If-None-Match: \"x\", W/%s\r\nRange: bytes=0-1"), tag);
+        CU_ASSERT_TRUE(at.has_file);
+        CU_ASSERT_EQUAL(ask(request), 304);
+        CU_ASSERT_EQUAL(at.result, 0);
+        CU_ASSERT_FALSE(at.has_file);
+        reply_is(304, "", NULL);
+        field_is("ETag", tag);
+        field_is("X-Own", "stays");
+        field_is("Content-Type", NULL);
+        field_is("Content-Length", NULL);
+        field_is("Last-Modified", NULL);
+        CU_ASSERT_EQUAL(ask(WITH("If-Modified-Since: " DATE)), 304);
+        CU_ASSERT_EQUAL(ask(WITH("If-None-Match: \"x\"\r\nIf-Modified-Since: " DATE)), 200);
+        CU_ASSERT_EQUAL(ask(WITH("If-Match: \"x\"\r\nRange: bytes=0-1")), 412);
+        CU_ASSERT_EQUAL(at.result, 0);
+        CU_ASSERT_FALSE(at.has_file);
+        reply_is(412, "412 Precondition Failed\n", NULL);
+        CU_ASSERT_EQUAL(ask(WITH("If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT")), 412);
+        CU_ASSERT_EQUAL(ask("HEAD /file.txt HTTP/1.1\r\nHost: a\r\nIf-Modified-Since: " DATE "\r\n\r\n"), 304);
+        snprintf(request, sizeof request, WITH("If-Match: %s\r\nRange: bytes=0-1"), tag);
+        CU_ASSERT_EQUAL(ask(request), 206);
+        reply_is(206, "01", "bytes 0-1/10");
+        end();
+}
+
+/* On the virtual clock, so that the second of the file is the one that it is. */
+static void
+a_date_is_said_once_its_second_is_over(void)
+{
+        weir_test_begin_virtual();
+        begin_at(serve_file);
+        CU_ASSERT_EQUAL(weir_clock_set_wall(WEIR_SEC(WHEN)), 0);
+        get("/file.txt");
+        field_is("Last-Modified", NULL);
+        CU_ASSERT_EQUAL(ask(WITH("If-Modified-Since: " DATE)), 200);
+        CU_ASSERT_EQUAL(weir_clock_set_wall(WEIR_SEC(WHEN) + WEIR_MSEC(999)), 0);
+        get("/file.txt");
+        field_is("Last-Modified", NULL);
+        ask(WITH("Range: bytes=2-4\r\nIf-Range: " DATE));
+        reply_is(200, TEXT, NULL);
+        CU_ASSERT_EQUAL(weir_clock_set_wall(WEIR_SEC(WHEN + 1)), 0);
+        get("/file.txt");
+        field_is("Last-Modified", DATE);
+        CU_ASSERT_EQUAL(ask(WITH("If-Modified-Since: " DATE)), 304);
+        end();
+}
+
+static void
+other_methods_are_405(void)
+{
+        begin();
+        CU_ASSERT_EQUAL(ask("POST /file.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"), 405);
+        CU_ASSERT_EQUAL(at.result, -EOPNOTSUPP);
+        field_is("Allow", "GET, HEAD");
+        reply_is(405, "405 Method Not Allowed\n", NULL);
+        CU_ASSERT_EQUAL(ask("DELETE /nothing HTTP/1.1\r\nHost: a\r\n\r\n"), 405);
+        CU_ASSERT_EQUAL(ask("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n"), 405);
+        answers("/file.txt", 200, 0);
+        end();
+}
+
+/* -- handlers -- */
+
+/* The query says what. */
+static void
+handle_in_its_own_way(weir_task *exchange, void *context)
+{
+        const char *way = weir_http_query(exchange), *path = weir_http_path(exchange);
+
+        (void)context;
+        if (strcmp(way, "fallback") == 0) {
+                at.result = weir_http_reply_file(exchange, root, path);
+                if (at.result == -ENOENT) {
+                        at.result = weir_http_reply_file(exchange, root, "index.html");
+                }
+        } else if (strcmp(way, "typed-fallback") == 0) {
+                weir_http_reply_file(exchange, root, path);
+                weir_http_reply_set_header(exchange, "Content-Type", "a/b");
+                at.result = weir_http_reply_file(exchange, root, "index.html");
+        } else if (strcmp(way, "text") == 0) {
+                at.result = weir_http_reply_file(exchange, root, path);
+                weir_http_reply_text(exchange, 201, "instead");
+                CU_ASSERT_FALSE(weir__exchange_of(exchange)->file);
+        } else if (strcmp(way, "twice") == 0) {
+                weir_http_reply_file(exchange, root, "large.bin");
+                at.result = weir_http_reply_file(exchange, root, path);
+        } else if (strcmp(way, "status") == 0) {
+                at.result = weir_http_reply_file(exchange, root, path);
+                weir_http_reply_status(exchange, 404);
+        } else if (strcmp(way, "no-root") == 0) {
+                at.result = weir_http_reply_file(exchange, NULL, path);
+        } else if (strcmp(way, "no-path") == 0) {
+                at.result = weir_http_reply_file(exchange, root, NULL);
+        }
+}
+
+static void
+a_handler_may_set_the_type(void)
+{
+        begin();
+        at.type = "text/x-own";
+        answers("/file.txt", 200, 0);
+        field_is("Content-Type", "text/x-own");
+        answers("/nothing", 404, -ENOENT); /* which is not of that type */
+        field_is("Content-Type", "text/plain; charset=utf-8");
+        CU_ASSERT_EQUAL(ask(WITH("Range: bytes=1-1")), 206);
+        field_is("Content-Type", "text/x-own");
+        end();
+}
+
+static void
+a_handler_may_reply_with_another_file_or_text_after_all(void)
+{
+        begin_with(handle_in_its_own_way);
+        get("/?"); /* the connection is accepted */
+        unsigned before = http_open_descriptors();
+        answers("/nothing?fallback", 200, 0);
+        reply_is(200, "<p>root", NULL);
+        field_is("Content-Type", "text/html; charset=utf-8");
+        answers("/sub/file.css?fallback", 200, 0);
+        field_is("Content-Type", "text/css; charset=utf-8");
+        answers("/nothing?typed-fallback", 200, 0);
+        field_is("Content-Type", "a/b");
+        answers("/file.txt?text", 201, 0);
+        reply_is(201, "instead", NULL);
+        answers("/sub/file.css?twice", 200, 0);
+        reply_is(200, "p {}", NULL);
+        field_is("Content-Type", "text/css; charset=utf-8");
+        CU_ASSERT_EQUAL(http_field_count(&at.reply, "ETag"), 1);
+        answers("/file.txt?status", 404, 0);
+        reply_is(404, TEXT, NULL);
+        get("/?");
+        CU_ASSERT_EQUAL(http_open_descriptors(), before);
+        end();
+}
+
+static void
+what_is_null_is_a_500(void)
+{
+        begin_with(handle_in_its_own_way);
+        answers("/file.txt?no-root", 500, -EINVAL);
+        answers("/file.txt?no-path", 500, -EINVAL);
+        weir_task *timer = weir_timer_new(0, NULL, NULL);
+        CU_ASSERT_EQUAL(weir_http_reply_file(timer, root, "file.txt"), -EDOM);
+        CU_ASSERT_EQUAL(weir_http_reply_file(NULL, root, "file.txt"), -EDOM);
+        weir_task_dismiss(timer);
+        end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(a_file_is_sent_with_what_is_to_be_said_of_it),
+                WEIR_TEST(a_large_file_arrives_whole_and_in_parts),
+                WEIR_TEST(head_has_the_fields_of_get),
+                WEIR_TEST(one_range_is_heeded),
+                WEIR_TEST(if_range_protects_from_another_file),
+                WEIR_TEST(conditions_are_heeded),
+                WEIR_TEST(a_date_is_said_once_its_second_is_over),
+                WEIR_TEST(other_methods_are_405),
+                WEIR_TEST(a_handler_may_set_the_type),
+                WEIR_TEST(a_handler_may_reply_with_another_file_or_text_after_all),
+                WEIR_TEST(what_is_null_is_a_500),
+        };
+
+        return weir_test_main("file", tests, sizeof tests / sizeof *tests);
+}

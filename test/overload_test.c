@@ -1,0 +1,430 @@
+/* test/overload_test.c: who makes room when connections or descriptors run out, what is refused while the server is late, and what
+ * its refusals look like. */
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/resource.h>
+
+#include "kernel/runtime.h"
+#include "server/server.h"
+#include "test/fixture.h"
+#include "test/http_client.h"
+
+#define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
+
+static struct fixture {
+        weir_http_server *server;
+        int port;
+        struct http_reply reply;
+        atomic_bool let_go;
+        atomic_int handled;
+} at;
+
+/* "/": a word at once.  "/block": holds the worker, which no handler should do. */
+static void
+handle(weir_task *exchange, void *context)
+{
+        (void)context;
+        atomic_fetch_add(&at.handled, 1);
+        weir_http_reply_text(exchange, 200, "word\n");
+        if (strcmp(weir_http_path(exchange), "/block") == 0) {
+                WEIR_TEST_EVENTUALLY(atomic_load(&at.let_go));
+        }
+}
+
+static void
+begin(int pollers, const struct weir_http_server_config *config)
+{
+        atomic_store(&at.let_go, false);
+        atomic_store(&at.handled, 0);
+        weir_test_begin_real(pollers);
+        at.server = http_server(config, handle, NULL);
+        at.port = weir_http_server_port(at.server);
+}
+
+static void
+begin_with_most(int pollers, size_t connections)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+
+        config.max_connections = connections;
+        begin(pollers, &config);
+}
+
+static void
+end(void)
+{
+        http_reply_done(&at.reply);
+        CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(10)), 0);
+        weir_http_server_free(at.server);
+        weir_test_end();
+}
+
+static int
+ask(struct http_client *client, const char *request)
+{
+        return http_ask(client, request, &at.reply) ? at.reply.status : 0;
+}
+
+/* -- who is idle longest makes room -- */
+
+struct pause {
+        struct weir__work work;
+        struct weir_test_latch *passed;
+};
+
+static void
+count_pause(struct weir__work *work)
+{
+        weir_test_latch_count_down(((struct pause *)work)->passed);
+}
+
+/* Returns when each worker is done with what it was doing: who has read a reply may be ahead of who has sent it. */
+static void
+settle(void)
+{
+        static const struct weir__work_ops ops = {.run = count_pause};
+        struct weir_test_latch passed = WEIR_TEST_LATCH(at.server->shard_count);
+        struct pause pauses[2];
+
+        for (unsigned i = 0; i < at.server->shard_count; i++) {
+                pauses[i] = (struct pause){.work.ops = &ops, .passed = &passed};
+                weir__poller_deliver(at.server->shards[i].poller, &pauses[i].work);
+        }
+        weir_test_latch_wait(&passed);
+}
+
+static void
+open_idle(struct http_client *client)
+{
+        http_open(client, at.port);
+        CU_ASSERT_EQUAL(ask(client, GET("/")), 200);
+        settle();
+}
+
+static void
+the_one_that_is_idle_longest_makes_room(void)
+{
+        struct http_client first, second, third, fourth;
+
+        begin_with_most(1, 3);
+        open_idle(&first);
+        open_idle(&second);
+        open_idle(&third);
+        CU_ASSERT_EQUAL(ask(&first, GET("/")), 200);
+        settle();
+        open_idle(&fourth);
+        CU_ASSERT_TRUE(http_is_over(&second));
+        CU_ASSERT_EQUAL(ask(&third, GET("/")), 200);
+        CU_ASSERT_EQUAL(ask(&first, GET("/")), 200);
+        CU_ASSERT_EQUAL(ask(&fourth, GET("/")), 200);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 3);
+        http_close(&first);
+        http_close(&second);
+        http_close(&third);
+        http_close(&fourth);
+        end();
+}
+
+static bool
+both_have_idle_ones(void)
+{
+        return atomic_load(&at.server->shards[0].idle_since) != WEIR_FOREVER &&
+               atomic_load(&at.server->shards[1].idle_since) != WEIR_FOREVER;
+}
+
+/* The system spreads connections over two listeners as it likes: with 16 of them it would be a wonder if one had none. */
+static void
+it_may_be_on_another_poller(void)
+{
+        enum { MOST = 16, TURNS = 48 };
+        struct http_client clients[MOST];
+
+        begin_with_most(2, MOST);
+        for (int i = 0; i < MOST; i++) {
+                open_idle(&clients[i]);
+        }
+        CU_ASSERT_TRUE(both_have_idle_ones());
+        for (int i = 0; i < TURNS; i++) {
+                struct http_client *oldest = &clients[i % MOST];
+                struct http_client next;
+
+                open_idle(&next);
+                CU_ASSERT_TRUE(http_is_over(oldest));
+                http_close(oldest);
+                *oldest = next;
+                for (int k = 0; k < MOST; k++) {
+                        CU_ASSERT_FALSE(http_has_news(&clients[k], 0));
+                }
+                settle();
+                CU_ASSERT_EQUAL(atomic_load(&at.server->connections), MOST);
+        }
+        for (int i = 0; i < MOST; i++) {
+                http_close(&clients[i]);
+        }
+        end();
+}
+
+/* The worker is held, so that a request and a new client wait when it comes back, the client first. */
+static void
+one_whose_request_has_just_come_stays(void)
+{
+        struct http_client blocker, oldest, idle, next;
+
+        begin_with_most(1, 3);
+        open_idle(&oldest);
+        open_idle(&idle);
+        http_open(&blocker, at.port);
+        CU_ASSERT_TRUE(http_send_text(&blocker, GET("/block")));
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 3);
+        http_open(&next, at.port);
+        CU_ASSERT_TRUE(http_send_text(&oldest, GET("/")));
+        atomic_store(&at.let_go, true);
+        CU_ASSERT_TRUE(http_receive(&oldest, &at.reply, false));
+        CU_ASSERT_EQUAL(at.reply.status, 200);
+        CU_ASSERT_EQUAL(ask(&next, GET("/")), 200);
+        CU_ASSERT_TRUE(http_is_over(&idle));
+        CU_ASSERT_TRUE(http_receive(&blocker, &at.reply, false));
+        http_close(&blocker);
+        http_close(&oldest);
+        http_close(&idle);
+        http_close(&next);
+        end();
+}
+
+/* Leaves the process `room` descriptors more than it has. */
+static void
+leave_descriptors(const struct rlimit *limit, int room)
+{
+        struct rlimit low = {.rlim_max = limit->rlim_max};
+
+        for (int fd = 0; room > 0; fd++) {
+                room -= fcntl(fd, F_GETFD) < 0;
+                low.rlim_cur = (rlim_t)fd + 1;
+        }
+        CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &low), 0);
+}
+
+static void
+without_descriptors_it_makes_room_too(void)
+{
+        struct http_client first, second, third;
+        struct rlimit limit;
+
+        begin_with_most(1, 0);
+        open_idle(&first);
+        open_idle(&second);
+        CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &limit), 0);
+        leave_descriptors(&limit, 1); /* which the client takes */
+        open_idle(&third);
+        CU_ASSERT_TRUE(http_is_over(&first));
+        CU_ASSERT_EQUAL(ask(&second, GET("/")), 200);
+        CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        http_close(&first);
+        http_close(&second);
+        http_close(&third);
+        end();
+}
+
+/* -- lateness -- */
+
+/* Has a request wait behind a callback that holds the worker for a tenth of a second, and returns its status. */
+static int
+ask_behind_a_callback(struct http_client *client)
+{
+        struct http_client blocker;
+
+        http_open(&blocker, at.port);
+        http_open(client, at.port);
+        settle();
+        CU_ASSERT_TRUE(http_send_text(&blocker, GET("/block")));
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
+        CU_ASSERT_TRUE(http_send_text(client, GET("/")));
+        weir_test_sleep(WEIR_MSEC(100)); /* really: lateness is measured by the real clock */
+        atomic_store(&at.let_go, true);
+        CU_ASSERT_TRUE(http_receive(&blocker, &at.reply, false));
+        CU_ASSERT_EQUAL(at.reply.status, 200);
+        CU_ASSERT_TRUE(http_receive(client, &at.reply, false));
+        http_close(&blocker);
+        return at.reply.status;
+}
+
+static void
+while_it_is_late_requests_are_answered_503(void)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        struct http_client client;
+        int status = 503;
+
+        config.shed_lateness = WEIR_MSEC(20);
+        begin(1, &config);
+        CU_ASSERT_EQUAL(ask_behind_a_callback(&client), 503);
+        HTTP_ASSERT_TEXT(http_field(&at.reply, "Retry-After"), "1");
+        HTTP_ASSERT_TEXT(http_field(&at.reply, "Connection"), "close");
+        CU_ASSERT_TRUE(http_is_over(&client));
+        CU_ASSERT_EQUAL(atomic_load(&at.handled), 1);
+        http_close(&client);
+        for (int64_t until = weir_test_now() + WEIR_TEST_PATIENCE; status == 503 && weir_test_now() < until;) {
+                http_open(&client, at.port);
+                status = ask(&client, GET("/"));
+                http_close(&client);
+        }
+        CU_ASSERT_EQUAL(status, 200); /* served again */
+        end();
+}
+
+static void
+what_is_within_the_bound_is_served(void)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        struct http_client client;
+
+        config.shed_lateness = WEIR_TEST_TOLERANCE;
+        begin(1, &config);
+        CU_ASSERT_EQUAL(ask_behind_a_callback(&client), 200);
+        http_close(&client);
+        end();
+}
+
+static void
+by_default_nothing_is_too_late(void)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        struct http_client client;
+
+        begin(1, &config);
+        CU_ASSERT_EQUAL(ask_behind_a_callback(&client), 200);
+        http_close(&client);
+        end();
+}
+
+static void
+a_negative_bound_is_einval(void)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+
+        config.shed_lateness = -1;
+        weir_http_server *server = weir_http_server_new(&config, handle, NULL);
+        CU_ASSERT_EQUAL(weir_http_server_start(server, "127.0.0.1:0"), -EINVAL);
+        weir_http_server_free(server);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+/* What was refused for lateness has its line in the access log, with its target. */
+static atomic_int shed;
+
+static void
+count_shed(const struct weir_http_access *access, void *context)
+{
+        (void)context;
+        atomic_fetch_add(&shed, access->status == 503 && access->target && strcmp(access->target, "/") == 0);
+}
+
+static void
+what_is_refused_is_logged_with_its_target(void)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        struct http_client client;
+
+        atomic_store(&shed, 0);
+        config.shed_lateness = WEIR_MSEC(20);
+        config.on_access = count_shed;
+        begin(1, &config);
+        CU_ASSERT_EQUAL(ask_behind_a_callback(&client), 503);
+        http_close(&client);
+        end();
+        CU_ASSERT_EQUAL(atomic_load(&shed), 1);
+}
+
+/* -- pages -- */
+
+static void
+a_refusal_has_the_page_that_was_set(void)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        struct http_client client;
+
+        config.max_body = 4;
+        weir_test_begin_real(1);
+        at.server = weir_http_server_new(&config, handle, NULL);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(at.server, 400, "text/html", "<p>wrong", 8), 0);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(at.server, 413, "text/html", "first", 5), 0);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(at.server, 413, "application/json", "{\0}", 3), 0);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(at.server, 501, "text/html", NULL, 0), 0);
+        CU_ASSERT_EQUAL_FATAL(weir_http_server_start(at.server, "127.0.0.1:0"), 0);
+        at.port = weir_http_server_port(at.server);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(at.server, 400, "text/html", "later", 5), -EBUSY);
+        http_open(&client, at.port);
+        CU_ASSERT_EQUAL(ask(&client, "nonsense\r\n\r\n"), 400);
+        HTTP_ASSERT_TEXT(at.reply.body, "<p>wrong");
+        HTTP_ASSERT_TEXT(http_field(&at.reply, "Content-Type"), "text/html");
+        http_close(&client);
+        http_open(&client, at.port);
+        CU_ASSERT_EQUAL(ask(&client, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12345"), 413);
+        CU_ASSERT_EQUAL(at.reply.size, 3);
+        CU_ASSERT_EQUAL(memcmp(at.reply.body, "{\0}", 3), 0);
+        HTTP_ASSERT_TEXT(http_field(&at.reply, "Content-Type"), "application/json");
+        http_close(&client);
+        http_open(&client, at.port);
+        CU_ASSERT_EQUAL(ask(&client, "UNKNOWN / HTTP/1.1\r\nHost: a\r\n\r\n"), 501);
+        CU_ASSERT_EQUAL(at.reply.size, 0);
+        http_close(&client);
+        http_open(&client, at.port); /* one without a page */
+        CU_ASSERT_EQUAL(ask(&client, "GET / HTTP/9.9\r\nHost: a\r\n\r\n"), 505);
+        HTTP_ASSERT_TEXT(at.reply.body, "505 HTTP Version Not Supported\n");
+        http_close(&client);
+        end();
+}
+
+static void
+what_is_no_page_is_refused(void)
+{
+        static char page[] = "page";
+        weir_http_server *server = weir_http_server_new(NULL, handle, NULL);
+
+        CU_ASSERT_EQUAL(weir_http_server_set_error(NULL, 400, "text/html", "", 0), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(server, 399, "text/html", "", 0), -EINVAL);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(server, 600, "text/html", "", 0), -EINVAL);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(server, 200, "text/html", "", 0), -EINVAL);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(server, 400, NULL, "", 0), -EINVAL);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(server, 400, "text/html", NULL, 1), -EINVAL);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(server, 400, "text\r\nX: y", "", 0), -EINVAL);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(server, 400, "text/html", "", SIZE_MAX - 8), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(server, 400, "text/html", page, 4), 0);
+        weir_test_begin_real(1);
+        CU_ASSERT_EQUAL_FATAL(weir_http_server_start(server, "127.0.0.1:0"), 0);
+        strcpy(page, "gone"); /* it was copied */
+        struct http_client client;
+        http_open(&client, weir_http_server_port(server));
+        CU_ASSERT_EQUAL(ask(&client, "nonsense\r\n\r\n"), 400);
+        HTTP_ASSERT_TEXT(at.reply.body, "page");
+        http_close(&client);
+        CU_ASSERT_EQUAL(weir_http_server_stop(server, WEIR_SEC(10)), 0);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(server, 400, "text/html", "later", 5), -EBUSY);
+        weir_http_server_free(server);
+        http_reply_done(&at.reply);
+        weir_test_end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(the_one_that_is_idle_longest_makes_room),
+                WEIR_TEST(it_may_be_on_another_poller),
+                WEIR_TEST(one_whose_request_has_just_come_stays),
+                WEIR_TEST(without_descriptors_it_makes_room_too),
+                WEIR_TEST(while_it_is_late_requests_are_answered_503),
+                WEIR_TEST(what_is_within_the_bound_is_served),
+                WEIR_TEST(by_default_nothing_is_too_late),
+                WEIR_TEST(a_negative_bound_is_einval),
+                WEIR_TEST(what_is_refused_is_logged_with_its_target),
+                WEIR_TEST(a_refusal_has_the_page_that_was_set),
+                WEIR_TEST(what_is_no_page_is_refused),
+        };
+
+        return weir_test_main("overload", tests, sizeof tests / sizeof *tests);
+}
