@@ -75,8 +75,11 @@ weir__series_make_for(struct weir_task *task)
 {
         struct weir_series *series = weir_series_new(NULL, NULL);
 
-        if (!series)
+        if (!series) {
+                if (weir__task_ops(task)->series_failed)
+                        weir__task_ops(task)->series_failed(task);
                 return NULL;
+        }
         series->grain = (uint32_t)weir__task_ops(task)->grain;
         if (weir__task_ops(task)->series_ended)
                 series->ended = weir__task_ops(task)->series_ended;

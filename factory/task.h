@@ -65,6 +65,9 @@ struct weir__task_ops {
         /* Told of the series that weir_series_of makes, on a worker, before anybody else is.  NULL: need not know. */
         void (*series_made)(struct weir_series *series);
 
+        /* weir_series_of was out of memory: what the callback pushes will be lost.  NULL: who pushes is told. */
+        void (*series_failed)(struct weir_task *task);
+
         /* What the end of the series made by weir_series_of does, on a worker.  NULL: a lone task's, the root has ended. */
         void (*series_ended)(struct weir_series *series);
 

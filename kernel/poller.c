@@ -417,10 +417,10 @@ bool
 weir__limit_set(struct weir__poller *poller, struct weir__limit *limit, weir_nsec deadline)
 {
         weir__lock(&poller->lock);
-        if (weir__timerq_contains(&limit->node))
+        bool set = !poller->closing; /* else one that is set stays: its work is about to come, and its owner counts on that */
+        if (set && weir__timerq_contains(&limit->node))
                 weir__timerq_remove(&poller->queue, &limit->node);
         limit->node.kind = WEIR__DEADLINE_SOURCE;
-        bool set = !poller->closing;
         if (set)
                 weir__poller_add_deadline(poller, &limit->node, deadline, 0); /* nobody asks when it came */
         weir__unlock(&poller->lock);

@@ -121,6 +121,17 @@ weir__stream_finish(struct weir__stream *stream)
 }
 
 void
+weir__stream_break(struct weir__stream *stream)
+{
+        static const struct linger at_once = {.l_onoff = 1};
+
+        weir__stream_become_plain(stream);
+        (void)setsockopt(stream->source.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        close(stream->source.fd);
+        stream->source.fd = -1;
+}
+
+void
 weir__stream_close(struct weir__stream *stream)
 {
         if (stream->tls) {

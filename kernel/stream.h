@@ -62,4 +62,7 @@ void weir__stream_finish(struct weir__stream *stream);
 /* Closes the descriptor, after a last word in TLS; which is no longer registered. */
 void weir__stream_close(struct weir__stream *stream);
 
+/* The same with a reset in TCP and without that word: so that the peer does not take what it has for all there is. */
+void weir__stream_break(struct weir__stream *stream);
+
 #endif

@@ -198,6 +198,7 @@ weir__tls_handshake(struct weir__tls *tls)
         if (tls->failure)
                 return tls->failure;
         forget_errors();
+        tls->is_drained = false; /* as far as is known, when it only writes: something may have come since the last read */
         int result = SSL_do_handshake(tls->ssl);
         return result == 1 ? 0 : explain(tls, result);
 }
@@ -210,6 +211,7 @@ weir__tls_read(struct weir__tls *tls, void *data, size_t size)
         if (tls->failure)
                 return tls->failure;
         forget_errors();
+        tls->is_drained = false; /* likewise, when all is here already */
         do {
                 int result = SSL_read_ex(tls->ssl, (char *)data + have, size - have, &count);
 
@@ -247,7 +249,8 @@ weir__tls_wants_write(const struct weir__tls *tls)
         return SSL_want_write(tls->ssl);
 }
 
-/* Writes one piece, a record and a call of the system for each 16 KB. */
+/* Writes one piece, a record and a call of the system for each 16 KB.  A failure is told also when something went out before it:
+ * who is told of that alone would wait for room, and nothing says that there is room which there has been all the time. */
 static ssize_t
 write_piece(struct weir__tls *tls, const char *data, size_t size)
 {
@@ -258,7 +261,10 @@ write_piece(struct weir__tls *tls, const char *data, size_t size)
 
                 if (result != 1) {
                         int failed = explain(tls, result);
-                        return sent ? (ssize_t)sent : failed ? failed : -EPIPE;
+
+                        if (failed != -EAGAIN)
+                                return failed ? failed : -EPIPE;
+                        return sent ? (ssize_t)sent : -EAGAIN;
                 }
                 sent += count;
         }
@@ -304,6 +310,8 @@ weir__tls_write(struct weir__tls *tls, const struct iovec *pieces, int count)
                         continue;
                 }
                 ssize_t more = write_piece(tls, (char *)pieces[i].iov_base + skip, pieces[i].iov_len - skip);
+                if (more < 0 && more != -EAGAIN)
+                        return more;
                 sent += more > 0 ? more : 0;
                 if (more != (ssize_t)(pieces[i].iov_len - skip))
                         break;

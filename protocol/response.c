@@ -299,7 +299,10 @@ put_end(char *out, const struct weir__response *response, const struct weir__fra
         switch ((enum weir__body_end)framing->end) {
         case WEIR__END_OF_BODY:
         case WEIR__END_AT_LENGTH: return put_content_length(out, response, framing, status);
-        case WEIR__END_BY_CHUNK: return status_has_body(status) ? PUT(out, "Transfer-Encoding: chunked\r\n") : out;
+        case WEIR__END_BY_CHUNK:
+                if (status == 205) /* else its body would last until the connection ends.  Source: RFC 9112 section 6.3 */
+                        return put_content_length(out, response, framing, status);
+                return status_has_body(status) ? PUT(out, "Transfer-Encoding: chunked\r\n") : out;
         case WEIR__END_OF_HTTP: return put_upgrade(out, framing->upgrade);
         case WEIR__END_OF_CONNECTION: break;
         }

@@ -22,9 +22,10 @@
 #include "kernel/stream.h"
 #include "server/server.h"
 
-#define LINGER       WEIR_SEC(5)
-#define FIRST_WITHIN WEIR_SEC(1) /* after a hand-over: for the first request of a connection that came to the former process */
-#define LINGER_MAX   ((size_t)1 << 20) /* bytes thrown away before even the politest gives up */
+#define LINGER         WEIR_SEC(5)
+#define FIRST_WITHIN   WEIR_SEC(1) /* after a hand-over: for the first request of a connection that came to the former process */
+#define LEAVES_AT_ONCE ((size_t)8 * 1024) /* bytes: less than any system sends without being acknowledged */
+#define LINGER_MAX     ((size_t)1 << 20)  /* bytes thrown away before even the politest gives up */
 
 /* -- time limits -- */
 
@@ -58,6 +59,18 @@ is_to_be_probed(const struct weir__connection *connection)
                !connection->shard->server->config.ignore_departure;
 }
 
+/* The time of a task that reads runs from its start, whatever is written meanwhile. */
+static weir_nsec
+left_to_read(const struct weir__connection *connection)
+{
+        weir_nsec expires_at = connection->reader ? connection->reader->expires_at : WEIR_FOREVER, now;
+
+        if (expires_at == WEIR_FOREVER)
+                return WEIR_FOREVER;
+        now = weir__clock_now();
+        return expires_at > now ? expires_at - now : 0;
+}
+
 /* While the exchange is out, what counts is what it waits for.  A probe waits for its turn: a handler that replies at once needs
  * none. */
 static weir_nsec
@@ -65,12 +78,14 @@ answering_limit(const struct weir__connection *connection)
 {
         const struct weir_http_server_config *config = &connection->shard->server->config;
 
+        weir_nsec reading = left_to_read(connection);
+
         if (has_output(connection))
-                return config->write_timeout;
+                return reading < config->write_timeout ? reading : config->write_timeout;
         if (is_to_be_probed(connection))
                 return 0;
         if (connection->reader)
-                return connection->exchange->raw ? WEIR_FOREVER : config->body_timeout;
+                return reading;
         if (connection->events)
                 return connection->ended && !connection->exchange->probed ? 0 : connection->events->heartbeat;
         return WEIR_FOREVER;
@@ -169,11 +184,10 @@ answering_timed_out(struct weir__connection *connection)
                 weir__connection_close(connection);
         } else if (is_to_be_probed(connection)) {
                 connection->exchange->probed = true;
-                weir__connection_continue(connection);
+                if (!weir__stream_untaken(&connection->stream)) /* else an earlier reply, on its way still, asks the same */
+                        weir__connection_continue(connection);
                 if (connection->state == WEIR__ANSWERING)
                         weir__connection_enter(connection, WEIR__ANSWERING);
-        } else if (connection->reader) {
-                weir__connection_reader_failed(connection, 408);
         } else if (connection->events) {
                 weir__connection_beat(connection);
         } else {
@@ -186,6 +200,8 @@ timed_out(struct weir__connection *connection)
 {
         if (connection->state == WEIR__READING_BODY || (connection->state == WEIR__READING_HEAD && connection->input_size))
                 weir__connection_refuse(connection, 408, false);
+        else if (left_to_read(connection) == 0)
+                weir__connection_reader_failed(connection, 408);
         else if (is_read(connection))
                 weir__connection_enter(connection, connection->state);
         else if (connection->state == WEIR__ANSWERING)
@@ -240,6 +256,7 @@ tell_exchange(struct weir__connection *connection)
         struct weir__transfer *reader = connection->reader;
 
         connection->reader = NULL;
+        connection->writers_end = &connection->writers;
         if (reader)
                 weir__transfer_complete(reader, status ? status : -ECONNRESET);
         while (connection->writers) {
@@ -266,7 +283,10 @@ weir__connection_close(struct weir__connection *connection)
         leave_idle(connection);
         weir__file_close(&connection->file);
         weir__poller_remove_source(shard->poller, &connection->stream.source);
-        weir__stream_close(&connection->stream);
+        if (connection->ends_reply)
+                weir__stream_break(&connection->stream);
+        else
+                weir__stream_close(&connection->stream);
         connection->state = WEIR__GONE;
         weir__reply_ends(connection, false);
         if (connection->exchange)
@@ -318,6 +338,10 @@ weir__connection_finish(struct weir__connection *connection)
 {
         bool clean = !connection->refused && !connection->unread && !connection->input_size;
 
+        /* A peer of TLS says that it ends, which, coming after a close, would reset what the system has not sent yet.  A little
+         * leaves with the close itself. */
+        if (connection->stream.tls && weir__stream_untaken(&connection->stream) > LEAVES_AT_ONCE)
+                clean = false;
         if (clean && (!connection->readable || weir__stream_peek(&connection->stream) == -EAGAIN)) {
                 weir__connection_close(connection);
                 return;
@@ -380,6 +404,11 @@ ready(struct weir__source *source, uint32_t events)
 {
         struct weir__connection *connection = (struct weir__connection *)source;
 
+        if (connection->state == WEIR__LINGERING) { /* also when both sides are finished: what is unread would reset our reply */
+                connection->readable = true;
+                linger(connection);
+                return;
+        }
         if (events & (EPOLLHUP | EPOLLERR)) { /* reset, or finished on both sides: nothing can be answered */
                 weir__connection_close(connection);
                 return;
@@ -387,10 +416,6 @@ ready(struct weir__source *source, uint32_t events)
         /* TLS may have to write before it can read. */
         if (events & (EPOLLIN | EPOLLRDHUP) || (connection->stream.tls && weir__tls_wants_write(connection->stream.tls)))
                 connection->readable = true;
-        if (connection->state == WEIR__LINGERING) {
-                linger(connection);
-                return;
-        }
         if (events & EPOLLOUT && has_output(connection) && connection->state != WEIR__READING_BODY)
                 weir__connection_flush(connection);
         if (events & EPOLLRDHUP && !connection->ended)
@@ -449,11 +474,22 @@ weir__connection_new(struct weir__shard *shard, int fd, const struct weir__peer 
         return true;
 }
 
+/* Looks for a request that has come and was not read yet.  TLS takes what it looks at out of the socket: the event, which is on
+ * its way, may then speak of writing only, and must read all the same.  Returns as weir__stream_peek. */
+static ssize_t
+look_for_request(struct weir__connection *connection)
+{
+        ssize_t count = weir__stream_peek(&connection->stream);
+
+        connection->readable |= count > 0;
+        return count;
+}
+
 bool
 weir__connection_evict(struct weir__shard *shard)
 {
         for (struct weir__connection *each = shard->idle; each; each = each->idle_next)
-                if (weir__stream_peek(&each->stream) <= 0) { /* else its request has just come */
+                if (look_for_request(each) <= 0) {
                         weir__connection_close(each);
                         return true;
                 }
@@ -471,7 +507,7 @@ weir__connection_stop(struct weir__connection *connection)
         if (!is_idle(connection))
                 return;
         /* A request may be on its way already: it is answered. */
-        ssize_t count = weir__stream_peek(&connection->stream);
+        ssize_t count = look_for_request(connection);
         if (count == -EAGAIN && !connection->used && connection->shard->server->handed_over)
                 set_limit(connection, weir__clock_now(), FIRST_WITHIN);
         else if (count <= 0)

@@ -19,6 +19,7 @@
 #include "server/server.h"
 
 static void series_made(struct weir_series *series);
+static void series_failed(struct weir_task *task);
 static void series_ended(struct weir_series *series);
 static void run(struct weir__work *work);
 static const char *name(const struct weir_task *task, int *size);
@@ -27,6 +28,7 @@ static const struct weir__task_ops exchange_ops = {
         .work = {.run = run, .kind = "an exchange", .roams = true, .calls = weir__task_calls},
         .name = name,
         .series_made = series_made,
+        .series_failed = series_failed,
         .series_ended = series_ended,
         .grain = WEIR_MSEC(1),
 };
@@ -201,9 +203,19 @@ weir__exchange_report(struct weir__exchange *exchange)
                 weir__series_describe((struct weir_series *)reach, waits_for, sizeof waits_for);
         snprintf(report->text, sizeof report->text, "%s %.200s, %lld ms old, %s%s", exchange->request->method,
                  exchange->request->target, (long long)((weir__clock_now() - exchange->began) / 1000000),
-                 *waits_for ? "waiting for " : "which waits for nothing that could be ended", waits_for);
+                 *waits_for           ? "waiting for "
+                 : reach == WEIR__CUT ? "whose client has gone"
+                                      : "which waits for nothing that could be ended",
+                 waits_for);
         report->next = shard->reports;
         shard->reports = report;
+}
+
+/* The reply would go out at once, without what the handler wants to happen before. */
+static void
+series_failed(struct weir_task *task)
+{
+        ((struct weir__exchange *)task)->failed = true;
 }
 
 static void
@@ -360,11 +372,13 @@ has_begun(const struct weir__exchange *exchange)
 }
 
 /* Any status but that of the upgrade itself takes it back. */
-static void
-set_status(struct weir__exchange *exchange, int status)
+void
+weir__exchange_set_status(struct weir__exchange *exchange, int status)
 {
-        free(exchange->upgrade);
-        exchange->upgrade = NULL;
+        if (exchange->upgrade) { /* only then it is written: the owner of the poller may be looking at it for a read */
+                free(exchange->upgrade);
+                exchange->upgrade = NULL;
+        }
         exchange->response.status = status;
 }
 
@@ -379,7 +393,7 @@ weir_http_reply_status(weir_task *exchange, int status)
                 return -EINVAL;
         if (has_begun(known))
                 return -EALREADY;
-        set_status(known, status);
+        weir__exchange_set_status(known, status);
         return 0;
 }
 
@@ -426,7 +440,7 @@ reply_text(struct weir__exchange *exchange, int status, const char *text)
                              : weir__response_field(response, "Content-Type", "text/plain; charset=utf-8", false);
 
         weir__file_close(&exchange->file);
-        set_status(exchange, status);
+        weir__exchange_set_status(exchange, status);
         exchange->reply_left = UINT64_MAX;
         response->body_size = 0;
         if (!failed)
@@ -493,7 +507,7 @@ weir_http_reply_upgrade(weir_task *exchange, const char *protocol)
             known->request->content_length || known->request->chunked || !request_lists(known, "Upgrade", protocol) ||
             !request_lists(known, "Connection", "upgrade"))
                 return -EINVAL;
-        set_status(known, 101);
+        weir__exchange_set_status(known, 101);
         known->upgrade = strdup(protocol);
         if (!known->upgrade)
                 return remember(known, -ENOMEM);
@@ -505,7 +519,7 @@ weir__exchange_error(struct weir__exchange *exchange, int status)
 {
         weir__response_done(&exchange->response);
         weir__file_close(&exchange->file);
-        set_status(exchange, status);
+        weir__exchange_set_status(exchange, status);
         exchange->reply_left = UINT64_MAX;
         return remember(exchange, weir__error_response(exchange->connection->shard->server, status, &exchange->response));
 }

@@ -289,7 +289,7 @@ reply_bytes(struct weir__exchange *exchange, const struct file *file)
                 return refuse(exchange, 416, 0);
         exchange->file->at = range.at;
         exchange->file->size = range.size;
-        exchange->response.status = kind == WEIR__RANGE_PART ? 206 : 200;
+        weir__exchange_set_status(exchange, kind == WEIR__RANGE_PART ? 206 : 200);
         exchange->response.body_size = 0;
         return 0;
 }
@@ -308,7 +308,7 @@ reply_file(struct weir__exchange *exchange, const struct file *file)
         if (status == 412)
                 return refuse(exchange, 412, 0);
         weir__file_close(&exchange->file);
-        exchange->response.status = status;
+        weir__exchange_set_status(exchange, status);
         exchange->response.body_size = 0;
         return 0;
 }

@@ -1,6 +1,6 @@
 /* server/listener.c: new connections.
  *
- *     watching --EMFILE, ENOMEM ...--> paused --a while, or room--> watching --> closed
+ *     watching --EMFILE, ENOMEM, EPERM ...--> paused --a while, or room--> watching --> closed
  *
  * Threads: the owner of the poller only.
  *
@@ -53,6 +53,26 @@ is_exhaustion(int error)
         return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
+/* The connection's own trouble, and it is no longer in the queue.  Source: accept(2). */
+static bool
+is_of_connection(int error)
+{
+        switch (error) {
+        case ECONNABORTED:
+        case ECONNRESET:
+        case EHOSTDOWN:
+        case EHOSTUNREACH:
+        case ENETDOWN:
+        case ENETUNREACH:
+        case ENONET:
+        case ENOPROTOOPT:
+        case EOPNOTSUPP:
+        case EPROTO:
+        case ETIMEDOUT: return true;
+        default: return false;
+        }
+}
+
 static void
 pause_accepting(struct weir__listener *listener)
 {
@@ -102,11 +122,12 @@ accept_one(struct weir__listener *listener)
         }
         if (errno == EAGAIN || errno == EBADF || errno == EINVAL)
                 return false;
-        if (!is_exhaustion(errno))
-                return true; /* the connection's own trouble: ECONNABORTED, and what Linux passes on of its network */
+        if (errno == EINTR || is_of_connection(errno))
+                return true;
+        bool is_full = is_exhaustion(errno); /* else something forbids it, and would again at once: EPERM, of a sandbox */
         if (!somebody_waits(listener))
                 return false;
-        if (weir__connection_evict(listener->shard))
+        if (is_full && weir__connection_evict(listener->shard))
                 return true; /* and there is room */
         pause_accepting(listener);
         return false;

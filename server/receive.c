@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/clock.h"
 #include "kernel/runtime.h"
 #include "server/server.h"
 
@@ -324,6 +325,8 @@ weir__connection_read(struct weir__connection *connection, struct weir__transfer
                 if (connection->state == WEIR__GONE)
                         return -ECONNRESET;
         }
+        if (connection->exchange->raw && transfer->kind == WEIR__TRANSFER_COLLECT)
+                return -EINVAL; /* it has no end */
         if (is_too_large(connection, transfer))
                 return reader_fault(connection, 413); /* before the client is told to go on and send it */
         if (!weir__exchange_is_all_read(connection->exchange))
@@ -331,6 +334,9 @@ weir__connection_read(struct weir__connection *connection, struct weir__transfer
         if (serve_reader(connection, transfer, &status))
                 return status;
         connection->reader = transfer;
+        transfer->expires_at = connection->exchange->raw || server_of(connection)->config.body_timeout == WEIR_FOREVER
+                                       ? WEIR_FOREVER
+                                       : weir__clock_after(weir__clock_now(), server_of(connection)->config.body_timeout);
         transfer->linked = true;
         weir__connection_enter(connection, WEIR__ANSWERING); /* from now on its time runs */
         return 0;
@@ -425,6 +431,7 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
         struct weir__request *request;
         int status = weir__request_new(data, head_size, config->stream_bodies ? UINT64_MAX : config->max_body, &request);
 
+        _Static_assert(sizeof connection->chunked >= sizeof connection->gate, "zero is zero for both");
         connection->chunked = (struct weir__chunked){0}; /* and so is the gate, which shares its memory */
         if (status) {
                 weir__connection_refuse(connection, status, is_head(data, head_size));

@@ -60,6 +60,7 @@ written(struct weir__connection *connection)
         weir__file_close(&connection->file);
         free(connection->output);
         connection->output = NULL;
+        connection->ends_reply = false;
         weir__reply_ends(connection, true);
         if (connection->last)
                 weir__connection_finish(connection);
@@ -277,8 +278,11 @@ begin_file(struct weir__connection *connection, struct weir__exchange *exchange,
 {
         struct weir__file_part *file = exchange->file;
         size_t size = file->size < room ? (size_t)file->size : room;
-        ssize_t count = size ? pread(file->fd, out, size, (off_t)file->at) : 0;
+        ssize_t count = 0;
 
+        do {
+                count = size ? pread(file->fd, out, size, (off_t)file->at) : 0;
+        } while (count < 0 && errno == EINTR);
         *sound = count > 0 || !size;
         if (count > 0) {
                 file->at += (uint64_t)count;
@@ -345,7 +349,7 @@ static int
 fault_of(const struct weir__exchange *exchange)
 {
         const struct weir__response *response = &exchange->response;
-        bool is_short = exchange->reply_left != UINT64_MAX && !exchange->request->is_head &&
+        bool is_short = exchange->reply_left != UINT64_MAX && weir__exchange_carries_body(exchange) &&
                         exchange->reply_left != response->body_size;
 
         if (exchange->failed || exchange->result || is_short)
@@ -462,6 +466,8 @@ begin_reply(struct weir__connection *connection, struct weir__exchange *exchange
 
         if (exchange->failed)
                 return -ENOMEM;
+        if (exchange->upgrade) /* which has no length, whatever was said of a reply */
+                exchange->reply_left = UINT64_MAX;
         if (exchange->reply_left != UINT64_MAX && response->body_size > exchange->reply_left)
                 return -EMSGSIZE;
         char *output = malloc(weir__response_head_bound(response) + response->body_size + CHUNK_FRAME_BOUND);
@@ -470,6 +476,7 @@ begin_reply(struct weir__connection *connection, struct weir__exchange *exchange
         struct weir__framing framing = stream_framing(connection, exchange);
         size_t head_size = weir__response_head(response, &framing, output);
         exchange->reply_chunked = framing.end == WEIR__END_BY_CHUNK;
+        connection->ends_reply = framing.end == WEIR__END_OF_CONNECTION && weir__exchange_carries_body(exchange);
         exchange->raw = exchange->upgrade;
         if (exchange->raw)
                 exchange->body_left = UINT64_MAX;
@@ -499,14 +506,29 @@ weir__connection_begin_reply(struct weir__connection *connection)
         return failed;
 }
 
+/* Behind what the peer has not taken yet, such as a large head.  Returns false when out of memory: nothing has changed. */
+static bool
+append_output(struct weir__connection *connection, const char *text)
+{
+        size_t before = connection->output ? connection->output_size : 0, size = strlen(text);
+        char *output = realloc(connection->output, before + size);
+
+        if (!output)
+                return false;
+        memcpy(output + before, text, size);
+        connection->output = output;
+        connection->output_size = before + size;
+        connection->output_sent = before ? connection->output_sent : 0;
+        return true;
+}
+
 void
 weir__connection_beat(struct weir__connection *connection)
 {
         connection->exchange->probed |= connection->ended;
-        connection->output = strdup(connection->exchange->reply_chunked ? "3\r\n:\n\n\r\n" : ":\n\n");
-        connection->output_size = connection->output ? strlen(connection->output) : 0;
-        connection->output_sent = 0;
-        flush(connection, true); /* out of memory, the next one comes when it is due */
+        /* Out of memory, the next one comes when it is due. */
+        (void)append_output(connection, connection->exchange->reply_chunked ? "3\r\n:\n\n\r\n" : ":\n\n");
+        flush(connection, true);
 }
 
 int
@@ -546,14 +568,9 @@ end_reply(struct weir__connection *connection, struct weir__exchange *exchange)
         }
         if (!exchange->raw)
                 leave_body(connection, exchange);
-        if (exchange->reply_chunked && weir__exchange_carries_body(exchange)) {
-                connection->output = strdup("0\r\n\r\n");
-                connection->output_size = connection->output ? 5 : 0;
-                connection->output_sent = 0;
-                if (!connection->output) {
-                        weir__connection_close(connection);
-                        return;
-                }
+        if (exchange->reply_chunked && weir__exchange_carries_body(exchange) && !append_output(connection, "0\r\n\r\n")) {
+                weir__connection_close(connection);
+                return;
         }
         weir__reply_begins(connection, exchange, exchange->response.status);
         write_on(connection);

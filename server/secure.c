@@ -141,8 +141,10 @@ weir__secure_start(weir_http_server *server)
 {
         weir__lock(&server->lock);
         bool is_new = server->state == WEIR__SERVER_NEW;
-        server->secure.is_on_its_way = true;
-        server->secure.is_on |= server->secure.pair_count > 0;
+        if (is_new) { /* else pollers may be reading it */
+                server->secure.is_on_its_way = true;
+                server->secure.is_on |= server->secure.pair_count > 0;
+        }
         weir__unlock(&server->lock);
         return is_new && server->secure.pair_count ? read_files(server) : 0;
 }

@@ -61,6 +61,7 @@ struct weir__exchange {
         uint64_t body_left;           /* of one with a length; of one without, not 0 until its end was read */
         uint64_t reply_left;          /* what was said as its length and not written yet; UINT64_MAX: none was said */
         size_t body_room;
+        int fault;          /* an HTTP status: what became of the reading, unless the handler says something else; 0: nothing */
         bool continued;     /* 100 was sent, or is not wanted */
         bool probed;        /* it was sent to find out whether the client has gone */
         bool reply_chunked; /* of one that has begun */
@@ -79,7 +80,6 @@ struct weir__exchange {
         struct weir__file_part *file; /* or NULL */
         const char *file_type; /* the Content-Type that file.c has set, not the handler; or NULL */
         char *upgrade; /* the protocol's name; NULL: none */
-        int fault;   /* an HTTP status: what became of the reading, unless the handler says something else; 0: nothing */
         bool failed; /* building the reply ran out of memory */
         struct weir__route_match *route; /* what a router has found in the path; or NULL */
         struct weir__fields *fields; /* what was asked for of the request's; or NULL */
@@ -132,6 +132,7 @@ struct weir__transfer {
         char *memory;                /* of a write: with room for the frame of a chunk around the data */
         char *data;                  /* what is left to write, or what was read */
         size_t size;
+        weir_nsec expires_at; /* READ and COLLECT, while it waits */
         size_t max;       /* COLLECT: bytes; 0: the server's limit */
         size_t announced; /* WRITE: in `unsent` */
 };
@@ -163,6 +164,7 @@ struct weir__connection {
         bool unread;   /* and is a body that nobody wanted */
         bool idle;     /* in that list */
         bool more_queued; /* `more` is on its way */
+        bool ends_reply;  /* its end is that of the reply that goes out: before that it must not look like one */
 
         union {
                 struct weir__gate gate;       /* of the head that is being read */
@@ -404,6 +406,7 @@ void weir__transfer_complete(struct weir__transfer *transfer, int status); /* of
 void weir__transfer_frame(struct weir__transfer *transfer);                /* makes its data a chunk */
 void weir__exchange_report(struct weir__exchange *exchange); /* that it is about to be cut */
 void weir__exchange_cut(struct weir__exchange *exchange); /* its reply is not wanted any more: cancels its series */
+void weir__exchange_set_status(struct weir__exchange *exchange, int status); /* takes an upgrade back */
 int weir__exchange_error(struct weir__exchange *exchange, int status); /* makes the reply that status with its reason as text */
 
 /* fields.c */

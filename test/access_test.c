@@ -564,7 +564,7 @@ a_file_that_cannot_be_opened_is_the_result_of_the_start(void)
         weir_test_begin_real(1);
         CU_ASSERT_EQUAL(start_with(at.path), 0);
         descriptors = http_open_descriptors();
-        threads = weir_test_entries_of("/proc/self/task");
+        threads = weir_test_threads();
         CU_ASSERT_EQUAL(start_with("/nowhere/at/all"), -ENOENT);
         CU_ASSERT_PTR_NOT_NULL(strstr(at.said, "/nowhere/at/all"));
         CU_ASSERT_EQUAL(start_with(at.directory), -EISDIR);
@@ -651,7 +651,7 @@ a_pipe_that_nobody_reads_holds_nobody_up(void)
         CU_ASSERT(weir_http_server_access_lost(at.server) > 0);
         began = weir_test_now();
         stop();
-        CU_ASSERT(weir_test_now() - began < WEIR_SEC(10));
+        CU_ASSERT(weir_test_now() - began < WEIR_TEST_TOLERANCE);
         for (ssize_t got; (got = read(reader, text + size, sizeof text - 1 - size)) > 0;) {
                 size += (size_t)got;
         }
@@ -812,19 +812,21 @@ sleeps_of(const char *name)
 static void
 an_idle_server_has_no_wake_ups(void)
 {
-        long sleeps;
+        long before = 0, after = -1;
 
         prepare();
         begin(1, at.path, NULL);
         ask(GET("/"), 200);
         WEIR_TEST_EVENTUALLY(lines_in(content(at.path)) == 1);
-        weir_test_sleep(WEIR_MSEC(50));
-        sleeps = sleeps_of("weir/access");
-        CU_ASSERT(sleeps > 0);
-        weir_test_sleep(WEIR_MSEC(500)); /* really: nothing may happen */
-        CU_ASSERT_EQUAL(sleeps_of("weir/access"), sleeps);
+        for (int i = 0; i < 20 && after != before; i++) { /* a busy machine may let it come to rest late */
+                before = sleeps_of("weir/access");
+                weir_test_sleep(WEIR_MSEC(500)); /* really: nothing may happen */
+                after = sleeps_of("weir/access");
+        }
+        CU_ASSERT(before > 0);
+        CU_ASSERT_EQUAL(after, before);
         stop();
-        CU_ASSERT_TRUE(sleeps_of("weir/access") < 0);
+        WEIR_TEST_EVENTUALLY(sleeps_of("weir/access") < 0); /* one that was joined is listed for a moment longer */
         end();
 }
 

@@ -251,6 +251,16 @@ persistence_is_said_where_the_version_does_not_say_it(void)
         }
 }
 
+/* RFC 9112 section 6.3: without a length and without chunks it would last until the connection ends. */
+static void
+a_reset_content_says_that_it_has_no_body_also_when_it_is_written_in_pieces(void)
+{
+        const struct weir__framing framing = {.date = DATE, .keep_alive = true, .minor = 1, .end = WEIR__END_BY_CHUNK};
+        struct weir__response response = {.status = 205};
+
+        CU_ASSERT(head_is(&response, &framing, "HTTP/1.1 205 Reset Content\r\nDate: " DATE "\r\nContent-Length: 0\r\n\r\n"));
+}
+
 /* RFC 9110 sections 6.4.1, 8.6, 9.3.2, 15.3.6 and 15.4.5. */
 static void
 a_body_goes_out_only_where_one_may_be(void)
@@ -419,6 +429,7 @@ main(void)
                 WEIR_TEST(a_large_response_grows),
                 WEIR_TEST(what_cannot_be_appended_changes_nothing),
                 WEIR_TEST(persistence_is_said_where_the_version_does_not_say_it),
+                WEIR_TEST(a_reset_content_says_that_it_has_no_body_also_when_it_is_written_in_pieces),
                 WEIR_TEST(a_body_goes_out_only_where_one_may_be),
                 WEIR_TEST(every_status_has_a_status_line),
                 WEIR_TEST(a_reason_is_what_the_rfc_calls_it),

@@ -283,6 +283,15 @@ open_narrow(void)
         http_open_window(&at.client, at.port, 4096);
 }
 
+/* For what is left to come: megabytes through the narrow window take a busy machine long. */
+static void
+widen(void)
+{
+        const int window = 4 * MIB;
+
+        CU_ASSERT_EQUAL(setsockopt(at.client.fd, SOL_SOCKET, SO_RCVBUF, &window, sizeof window), 0);
+}
+
 static void
 a_write_ends_when_the_client_has_made_room(void)
 {
@@ -417,6 +426,7 @@ a_write_that_waits_behind_another_is_cancelled(void)
                 CU_ASSERT_EQUAL(weir_http_unsent(at.exchange), LARGE);
                 write_begin(&third, "end", 3);
                 let_go();
+                widen();
                 bool whole = http_receive(&at.client, &at.reply, false);
                 CU_ASSERT_EQUAL(ended(&one), 0);
                 CU_ASSERT_EQUAL(ended(&third), 0);

@@ -22,6 +22,7 @@
 
 #include "kernel/span.h"
 #include "server/server.h"
+#include "test/fixture.h"
 #include "test/soak.h"
 
 #define MEMORY_BOUND ((size_t)1 << 20) /* bytes that caches of malloc's may hold more, however long it lasts */
@@ -67,12 +68,27 @@ descriptors_now(void)
         return entries_of("/proc/self/fd") - 3; /* ".", ".." and its own */
 }
 
+/* Without those that were joined and are listed for a moment longer. */
+static unsigned
+threads_now(void)
+{
+        DIR *directory = opendir("/proc/self/task");
+        unsigned count = 0;
+
+        if (!directory)
+                soak_fail("/proc/self/task cannot be read");
+        for (struct dirent *entry; (entry = readdir(directory));)
+                count += entry->d_name[0] != '.' && weir_test_thread_lives(entry->d_name);
+        closedir(directory);
+        return count;
+}
+
 static struct usage
 usage_now(void)
 {
         struct mallinfo2 info = mallinfo2();
 
-        return (struct usage){descriptors_now(), entries_of("/proc/self/task") - 2, info.uordblks + info.hblkhd};
+        return (struct usage){descriptors_now(), threads_now(), info.uordblks + info.hblkhd};
 }
 
 /* -- what went wrong -- */

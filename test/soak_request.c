@@ -136,6 +136,13 @@ put_post(struct soak_request *request, struct text *text, struct weir_test_rando
 
 /* -- kinds -- */
 
+/* Now and then more than the server's socket takes at once. */
+static size_t
+some_reply(struct weir_test_random *random)
+{
+        return weir_test_random_below(random, 40) ? some_size(random, 300000) : 3000000 + weir_test_random_below(random, 2000000);
+}
+
 static void
 make_get(struct soak_request *request, struct text *text, struct weir_test_random *random)
 {
@@ -146,13 +153,13 @@ make_get(struct soak_request *request, struct text *text, struct weir_test_rando
         switch (weir_test_random_below(random, 8)) {
         case 0:
         case 1:
-                number = some_size(random, 300000);
+                number = some_reply(random);
                 request->is_head = weir_test_random_below(random, 8) == 0;
                 snprintf(target, sizeof target, "/bytes/%zu", number);
                 answer_bytes(request, 200, 0, request->is_head ? 0 : number);
                 break;
         case 2:
-                number = some_size(random, 300000);
+                number = some_reply(random);
                 request->is_head = weir_test_random_below(random, 8) == 0;
                 snprintf(target, sizeof target, "/stream/%zu", number);
                 answer_bytes(request, 200, 0, request->is_head ? 0 : number);

@@ -18,6 +18,7 @@
 #define OLD_GET(target)   "GET " target " HTTP/1.0\r\n\r\n" /* its reply has no chunks */
 #define BEAT              "3\r\n:\n\n\r\n"
 #define LAST              "0\r\n\r\n"
+#define LARGE             ((size_t)16 << 20) /* more than a socket takes */
 
 static struct fixture {
         weir_http_server *server;
@@ -26,6 +27,7 @@ static struct fixture {
         struct http_reply reply;
 
         weir_nsec heartbeat;
+        bool is_large;
         int pushed, sealed, second;    /* what these said */
         _Atomic(weir_task *) exchange; /* NULL once on_free was called */
         _Atomic(weir_series *) series; /* with a reference */
@@ -62,8 +64,22 @@ stream_freed(void *context)
 }
 
 static void
+add_large_field(weir_task *exchange)
+{
+        char *value = malloc(LARGE);
+
+        memset(value, 'a', LARGE);
+        value[LARGE - 1] = '\0';
+        CU_ASSERT_EQUAL(weir_http_reply_header(exchange, "X-Large", value), 0);
+        free(value);
+}
+
+static void
 open_stream(weir_task *exchange)
 {
+        if (at.is_large) {
+                add_large_field(exchange);
+        }
         weir_task *stream = weir_http_sse_new(exchange, at.heartbeat, stream_ended, NULL);
         const char *id = weir_http_sse_last_id(exchange);
 
@@ -512,6 +528,24 @@ a_cancelled_series_breaks_the_stream_off(void)
 }
 
 static void
+without_chunks_a_stream_that_breaks_off_does_not_look_like_one_that_ends(void)
+{
+        for (int breaks = 0; breaks < 2; breaks++) {
+                begin();
+                subscribe(OLD_GET("/events"));
+                if (breaks) {
+                        weir_series_cancel(atomic_load(&at.series));
+                } else {
+                        CU_ASSERT_EQUAL(weir_http_sse_end(atomic_load(&at.exchange)), 0);
+                }
+                settle();
+                CU_ASSERT_TRUE(http_is_over(&at.client));
+                CU_ASSERT_EQUAL(at.client.reset, breaks);
+                end();
+        }
+}
+
+static void
 a_client_that_closes_is_found_out_at_once(void)
 {
         static const weir_nsec heartbeats[] = {0, WEIR_FOREVER};
@@ -621,6 +655,36 @@ what_was_sent_before_the_end_still_reaches_who_reads_slowly(void)
         end();
         free(large);
         free(expected);
+}
+
+/* The head waits for the client when the stream ends: the end must come behind it, not instead of it. */
+static void
+a_large_head_still_reaches_who_reads_slowly_when_the_stream_ends(void)
+{
+        size_t end_size = strlen("\r\n\r\n" LAST);
+
+        begin();
+        at.is_large = true;
+        CU_ASSERT_TRUE(http_send_text(&at.client, GET("/events")));
+        settle();
+        CU_ASSERT_EQUAL(weir_http_sse_end(atomic_load(&at.exchange)), 0);
+        settle();
+        assert_ended(0);
+        CU_ASSERT_EQUAL(at.client.size, 0);
+        while (at.client.size <= LARGE && !at.client.ended) {
+                if (http_has_news(&at.client, WEIR_SEC(1))) {
+                        http_read_some(&at.client);
+                } else {
+                        break;
+                }
+        }
+        CU_ASSERT_FATAL(at.client.size > LARGE);
+        CU_ASSERT_EQUAL(memcmp(at.client.input + at.client.size - end_size, "\r\n\r\n" LAST, end_size), 0);
+        at.client.size = 0;
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+        CU_ASSERT_EQUAL(at.reply.status, 200);
+        at.is_large = false;
+        end();
 }
 
 /* -- the server's and the runtime's end -- */
@@ -874,12 +938,14 @@ main(void)
                 WEIR_TEST(a_stream_that_was_ended_before_its_start_has_a_head),
                 WEIR_TEST(with_a_reference_events_are_refused_after_the_end),
                 WEIR_TEST(a_cancelled_series_breaks_the_stream_off),
+                WEIR_TEST(without_chunks_a_stream_that_breaks_off_does_not_look_like_one_that_ends),
                 WEIR_TEST(a_client_that_closes_is_found_out_at_once),
                 WEIR_TEST(a_client_that_resets_is_found_out_at_once),
                 WEIR_TEST(the_stream_of_who_has_gone_ends_also_when_departure_is_ignored),
                 WEIR_TEST(a_client_that_has_only_finished_its_side_is_served_on),
                 WEIR_TEST(a_client_that_takes_nothing_is_given_up),
                 WEIR_TEST(what_was_sent_before_the_end_still_reaches_who_reads_slowly),
+                WEIR_TEST(a_large_head_still_reaches_who_reads_slowly_when_the_stream_ends),
                 WEIR_TEST(a_stop_ends_streams_at_once),
                 WEIR_TEST(a_stream_that_is_opened_during_a_stop_ends_at_once),
                 WEIR_TEST(a_stop_waits_for_who_has_a_reference),

@@ -2,6 +2,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "server/server.h"
@@ -11,6 +12,7 @@
 
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
 #define LARGE       ((size_t)3 * 1024 * 1024)
+#define MIDDLE      ((size_t)400000)
 #define CROWD       200
 
 static const struct tls_client_wish anybody = {0};
@@ -21,7 +23,7 @@ static struct {
         _Atomic unsigned served;
 } at;
 
-/* "/": whether it was secure, and who asks.  "/size": of the body.  "/large": much.  "/later": after a while. */
+/* "/": whether it was secure, and who asks.  "/size": of the body.  "/large": much, "/middle" less.  "/later": after a while. */
 static void
 handle(weir_task *exchange, void *context)
 {
@@ -34,6 +36,10 @@ handle(weir_task *exchange, void *context)
         atomic_fetch_add(&at.served, 1);
         if (strcmp(path, "/large") == 0) {
                 weir_http_reply_append(exchange, bytes, sizeof bytes);
+                return;
+        }
+        if (strcmp(path, "/middle") == 0) {
+                weir_http_reply_append(exchange, bytes, MIDDLE);
                 return;
         }
         weir_http_request_body(exchange, &size);
@@ -239,6 +245,42 @@ a_client_that_says_goodbye_is_let_go(void)
         SSL_shutdown(client); /* and leaves its end of TCP open */
         CU_ASSERT_TRUE(tls_is_over(client));
         tls_hang_up(client);
+        end();
+}
+
+/* All of the reply lies in the server's socket when the client finishes its side, before it has read it. */
+static void
+get_the_reply_behind_a_goodbye(bool finishes)
+{
+        static const char request[] = "GET /middle HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        SSL *client = connect_as(&anybody);
+        const int window = 4096, on = 1;
+        char *reply;
+        size_t size;
+
+        setsockopt(SSL_get_fd(client), SOL_SOCKET, SO_RCVBUF, &window, sizeof window);
+        CU_ASSERT_TRUE(tls_send(client, request, sizeof request - 1));
+        weir_test_sleep(100000000);                                            /* right either way */
+        setsockopt(SSL_get_fd(client), IPPROTO_TCP, TCP_CORK, &on, sizeof on); /* both ends in one packet */
+        SSL_shutdown(client);
+        if (finishes)
+                shutdown(SSL_get_fd(client), SHUT_WR);
+        else
+                setsockopt(SSL_get_fd(client), IPPROTO_TCP, TCP_CORK, &(const int){0}, sizeof(int));
+        weir_test_sleep(100000000);
+        CU_ASSERT_TRUE(tls_receive(client, &reply, &size));
+        CU_ASSERT(size > MIDDLE);
+        free(reply);
+        CU_ASSERT_TRUE(tls_is_over(client));
+        tls_hang_up(client);
+}
+
+static void
+a_client_that_says_goodbye_early_gets_the_whole_reply(void)
+{
+        begin();
+        get_the_reply_behind_a_goodbye(false);
+        get_the_reply_behind_a_goodbye(true);
         end();
 }
 
@@ -683,6 +725,7 @@ main(void)
                 WEIR_TEST(the_wait_for_100_continue_ends),
                 WEIR_TEST(a_reply_that_closes_says_so_in_tls),
                 WEIR_TEST(a_client_that_says_goodbye_is_let_go),
+                WEIR_TEST(a_client_that_says_goodbye_early_gets_the_whole_reply),
                 WEIR_TEST(plain_http_is_told_where_it_is),
                 WEIR_TEST(a_crowd_is_served_at_once),
                 WEIR_TEST(certificates_change_under_load),

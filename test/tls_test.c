@@ -108,7 +108,8 @@ what_came_with_the_end_of_the_handshake_is_not_forgotten(void)
         CU_ASSERT_EQUAL(weir__stream_handshake(&wire.stream), 0);
         CU_ASSERT_TRUE(may_have_more());
         expect_text("at once", read_some(100));
-        CU_ASSERT_FALSE(may_have_more());
+        CU_ASSERT_TRUE(may_have_more()); /* nobody has asked the system since */
+        CU_ASSERT_EQUAL(read_some(100), -EAGAIN);
         tls_wire_close(&wire);
 }
 
@@ -225,7 +226,7 @@ what_is_left_inside_is_said_to_be_there(void)
                 CU_ASSERT_FATAL(count > 0);
                 memcpy(all + have, buffer, (size_t)count);
                 have += (size_t)count;
-                CU_ASSERT_EQUAL(may_have_more(), have < 38);
+                CU_ASSERT_TRUE(may_have_more() || have == 38);
         }
         CU_ASSERT_STRING_EQUAL(all, "01234567890123456780123456789012345678");
         CU_ASSERT_EQUAL(read_some(3), -EAGAIN);

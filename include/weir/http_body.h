@@ -17,10 +17,10 @@ WEIR_BEGIN
  * Owner:   the caller, until it is consumed.  The exchange stays alive as long as the task.
  * Result:  NULL when out of memory.  -EDOM, when it is started, for a task that is no exchange.
  *          The task's status: 0, and weir_http_read_data has the piece, of no bytes at the end; -EBUSY while another one reads;
- *          -EBADMSG for chunks that are none, or whose trailers are too long; -ETIMEDOUT after the server's body_timeout without a
- *          byte; -ECONNRESET when the client has gone; -ENOMEM; -ECANCELED, -ESHUTDOWN.  After -EBADMSG, -ETIMEDOUT and
+ *          -EBADMSG for chunks that are none, or whose trailers are too long; -ETIMEDOUT when it has not ended within the server's
+ *          body_timeout; -ECONNRESET when the client has gone; -ENOMEM; -ECANCELED, -ESHUTDOWN.  After -EBADMSG, -ETIMEDOUT and
  *          -ENOMEM the reply is 400, 408 or 500 unless a callback makes it another one, and the connection ends with it.
- * Threads: any. */
+ * Threads: any; after weir_http_reply_upgrade the first one as the first write. */
 WEIR_API weir_task *weir_http_read_new(weir_task *exchange, weir_task_fn *done, void *context);
 
 /* What a read task has read: borrowed, until its callback returns; no bytes, but no NULL, at the end.  NULL for a task of another
@@ -31,7 +31,7 @@ WEIR_API const void *weir_http_read_data(const weir_task *read, size_t *size);
  *
  * Owner:   the caller, until it is consumed.  The exchange stays alive as long as the task.
  * Result:  NULL when out of memory.  The task's status: as of weir_http_read_new; -EMSGSIZE for a body of more than `max` bytes (the
- *          reply is 413 unless a callback makes it another one); -ENOMEM.
+ *          reply is 413 unless a callback makes it another one); -EINVAL after an upgrade; -ENOMEM.
  * Units:   bytes; 0 is the server's max_body, SIZE_MAX no limit.
  * Threads: any. */
 WEIR_API weir_task *weir_http_collect_new(weir_task *exchange, size_t max, weir_task_fn *done, void *context);

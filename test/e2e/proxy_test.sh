@@ -27,6 +27,7 @@ http {
         upstream weir {
                 server 127.0.0.1:${direct##*:};
                 keepalive 64;
+                keepalive_timeout 20s; # shorter than the server's, so that it never uses one that is just being closed
         }
         server {
                 listen 127.0.0.1:$1;
