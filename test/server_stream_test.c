@@ -249,7 +249,7 @@ write_in_series(weir_task *exchange, void *context)
         weir_task_on_free(exchange, count_free);
         weir_http_reply_append(exchange, "a", 1);
         for (int i = 0; i < 3; i++) {
-                weir_series_push(series, weir_http_write_new(exchange, "bcd" + i, 1, note_write, exchange));
+                weir_series_push(series, weir_http_write_new(exchange, &"bcd"[i], 1, note_write, exchange));
                 weir_series_push(series, weir_timer_new(WEIR_SEC(1), NULL, NULL));
         }
         atomic_fetch_add(&at.handled, 1);
