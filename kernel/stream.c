@@ -112,6 +112,14 @@ weir__stream_untaken(struct weir__stream *stream)
         return ioctl(stream->source.fd, SIOCOUTQ, &size) < 0 || size < 0 ? 0 : (size_t)size;
 }
 
+size_t
+weir__stream_unsent(struct weir__stream *stream)
+{
+        int size;
+
+        return ioctl(stream->source.fd, SIOCOUTQNSD, &size) < 0 || size < 0 ? 0 : (size_t)size;
+}
+
 void
 weir__stream_finish(struct weir__stream *stream)
 {

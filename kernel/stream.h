@@ -56,6 +56,9 @@ ssize_t weir__stream_write_file(struct weir__stream *stream, int file, uint64_t 
 /* How much of what was written the peer has not taken in yet, as far as is known. */
 size_t weir__stream_untaken(struct weir__stream *stream);
 
+/* How much of it the system has not even sent, as the peer has no room for it. */
+size_t weir__stream_unsent(struct weir__stream *stream);
+
 /* Says, in TLS and TCP, that no more will be written; what comes in can still be read. */
 void weir__stream_finish(struct weir__stream *stream);
 

@@ -22,10 +22,9 @@
 #include "kernel/stream.h"
 #include "server/server.h"
 
-#define LINGER         WEIR_SEC(5)
-#define FIRST_WITHIN   WEIR_SEC(1) /* after a hand-over: for the first request of a connection that came to the former process */
-#define LEAVES_AT_ONCE ((size_t)8 * 1024) /* bytes: less than any system sends without being acknowledged */
-#define LINGER_MAX     ((size_t)1 << 20)  /* bytes thrown away before even the politest gives up */
+#define LINGER       WEIR_SEC(5)
+#define FIRST_WITHIN WEIR_SEC(1) /* after a hand-over: for the first request of a connection that came to the former process */
+#define LINGER_MAX   ((size_t)1 << 20) /* bytes thrown away before even the politest gives up */
 
 /* -- time limits -- */
 
@@ -338,10 +337,11 @@ weir__connection_finish(struct weir__connection *connection)
 {
         bool clean = !connection->refused && !connection->unread && !connection->input_size;
 
-        /* A peer of TLS says that it ends, which, coming after a close, would reset what the system has not sent yet.  A little
-         * leaves with the close itself. */
-        if (connection->stream.tls && weir__stream_untaken(&connection->stream) > LEAVES_AT_ONCE)
-                clean = false;
+        /* A peer of TLS says that it ends, which, coming after a close, would reset what the system has not sent yet. */
+        if (connection->stream.tls) {
+                weir__stream_finish(&connection->stream); /* sends what was held back */
+                clean = clean && !weir__stream_unsent(&connection->stream);
+        }
         if (clean && (!connection->readable || weir__stream_peek(&connection->stream) == -EAGAIN)) {
                 weir__connection_close(connection);
                 return;
