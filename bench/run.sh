@@ -1,5 +1,5 @@
 #!/bin/bash
-# bench/run.sh [timers|executor|blocking|http|queue|stall|tickers] [quick]: runs all measuring programs of build/bench, or one:
+# bench/run.sh [timers|executor|blocking|http|queue|stall|tickers|graph] [quick]: runs all measuring programs of build/bench, or one:
 # JSON lines to standard output, a table to standard error.
 # WEIR_BUILD names the build directory.  README.md says what is measured.
 set -u
@@ -71,7 +71,7 @@ table()
 [ -x "$build/bench/http" ] || { echo "bench: $build/bench is not built" >&2; exit 1; }
 only=
 case ${1:-} in
-timers | executor | blocking | http | queue | stall | tickers) only=$1; shift ;;
+timers | executor | blocking | http | queue | stall | tickers | graph) only=$1; shift ;;
 esac
 takes="seventeen to twenty minutes"
 [ "$only" ] && takes="up to six minutes"
@@ -85,5 +85,6 @@ measure 420 http "$@"
 measure 200 queue "$@"
 measure 120 stall "$@"
 measure 120 tickers "$@"
+measure 120 graph "$@"
 table >&2
 printf '\n%s\n' "bench: $((SECONDS - began)) s" >&2

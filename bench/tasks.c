@@ -1,10 +1,15 @@
-/* bench/tasks.c: tasks that end at once, in series and parallels, and timers of 0 that follow each other.
+/* bench/tasks.c: tasks that end at once, in series and parallels, timers of 0 that follow each other, and a flow that is cancelled.
  *
  * Threads: the main thread builds and waits; callbacks of one series touch `stack` one after another, those of a parallel count
  *          by bench_count. */
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include <weir/go.h>
 #include <weir/weir.h>
 
 #include "bench.h"
@@ -123,11 +128,91 @@ measure_parallel(const void *argument, double values[BENCH_VALUES])
         return true;
 }
 
+/* -- a flow of timers and functions that is cancelled by its name: until its callback -- */
+
+#define CANCELS 51 /* flows; the median and the longest are told */
+
+static struct {
+        _Atomic unsigned begun;
+        int64_t ended;
+        sem_t over;
+} cancelled;
+
+static void
+until_told(void *context)
+{
+        (void)context;
+        atomic_fetch_add(&cancelled.begun, 1);
+        while (!weir_go_cancelled())
+                sched_yield();
+}
+
+static void
+on_cancelled(weir_series *series, void *context)
+{
+        (void)series;
+        (void)context;
+        cancelled.ended = bench_now();
+        sem_post(&cancelled.over);
+}
+
+/* How long it took, in nanoseconds; below 0 when it could not be cancelled. */
+static int64_t
+cancel_flow(size_t count)
+{
+        weir_series *series = weir_series_new(on_cancelled, NULL);
+        weir_task *parallel = weir_parallel_new(NULL, NULL);
+
+        atomic_store(&cancelled.begun, 0);
+        for (size_t i = 0; i < count; i++) {
+                weir_parallel_add(parallel, weir_timer_new(WEIR_SEC(1000), NULL, NULL));
+                weir_parallel_add(parallel, weir_go_new(NULL, until_told, NULL, NULL));
+        }
+        weir_series_push(series, parallel);
+        weir_series_set_name(series, "flow");
+        if (weir_series_start(series))
+                return -1;
+        while (!atomic_load(&cancelled.begun))
+                sched_yield();
+        int64_t began = bench_now();
+        if (weir_series_cancel_named("flow", WEIR_ALL) != 1)
+                return -1;
+        while (sem_wait(&cancelled.over))
+                continue;
+        return cancelled.ended - began;
+}
+
+static int
+compare(const void *one, const void *other)
+{
+        int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
+
+        return (a > b) - (a < b);
+}
+
+static bool
+measure_cancel(const void *argument, double values[BENCH_VALUES])
+{
+        const struct flow *flow = argument;
+        int64_t took[CANCELS];
+
+        if (weir_init(NULL) || sem_init(&cancelled.over, 0, 0))
+                return false;
+        for (unsigned i = 0; i < CANCELS; i++)
+                if ((took[i] = cancel_flow(flow->count)) < 0)
+                        return false;
+        qsort(took, CANCELS, sizeof took[0], compare);
+        values[0] = (double)took[CANCELS / 2] / 1000;
+        values[1] = (double)took[CANCELS - 1] / 1000;
+        return true;
+}
+
 /* -- the cases -- */
 
 static const struct flow series = {"series of 1e6 tasks", 1000000}, long_series = {"series of 1e7 tasks", 10000000},
                          hops = {"timer(0) after timer(0), 1e6 times", 1000000},
-                         parallel = {"parallel of 100,000 series", 100000};
+                         parallel = {"parallel of 100,000 series", 100000},
+                         cancel = {"cancel of 1,000 timers and 1,000 functions", 1000};
 
 static bool
 measure(const struct bench_size *size, const struct flow *flow, bench_fn *fn, double values[BENCH_VALUES])
@@ -175,6 +260,17 @@ in_parallel(const struct bench_size *size)
         bench_sample("weir", parallel.name, "CPU ns per series, building", values[1]);
 }
 
+static void
+cancelled_by_name(const struct bench_size *size)
+{
+        double values[BENCH_VALUES];
+
+        if (!measure(size, &cancel, measure_cancel, values))
+                return;
+        bench_sample("weir", cancel.name, "us until the callback", values[0]);
+        bench_sample("weir", cancel.name, "us at most", values[1]);
+}
+
 void
 bench_tasks(const struct bench_size *size)
 {
@@ -185,6 +281,7 @@ bench_tasks(const struct bench_size *size)
                 in_series(size, &long_series);
         one_hop_after_another(size);
         in_parallel(size);
+        cancelled_by_name(size);
         if (bench_wanted(size, series.name))
                 bench_sample(QUOTED, series.name, CPU_PER_TASK, 89);
         if (bench_wanted(size, parallel.name))
@@ -200,6 +297,7 @@ bench_tasks_ratios(void)
         bench_ratio("weir", QUOTED, parallel.name, CPU_PER_SERIES);
         bench_goal("weir", parallel.name, CPU_PER_SERIES, 120);
         bench_goal("weir", parallel.name, "ratio to " QUOTED ", " CPU_PER_SERIES, 0.6);
+        bench_goal("weir", cancel.name, "us until the callback", 5000);
         bench_ratio("weir", "go", hops.name, CPU_PER_TASK);
         bench_ratio("weir", "go", hops.name, "ns per task");
         bench_goal("weir", hops.name, CPU_PER_TASK, 300);

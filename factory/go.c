@@ -312,9 +312,9 @@ call(struct weir_task *task, struct go *go)
 static int
 obstacle(const struct weir_task *task)
 {
-        if (task->series && weir__series_cause(task->series) == -ECANCELED)
-                return -ECANCELED;
-        return weir__runtime_stopping() ? -ESHUTDOWN : 0;
+        int verdict = weir__series_verdict(task->series);
+
+        return verdict ? verdict : weir__runtime_stopping() ? -ESHUTDOWN : 0;
 }
 
 static void
@@ -407,22 +407,24 @@ go_start(struct weir_task *task)
         }
         atomic_store_explicit(&go_of(task)->job.sides, 1, memory_order_relaxed);
         atomic_store_explicit(&task->word, WEIR__READY, memory_order_relaxed);
-        deliver(task, status ? status : -ECANCELED);
+        deliver(task, status ? status : weir__series_verdict(task->series));
 }
 
 /* By the series, under its lock. */
 static struct weir_task *
 go_cancel(struct weir_task *task)
 {
+        int cause = weir__series_cause(task->series);
+
         if (swap(task, WEIR__NEW, WEIR__NEW | WEIR__CANCELLED))
                 return NULL;
         if (!swap(task, WEIR__PENDING, WEIR__READY)) {
-                tell(go_of(task), -ECANCELED);
+                tell(go_of(task), cause);
                 return NULL;
         }
         remove_limit(task);
         take_back(go_of(task));
-        task->status = -ECANCELED;
+        task->status = cause;
         return task;
 }
 

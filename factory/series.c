@@ -2,7 +2,8 @@
  *
  * Threads: push, cancel, ref and unref on any thread; a step (starting the next task, dropping what is left, the end) on the
  *          worker that finished the task before, the first one on the thread that starts the series.
- * Locks:   series->lock (rank SERIES).  Under it a poller's lock may be taken, by a timer's cancel; no user code runs under it.
+ * Locks:   series->lock (rank SERIES).  Under it a poller's lock may be taken, by a timer's cancel and for a deadline, and that of a
+ *          shard of names; no user code runs under it.
  *
  * `current` keeps a task that can be cancelled alive for weir_series_cancel: it is cleared under the lock before the task is freed.
  * Other tasks are nobody else's business.  So who makes the steps takes all that is queued at once, and goes through that without
@@ -10,8 +11,8 @@
 #include "factory/series.h"
 
 #include <errno.h>
-#include <stdio.h>
 
+#include "factory/series_extra.h"
 #include "kernel/memory.h"
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
@@ -80,7 +81,6 @@ weir__series_make_for(struct weir_task *task)
                         weir__task_ops(task)->series_failed(task);
                 return NULL;
         }
-        series->grain = (uint32_t)weir__task_ops(task)->grain;
         if (weir__task_ops(task)->series_ended)
                 series->ended = weir__task_ops(task)->series_ended;
         series->owner = task;
@@ -109,17 +109,19 @@ weir_series_unref(weir_series *series)
         if (atomic_load_explicit(&series->references, memory_order_acquire) > 1 &&
             atomic_fetch_sub_explicit(&series->references, 1, memory_order_acq_rel) > 1)
                 return;
+        weir__series_extra_free(weir__series_extra_of(series));
         weir__free(series, sizeof *series);
 }
 
 /* -- the lock -- */
 
 /* One that was not started and has one reference is its owner's alone, who may leave out the lock: who else wants to use it needs a
- * reference first, and makes it from that one. */
+ * reference first, and makes it from that one; unless the series has a name by which others find it. */
 static bool
 is_private(const struct weir_series *series)
 {
-        return atomic_load_explicit(&series->references, memory_order_acquire) == 1 && series->state == WEIR__SERIES_NEW;
+        return atomic_load_explicit(&series->references, memory_order_acquire) == 1 && series->state == WEIR__SERIES_NEW &&
+               !weir__series_extra_of(series);
 }
 
 /* Returns whether the lock was taken, for the second. */
@@ -217,62 +219,45 @@ set_cause(struct weir_series *series, int cause)
                 atomic_store_explicit(&series->cause, cause, memory_order_release);
 }
 
-void
-weir_series_cancel(weir_series *series)
+/* One that is within a series which ends early is told why that does, and counts as that one's. */
+struct weir_task *
+weir__series_stop_locked(struct weir_series *series, int cause, bool *given)
 {
-        struct weir_task *ended = NULL;
+        int inherited = weir__series_cause(series);
+        struct weir_task *current = series->current;
 
-        if (!series || weir__runtime_forked())
-                return;
-        weir__lock(&series->lock);
-        if (series->state != WEIR__SERIES_ENDED) {
-                set_cause(series, -ECANCELED);
-                if (series->current && weir__task_ops(series->current)->cancel)
-                        ended = weir__task_ops(series->current)->cancel(series->current);
-        }
-        weir__unlock(&series->lock);
+        *given = false;
+        if (series->state == WEIR__SERIES_ENDED || atomic_load_explicit(&series->cause, memory_order_relaxed))
+                return NULL;
+        *given = !inherited;
+        set_cause(series, inherited ? inherited : cause);
+        return current && weir__task_ops(current)->cancel ? weir__task_ops(current)->cancel(current) : NULL;
+}
+
+void
+weir__series_deliver(struct weir_task *ended)
+{
         if (ended)
                 weir__poller_deliver(weir__runtime_poller(ended->poller), &ended->work);
 }
 
-int
-weir_series_status(const weir_series *series)
+bool
+weir__series_stop(struct weir_series *series, int cause)
 {
-        if (!series)
-                return -EINVAL;
-        if (weir__runtime_forked())
-                return -ECHILD;
-        struct weir__lock *lock = &((struct weir_series *)series)->lock;
-        weir__lock(lock); /* and so, while it has a parent, that one cannot end */
-        int cause = weir__series_cause(series);
-        int status = cause ? cause : series->poison;
-        weir__unlock(lock);
-        return status;
+        bool given;
+
+        weir__lock(&series->lock);
+        struct weir_task *ended = weir__series_stop_locked(series, cause, &given);
+        weir__unlock(&series->lock);
+        weir__series_deliver(ended);
+        return given;
 }
 
 void
-weir__series_describe(struct weir_series *series, char *out, size_t room)
+weir_series_cancel(weir_series *series)
 {
-        *out = '\0';
-        weir__lock(&series->lock);
-        const struct weir_task *current = series->current;
-        if (current) {
-                const struct weir__task_ops *ops = weir__task_ops(current);
-                int size = 0;
-                const char *name = ops->name ? ops->name(current, &size) : NULL;
-
-                snprintf(out, room, "%s%s%.*s%s", ops->work.kind, name ? " \"" : "", size, name ? name : "", name ? "\"" : "");
-        }
-        weir__unlock(&series->lock);
-}
-
-/* Without the lock: nobody changes any of it after the end. */
-int
-weir__series_result(const struct weir_series *series)
-{
-        int result = series->has_result ? series->result : atomic_load_explicit(&series->cause, memory_order_relaxed);
-
-        return result ? result : series->poison;
+        if (series && !weir__runtime_forked())
+                weir__series_stop(series, -ECANCELED);
 }
 
 /* -- steps -- */
@@ -285,9 +270,8 @@ free_context(struct weir_series *series)
         series->free_context = NULL;
 }
 
-/* The end: callback, free function, then whoever waits for it.  On a worker, no lock held. */
-static void
-end(struct weir_series *series)
+void
+weir__series_end(struct weir_series *series)
 {
         if (series->done || series->free_context) {
                 unsigned before = weir__user_begin((weir__function *)series->done);
@@ -352,7 +336,7 @@ weir__series_forget(struct weir_series *series, struct weir_task *task)
 {
         if (series->wraps && !series->has_result) {
                 series->result = task->status;
-                series->has_result = true;
+                series->has_result = !series->heeds;
         }
         if (!series->current)
                 return;
@@ -363,10 +347,20 @@ weir__series_forget(struct weir_series *series, struct weir_task *task)
         weir__unlock(&series->lock);
 }
 
+/* With the lock held: what it was has no name and no deadline any more.  Returns whether the caller is to end it; else the work of its
+ * deadline does, which is on its way. */
+static bool
+become_ended(struct weir_series *series)
+{
+        series->state = WEIR__SERIES_ENDED;
+        series->parent = NULL; /* which may end from now on */
+        return weir__series_extra_leave(series);
+}
+
 /* Takes the next task off the queue, and makes it the current one if it is to be started and can be cancelled.  Sets *cause when it
- * is to be dropped.  NULL: the series has ended. */
+ * is to be dropped.  NULL: the series has ended, and *ends says whether it is the caller who is to see to that. */
 static struct weir_task *
-take_next(struct weir_series *series, int *cause)
+take_next(struct weir_series *series, int *cause, bool *ends)
 {
         *cause = 0;
         if (series->current) /* who left the last one has seen to that */
@@ -381,8 +375,7 @@ take_next(struct weir_series *series, int *cause)
         take_some(series);
         struct weir_task *task = pop_taken(series);
         if (!task) {
-                series->state = WEIR__SERIES_ENDED;
-                series->parent = NULL; /* which may end from now on */
+                *ends = become_ended(series);
         } else if (!*cause && can_be_cancelled(task)) {
                 series->current = task;
         }
@@ -396,10 +389,12 @@ weir__series_go_on(struct weir_series *series)
 {
         for (unsigned dropped = 0; dropped < DROPPED_AT_ONCE; dropped++) {
                 int cause;
-                struct weir_task *task = take_next(series, &cause);
+                bool ends = false;
+                struct weir_task *task = take_next(series, &cause, &ends);
 
                 if (!task) {
-                        end(series);
+                        if (ends)
+                                weir__series_end(series);
                         return;
                 }
                 if (!cause) {
@@ -417,12 +412,14 @@ weir__series_go_on(struct weir_series *series)
 void
 weir__series_launch(struct weir_series *series, struct weir_series *parent)
 {
+        struct weir__poller *poller = weir__runtime_poller(series->poller);
         struct weir_task *task = NULL;
 
         weir__lock(&series->lock);
         series->state = WEIR__SERIES_RUNNING;
         series->parent = parent;
         series->grain = parent ? parent->grain : 0;
+        bool wake = weir__series_deadline_begin(series);
         if (!cause_to_stop(series)) {
                 take_some(series);
                 task = pop_taken(series);
@@ -433,7 +430,9 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
         if (task)
                 weir__task_ops(task)->start(task);
         else
-                weir__poller_deliver(weir__runtime_poller(series->poller), &series->work);
+                weir__poller_deliver(poller, &series->work);
+        if (wake) /* the series may be gone by now */
+                weir__poller_wake(poller);
 }
 
 /* -- start, run, dismiss -- */
@@ -459,6 +458,7 @@ dismiss(struct weir_series *series)
         if (series->state != WEIR__SERIES_NEW)
                 weir__panic("weir_series_dismiss: the series was started before");
         series->state = WEIR__SERIES_ENDED;
+        weir__series_extra_leave(series);
         queue = series->queue;
         series->queue = (struct weir__work_list){0};
         weir__unlock(&series->lock);

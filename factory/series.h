@@ -8,6 +8,8 @@
 #ifndef WEIR_FACTORY_SERIES_H
 #define WEIR_FACTORY_SERIES_H
 
+#include <errno.h>
+
 #include "factory/task.h"
 #include "kernel/latch.h"
 
@@ -26,13 +28,14 @@ struct weir_series {
         void *owner;
         uint32_t grain;             /* ns, of its timers' deadlines; 0: exact */
         uint16_t poller;            /* where steps are delivered */
-        bool wraps;                 /* made for one task: its result is that task's status */
+        bool wraps;                 /* its result comes from a task: from the first, for which it was made; or it `heeds` each */
         bool waiter_gave;           /* of who waits for it: weir__runtime_wait_begin */
 
         /* Whose turn it is to make a step, and nobody else's. */
         struct weir_task *taken; /* the oldest of the queue, linked by work.next: nobody has to be asked for the next */
-        int result;              /* of the wrapped task, once it ended */
+        int result;              /* of the wrapped task, once it ended; of the last one that has, if it heeds each */
         bool has_result;
+        bool heeds; /* constant: its result is the status of its last task, unless something ends it early */
 
         /* Guarded by lock; but while it is NEW and has one reference, its owner's alone. */
         uint8_t state; /* enum weir__series_state */
@@ -47,7 +50,11 @@ struct weir_series {
          * read without by who makes a step (relaxed): it sees each push that comes before the step. */
         _Atomic(struct weir__work *) urgent;
 
-        /* Why it ends early: 0, -ECANCELED, -ESHUTDOWN.  Written under the lock, once, with release; read without. */
+        /* Its name and its deadline; NULL until it first has one of them, then constant.  Written under the lock, with release: who
+         * is within reads it without. */
+        _Atomic(struct weir__series_extra *) extra;
+
+        /* Why it ends early: 0, -ECANCELED, -ETIMEDOUT, -ESHUTDOWN.  Written under the lock, once, with release; read without. */
         _Atomic int cause;
 
         _Atomic uint32_t references;
@@ -64,6 +71,19 @@ struct weir_series {
         /* The parallel's that it is in, guarded by that one's lock. */
         struct weir_series *previous, *next;
 };
+
+/* As weir_series_cancel, but it ends with that cause, unless it, or one that it is within, has one already.
+ *
+ * Result:  whether this call has given it one.
+ * Threads: any that owns, borrows or has a reference.  Never blocks. */
+bool weir__series_stop(struct weir_series *series, int cause);
+
+/* The same under the lock.  Returns a task that is to be delivered after unlocking, by weir__series_deliver, or NULL. */
+struct weir_task *weir__series_stop_locked(struct weir_series *series, int cause, bool *given);
+void weir__series_deliver(struct weir_task *ended);
+
+/* Its end: callback, free function, then whoever waits for it.  On a worker, no lock held. */
+void weir__series_end(struct weir_series *series);
 
 /* A series around one task, whose result is that task's.  Consumes the task; NULL when out of memory. */
 struct weir_series *weir__series_wrap(struct weir_task *task);
@@ -93,6 +113,14 @@ static inline int weir__series_cause(const struct weir_series *series)
         return 0;
 }
 
+/* The same for what asks which status a callback sees: shutdown ends what is pending, but what is READY then keeps its own. */
+static inline int weir__series_verdict(const struct weir_series *series)
+{
+        int cause = series ? weir__series_cause(series) : 0;
+
+        return cause == -ESHUTDOWN ? 0 : cause;
+}
+
 /* The current task has finished.  First the series leaves it, so that nobody reaches it any more; when it is freed, the series
  * goes on: the next one is started, or the series ends. */
 void weir__series_forget(struct weir_series *series, struct weir_task *task);
@@ -109,7 +137,8 @@ void weir__series_go_on(struct weir_series *series);
  * that cannot be cancelled, or none.  By who has a reference; any thread. */
 void weir__series_describe(struct weir_series *series, char *out, size_t room);
 
-/* What it counts as in a parallel, or for who waits: the wrapped task's status, else its own. */
+/* What it counts as in a parallel, or for who waits: the wrapped task's status, else its own; if that is 0, and it heeds that of its
+ * last task, that. */
 int weir__series_result(const struct weir_series *series);
 
 #endif

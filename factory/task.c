@@ -28,12 +28,31 @@ weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t
         };
 }
 
-void
-weir__task_consume(struct weir_task *task, const char *verb)
+static void
+mark_consumed(struct weir_task *task, const char *verb)
 {
         if (task->flags & WEIR__TASK_CONSUMED)
                 weir__panic("%s: the task was started, pushed, added or dismissed before", verb);
         task->flags |= WEIR__TASK_CONSUMED;
+}
+
+static void
+seal(struct weir_task *task)
+{
+        int fault = weir__task_ops(task)->seal(task);
+
+        if (fault) {
+                task->status = fault;
+                task->flags |= WEIR__TASK_WRONG;
+        }
+}
+
+void
+weir__task_consume(struct weir_task *task, const char *verb)
+{
+        mark_consumed(task, verb);
+        if (weir__task_ops(task)->seal && !(task->flags & WEIR__TASK_WRONG))
+                seal(task);
 }
 
 void
@@ -82,8 +101,9 @@ void
 weir__task_call(struct weir_task *task)
 {
         atomic_store_explicit(&task->word, WEIR__RUNNING, memory_order_relaxed);
-        if (task->series && weir__series_cause(task->series) == -ECANCELED)
-                task->status = -ECANCELED;
+        int verdict = weir__series_verdict(task->series);
+        if (verdict)
+                task->status = verdict;
         weir__task_call_back(task);
 }
 
@@ -203,7 +223,7 @@ weir_task_dismiss(weir_task *task)
 {
         if (!task)
                 return;
-        weir__task_consume(task, "weir_task_dismiss");
+        mark_consumed(task, "weir_task_dismiss");
         weir__task_discard(task);
 }
 

@@ -40,6 +40,10 @@ enum weir__state {
 struct weir__task_ops {
         struct weir__work_ops work; /* first: run, on a worker, when the task is READY */
 
+        /* What it is made wrong with when it is consumed, unless it is wrong already or is dismissed: 0 or a negative errno, such as -ELOOP.
+         * By who consumes it, no lock held.  NULL: with nothing. */
+        int (*seal)(struct weir_task *task);
+
         /* What its start is refused for: 0 or a negative errno, such as -EAGAIN.  By who started it alone, and is counted.  NULL: for
          * nothing. */
         int (*prepare)(struct weir_task *task);
@@ -70,9 +74,6 @@ struct weir__task_ops {
 
         /* What the end of the series made by weir_series_of does, on a worker.  NULL: a lone task's, the root has ended. */
         void (*series_ended)(struct weir_series *series);
-
-        /* The grid on which the timers of that series end; 0: exactly. */
-        weir_nsec grain;
 };
 
 struct weir_task {
@@ -111,7 +112,7 @@ static inline const struct weir__task_ops *weir__task_ops(const struct weir_task
         return (const struct weir__task_ops *)task->work.ops;
 }
 
-/* Marks the task as consumed by `verb`; aborts when it was before. */
+/* Marks the task as consumed by `verb`, and seals it; aborts when it was before. */
 void weir__task_consume(struct weir_task *task, const char *verb);
 
 /* Frees a consumed task that never started: no callback. */

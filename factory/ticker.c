@@ -236,8 +236,7 @@ end_ticking(struct weir__timer *timer)
         while (weir__timer_is_ticking(timer, word))
                 if (weir__timer_swap(timer, &word, word & ~(uint32_t)WEIR__EXPIRED))
                         break;
-        if (word & WEIR__CANCELLED || weir__timer_series_is_cancelled(timer))
-                timer->task.status = -ECANCELED;
+        weir__timer_take_verdict(timer, word);
 }
 
 /* Who waits for callbacks of its name that run need not wait for its end.  The ticker may have been freed meanwhile: it belongs to

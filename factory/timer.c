@@ -60,14 +60,6 @@ make_ready(struct weir__timer *timer, uint32_t flags)
         return weir__timer_swap(timer, &word, WEIR__READY | flags);
 }
 
-bool
-weir__timer_series_is_cancelled(const struct weir__timer *timer)
-{
-        const struct weir_series *series = timer->task.series;
-
-        return series && weir__series_cause(series) == -ECANCELED;
-}
-
 /* Under the poller's lock: its id finds nothing any more. */
 static void
 give_up_id(struct weir__timer *timer, struct weir__poller *poller)
@@ -190,7 +182,8 @@ first_word(struct weir__timer *timer, const struct weir__poller *poller)
 {
         if (weir__timer_word(timer) & WEIR__CANCELLED)
                 return WEIR__READY | WEIR__CANCELLED;
-        timer->task.status = weir__timer_series_is_cancelled(timer) ? -ECANCELED : poller->closing ? -ESHUTDOWN : 0;
+        int verdict = weir__series_verdict(timer->task.series);
+        timer->task.status = verdict ? verdict : poller->closing ? -ESHUTDOWN : 0;
         return timer->task.status ? WEIR__READY : WEIR__PENDING;
 }
 
@@ -413,7 +406,7 @@ timer_cancel(struct weir_task *task)
         if (taken) {
                 weir__timerq_remove(&poller->queue, &timer->node);
                 give_up_id(timer, poller);
-                task->status = -ECANCELED;
+                task->status = weir__series_cause(task->series);
         } else {
                 forbid_reset(timer);
                 if (weir__timer_ops(timer)->ticks)
@@ -476,7 +469,7 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
         bool wake = false, pends = false;
 
         weir__lock(&poller->lock);
-        int status = weir__timer_series_is_cancelled(timer) ? -ECANCELED : poller->closing ? -ESHUTDOWN : 0;
+        int verdict = weir__series_verdict(timer->task.series), status = verdict ? verdict : poller->closing ? -ESHUTDOWN : 0;
         if (status) {
                 timer->task.status = status;
         } else {
@@ -503,6 +496,15 @@ count_lateness(struct weir__timer *timer)
                 weir__histogram_add(&poller->lateness, timer->node.note);
 }
 
+void
+weir__timer_take_verdict(struct weir__timer *timer, uint32_t word)
+{
+        int verdict = word & WEIR__CANCELLED ? -ECANCELED : weir__series_verdict(timer->task.series);
+
+        if (verdict)
+                timer->task.status = verdict;
+}
+
 /* READY -> RUNNING, with the status that the callback sees; or back to PENDING.  Returns whether the callback begins. */
 static bool
 begin(struct weir__timer *timer)
@@ -519,8 +521,7 @@ begin(struct weir__timer *timer)
         }
         if (word & WEIR__CANCELLED) /* nobody else changes it any more */
                 set_word(timer, WEIR__RUNNING | WEIR__CANCELLED);
-        if (word & WEIR__CANCELLED || weir__timer_series_is_cancelled(timer))
-                timer->task.status = -ECANCELED;
+        weir__timer_take_verdict(timer, word);
         if (weir__timer_has_expired(timer))
                 count_lateness(timer);
         return true;

@@ -103,7 +103,8 @@ static inline bool weir__timer_has_expired(const struct weir__timer *timer)
 {
         const uint32_t relevant = WEIR__STATE | WEIR__EXPIRED | WEIR__REARMED;
 
-        return (weir__timer_word(timer) & relevant) == (WEIR__RUNNING | WEIR__EXPIRED) && timer->task.status != -ECANCELED;
+        return (weir__timer_word(timer) & relevant) == (WEIR__RUNNING | WEIR__EXPIRED) && timer->task.status != -ECANCELED &&
+               timer->task.status != -ETIMEDOUT;
 }
 
 /* Whether one that is cancelled was in the middle of a tick then, and has not ended yet: a callback of it may be running which
@@ -115,8 +116,8 @@ static inline bool weir__timer_was_ticking(const struct weir__timer *timer)
         return (weir__timer_word(timer) & mask) == (WEIR__RUNNING | WEIR__EXPIRED | WEIR__CANCELLED);
 }
 
-/* By its callback, or by who holds the lock of its poller when it is not READY or RUNNING. */
-bool weir__timer_series_is_cancelled(const struct weir__timer *timer);
+/* Just before its last callback: its status if it was cancelled, or its series ends early.  On its worker. */
+void weir__timer_take_verdict(struct weir__timer *timer, uint32_t word);
 
 /* Gives one that has no poller with a worker such a one, before its start.  Its owner, with no lock held; the runtime is up. */
 void weir__timer_settle(struct weir__timer *timer);

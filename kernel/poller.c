@@ -62,9 +62,13 @@
 #define ONCE_MORE WEIR_USEC(100)
 
 /* Requests that are answered a second later need not be read at once.  While the last MANY_REPLIES were all WEIR__UNHURRIED, and
- * requests wake this thread again and again, it sleeps on to its next deadline, if that is not more than NAP away, deaf to all
- * descriptors, and finds them all at once then.  One that is answered soon ends that: it has waited for one nap at most. */
-#define NAP          WEIR_MSEC(1)
+ * requests wake this thread again and again, it naps whenever a look at the descriptors has shown none: deaf to them it sleeps until the
+ * first deadline that is SHORTEST_NAP after its last waking, or for LONGEST_NAP.  Then first the replies that are due go out, and then all
+ * requests are read in a row, those that the replies have brought among them; so their deadlines follow on each other, too.  Deadlines on
+ * the fine grid are kept waiting by that, within the coarse one; any other ends the nap.  A request that is answered soon ends all naps:
+ * it has waited for one at most. */
+#define SHORTEST_NAP WEIR_USEC(750)
+#define LONGEST_NAP  WEIR_USEC(1500)
 #define MANY_REPLIES 64
 #define SOON         WEIR_USEC(500)
 #define DISTURBANCES 4
@@ -139,6 +143,8 @@ weir__poller_open(struct weir__poller *poller)
 {
         poller->epoll_fd = poller->timer_fd = poller->quiet_fd = -1;
         poller->unhurried = poller->disturbed = 0;
+        poller->is_napping = false;
+        poller->found = 0;
         poller->free_slot = WEIR__SLOT_NONE;
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
@@ -477,10 +483,60 @@ earlier(weir_nsec instant, weir_nsec other)
         return instant < other ? instant : other;
 }
 
+static weir_nsec
+later(weir_nsec instant, weir_nsec other)
+{
+        return instant > other ? instant : other;
+}
+
 static bool
 can_run(const struct weir__poller *poller)
 {
         return poller->ready.first || poller->doubtful.first || (poller->crowd.first && !weir__poller_is_choked(poller));
+}
+
+/* Whether there is what a nap sleeps on: made for the first one. */
+static bool
+can_nap(struct weir__poller *poller)
+{
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+
+        if (poller->quiet_fd >= 0)
+                return true;
+        poller->quiet_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (poller->quiet_fd >= 0 && epoll_ctl(poller->quiet_fd, EPOLL_CTL_ADD, poller->timer_fd, &event) == 0 &&
+            epoll_ctl(poller->quiet_fd, EPOLL_CTL_ADD, poller->event_fd, &event) == 0)
+                return true;
+        close_descriptor(&poller->quiet_fd);
+        return false;
+}
+
+/* Whether the sleep that is about to begin is a nap. */
+static bool
+naps(struct weir__poller *poller, weir_nsec now)
+{
+        return poller->unhurried >= MANY_REPLIES && poller->disturbed >= DISTURBANCES && now - poller->woke_at < SHORTEST_NAP &&
+               can_nap(poller);
+}
+
+static weir_nsec
+end_of_nap(const struct weir__poller *poller, weir_nsec next)
+{
+        weir_nsec end = later(next, poller->woke_at + poller->rest);
+
+        if (next % WEIR__FINE_GRAIN == 0)
+                end = later(next, poller->woke_at + SHORTEST_NAP);
+        return earlier(end, poller->woke_at + LONGEST_NAP);
+}
+
+/* After a sleep that so many events have ended, of which the timer's may be one; those of a nap were found before it. */
+static void
+note_disturbance(struct weir__poller *poller, weir_nsec slept, int count)
+{
+        bool is_disturbed = poller->is_napping ? poller->found > 2 : count > 0 && slept < SOON;
+
+        poller->disturbed = is_disturbed ? poller->disturbed + 1 : 0;
+        poller->found = 0;
 }
 
 /* Whether the owner may sleep, with SLEEPING in the inbox and the timerfd armed. */
@@ -499,13 +555,14 @@ fall_asleep(struct weir__poller *poller)
                 return false;
         if (poller->later.first)
                 next = earlier(next, now + RETRY);
+        poller->is_napping = next != WEIR_FOREVER && naps(poller, now);
         if (next == WEIR_FOREVER) {
                 arm(poller, WEIR_FOREVER);
                 return true;
         }
         if (next <= now)
                 return false;
-        arm(poller, next > poller->woke_at + poller->rest ? next : poller->woke_at + poller->rest);
+        arm(poller, poller->is_napping ? end_of_nap(poller, next) : later(next, poller->woke_at + poller->rest));
         return true;
 }
 
@@ -605,37 +662,6 @@ dispatch_kept(struct weir__poller *poller)
         return count > 0;
 }
 
-/* Whether there is what a nap sleeps on: made for the first one. */
-static bool
-can_nap(struct weir__poller *poller)
-{
-        struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-
-        if (poller->quiet_fd >= 0)
-                return true;
-        poller->quiet_fd = epoll_create1(EPOLL_CLOEXEC);
-        if (poller->quiet_fd >= 0 && epoll_ctl(poller->quiet_fd, EPOLL_CTL_ADD, poller->timer_fd, &event) == 0 &&
-            epoll_ctl(poller->quiet_fd, EPOLL_CTL_ADD, poller->event_fd, &event) == 0)
-                return true;
-        close_descriptor(&poller->quiet_fd);
-        return false;
-}
-
-/* Whether this sleep, which is armed, is to be a nap. */
-static bool
-naps(struct weir__poller *poller)
-{
-        return poller->unhurried >= MANY_REPLIES && poller->disturbed >= DISTURBANCES && poller->armed_for != WEIR_FOREVER &&
-               poller->armed_for - weir__clock_now() <= NAP && can_nap(poller);
-}
-
-/* After a sleep that so many events have ended, of which the timer's may be one. */
-static void
-note_disturbance(struct weir__poller *poller, weir_nsec slept, int count)
-{
-        poller->disturbed = count > 0 && slept < SOON ? poller->disturbed + 1 : 0;
-}
-
 void
 weir__poller_poll(struct weir__poller *poller)
 {
@@ -644,15 +670,21 @@ weir__poller_poll(struct weir__poller *poller)
         bool awake = poller->kept_count > 0 && dispatch_kept(poller);
         bool dozes = !awake && !is_virtual && doze(poller);
         bool sleep = dozes || (!awake && (is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller))), often = dozes;
-        bool nap = sleep && !dozes && !is_virtual && naps(poller);
-        int count = epoll_wait(nap ? poller->quiet_fd : poller->epoll_fd, events, WEIR__EVENTS, sleep ? -1 : 0);
+        if (sleep && (dozes || is_virtual))
+                poller->is_napping = false;
+        bool nap = sleep && poller->is_napping;
+        int count = epoll_wait(poller->epoll_fd, events, WEIR__EVENTS, sleep && !nap ? -1 : 0);
 
-        if (nap)
-                count = epoll_wait(poller->epoll_fd, events, WEIR__EVENTS, 0);
+        if (nap && count > 0) {
+                poller->found += (unsigned)count;
+                sleep = false;
+        } else if (nap) {
+                epoll_wait(poller->quiet_fd, events, WEIR__EVENTS, -1);
+        }
         if (sleep) {
                 weir_nsec now = weir__clock_now();
 
-                note_disturbance(poller, nap ? 0 : now - poller->woke_at, count);
+                note_disturbance(poller, now - poller->woke_at, count);
                 often |= now - poller->woke_at < 2 * DOZE;
                 poller->woke_at = now;
                 if (poller->woke_at >= poller->armed_for)

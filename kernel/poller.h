@@ -21,6 +21,8 @@
 #define WEIR__POLLERS_MAX   64
 #define WEIR__SCRATCH_SIZE  (64 * 1024)
 #define WEIR__UNHURRIED     WEIR_MSEC(100) /* what is answered later than this can wait a hundredth of it to be read */
+#define WEIR__GRAIN         ((uint32_t)WEIR_MSEC(1))   /* weir__poller_grain */
+#define WEIR__FINE_GRAIN    ((uint32_t)WEIR_USEC(125))
 #define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
 #define WEIR__EVENTS 256 /* taken from epoll at once */
 #define WEIR__POSTPONED 4096 /* works on `later`: beyond, crowds have to wait */
@@ -98,7 +100,9 @@ struct weir__poller {
         weir_nsec rest;       /* after which the next one may end at the earliest, by a deadline */
         weir_nsec doze;       /* how long the next one is, because others push all the time; 0: it is a real one */
         unsigned unhurried;   /* replies in a row that were not due soon: weir__poller_note_reply */
-        unsigned disturbed;   /* sleeps in a row that descriptors ended soon */
+        unsigned disturbed;   /* sleeps in a row that descriptors ended soon, or naps that found several of them ready */
+        unsigned found;       /* events, by looks before naps, since the last one */
+        bool is_napping;      /* the last sleep was a nap, or would have been, had a look found nothing */
         weir_nsec visited_at; /* when the queue was last shown the time */
         weir_nsec glanced_at;
         unsigned kept_count;
@@ -227,6 +231,13 @@ static inline void weir__poller_note_ready(struct weir__poller *poller, int64_t 
 static inline void weir__poller_note_reply(struct weir__poller *poller, weir_nsec after)
 {
         poller->unhurried = after < WEIR__UNHURRIED ? 0 : poller->unhurried + 1;
+}
+
+/* The grid for deadlines of what has come in by a descriptor.  While the poller naps it is finer: each deadline is that much closer to
+ * the request, and what the naps leave is as far apart as what a coarse grid does.  Owner only. */
+static inline uint32_t weir__poller_grain(const struct weir__poller *poller)
+{
+        return poller->is_napping ? WEIR__FINE_GRAIN : WEIR__GRAIN;
 }
 
 /* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  Owner only. */

@@ -219,7 +219,7 @@ status_has_body(int status)
 bool
 weir__response_may_have_body(const struct weir__response *response, const struct weir__framing *framing)
 {
-        return !framing->is_head && (framing->end == WEIR__END_OF_HTTP || status_has_body(status_of(response)));
+        return framing->end == WEIR__END_OF_HTTP || (!framing->is_head && status_has_body(status_of(response)));
 }
 
 bool

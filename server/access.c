@@ -300,8 +300,9 @@ write_some(struct weir__access *access)
 
         if (access->may_block) {
                 size = size < PIPE_BUF ? size : PIPE_BUF;
-                if (poll(&writable, 1, 0) != 1)
-                        return -EAGAIN;
+                int ready = poll(&writable, 1, 0);
+                if (ready != 1)
+                        return ready < 0 && errno == EINTR ? -EINTR : -EAGAIN;
         }
         ssize_t count = write(access->fd, access->out + access->out_done, size);
         return count < 0 ? -errno : count;

@@ -24,7 +24,8 @@
 
 #define LINGER       WEIR_SEC(5)
 #define FIRST_WITHIN WEIR_SEC(1) /* after a hand-over: for the first request of a connection that came to the former process */
-#define LINGER_MAX   ((size_t)1 << 20) /* bytes thrown away before even the politest gives up */
+#define LINGER_MAX   ((size_t)1 << 20)  /* bytes thrown away before even the politest gives up */
+#define LEAVES_FIRST ((size_t)8 * 1024) /* bytes of a reply: fewer than any system sends before it waits for the peer */
 
 /* -- time limits -- */
 
@@ -337,11 +338,12 @@ weir__connection_finish(struct weir__connection *connection)
 {
         bool clean = !connection->refused && !connection->unread && !connection->input_size;
 
-        /* A peer of TLS says that it ends, which, coming after a close, would reset what the system has not sent yet. */
-        if (connection->stream.tls) {
+        /* Whatever comes after a close would reset what the system has not sent yet: a peer of TLS says that it ends, others may have
+         * pipelined. */
+        if (connection->stream.tls)
                 weir__stream_finish(&connection->stream); /* sends what was held back */
+        if (connection->stream.tls || connection->sent > LEAVES_FIRST)
                 clean = clean && !weir__stream_unsent(&connection->stream);
-        }
         if (clean && (!connection->readable || weir__stream_peek(&connection->stream) == -EAGAIN)) {
                 weir__connection_close(connection);
                 return;

@@ -30,7 +30,6 @@ static const struct weir__task_ops exchange_ops = {
         .series_made = series_made,
         .series_failed = series_failed,
         .series_ended = series_ended,
-        .grain = WEIR_MSEC(1),
 };
 
 struct weir__exchange *
@@ -49,6 +48,7 @@ weir__exchange_new(struct weir__connection *connection, struct weir__request *re
                 .body_left = request->chunked ? UINT64_MAX : request->content_length,
                 .reply_left = UINT64_MAX,
                 .holds = 1,
+                .grain = weir__poller_grain(connection->shard->poller),
                 .began = connection->shard->log ? weir__clock_now() : connection->shard->poller->woke_at,
         };
         weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, server->handler, server->context);
@@ -174,6 +174,7 @@ series_made(struct weir_series *series)
 {
         struct weir__exchange *exchange = (struct weir__exchange *)series->owner;
 
+        series->grain = exchange->grain;
         if (atomic_exchange_explicit(&exchange->reach, (uintptr_t)series, memory_order_acq_rel) == WEIR__CUT)
                 weir_series_cancel(series);
 }

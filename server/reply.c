@@ -352,6 +352,8 @@ fault_of(const struct weir__exchange *exchange)
         bool is_short = exchange->reply_left != UINT64_MAX && weir__exchange_carries_body(exchange) &&
                         exchange->reply_left != response->body_size;
 
+        if (exchange->result == -ETIMEDOUT) /* the deadline of its series */
+                return 503;
         if (exchange->failed || exchange->result || is_short)
                 return 500;
         return response->status || response->body_size || exchange->file ? 0 : exchange->fault;

@@ -84,7 +84,8 @@ struct weir__exchange {
         struct weir__route_match *route; /* what a router has found in the path; or NULL */
         struct weir__fields *fields; /* what was asked for of the request's; or NULL */
 
-        int result; /* of the series, on its way to the connection */
+        uint32_t grain; /* of its series; constant */
+        int result;     /* of the series, on its way to the connection */
 
         /* Its series, once that is made, or WEIR__CUT: what the handler's worker and the connection's exchange.  Who sees the
          * other's cancels the series, which is kept until the exchange is freed. */
@@ -398,16 +399,18 @@ bool weir__exchange_is_all_read(const struct weir__exchange *exchange);
 /* sse.c */
 void weir__event_stream_complete(struct weir__event_stream *stream, int status); /* of one that is a connection's.  Owner */
 
+/* exchange.c */
+void weir__exchange_report(struct weir__exchange *exchange); /* that it is about to be cut */
+void weir__exchange_cut(struct weir__exchange *exchange); /* its reply is not wanted any more: cancels its series */
+void weir__exchange_set_status(struct weir__exchange *exchange, int status); /* takes an upgrade back */
+int weir__exchange_error(struct weir__exchange *exchange, int status); /* makes the reply that status with its reason as text */
+
 /* transfer.c */
 /* A write with room for `size` bytes at `data`; reports `fault` when it is started, unless that is 0.  NULL when out of
  * memory. */
 struct weir__transfer *weir__write_new(weir_task *exchange, size_t size, int fault, weir_task_fn *done, void *context);
 void weir__transfer_complete(struct weir__transfer *transfer, int status); /* of one that waited and was taken out.  Owner */
 void weir__transfer_frame(struct weir__transfer *transfer);                /* makes its data a chunk */
-void weir__exchange_report(struct weir__exchange *exchange); /* that it is about to be cut */
-void weir__exchange_cut(struct weir__exchange *exchange); /* its reply is not wanted any more: cancels its series */
-void weir__exchange_set_status(struct weir__exchange *exchange, int status); /* takes an upgrade back */
-int weir__exchange_error(struct weir__exchange *exchange, int status); /* makes the reply that status with its reason as text */
 
 /* fields.c */
 void weir__fields_free(struct weir__fields *fields); /* accepts NULL */

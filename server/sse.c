@@ -92,7 +92,7 @@ run(struct weir__work *work)
         if (!stream->tried) {
                 stream->tried = true;
                 if (atomic_load_explicit(&stream->task.word, memory_order_acquire) & WEIR__CANCELLED)
-                        stream->task.status = -ECANCELED;
+                        stream->task.status = weir__series_cause(stream->task.series);
                 else
                         stream->task.status = try_it(stream);
                 if (stream->linked && has_to_wait(stream))
@@ -100,7 +100,7 @@ run(struct weir__work *work)
         }
         if (stream->linked) { /* cancelled */
                 leave(stream);
-                stream->task.status = -ECANCELED;
+                stream->task.status = weir__series_cause(stream->task.series);
         }
         atomic_store_explicit(&stream->exchange->events, WEIR__EVENTS_ENDED, memory_order_relaxed);
         weir__task_run(work);

@@ -65,7 +65,7 @@ give_up(struct weir__transfer *transfer)
         struct weir__connection *connection = exchange->connection;
 
         transfer->linked = false;
-        transfer->task.status = -ECANCELED;
+        transfer->task.status = weir__series_cause(transfer->task.series);
         if (transfer->kind != WEIR__TRANSFER_WRITE) {
                 connection->reader = NULL;
         } else {
@@ -114,7 +114,7 @@ run(struct weir__work *work)
                 transfer->tried = true;
                 weir__poller_note_reply(transfer->exchange->connection->shard->poller, 0); /* who streams waits for each piece */
                 if (atomic_load_explicit(&transfer->task.word, memory_order_acquire) & WEIR__CANCELLED)
-                        transfer->task.status = -ECANCELED;
+                        transfer->task.status = weir__series_cause(transfer->task.series);
                 else
                         transfer->task.status = try_it(transfer);
                 if (transfer->linked && has_to_wait(transfer))

@@ -10,7 +10,7 @@ allowed() {
         case $1 in
         kernel) echo 'kernel/.*|weir/(export|time|clock|log|stats|runtime)\.h' ;;
         protocol) echo 'protocol/.*|weir/(export|time|http_cookie)\.h' ;;
-        factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|timer|ticker|waitgroup|clock|stats|go)\.h' ;;
+        factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|graph|race|flow|retry|timer|ticker|waitgroup|clock|stats|go)\.h' ;;
         server) echo '(server|factory|kernel|protocol)/.*|weir/.*' ;;
         include) echo 'weir/.*' ;;
         tutorial) echo 'weir/.*' ;;

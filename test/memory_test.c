@@ -477,6 +477,35 @@ series_of_a_parallel(void)
         start_lone(weir_parallel_new(build_inside, &record), &record);
 }
 
+static bool
+is_taken(const weir_node *before, void *context)
+{
+        (void)context;
+        return weir_node_state(before) == WEIR_NODE_ENDED;
+}
+
+/* With edges that go back, so that cycles are looked for.  A node for which there is no memory when its turn comes is dropped. */
+static void
+run_graph(void)
+{
+        struct record record = {0};
+        weir_task *graph = counts(&record, weir_graph_new(count_call, &record));
+        weir_series *series = weir_series_new(count_end, &record);
+
+        weir_series_push(series, timer(&record, NULL));
+        weir_node *last = weir_graph_add_series(graph, series, "last");
+        for (unsigned i = 0; i < 3; i++) {
+                weir_node *node = weir_graph_add(graph, timer(&record, NULL), "node");
+
+                weir_graph_precede(node, last);
+                weir_graph_precede_if(node, last, is_taken, NULL);
+        }
+        int status = weir_task_run(graph);
+        CU_ASSERT_EQUAL(status, atomic_load(&refused) ? -ENOMEM : 0);
+        CU_ASSERT_EQUAL(atomic_load(&record.freed), atomic_load(&record.made));
+        CU_ASSERT(status || atomic_load(&record.called) == 5);
+}
+
 static void
 consumers_that_never_start(void)
 {
@@ -833,6 +862,12 @@ a_parallel_without_memory_reports_enomem_and_runs_nothing(void)
 }
 
 static void
+a_graph_without_memory_reports_enomem(void)
+{
+        CU_ASSERT(each_refused(run_graph, 1) >= 15);
+}
+
+static void
 a_push_in_a_callback_reports_enomem_and_the_series_ends(void)
 {
         CU_ASSERT(each_refused(push_in_a_callback, 1) >= 8);
@@ -938,6 +973,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(a_run_of_a_task_without_memory_reports_enomem),
         WEIR_TEST(a_series_without_memory_reports_enomem_and_runs_nothing),
         WEIR_TEST(a_parallel_without_memory_reports_enomem_and_runs_nothing),
+        WEIR_TEST(a_graph_without_memory_reports_enomem),
         WEIR_TEST(a_push_in_a_callback_reports_enomem_and_the_series_ends),
         WEIR_TEST(a_lone_task_without_memory_for_its_series_still_ends),
         WEIR_TEST(what_is_dismissed_gives_all_back_whatever_was_refused),

@@ -26,8 +26,9 @@
 
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
 
-#define LARGE ((size_t)8 * 1024 * 1024)
-#define LIMIT WEIR_SEC(20) /* none of the defaults */
+#define LARGE   ((size_t)8 * 1024 * 1024)
+#define FITTING ((size_t)512 * 1024) /* a socket takes it at once, and it takes longer to be read */
+#define LIMIT   WEIR_SEC(20)         /* none of the defaults */
 
 static struct fixture {
         weir_http_server *server;
@@ -39,7 +40,7 @@ static struct fixture {
         atomic_int handled;
 } at;
 
-/* "/": a word at once.  "/hold": when let_go says so.  "/large": 8 MiB. */
+/* "/": a word at once.  "/hold": when let_go says so.  "/large": 8 MiB.  "/fitting": 512 KiB. */
 static void
 handle(weir_task *exchange, void *context)
 {
@@ -47,11 +48,12 @@ handle(weir_task *exchange, void *context)
 
         (void)context;
         atomic_fetch_add(&at.handled, 1);
-        if (strcmp(path, "/large") == 0) {
-                char *bytes = malloc(LARGE);
+        if (strcmp(path, "/large") == 0 || strcmp(path, "/fitting") == 0) {
+                size_t size = strcmp(path, "/large") == 0 ? LARGE : FITTING;
+                char *bytes = malloc(size);
 
-                memset(bytes, 'l', LARGE);
-                CU_ASSERT_EQUAL(weir_http_reply_append(exchange, bytes, LARGE), 0);
+                memset(bytes, 'l', size);
+                CU_ASSERT_EQUAL(weir_http_reply_append(exchange, bytes, size), 0);
                 free(bytes);
                 return;
         }
@@ -273,6 +275,26 @@ a_reader_of_tiny_pieces_gets_all_of_a_large_reply(void)
         CU_ASSERT_TRUE(is_all_of(&at.reply, 'l'));
         CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
         end();
+}
+
+/* The last reply is in the hands of the system, which has not sent all of it.  A closed socket would answer what comes now with a
+ * reset, and drop the rest. */
+static void
+what_comes_behind_the_last_request_costs_a_slow_reader_nothing(void)
+{
+        begin_virtual(0, 0, 0);
+        open_small_window(4096);
+        CU_ASSERT_TRUE(http_send_text(&at.client, "GET /fitting HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        weir_test_pass(0);
+        CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
+        weir_test_pass(0);
+        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
+        CU_ASSERT_EQUAL(at.reply.size, FITTING);
+        CU_ASSERT_TRUE(is_all_of(&at.reply, 'l'));
+        CU_ASSERT_TRUE(http_is_over(&at.client));
+        CU_ASSERT_FALSE(at.client.reset);
+        end();
+        CU_ASSERT_EQUAL(atomic_load(&at.handled), 1);
 }
 
 /* Memory that the process has from malloc, small and large. */
@@ -592,6 +614,7 @@ main(void)
                 WEIR_TEST(a_body_that_trickles_is_cut_all_the_same),
                 WEIR_TEST(a_slow_reader_gets_all_of_a_large_reply),
                 WEIR_TEST(a_reader_of_tiny_pieces_gets_all_of_a_large_reply),
+                WEIR_TEST(what_comes_behind_the_last_request_costs_a_slow_reader_nothing),
                 WEIR_TEST(who_never_reads_costs_one_reply_and_the_limit_of_writing),
                 WEIR_TEST(who_sends_for_ever_without_reading_costs_no_memory),
                 WEIR_TEST(who_does_not_leave_after_a_refusal_is_made_to),

@@ -5,8 +5,9 @@
 
 #include "test/body_fixture.h"
 
-#define LARGE   (16 * MIB) /* more than the sockets hold */
-#define UPGRADE "GET /chat HTTP/1.1\r\n" HOST "Connection: keep-alive, Upgrade\r\nUpgrade: other/2, echo\r\n\r\n"
+#define LARGE          (16 * MIB) /* more than the sockets hold */
+#define UPGRADE_FIELDS " /chat HTTP/1.1\r\n" HOST "Connection: keep-alive, Upgrade\r\nUpgrade: other/2, echo\r\n\r\n"
+#define UPGRADE        "GET" UPGRADE_FIELDS
 
 /* -- pieces -- */
 
@@ -930,6 +931,23 @@ after_an_upgrade_bytes_go_both_ways_as_they_are(void)
 }
 
 static void
+after_a_head_that_upgrades_bytes_go_both_ways_too(void)
+{
+        begin(keep_exchange);
+        ask("HEAD" UPGRADE_FIELDS "early");
+        CU_ASSERT_EQUAL(weir_http_reply_upgrade(at.exchange, "echo"), 0);
+        CU_ASSERT_EQUAL(write_text("hello"), 0);
+        receive_upgrade();
+        assert_raw("hello");
+        assert_reads("early");
+        CU_ASSERT_EQUAL(write_text("bye"), 0);
+        let_go();
+        assert_raw("bye");
+        assert_is_over();
+        end();
+}
+
+static void
 a_pending_read_hears_of_the_end_after_an_upgrade(void)
 {
         static void (*const ways[])(struct http_client *) = {http_abandon, http_close};
@@ -1213,6 +1231,7 @@ main(void)
                 WEIR_TEST(stop_cuts_what_is_written_and_waits_for_the_references),
                 WEIR_TEST(shutdown_ends_what_is_written_and_waits_for_the_references),
                 WEIR_TEST(after_an_upgrade_bytes_go_both_ways_as_they_are),
+                WEIR_TEST(after_a_head_that_upgrades_bytes_go_both_ways_too),
                 WEIR_TEST(a_pending_read_hears_of_the_end_after_an_upgrade),
                 WEIR_TEST(an_upgrade_without_a_write_is_101_and_the_end),
                 WEIR_TEST(an_upgrade_that_was_not_asked_for_is_einval),

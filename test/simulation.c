@@ -106,26 +106,64 @@ simulation_differs(const char *format, ...)
 
 /* -- callbacks -- */
 
+/* Whether the deadline of a series has ended it: it may have, as soon as it has come, and those that come before it have.  (It
+ * may also have been a later one of what the series is within; then that is seen next.) */
+static void
+see_deadline(struct flow *flow)
+{
+        if (!model_is_open(flow) || weir_series_cause(flow->handle) != WEIR_CAUSE_TIMED_OUT)
+                return;
+        const struct flow *earlier = model_earlier_deadline(flow->deadline);
+        const struct task *task = model_earlier_than(flow);
+        if (!model.stopping && flow->deadline_waits_for_jump <= model.jumps && (earlier || task))
+                simulation_differs("series %" PRIu64 " (deadline %" PRId64 ") was ended before %s %" PRIu64, flow->serial,
+                                   flow->deadline, earlier ? "series" : "task", earlier ? earlier->serial : task->serial);
+        simulation_note(' ', "deadline", (int64_t)flow->serial, flow->deadline, 0);
+        model_stop_flow(flow, -ETIMEDOUT);
+}
+
+static void
+see_deadlines(void)
+{
+        for (weir_nsec instant = INT64_MIN, next; instant != WEIR_FOREVER; instant = next) {
+                next = WEIR_FOREVER;
+                for (unsigned i = 0; i < model.flow_count; i++) {
+                        struct flow *flow = model.kept[i];
+
+                        if (!model_is_open(flow) || flow->deadline < instant)
+                                continue;
+                        if (flow->deadline == instant)
+                                see_deadline(flow);
+                        else if (flow->deadline < next)
+                                next = flow->deadline;
+                }
+        }
+}
+
 /* Something is called back: nothing that should have come before is missing, and time has gone on only to what is due. */
 static void
 arrive(const struct task *task)
 {
         weir_nsec now = weir_now();
-        const struct task *next = now != model.now ? model_next() : NULL;
+        weir_nsec next = now != model.now ? model_next_instant() : 0;
 
         simulation.step++;
         simulation.result.callbacks++;
         if (simulation.unfreed)
                 simulation_differs("task %" PRIu64 " was not freed right after its callback", simulation.unfreed->serial);
-        if (now == model.now)
+        if (now == model.now) {
+                see_deadlines();
                 return;
+        }
         if (now < model.now || model.soon || model.stopping)
                 simulation_differs("time went on to %" PRId64 " while %u were to end before", now, model.soon);
-        if (!task || task->place != PENDING || !next || now > next->latest)
-                simulation_differs("time went on to %" PRId64 ", and not to %" PRId64 " for task %" PRIu64, now,
-                                   next ? next->latest : WEIR_FOREVER, next ? next->serial : 0);
+        if (next == WEIR_FOREVER || now > next)
+                simulation_differs("time went on to %" PRId64 ", and not to %" PRId64, now, next);
         model.now = now;
         model.jumps++;
+        see_deadlines();
+        if (!task || (task->place != PENDING && task->place != SOON))
+                simulation_differs("time went on to %" PRId64 " for nothing", now);
 }
 
 static void
@@ -140,6 +178,10 @@ check_expired(const struct task *task)
 {
         if (model.now < task->earliest)
                 simulation_differs("task %" PRIu64 " ended before its deadline, %" PRId64, task->serial, task->earliest);
+        const struct flow *flow = model_earlier_deadline(task->earliest);
+        if (flow)
+                simulation_differs("task %" PRIu64 " (due %" PRId64 ") came before the deadline of series %" PRIu64 ", %" PRId64,
+                                   task->serial, task->earliest, flow->serial, flow->deadline);
         const struct task *earlier = model_earlier(task);
         if (earlier)
                 simulation_differs("task %" PRIu64 " (due %" PRId64 ", set at %" PRId64 ") came before task %" PRIu64
@@ -178,6 +220,7 @@ tick(struct task *task, weir_task *handle)
         }
         CHECK_TICK(actual, model.now);
         CHECK_TICK(count, task->count);
+        model_began(task);
         task->next_missed = 0;
         task->place = RUNNING;
         task->ticking = true;
@@ -189,10 +232,12 @@ tick(struct task *task, weir_task *handle)
 static bool
 status_fits(const struct task *task, int status, int *expected)
 {
-        bool was_cancelled = task->called_off || model_cause(task->flow) == -ECANCELED;
+        int cause = task->called_off ? -ECANCELED : model_cause(task->flow);
 
-        *expected = was_cancelled ? -ECANCELED : task->kind == PARALLEL ? model_parallel_status(task) : 0;
-        if (was_cancelled || !model.stopping || task->place != PENDING)
+        if (cause == -ESHUTDOWN)
+                cause = 0;
+        *expected = cause ? cause : task->kind >= PARALLEL ? model_family_status(task) : 0;
+        if (cause || !model.stopping || task->place != PENDING)
                 return status == *expected;
         *expected = -ESHUTDOWN;
         return status == -ESHUTDOWN || (status == 0 && task->kind == TIMER && task->earliest <= model.now);
@@ -218,6 +263,10 @@ simulation_task_called(weir_task *handle, void *context)
                 simulation_differs("ticker %" PRIu64 " ended by itself", task->serial);
         if (task->place == PENDING && !model.stopping)
                 check_expired(task);
+        if (task->kind == RACE && weir_race_winner(handle) != (task->winner < 0 ? -ENOENT : task->winner))
+                simulation_differs("race %" PRIu64 " was won by %d, should by %d", task->serial, weir_race_winner(handle),
+                                   task->winner);
+        model_began(task);
         model.soon -= task->place == SOON;
         task->place = RUNNING;
         task->status = status;
@@ -239,9 +288,9 @@ simulation_flow_called(weir_series *series, void *context)
         simulation_note('w', "series ends", (int64_t)flow->serial, status, 0);
         if ((flow->place != FLOW_ENDING && !flow->stepping) || flow->handle != series)
                 simulation_differs("series %" PRIu64 " is called back in place %d", flow->serial, flow->place);
-        if (status != model_flow_callback(flow))
-                simulation_differs("series %" PRIu64 " ended with %d, should have with %d", flow->serial, status,
-                                   model_flow_callback(flow));
+        int should = model_flow_callback(flow, status);
+        if (status != should)
+                simulation_differs("series %" PRIu64 " ended with %d, should have with %d", flow->serial, status, should);
         if (!model_has_dropped_all(flow))
                 simulation_differs("series %" PRIu64 " ended before its tasks were freed", flow->serial);
         act_some(&(struct actor){.flow = flow, .where = 'w'}, 2);
@@ -254,6 +303,12 @@ simulation_task_freed(void *context)
         struct task *task = context;
 
         simulation_note(' ', "freed", (int64_t)task->serial, task->place, 0);
+        if (task->place != DROPPED && task->place != ENDED)
+                see_deadlines();
+        if (task->unsure && (task->place == SOON || task->place == WAITING)) {
+                model_was_not_started(task);
+                return;
+        }
         if (task->place != DROPPED && (task->place != ENDED || task != simulation.unfreed))
                 simulation_differs("task %" PRIu64 " is freed in place %d", task->serial, task->place);
         simulation.unfreed = NULL;
@@ -344,8 +399,7 @@ let_time_pass(void)
                 weir_nsec until = weir_now() + (weir_nsec)(UINT64_C(1) << 42);
 
                 status = weir_clock_run_until(until);
-                const struct task *next = model_next();
-                if (status == 0 && (weir_now() != until || model.soon || !next || next->latest <= until))
+                if (status == 0 && (weir_now() != until || model.soon || !model_next() || model_next_instant() <= until))
                         simulation_differs("a step to %" PRId64 " ended at %" PRId64 ", with %u to end", until, weir_now(),
                                            model.soon);
         }

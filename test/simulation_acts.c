@@ -13,7 +13,7 @@
 
 #define MANY 200 /* made by one operation */
 
-static const char *const names[MODEL_NAMES] = {
+const char *const simulation_names[MODEL_NAMES] = {
         "a",        "b",   "c",        "ab",  "abc",
         "x/1",      "x/2", "x/1/deep", "y/1", "a name of more than a few bytes, which lies elsewhere",
         "\xff\x01", "z",
@@ -35,14 +35,14 @@ draw_duration(unsigned bits)
         return (weir_nsec)below(UINT64_C(1) << below(bits + 1)) + 1;
 }
 
-static weir_nsec
-draw_long_duration(void)
+weir_nsec
+simulation_draw_duration(void)
 {
         return one_in(40) ? WEIR_FOREVER : draw_duration(40);
 }
 
-static size_t
-draw_max(void)
+size_t
+simulation_draw_max(void)
 {
         return one_in(2) ? WEIR_ALL : (size_t)below(4);
 }
@@ -60,8 +60,8 @@ draw_task(bool (*fits)(const struct task *task))
         return NULL;
 }
 
-static struct flow *
-draw_flow(bool (*fits)(const struct flow *flow))
+struct flow *
+simulation_draw_flow(bool (*fits)(const struct flow *flow))
 {
         for (unsigned i = 0; i < 16 && model.flow_count; i++) {
                 struct flow *flow = model.kept[below(model.flow_count)];
@@ -84,8 +84,8 @@ refuses(void)
         return model.stopping || !simulation.up;
 }
 
-static void
-expect(const char *what, int64_t is, int64_t least, int64_t most)
+void
+simulation_expect(const char *what, int64_t is, int64_t least, int64_t most)
 {
         if (is < least || is > most)
                 simulation_differs("%s returned %" PRId64 ", should %" PRId64 " to %" PRId64, what, is, least, most);
@@ -110,7 +110,7 @@ dress(struct task *task)
         if (one_in(6)) {
                 weir_nsec slack = (weir_nsec)below(UINT64_C(1) << below(35));
 
-                expect("set_slack", weir_timer_set_slack(task->handle, slack), 0, 0);
+                simulation_expect("set_slack", weir_timer_set_slack(task->handle, slack), 0, 0);
                 grain_of(task, slack);
         }
         if (one_in(3))
@@ -120,9 +120,10 @@ dress(struct task *task)
 static void
 make_timer(struct task *task)
 {
-        task->after = draw_long_duration();
-        task->handle = task->name >= 0 ? weir_timer_new_named(names[task->name], task->after, simulation_task_called, task)
-                                       : weir_timer_new(task->after, simulation_task_called, task);
+        task->after = simulation_draw_duration();
+        task->handle = task->name >= 0
+                               ? weir_timer_new_named(simulation_names[task->name], task->after, simulation_task_called, task)
+                               : weir_timer_new(task->after, simulation_task_called, task);
 }
 
 static void
@@ -130,21 +131,22 @@ make_ticker(struct task *task)
 {
         task->policy = (enum weir_tick_policy)below(3);
         task->period = task->after = (weir_nsec)below(UINT64_C(1) << (1 + below(36))) + 1;
-        task->handle = task->name >= 0 ? weir_ticker_new_named(names[task->name], task->period, task->policy,
+        task->handle = task->name >= 0 ? weir_ticker_new_named(simulation_names[task->name], task->period, task->policy,
                                                                simulation_task_called, task)
                                        : weir_ticker_new(task->period, task->policy, simulation_task_called, task);
         if (one_in(3)) {
-                task->after = draw_long_duration();
-                expect("set_first", weir_ticker_set_first(task->handle, task->after), 0, 0);
+                task->after = simulation_draw_duration();
+                simulation_expect("set_first", weir_ticker_set_first(task->handle, task->after), 0, 0);
         }
         if (one_in(2)) {
                 task->limit = 1 + below(20);
-                expect("set_limit", weir_ticker_set_limit(task->handle, task->limit), 0, 0);
+                simulation_expect("set_limit", weir_ticker_set_limit(task->handle, task->limit), 0, 0);
         }
 }
 
 static struct flow *make_flow(const struct actor *actor, unsigned depth);
 static struct task *make_task(const struct actor *actor, unsigned depth);
+static void push(const struct actor *actor, struct flow *flow, struct task *task, bool front);
 
 static struct flow *
 wrap(struct task *task)
@@ -160,8 +162,29 @@ static void
 add_child(const struct actor *actor, struct task *parallel, struct task *task)
 {
         simulation_note(actor->where, "  adds", (int64_t)parallel->serial, (int64_t)task->serial, 0);
-        weir_parallel_add(parallel->handle, task->handle);
+        (parallel->kind == RACE ? weir_race_add : weir_parallel_add)(parallel->handle, task->handle);
         model_add(parallel, wrap(task));
+}
+
+static void
+add_series(const struct actor *actor, struct task *parallel, struct flow *child)
+{
+        simulation_note(actor->where, "  adds series", (int64_t)parallel->serial, (int64_t)child->serial, 0);
+        (parallel->kind == RACE ? weir_race_add_series : weir_parallel_add_series)(parallel->handle, child->handle);
+        model_add(parallel, child);
+}
+
+static struct task *
+make_guard(enum kind kind)
+{
+        struct task *guard = model_task(kind);
+
+        guard->handle = kind == EMPTY ? weir_empty_new(simulation_task_called, guard)
+                                      : weir_timer_new(WEIR_FOREVER, simulation_task_called, guard);
+        guard->after = WEIR_FOREVER;
+        guard->guard = true;
+        weir_task_on_free(guard->handle, simulation_task_freed);
+        return guard;
 }
 
 /* The last child, of one that has any, tells when all have been started. */
@@ -170,30 +193,40 @@ make_parallel(const struct actor *actor, struct task *parallel, unsigned depth)
 {
         unsigned count = (unsigned)below(4);
 
-        parallel->handle = weir_parallel_new(simulation_task_called, parallel);
+        parallel->handle = (parallel->kind == RACE ? weir_race_new : weir_parallel_new)(simulation_task_called, parallel);
         for (unsigned i = 0; i < count; i++) {
-                if (one_in(2)) {
-                        struct flow *child = make_flow(actor, depth + 1);
-
-                        simulation_note(actor->where, "  adds series", (int64_t)parallel->serial, (int64_t)child->serial, 0);
-                        weir_parallel_add_series(parallel->handle, child->handle);
-                        model_add(parallel, child);
-                } else {
+                if (one_in(2))
+                        add_series(actor, parallel, make_flow(actor, depth + 1));
+                else
                         add_child(actor, parallel, make_task(actor, depth + 1));
-                }
         }
         if (!count)
                 return;
-        struct task *guard = model_task(EMPTY);
-        guard->handle = weir_empty_new(simulation_task_called, guard);
-        guard->guard = true;
-        dress(guard);
+        struct task *guard = make_guard(parallel->kind == RACE ? TIMER : EMPTY);
+        if (parallel->kind == RACE) { /* it must not win */
+                simulation_expect("cancel of a guard", (int64_t)weir_timer_cancel_id(weir_timer_id_of(guard->handle)), 1, 1);
+                model_call_off(guard);
+        }
         add_child(actor, parallel, guard);
+}
+
+/* The first task of its series tells that it has been started. */
+static void
+make_module(const struct actor *actor, struct task *module, unsigned depth)
+{
+        struct flow *flow = make_flow(actor, depth + 1);
+
+        push(actor, flow, make_guard(EMPTY), true);
+        simulation_note(actor->where, "  is of series", (int64_t)module->serial, (int64_t)flow->serial, 0);
+        module->handle = weir_module_new(flow->handle, simulation_task_called, module);
+        model_add(module, flow);
 }
 
 static struct task *
 make_kind(const struct actor *actor, enum kind kind, unsigned depth)
 {
+        static const char *const what[] = {"makes timer",    "makes ticker", "makes empty",
+                                           "makes parallel", "makes race",   "makes module"};
         struct task *task = model_task(kind);
 
         if ((kind == TIMER || kind == TICKER) && one_in(2))
@@ -202,20 +235,21 @@ make_kind(const struct actor *actor, enum kind kind, unsigned depth)
         case TIMER: make_timer(task); break;
         case TICKER: make_ticker(task); break;
         case EMPTY: task->handle = weir_empty_new(simulation_task_called, task); break;
-        case PARALLEL: make_parallel(actor, task, depth); break;
+        case PARALLEL:
+        case RACE: make_parallel(actor, task, depth); break;
+        case MODULE: make_module(actor, task, depth); break;
         }
         dress(task);
-        simulation_note(actor->where, (const char *[]){"makes timer", "makes ticker", "makes empty", "makes parallel"}[kind],
-                        (int64_t)task->serial, kind == TICKER ? task->period : task->after, task->name);
+        simulation_note(actor->where, what[kind], (int64_t)task->serial, kind == TICKER ? task->period : task->after, task->name);
         return task;
 }
 
 static struct task *
 make_task(const struct actor *actor, unsigned depth)
 {
-        static const enum kind kinds[] = {TIMER, TIMER, TIMER, TICKER, EMPTY, PARALLEL};
+        static const enum kind kinds[] = {TIMER, TIMER, TIMER, TIMER, TICKER, EMPTY, PARALLEL, RACE, MODULE};
 
-        return make_kind(actor, kinds[below(depth < 3 ? 6 : 5)], depth);
+        return make_kind(actor, kinds[below(depth < 3 ? 9 : 6)], depth);
 }
 
 /* -- pushing -- */
@@ -231,7 +265,7 @@ push(const struct actor *actor, struct flow *flow, struct task *task, bool front
         if (stale)
                 model_drop(task);
         is = (front ? weir_series_push_front : weir_series_push)(flow->handle, task->handle);
-        expect("push", is, stale ? -ESTALE : 0, stale ? -ESTALE : 0);
+        simulation_expect("push", is, stale ? -ESTALE : 0, stale ? -ESTALE : 0);
         if (!stale)
                 model_push(flow, task, front);
         else if (model.soon != soon)
@@ -257,30 +291,30 @@ make_flow(const struct actor *actor, unsigned depth)
 static bool
 takes_push(const struct flow *flow)
 {
-        return !flow->stepping && !(flow->dropped_by && flow->dropped_by->stepping);
+        return !flow->stepping && !model_is_vague(flow);
 }
 
 static void
 act_push(const struct actor *actor)
 {
-        struct flow *flow = has_room(20) ? draw_flow(takes_push) : NULL;
+        struct flow *flow = has_room(20) ? simulation_draw_flow(takes_push) : NULL;
 
         if (!flow)
                 return;
-        push(actor, flow, make_task(actor, 1), one_in(4) && !model.starting);
+        push(actor, flow, make_task(actor, 1), one_in(4) && !model.starting && !(flow->first && flow->first->guard));
 }
 
 static void
 act_push_wrong(const struct actor *actor)
 {
-        struct flow *flow = draw_flow(takes_push);
+        struct flow *flow = simulation_draw_flow(takes_push);
 
         if (!flow || !one_in(4))
                 return;
         bool stale = flow->place == FLOW_ENDED || flow->place == FLOW_ENDING;
         int should = stale ? -ESTALE : -EINVAL, is = weir_series_push(flow->handle, weir_timer_new_named("", 1, NULL, NULL));
         simulation_note(actor->where, "pushes wrong one", (int64_t)flow->serial, is, 0);
-        expect("push", is, should, should);
+        simulation_expect("push", is, should, should);
         if (!stale && !flow->poison)
                 flow->poison = -EINVAL;
 }
@@ -297,7 +331,7 @@ start(const struct actor *actor, struct task *task)
                 model_drop(task);
         simulation_note(actor->where, "starts", (int64_t)task->serial, refused, 0);
         int is = weir_task_start(task->handle), should = refused ? -ESHUTDOWN : 0;
-        expect("start", is, should, should);
+        simulation_expect("start", is, should, should);
         if (!refused)
                 model_start(task);
         else if (model.soon != soon)
@@ -314,7 +348,7 @@ start_flow(const struct actor *actor, struct flow *flow)
                 model_drop_flow(flow, NULL);
         simulation_note(actor->where, "starts series", (int64_t)flow->serial, should, 0);
         int is = weir_series_start(flow->handle);
-        expect("start of a series", is, should, should);
+        simulation_expect("start of a series", is, should, should);
         if (!should)
                 model_start_flow(flow);
         else if (model.soon != soon)
@@ -395,7 +429,7 @@ static void
 act_use_held(const struct actor *actor)
 {
         struct task *task = one_in(2) ? draw_task(is_held) : NULL;
-        struct flow *flow = task ? NULL : draw_flow(flow_is_held);
+        struct flow *flow = task ? NULL : simulation_draw_flow(flow_is_held);
 
         if (task && one_in(3))
                 dismiss(actor, task);
@@ -418,7 +452,7 @@ act_run_on_worker(const struct actor *actor)
         model_drop(task);
         int is = weir_task_run(task->handle);
         simulation_note(actor->where, "runs on worker", (int64_t)task->serial, is, 0);
-        expect("run", is, -EDEADLK, -EDEADLK);
+        simulation_expect("run", is, -EDEADLK, -EDEADLK);
         if (model.soon != soon)
                 simulation_differs("what was refused was not freed");
 }
@@ -442,14 +476,14 @@ simulation_start_pulse(const struct actor *actor)
 static bool
 begins_with(int name, const char *prefix)
 {
-        return strncmp(names[name], prefix, strlen(prefix)) == 0;
+        return strncmp(simulation_names[name], prefix, strlen(prefix)) == 0;
 }
 
 static void
 act_cancel(const struct actor *actor)
 {
         int name = (int)below(MODEL_NAMES);
-        size_t max = draw_max(), is, should = 0;
+        size_t max = simulation_draw_max(), is, should = 0;
 
         for (unsigned i = 0; i < model.alive_count && should < max; i++) {
                 struct task *task = model.alive[i];
@@ -459,9 +493,10 @@ act_cancel(const struct actor *actor)
                 model_call_off(task);
                 should++;
         }
-        is = actor->where == 'm' ? (size_t)weir_timer_cancel_wait(names[name], max) : weir_timer_cancel(names[name], max);
+        is = actor->where == 'm' ? (size_t)weir_timer_cancel_wait(simulation_names[name], max)
+                                 : weir_timer_cancel(simulation_names[name], max);
         simulation_note(actor->where, "cancels", name, (int64_t)max, (int64_t)is);
-        expect("cancel", (int64_t)is, (int64_t)should, (int64_t)should);
+        simulation_expect("cancel", (int64_t)is, (int64_t)should, (int64_t)should);
 }
 
 static void
@@ -482,7 +517,7 @@ act_cancel_prefix(const struct actor *actor)
         }
         is = weir_timer_cancel_prefix(prefix, WEIR_ALL);
         simulation_note(actor->where, "cancels prefix", (int64_t)strlen(prefix), 0, (int64_t)is);
-        expect("cancel by prefix", (int64_t)is, (int64_t)should, (int64_t)should);
+        simulation_expect("cancel by prefix", (int64_t)is, (int64_t)should, (int64_t)should);
 }
 
 static bool
@@ -503,27 +538,27 @@ act_cancel_id(const struct actor *actor)
         is = weir_timer_cancel_id(task->id);
         simulation_note(actor->where, "cancels id", (int64_t)task->serial, 0, (int64_t)is);
         /* What its series has cancelled may be found still or not. */
-        expect("cancel by id", (int64_t)is, should && !task->id_unsure && task->place != SOON, (int64_t)should);
+        simulation_expect("cancel by id", (int64_t)is, should && !task->id_unsure && task->place != SOON, (int64_t)should);
         if (is)
                 model_call_off(task);
 }
 
 static bool
-is_any(const struct flow *flow)
+is_clear(const struct flow *flow)
 {
-        return flow;
+        return !model_is_vague(flow);
 }
 
 static void
 act_cancel_series(const struct actor *actor)
 {
-        struct flow *flow = model.starting ? NULL : draw_flow(is_any);
+        struct flow *flow = model.starting ? NULL : simulation_draw_flow(is_clear);
 
         if (!flow || !one_in(2))
                 return;
         simulation_note(actor->where, "cancels series", (int64_t)flow->serial, flow->place, 0);
         weir_series_cancel(flow->handle);
-        model_cancel_flow(flow);
+        model_stop_flow(flow, -ECANCELED);
 }
 
 /* -- resetting -- */
@@ -533,7 +568,7 @@ act_reset(const struct actor *actor)
 {
         int name = (int)below(MODEL_NAMES);
         bool extends = one_in(2) && !model.starting, may; /* what is not started yet would be extended differently */
-        weir_nsec by = extends && one_in(3) ? -draw_duration(36) : draw_long_duration();
+        weir_nsec by = extends && one_in(3) ? -draw_duration(36) : simulation_draw_duration();
         int64_t is, least = 0, most = 0;
 
         simulation_note(actor->where, extends ? "extends" : "resets", name, by, 0);
@@ -548,22 +583,22 @@ act_reset(const struct actor *actor)
                 if (must || may)
                         (extends ? model_extend : model_reset)(task, by);
         }
-        is = (int64_t)(extends ? weir_timer_extend : weir_timer_reset)(names[name], by);
-        expect(extends ? "extend" : "reset", is, least, most);
+        is = (int64_t)(extends ? weir_timer_extend : weir_timer_reset)(simulation_names[name], by);
+        simulation_expect(extends ? "extend" : "reset", is, least, most);
 }
 
 static void
 act_reset_id(const struct actor *actor)
 {
         struct task *task = draw_task(has_id);
-        weir_nsec by = draw_long_duration();
+        weir_nsec by = simulation_draw_duration();
         bool may = false, must = task && model_can_reset(task, &may);
 
         if (!task)
                 return;
         int64_t is = (int64_t)weir_timer_reset_id(task->id, by);
         simulation_note(actor->where, "resets id", (int64_t)task->serial, by, is);
-        expect("reset by id", is, must && !task->id_unsure, must || may);
+        simulation_expect("reset by id", is, must && !task->id_unsure, must || may);
         if (is)
                 model_reset(task, by);
 }
@@ -574,12 +609,12 @@ static void
 act_count(const struct actor *actor)
 {
         int name = (int)below(MODEL_NAMES);
-        int64_t is = (int64_t)weir_timer_count(names[name]), should = 0;
+        int64_t is = (int64_t)weir_timer_count(simulation_names[name]), should = 0;
 
         for (unsigned i = 0; i < model.alive_count; i++)
                 should += model.alive[i]->name == name && model_is_listed(model.alive[i]);
         simulation_note(actor->where, "counts", name, is, 0);
-        expect("count", is, should, should);
+        simulation_expect("count", is, should, should);
 }
 
 struct look {
@@ -621,7 +656,7 @@ look_at(const struct weir_timer_info *info, void *context)
         struct look *look = context;
         int name = 0;
 
-        while (name < MODEL_NAMES && strcmp(names[name], info->name) != 0)
+        while (name < MODEL_NAMES && strcmp(simulation_names[name], info->name) != 0)
                 name++;
         if (name == MODEL_NAMES)
                 simulation_differs("a name is listed that there is not");
@@ -651,14 +686,14 @@ act_list(const struct actor *actor)
                 should += model_is_listed(model.alive[i]) && begins_with(model.alive[i]->name, prefix);
         is = weir_timer_list(prefix, look_at, &look);
         simulation_note(actor->where, "lists", (int64_t)strlen(prefix), is, should);
-        expect("list", is, should, should);
-        expect("visits", look.count, should, should);
+        simulation_expect("list", is, should, should);
+        simulation_expect("visits", look.count, should, should);
 }
 
 static bool
 has_ended(const struct flow *flow)
 {
-        return flow->place == FLOW_ENDED;
+        return flow->place == FLOW_ENDED && !model_is_vague(flow);
 }
 
 static void
@@ -673,7 +708,7 @@ static void
 act_forget_series(const struct actor *actor)
 {
         for (unsigned i = 0; i < 8; i++) {
-                struct flow *flow = draw_flow(has_ended);
+                struct flow *flow = simulation_draw_flow(has_ended);
 
                 if (!flow)
                         return;
@@ -706,7 +741,7 @@ act_stop(const struct actor *actor)
                                                            : actor->self->ticking      ? 0
                                                                                        : -EINVAL;
         simulation_note(actor->where, "stops", (int64_t)actor->self->serial, is, 0);
-        expect("stop", is, should, should);
+        simulation_expect("stop", is, should, should);
         actor->self->stopped |= !is;
 }
 
@@ -796,6 +831,11 @@ static const struct {
         {"reset_id", act_reset_id, 4},
         {"count", act_count, 2},
         {"list", act_list, 1},
+        {"name_series", simulation_act_name_series, 4},
+        {"cancel_named", simulation_act_cancel_named, 3},
+        {"count_series", simulation_act_count_series, 1},
+        {"limit_series", simulation_act_limit_series, 5},
+        {"ask_series", simulation_act_ask_series, 3},
         {"forget_series", act_forget_series, 3},
         {"pass", act_pass, 3},
         {"stop", act_stop, 5},

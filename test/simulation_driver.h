@@ -67,8 +67,21 @@ void simulation_task_called(weir_task *task, void *context);
 void simulation_flow_called(weir_series *series, void *context);
 void simulation_task_freed(void *context);
 
+/* What is drawn; NULL if none was found soon.  Durations are often one of a few, so that some fall together. */
+extern const char *const simulation_names[MODEL_NAMES];
+weir_nsec simulation_draw_duration(void);
+size_t simulation_draw_max(void);
+struct flow *simulation_draw_flow(bool (*fits)(const struct flow *flow));
+
+void simulation_expect(const char *what, int64_t is, int64_t least, int64_t most);
+
 /* Operations. */
 void simulation_act(const struct actor *actor);
+void simulation_act_name_series(const struct actor *actor);
+void simulation_act_cancel_named(const struct actor *actor);
+void simulation_act_count_series(const struct actor *actor);
+void simulation_act_limit_series(const struct actor *actor);
+void simulation_act_ask_series(const struct actor *actor);
 void simulation_start_pulse(const struct actor *actor);
 void simulation_put_away(void); /* all that was not started */
 

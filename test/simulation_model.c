@@ -37,7 +37,7 @@ model_task(enum kind kind)
                 model.next_task = (model.next_task + 1) % MODEL_TASKS;
         struct task *task = &model.tasks[model.next_task];
         model.next_task = (model.next_task + 1) % MODEL_TASKS;
-        *task = (struct task){.kind = kind, .place = HELD, .serial = ++model.serials, .name = -1, .grain = 1};
+        *task = (struct task){.kind = kind, .place = HELD, .serial = ++model.serials, .name = -1, .grain = 1, .winner = -1};
         model.alive[model.alive_count++] = task;
         return task;
 }
@@ -51,7 +51,12 @@ model_flow(void)
                 model.next_flow = (model.next_flow + 1) % MODEL_FLOWS;
         struct flow *flow = &model.flows[model.next_flow];
         model.next_flow = (model.next_flow + 1) % MODEL_FLOWS;
-        *flow = (struct flow){.place = FLOW_HELD, .serial = ++model.serials, .kept = 1, .index = model.flow_count};
+        *flow = (struct flow){.place = FLOW_HELD,
+                              .serial = ++model.serials,
+                              .kept = 1,
+                              .index = model.flow_count,
+                              .name = -1,
+                              .deadline = WEIR_FOREVER};
         model.kept[model.flow_count++] = flow;
         return flow;
 }
@@ -240,8 +245,11 @@ enter(struct task *task)
                 return;
         case EMPTY: set_place(task, SOON); return;
         case PARALLEL:
+        case RACE:
+        case MODULE:
                 set_place(task, task->waits_for ? WAITING : SOON);
-                model.starting += task->waits_for > 0;
+                task->starting = task->waits_for > 0;
+                model.starting += task->starting;
                 for (struct flow *child = task->children; child; child = child->sibling)
                         begin_flow(child);
         }
@@ -263,6 +271,9 @@ static void
 begin_flow(struct flow *flow)
 {
         flow->place = FLOW_RUNNING;
+        flow->deadline_set_at = model.now;
+        if (!model_cause(flow) && flow->deadline <= model.now)
+                flow->cause = -ETIMEDOUT, flow->was_late = true;
         if (!model_cause(flow) && flow->first) {
                 start_first(flow);
                 return;
@@ -308,6 +319,8 @@ model_add(struct task *parallel, struct flow *child)
         *end = child;
         child->place = FLOW_ADDED;
         child->parallel = parallel;
+        child->child = parallel->added++;
+        child->heeds = parallel->kind == RACE && !child->wraps;
         child->kept++;
         parallel->waits_for++;
 }
@@ -331,10 +344,19 @@ model_flow_of(struct task *running)
 int
 model_cause(const struct flow *flow)
 {
-        for (; flow; flow = flow->parallel ? flow->parallel->flow : NULL)
+        for (; flow; flow = flow->parallel ? flow->parallel->flow : NULL) {
                 if (flow->cause)
                         return flow->cause;
+                if (flow->parallel && flow->parallel->won)
+                        return -ECANCELED;
+        }
         return 0;
+}
+
+int
+model_known_cause(const struct flow *flow)
+{
+        return flow->place == FLOW_RUNNING ? model_cause(flow) : flow->cause;
 }
 
 void
@@ -345,8 +367,9 @@ model_call_off(struct task *task)
                 set_place(task, SOON);
 }
 
+/* What is within something that is being started may not have been: it is dropped then. */
 static void
-end_current(struct flow *flow)
+end_current(struct flow *flow, bool unsure)
 {
         struct task *task = flow->current;
 
@@ -354,23 +377,116 @@ end_current(struct flow *flow)
                 return;
         if (task->place == PENDING)
                 set_place(task, SOON);
+        task->unsure |= unsure && (task->place == SOON || task->place == WAITING);
         for (struct flow *child = task->children; child; child = child->sibling)
                 if (child->place == FLOW_RUNNING)
-                        end_current(child);
+                        end_current(child, unsure || task->starting);
+}
+
+bool
+model_stop_flow(struct flow *flow, int cause)
+{
+        if (flow->place == FLOW_ENDED || flow->place == FLOW_ENDING || model_known_cause(flow))
+                return false;
+        flow->cause = cause;
+        if (flow->place == FLOW_RUNNING)
+                end_current(flow, false);
+        return true;
+}
+
+/* -- names and deadlines of series -- */
+
+void
+model_set_name(struct flow *flow, int name)
+{
+        flow->name = name;
+        flow->name_order = ++model.name_orders;
 }
 
 void
-model_cancel_flow(struct flow *flow)
+model_set_deadline(struct flow *flow, weir_nsec from_now)
 {
-        if (flow->place == FLOW_ENDED || flow->place == FLOW_ENDING)
+        if (from_now <= 0) {
+                model_stop_flow(flow, -ETIMEDOUT);
                 return;
-        if (!flow->cause)
-                flow->cause = -ECANCELED;
-        if (flow->place == FLOW_RUNNING)
-                end_current(flow);
+        }
+        if (flow->deadline <= model.now) /* a worker may be about to look at it */
+                flow->deadline_waits_for_jump = model.jumps + 1;
+        flow->deadline = model_put_off(model.now, from_now);
+        flow->deadline_set_at = model.now;
+}
+
+bool
+model_is_open(const struct flow *flow)
+{
+        return flow->place == FLOW_RUNNING && flow->deadline <= model.now && !model_cause(flow);
+}
+
+bool
+model_is_vague(const struct flow *flow)
+{
+        if ((flow->stepping && flow->deadline <= model.now) || (flow->dropped_by && flow->dropped_by->stepping))
+                return true;
+        if (flow->place != FLOW_RUNNING)
+                return flow->place == FLOW_ADDED && !flow->cause && model_cause(flow);
+        for (; flow; flow = flow->parallel ? flow->parallel->flow : NULL)
+                if ((flow->current && flow->current->unsure) || (flow->parallel && flow->parallel->starting && model_cause(flow)))
+                        return true;
+        return false;
+}
+
+weir_nsec
+model_time_left(const struct flow *flow)
+{
+        weir_nsec nearest = flow->deadline;
+
+        if (model_known_cause(flow) == -ETIMEDOUT)
+                return 0;
+        while (flow->place == FLOW_RUNNING && flow->parallel && (flow = flow->parallel->flow))
+                nearest = flow->deadline < nearest ? flow->deadline : nearest;
+        return nearest == WEIR_FOREVER ? nearest : nearest <= model.now ? 0 : nearest - model.now;
+}
+
+const struct flow *
+model_earlier_deadline(weir_nsec instant)
+{
+        for (unsigned i = 0; i < model.flow_count; i++) {
+                const struct flow *flow = model.kept[i];
+
+                if (model_is_open(flow) && flow->deadline < instant && flow->deadline_set_at < instant &&
+                    flow->deadline_waits_for_jump <= model.jumps)
+                        return flow;
+        }
+        return NULL;
+}
+
+const struct task *
+model_earlier_than(const struct flow *flow)
+{
+        for (unsigned i = 0; i < model.alive_count; i++) {
+                const struct task *task = model.alive[i];
+
+                if (task->place == PENDING && task->latest < flow->deadline && task->set_at < flow->deadline &&
+                    task->waits_for_jump <= model.jumps)
+                        return task;
+        }
+        return NULL;
 }
 
 /* -- ending -- */
+
+/* If something else ends the race early already, that is why the others end. */
+static void
+win(struct task *race, const struct flow *winner)
+{
+        race->winner = (int)winner->child;
+        if (model_cause(race->flow))
+                return;
+        race->won = true;
+        for (struct flow *child = race->children; child; child = child->sibling)
+                if (child->place == FLOW_RUNNING)
+                        end_current(child, race->starting);
+}
 
 static void
 flow_over(struct flow *flow)
@@ -382,7 +498,11 @@ flow_over(struct flow *flow)
                 flow->status = flow->cause ? flow->cause : flow->poison;
         else if (!flow->status)
                 flow->status = flow->poison;
+        if (!flow->status && flow->heeds)
+                flow->status = flow->last_status;
         flow->parallel = NULL;
+        if (parallel && parallel->kind == RACE && parallel->winner < 0 && flow->status == 0)
+                win(parallel, flow);
         if (parallel && --parallel->waits_for == 0)
                 set_place(parallel, SOON);
         model_flow_let_go(flow);
@@ -411,6 +531,58 @@ step(struct flow *flow)
         flow_over(flow);
 }
 
+static void
+was_started(struct task *family)
+{
+        model.starting -= family->starting;
+        family->starting = false;
+}
+
+void
+model_began(struct task *task)
+{
+        for (; task; task = task->flow ? task->flow->parallel : NULL)
+                task->unsure = false;
+}
+
+/* As it was before it was started. */
+static void
+restore(struct task *task)
+{
+        was_started(task);
+        for (struct flow *child = task->children; child; child = child->sibling) {
+                struct task *current = child->current;
+
+                model.soon -= child->stepping;
+                child->stepping = false;
+                if (child->was_late)
+                        child->cause = 0, child->was_late = false;
+                if (!current)
+                        continue;
+                restore(current);
+                child->current = NULL;
+                set_place(current, QUEUED);
+                current->next = child->first;
+                child->first = current;
+                if (!child->last)
+                        child->last = current;
+        }
+}
+
+void
+model_was_not_started(struct task *unsure)
+{
+        struct flow *flow = unsure->flow;
+
+        restore(unsure);
+        drop(unsure, flow);
+        model_freed(unsure);
+        if (unsure->guard)
+                was_started(flow->parallel);
+        flow->current = NULL;
+        step(flow);
+}
+
 void
 model_callback_over(struct task *task)
 {
@@ -419,7 +591,7 @@ model_callback_over(struct task *task)
         set_place(task, ENDED);
         let_children_go(task);
         if (task->guard)
-                model.starting--;
+                was_started(flow->parallel);
         if (!flow)
                 return;
         task->flow = NULL;
@@ -428,15 +600,23 @@ model_callback_over(struct task *task)
                 flow->has_status = true;
                 flow->status = task->status;
         }
+        flow->last_status = task->status;
         step(flow);
 }
 
 int
-model_flow_callback(struct flow *flow)
+model_flow_callback(struct flow *flow, int status)
 {
         int cause = model_cause(flow);
 
+        /* What it is within was ended when it was being started, of which it is not known whether it was before or after that. */
+        if (flow->stepping && flow->was_late && flow->parallel && (status == -ECANCELED || status == -ETIMEDOUT)) {
+                flow->cause = 0;
+                cause = model_cause(flow) == status ? status : -ETIMEDOUT;
+        }
         if (flow->stepping) {
+                if (flow->parallel && flow->parallel->kind == MODULE) /* whose guard was dropped */
+                        was_started(flow->parallel);
                 flow->stepping = false;
                 flow->place = FLOW_ENDING;
                 flow->cause = cause ? cause : model.stopping ? -ESHUTDOWN : 0;
@@ -561,11 +741,28 @@ model_next(void)
         return next;
 }
 
-int
-model_parallel_status(const struct task *parallel)
+weir_nsec
+model_next_instant(void)
 {
-        for (const struct flow *child = parallel->children; child; child = child->sibling)
+        const struct task *next = model_next();
+        weir_nsec instant = next ? next->latest : WEIR_FOREVER;
+
+        for (unsigned i = 0; i < model.flow_count; i++) {
+                const struct flow *flow = model.kept[i];
+
+                if (flow->deadline < instant && flow->place == FLOW_RUNNING && !model_cause(flow))
+                        instant = flow->deadline;
+        }
+        return instant;
+}
+
+int
+model_family_status(const struct task *family)
+{
+        if (family->winner >= 0)
+                return 0;
+        for (const struct flow *child = family->children; child; child = child->sibling)
                 if (child->status)
                         return child->status;
-        return 0;
+        return family->kind == RACE ? -ENOENT : 0;
 }

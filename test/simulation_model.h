@@ -1,5 +1,5 @@
-/* test/simulation_model.h: what the headers and docs/contract.md say of timers, tickers, series and parallels, as plain arrays that
- * are searched from one end to the other.
+/* test/simulation_model.h: what the headers and docs/contract.md say of timers, tickers, series, parallels, races and modules,
+ * as plain arrays that are searched from one end to the other.
  *
  * It knows nothing of how the library does it, and nothing of the library but its types.  Where the contract leaves something open,
  * the model holds what is allowed: a range of instants, or of counts.  Threads: one at a time, as the simulation sees to. */
@@ -15,7 +15,7 @@
 #define MODEL_FLOWS 4096
 #define MODEL_NAMES 12
 
-enum kind { TIMER, TICKER, EMPTY, PARALLEL };
+enum kind { TIMER, TICKER, EMPTY, PARALLEL, RACE, MODULE };
 
 enum place {
         NOWHERE, /* freed */
@@ -23,7 +23,7 @@ enum place {
         QUEUED,  /* in a series or a parallel, not started */
         PENDING, /* it has a deadline, which may have come */
         SOON,    /* its callback is to run before time goes on */
-        WAITING, /* a parallel, for its children */
+        WAITING, /* a parallel, a race or a module, for its children */
         RUNNING, /* in its callback */
         DROPPED, /* to be freed without a callback, before time goes on */
         ENDED,   /* its callback has returned, to be freed at once */
@@ -38,7 +38,9 @@ struct task {
         int name;        /* an index; -1: none */
         bool called_off; /* cancelled by name, prefix or id */
         bool pulse;      /* keeps the simulation alive */
-        bool guard;      /* the last child of its parallel */
+        bool guard;      /* its callback tells that all children of what it is in have been started */
+        bool starting;   /* that has not come */
+        bool unsure;     /* it ends early, and may not have been started: then it is dropped */
         bool touched;    /* reset while the runtime was ending: it may have been too late */
         bool id_unsure;  /* not started when the runtime ended: its id may find it or not */
         int status;      /* which its callback saw, or what is wrong with it */
@@ -62,7 +64,9 @@ struct task {
         uint64_t limit, count, missed, next_missed;
 
         struct flow *children; /* in order of adding */
-        unsigned waits_for;
+        unsigned waits_for, added;
+        int winner; /* of a race: which child; -1: none yet */
+        bool won;   /* and that is why the others end */
 };
 
 struct flow {
@@ -71,6 +75,8 @@ struct flow {
         uint64_t serial;
         int cause, poison, status; /* once it has ended */
         bool wraps;                /* made for one child of a parallel, whose status it has */
+        bool heeds;                /* in a race: its status is that of its last task, unless it ends early */
+        int last_status;
         bool has_callback;
         bool stepping;  /* it was started with nothing to do: a worker will see */
         bool has_status;
@@ -79,6 +85,13 @@ struct flow {
         struct task *first, *last, *current;
         struct task *parallel;
         struct flow *sibling;
+        unsigned child;            /* its number among those of its parallel */
+        int name;                  /* an index; -1: none */
+        uint64_t name_order;
+        weir_nsec deadline;        /* WEIR_FOREVER: none */
+        bool was_late;             /* when it was started */
+        weir_nsec deadline_set_at; /* or from when on it counts, because the series was started then */
+        uint64_t deadline_waits_for_jump; /* as a task's */
         const struct flow *dropped_by; /* with a task that was in it */
         weir_series *handle; /* a reference; NULL: none */
 };
@@ -87,7 +100,8 @@ struct model {
         weir_nsec now;
         uint64_t serials, orders;
         unsigned soon;     /* what is to come before time goes on */
-        unsigned starting; /* parallels of which it is not known whether all children have been started */
+        uint64_t name_orders;
+        unsigned starting; /* parallels, races and modules of which it is not known whether all children have been started */
         bool stopping;     /* the runtime is ending */
         uint64_t jumps;    /* of time, to the next deadline */
         struct task tasks[MODEL_TASKS];
@@ -117,27 +131,38 @@ void model_drop_flow(struct flow *flow, const struct flow *by); /* NULL: by whoe
 void model_push(struct flow *flow, struct task *task, bool front);
 void model_add(struct task *parallel, struct flow *child);
 void model_call_off(struct task *task);          /* by name, prefix or id */
-void model_cancel_flow(struct flow *flow);
+bool model_stop_flow(struct flow *flow, int cause); /* whether it was told to end early by that */
+void model_set_deadline(struct flow *flow, weir_nsec from_now);
+void model_set_name(struct flow *flow, int name);
 void model_reset(struct task *task, weir_nsec after);
 void model_extend(struct task *task, weir_nsec by);
 struct flow *model_flow_of(struct task *running); /* made when it is first asked for */
 
 /* -- questions -- */
 
-int model_cause(const struct flow *flow);
+int model_cause(const struct flow *flow);                  /* of one that runs */
+int model_known_cause(const struct flow *flow);            /* of any */
+bool model_is_open(const struct flow *flow);               /* its deadline has come, and it may have been told */
+bool model_is_vague(const struct flow *flow);              /* it is not known whether a worker has come to it */
+weir_nsec model_time_left(const struct flow *flow);
+const struct flow *model_earlier_deadline(weir_nsec instant); /* one that had to come before what is due then */
+const struct task *model_earlier_than(const struct flow *flow); /* one that had to end before its deadline */
+weir_nsec model_next_instant(void);                        /* the earliest deadline of tasks and series */
 bool model_is_listed(const struct task *task);
 bool model_can_cancel(const struct task *task);
 bool model_can_reset(const struct task *task, bool *may); /* *may: it is left open */
 const struct task *model_earlier(const struct task *task); /* one that had to come before this, which has expired */
 const struct task *model_next(void);                       /* the pending one with the earliest deadline */
-int model_parallel_status(const struct task *parallel);
+int model_family_status(const struct task *family);
 weir_nsec model_put_off(weir_nsec instant, weir_nsec by);
 
 /* -- what happens -- */
 
+void model_began(struct task *task); /* so it, and what it is in, had been started */
+void model_was_not_started(struct task *unsure); /* it is being freed */
 void model_callback_over(struct task *task);
 void model_tick_over(struct task *task);
-int model_flow_callback(struct flow *flow); /* begins: the status that it sees */
+int model_flow_callback(struct flow *flow, int status); /* begins: the status that it should see */
 bool model_has_dropped_all(const struct flow *flow);
 void model_flow_callback_over(struct flow *flow);
 

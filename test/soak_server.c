@@ -248,6 +248,8 @@ pass_on(weir_task *read, void *exchange)
         size_t size = 0;
         const char *data = weir_http_read_data(read, &size);
 
+        if (weir_task_status(read))
+                weir_series_cancel(weir_series_of(read)); /* else the reply would look whole */
         if (weir_task_status(read) || !size)
                 return;
         weir_series_push(weir_series_of(read), weir_http_write_new(exchange, data, size, NULL, NULL));

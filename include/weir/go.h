@@ -25,8 +25,8 @@ typedef void weir_go_fn(void *context);
  * Result:  NULL when out of memory, which every consumer accepts.  A task made without a function, or with a queue that is none,
  *          reports -EINVAL or -ENAMETOOLONG when it is started or pushed.  weir_task_start reports -EAGAIN when there is no
  *          thread and none can be made; in a series, or under weir_task_run, that is the status of the task.
- *          The task's status: 0 or what weir_go_fail set; -ECANCELED when its series was cancelled: its function was not called
- *          then, unless it had begun; -ESHUTDOWN when it was queued at a shutdown.
+ *          The task's status: 0 or what weir_go_fail set; -ECANCELED when its series was cancelled, -ETIMEDOUT at its deadline:
+ *          its function was not called then, unless it had begun; -ESHUTDOWN when it was queued at a shutdown.
  * Threads: any. */
 WEIR_API weir_task *weir_go_new(const char *queue, weir_go_fn *function, weir_task_fn *done, void *context);
 
@@ -40,8 +40,8 @@ WEIR_API weir_task *weir_go_new_timed(const char *queue, weir_nsec limit, weir_g
 
 /* Inside a function: whether it had better return early.
  *
- * Result:  0; -ECANCELED when its series was cancelled, -ETIMEDOUT when its limit is over, -ESHUTDOWN when the library is shut
- *          down, which waits for it.  Outside a function always 0; -ECHILD in a forked child.
+ * Result:  0; -ECANCELED when its series was cancelled, -ETIMEDOUT when its limit or the deadline of its series is over,
+ *          -ESHUTDOWN when the library is shut down, which waits for it.  Outside a function always 0; -ECHILD in a forked child.
  * Threads: any. */
 WEIR_API int weir_go_cancelled(void);
 

@@ -18,8 +18,9 @@ WEIR_BEGIN
  * Result:  NULL when out of memory.  -EDOM, when it is started, for a task that is no exchange.
  *          The task's status: 0, and weir_http_read_data has the piece, of no bytes at the end; -EBUSY while another one reads;
  *          -EBADMSG for chunks that are none, or whose trailers are too long; -ETIMEDOUT when it has not ended within the server's
- *          body_timeout; -ECONNRESET when the client has gone; -ENOMEM; -ECANCELED, -ESHUTDOWN.  After -EBADMSG, -ETIMEDOUT and
- *          -ENOMEM the reply is 400, 408 or 500 unless a callback makes it another one, and the connection ends with it.
+ *          body_timeout, or by the deadline of its series; -ECONNRESET when the client has gone; -ENOMEM; -ECANCELED, -ESHUTDOWN.
+ *          After -EBADMSG, -ETIMEDOUT and -ENOMEM the reply is 400, 408 (503 at that deadline) or 500 unless a callback makes it
+ *          another one, and the connection ends with it.
  * Threads: any; after weir_http_reply_upgrade the first one as the first write. */
 WEIR_API weir_task *weir_http_read_new(weir_task *exchange, weir_task_fn *done, void *context);
 
@@ -41,7 +42,7 @@ WEIR_API weir_task *weir_http_collect_new(weir_task *exchange, size_t max, weir_
 /* Says how long the body will be that is written piece by piece: it goes out with that Content-Length.  Without it the body goes
  * out in chunks, or, to a client of HTTP/1.0, until the end of the connection.
  *
- * A whole reply of another length becomes a 500; but that to HEAD may say it without a body.
+ * A whole reply of another length becomes a 500; but that to HEAD may say it without a body.  UINT64_MAX takes back what was said.
  *
  * Result:  0; -EALREADY once the reply has begun; -EDOM.
  * Threads: inside callbacks of the exchange's series. */
@@ -54,7 +55,8 @@ WEIR_API int weir_http_reply_length(weir_task *exchange, uint64_t length);
  * Owner:   the caller, until it is consumed.  The exchange stays alive as long as the task.
  * Result:  NULL when out of memory.  -EDOM, when it is started, for a task that is no exchange; -EINVAL for NULL with a size.
  *          The task's status: 0 when the system has taken all of it; -EMSGSIZE for more than was said as the length (nothing of it
- *          goes out); -EPIPE when the client has gone or does not read any more; -ECANCELED, -ESHUTDOWN.
+ *          goes out); -EPIPE when the client has gone or does not read any more; -ECANCELED, -ETIMEDOUT at the
+ *          deadline of its series, -ESHUTDOWN.
  * Threads: any; the first one inside callbacks of the exchange's series, or when no callback of it runs. */
 WEIR_API weir_task *weir_http_write_new(weir_task *exchange, const void *data, size_t size, weir_task_fn *done, void *context);
 

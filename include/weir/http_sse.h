@@ -24,7 +24,7 @@ WEIR_BEGIN
  * Result:  NULL when out of memory.  Reported when it is started or pushed: -EDOM for a task that is no exchange; -EINVAL for a
  *          negative heartbeat, an upgrade and a file; -EALREADY once the reply has begun, and for a second one; -ENOMEM.
  *          The task's status: 0; -EPIPE, or -ECANCELED as its series is cancelled then by default, when the client has gone or
- *          does not read any more; -ECANCELED; -ESHUTDOWN; -ENOMEM.
+ *          does not read any more; -ECANCELED; -ETIMEDOUT at the deadline of its series; -ESHUTDOWN; -ENOMEM.
  * Units:   nanoseconds; 0 is 15 s, WEIR_FOREVER none.
  * Threads: inside callbacks of the exchange's series. */
 WEIR_API weir_task *weir_http_sse_new(weir_task *exchange, weir_nsec heartbeat, weir_task_fn *done, void *context);

@@ -64,11 +64,70 @@ WEIR_API void weir_series_dismiss(weir_series *series);
  * Threads: any that owns, borrows or has a reference.  Never blocks. */
 WEIR_API void weir_series_cancel(weir_series *series);
 
-/* 0, or why the series ends early: -ECANCELED, -ESHUTDOWN, or what poisoned it.  -EINVAL for NULL, -ECHILD in a forked
- * child.
+/* 0, or why the series ends early: -ECANCELED, -ETIMEDOUT, -ESHUTDOWN, or what poisoned it.  -EINVAL for NULL, -ECHILD in a
+ * forked child.
  *
  * Threads: any that owns, borrows or has a reference. */
 WEIR_API int weir_series_status(const weir_series *series);
+
+enum weir_series_cause {
+        WEIR_CAUSE_NONE = 0,
+        WEIR_CAUSE_CANCELLED, /* the series, or one that it is within, was cancelled */
+        WEIR_CAUSE_TIMED_OUT, /* the deadline of one of them came */
+        WEIR_CAUSE_SHUT_DOWN, /* weir_shutdown has ended it */
+        WEIR_CAUSE_POISONED,  /* a push failed: it runs to its end, but its status is what the push reported */
+};
+
+/* Where its status comes from.
+ *
+ * Result:  an enum weir_series_cause; -EINVAL for NULL, -ECHILD in a forked child.
+ * Threads: any that owns, borrows or has a reference. */
+WEIR_API int weir_series_cause(const weir_series *series);
+
+/* -- by name -- */
+
+/* Gives the series a name, under which any thread finds it: bytes other than NUL, 1 to WEIR_NAME_MAX of them; they are copied.
+ * Any number of series may share one.  It replaces the name that the series has, and NULL removes that; among those of a name the
+ * order is that of these calls.  The series bears the name until its last task has ended: its own callback does not find it any
+ * more.
+ *
+ * Result:  0; -EINVAL for a NULL series or an empty name, -ENAMETOOLONG, -ENOMEM (it keeps the name that it had), -ESTALE after
+ *          the end of the series, -ECHILD.
+ * Threads: any that owns, borrows or has a reference.  Never blocks. */
+WEIR_API int weir_series_set_name(weir_series *series, const char *name);
+
+/* Cancels up to `max` series named `name`, oldest first; WEIR_ALL is no limit.
+ *
+ * Result:  how many were cancelled: a series that was told to end early before, or that is within one that was, is not counted;
+ *          of several cancels at once one counts it.  For each, its callback runs exactly once, with -ECANCELED (one that was not
+ *          yet started: once it is).  0 for NULL and for a name nobody bears.  A series that gets the name during the call is
+ *          left.
+ * Threads: any, also inside a callback.  Never blocks. */
+WEIR_API size_t weir_series_cancel_named(const char *name, size_t max);
+
+/* How many series bear the name: those that were told to end early, and have not ended yet, included.
+ *
+ * Threads: any. */
+WEIR_API size_t weir_series_count(const char *name);
+
+/* -- deadlines -- */
+
+/* Ends the series early with -ETIMEDOUT, as weir_series_cancel does with -ECANCELED, when it has not ended so long from now.  What is
+ * within it ends with it: so of the deadlines of a series and of those that it is within the earliest counts.  Set again it
+ * replaces the series' own, WEIR_FOREVER removes it; 0 or less ends the series at once, for good.  The time counts from this call,
+ * also for a series that is not started.
+ *
+ * Result:  0; -EINVAL for NULL, -ENOMEM, -ESTALE after the end of the series, -ECHILD.
+ * Units:   nanoseconds.
+ * Threads: any that owns, borrows or has a reference.  Never blocks. */
+WEIR_API int weir_series_set_deadline(weir_series *series, weir_nsec from_now);
+
+/* How long until the earliest deadline of the series and of those that it is within: what is worth beginning still?
+ *
+ * Result:  0 when that is over, WEIR_FOREVER when there is none; -EINVAL for NULL, -ECHILD in a forked child.
+ * Units:   nanoseconds.
+ * Threads: any that owns, borrows or has a reference. */
+WEIR_API weir_nsec weir_series_time_left(const weir_series *series);
 
 /* The context that the callbacks of the series share; NULL for NULL. */
 WEIR_API void *weir_series_context(const weir_series *series);

@@ -26,6 +26,7 @@ enum weir_tick_policy {
  *      weir_ticker_stop, inside its callback                  0
  *      the number of ticks asked for (weir_ticker_set_limit)  0
  *      weir_timer_cancel and the like; its series' cancel     -ECANCELED
+ *      the deadline of its series                             -ETIMEDOUT
  *      weir_shutdown                                          -ESHUTDOWN
  *
  * and the last callback, which is no tick, sees that status.  A cancel during a tick counts it: the last callback follows.  In a

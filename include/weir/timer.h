@@ -22,7 +22,8 @@ WEIR_BEGIN
  * series of an HTTP exchange the deadline is rounded up to a millisecond: weir/http_server.h.)
  *
  * Owner:   the caller, until it is consumed.
- * Result:  NULL when out of memory, which every consumer accepts.  The task's status: 0, -ECANCELED or -ESHUTDOWN.
+ * Result:  NULL when out of memory, which every consumer accepts.  The task's status: 0, -ECANCELED or -ESHUTDOWN;
+ *          -ETIMEDOUT at the deadline of its series.
  * Units:   nanoseconds.
  * Threads: any. */
 WEIR_API weir_task *weir_timer_new(weir_nsec after, weir_task_fn *done, void *context);

@@ -4,7 +4,9 @@
 
 #include <weir/clock.h>
 #include <weir/export.h>
+#include <weir/flow.h>
 #include <weir/go.h>
+#include <weir/graph.h>
 #include <weir/http.h>
 #include <weir/http_access.h>
 #include <weir/http_body.h>
@@ -16,6 +18,8 @@
 #include <weir/http_sse.h>
 #include <weir/log.h>
 #include <weir/parallel.h>
+#include <weir/race.h>
+#include <weir/retry.h>
 #include <weir/runtime.h>
 #include <weir/series.h>
 #include <weir/stats.h>

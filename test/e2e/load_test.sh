@@ -71,7 +71,7 @@ ab_is_content "$url/file" -n 2000 -c 50 -k
 expect "bytes that ab received" "$(awk '/^HTML transferred:/ { print $3 }' "$work/said")" 200000000
 stop_server INT 0
 
-start_server 15-upload bash -c 'exec "$0" "$1" "$work"'
+start_server 20-upload bash -c 'exec "$0" "$1" "$work"'
 step "uploads, ab"
 ab_is_content "$url/files/upload" -n 500 -c 20 -k -u "$work/file" -T application/octet-stream
 cmp "$work/file" "$work/upload" || fail "the upload is another file"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# nginx in front of tutorial/15-upload, with connections that it keeps: it finds nothing wrong, and hides nothing.
+# nginx in front of tutorial/20-upload, with connections that it keeps: it finds nothing wrong, and hides nothing.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 PATH=$PATH:/usr/sbin
@@ -88,7 +88,7 @@ mkdir "$work/kept"
 head -c 20000000 /dev/urandom >"$work/large"
 printf 'a few letters\n' >"$work/small"
 export kept=$work/kept
-start_server 15-upload bash -c 'exec "$0" "$1" "$kept"'
+start_server 20-upload bash -c 'exec "$0" "$1" "$kept"'
 start_nginx
 # A script that is ended must not leave nginx's worker.
 trap 'kill -TERM "$proxy" 2>/dev/null; wait "$proxy" 2>/dev/null; finish' EXIT

@@ -90,4 +90,16 @@ for numbers in 0 -1 many 9999999999; do
         "$tutorial/09-go-tasks" $numbers 2>"$work/err" && fail "09-go-tasks takes a number that is none: $numbers"
 done
 
+step "16-graph"
+"$tutorial/16-graph" >"$work/out" 2>"$work/err" || fail "exit status of 16-graph: $?"
+expect "what the test says" "$(cat "$work/err")" "tested: 6000 bytes"
+expect "nodes that have ended" "$(grep -c '\\nended\\nat ' "$work/out")" 6
+expect "what was skipped" "$(grep -c 'label="report\\nskipped"' "$work/out")" 1
+expect "edges, of which two are conditional" "$(grep -c ' -> ' "$work/out") $(grep -c 'style=dashed' "$work/out")" "8 2"
+between "when the linker began, in ms" "$(sed -n 's/.*label="link\\nended\\nat \([0-9.]*\) ms.*/\1/p' "$work/out")" 70 $((patience * 1000))
+"$tutorial/16-graph" fail >"$work/out" 2>"$work/err" || fail "exit status of 16-graph fail: $?"
+expect "what the report says" "$(cat "$work/err")" "not linked: a file is empty"
+expect "what was skipped then" "$(grep -c 'label="test\\nskipped"' "$work/out")" 1
+"$tutorial/16-graph" other 2>"$work/err" && fail "16-graph takes a word that it does not know"
+
 exit $failed

@@ -1,4 +1,4 @@
-// upload.mjs URL: what Node's fetch sees of tutorial/15-upload.
+// upload.mjs URL: what Node's fetch sees of tutorial/20-upload.
 import { strict as assert } from "node:assert";
 
 const [url] = process.argv.slice(2);

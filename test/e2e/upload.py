@@ -1,4 +1,4 @@
-"""upload.py PORT: what Python's http.client sees of tutorial/15-upload."""
+"""upload.py PORT: what Python's http.client sees of tutorial/20-upload."""
 import http.client
 import sys
 

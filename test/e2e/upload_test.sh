@@ -1,5 +1,5 @@
 #!/bin/bash
-# tutorial/15-upload as curl, Python and Node meet it: bodies that stream, both ways.
+# tutorial/20-upload as curl, Python and Node meet it: bodies that stream, both ways.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 need curl python3 node
@@ -10,7 +10,7 @@ printf 'a few letters\n' >"$work/small"
 
 # The address comes first, as start_server gives it, then the directory.
 export kept=$work/kept
-start_server 15-upload bash -c 'exec "$0" "$1" "$kept"'
+start_server 20-upload bash -c 'exec "$0" "$1" "$kept"'
 
 # stored NAME: whether the file is what was sent
 stored() {

@@ -1,6 +1,6 @@
-/* 15-upload.c: bodies as they come and go, a piece at a time: files of any size in a few kilobytes of memory.
+/* 20-upload.c: bodies as they come and go, a piece at a time: files of any size in a few kilobytes of memory.
  *
- *     15-upload [address [directory]]  default 127.0.0.1:8888 and the current one
+ *     20-upload [address [directory]]  default 127.0.0.1:8888 and the current one
  *
  *     PUT  /files/{name}               streams the body into a file, and says its size and who sent it
  *     GET  /files/{name}               the file (HEAD and Range are served, too)

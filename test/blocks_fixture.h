@@ -1,0 +1,40 @@
+/* test/blocks_fixture.h: small blocks that are counted, and refused when a test says so.
+ *
+ * The linker puts these functions in front of the library's (test/CMakeLists.txt). */
+#ifndef WEIR_TEST_BLOCKS_FIXTURE_H
+#define WEIR_TEST_BLOCKS_FIXTURE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+void *__real_weir__alloc(size_t size);
+void __real_weir__free(void *block, size_t size);
+void *__wrap_weir__alloc(size_t size);
+void __wrap_weir__free(void *block, size_t size);
+
+static _Atomic int64_t bytes_out;
+static _Atomic int allocations_left = -1; /* until one is refused; below 0: none is */
+
+void *
+__wrap_weir__alloc(size_t size)
+{
+        int before = atomic_load(&allocations_left);
+        void *block = before == 0 ? NULL : __real_weir__alloc(size);
+
+        if (before >= 0)
+                atomic_store(&allocations_left, before - 1);
+        if (block)
+                atomic_fetch_add(&bytes_out, (int64_t)size);
+        return block;
+}
+
+void
+__wrap_weir__free(void *block, size_t size)
+{
+        if (block)
+                atomic_fetch_sub(&bytes_out, (int64_t)size);
+        __real_weir__free(block, size);
+}
+
+#endif

@@ -1,0 +1,516 @@
+/* cancel.pml: how a series ends: its tasks, cancels by reference and by name, its deadline (docs/design.md, "Flows that end early";
+ * factory/series.c, factory/series_names.c, factory/series_deadline.c).
+ *
+ *   Worker    two of them: expire timers and the limit, run callbacks, make the steps of the series, run the work of the limit
+ *   Cancel    two: one has a reference, one finds the series by its name and takes a reference; at any time, also before the start.
+ *             The first may change its mind
+ *   Setter    has a reference: moves the deadline to later, or removes it, at any time
+ *   Shutdown  drains the poller, at any time.  Of the cancels, the setter and this, two come
+ *   Clock     moves on to the two instants that a deadline may be at
+ *
+ * The series has two tasks, of which the second can be cancelled while it runs: a timer; the first is another one, or a task that
+ * cannot, and so is not kept as the current one.  Its start relies on the series that it is told of a cancel (a timer's looks at the cause
+ * as well).  The name is the last thing that is set before the start; a deadline was set
+ * before, or was not.
+ *
+ * The series is freed with its last reference: its own, which its end gives up, and those of others.  A task is freed behind its
+ * callback, after the series has left it.  A poller's lock is held in one step only: so what is done under it is one.
+ *
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+
+#define NO_CAUSE  0
+#define CANCELLED 1
+#define TIMED_OUT 2
+#define SHUT_DOWN 3
+
+#define SOON  1 /* instants */
+#define LATER 2
+#define NEVER 3
+
+#define NEW     0 /* of a task */
+#define PENDING 1
+#define READY   2
+#define RUNNING 3
+#define GONE    4
+
+/* The series. */
+bool locked;
+bool running, ended;
+byte cause;
+byte current;           /* 0: none; else a task that can be cancelled */
+byte next_task = 1;     /* of those not yet started; 3: none is left */
+byte references;
+bool freed;
+bool first_is_timer;    /* constant */
+
+/* Its name. */
+bool shard_locked;
+bool in_map = true;
+
+/* Its deadline. */
+byte deadline;
+bool armed, ends;       /* guarded by the lock of the series */
+bool limit_queued;      /* by that of the poller */
+bool limit_work;        /* on its way */
+
+byte word[3];           /* of the tasks */
+bool queued[3];         /* in the poller's queue of deadlines; no worker has it */
+bool ready[3];          /* delivered */
+bool marked;            /* the current one was cancelled before its start, which looks at nothing else */
+bool step_ready;        /* the series itself is */
+
+byte now;
+bool closing;
+
+/* For judging only. */
+byte given;             /* by cancels and the limit: how many have given it its cause */
+byte ended_by;          /* what the callback saw */
+byte callbacks;         /* of the series */
+bool stopped;           /* a cancel has returned */
+
+#define touch() assert(!freed)
+
+inline lock() { atomic { !locked -> locked = true }; touch() }
+
+inline unlock() { touch(); locked = false }
+
+inline unref()
+{
+        d_step {
+                touch();
+                references--;
+                if
+                :: references == 0 ->
+                        freed = true;
+                        assert(!in_map && !limit_queued && !limit_work && !locked)
+                :: else
+                fi
+        }
+}
+
+inline deliver(task)
+{
+        d_step {
+                assert(!ready[task] && word[task] == READY);
+                ready[task] = true
+        }
+}
+
+/* -- the deadline -- */
+
+/* Under the lock. */
+inline arm()
+{
+        d_step {
+                if
+#ifndef MUTANT_ARMED_ON_ITS_WAY
+                :: armed && !limit_queued /* it is on its way, and will look */
+#endif
+                :: else ->
+                        armed = (deadline != NEVER && !closing);
+                        limit_queued = armed
+                fi
+        }
+}
+
+inline see()
+{
+#ifdef MUTANT_COUNTED_UNLOCKED
+        d_step {
+                if
+                :: !ended && cause == NO_CAUSE -> given++
+                :: else
+                fi
+        }
+#else
+        skip
+#endif
+}
+
+/* Under the lock, with `taken` 0 before: the task that is to be delivered. */
+inline stop(a_cause)
+{
+#ifdef MUTANT_STOPPED_AFTER_THE_END
+        if
+        :: cause == NO_CAUSE ->
+#else
+        if
+        :: !ended && cause == NO_CAUSE ->
+#endif
+                cause = a_cause;
+#ifndef MUTANT_COUNTED_UNLOCKED
+                given++;
+#endif
+                if
+                :: current != 0 ->
+                        assert(word[current] != GONE);
+                        d_step {
+                                if
+                                :: word[current] == PENDING ->
+                                        word[current] = READY;
+                                        queued[current] = false;
+                                        taken = current
+                                :: word[current] == NEW -> marked = true
+                                :: else
+                                fi
+                        }
+                :: else
+                fi
+        :: else
+        fi
+}
+
+inline deliver_taken()
+{
+        if
+        :: taken != 0 -> deliver(taken)
+        :: else
+        fi;
+        taken = 0
+}
+
+/* -- steps of the series -- */
+
+inline end()
+{
+        d_step {
+                touch();
+                assert(ended);
+                callbacks++;
+                ended_by = cause;
+                assert(callbacks == 1)
+        };
+        unref();
+#ifdef MUTANT_NAME_LEFT_LAST
+        in_map = false
+#endif
+}
+
+#ifdef MUTANT_STARTED_UNLOOKED
+#define may_wait true
+#else
+#define may_wait (!marked)
+#endif
+
+/* Under the lock of the poller. */
+inline start()
+{
+        d_step {
+                assert(word[chosen] == NEW);
+                if
+                :: (chosen == 2 || first_is_timer) && !closing && may_wait ->
+                        word[chosen] = PENDING;
+                        queued[chosen] = true;
+                        assert(!stopped)
+                :: else ->
+                        word[chosen] = READY;
+                        ready[chosen] = true
+                fi
+        }
+}
+
+/* Under the lock: the next task, unless the series has to end early.  One that cannot be cancelled is nobody else's business. */
+inline choose()
+{
+        chosen = 0;
+        if
+        :: next_task < 3 && cause == NO_CAUSE && !closing ->
+                chosen = next_task;
+                next_task++;
+#ifndef MUTANT_CHOSEN_UNLOCKED
+                current = (chosen == 2 || first_is_timer -> chosen : 0)
+#endif
+        :: else
+        fi
+}
+
+/* After that, and after unlocking. */
+inline start_chosen()
+{
+#ifdef MUTANT_CHOSEN_UNLOCKED
+        current = (chosen == 2 || first_is_timer -> chosen : 0);
+#endif
+        start()
+}
+
+/* Under the lock: nothing is left of it that anybody could find.  Sets `is_over` unless the work of the limit goes on with the end. */
+inline become_ended()
+{
+        d_step { /* what was not started is dropped */
+                cause = (cause == NO_CAUSE && next_task < 3 -> SHUT_DOWN : cause);
+                do
+                :: next_task < 3 -> word[next_task] = GONE; next_task++
+                :: else -> break
+                od;
+                ended = true
+        };
+#ifndef MUTANT_NAME_LEFT_LAST
+        d_step { !shard_locked -> in_map = false };
+#endif
+        d_step {
+#ifndef MUTANT_LIMIT_LEFT
+                armed = armed && !limit_queued;
+                limit_queued = false;
+#endif
+#ifndef MUTANT_END_UNWAITED
+                ends = armed;
+#endif
+                is_over = !ends
+        }
+}
+
+/* Who left the last task may have chosen already. */
+inline go_on()
+{
+        if
+        :: current != 0 ->
+                chosen = current;
+                next_task = current + 1;
+                start()
+        :: else ->
+                lock();
+                choose();
+                if
+                :: chosen != 0 ->
+                        unlock();
+                        start_chosen()
+                :: else ->
+                        become_ended();
+                        assert(!limit_queued); /* it does not wait for its deadline */
+                        unlock()
+                fi
+        fi;
+        chosen = 0
+}
+
+/* Its callback has returned.  The next one is a timer, if there is one. */
+inline leave()
+{
+#ifdef MUTANT_FREED_BEFORE_LEFT
+        word[task] = GONE;
+#endif
+        if
+        :: current != 0 ->
+                lock();
+                current = (next_task == 2 && cause == NO_CAUSE && !closing -> 2 : 0);
+                unlock()
+        :: else
+        fi;
+        word[task] = GONE
+}
+
+inline run_limit()
+{
+        see();
+        lock();
+        armed = false;
+        if
+        :: ends ->
+                is_over = true
+#ifndef MUTANT_LIMIT_UNLOOKED
+        :: !ends && now < deadline ->
+                arm()
+        :: !ends && now >= deadline ->
+#else
+        :: else ->
+#endif
+                assert(now >= deadline);
+                stop(TIMED_OUT)
+        fi;
+        unlock();
+        deliver_taken()
+}
+
+proctype Worker()
+{
+        byte chosen, taken, task;
+        bool is_over, goes_on;
+
+        do
+        :: d_step {
+                ready[1] || ready[2] ->
+                task = (ready[1] -> 1 : 2);
+                ready[task] = false;
+                assert(word[task] == READY && !queued[task]);
+                word[task] = RUNNING
+           };
+           leave();
+           goes_on = true;
+           task = 0
+        :: d_step { step_ready -> step_ready = false; goes_on = true }
+        :: d_step { limit_work -> limit_work = false };
+           run_limit()
+        :: goes_on ->
+                goes_on = false;
+                go_on()
+        :: is_over ->
+                is_over = false;
+                end()
+        :: d_step { /* it is due; one at a time is in the queue */
+                queued[1] || queued[2] ->
+                task = (queued[1] -> 1 : 2);
+                queued[task] = false;
+                word[task] = READY;
+                ready[task] = true;
+                task = 0
+           }
+        :: d_step {
+                limit_queued && now >= deadline ->
+                limit_queued = false;
+                assert(!limit_work);
+                limit_work = true
+           }
+        :: d_step { callbacks == 1 && !goes_on && !is_over -> skip } -> break
+        od
+}
+
+/* -- other threads -- */
+
+inline cancel()
+{
+        see();
+        lock();
+        stop(CANCELLED);
+        unlock();
+        stopped = true;
+        deliver_taken();
+        unref()
+}
+
+proctype Cancel()
+{
+        byte taken;
+
+        if
+        :: cancel()
+        :: unref()
+        fi
+}
+
+proctype CancelNamed()
+{
+        byte taken;
+        bool found;
+
+        atomic { !shard_locked -> shard_locked = true };
+        d_step {
+                found = in_map;
+#ifndef MUTANT_REFERENCE_LATE
+                if
+                :: found -> touch(); references++
+                :: else
+                fi
+#endif
+        };
+        shard_locked = false;
+        if
+        :: found ->
+#ifdef MUTANT_REFERENCE_LATE
+                d_step { touch(); references++ };
+#endif
+                cancel()
+        :: else
+        fi
+}
+
+proctype Setter()
+{
+        if
+        :: true ->
+                lock();
+                if
+                :: !ended ->
+                        if
+                        :: deadline = LATER
+                        :: deadline = NEVER
+                        fi;
+                        if
+                        :: running -> arm()
+                        :: else
+                        fi
+                :: else
+                fi;
+                unlock()
+        :: true
+        fi;
+        unref()
+}
+
+proctype Shutdown()
+{
+        byte task;
+
+        d_step {
+                closing = true;
+                task = (queued[1] -> 1 : (queued[2] -> 2 : 0));
+                if
+                :: task != 0 -> queued[task] = false; word[task] = READY; ready[task] = true
+                :: else
+                fi;
+                limit_work = limit_work || limit_queued;
+                limit_queued = false
+        }
+}
+
+proctype Clock()
+{
+        do
+        :: now < LATER -> now++
+        :: else -> break
+        od
+}
+
+inline launch()
+{
+        lock();
+        running = true;
+        if
+        :: deadline == NEVER
+        :: deadline != NEVER && now < deadline -> arm()
+        :: deadline != NEVER && now >= deadline ->
+                d_step {
+                        if
+                        :: cause == NO_CAUSE -> cause = TIMED_OUT; given++
+                        :: else
+                        fi
+                }
+        fi;
+        choose();
+        unlock();
+        if
+        :: chosen != 0 -> start_chosen()
+        :: else -> step_ready = true
+        fi
+}
+
+init
+{
+        byte chosen;
+
+        atomic {
+                if
+                :: first_is_timer = true
+                :: first_is_timer = false
+                fi;
+                if
+                :: deadline = SOON
+                :: deadline = NEVER
+                fi;
+                run Worker();
+                run Worker();
+                if /* two of them at a time */
+                :: run Cancel(); run CancelNamed(); references = 2
+                :: run Cancel(); run Setter(); references = 3
+                :: run CancelNamed(); run Setter(); references = 2
+                :: run Cancel(); run Shutdown(); references = 2
+                :: run CancelNamed(); run Shutdown(); references = 1
+                :: run Setter(); run Shutdown(); references = 2
+                fi;
+                run Clock()
+        };
+        launch();
+        _nr_pr == 1;
+        assert(freed && callbacks == 1 && cause == ended_by);
+        assert(given == (cause == CANCELLED || cause == TIMED_OUT -> 1 : 0));
+        assert(word[1] == GONE && word[2] == GONE)
+}

@@ -1,0 +1,151 @@
+/* test/nap_test.c: a server whose replies are all late naps between its deadlines (docs/design.md, "Naps"): nobody is answered early or
+ * forgotten, and who is in a hurry, or comes from another thread, is not kept waiting for longer than a nap. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "kernel/runtime.h"
+#include "kernel/worker.h"
+#include "server/server.h"
+#include "test/fixture.h"
+#include "test/http_client.h"
+
+#define CLIENTS 400
+#define DELAY   WEIR_MSEC(110) /* above WEIR__UNHURRIED */
+
+static struct fixture {
+        weir_http_server *server;
+        struct http_client clients[CLIENTS];
+        weir_nsec asked[CLIENTS];
+        struct http_reply reply;
+        atomic_uint naps; /* requests that were read after a nap */
+        atomic_bool naps_now;
+} at;
+
+/* "/": a word after DELAY.  "/now": at once. */
+static void
+handle(weir_task *exchange, void *context)
+{
+        bool naps = weir__worker_self()->poller->is_napping;
+
+        (void)context;
+        atomic_fetch_add(&at.naps, naps);
+        atomic_store(&at.naps_now, naps);
+        weir_http_reply_text(exchange, 200, "word\n");
+        if (strcmp(weir_http_path(exchange), "/now") != 0)
+                weir_series_push(weir_series_of(exchange), weir_timer_new(DELAY, NULL, NULL));
+}
+
+static void
+ask(unsigned i)
+{
+        at.asked[i] = weir_now();
+        http_send_text(&at.clients[i], "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+}
+
+static void
+begin(void)
+{
+        atomic_store(&at.naps, 0);
+        weir_test_begin_real(1);
+        at.server = http_server(NULL, handle, NULL);
+        for (unsigned i = 0; i < CLIENTS; i++) {
+                http_open(&at.clients[i], weir_http_server_port(at.server));
+                ask(i);
+        }
+}
+
+/* Each client is answered, not before its time, and asks again. */
+static void
+go_round(void)
+{
+        for (unsigned i = 0; i < CLIENTS; i++) {
+                CU_ASSERT_FATAL(http_receive(&at.clients[i], &at.reply, false));
+                CU_ASSERT(weir_now() - at.asked[i] >= DELAY);
+                CU_ASSERT_EQUAL(at.reply.status, 200);
+                ask(i);
+        }
+}
+
+static void
+go_on_until_it_naps(void)
+{
+        int64_t began = weir_test_now();
+
+        do {
+                go_round();
+                if (atomic_load(&at.naps) < CLIENTS)
+                        weir_test_pause(began, "it naps", __FILE__, __LINE__);
+        } while (atomic_load(&at.naps) < CLIENTS);
+}
+
+static void
+end(void)
+{
+        for (unsigned i = 0; i < CLIENTS; i++)
+                http_close(&at.clients[i]);
+        http_reply_done(&at.reply);
+        CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(10)), 0);
+        weir_http_server_free(at.server);
+        weir_test_end();
+}
+
+static void
+nobody_is_answered_early(void)
+{
+        begin();
+        go_on_until_it_naps();
+        go_round();
+        end();
+}
+
+static void
+a_reply_at_once_ends_it(void)
+{
+        struct http_client hurried;
+
+        begin();
+        http_open(&hurried, weir_http_server_port(at.server));
+        go_on_until_it_naps();
+        for (int64_t began = weir_test_now();; weir_test_pause(began, "it is awake", __FILE__, __LINE__)) {
+                CU_ASSERT_FATAL(http_ask(&hurried, "GET /now HTTP/1.1\r\nHost: a\r\n\r\n", &at.reply));
+                if (!atomic_load(&at.naps_now)) /* it was read after no nap */
+                        break;
+        }
+        go_round();
+        http_close(&hurried);
+        end();
+}
+
+static void
+count(weir_task *task, void *latch)
+{
+        (void)task;
+        weir_test_latch_count_down(latch);
+}
+
+static void
+other_threads_wake_it(void)
+{
+        begin();
+        go_on_until_it_naps();
+        for (unsigned i = 0; i < 1000; i++) {
+                struct weir_test_latch passed = WEIR_TEST_LATCH(1);
+
+                CU_ASSERT_EQUAL_FATAL(weir_task_start(weir_empty_new(count, &passed)), 0);
+                weir_test_latch_wait(&passed);
+        }
+        go_round();
+        end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(nobody_is_answered_early),
+                WEIR_TEST(a_reply_at_once_ends_it),
+                WEIR_TEST(other_threads_wake_it),
+        };
+
+        return weir_test_main("nap", tests, sizeof tests / sizeof *tests);
+}
