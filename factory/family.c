@@ -68,11 +68,15 @@ cause_to_stop(const struct weir__family *family)
 static struct weir_series *
 next_of(struct weir__family *family)
 {
-        int cause = ops_of(family)->next ? cause_to_stop(family) : 0;
+        const struct weir__family_ops *ops = ops_of(family);
 
-        if (cause)
-                family->task.status = cause;
-        return ops_of(family)->next && !cause ? ops_of(family)->next(family) : NULL;
+        if (!ops->next || (ops->once && family->added > 0))
+                return NULL;
+        int cause = cause_to_stop(family);
+        if (!cause)
+                return ops->next(family);
+        family->task.status = cause;
+        return NULL;
 }
 
 /* Nothing is pending: the next child, or the end.  No lock held. */

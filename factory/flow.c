@@ -105,12 +105,6 @@ make_next(struct weir__family *family)
         return series;
 }
 
-static struct weir_series *
-make_first(struct weir__family *family)
-{
-        return family->added == 0 ? make_next(family) : NULL;
-}
-
 static const struct weir__family_ops repeater_ops = {
         .task = WEIR__FAMILY_TASK_OPS("a repeater"),
         .ended = child_ended,
@@ -120,7 +114,8 @@ static const struct weir__family_ops repeater_ops = {
 static const struct weir__family_ops dynamic_ops = {
         .task = WEIR__FAMILY_TASK_OPS("a dynamic task"),
         .ended = child_ended,
-        .next = make_first,
+        .next = make_next,
+        .once = true,
 };
 
 static weir_task *

@@ -501,12 +501,13 @@ cancel_run(struct weir__work *work)
         struct weir__graph_walk *walk = (struct weir__graph_walk *)work;
         struct weir__graph *graph = walk->graph;
         uint32_t end = graph->nodes - walk->next > BATCH ? walk->next + BATCH : graph->nodes;
+        int cause = weir__series_cause(graph->task.series); /* one that is not launched yet would not find it */
 
         for (; walk->next < end; walk->next++) {
                 struct weir_series *series = running_of(graph, weir__graph_node(graph, walk->next));
 
                 if (series)
-                        weir_series_cancel(series);
+                        weir__series_stop(series, cause ? cause : -ECANCELED);
                 weir_series_unref(series);
         }
         if (end < graph->nodes)

@@ -106,7 +106,6 @@ struct weir__graph {
         /* Made when it is sealed, in one block.  Edges of a node i: from first_out[i] to first_out[i + 1], and the same with
          * in. */
         uint32_t *arrays;
-        size_t arrays_size;
         const uint32_t *first_out, *first_in;
         const uint32_t *out;           /* the number of the node after it, or WEIR__EDGE_CONDITIONAL and that of the condition */
         const uint32_t *in;            /* the number of the node before it, in order of precede */

@@ -83,5 +83,5 @@ weir_graph_dot(const weir_task *task, FILE *file)
                 write_node(graph, i, now, file);
         write_edges(graph, file);
         fputs("}\n", file);
-        return ferror(file) ? -EIO : 0;
+        return fflush(file) || ferror(file) ? -EIO : 0; /* what lies in its buffer is not accepted yet */
 }

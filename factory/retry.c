@@ -62,7 +62,7 @@ default_retries(int status, void *context)
 static bool
 is_worth_it(const struct retry *retry, int status)
 {
-        weir_retries_fn *retries = retry->config.retries;
+        weir_retry_if_fn *retries = retry->config.retry_if;
         unsigned before = weir__user_begin((weir__function *)retries);
         bool worth = retries(status, retry->family.task.context);
 
@@ -94,7 +94,7 @@ static weir_nsec
 next_delay(struct retry *retry)
 {
         const struct weir_retry_config *config = &retry->config;
-        weir_nsec delay = shorter(retry->delay, config->longest_delay), product;
+        weir_nsec delay = shorter(retry->delay, config->max_delay), product;
 
         retry->delay = __builtin_mul_overflow(delay, config->factor, &product) ? WEIR_FOREVER : product / 100;
         if (config->jitter == WEIR_JITTER_NONE)
@@ -196,16 +196,16 @@ read_config(struct weir_retry_config *to, const struct weir_retry_config *from)
         *to = (struct weir_retry_config)WEIR_RETRY_CONFIG_DEFAULT;
         int failed = from ? weir__config_read(to, sizeof *to, from) : 0;
         if (failed || to->attempts < 0 || to->factor < 0 || (to->factor > 0 && to->factor < 100) || to->delay < 0 ||
-            to->longest_delay < 0 || (int)to->jitter < WEIR_JITTER_FULL || to->jitter > WEIR_JITTER_NONE || to->reserved ||
+            to->max_delay < 0 || (int)to->jitter < WEIR_JITTER_FULL || to->jitter > WEIR_JITTER_NONE || to->reserved ||
             to->attempt_limit < 0 || to->limit < 0)
                 return -EINVAL;
         to->attempts = to->attempts ? to->attempts : 3;
         to->factor = to->factor ? to->factor : 200;
         to->delay = to->delay ? to->delay : WEIR_MSEC(100);
-        to->longest_delay = to->longest_delay ? to->longest_delay : WEIR_SEC(30);
+        to->max_delay = to->max_delay ? to->max_delay : WEIR_SEC(30);
         to->attempt_limit = to->attempt_limit ? to->attempt_limit : WEIR_FOREVER;
         to->limit = to->limit ? to->limit : WEIR_FOREVER;
-        to->retries = to->retries ? to->retries : default_retries;
+        to->retry_if = to->retry_if ? to->retry_if : default_retries;
         return 0;
 }
 

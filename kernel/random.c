@@ -36,7 +36,7 @@ seed(void)
 static bool
 is_seeded(void)
 {
-        return generator.is_seeded && (!weir__clock_is_virtual() || generator.generation == weir__runtime.generation);
+        return generator.is_seeded && generator.generation == weir__runtime.generation;
 }
 
 uint64_t

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Any thread.  On the virtual clock the numbers are the same each time the runtime is started. */
+/* Any thread.  Each start of the runtime begins anew, so that processes which were forked in between do not share their numbers;
+ * on the virtual clock they are the same each time. */
 uint64_t weir__random(void);
 
 /* From 0 to `most`. */

@@ -505,9 +505,9 @@ make_retry(struct item *item)
 
         config.attempts = (int)(item->most = 1 + (unsigned)below(4));
         config.delay = item->delay = 1 + (weir_nsec)below(WEIR_MSEC(500));
-        config.longest_delay = WEIR_SEC(100);
+        config.max_delay = WEIR_SEC(100);
         config.jitter = WEIR_JITTER_NONE;
-        config.retries = any_but_early;
+        config.retry_if = any_but_early;
         item->attempt_limit = one_in(2) ? WEIR_FOREVER : 1 + (weir_nsec)below(WEIR_SEC(1));
         config.attempt_limit = item->attempt_limit;
         return weir_retry_new(&config, make_one, called, item);

@@ -505,6 +505,40 @@ shutdown_ends_repeaters(void)
 
 /* -- dynamic -- */
 
+static _Atomic bool is_inside;
+
+static void
+succeed_at_shutdown(void *context)
+{
+        (void)context;
+        is_inside = true;
+        while (weir_go_cancelled() != -ESHUTDOWN) {
+                weir_test_sleep(100000);
+        }
+}
+
+static weir_task *
+make_a_function(void *context)
+{
+        (void)context;
+        return weir_go_new(NULL, succeed_at_shutdown, NULL, NULL);
+}
+
+static void
+what_succeeds_during_a_shutdown_has_succeeded(void)
+{
+        struct weir_test_record end = {0};
+
+        is_inside = false;
+        weir_test_begin_real(1);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_recorded(weir_dynamic_new(make_a_function, weir_test_done, &end))), 0);
+        while (!is_inside) {
+                weir_test_sleep(100000);
+        }
+        weir_test_end();
+        WEIR_TEST_CALLED(&end, 0);
+}
+
 struct choice {
         unsigned made;
         weir_task *is;
@@ -678,6 +712,7 @@ main(void)
                 WEIR_TEST(cancel_of_its_series_ends_a_repeater),
                 WEIR_TEST(timeout_ends_a_repeater),
                 WEIR_TEST(shutdown_ends_repeaters),
+                WEIR_TEST(what_succeeds_during_a_shutdown_has_succeeded),
                 WEIR_TEST(dynamic_task_is_what_it_decides_to_be_when_started),
                 WEIR_TEST(dynamic_task_with_nothing_to_do_ends_well),
                 WEIR_TEST(dynamic_task_that_was_cancelled_is_not_asked),

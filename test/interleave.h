@@ -101,6 +101,7 @@ int interleave_clock(clockid_t clock, struct timespec *now);
 ssize_t interleave_getrandom(void *buffer, size_t size, unsigned flags);
 
 void *interleave_malloc(size_t size);
+void *interleave_aligned_alloc(size_t alignment, size_t size);
 void *interleave_calloc(size_t count, size_t size);
 void *interleave_realloc(void *block, size_t size);
 void interleave_free(void *block);
@@ -222,7 +223,7 @@ void interleave_free(void *block);
 #define getrandom                    interleave_getrandom
 
 #define malloc(size)         interleave_malloc(size)
-#define aligned_alloc(alignment, size) interleave_malloc(size) /* 64 at most */
+#define aligned_alloc(alignment, size) interleave_aligned_alloc((alignment), (size))
 #define calloc(count, size)  interleave_calloc((count), (size))
 #define realloc(block, size) interleave_realloc((block), (size))
 #define free(block)          interleave_free(block)

@@ -14,6 +14,7 @@
 #define READ        64   /* nanoseconds that pass, at most, when somebody reads the clock */
 #define FREED       4096 /* blocks that are watched until the end of the run */
 #define WATCHED     512  /* bytes of each */
+#define FRESH       0xa5 /* each byte of new memory */
 #define LARGE       (16 * 1024)
 
 /* -- the clock -- */
@@ -209,8 +210,9 @@ interleave_timerfd_set(int fd, int flags, const struct itimerspec *value, struct
  * atomic or a mutex looks for the poison -- */
 
 struct block {
-        _Alignas(64) size_t size; /* aligned as anybody asks for */
+        _Alignas(64) size_t size;
         uint64_t guard;
+        void *start; /* of the memory that it lies at the end of, before what the caller has */
 };
 
 static struct {
@@ -226,15 +228,25 @@ interleave_blocks(void)
 }
 
 void *
+interleave_aligned_alloc(size_t alignment, size_t size)
+{
+        size_t before = alignment > sizeof(struct block) ? alignment : sizeof(struct block);
+        char *start = aligned_alloc(before, (before + size + before - 1) & ~(before - 1));
+
+        if (!start)
+                return NULL;
+        struct block *block = (struct block *)(start + before) - 1;
+        *block = (struct block){.size = size, .start = start};
+        memory.held += size < LARGE;
+        if (!INTERLEAVE_SANITIZED)
+                memset(block + 1, FRESH, size); /* a run before may have left its poison there */
+        return block + 1;
+}
+
+void *
 interleave_malloc(size_t size)
 {
-        struct block *block = aligned_alloc(_Alignof(struct block), (sizeof *block + size + 63) & ~(size_t)63);
-
-        if (!block)
-                return NULL;
-        *block = (struct block){.size = size};
-        memory.held += size < LARGE;
-        return block + 1;
+        return interleave_aligned_alloc(_Alignof(struct block), size);
 }
 
 void *
@@ -253,7 +265,7 @@ interleave_free(void *freed)
         struct block *block = (struct block *)freed - 1;
         memory.held -= block->size < LARGE;
         if (INTERLEAVE_SANITIZED || memory.count == FREED || block->size >= LARGE) {
-                free(block);
+                free(block->start);
                 return;
         }
         if (block->guard)
@@ -312,7 +324,7 @@ release_freed(void)
                 for (size_t i = 0; i < block->size && i < WATCHED; i++)
                         if (bytes[i] != INTERLEAVE_POISON)
                                 interleave_fail("written to after it was freed: byte %zu of %zu", i, block->size);
-                free(block);
+                free(block->start);
         }
 }
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "kernel/random.h"
 #include "kernel/runtime.h"
 
 #define FAR WEIR_SEC(1000)
@@ -463,6 +464,45 @@ child_forked_while_a_thread_makes_timers_can_make_some(void)
         expect_exit(fork_beside_timers, 13);
 }
 
+static void
+begin_and_draw(int to)
+{
+        EXPECT(weir_init(NULL) == 0);
+        uint64_t number = weir__random();
+        EXPECT(weir_shutdown() == 0);
+        EXPECT(to < 0 || write(to, &number, sizeof number) == sizeof number);
+}
+
+static void
+fork_behind_a_shutdown(void)
+{
+        uint64_t numbers[2];
+
+        begin_and_draw(-1);
+        for (unsigned i = 0; i < 2; i++) {
+                int ends[2], status;
+
+                EXPECT(pipe(ends) == 0);
+                pid_t child = fork();
+                if (child == 0) {
+                        begin_and_draw(ends[1]);
+                        _exit(0);
+                }
+                EXPECT(waitpid(child, &status, 0) == child);
+                EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+                EXPECT(read(ends[0], &numbers[i], sizeof numbers[i]) == sizeof numbers[i]);
+        }
+        EXPECT(numbers[0] != numbers[1]);
+        _exit(13);
+}
+
+/* So that what they try again does not come all at once. */
+static void
+children_forked_behind_a_shutdown_draw_different_numbers(void)
+{
+        expect_exit(fork_behind_a_shutdown, 13);
+}
+
 int
 main(void)
 {
@@ -477,6 +517,7 @@ main(void)
                 WEIR_TEST(forked_child_is_refused_with_echild_exits_quietly_and_leaves_the_parent_alone),
                 WEIR_TEST(child_forked_inside_a_callback_exits_quietly),
                 WEIR_TEST(child_forked_while_a_thread_makes_timers_can_make_some),
+                WEIR_TEST(children_forked_behind_a_shutdown_draw_different_numbers),
                 WEIR_TEST(thread_that_cannot_be_made_is_reported_and_nothing_is_left_running),
         };
 

@@ -156,7 +156,7 @@ delays_without_jitter_are_exact(void)
                 struct plan plan = {.statuses = {-EIO}, .planned = 1};
 
                 config.factor = cases[i].factor;
-                config.longest_delay = cases[i].longest;
+                config.max_delay = cases[i].longest;
                 CU_ASSERT_EQUAL(run(&config, &plan), -EIO);
                 CU_ASSERT_EQUAL(plan.made, 7);
                 for (unsigned j = 0; j < 6; j++) {
@@ -251,7 +251,7 @@ predicate_decides_what_is_worth_another_attempt(void)
         struct plan plan = {.statuses = {-ENOMEM, -ENOMEM, -EIO}, .planned = 3, .worth_it_for = -ENOMEM};
 
         weir_test_begin_virtual();
-        config.retries = worth_it;
+        config.retry_if = worth_it;
         CU_ASSERT_EQUAL(run(&config, &plan), -EIO);
         CU_ASSERT_EQUAL(plan.made, 3);
         CU_ASSERT_EQUAL(plan.asked, 3);
@@ -266,7 +266,7 @@ predicate_is_not_asked_about_success_nor_after_the_last_attempt(void)
         struct plan good = {.planned = 1}, bad = {.statuses = {-EIO}, .planned = 1, .worth_it_for = -EIO};
 
         weir_test_begin_virtual();
-        config.retries = worth_it;
+        config.retry_if = worth_it;
         CU_ASSERT_EQUAL(run(&config, &good), 0);
         CU_ASSERT_EQUAL(good.asked, 0);
         CU_ASSERT_EQUAL(run(&config, &bad), -EIO);
@@ -445,7 +445,7 @@ cancel_ends_an_attempt_and_a_wait_at_once(void)
                 struct weir_test_record end = {0};
                 weir_nsec began = weir_now();
 
-                config.longest_delay = FAR;
+                config.max_delay = FAR;
                 weir_series *series = weir_series_ref(weir_series_new(weir_test_series_done, &end));
                 weir_series_push(series, weir_retry_new(&config, make_attempt, retry_done, &plan));
                 CU_ASSERT_EQUAL(weir_series_start(series), 0);
@@ -472,7 +472,7 @@ shutdown_ends_an_attempt_and_a_wait(void)
         struct weir_retry_config config = exactly(INT_MAX, FAR);
 
         weir_test_begin_virtual();
-        config.longest_delay = FAR;
+        config.max_delay = FAR;
         for (unsigned i = 0; i < 4; i++) {
                 weir_task *retry = weir_retry_new(&config, make_attempt, retry_done, &plans[i]);
 
@@ -591,7 +591,7 @@ config_that_is_none_is_reported_at_the_start(void)
         WRONG(factor, -1);
         WRONG(factor, 99);
         WRONG(delay, -1);
-        WRONG(longest_delay, -1);
+        WRONG(max_delay, -1);
         WRONG(jitter, WEIR_JITTER_NONE + 1);
         WRONG(reserved, 1);
         WRONG(attempt_limit, -1);
@@ -609,9 +609,9 @@ older_program_has_the_default_in_fields_that_it_does_not_know(void)
         struct plan plan = {.statuses = {-EIO}, .planned = 1};
 
         weir_test_begin_virtual();
-        memset((char *)&config + offsetof(struct weir_retry_config, longest_delay), 0xff,
-               sizeof config - offsetof(struct weir_retry_config, longest_delay));
-        config.size = offsetof(struct weir_retry_config, longest_delay);
+        memset((char *)&config + offsetof(struct weir_retry_config, max_delay), 0xff,
+               sizeof config - offsetof(struct weir_retry_config, max_delay));
+        config.size = offsetof(struct weir_retry_config, max_delay);
         CU_ASSERT_EQUAL(run(&config, &plan), -EIO);
         CU_ASSERT_EQUAL(plan.made, 4);
         weir_test_end();

@@ -47,7 +47,7 @@ WEIR_API weir_task *weir_repeater_new(weir_make_fn *make, weir_task_fn *done, vo
  * Owner:   the caller, until it is consumed.
  * Result:  NULL when out of memory, which every consumer accepts; without a `make` it reports -EINVAL when it is started or
  *          pushed.  The task's status: that of the task made; 0 when there was none; what was wrong with it; why its series ends
- *          early.
+ *          early.  A task that is made may be a dynamic one, but that is no loop: each is within the one before.
  * Threads: any. */
 WEIR_API weir_task *weir_dynamic_new(weir_make_fn *make, weir_task_fn *done, void *context);
 

@@ -15,7 +15,7 @@ WEIR_BEGIN
  * Owner:   the caller, until it is consumed.
  * Result:  NULL when out of memory, which every consumer accepts.  The task's status: 0 if a child won, else the first non-zero
  *          one in order of adding; -ENOENT when it has no children; why its series ends early, also when a child had won
- *          already.
+ *          already.  After a child has won, shutdown changes nothing.
  * Threads: any. */
 WEIR_API weir_task *weir_race_new(weir_task_fn *done, void *context);
 

@@ -18,22 +18,22 @@ enum weir_retry_jitter {
 typedef struct weir_retry_budget weir_retry_budget;
 
 /* Whether what ended with that status, which is not 0, is worth another attempt: not 0 if so. */
-typedef int weir_retries_fn(int status, void *context);
+typedef int weir_retry_if_fn(int status, void *context);
 
 /* When to try again.  Start from WEIR_RETRY_CONFIG_DEFAULT; 0 in a field means its default.  The delay before the second
- * attempt is `delay`, each later one is `factor` percent of the one before; none is longer than `longest_delay`. */
+ * attempt is `delay`, each later one is `factor` percent of the one before; none is longer than `max_delay`. */
 struct weir_retry_config {
         size_t size;                   /* of this struct, as the program was compiled: set by WEIR_RETRY_CONFIG_DEFAULT */
         int attempts;                  /* at most so many in all; default: 3; INT_MAX: no limit */
         int factor;                    /* percent, 100 or more; default: 200 */
         weir_nsec delay;               /* default: 100 ms; 1 is as good as none */
-        weir_nsec longest_delay;       /* default: 30 seconds */
+        weir_nsec max_delay;           /* default: 30 seconds */
         enum weir_retry_jitter jitter; /* default: WEIR_JITTER_FULL */
         int reserved;                  /* 0: no padding, so that `size` says which fields a program knows */
         weir_nsec attempt_limit;       /* an attempt that takes longer ends with -ETIMEDOUT; default and WEIR_FOREVER: none */
         weir_nsec limit;               /* of it all, from its start; default and WEIR_FOREVER: none */
         weir_retry_budget *budget;     /* which it takes its retries from; default: none */
-        weir_retries_fn *retries;      /* what to try again after, called on a worker with the context of the task; default: all
+        weir_retry_if_fn *retry_if;    /* what to try again after, called on a worker with the context of the task; default: all
                                           but -ECANCELED, -ESHUTDOWN and -ECHILD, and what is no better the next time: -EINVAL,
                                           -EDOM, -ENAMETOOLONG, -ELOOP, -EDEADLK and -ENOMEM */
 };
@@ -49,7 +49,7 @@ struct weir_retry_config {
  * limit, which ends the attempt that runs then; and at once, instead of waiting, when its limit, or the deadline of its series,
  * would come before the next attempt.  A cancel of its series ends it, in a wait too.
  *
- * `context` is for `make`, `retries` and `done`, of which no two run at once.
+ * `context` is for `make`, `retry_if` and `done`, of which no two run at once.
  *
  * Owner:   the caller, until it is consumed.  The config is copied; the budget is referred to until the task is freed.
  * Result:  NULL when out of memory, which every consumer accepts.  Without a `make`, or with a config that is none, it reports

@@ -14,7 +14,7 @@ typedef void weir_series_fn(weir_series *series, void *context);
 
 /* An empty series.
  *
- * Owner:   the caller, until started, run or dismissed, or added to a parallel.
+ * Owner:   the caller, until started, run or dismissed, or added to a parallel, a race or a graph, or made a module.
  * Result:  NULL when out of memory, which every consumer accepts and reports as -ENOMEM.
  * Threads: any. */
 WEIR_API weir_series *weir_series_new(weir_series_fn *done, void *context);
