@@ -793,6 +793,17 @@ the_same_seed_does_the_same(void)
         CU_ASSERT_NOT_EQUAL(first, flows.hash);
 }
 
+/* As a program: one seed after the other, until it is stopped. */
+static void
+run_from(uint64_t seed, uint64_t lives)
+{
+        for (;; seed++) {
+                run(seed, lives, false);
+                printf("seed %" PRIu64 ": %" PRIu64 " callbacks, %" PRIu64 " dropped, %016" PRIx64 "\n", seed, flows.callbacks,
+                       flows.dropped, flows.hash);
+        }
+}
+
 int
 main(int count, char **arguments)
 {
@@ -807,10 +818,7 @@ main(int count, char **arguments)
         pthread_mutexattr_init(&recursive);
         pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
         pthread_mutex_init(&turn, &recursive);
-        for (uint64_t seed = count > 1 ? strtoull(arguments[1], NULL, 0) : 0; count > 1; seed++) {
-                run(seed, count > 2 ? strtoull(arguments[2], NULL, 0) : 100, false);
-                printf("seed %" PRIu64 ": %" PRIu64 " callbacks, %" PRIu64 " dropped, %016" PRIx64 "\n", seed, flows.callbacks,
-                       flows.dropped, flows.hash);
-        }
+        if (count > 1)
+                run_from(strtoull(arguments[1], NULL, 0), count > 2 ? strtoull(arguments[2], NULL, 0) : 100);
         return weir_test_main("flow_simulation", tests, sizeof tests / sizeof *tests);
 }
