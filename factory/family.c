@@ -1,6 +1,9 @@
 /* factory/family.c: tasks that run other series.
  *
- * Threads: children end on any worker.  Batches (of starting, of cancelling) are work of the family's poller. */
+ * What a family is, and its states: factory/family.h.
+ *
+ * Threads: children end on any worker.  Batches (of starting, of cancelling) are work of the family's poller.
+ * Locks:   family->lock (rank PARALLEL); no user code runs under it.  `pending` keeps the family: for each child, and each batch. */
 #include "factory/family.h"
 
 #include <errno.h>
@@ -263,12 +266,6 @@ weir__family_init(struct weir__family *family, const struct weir__family_ops *op
         *family = (struct weir__family){0};
         weir__task_init(&family->task, &ops->task, size, done, context);
         weir__lock_init(&family->lock, WEIR__RANK_PARALLEL);
-}
-
-void
-weir__family_add(struct weir__family *family, struct weir_series *child)
-{
-        append_child(family, child);
 }
 
 struct weir__family *

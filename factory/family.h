@@ -55,14 +55,11 @@ struct weir__family {
 void weir__family_init(struct weir__family *family, const struct weir__family_ops *ops, size_t size, weir_task_fn *done,
                        void *context);
 
-/* Adds a child that is sound and was not started; before the start of the family, which is its caller's alone.  The child's `index`
- * is the number of those added before. */
-void weir__family_add(struct weir__family *family, struct weir_series *child);
-
 /* The task as a family of that kind that may still be added to; aborts with `verb` when it is no such, or was consumed. */
 struct weir__family *weir__family_open(struct weir_task *task, const struct weir__family_ops *ops, const char *verb);
 
-/* The body of weir_X_add and weir_X_add_series: consume the child, also on failure, and poison the family with what is wrong. */
+/* The body of weir_X_add and weir_X_add_series: consume the child, also on failure, and poison the family with what is wrong.  The
+ * child's `index` is the number of those added before. */
 void weir__family_add_task(struct weir_task *to, const struct weir__family_ops *ops, struct weir_task *task, const char *verb);
 void weir__family_add_series(struct weir_task *to, const struct weir__family_ops *ops, struct weir_series *series,
                              const char *verb);
