@@ -318,6 +318,8 @@ start(weir_http_server *server, const char *addresses, struct weir__fault *fault
         return 0;
 }
 
+static const char expected[] = " (expected host:port, [v6]:port, unix:path, listen:, or fd:N of a socket that listens)";
+
 int
 weir_http_server_start(weir_http_server *server, const char *address)
 {
@@ -338,7 +340,8 @@ weir_http_server_start(weir_http_server *server, const char *address)
         weir__runtime_leave();
         weir__access_complain(server->access);
         if (fault.size)
-                weir__log(WEIR_LOG_ERROR, "cannot listen at %.*s: %s", fault.size, fault.address, weir_strerror(failed));
+                weir__log(WEIR_LOG_ERROR, "cannot listen at %.*s: %s%s", fault.size, fault.address, weir_strerror(failed),
+                          failed == -EINVAL ? expected : "");
         if (!failed && weir__inherit_left() == 0)
                 weir__inherit_ready();
         return failed;

@@ -197,6 +197,9 @@ all_or_nothing_and_it_says_which(void)
         snprintf(list, sizeof list, "127.0.0.1:%d,%s,unix:/no/such/directory/socket 127.0.0.1:0", port, address);
         CU_ASSERT_EQUAL(weir_http_server_start(at.server, list), -ENOENT);
         HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at unix:/no/such/directory/socket: No such file or directory");
+        CU_ASSERT_EQUAL(weir_http_server_start(at.server, "127.0.0.1:0,nonsense"), -EINVAL);
+        HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at nonsense: Invalid argument (expected host:port, [v6]:port, unix:path, "
+                                     "listen:, or fd:N of a socket that listens)");
         CU_ASSERT_TRUE(is_refused(port));
         CU_ASSERT_FALSE(is_there());
         CU_ASSERT_EQUAL(http_open_descriptors(), before);
