@@ -238,22 +238,36 @@ add_first(struct weir__names_shard *shard, struct weir__name *name)
         return true;
 }
 
-bool
-weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key)
+void
+weir__names_init(struct weir__name *name, const struct weir__name_key *key)
 {
         memset(name, 0, offsetof(struct weir__name, text)); /* its size is rounded up: a short text ends before */
         name->size = (uint16_t)key->size;
         name->hash = key->hash;
         memcpy(name->text, key->text, key->size);
         name->text[key->size] = '\0';
+}
 
+bool
+weir__names_put(struct weir__names_shard *shard, struct weir__name *name)
+{
+        struct weir__name_key key = weir__name_key_of(name);
+
+        if (!shard->now.lines && !resize(shard, SMALLEST))
+                return false;
+        struct weir__name **place = place_of(shard, &key);
+        if (!place)
+                return add_first(shard, name);
+        append(shard, *place, name);
+        return true;
+}
+
+bool
+weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key)
+{
+        weir__names_init(name, key);
         struct weir__names_shard *shard = weir__names_lock(names, key->hash);
-        bool done = shard->now.lines || resize(shard, SMALLEST);
-        struct weir__name **place = done ? place_of(shard, key) : NULL;
-        if (place)
-                append(shard, *place, name);
-        else if (done)
-                done = add_first(shard, name);
+        bool done = weir__names_put(shard, name);
         weir__names_unlock(shard);
         return done;
 }

@@ -29,7 +29,7 @@ struct weir__names_shard {
         size_t moved;                        /* lines of `before` whose names are all in `now` */
         size_t names;                        /* different ones */
         struct weir__name *ending, *ending_last;
-        struct weir__names_walk *walks;       /* that are under way */
+        struct weir__names_walk *walks;                                     /* that are under way */
         _Alignas(64) struct weir__name_line smallest[WEIR__NAMES_SMALLEST]; /* of the smallest table */
 };
 
@@ -37,24 +37,29 @@ struct weir__names {
         struct weir__names_shard shards[WEIR__NAMES_SHARDS];
 };
 
-#define WEIR__NAMES_INITIALIZER \
-        {.shards = {[0 ... WEIR__NAMES_SHARDS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_NAMES)}}}
+#define WEIR__NAMES_INITIALIZER                                                                                   \
+        {                                                                                                         \
+                .shards = { [0 ... WEIR__NAMES_SHARDS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_NAMES)} } \
+        }
 
 uint32_t weir__name_hash(const char *text, size_t size);
 
 /* For a text of at most UINT16_MAX bytes. */
-static inline struct weir__name_key weir__name_key(const char *text, size_t size)
+static inline struct weir__name_key
+weir__name_key(const char *text, size_t size)
 {
         return (struct weir__name_key){text, size, weir__name_hash(text, size)};
 }
 
-static inline bool weir__names_same_shard(uint32_t hash, uint32_t other)
+static inline bool
+weir__names_same_shard(uint32_t hash, uint32_t other)
 {
         return (hash ^ other) >> (32 - WEIR__NAMES_SHARD_BITS) == 0;
 }
 
 /* The shard of a hash, locked; to be given to weir__names_unlock. */
-static inline struct weir__names_shard *weir__names_lock(struct weir__names *names, uint32_t hash)
+static inline struct weir__names_shard *
+weir__names_lock(struct weir__names *names, uint32_t hash)
 {
         struct weir__names_shard *shard = &names->shards[hash >> (32 - WEIR__NAMES_SHARD_BITS)];
 
@@ -63,7 +68,8 @@ static inline struct weir__names_shard *weir__names_lock(struct weir__names *nam
 }
 
 /* NULL when it is locked. */
-static inline struct weir__names_shard *weir__names_trylock(struct weir__names *names, uint32_t hash)
+static inline struct weir__names_shard *
+weir__names_trylock(struct weir__names *names, uint32_t hash)
 {
         struct weir__names_shard *shard = &names->shards[hash >> (32 - WEIR__NAMES_SHARD_BITS)];
 
@@ -71,27 +77,36 @@ static inline struct weir__names_shard *weir__names_trylock(struct weir__names *
 }
 
 /* NULL when it is locked for so long. */
-static inline struct weir__names_shard *weir__names_lock_within(struct weir__names *names, uint32_t hash, weir_nsec duration)
+static inline struct weir__names_shard *
+weir__names_lock_within(struct weir__names *names, uint32_t hash, weir_nsec duration)
 {
         struct weir__names_shard *shard = &names->shards[hash >> (32 - WEIR__NAMES_SHARD_BITS)];
 
         return weir__lock_within(&shard->lock, duration) ? shard : NULL;
 }
 
-static inline void weir__names_unlock(struct weir__names_shard *shard)
+static inline void
+weir__names_unlock(struct weir__names_shard *shard)
 {
         weir__unlock(&shard->lock);
 }
 
 /* The same before the caller locks it once more, for the next of many objects: who waits for it comes first. */
-static inline void weir__names_pause(struct weir__names_shard *shard)
+static inline void
+weir__names_pause(struct weir__names_shard *shard)
 {
         weir__unlock(&shard->lock);
         weir__lock_let_in(&shard->lock);
 }
 
-/* Adds an object as the newest of its name, copying key and text into it (room for key->size + 1 bytes is behind it).  Returns
- * false when out of memory: its table cannot grow and is full. */
+/* Copies key and text into an object (room for key->size + 1 bytes is behind it), which then is in no map. */
+void weir__names_init(struct weir__name *name, const struct weir__name_key *key);
+
+/* Adds such an object as the newest of its name.  Returns false when out of memory: its table cannot grow and is full.  Under the
+ * shard's lock. */
+bool weir__names_put(struct weir__names_shard *shard, struct weir__name *name);
+
+/* Both, with the lock taken and let go. */
 bool weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key);
 
 /* The oldest object of a name, or NULL; `newer` leads on to the newest.  Under the shard's lock. */
@@ -136,13 +151,15 @@ void weir__names_walk_begin(struct weir__names_shard *shard, struct weir__names_
 void weir__names_walk_end(struct weir__names_shard *shard, struct weir__names_walk *walk);
 
 /* Where it is: NULL at the end. */
-static inline struct weir__name *weir__names_walk_at(const struct weir__names_walk *walk)
+static inline struct weir__name *
+weir__names_walk_at(const struct weir__names_walk *walk)
 {
         return walk->at == walk->end ? NULL : walk->at;
 }
 
 /* From where it is, which is not the end; under the same hold of the lock as the visit. */
-static inline void weir__names_walk_on(struct weir__names_walk *walk)
+static inline void
+weir__names_walk_on(struct weir__names_walk *walk)
 {
         walk->at = walk->at->newer;
         walk->moved = true;
@@ -161,7 +178,8 @@ struct weir__names_scan {
         bool begun;
 };
 
-static inline struct weir__names_scan weir__names_scan_begin(unsigned shard)
+static inline struct weir__names_scan
+weir__names_scan_begin(unsigned shard)
 {
         return (struct weir__names_scan){.key.hash = shard * (UINT32_C(1) << (32 - WEIR__NAMES_SHARD_BITS))};
 }

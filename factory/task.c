@@ -87,12 +87,18 @@ weir__task_discard(struct weir_task *task)
 }
 
 void
-weir__task_ready(struct weir_task *task)
+weir__task_deliver(struct weir_task *task)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        atomic_store_explicit(&task->word, WEIR__READY, memory_order_relaxed);
         weir__poller_deliver(worker && worker->poller ? worker->poller : weir__runtime_poller(task->poller), &task->work);
+}
+
+void
+weir__task_ready(struct weir_task *task)
+{
+        atomic_store_explicit(&task->word, WEIR__READY, memory_order_relaxed);
+        weir__task_deliver(task);
 }
 
 /* -- on a worker -- */
@@ -163,16 +169,22 @@ weir__task_calls(const struct weir__work *work)
 }
 
 void
-weir__task_run(struct weir__work *work)
+weir__task_finish(struct weir_task *task)
 {
-        struct weir_task *task = (struct weir_task *)work;
-
-        weir__task_call(task);
         weir__task_leave(task);
         struct weir_series *series = task->series;
         release(task, false); /* not before: a cancel of the series may still look at what the kind holds, such as a lock */
         weir__task_free(task);
         weir__task_go_on(series);
+}
+
+void
+weir__task_run(struct weir__work *work)
+{
+        struct weir_task *task = (struct weir_task *)work;
+
+        weir__task_call(task);
+        weir__task_finish(task);
 }
 
 /* -- the public face -- */

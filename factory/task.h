@@ -30,10 +30,10 @@ enum weir__state {
         WEIR__ENDED = 4, /* a cancelled named timer's whose callback and on_free have returned, before it is buried */
         WEIR__STATE = 7, /* mask */
 
-        WEIR__CANCELLED = 8,  /* by name or id: the callback sees -ECANCELED; one with a name is on the list of ending ones */
-        WEIR__EXPIRED = 16,   /* READY because its deadline has come: it may still be reset */
-        WEIR__REARMED = 32,   /* it was: the worker puts it back into the queue instead of calling it */
-        WEIR__QUEUED = 64,    /* READY, but its node is in the queue still: the worker takes it out */
+        WEIR__CANCELLED = 8, /* by name or id: the callback sees -ECANCELED; one with a name is on the list of ending ones */
+        WEIR__EXPIRED = 16,  /* READY because its deadline has come: it may still be reset */
+        WEIR__REARMED = 32,  /* it was: the worker puts it back into the queue instead of calling it */
+        WEIR__QUEUED = 64,   /* READY, but its node is in the queue still: the worker takes it out */
 };
 
 /* What a kind of task does.  None of it runs user code but the free functions where said so. */
@@ -61,6 +61,10 @@ struct weir__task_ops {
 
         /* What it is called, for messages, and how long that is.  NULL: it has no name. */
         const char *(*name)(const struct weir_task *task, int *size);
+
+        /* What it waits for, as the rest of a sentence ("guard \"db\", held by ...") of less than `room` bytes with its NUL.  Under the lock of its
+         * series, or whatever else keeps it alive.  NULL: there is nothing to say but its kind and its name. */
+        void (*describe)(const struct weir_task *task, char *out, size_t room);
 
         /* Its deadline has come, or shutdown has drained it, and its node, which is right behind it, was taken out: as a
          * weir__deadline_fn.  NULL: a timer, or what has no deadline. */
@@ -90,8 +94,8 @@ struct weir_task {
 
         /* Constant; but a timer's start may change the poller (factory/timer.c). */
         _Atomic uint8_t poller; /* index of the poller that it belongs to */
-        uint8_t slack;      /* a timer's: its deadline is rounded up to a multiple of 2^slack ns */
-        uint8_t size_class; /* of the memory it lies in: 8 * this bytes; 0: malloc's own */
+        uint8_t slack;          /* a timer's: its deadline is rounded up to a multiple of 2^slack ns */
+        uint8_t size_class;     /* of the memory it lies in: 8 * this bytes; 0: malloc's own */
 
         uint8_t flags; /* its owner's */
 
@@ -107,7 +111,8 @@ enum weir__task_flags {
 /* Initialises the common part of a task of `size` bytes from weir__alloc. */
 void weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t size, weir_task_fn *done, void *context);
 
-static inline const struct weir__task_ops *weir__task_ops(const struct weir_task *task)
+static inline const struct weir__task_ops *
+weir__task_ops(const struct weir_task *task)
 {
         return (const struct weir__task_ops *)task->work.ops;
 }
@@ -138,7 +143,13 @@ weir__function *weir__task_calls(const struct weir__work *work);
 /* The `run` of most kinds: all of the above, and release. */
 void weir__task_run(struct weir__work *work);
 
-/* Sets READY and delivers, for kinds whose tasks nobody else can end: to the poller of the worker that this is, if it is one. */
+/* All behind the callback: leave, release, free, go on. */
+void weir__task_finish(struct weir_task *task);
+
+/* Delivers a task that is READY to the poller of the worker that this is, if it is one; else to the task's. */
+void weir__task_deliver(struct weir_task *task);
+
+/* Sets READY and delivers, for kinds whose tasks nobody else can end: as above. */
 void weir__task_ready(struct weir_task *task);
 
 #endif

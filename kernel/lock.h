@@ -20,10 +20,11 @@ enum weir__rank {
         WEIR__RANK_SERVER,      /* start and stop of a server */
         WEIR__RANK_SERIES,      /* of several series: a parent's before its children's, never two otherwise */
         WEIR__RANK_PARALLEL,
-        WEIR__RANK_NAMES,       /* a shard of the map of names */
+        WEIR__RANK_NAMES,    /* a shard of the map of names */
+        WEIR__RANK_WAITABLE, /* what tasks wait at; several at once in the order of their addresses */
         WEIR__RANK_POLLER,
-        WEIR__RANK_DEPOT,       /* of small blocks */
-        WEIR__RANK_LEAF,        /* under it nothing is locked */
+        WEIR__RANK_DEPOT, /* of small blocks */
+        WEIR__RANK_LEAF,  /* under it nothing is locked */
 };
 
 enum weir__lock_state {
@@ -40,9 +41,15 @@ struct weir__lock {
 };
 
 #ifdef WEIR_DEBUG
-#define WEIR__LOCK_INITIALIZER(its_rank) {.rank = (its_rank)}
+#define WEIR__LOCK_INITIALIZER(its_rank) \
+        {                                \
+                .rank = (its_rank)       \
+        }
 #else
-#define WEIR__LOCK_INITIALIZER(its_rank) {.state = WEIR__LOCK_FREE}
+#define WEIR__LOCK_INITIALIZER(its_rank) \
+        {                                \
+                .state = WEIR__LOCK_FREE \
+        }
 #endif
 
 #ifdef WEIR_DEBUG
@@ -52,7 +59,8 @@ void weir__rank_expect_none(const char *what);
 #endif
 
 /* Before what must not be done under any lock: aborts when this thread holds one. */
-static inline void weir__lock_expect_none(const char *what)
+static inline void
+weir__lock_expect_none(const char *what)
 {
 #ifdef WEIR_DEBUG
         weir__rank_expect_none(what);
@@ -66,12 +74,14 @@ static inline void weir__lock_expect_none(const char *what)
 /* How many threads sleep, or are about to, for locks whose address leads here. */
 extern _Atomic unsigned weir__lock_sleepers[WEIR__LOCK_BEDS];
 
-static inline _Atomic unsigned *weir__lock_sleepers_for(const struct weir__lock *lock)
+static inline _Atomic unsigned *
+weir__lock_sleepers_for(const struct weir__lock *lock)
 {
         return &weir__lock_sleepers[(uintptr_t)lock / 128 % WEIR__LOCK_BEDS];
 }
 
-static inline bool weir__lock_has_sleepers(const struct weir__lock *lock)
+static inline bool
+weir__lock_has_sleepers(const struct weir__lock *lock)
 {
         return atomic_load_explicit(weir__lock_sleepers_for(lock), memory_order_relaxed);
 }
@@ -85,7 +95,8 @@ void weir__lock_release(struct weir__lock *lock);
 /* Wakes one of those who sleep for a lock that may be gone. */
 void weir__lock_wake(struct weir__lock *lock);
 
-static inline void weir__lock_init(struct weir__lock *lock, enum weir__rank rank)
+static inline void
+weir__lock_init(struct weir__lock *lock, enum weir__rank rank)
 {
         atomic_init(&lock->state, WEIR__LOCK_FREE);
 #ifdef WEIR_DEBUG
@@ -96,7 +107,8 @@ static inline void weir__lock_init(struct weir__lock *lock, enum weir__rank rank
 }
 
 /* FREE -> HELD. */
-static inline bool weir__lock_take(struct weir__lock *lock)
+static inline bool
+weir__lock_take(struct weir__lock *lock)
 {
         unsigned state = WEIR__LOCK_FREE;
 
@@ -105,7 +117,8 @@ static inline bool weir__lock_take(struct weir__lock *lock)
 }
 
 /* Takes it if it is free now. */
-static inline bool weir__trylock(struct weir__lock *lock)
+static inline bool
+weir__trylock(struct weir__lock *lock)
 {
         if (!weir__lock_take(lock))
                 return false;
@@ -122,7 +135,8 @@ bool weir__lock_within(struct weir__lock *lock, int64_t nanoseconds);
 void weir__lock_hold(struct weir__lock *lock);
 void weir__lock_forget_sleepers(void);
 
-static inline void weir__lock(struct weir__lock *lock)
+static inline void
+weir__lock(struct weir__lock *lock)
 {
 #ifdef WEIR_DEBUG
         weir__rank_enter(lock->rank);
@@ -135,7 +149,8 @@ static inline void weir__lock(struct weir__lock *lock)
  * would never get from one that is faster than a wake-up.  With no lock held; the lock must still be there. */
 void weir__lock_let_in(struct weir__lock *lock);
 
-static inline void weir__unlock(struct weir__lock *lock)
+static inline void
+weir__unlock(struct weir__lock *lock)
 {
 #ifdef WEIR_DEBUG
         weir__rank_leave(lock->rank); /* first: once unlocked, the lock may be gone */

@@ -28,6 +28,7 @@
 #include "kernel/crew.h"
 #include "kernel/executor.h"
 #include "kernel/log.h"
+#include "kernel/panic.h"
 #include "kernel/tls.h"
 #include "kernel/virtual.h"
 #include "kernel/watchdog.h"
@@ -430,9 +431,25 @@ stop(void)
         weir__fence_heavy();
 }
 
-static void
-drain_pollers(struct weir__poller *except)
+static weir__function *stop_hooks[WEIR__STOP_HOOKS];
+
+void
+weir__runtime_on_stop(weir__function *hook)
 {
+        unsigned i = 0;
+
+        while (i < WEIR__STOP_HOOKS && stop_hooks[i])
+                i++;
+        if (i == WEIR__STOP_HOOKS)
+                weir__panic("more than %d parts of the library want to know of a shutdown", WEIR__STOP_HOOKS);
+        stop_hooks[i] = hook;
+}
+
+static void
+drain(struct weir__poller *except)
+{
+        for (unsigned i = 0; i < WEIR__STOP_HOOKS && stop_hooks[i]; i++)
+                stop_hooks[i]();
         for (unsigned i = 0; i < weir__runtime_pollers(); i++) {
                 struct weir__poller *poller = weir__runtime.pollers[i];
 
@@ -482,7 +499,7 @@ weir_shutdown(void)
         weir__lock(&admin.lock);
         if (atomic_load(&weir__runtime.phase) == WEIR__PHASE_UP) {
                 stop();
-                drain_pollers(NULL);
+                drain(NULL);
                 weir__executor_drain();
                 wait_for_end(NULL, NULL, WEIR_FOREVER);
                 weir__watchdog_stop();
@@ -534,7 +551,7 @@ shutdown_at_exit(void)
         if (atomic_load(&weir__runtime.phase) == WEIR__PHASE_UP) {
                 stop();
                 struct weir__poller *own = keep_poller();
-                drain_pollers(own);
+                drain(own);
                 weir__executor_drain();
                 bool ended = wait_for_end(self, own, until);
                 if (self || ended)

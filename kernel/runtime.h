@@ -23,8 +23,8 @@ struct weir__runtime {
 
         /* Written by weir_init under the runtime's lock before the phase becomes UP, constant then. */
         _Atomic unsigned poller_count; /* 0 until the first start; also read by who makes tasks at any other time */
-        unsigned generation; /* counts the starts */
-        _Atomic uint8_t timer_slack; /* of timers that are made from now on: the power of two of a duration */
+        unsigned generation;           /* counts the starts */
+        _Atomic uint8_t timer_slack;   /* of timers that are made from now on: the power of two of a duration */
         _Atomic(struct weir__poller *) pollers[WEIR__POLLERS_MAX + 1]; /* never freed: an index stays good for ever */
 };
 
@@ -33,19 +33,22 @@ struct weir__runtime {
 
 extern struct weir__runtime weir__runtime;
 
-static inline bool weir__runtime_stopping(void)
+static inline bool
+weir__runtime_stopping(void)
 {
         return atomic_load_explicit(&weir__runtime.phase, memory_order_relaxed) == WEIR__PHASE_STOPPING;
 }
 
-static inline bool weir__runtime_is_up(void)
+static inline bool
+weir__runtime_is_up(void)
 {
         int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
 
         return phase == WEIR__PHASE_UP || phase == WEIR__PHASE_STOPPING;
 }
 
-static inline bool weir__runtime_forked(void)
+static inline bool
+weir__runtime_forked(void)
 {
         return atomic_load_explicit(&weir__runtime.phase, memory_order_relaxed) == WEIR__PHASE_FORKED;
 }
@@ -53,7 +56,8 @@ static inline bool weir__runtime_forked(void)
 /* Starts the runtime if nothing ever did.  Result: 0 when it is up; -ESHUTDOWN; -ECHILD; what weir_init reports. */
 int weir__runtime_use(void);
 
-static inline unsigned weir__runtime_pollers(void)
+static inline unsigned
+weir__runtime_pollers(void)
 {
         return atomic_load_explicit(&weir__runtime.poller_count, memory_order_acquire);
 }
@@ -64,7 +68,8 @@ static inline unsigned weir__runtime_pollers(void)
 unsigned weir__runtime_home(void);
 
 /* What an index means while the runtime is up: the same poller each time. */
-static inline struct weir__poller *weir__runtime_poller(unsigned index)
+static inline struct weir__poller *
+weir__runtime_poller(unsigned index)
 {
         unsigned count = weir__runtime_pollers();
 
@@ -75,6 +80,11 @@ static inline struct weir__poller *weir__runtime_poller(unsigned index)
  * Enter fails with -ESHUTDOWN or -ECHILD, or what weir_init reports, and then nothing was counted. */
 int weir__runtime_enter(void);
 void weir__runtime_leave(void);
+
+/* Called by each shutdown once it has begun, when every start sees that: ends what is pending and has no deadline.  Said before the first runtime
+ * starts; there is room for WEIR__STOP_HOOKS. */
+#define WEIR__STOP_HOOKS 4
+void weir__runtime_on_stop(weir__function *hook);
 
 /* A worker has nothing left to run, while shutdown waits: it looks again. */
 void weir__runtime_notify(void);

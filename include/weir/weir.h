@@ -2,7 +2,9 @@
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 
+#include <weir/channel.h>
 #include <weir/clock.h>
+#include <weir/counter.h>
 #include <weir/export.h>
 #include <weir/flow.h>
 #include <weir/go.h>
