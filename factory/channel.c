@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <weir/select.h>
+
 #include "kernel/memory.h"
 #include "kernel/runtime.h"
 #include "kernel/worker.h"
@@ -177,7 +179,7 @@ weir_channel_close(weir_channel *channel)
 
         if (failed)
                 return failed;
-        weir__lock(&channel->object.lock);
+        weir__waitable_lock(&channel->object);
         if (channel->closed)
                 failed = -EALREADY;
         channel->closed = true;
@@ -203,7 +205,7 @@ weir_channel_post(weir_channel *channel, void *message)
 
         if (failed)
                 return failed;
-        weir__lock(&channel->object.lock);
+        weir__waitable_lock(&channel->object);
         failed = weir__channel_put(channel, message, &receiver);
         weir__unlock(&channel->object.lock);
         deliver(receiver);
@@ -218,7 +220,7 @@ weir_channel_poll(weir_channel *channel, void **message)
 
         if (failed)
                 return failed;
-        weir__lock(&channel->object.lock);
+        weir__waitable_lock(&channel->object);
         failed = weir__channel_get(channel, message, &sender);
         weir__unlock(&channel->object.lock);
         deliver(sender);
@@ -260,7 +262,7 @@ start(struct weir_task *task, bool sends)
         struct weir_channel *channel = (struct weir_channel *)self->wait.object;
         struct weir__wait *other;
 
-        weir__lock(&channel->object.lock);
+        weir__waitable_lock(&channel->object);
         int failed = try_once(self, channel, sends, &other);
         enum weir__wait_begun begun = weir__wait_begin(self, sends ? &channel->senders : &channel->receivers, failed == 0,
                                                        failed == -EAGAIN ? 0 : failed);
@@ -320,12 +322,13 @@ weir_channel_receive_new(weir_channel *channel, weir_task_fn *done, void *contex
         return new_task(&receive_ops, channel, NULL, done, context);
 }
 
+/* Of a select: the one that won. */
 static struct weir__wait *
 wait_of(const struct weir_task *task)
 {
         const struct weir__task_ops *ops = task ? weir__task_ops(task) : NULL;
 
-        return ops == &send_ops || ops == &receive_ops ? &((struct weir__wait_task *)task)->wait : NULL;
+        return ops == &send_ops || ops == &receive_ops ? &((struct weir__wait_task *)task)->wait : weir__select_won(task);
 }
 
 void *
@@ -342,6 +345,8 @@ weir_channel_take_message(weir_task *task)
         struct weir__wait *wait = wait_of(task);
         void *message = wait ? wait->message : NULL;
 
+        if (message && wait != &wait->task->wait)
+                return weir_select_take_message(task, weir_select_winner(task));
         if (wait)
                 wait->message = NULL;
         return message;

@@ -36,6 +36,9 @@ int weir__channel_put(struct weir_channel *channel, void *message, struct weir__
 /* Takes the oldest message.  Returns 0, with *sender NULL or to be delivered, whose own message was sent; -EAGAIN, -EPIPE.  Under the lock. */
 int weir__channel_get(struct weir_channel *channel, void **message, struct weir__wait **sender);
 
+/* The wait by which a select is over; NULL: none has won (shutdown, which ends all waits, has not), or it is no select. */
+struct weir__wait *weir__select_won(const struct weir_task *task);
+
 /* Gives up a message that nobody has taken.  No lock held. */
 void weir__channel_drop(struct weir_channel *channel, void *message);
 

@@ -73,7 +73,7 @@ next_of(struct weir__family *family)
 {
         const struct weir__family_ops *ops = ops_of(family);
 
-        if (!ops->next || (ops->once && family->added > 0))
+        if (!ops->next || (ops->most && family->added >= ops->most))
                 return NULL;
         int cause = cause_to_stop(family);
         if (!cause)

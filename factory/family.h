@@ -24,7 +24,7 @@ struct weir__family_ops {
         /* Nothing is pending any more, and nothing ends the task early: the series to be run next, which was not started, or NULL
          * for the end.  On a worker, no lock held; it may call user code.  NULL: there is only what was added. */
         struct weir_series *(*next)(struct weir__family *family);
-        bool once; /* only for the first child: whatever ends the task early comes too late for what that has come to */
+        unsigned most; /* children that there are: what ends the task early comes too late for the last's result; 0: any number */
 
         /* Gives up what the kind holds besides children.  As weir__task_ops.release.  NULL: nothing. */
         void (*release)(struct weir__family *family, bool discarded);

@@ -115,7 +115,7 @@ static const struct weir__family_ops dynamic_ops = {
         .task = WEIR__FAMILY_TASK_OPS("a dynamic task"),
         .ended = child_ended,
         .next = make_next,
-        .once = true,
+        .most = 1,
 };
 
 static weir_task *

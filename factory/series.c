@@ -12,6 +12,7 @@
 
 #include <errno.h>
 
+#include "factory/guard.h"
 #include "factory/series_extra.h"
 #include "kernel/memory.h"
 #include "kernel/panic.h"
@@ -68,6 +69,7 @@ weir__series_wrap(struct weir_task *task)
         series->poller = task->poller;
         task->series = series;
         weir__work_append(&series->queue, &task->work);
+        atomic_init(&series->queued, true);
         return series;
 }
 
@@ -160,6 +162,7 @@ set_urgent(struct weir_series *series, struct weir__work *work)
 static void
 enqueue(struct weir_series *series, struct weir_task *task, bool front)
 {
+        atomic_store_explicit(&series->queued, true, memory_order_relaxed);
         if (!front) {
                 weir__work_append(&series->queue, &task->work);
                 return;
@@ -167,6 +170,16 @@ enqueue(struct weir_series *series, struct weir_task *task, bool front)
         weir__work_prepend(&series->queue, &task->work);
         if (!urgent_of(series))
                 set_urgent(series, &task->work);
+}
+
+/* A callback of the series pushes, and has its turn: what it pushes comes behind what was taken, unless something is queued, of which it may
+ * know that it came before. */
+static bool
+takes_at_once(const struct weir_series *series)
+{
+        const struct weir__worker *worker = weir__worker_self();
+
+        return series && worker && worker->series == series && !atomic_load_explicit(&series->queued, memory_order_relaxed);
 }
 
 static int
@@ -178,6 +191,11 @@ push(struct weir_series *series, struct weir_task *task, bool front)
                 weir__task_consume(task, front ? "weir_series_push_front" : "weir_series_push");
                 if (!failed && task->flags & WEIR__TASK_WRONG)
                         failed = task->status;
+        }
+        if (!failed && !front && takes_at_once(series)) {
+                task->series = series;
+                weir__work_append(&series->taken, &task->work);
+                return 0;
         }
         if (series && !weir__runtime_forked()) {
                 bool locked = lock_if_shared(series);
@@ -281,6 +299,8 @@ weir__series_end(struct weir_series *series)
                 free_context(series);
                 weir__user_end(before);
         }
+        if (weir__series_extra_of(series))
+                weir__guard_end(series);
         series->ended(series);
         weir_series_unref(series);
 }
@@ -292,28 +312,32 @@ take_some(struct weir_series *series)
         struct weir__work_list *queue = &series->queue;
         struct weir__work *first = queue->first, *urgent = urgent_of(series);
 
-        if (!series->taken) {
+        if (!series->taken.first) {
+                series->taken = *queue;
                 *queue = (struct weir__work_list){0};
         } else if (urgent) {
                 queue->first = urgent->next;
                 if (!queue->first)
                         queue->last = NULL;
-                urgent->next = &series->taken->work;
+                urgent->next = series->taken.first;
+                series->taken.first = first;
         } else {
                 return;
         }
-        series->taken = (struct weir_task *)first;
         set_urgent(series, NULL);
+        atomic_store_explicit(&series->queued, queue->first != NULL, memory_order_relaxed);
+}
+
+static struct weir_task *
+first_taken(const struct weir_series *series)
+{
+        return (struct weir_task *)series->taken.first;
 }
 
 static struct weir_task *
 pop_taken(struct weir_series *series)
 {
-        struct weir_task *task = series->taken;
-
-        if (task)
-                series->taken = (struct weir_task *)task->work.next;
-        return task;
+        return (struct weir_task *)weir__work_pop(&series->taken);
 }
 
 static bool
@@ -342,8 +366,8 @@ weir__series_forget(struct weir_series *series, struct weir_task *task)
                 return;
         weir__lock(&series->lock);
         take_some(series);
-        bool goes_on = series->taken && can_be_cancelled(series->taken) && !cause_to_stop(series);
-        series->current = goes_on ? series->taken : NULL;
+        bool goes_on = series->taken.first && can_be_cancelled(first_taken(series)) && !cause_to_stop(series);
+        series->current = goes_on ? first_taken(series) : NULL;
         weir__unlock(&series->lock);
 }
 
@@ -366,7 +390,7 @@ take_next(struct weir_series *series, int *cause, bool *ends)
         if (series->current) /* who left the last one has seen to that */
                 return pop_taken(series);
         *cause = cause_to_stop(series);
-        if (!*cause && series->taken && !can_be_cancelled(series->taken) && !urgent_of(series))
+        if (!*cause && series->taken.first && !can_be_cancelled(first_taken(series)) && !urgent_of(series))
                 return pop_taken(series);
         weir__lock(&series->lock);
         *cause = cause_to_stop(series);

@@ -32,13 +32,15 @@ struct weir_series {
         bool waiter_gave;           /* of who waits for it: weir__runtime_wait_begin */
 
         /* Whose turn it is to make a step, and nobody else's. */
-        struct weir_task *taken; /* the oldest of the queue, linked by work.next: nobody has to be asked for the next */
+        struct weir__work_list taken; /* the oldest tasks: nobody has to be asked for the next; behind them what the callbacks push
+                                         while the queue is empty */
         int result;              /* of the wrapped task, once it ended; of the last one that has, if it heeds each */
         bool has_result;
         bool heeds; /* constant: its result is the status of its last task, unless something ends it early */
 
         /* Guarded by lock; but while it is NEW and has one reference, its owner's alone. */
         uint8_t state; /* enum weir__series_state */
+        _Atomic bool queued; /* the queue is not empty; read without by who makes a step (relaxed), as `urgent` */
         struct weir__lock lock;
         int poison;
         struct weir__work_list queue; /* tasks not yet started, but for those taken */
@@ -50,8 +52,8 @@ struct weir_series {
          * read without by who makes a step (relaxed): it sees each push that comes before the step. */
         _Atomic(struct weir__work *) urgent;
 
-        /* Its name and its deadline; NULL until it first has one of them, then constant.  Written under the lock, with release: who
-         * is within reads it without. */
+        /* Its name, its deadline, the guards that it holds; NULL until it first has one of them, then constant.  Written under the
+         * lock, with release: who is within reads it without. */
         _Atomic(struct weir__series_extra *) extra;
 
         /* Why it ends early: 0, -ECANCELED, -ETIMEDOUT, -ESHUTDOWN.  Written under the lock, once, with release; read without. */

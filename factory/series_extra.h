@@ -1,4 +1,4 @@
-/* factory/series_extra.h: what few series have: a name, and a deadline.
+/* factory/series_extra.h: what few series have: a name, a deadline, guards that they hold.
  *
  * A series has room for a pointer to that only; it is made when first needed, and freed with the series. */
 #ifndef WEIR_FACTORY_SERIES_EXTRA_H
@@ -22,6 +22,7 @@ struct weir__series_extra {
 
         /* Guarded by the series' lock. */
         struct weir__series_name *name; /* NULL: none */
+        struct weir__hold *holds;       /* factory/guard.h: those of the guards that it holds, the last one first */
         bool armed;                     /* the limit is in its poller's queue, or its work on its way */
         bool ends;                      /* the series has ended while that was on its way, which goes on with its end */
         struct weir__limit limit;

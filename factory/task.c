@@ -134,14 +134,17 @@ has_blocked(const struct weir_task *task)
 void
 weir__task_call_back(struct weir_task *task)
 {
-        const struct weir__poller *poller = weir__worker_self()->poller;
+        struct weir__worker *worker = weir__worker_self();
+        const struct weir__poller *poller = worker->poller;
 
         if (!task->done)
                 return;
         unsigned before = weir__user_begin((weir__function *)task->done);
+        worker->series = task->series;
         task->done(task, task->context);
+        worker->series = NULL;
         weir__user_end(before);
-        if (__builtin_expect(weir__worker_self()->poller != poller, 0))
+        if (__builtin_expect(worker->poller != poller, 0))
                 has_blocked(task);
 }
 
@@ -265,7 +268,10 @@ weir_series_of(const weir_task *task)
                 return NULL;
         if (task->series || (atomic_load_explicit(&task->word, memory_order_relaxed) & WEIR__STATE) != WEIR__RUNNING)
                 return task->series;
-        return weir__series_make_for((struct weir_task *)task); /* the task is the callback's: const guards its caller only */
+        struct weir_series *series = weir__series_make_for(
+                (struct weir_task *)task); /* it is the callback's: const guards its caller only */
+        weir__worker_self()->series = series;
+        return series;
 }
 
 /* -- the empty task -- */

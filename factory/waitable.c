@@ -18,6 +18,7 @@
 
 #include "factory/series.h"
 #include "factory/timer_names.h"
+#include "kernel/clock.h"
 #include "kernel/memory.h"
 #include "kernel/runtime.h"
 #include "kernel/worker.h"
@@ -36,14 +37,18 @@ static struct part {
 static struct part *
 part_of(const struct weir__waitable *object)
 {
-        return &registry[(uintptr_t)object / 64 % PARTS];
+        return &registry[object->part];
 }
 
 static void
 enlist(struct weir__waitable *object)
 {
-        struct part *part = part_of(object);
+        static atomic_uint turn;
+        struct part *part;
 
+        /* On the virtual clock one list serves, so that a shutdown ends all in the same order each time. */
+        object->part = weir__clock_is_virtual() ? 0 : atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % PARTS;
+        part = part_of(object);
         weir__lock(&part->lock);
         object->next = part->first;
         if (object->next)
@@ -94,7 +99,7 @@ weir__waitable_next(struct weir__waitable *object)
         return next;
 }
 
-/* -- forks: as for timers -- */
+/* -- forks: as for timers; the lock of an object is its users' own business, as that of a series is -- */
 
 static void
 before_fork(void)
@@ -102,11 +107,15 @@ before_fork(void)
         for (unsigned kind = 0; kind < WEIR__WAITABLE_KINDS; kind++)
                 for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
                         weir__lock_hold(&names[kind].shards[i].lock);
+        for (unsigned i = 0; i < PARTS; i++)
+                weir__lock_hold(&registry[i].lock);
 }
 
 static void
 after_fork(void)
 {
+        for (unsigned i = 0; i < PARTS; i++)
+                weir__unlock(&registry[i].lock);
         for (unsigned kind = 0; kind < WEIR__WAITABLE_KINDS; kind++)
                 for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
                         weir__unlock(&names[kind].shards[i].lock);
@@ -260,6 +269,50 @@ weir__waitable_unref(struct weir__waitable *object)
         weir__free(object, size_of(object->ops, object->name ? object->name->size : 0));
 }
 
+int
+weir__waitable_title(const struct weir__waitable *object, char *out, size_t room)
+{
+        const char *quote = object->name ? "\"" : "";
+
+        return snprintf(out, room, "%s%s%s%s%s", object->ops->noun, object->name ? " " : "", quote,
+                        object->name ? object->name->text : "", quote);
+}
+
+/* Under the lock.  Returns whether the first of each list, if there is one, waits. */
+static bool
+prune(struct weir__waitable *object)
+{
+        unsigned left = WEIR__WAITS_AT_ONCE;
+
+        for (unsigned i = 0; i < object->ops->lists; i++) {
+                struct weir__wait_list *list = &lists_of(object)[i];
+
+                while (list->first && weir__wait_is_over(list->first->task)) {
+                        if (left-- == 0)
+                                return false;
+                        weir__wait_unlink(list->first);
+                }
+        }
+        return true;
+}
+
+/* Lets the lock go for a moment, so that who waits for it comes first. */
+static void
+pause_for_others(struct weir__waitable *object)
+{
+        weir__unlock(&object->lock);
+        weir__lock_let_in(&object->lock);
+        weir__lock(&object->lock);
+}
+
+void
+weir__waitable_lock(struct weir__waitable *object)
+{
+        weir__lock(&object->lock);
+        while (!prune(object))
+                pause_for_others(object);
+}
+
 /* -- all of one name -- */
 
 /* From where the walk is on, for one hold of the shard's lock.  Returns whether it goes on. */
@@ -378,7 +431,7 @@ enter(struct weir_task *task, uint32_t state)
 }
 
 enum weir__wait_begun
-weir__wait_begin(struct weir__wait_task *self, struct weir__wait_list *list, bool granted, int refused)
+weir__wait_decide(struct weir__wait_task *self, bool granted, int refused)
 {
         struct weir_task *task = &self->task;
 
@@ -388,13 +441,28 @@ weir__wait_begin(struct weir__wait_task *self, struct weir__wait_list *list, boo
         }
         if (!refused && weir__runtime_stopping())
                 refused = -ESHUTDOWN;
-        if (refused) {
-                if (enter(task, WEIR__READY))
-                        task->status = refused;
-                return WEIR__WAIT_REFUSED;
-        }
+        if (!refused)
+                return WEIR__WAIT_LINKED;
+        if (enter(task, WEIR__READY))
+                task->status = refused;
+        return WEIR__WAIT_REFUSED;
+}
+
+bool
+weir__wait_pend(struct weir__wait_task *self)
+{
+        return enter(&self->task, WEIR__PENDING);
+}
+
+enum weir__wait_begun
+weir__wait_begin(struct weir__wait_task *self, struct weir__wait_list *list, bool granted, int refused)
+{
+        enum weir__wait_begun begun = weir__wait_decide(self, granted, refused);
+
+        if (begun != WEIR__WAIT_LINKED)
+                return begun;
         weir__wait_link(list, &self->wait); /* before it can be claimed */
-        if (enter(task, WEIR__PENDING))
+        if (weir__wait_pend(self))
                 return WEIR__WAIT_LINKED;
         weir__wait_unlink(&self->wait);
         return WEIR__WAIT_REFUSED;
@@ -409,21 +477,28 @@ weir__wait_claim(struct weir__wait_task *self)
                                                        memory_order_relaxed);
 }
 
+/* Takes the first off.  Returns it if it is the caller's now, else NULL. */
+static struct weir__wait *
+take_first(struct weir__wait_list *list)
+{
+        struct weir__wait *wait = list->first;
+
+        /* It is there until it is unlinked: its worker needs the lock for that. */
+        bool claimed = weir__wait_claim(wait->task);
+        if (claimed)
+                wait->task->won = wait;
+        weir__wait_unlink(wait);
+        return claimed ? wait : NULL;
+}
+
 struct weir__wait *
 weir__wait_pop(struct weir__wait_list *list)
 {
-        while (list->first) {
-                struct weir__wait *wait = list->first;
+        struct weir__wait *wait = NULL;
 
-                /* It is there until it is unlinked: its worker needs the lock for that. */
-                bool claimed = weir__wait_claim(wait->task);
-                if (claimed)
-                        wait->task->won = wait;
-                weir__wait_unlink(wait);
-                if (claimed)
-                        return wait;
-        }
-        return NULL;
+        while (list->first && !wait)
+                wait = take_first(list);
+        return wait;
 }
 
 struct weir__wait *
@@ -452,14 +527,19 @@ weir__wait_end_all(struct weir__waitable *object, struct weir__wait_list *list, 
 {
         while (list->first) {
                 struct weir__work_list claimed = {0};
-                struct weir__wait *wait;
 
-                for (unsigned i = 0; i < WEIR__WAITS_AT_ONCE && (wait = weir__wait_pop(list)); i++) {
+                for (unsigned i = 0; i < WEIR__WAITS_AT_ONCE && list->first; i++) {
+                        struct weir__wait *wait = take_first(list);
+
+                        if (!wait)
+                                continue;
                         wait->task->task.status = status;
                         weir__work_append(&claimed, &wait->task->task.work);
                 }
                 weir__unlock(&object->lock);
                 weir__wait_deliver_all(&claimed);
+                weir__poller_glance();
+                weir__lock_let_in(&object->lock);
                 weir__lock(&object->lock);
         }
 }
@@ -480,9 +560,8 @@ weir__wait_cancel(struct weir_task *task)
         return task;
 }
 
-/* Takes it off its queue, if it is there still. */
-static void
-leave_queue(struct weir__wait *wait)
+void
+weir__wait_leave(struct weir__wait *wait)
 {
         if (!atomic_load_explicit(&wait->list, memory_order_acquire))
                 return;
@@ -492,12 +571,18 @@ leave_queue(struct weir__wait *wait)
 }
 
 void
+weir__wait_arrive(struct weir__wait_task *self)
+{
+        weir__wait_leave(&self->wait);
+        atomic_store_explicit(&self->task.word, WEIR__RUNNING, memory_order_relaxed);
+}
+
+void
 weir__wait_run(struct weir__work *work)
 {
         struct weir__wait_task *self = (struct weir__wait_task *)work;
 
-        leave_queue(&self->wait);
-        atomic_store_explicit(&self->task.word, WEIR__RUNNING, memory_order_relaxed);
+        weir__wait_arrive(self);
         weir__task_call_back(&self->task);
         weir__task_finish(&self->task);
 }
@@ -520,6 +605,7 @@ weir__wait_describe(const struct weir_task *task, char *out, size_t room)
         for (unsigned i = 0; i < object->ops->lists; i++)
                 waiting += lists_of(object)[i].length;
         weir__unlock(&object->lock);
-        snprintf(out, room, "%s%s%s%s, at which %zu wait", object->ops->noun, object->name ? " \"" : "",
-                 object->name ? object->name->text : "", object->name ? "\"" : "", waiting);
+        int size = weir__waitable_title(object, out, room);
+        if (size >= 0 && (size_t)size < room)
+                snprintf(out + size, room - (size_t)size, ", at which %zu wait", waiting);
 }

@@ -72,6 +72,7 @@ struct weir__waitable {
         /* Constant. */
         const struct weir__waitable_ops *ops;
         struct weir__name *name; /* behind the object; NULL: none */
+        unsigned part;           /* of the registry */
 
         _Atomic size_t references; /* once 0, it is about to be freed */
 
@@ -83,7 +84,7 @@ struct weir__waitable {
 /* A task that waits at one object; kinds add what they need. */
 struct weir__wait_task {
         struct weir_task task;  /* first */
-        struct weir__wait wait; /* of one that waits at several: the first of them */
+        struct weir__wait wait; /* one that waits at several objects has others: factory/select.c */
         struct weir__wait *won; /* which was fulfilled, by weir__wait_pop; NULL: none, or at once */
 };
 
@@ -106,6 +107,13 @@ struct weir__waitable *weir__waitable_unique(struct weir__waitable *made);
 /* Accept NULL. */
 struct weir__waitable *weir__waitable_ref(struct weir__waitable *object);
 void weir__waitable_unref(struct weir__waitable *object);
+
+/* Writes what it is, 'channel "orders"' or the like, as snprintf does. */
+int weir__waitable_title(const struct weir__waitable *object, char *out, size_t room);
+
+/* Takes the object's lock for what may then take waits off its lists: those at their heads that were claimed meanwhile, as by a cancel of
+ * very many series, are taken off before, some at a time. */
+void weir__waitable_lock(struct weir__waitable *object);
 
 /* Called for objects of one name, from the oldest, under the lock of the object and the shard's; one may be about to be freed.  What is
  * to be delivered is put onto `claimed`; *enough ends the visits.  Returns whether the object leaves its name. */
@@ -150,6 +158,11 @@ enum weir__wait_begun {
  * weir__wait_is_over.  `refused`: a status to end with at once, or 0. */
 enum weir__wait_begun weir__wait_begin(struct weir__wait_task *self, struct weir__wait_list *list, bool granted, int refused);
 
+/* The same in parts, for one that waits at several objects, with the locks of all: LINKED says that it is to be linked at each; then it
+ * becomes PENDING, or is READY with a status and is to be unlinked everywhere. */
+enum weir__wait_begun weir__wait_decide(struct weir__wait_task *self, bool granted, int refused);
+bool weir__wait_pend(struct weir__wait_task *self);
+
 /* PENDING -> READY.  Returns false when somebody else has done that. */
 bool weir__wait_claim(struct weir__wait_task *self);
 
@@ -164,12 +177,19 @@ struct weir__wait *weir__wait_first(struct weir__wait_list *list);
 void weir__wait_link(struct weir__wait_list *list, struct weir__wait *wait);
 void weir__wait_unlink(struct weir__wait *wait);
 
+/* On its worker, before the callback: takes it off its queue, if it is there still.  No lock held. */
+void weir__wait_leave(struct weir__wait *wait);
+
 /* Delivers a task that was claimed, and all of those.  No lock held. */
 void weir__wait_deliver(struct weir__wait_task *self);
 void weir__wait_deliver_all(struct weir__work_list *claimed);
 
 /* Claims all of a list, which then has that status, and delivers them, some at a time; the lock, which is held, is let go meanwhile. */
 void weir__wait_end_all(struct weir__waitable *object, struct weir__wait_list *list, int status);
+
+/* The beginning of weir__wait_run, for kinds that have something to do before the callback: the task is off its queue, and
+ * RUNNING; its status is 0 if its wait was fulfilled. */
+void weir__wait_arrive(struct weir__wait_task *self);
 
 /* For the ops of kinds. */
 void weir__wait_run(struct weir__work *work);

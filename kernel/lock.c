@@ -1,6 +1,6 @@
 /* kernel/lock.c: what happens when a lock is not free; and the assertion behind the ranks.
  *
- * Threads: any; each thread keeps its own record of the ranks it holds, a bit a rank.
+ * Threads: any; each thread keeps its own record of the ranks it holds, a bit a rank; of WAITABLE it may hold several locks.
  *
  *      FREE --compare-and-swap--> HELD --write, while no sleeper is counted--> FREE
  *        \--exchange, by a sleeper--> WANTED <--exchange, by a sleeper-- HELD
@@ -124,7 +124,7 @@ weir__lock_within(struct weir__lock *lock, int64_t nanoseconds)
         if (!weir__lock_take(lock) && !spin_for(lock) && !sleep_for(lock, clock_now() + nanoseconds))
                 return false;
 #ifdef WEIR_DEBUG
-        weir__rank_enter(lock->rank);
+        weir__rank_enter(lock->rank, lock);
 #endif
         return true;
 }
@@ -165,18 +165,31 @@ weir__lock_let_in(struct weir__lock *lock)
 
 static _Thread_local unsigned held;
 
+/* Of WAITABLE: how many are held, and the last one taken. */
+static _Thread_local unsigned waitables;
+static _Thread_local const struct weir__lock *waitable;
+
 void
-weir__rank_enter(int rank)
+weir__rank_enter(int rank, const struct weir__lock *lock)
 {
-        if (held >> rank)
+        bool another = rank == WEIR__RANK_WAITABLE && waitables > 0;
+
+        if (held >> (another ? rank + 1 : rank))
                 weir__panic("lock of rank %d taken while ranks %#x are held: ranks must ascend", rank, held);
+        if (another && lock <= waitable)
+                weir__panic("lock of rank %d taken while one is held at an address that is not below its own", rank);
+        if (rank == WEIR__RANK_WAITABLE) {
+                waitables++;
+                waitable = lock;
+        }
         held |= 1u << rank;
 }
 
 void
 weir__rank_leave(int rank)
 {
-        held &= ~(1u << rank);
+        if (rank != WEIR__RANK_WAITABLE || --waitables == 0)
+                held &= ~(1u << rank);
 }
 
 void

@@ -53,7 +53,8 @@ struct weir__lock {
 #endif
 
 #ifdef WEIR_DEBUG
-void weir__rank_enter(int rank); /* aborts when a lock of this rank or a higher one is held; lock.c */
+/* Aborts when a lock of this rank or a higher one is held; of WAITABLE one at a higher address.  lock.c */
+void weir__rank_enter(int rank, const struct weir__lock *lock);
 void weir__rank_leave(int rank);
 void weir__rank_expect_none(const char *what);
 #endif
@@ -123,7 +124,7 @@ weir__trylock(struct weir__lock *lock)
         if (!weir__lock_take(lock))
                 return false;
 #ifdef WEIR_DEBUG
-        weir__rank_enter(lock->rank);
+        weir__rank_enter(lock->rank, lock);
 #endif
         return true;
 }
@@ -139,7 +140,7 @@ static inline void
 weir__lock(struct weir__lock *lock)
 {
 #ifdef WEIR_DEBUG
-        weir__rank_enter(lock->rank);
+        weir__rank_enter(lock->rank, lock);
 #endif
         if (__builtin_expect(!weir__lock_take(lock), 0))
                 weir__lock_wait(lock);

@@ -52,6 +52,7 @@ static struct {
 static struct farewell {
         struct weir__work work; /* first */
         struct weir__poller *poller;
+        bool tells; /* the parts of the library that have asked for it */
 } drains[WEIR__POLLERS_MAX], exits[WEIR__POLLERS_MAX];
 
 static struct {
@@ -403,12 +404,37 @@ weir__runtime_notify(void)
         pthread_mutex_unlock(&progress.mutex);
 }
 
+static weir__function *stop_hooks[WEIR__STOP_HOOKS];
+
+void
+weir__runtime_on_stop(weir__function *hook)
+{
+        unsigned i = 0;
+
+        while (i < WEIR__STOP_HOOKS && stop_hooks[i])
+                i++;
+        if (i == WEIR__STOP_HOOKS)
+                weir__panic("more than %d parts of the library want to know of a shutdown", WEIR__STOP_HOOKS);
+        stop_hooks[i] = hook;
+}
+
+static void
+call_stop_hooks(void)
+{
+        for (unsigned i = 0; i < WEIR__STOP_HOOKS && stop_hooks[i]; i++)
+                stop_hooks[i]();
+}
+
 /* Ends what is pending on a poller, a batch at a time, then tells its sources. */
 static void
 drain_run(struct weir__work *work)
 {
-        struct weir__poller *poller = ((struct farewell *)work)->poller;
+        struct farewell *drain = (struct farewell *)work;
+        struct weir__poller *poller = drain->poller;
 
+        if (drain->tells)
+                call_stop_hooks();
+        drain->tells = false;
         if (weir__poller_drain(poller)) {
                 weir__work_append(&poller->ready, work);
                 weir__poller_note_ready(poller, 1);
@@ -431,32 +457,23 @@ stop(void)
         weir__fence_heavy();
 }
 
-static weir__function *stop_hooks[WEIR__STOP_HOOKS];
-
-void
-weir__runtime_on_stop(weir__function *hook)
-{
-        unsigned i = 0;
-
-        while (i < WEIR__STOP_HOOKS && stop_hooks[i])
-                i++;
-        if (i == WEIR__STOP_HOOKS)
-                weir__panic("more than %d parts of the library want to know of a shutdown", WEIR__STOP_HOOKS);
-        stop_hooks[i] = hook;
-}
-
+/* One of them tells the rest of the library, so that on the virtual clock all comes in the same order each time. */
 static void
 drain(struct weir__poller *except)
 {
-        for (unsigned i = 0; i < WEIR__STOP_HOOKS && stop_hooks[i]; i++)
-                stop_hooks[i]();
+        bool told = false;
+
         for (unsigned i = 0; i < weir__runtime_pollers(); i++) {
                 struct weir__poller *poller = weir__runtime.pollers[i];
 
-                drains[i] = (struct farewell){.work = {.ops = &drain_ops}, .poller = poller};
-                if (poller != except)
-                        weir__poller_deliver(poller, &drains[i].work);
+                if (poller == except)
+                        continue;
+                drains[i] = (struct farewell){.work = {.ops = &drain_ops}, .poller = poller, .tells = !told};
+                told = true;
+                weir__poller_deliver(poller, &drains[i].work);
         }
+        if (!told)
+                call_stop_hooks();
 }
 
 /* Waits until all but its own poller is drained and, unless called on a worker (whose own root never ends), all roots ended.

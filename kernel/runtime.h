@@ -81,8 +81,8 @@ weir__runtime_poller(unsigned index)
 int weir__runtime_enter(void);
 void weir__runtime_leave(void);
 
-/* Called by each shutdown once it has begun, when every start sees that: ends what is pending and has no deadline.  Said before the first runtime
- * starts; there is room for WEIR__STOP_HOOKS. */
+/* Called in each shutdown, when every start sees that it has begun: ends what is pending and has no deadline.  By a worker, unless the only
+ * one is who shuts down.  Said before the first runtime starts; there is room for WEIR__STOP_HOOKS. */
 #define WEIR__STOP_HOOKS 4
 void weir__runtime_on_stop(weir__function *hook);
 

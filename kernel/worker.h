@@ -44,6 +44,7 @@ struct weir__worker {
         /* Its own thread's. */
         struct weir__poller *poller; /* the one it owns, or has lost without knowing */
         unsigned blocking;           /* weir_blocking_begin minus weir_blocking_end in the callback that runs */
+        const void *series;          /* the factory's: of whose task the callback runs, and so who has its turn; or NULL */
         bool was_called;             /* at least once since it was made */
         bool acts_last;              /* what it starts now is the last that its present work does */
         bool gave;                   /* the poller away, by weir_blocking_begin, in the callback that runs */

@@ -175,24 +175,34 @@ cancel_and_deadline_end_a_wait_and_the_next_in_line_is_served(void)
         weir_test_end();
 }
 
+static weir_channel *posted_to;
+
+static void
+posts_and_cancels(weir_task *task, void *series)
+{
+        (void)task;
+        CU_ASSERT_EQUAL(weir_channel_post(posted_to, "a"), 0);
+        weir_series_cancel(series);
+}
+
+/* Both happen in one callback of the only worker. */
 static void
 received_message_stays_received_when_its_series_is_cancelled(void)
 {
-        weir_channel *channel = weir_channel_new(0, drop);
         weir_series *series = weir_series_new(NULL, NULL);
 
         begin();
-        weir_series_push(series, receive(channel));
-        weir_series_push(series, receive(channel));
+        posted_to = weir_channel_new(0, drop);
+        weir_series_push(series, receive(posted_to));
+        weir_series_push(series, receive(posted_to));
         weir_series_ref(series);
         weir_series_start(series);
-        CU_ASSERT_EQUAL(weir_channel_post(channel, "a"), 0);
-        weir_series_cancel(series);
+        weir_task_start(weir_empty_new(posts_and_cancels, series));
         weir_test_pass(0);
-        CU_ASSERT_STRING_EQUAL(seen, "got a:0");
+        CU_ASSERT_EQUAL(strncmp(seen, "got a:0", strlen("got a:0")), 0); /* the second may have begun before the cancel */
         CU_ASSERT_EQUAL(weir_series_status(series), -ECANCELED);
         weir_series_unref(series);
-        weir_channel_unref(channel);
+        weir_channel_unref(posted_to);
         weir_test_end();
 }
 

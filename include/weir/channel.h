@@ -65,7 +65,7 @@ WEIR_API weir_task *weir_channel_send_new(weir_channel *channel, void *message, 
  * Threads: any. */
 WEIR_API weir_task *weir_channel_receive_new(weir_channel *channel, weir_task_fn *done, void *context);
 
-/* The message that a task has received; or of one that sends, that was not sent.
+/* The message that a task has received; or of one that sends, that was not sent.  Of a select (weir/select.h): that of the winner.
  *
  * Owner:   of the first: borrowed until the callback returns, then it is dropped; of the second: yours.
  * Result:  NULL when there is none, or it was taken, and for a task of another kind.

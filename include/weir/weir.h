@@ -2,13 +2,16 @@
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 
+#include <weir/barrier.h>
 #include <weir/channel.h>
 #include <weir/clock.h>
+#include <weir/conditional.h>
 #include <weir/counter.h>
 #include <weir/export.h>
 #include <weir/flow.h>
 #include <weir/go.h>
 #include <weir/graph.h>
+#include <weir/guard.h>
 #include <weir/http.h>
 #include <weir/http_access.h>
 #include <weir/http_body.h>
@@ -19,10 +22,14 @@
 #include <weir/http_server.h>
 #include <weir/http_sse.h>
 #include <weir/log.h>
+#include <weir/mailbox.h>
 #include <weir/parallel.h>
+#include <weir/pool.h>
 #include <weir/race.h>
 #include <weir/retry.h>
 #include <weir/runtime.h>
+#include <weir/select.h>
+#include <weir/semaphore.h>
 #include <weir/series.h>
 #include <weir/stats.h>
 #include <weir/task.h>

@@ -1,0 +1,347 @@
+/* factory/guard.c: guards, held by series.
+ *
+ *     of a guard:   free --a task acquires--> held --released, series ends, nobody waits--> free
+ *                                             ^  |
+ *                                             '--'  the same, and somebody waits: it is his at once
+ *
+ * Threads: any.
+ * Locks:   the series' for what it holds; under it the guard's, for who holds it.
+ *
+ * A hold is the record of that.  It is made together with the task that acquires, so that granting needs no memory; that
+ * happens under the lock of the guard alone, by whoever gives it up, who knows nothing of the next one's series.  So the
+ * worker of the task enters the hold with the series, before the callback; from then on the hold is the series'.  A series
+ * leaves its guards in the last step of its end, which is one for all ways to end; a series that was never started has
+ * acquired none.
+ *
+ * The series of a hold is compared, never followed, without the lock of that series: it cannot be gone while the hold is there,
+ * because it is the end of the series that frees the hold; but nobody may lock it under the guard's lock.  Therefore the hold
+ * has a copy of the name, for those who ask who holds a guard. */
+#include "factory/guard.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "factory/series_extra.h"
+#include "factory/waitable.h"
+#include "kernel/clock.h"
+#include "kernel/memory.h"
+#include "kernel/runtime.h"
+
+#define HOLDER_ROOM 48 /* of a name, for those who look; a longer one is cut */
+
+struct weir_guard {
+        struct weir__waitable object; /* first */
+
+        /* Guarded by the object's lock. */
+        struct weir__wait_list waits;
+        struct weir__hold *holder; /* NULL: nobody, and nobody waits */
+};
+
+struct weir__hold {
+        struct weir_guard *guard; /* constant; with a reference */
+
+        struct weir__hold *next; /* of the same series: guarded by that one's lock */
+
+        /* Guarded by the lock of the guard. */
+        struct weir_series *series; /* that has it; NULL: the callback has not begun */
+        weir_nsec since;
+        char name[HOLDER_ROOM]; /* of that series then; "": none */
+};
+
+/* The task that acquires. */
+struct acquire {
+        struct weir__wait_task wait; /* first */
+        struct weir__hold *hold;     /* NULL: it is its series' */
+};
+
+/* -- guards -- */
+
+static const struct weir__waitable_ops guard_ops = {
+        .kind = WEIR__GUARD, .noun = "guard", .size = sizeof(struct weir_guard), .lists = 1};
+
+weir_guard *
+weir_guard_new(void)
+{
+        return (weir_guard *)weir__waitable_new(&guard_ops);
+}
+
+weir_guard *
+weir_guard_open(const char *name)
+{
+        return (weir_guard *)weir__waitable_unique(weir__waitable_new_named(&guard_ops, name));
+}
+
+weir_guard *
+weir_guard_ref(weir_guard *guard)
+{
+        return (weir_guard *)weir__waitable_ref((struct weir__waitable *)guard);
+}
+
+void
+weir_guard_unref(weir_guard *guard)
+{
+        weir__waitable_unref((struct weir__waitable *)guard);
+}
+
+bool
+weir_guard_is_held(weir_guard *guard, const weir_series *series)
+{
+        if (!guard || weir__runtime_forked())
+                return false;
+        weir__lock(&guard->object.lock);
+        bool held = guard->holder && (!series || guard->holder->series == series);
+        weir__unlock(&guard->object.lock);
+        return held;
+}
+
+/* -- from hand to hand -- */
+
+static struct weir__hold *
+hold_new(weir_guard *guard)
+{
+        struct weir__hold *hold = weir__alloc(sizeof *hold);
+
+        if (hold)
+                *hold = (struct weir__hold){.guard = weir_guard_ref(guard)};
+        return hold;
+}
+
+static void
+hold_free(struct weir__hold *hold)
+{
+        if (!hold)
+                return;
+        weir_guard_unref(hold->guard);
+        weir__free(hold, sizeof *hold);
+}
+
+/* Under the guard's lock. */
+static void
+grant(weir_guard *guard, struct acquire *to)
+{
+        guard->holder = to ? to->hold : NULL;
+        if (to)
+                to->hold->since = weir__clock_now();
+}
+
+/* It is that of who has waited longest, whom the caller delivers; NULL: of nobody. */
+static struct acquire *
+pass_on(weir_guard *guard)
+{
+        weir__lock(&guard->object.lock);
+        struct weir__wait *wait = weir__wait_pop(&guard->waits);
+        struct acquire *next = wait ? (struct acquire *)wait->task : NULL;
+        grant(guard, next);
+        weir__unlock(&guard->object.lock);
+        return next;
+}
+
+static void
+deliver(struct acquire *next)
+{
+        if (next)
+                weir__wait_deliver(&next->wait);
+}
+
+/* The acquired guard is the series' now.  False: there is no memory for that. */
+static bool
+enter(struct weir__hold *hold, struct weir_series *series)
+{
+        struct weir__series_extra *extra = series ? weir__series_extra_get(series) : NULL;
+
+        if (!extra)
+                return false;
+        weir__lock(&series->lock);
+        hold->next = extra->holds;
+        extra->holds = hold;
+        weir__lock(&hold->guard->object.lock);
+        hold->series = series;
+        if (extra->name)
+                snprintf(hold->name, sizeof hold->name, "%s", extra->name->name.text);
+        weir__unlock(&hold->guard->object.lock);
+        weir__unlock(&series->lock);
+        return true;
+}
+
+/* What of a series is to be released: with neither, what it has acquired last. */
+struct wanted {
+        const weir_guard *guard;
+        const char *name;
+};
+
+static bool
+is_wanted(const struct weir__hold *hold, const struct wanted *wanted)
+{
+        const struct weir__name *name = hold->guard->object.name;
+
+        if (wanted->guard)
+                return hold->guard == wanted->guard;
+        return !wanted->name || (name && strcmp(name->text, wanted->name) == 0);
+}
+
+/* Passed on under the series' lock: else the series might end meanwhile, and be compared with another one at the same address.
+ * */
+static bool
+release(struct weir_series *series, const struct wanted *wanted)
+{
+        struct weir__hold *hold = NULL;
+        struct acquire *next = NULL;
+
+        weir__lock(&series->lock);
+        struct weir__series_extra *extra = weir__series_extra_of(series);
+        for (struct weir__hold **at = extra ? &extra->holds : &hold; *at; at = &(*at)->next)
+                if (is_wanted(*at, wanted)) {
+                        hold = *at;
+                        *at = hold->next;
+                        next = pass_on(hold->guard);
+                        break;
+                }
+        weir__unlock(&series->lock);
+        deliver(next);
+        hold_free(hold);
+        return hold;
+}
+
+void
+weir__guard_end(struct weir_series *series)
+{
+        while (release(series, &(struct wanted){0}))
+                ;
+}
+
+int
+weir_guard_release(weir_guard *guard, weir_series *series)
+{
+        if (!guard || !series)
+                return guard ? -EINVAL : -ENOMEM;
+        if (weir__runtime_forked())
+                return -ECHILD;
+        return release(series, &(struct wanted){.guard = guard}) ? 0 : -EPERM;
+}
+
+int
+weir_guard_release_named(const char *name, weir_series *series)
+{
+        if (!name || !*name || !series)
+                return -EINVAL;
+        if (weir__runtime_forked())
+                return -ECHILD;
+        return release(series, &(struct wanted){.name = name}) ? 0 : -EPERM;
+}
+
+/* -- the task -- */
+
+/* What it waits for is held until its own end.  Its series and those that it is within do not end before it does.  Under the
+ * guard's lock. */
+static bool
+would_wait_for_itself(const weir_guard *guard, const struct weir_series *series)
+{
+        for (; series && guard->holder; series = series->parent)
+                if (guard->holder->series == series)
+                        return true;
+        return false;
+}
+
+static void
+start(struct weir_task *task)
+{
+        struct acquire *self = (struct acquire *)task;
+        weir_guard *guard = (weir_guard *)self->wait.wait.object;
+
+        weir__lock(&guard->object.lock);
+        int refused = would_wait_for_itself(guard, task->series) ? -EDEADLK : 0;
+        bool granted = !guard->holder && !weir__wait_is_over(&self->wait);
+        if (granted)
+                grant(guard, self);
+        enum weir__wait_begun begun = weir__wait_begin(&self->wait, &guard->waits, granted, refused);
+        weir__unlock(&guard->object.lock);
+        if (begun != WEIR__WAIT_LINKED)
+                weir__wait_deliver(&self->wait);
+}
+
+static void
+run(struct weir__work *work)
+{
+        struct acquire *self = (struct acquire *)work;
+        struct weir_task *task = &self->wait.task;
+
+        weir__wait_arrive(&self->wait);
+        if (!task->status) {
+                if (enter(self->hold, task->series ? task->series : weir__series_make_for(task))) {
+                        self->hold = NULL;
+                } else {
+                        task->status = -ENOMEM;
+                        deliver(pass_on(self->hold->guard));
+                }
+        }
+        weir__task_call_back(task);
+        weir__task_finish(task);
+}
+
+static void
+release_task(struct weir_task *task, bool discarded)
+{
+        hold_free(((struct acquire *)task)->hold);
+        weir__wait_release(task, discarded);
+}
+
+static void
+describe(const struct weir_task *task, char *out, size_t room)
+{
+        weir_guard *guard = (weir_guard *)((const struct acquire *)task)->wait.wait.object;
+
+        weir__wait_describe(task, out, room);
+        size_t size = strlen(out);
+        out += size;
+        room -= size;
+        weir__lock(&guard->object.lock);
+        const struct weir__hold *holder = guard->holder;
+        if (holder) {
+                double seconds = (double)(weir__clock_now() - holder->since) / 1e9;
+
+                if (*holder->name)
+                        snprintf(out, room, ", held by series \"%s\" for %.3f s", holder->name, seconds);
+                else if (holder->series)
+                        snprintf(out, room, ", held by series %p for %.3f s", (void *)holder->series, seconds);
+                else
+                        snprintf(out, room, ", given %.3f s ago to a task whose callback has not begun", seconds);
+        }
+        weir__unlock(&guard->object.lock);
+}
+
+static const struct weir__task_ops acquire_ops = {
+        .work = {.run = run, .kind = "an acquire", .roams = true, .calls = weir__task_calls},
+        .start = start,
+        .cancel = weir__wait_cancel,
+        .release = release_task,
+        .describe = describe,
+};
+
+weir_task *
+weir_guard_acquire_new(weir_guard *guard, weir_task_fn *done, void *context)
+{
+        struct weir__hold *hold = guard ? hold_new(guard) : NULL;
+        struct acquire *self = hold || !guard ? weir__alloc(sizeof *self) : NULL;
+
+        if (!self) {
+                hold_free(hold);
+                return NULL;
+        }
+        weir__wait_task_init(&self->wait, &acquire_ops, sizeof *self, (struct weir__waitable *)guard, done, context);
+        self->hold = hold;
+        return &self->wait.task;
+}
+
+weir_task *
+weir_guard_acquire_new_named(const char *name, weir_task_fn *done, void *context)
+{
+        weir_guard *guard = weir_guard_open(name);
+        int failed = guard ? 0 : -errno;
+        weir_task *task = weir_guard_acquire_new(guard, done, context);
+
+        weir_guard_unref(guard);
+        if (task && failed)
+                weir__wait_task_spoil((struct weir__wait_task *)task, failed);
+        return task;
+}
