@@ -79,6 +79,51 @@ ping_pong(size_t count)
         return good && server.left + other.left == 0;
 }
 
+/* -- the same, but each looks out for a second channel as well, which nobody sends to -- */
+
+static weir_channel *never;
+
+static void on_either(weir_task *select, void *context);
+
+static weir_task *
+new_select(struct flow *flow)
+{
+        weir_task *select = weir_select_new(on_either, flow);
+
+        weir_select_receive(select, never);
+        weir_select_receive(select, flow->in);
+        return select;
+}
+
+static void
+on_either(weir_task *select, void *context)
+{
+        struct flow *flow = context;
+        weir_series *series = weir_series_of(select);
+
+        flow->left--;
+        if (flow->left > 0 || !flow->begins)
+                weir_series_push(series, weir_channel_send_new(flow->out, weir_channel_take_message(select), NULL, NULL));
+        if (flow->left > 0)
+                weir_series_push(series, new_select(flow));
+}
+
+static bool
+selects(size_t count)
+{
+        weir_channel *there = weir_channel_new(0, NULL), *back = weir_channel_new(0, NULL);
+        struct flow server = {back, there, count / 2, true}, other = {there, back, count / 2, false};
+        weir_series *serves = series_of(weir_channel_send_new(there, message, NULL, NULL));
+
+        never = weir_channel_new(0, NULL);
+        weir_series_push(serves, new_select(&server));
+        bool good = run_both(serves, series_of(new_select(&other)));
+        weir_channel_unref(never);
+        weir_channel_unref(there);
+        weir_channel_unref(back);
+        return good && server.left + other.left == 0;
+}
+
 /* -- a pipe -- */
 
 static void
@@ -213,8 +258,13 @@ struct shape {
 
 static const struct shape shapes[] = {
         {"ping-pong", "pingpong", 1000000, 0, {{"weir", ping_pong}}},
+        {"ping-pong with selects", "selects", 1000000, 0, {{"weir", selects}}},
         {"pipe of 128", "pipe", 1000000, CAPACITY, {{"weir", pipe_of_tasks}, {"weir, with post and poll", pipe_with_polls}}},
-        {"posts of a thread", "foreign", 1000000, 1000000, {{"weir", posts_to_tasks}, {"weir, with poll", posts_to_polls}}},
+        {"posts of a thread",
+         "foreign",
+         1000000,
+         1000000,
+         {{"weir", posts_to_tasks}, {"weir, with post and poll", posts_to_polls}}},
 };
 
 #define SHAPES (sizeof shapes / sizeof *shapes)
@@ -280,7 +330,8 @@ tell_ratios(const struct shape *shape, bool one_cpu)
                 bench_ratio(shape->ways[i].peer, "go", name, CPU_TIME);
                 bench_ratio(shape->ways[i].peer, "go", name, TIME);
         }
-        bench_goal("weir", name, "ratio to go, " CPU_TIME, 1);
+        /* A pair of calls that need not wait is no match for two tasks. */
+        bench_goal(shape->ways[shape->ways[1].run ? 1 : 0].peer, name, "ratio to go, " CPU_TIME, 1);
 }
 
 /* A round on the first of the CPUs, and one on all: what is run now inherits that. */

@@ -1,5 +1,5 @@
 #!/bin/bash
-# bench/run.sh [timers|executor|blocking|http|queue|stall|tickers|graph] [quick]: runs all measuring programs of build/bench, or one:
+# bench/run.sh [timers|executor|channel|blocking|http|queue|stall|tickers|graph] [quick]: runs all measuring programs of build/bench, or one:
 # JSON lines to standard output, a table to standard error.
 # WEIR_BUILD names the build directory.  README.md says what is measured.
 set -u
@@ -71,7 +71,7 @@ table()
 [ -x "$build/bench/http" ] || { echo "bench: $build/bench is not built" >&2; exit 1; }
 only=
 case ${1:-} in
-timers | executor | blocking | http | queue | stall | tickers | graph) only=$1; shift ;;
+timers | executor | channel | blocking | http | queue | stall | tickers | graph) only=$1; shift ;;
 esac
 takes="seventeen to twenty minutes"
 [ "$only" ] && takes="up to six minutes"
@@ -80,6 +80,7 @@ echo "bench: this takes $takes; the machine should be idle" >&2
 began=$SECONDS
 measure 480 timers "$@"
 measure 120 executor "$@"
+measure 60 channel "$@"
 measure 300 blocking "$@"
 measure 420 http "$@"
 measure 200 queue "$@"

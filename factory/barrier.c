@@ -84,6 +84,18 @@ weir_barrier_unref(weir_barrier *barrier)
 
 /* -- arriving -- */
 
+/* Takes the whole list; those who look on leave it.  Under the lock. */
+static struct weir__wait *
+take_all(struct weir_barrier *barrier)
+{
+        struct weir__wait *first = barrier->waits.first;
+
+        barrier->waits.first = barrier->waits.last = NULL;
+        atomic_store_explicit(&barrier->waits.length, 0, memory_order_relaxed);
+        weir__places_forget(barrier);
+        return first;
+}
+
 /* Those who were taken off with their list.  Each is its worker's from its delivery on. */
 static void
 let_through(struct weir__wait *wait)
@@ -93,7 +105,7 @@ let_through(struct weir__wait *wait)
                 struct weir__wait_task *self = wait->task;
 
                 atomic_store_explicit(&wait->list, NULL, memory_order_relaxed);
-                atomic_store_explicit(&self->task.word, WEIR__READY, memory_order_relaxed);
+                atomic_store_explicit(&self->task.word, WEIR__READY, memory_order_release);
                 weir__wait_deliver(self);
                 wait = next;
         }
@@ -109,8 +121,7 @@ start(struct weir_task *task)
         weir__lock(&barrier->object.lock);
         self->last = barrier->waits.length + 1 == barrier->n && !weir__wait_is_over(&self->wait);
         if (self->last) {
-                others = barrier->waits.first;
-                barrier->waits = (struct weir__wait_list){0};
+                others = take_all(barrier);
                 barrier->generation++;
         }
         self->generation = barrier->generation;

@@ -12,6 +12,7 @@
 
 #include <weir/select.h>
 
+#include "factory/series.h"
 #include "kernel/memory.h"
 #include "kernel/runtime.h"
 #include "kernel/worker.h"
@@ -240,6 +241,11 @@ weir_channel_length(weir_channel *channel)
 
 /* -- tasks -- */
 
+struct transfer {
+        struct weir__wait_task base; /* first */
+        uint8_t held;                /* references: weir__channel_hold */
+};
+
 /* One that was cancelled before it starts takes nothing, and gives nothing. */
 static int
 try_once(struct weir__wait_task *self, struct weir_channel *channel, bool sends, struct weir__wait **other)
@@ -287,27 +293,80 @@ receive_start(struct weir_task *task)
 static void
 release(struct weir_task *task, bool discarded)
 {
-        struct weir__wait_task *self = (struct weir__wait_task *)task;
+        struct transfer *self = (struct transfer *)task;
+        struct weir_channel *channel = (struct weir_channel *)self->base.wait.object;
 
-        weir__channel_drop((struct weir_channel *)self->wait.object, self->wait.message);
-        weir__wait_release(task, discarded);
+        weir__channel_drop(channel, self->base.wait.message);
+        weir__channel_let_go(channel, self->held, discarded ? NULL : task);
 }
 
 static const struct weir__task_ops send_ops = WEIR__WAIT_TASK_OPS("a send", send_start, release);
 static const struct weir__task_ops receive_ops = WEIR__WAIT_TASK_OPS("a receive", receive_start, release);
 
+static bool
+is_transfer(const struct weir_task *task)
+{
+        return weir__task_ops(task) == &send_ops || weir__task_ops(task) == &receive_ops;
+}
+
+#define HELD_MOST 100 /* references of one task */
+#define LOOKED_AT 3   /* tasks behind the one that ends */
+
+/* Where the references of a task to that channel are counted; NULL: it has none. */
+static uint8_t *
+held_by(struct weir_task *task, const struct weir_channel *channel)
+{
+        struct transfer *transfer = (struct transfer *)task;
+
+        if (!is_transfer(task))
+                return weir__select_held(task, channel);
+        return transfer->base.wait.object == &channel->object ? &transfer->held : NULL;
+}
+
+unsigned
+weir__channel_hold(struct weir_channel *channel)
+{
+        struct weir_task *task = weir__task_of_callback();
+        uint8_t *held = task ? held_by(task, channel) : NULL;
+
+        if (held && *held > 1) {
+                --*held;
+                return 1;
+        }
+        weir__waitable_ref_more(&channel->object, 2);
+        return 2;
+}
+
+/* Whose turn it is to make the steps of the series has to himself what comes behind the task. */
+void
+weir__channel_let_go(struct weir_channel *channel, unsigned held, const struct weir_task *task)
+{
+        struct weir__work *work = channel && task && task->series ? task->series->taken.first : NULL;
+
+        for (unsigned i = 0; work && i < LOOKED_AT; work = work->next, i++) {
+                uint8_t *heir = held_by((struct weir_task *)work, channel);
+
+                if (heir && *heir + held < HELD_MOST) {
+                        *heir = (uint8_t)(*heir + held);
+                        return;
+                }
+        }
+        weir__waitable_unref_more((struct weir__waitable *)channel, held);
+}
+
 static weir_task *
 new_task(const struct weir__task_ops *ops, struct weir_channel *channel, void *message, weir_task_fn *done, void *context)
 {
-        struct weir__wait_task *self = weir__alloc(sizeof *self);
+        struct transfer *self = weir__alloc(sizeof *self);
 
         if (!self) {
                 weir__channel_drop(channel, message);
                 return NULL;
         }
-        weir__wait_task_init(self, ops, sizeof *self, (struct weir__waitable *)channel, done, context);
-        self->wait.message = message;
-        return &self->task;
+        self->held = (uint8_t)(channel ? weir__channel_hold(channel) : 0);
+        weir__wait_task_init_owner(&self->base, ops, sizeof *self, (struct weir__waitable *)channel, done, context);
+        self->base.wait.message = message;
+        return &self->base.task;
 }
 
 weir_task *
@@ -326,9 +385,7 @@ weir_channel_receive_new(weir_channel *channel, weir_task_fn *done, void *contex
 static struct weir__wait *
 wait_of(const struct weir_task *task)
 {
-        const struct weir__task_ops *ops = task ? weir__task_ops(task) : NULL;
-
-        return ops == &send_ops || ops == &receive_ops ? &((struct weir__wait_task *)task)->wait : weir__select_won(task);
+        return task && is_transfer(task) ? &((struct weir__wait_task *)task)->wait : weir__select_won(task);
 }
 
 void *

@@ -39,6 +39,15 @@ int weir__channel_get(struct weir_channel *channel, void **message, struct weir_
 /* The wait by which a select is over; NULL: none has won (shutdown, which ends all waits, has not), or it is no select. */
 struct weir__wait *weir__select_won(const struct weir_task *task);
 
+/* References to the channel for a wait there that is made now, and how many.  In the callback of a task that has two, it is one of those;
+ * else it is two, one of them to be lent so.  Who is to give them up, on the worker, passes them on to a task for the channel which the
+ * callback has pushed, and so one that goes on receiving, or sending, costs no atomic operation for them. */
+unsigned weir__channel_hold(struct weir_channel *channel);
+void weir__channel_let_go(struct weir_channel *channel, unsigned held, const struct weir_task *task);
+
+/* The same for the cases of a select: where those of one for the channel are counted; NULL: there is none.  NULL for another task. */
+uint8_t *weir__select_held(struct weir_task *task, const struct weir_channel *channel);
+
 /* Gives up a message that nobody has taken.  No lock held. */
 void weir__channel_drop(struct weir_channel *channel, void *message);
 

@@ -93,14 +93,13 @@ child_ended(struct weir__family *family, const struct weir_series *child, int re
         return false;
 }
 
+/* The wait has ended well: whatever else ends it ends the family, which then asks for no child. */
 static struct weir_series *
 next(struct weir__family *family)
 {
         struct conditional *conditional = (struct conditional *)family;
         struct weir_series *held = conditional->held;
 
-        if (family->task.status)
-                return NULL;
         conditional->held = NULL;
         return held;
 }
@@ -109,7 +108,9 @@ static const struct weir__family_ops conditional_ops = {
         .task = {.work = {.run = run, .kind = "a conditional", .roams = true, .calls = weir__task_calls},
                  .start = weir__family_start,
                  .cancel = weir__family_cancel,
-                 .release = weir__family_release},
+                 .release = weir__family_release,
+                 .child = weir__family_child,
+                 .describe = weir__family_describe},
         .ended = child_ended,
         .next = next,
         .most = 2,

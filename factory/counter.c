@@ -3,6 +3,10 @@
  * Threads: any. */
 #include <weir/counter.h>
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "factory/oneshot.h"
 #include "kernel/runtime.h"
 
@@ -53,8 +57,21 @@ weir_counter_count_named(const char *name, uint64_t n)
         return weir__oneshot_count_named(&counter_ops, name, n, NULL);
 }
 
-static const struct weir__task_ops wait_ops = WEIR__WAIT_TASK_OPS("a counter", weir__oneshot_start, weir__wait_release);
-static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS("a counter", weir__oneshot_start, weir__oneshot_release);
+static void
+describe(const struct weir_task *task, char *out, size_t room)
+{
+        weir_counter *counter = (weir_counter *)((const struct weir__wait_task *)task)->wait.object;
+
+        weir__wait_describe(task, out, room);
+        size_t size = strlen(out);
+        if (size > 0)
+                snprintf(out + size, room - size, ", %" PRIu64 " to be counted", weir_counter_left(counter));
+}
+
+static const struct weir__task_ops wait_ops = WEIR__WAIT_TASK_OPS_SAYING("a counter", weir__oneshot_start, weir__wait_release,
+                                                                         describe);
+static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS_SAYING("a counter", weir__oneshot_start, weir__oneshot_release,
+                                                                          describe);
 
 weir_task *
 weir_counter_wait_new(weir_counter *counter, weir_task_fn *done, void *context)

@@ -7,6 +7,7 @@
 #include "factory/family.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "kernel/memory.h"
 #include "kernel/panic.h"
@@ -50,6 +51,7 @@ unlink_child(struct weir__family *family, struct weir_series *child)
                 family->cancelling.cursor = child->next;
         *(child->previous ? &child->previous->next : &family->first) = child->next;
         *(child->next ? &child->next->previous : &family->last) = child->previous;
+        weir__places_pass(child, child->next);
 }
 
 static struct weir_series *
@@ -93,6 +95,7 @@ go_on(struct weir__family *family)
                 return;
         }
         weir__lock(&family->lock);
+        next->started = weir__live_stamp();
         append_child(family, next); /* before its launch, so that a cancel that comes between finds it */
         weir__unlock(&family->lock);
         weir__series_launch(next, parent_of(family));
@@ -109,10 +112,12 @@ unlock_settled(struct weir__family *family)
                 go_on(family);
 }
 
+/* By a walk that is over. */
 static void
 settle(struct weir__family *family)
 {
         weir__lock(&family->lock);
+        family->walks--;
         unlock_settled(family);
 }
 
@@ -125,6 +130,7 @@ start_walk(struct weir__work *work)
 {
         struct weir__walk *walk = (struct weir__walk *)work;
         struct weir__family *family = walk->family;
+        uint32_t now = weir__live_stamp();
 
         for (unsigned i = 0; i < BATCH; i++) {
                 struct weir_series *child = walk->cursor;
@@ -134,6 +140,7 @@ start_walk(struct weir__work *work)
                         return;
                 }
                 walk->cursor = child->next;
+                child->started = now;
                 weir__series_launch(child, parent_of(family));
         }
         weir__poller_deliver(home(family), work);
@@ -146,8 +153,12 @@ weir__family_start(struct weir_task *task)
 {
         struct weir__family *family = (struct weir__family *)task;
 
+        if (!task->series)
+                weir__live_add_task(&family->live, task);
         weir__lock(&family->lock);
+        atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for who looks on */
         family->pending++;
+        family->walks++;
         family->starting = (struct weir__walk){.work.ops = &start_walk_ops, .family = family, .cursor = family->first};
         weir__unlock(&family->lock);
         weir__poller_deliver(home(family), &family->starting.work);
@@ -188,6 +199,7 @@ begin_to_cancel(struct weir__family *family)
                 return false;
         family->cancelled = true;
         family->pending++;
+        family->walks++;
         family->cancelling = (struct weir__walk){.work.ops = &cancel_walk_ops, .family = family, .cursor = family->first};
         return true;
 }
@@ -258,6 +270,40 @@ weir__family_release(struct weir_task *task, bool discarded)
         }
         if (ops_of(family)->release)
                 ops_of(family)->release(family, discarded);
+        if (!discarded)
+                weir__live_remove_task(&family->live, task);
+}
+
+/* -- for who looks on -- */
+
+bool
+weir__family_child(struct weir_task *task, struct weir__place *place, struct weir_series **child)
+{
+        struct weir__family *family = (struct weir__family *)task;
+
+        weir__lock(&family->lock);
+        if (!place->is_begun)
+                weir__place_begin(place, family, family->first);
+        *child = weir_series_ref(weir__place_at(place)); /* the last child has none behind it when the next one is made */
+        if (*child)
+                weir__place_go_to(place, (*child)->next);
+        weir__unlock(&family->lock);
+        return *child;
+}
+
+void
+weir__family_describe(const struct weir_task *task, char *out, size_t room)
+{
+        struct weir__family *family = (struct weir__family *)task;
+
+        weir__lock(&family->lock);
+        size_t left = family->pending - family->walks;
+        unsigned added = family->added;
+        weir__unlock(&family->lock);
+        if (ops_of(family)->next)
+                snprintf(out, room, "%s %u", left ? "runs number" : "comes to an end after number", added);
+        else
+                snprintf(out, room, "%zu of %u left", left, added);
 }
 
 void

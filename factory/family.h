@@ -11,6 +11,7 @@
 
 #include <weir/flow.h>
 
+#include "factory/live.h"
 #include "factory/series.h"
 
 struct weir__family;
@@ -48,8 +49,11 @@ struct weir__family {
         struct weir_series *first, *last; /* children that have not ended */
         size_t pending;
         unsigned added;
-        bool cancelled; /* the walk that cancels has begun: no other will */
+        bool cancelled;     /* the walk that cancels has begun: no other will */
+        unsigned char walks; /* of those pending */
         struct weir__walk starting, cancelling;
+
+        struct weir__live_task live; /* of one that is in no series */
 };
 
 void weir__family_init(struct weir__family *family, const struct weir__family_ops *ops, size_t size, weir_task_fn *done,
@@ -75,6 +79,8 @@ struct weir_series *weir__family_make(struct weir__family *family, weir_make_fn 
 void weir__family_start(struct weir_task *task);
 struct weir_task *weir__family_cancel(struct weir_task *task);
 void weir__family_release(struct weir_task *task, bool discarded);
+bool weir__family_child(struct weir_task *task, struct weir__place *place, struct weir_series **child);
+void weir__family_describe(const struct weir_task *task, char *out, size_t room);
 
 /* Of a kind such as "a parallel". */
 #define WEIR__FAMILY_WORK_OPS(a_kind)                                                                          \
@@ -84,7 +90,7 @@ void weir__family_release(struct weir_task *task, bool discarded);
 #define WEIR__FAMILY_TASK_OPS(a_kind)                                                                          \
         {                                                                                                      \
                 .work = WEIR__FAMILY_WORK_OPS(a_kind), .start = weir__family_start, .cancel = weir__family_cancel, \
-                .release = weir__family_release,                                                               \
+                .release = weir__family_release, .child = weir__family_child, .describe = weir__family_describe, \
         }
 
 #endif

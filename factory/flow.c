@@ -66,7 +66,9 @@ static const struct weir__family_ops timeout_ops = {
         .task = {.work = WEIR__FAMILY_WORK_OPS("a timeout"),
                  .start = timeout_start,
                  .cancel = weir__family_cancel,
-                 .release = weir__family_release},
+                 .release = weir__family_release,
+                 .child = weir__family_child,
+                 .describe = weir__family_describe},
         .ended = timed_ended,
 };
 

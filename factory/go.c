@@ -15,15 +15,19 @@
  * series of a task with a limit that is INSIDE; BEGINNING is there for that: then a limit only leaves a mark, while the thread looks
  * whether the series was cancelled. */
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <weir/go.h>
 
+#include "factory/go.h"
 #include "factory/series.h"
 #include "factory/timer.h"
 #include "kernel/clock.h"
 #include "kernel/config.h"
+#include "kernel/duration.h"
 #include "kernel/executor.h"
 #include "kernel/memory.h"
 
@@ -173,15 +177,13 @@ leave_queue(struct go *go)
 static void
 before_fork(void)
 {
-        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
-                weir__lock_hold(&queues.shards[i].lock);
+        weir__names_hold(&queues);
 }
 
 static void
 after_fork(void)
 {
-        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
-                weir__unlock(&queues.shards[i].lock);
+        weir__names_let_go(&queues);
 }
 
 /* Behind the constructors of the kernel, whose locks come later in the order. */
@@ -268,7 +270,7 @@ end(struct weir_task *task, bool alone)
         struct timed *timed = timed_of(task);
 
         if (timed && timed->outlived) { /* no cancel changes that: it says that the function may run still */
-                atomic_store_explicit(&task->word, WEIR__RUNNING, memory_order_relaxed);
+                atomic_store_explicit(&task->word, WEIR__RUNNING, memory_order_release);
                 weir__task_call_back(task);
         } else {
                 weir__task_call(task);
@@ -302,7 +304,9 @@ call(struct weir_task *task, struct go *go)
                 return reason;
         weir__executor_begin(go->job.queue);
         inside = go;
-        weir__user_call(go->function, task->context);
+        unsigned before = weir__user_begin((weir__function *)go->function);
+        go->function(task->context);
+        weir__user_end(before);
         inside = NULL;
         weir__executor_end(go->job.queue);
         return go->failure;
@@ -317,20 +321,40 @@ obstacle(const struct weir_task *task)
         return verdict ? verdict : weir__runtime_stopping() ? -ESHUTDOWN : 0;
 }
 
+/* Of a function that has returned; its series, unless that has gone on without it. */
+static __attribute__((cold, noinline)) void
+end_trace(struct weir__trace_slice *slice, const struct go *go, int status, struct weir_series *series)
+{
+        const struct queue *queue = (const struct queue *)go->job.queue;
+        struct weir__trace_facts facts = {.kind = "a function's body", .has_status = true, .status = status};
+
+        if (queue) {
+                facts.name = queue->name.text;
+                facts.name_size = queue->name.size;
+        }
+        weir__trace_end(slice, &facts, series ? &series->trace : NULL);
+}
+
 static void
 go_run(struct weir__job *job)
 {
         struct weir_task *task = task_of(job);
+        struct weir__trace_slice slice = {0};
 
         if (!swap(task, WEIR__PENDING, BEGINNING)) {
                 give_up(task);
                 return;
         }
         int status = obstacle(task);
+        if (weir__trace_is_on())
+                weir__series_trace(task->series, &slice); /* now: once it is INSIDE its series may go on */
         bool begins = swap(task, BEGINNING, status ? WEIR__READY : INSIDE) && !status;
         if (begins) {
                 status = call(task, (struct go *)job);
-                if (!swap(task, INSIDE, WEIR__READY)) {
+                bool ends = swap(task, INSIDE, WEIR__READY);
+                if (__builtin_expect(slice.session != 0, 0))
+                        end_trace(&slice, (struct go *)job, status, ends ? task->series : NULL);
+                if (!ends) {
                         give_up(task);
                         return;
                 }
@@ -406,7 +430,7 @@ go_start(struct weir_task *task)
                 return;
         }
         atomic_store_explicit(&go_of(task)->job.sides, 1, memory_order_relaxed);
-        atomic_store_explicit(&task->word, WEIR__READY, memory_order_relaxed);
+        atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
         deliver(task, status ? status : weir__series_verdict(task->series));
 }
 
@@ -457,12 +481,36 @@ go_release(struct weir_task *task, bool discarded)
         leave_queue(go_of(task));
 }
 
+/* Its queue, and where it stands. */
+static void
+go_describe(const struct weir_task *task, char *out, size_t room)
+{
+        struct go *go = go_of((struct weir_task *)task);
+        const struct queue *queue = (const struct queue *)go->job.queue;
+        uint32_t state = atomic_load_explicit(&task->word, memory_order_acquire) & WEIR__STATE;
+        struct weir__executor_stats stats;
+        char waiting[WEIR__DURATION_SIZE];
+
+        if (state != WEIR__PENDING) {
+                snprintf(out, room, "%s", state == INSIDE ? "inside its function" : "");
+                return;
+        }
+        if (!queue) { /* what all threads are at is said elsewhere, and asking for that waits for a mutex of the system */
+                snprintf(out, room, "in no queue");
+                return;
+        }
+        weir__executor_stats(go->job.queue, &stats);
+        snprintf(out, room, "in queue \"%.*s\": %" PRIu64 " queued, the oldest for %s; %" PRIu64 " running", queue->name.size,
+                 queue->name.text, stats.queued, weir__duration(waiting, stats.waiting), stats.running);
+}
+
 static const struct weir__task_ops plain_ops = {
         .work = {.run = end_run, .kind = "a function", .roams = true, .calls = weir__task_calls},
         .prepare = go_prepare,
         .start = go_start,
         .cancel = go_cancel,
         .release = go_release,
+        .describe = go_describe,
 };
 
 static const struct weir__task_ops timed_ops = {
@@ -471,6 +519,7 @@ static const struct weir__task_ops timed_ops = {
         .start = go_start,
         .cancel = go_cancel,
         .release = go_release,
+        .describe = go_describe,
         .due = go_due,
 };
 
@@ -605,4 +654,43 @@ weir_go_queue_stats(const char *queue, struct weir_go_stats *stats)
         struct weir_go_stats told = {.queued = now.queued, .running = now.running, .waiting = now.waiting};
         weir__config_write(stats, sizeof told, &told);
         return 0;
+}
+
+/* -- for who looks on -- */
+
+/* Within one hold of the lock.  Returns whether it came to one. */
+static bool
+look_in_shard(struct weir__go_look *look, bool *done)
+{
+        struct weir__names_shard *shard = weir__names_lock(&queues, look->scan.key.hash);
+        unsigned budget = WEIR__TIMERS_AT_ONCE;
+        struct weir__name *name = weir__names_scan(shard, &look->scan, &budget, done);
+
+        if (name) {
+                look->size = name->size;
+                memcpy(look->name, name->text, name->size);
+                look->scan.key.text = look->name;
+                weir__executor_stats(&queue_of(name)->jobs, &look->stats);
+        }
+        weir__names_unlock(shard);
+        return name;
+}
+
+bool
+weir__go_look_on(struct weir__go_look *look)
+{
+        bool done = false;
+
+        while (look->shard < WEIR__NAMES_SHARDS) {
+                if (!look->begun)
+                        look->scan = weir__names_scan_begin(look->shard);
+                look->begun = true;
+                if (look_in_shard(look, &done))
+                        return true;
+                if (done) {
+                        look->shard++;
+                        look->begun = false;
+                }
+        }
+        return false;
 }

@@ -14,6 +14,8 @@
  *
  * Threads: nodes end on any worker.  Walks (of starting, of cancelling, through the backlog) are work that roams. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "factory/graph.h"
@@ -150,9 +152,11 @@ launch(struct weir__graph *graph, struct weir_node *nodes[], unsigned count)
 
         if (count == 0)
                 return;
+        uint32_t now = weir__live_stamp();
         weir__lock(&graph->lock);
         for (unsigned i = 0; i < count; i++) {
                 series[i] = nodes[i]->series;
+                series[i]->started = now;
                 set_state(nodes[i], WEIR_NODE_RUNNING);
         }
         weir__unlock(&graph->lock);
@@ -480,6 +484,9 @@ graph_start(struct weir_task *task)
         struct weir__graph *graph = (struct weir__graph *)task;
 
         graph->began = weir__clock_now();
+        atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for who looks on */
+        if (!task->series)
+                weir__live_add_task(&graph->live, task);
         atomic_store_explicit(&graph->begins, true, memory_order_relaxed);
         weir__poller_deliver(weir__runtime_poller(task->poller), &graph->begin_walk.work);
 }
@@ -569,7 +576,42 @@ graph_release(struct weir_task *task, bool discarded)
                 discard_node(weir__graph_node(graph, i));
         if (atomic_load_explicit(&graph->has_results, memory_order_relaxed))
                 free_results(graph);
+        if (!discarded)
+                weir__live_remove_task(&graph->live, task);
         weir__graph_free_parts(graph);
+}
+
+/* -- for who looks on -- */
+
+static bool
+graph_child(struct weir_task *task, struct weir__place *place, struct weir_series **child)
+{
+        struct weir__graph *graph = (struct weir__graph *)task;
+        size_t stop;
+
+        *child = NULL;
+        weir__lock(&graph->lock);
+        if (!place->is_begun)
+                weir__place_begin(place, graph, NULL);
+        stop = place->number + BATCH < graph->nodes ? place->number + BATCH : graph->nodes;
+        while (!*child && place->number < stop) {
+                struct weir_node *node = weir__graph_node(graph, (uint32_t)place->number++);
+
+                if (state_of(node) == WEIR_NODE_RUNNING) {
+                        *child = weir_series_ref(node->series);
+                        place->label = node->label;
+                }
+        }
+        weir__unlock(&graph->lock);
+        return place->number < graph->nodes || *child;
+}
+
+static void
+graph_describe(const struct weir_task *task, char *out, size_t room)
+{
+        const struct weir__graph *graph = (const struct weir__graph *)task;
+
+        snprintf(out, room, "%" PRIu32 " nodes, %" PRIu32 " edges", graph->nodes, graph->edges);
 }
 
 static const struct weir__task_ops graph_ops = {
@@ -578,6 +620,8 @@ static const struct weir__task_ops graph_ops = {
         .start = graph_start,
         .cancel = graph_cancel,
         .release = graph_release,
+        .describe = graph_describe,
+        .child = graph_child,
 };
 
 bool

@@ -10,6 +10,7 @@
 
 #include <weir/graph.h>
 
+#include "factory/live.h"
 #include "factory/series.h"
 
 #define WEIR__GRAPH_PAGE     4096
@@ -130,6 +131,8 @@ struct weir__graph {
         bool goes_through; /* `backlog_walk` is on its way */
         struct weir__told_list backlog;
         struct weir__graph_walk begin_walk, cancel_walk, backlog_walk;
+
+        struct weir__live_task live; /* of one that is in no series */
 };
 
 static inline size_t weir__node_head_place(const struct weir__node_page *page)

@@ -13,9 +13,9 @@
  * leaves its guards in the last step of its end, which is one for all ways to end; a series that was never started has
  * acquired none.
  *
- * The series of a hold is compared, never followed, without the lock of that series: it cannot be gone while the hold is there,
- * because it is the end of the series that frees the hold; but nobody may lock it under the guard's lock.  Therefore the hold
- * has a copy of the name, for those who ask who holds a guard. */
+ * The series of a hold is compared, never followed, without the lock of that series; it cannot be gone, because a hold leaves it
+ * before it ends.  Nobody may lock it under the guard's lock: so the hold has a copy of the name, for those who ask who holds a
+ * guard. */
 #include "factory/guard.h"
 
 #include <errno.h>
@@ -25,10 +25,12 @@
 #include "factory/series_extra.h"
 #include "factory/waitable.h"
 #include "kernel/clock.h"
+#include "kernel/duration.h"
 #include "kernel/memory.h"
 #include "kernel/runtime.h"
+#include "kernel/visible.h"
 
-#define HOLDER_ROOM 48 /* of a name, for those who look; a longer one is cut */
+#define HOLDER_NAME 44 /* bytes of a name, for those who look */
 
 struct weir_guard {
         struct weir__waitable object; /* first */
@@ -44,9 +46,9 @@ struct weir__hold {
         struct weir__hold *next; /* of the same series: guarded by that one's lock */
 
         /* Guarded by the lock of the guard. */
-        struct weir_series *series; /* that has it; NULL: the callback has not begun */
+        struct weir_series *series; /* that has it; NULL: the callback has not begun, or it is being passed on */
         weir_nsec since;
-        char name[HOLDER_ROOM]; /* of that series then; "": none */
+        char name[HOLDER_NAME + sizeof "..."]; /* of that series then, or its beginning and dots; "": none */
 };
 
 /* The task that acquires. */
@@ -57,8 +59,27 @@ struct acquire {
 
 /* -- guards -- */
 
+/* Under the lock of the guard. */
+static void
+describe_holder(const struct weir__waitable *object, char *out, size_t room)
+{
+        const struct weir__hold *holder = ((const struct weir_guard *)object)->holder;
+        char since[WEIR__DURATION_SIZE];
+
+        *out = '\0';
+        if (!holder)
+                return;
+        weir__duration(since, weir__clock_now() - holder->since);
+        if (*holder->name)
+                snprintf(out, room, "held by series \"%s\" for %s", holder->name, since);
+        else if (holder->series)
+                snprintf(out, room, "held by series %p for %s", (void *)holder->series, since);
+        else
+                snprintf(out, room, "given %s ago to a task whose callback has not begun", since);
+}
+
 static const struct weir__waitable_ops guard_ops = {
-        .kind = WEIR__GUARD, .noun = "guard", .size = sizeof(struct weir_guard), .lists = 1};
+        .kind = WEIR__GUARD, .noun = "guard", .size = sizeof(struct weir_guard), .lists = 1, .describe = describe_holder};
 
 weir_guard *
 weir_guard_new(void)
@@ -125,23 +146,25 @@ grant(weir_guard *guard, struct acquire *to)
                 to->hold->since = weir__clock_now();
 }
 
-/* It is that of who has waited longest, whom the caller delivers; NULL: of nobody. */
-static struct acquire *
-pass_on(weir_guard *guard)
+static void
+copy_name(char name[HOLDER_NAME + sizeof "..."], const struct weir__name *of)
 {
-        weir__lock(&guard->object.lock);
-        struct weir__wait *wait = weir__wait_pop(&guard->waits);
-        struct acquire *next = wait ? (struct acquire *)wait->task : NULL;
-        grant(guard, next);
-        weir__unlock(&guard->object.lock);
-        return next;
+        size_t shown = weir__utf8_cut(of->text, of->size, HOLDER_NAME);
+
+        memcpy(name, of->text, shown);
+        strcpy(name + shown, shown < of->size ? "..." : "");
 }
 
+/* It is that of who has waited longest; or of nobody. */
 static void
-deliver(struct acquire *next)
+pass_on(weir_guard *guard)
 {
-        if (next)
-                weir__wait_deliver(&next->wait);
+        weir__waitable_lock(&guard->object);
+        struct weir__wait *wait = weir__wait_pop(&guard->waits);
+        grant(guard, wait ? (struct acquire *)wait->task : NULL);
+        weir__unlock(&guard->object.lock);
+        if (wait)
+                weir__wait_deliver(wait->task);
 }
 
 /* The acquired guard is the series' now.  False: there is no memory for that. */
@@ -158,7 +181,7 @@ enter(struct weir__hold *hold, struct weir_series *series)
         weir__lock(&hold->guard->object.lock);
         hold->series = series;
         if (extra->name)
-                snprintf(hold->name, sizeof hold->name, "%s", extra->name->name.text);
+                copy_name(hold->name, &extra->name->name);
         weir__unlock(&hold->guard->object.lock);
         weir__unlock(&series->lock);
         return true;
@@ -180,27 +203,38 @@ is_wanted(const struct weir__hold *hold, const struct wanted *wanted)
         return !wanted->name || (name && strcmp(name->text, wanted->name) == 0);
 }
 
-/* Passed on under the series' lock: else the series might end meanwhile, and be compared with another one at the same address.
- * */
-static bool
-release(struct weir_series *series, const struct wanted *wanted)
+/* Takes it off what the series holds.  The hold leaves the series under both locks: what it is compared with is there. */
+static struct weir__hold *
+take_off(struct weir_series *series, const struct wanted *wanted)
 {
         struct weir__hold *hold = NULL;
-        struct acquire *next = NULL;
 
         weir__lock(&series->lock);
         struct weir__series_extra *extra = weir__series_extra_of(series);
-        for (struct weir__hold **at = extra ? &extra->holds : &hold; *at; at = &(*at)->next)
-                if (is_wanted(*at, wanted)) {
-                        hold = *at;
-                        *at = hold->next;
-                        next = pass_on(hold->guard);
-                        break;
-                }
+        for (struct weir__hold **at = extra ? &extra->holds : &hold; *at; at = &(*at)->next) {
+                if (!is_wanted(*at, wanted))
+                        continue;
+                hold = *at;
+                *at = hold->next;
+                weir__lock(&hold->guard->object.lock);
+                hold->series = NULL;
+                weir__unlock(&hold->guard->object.lock);
+                break;
+        }
         weir__unlock(&series->lock);
-        deliver(next);
-        hold_free(hold);
         return hold;
+}
+
+static bool
+release(struct weir_series *series, const struct wanted *wanted)
+{
+        struct weir__hold *hold = take_off(series, wanted);
+
+        if (!hold)
+                return false;
+        pass_on(hold->guard);
+        hold_free(hold);
+        return true;
 }
 
 void
@@ -272,7 +306,7 @@ run(struct weir__work *work)
                         self->hold = NULL;
                 } else {
                         task->status = -ENOMEM;
-                        deliver(pass_on(self->hold->guard));
+                        pass_on(self->hold->guard);
                 }
         }
         weir__task_call_back(task);
@@ -289,25 +323,39 @@ release_task(struct weir_task *task, bool discarded)
 static void
 describe(const struct weir_task *task, char *out, size_t room)
 {
-        weir_guard *guard = (weir_guard *)((const struct acquire *)task)->wait.wait.object;
+        struct weir__waitable *object = ((const struct acquire *)task)->wait.wait.object;
+        char holder[128];
 
         weir__wait_describe(task, out, room);
         size_t size = strlen(out);
-        out += size;
-        room -= size;
-        weir__lock(&guard->object.lock);
-        const struct weir__hold *holder = guard->holder;
-        if (holder) {
-                double seconds = (double)(weir__clock_now() - holder->since) / 1e9;
+        if (size == 0)
+                return; /* it does not wait any more */
+        weir__lock(&object->lock);
+        describe_holder(object, holder, sizeof holder);
+        weir__unlock(&object->lock);
+        snprintf(out + size, room - size, "%s%s", *holder ? ", " : "", holder);
+}
 
-                if (*holder->name)
-                        snprintf(out, room, ", held by series \"%s\" for %.3f s", holder->name, seconds);
-                else if (holder->series)
-                        snprintf(out, room, ", held by series %p for %.3f s", (void *)holder->series, seconds);
-                else
-                        snprintf(out, room, ", given %.3f s ago to a task whose callback has not begun", seconds);
-        }
-        weir__unlock(&guard->object.lock);
+/* The address is what a guard's describe calls a series without a name. */
+void
+weir__guard_describe_held(const struct weir_series *series, char *out, size_t room)
+{
+        const struct weir__series_extra *extra = weir__series_extra_of(series);
+        const struct weir__hold *hold = extra ? extra->holds : NULL;
+        char since[WEIR__DURATION_SIZE], title[WEIR__TITLE_SIZE];
+
+        *out = '\0';
+        if (!hold)
+                return;
+        weir__lock(&hold->guard->object.lock);
+        weir__duration(since, weir__clock_now() - hold->since);
+        weir__unlock(&hold->guard->object.lock);
+        weir__waitable_title(&hold->guard->object, title, sizeof title);
+        if (extra->name)
+                snprintf(out, room, "holds %s for %s%s", title, since, hold->next ? ", and others" : "");
+        else
+                snprintf(out, room, "%p, holds %s for %s%s", (const void *)series, title, since,
+                         hold->next ? ", and others" : "");
 }
 
 static const struct weir__task_ops acquire_ops = {

@@ -70,9 +70,12 @@ static const struct weir__family_ops limited_ops = {
         .task = {.work = {.run = run, .kind = "a limited task", .roams = true, .calls = weir__task_calls},
                  .start = weir__family_start,
                  .cancel = weir__family_cancel,
-                 .release = weir__family_release},
+                 .release = weir__family_release,
+                 .child = weir__family_child,
+                 .describe = weir__family_describe},
         .ended = child_ended,
         .next = next,
+        .most = 2,
         .release = release,
 };
 

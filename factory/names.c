@@ -378,6 +378,23 @@ weir__names_end(struct weir__names_shard *shard, struct weir__name *name, bool r
 }
 
 void
+weir__names_renew(struct weir__names_shard *shard, struct weir__name *name)
+{
+        struct weir__name_key key = weir__name_key_of(name);
+
+        if (shard->walks)
+                walks_pass(shard, name);
+        if (name->count == 1) { /* all alone */
+                walks_stop(shard, name, false);
+                return;
+        }
+        unlink_from_chain(shard, name);
+        name->newer = NULL;
+        name->count = 0;
+        append(shard, *place_of(shard, &key), name);
+}
+
+void
 weir__names_remove(struct weir__names *names, struct weir__name *name)
 {
         struct weir__names_shard *shard = weir__names_lock(names, name->hash);
@@ -395,6 +412,22 @@ weir__names_count(struct weir__names *names, const struct weir__name_key *key)
 
         weir__names_unlock(shard);
         return count;
+}
+
+/* -- forks -- */
+
+void
+weir__names_hold(struct weir__names *names)
+{
+        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
+                weir__lock_hold(&names->shards[i].lock);
+}
+
+void
+weir__names_let_go(struct weir__names *names)
+{
+        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
+                weir__unlock(&names->shards[i].lock);
 }
 
 /* -- walking -- */

@@ -122,11 +122,19 @@ void weir__names_end(struct weir__names_shard *shard, struct weir__name *name, b
 /* As unlink, with the lock taken and let go. */
 void weir__names_remove(struct weir__names *names, struct weir__name *name);
 
+/* Makes an object the newest of its name.  For a walk that is under way it is one that came after its beginning.  Under the shard's
+ * lock. */
+void weir__names_renew(struct weir__names_shard *shard, struct weir__name *name);
+
 /* Has walks that wait for this object look at it again; it is not touched, and may be gone.  Under the shard's lock. */
 void weir__names_look_again(struct weir__names_shard *shard, const struct weir__name *name);
 
 /* How many objects bear the name. */
 size_t weir__names_count(struct weir__names *names, const struct weir__name_key *key);
+
+/* Takes the locks of all shards, and lets them go: around a fork, so that the child has a map that nobody is changing. */
+void weir__names_hold(struct weir__names *names);
+void weir__names_let_go(struct weir__names *names);
 
 /* -- walking, with pauses --
  *

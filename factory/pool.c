@@ -139,7 +139,7 @@ weir_pool_put(weir_pool *pool, void *object)
 
         if (!is_usable(pool) || !object)
                 return !pool ? -ENOMEM : !object ? -EINVAL : -ECHILD;
-        weir__lock(&pool->object.lock);
+        weir__waitable_lock(&pool->object);
         bool has_place = make_place(pool);
         if (has_place)
                 taker = give(pool, object);
@@ -201,7 +201,9 @@ part(struct weir__wait *wait, bool leaves)
         if (!object)
                 return NULL;
         wait->message = NULL;
-        weir__lock(&pool->object.lock);
+        if (weir__runtime_forked()) /* a thread that held the lock at the fork is not there to let it go */
+                return object;
+        weir__waitable_lock(&pool->object);
         pool->lent--;
         if (leaves)
                 taker = give(pool, object);

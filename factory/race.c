@@ -56,7 +56,9 @@ static const struct weir__family_ops race_ops = {
         .task = {.work = WEIR__FAMILY_WORK_OPS("a race"),
                  .start = start,
                  .cancel = weir__family_cancel,
-                 .release = weir__family_release},
+                 .release = weir__family_release,
+                 .child = weir__family_child,
+                 .describe = weir__family_describe},
         .ended = child_ended,
 };
 

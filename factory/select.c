@@ -23,13 +23,15 @@
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
 
-#define OWN_CASES 4
+#define OWN_CASES     4
+#define WITHOUT_CASES (-EINVAL) /* what it is made wrong with until it has one */
 
 /* A case; but that is a word of the language. */
 struct option {
         struct weir__wait wait; /* first */
         bool sends;
-        void *given; /* to be sent: it stays here, while the wait's message goes */
+        uint8_t held; /* references: weir__channel_hold */
+        void *given;  /* to be sent: it stays here, while the wait's message goes */
 };
 
 struct select {
@@ -40,6 +42,8 @@ struct select {
         struct option *options; /* `own`, or a block of `room` */
         struct option own[OWN_CASES];
 };
+
+_Static_assert(sizeof(struct select) <= WEIR__BLOCK_MOST, "a select comes from the caches");
 
 static struct weir_channel *
 channel_of(const struct option *option)
@@ -85,11 +89,38 @@ sort_channels(const struct select *self, struct weir_channel *sorted[WEIR_SELECT
                         at--;
                 if (at > 0 && sorted[at - 1] == channel)
                         continue;
-                memmove(&sorted[at + 1], &sorted[at], (count - at) * sizeof *sorted);
+                for (unsigned j = count++; j > at; j--)
+                        sorted[j] = sorted[j - 1];
                 sorted[at] = channel;
-                count++;
         }
         return count;
+}
+
+static void
+unlock_all(struct weir_channel *sorted[], unsigned count)
+{
+        while (count-- > 0)
+                weir__unlock(&sorted[count]->object.lock);
+}
+
+/* Where very many waits were cancelled, they are taken off one channel after another before all are held. */
+static void
+lock_all(struct weir_channel *sorted[], unsigned count)
+{
+        for (;;) {
+                unsigned good = 0;
+
+                for (unsigned i = 0; i < count; i++)
+                        weir__lock(&sorted[i]->object.lock);
+                while (good < count &&
+                       (!weir__waitable_is_crowded(&sorted[good]->object) || weir__waitable_prune(&sorted[good]->object)))
+                        good++;
+                if (good == count)
+                        return;
+                unlock_all(sorted, count);
+                weir__waitable_lock(&sorted[good]->object);
+                weir__unlock(&sorted[good]->object.lock);
+        }
 }
 
 /* Does the first that is possible.  Returns 0, with *other NULL or to be delivered; a status to end with; -EAGAIN. */
@@ -131,6 +162,7 @@ link_all(struct select *self)
         return false;
 }
 
+/* One that waits may be gone as soon as all locks are free, and not before: its worker has to come by each channel. */
 static void
 start(struct weir_task *task)
 {
@@ -139,14 +171,11 @@ start(struct weir_task *task)
         struct weir__wait *other;
         unsigned count = sort_channels(self, sorted);
 
-        for (unsigned i = 0; i < count; i++)
-                weir__lock(&sorted[i]->object.lock);
+        lock_all(sorted, count);
         int failed = try_all(self, &other);
         bool waits = weir__wait_decide(&self->base, failed == 0, failed == -EAGAIN ? 0 : failed) == WEIR__WAIT_LINKED &&
                      link_all(self);
-        for (unsigned i = count; i > 0;
-             i--) /* one that waits may be gone when all are free: its worker has to come by each of them */
-                weir__unlock(&sorted[i - 1]->object.lock);
+        unlock_all(sorted, count);
         if (other)
                 weir__wait_deliver(other->task);
         if (!waits)
@@ -165,7 +194,7 @@ run(struct weir__work *work)
                 weir__wait_leave(&self->options[i].wait);
         if (won && won->sends && !won->wait.message)
                 forget(self, won->given);
-        atomic_store_explicit(&self->base.task.word, WEIR__RUNNING, memory_order_relaxed);
+        atomic_store_explicit(&self->base.task.word, WEIR__RUNNING, memory_order_release); /* as weir__wait_arrive */
         weir__task_call_back(&self->base.task);
         weir__task_finish(&self->base.task);
 }
@@ -175,21 +204,14 @@ release(struct weir_task *task, bool discarded)
 {
         struct select *self = (struct select *)task;
 
-        (void)discarded;
         for (unsigned i = 0; i < self->count; i++) {
                 struct option *option = &self->options[i];
 
                 weir__channel_drop(channel_of(option), take(self, option));
-                weir__waitable_unref(option->wait.object);
+                weir__channel_let_go(channel_of(option), option->held, discarded ? NULL : task);
         }
         if (self->options != self->own)
                 weir__free(self->options, self->room * sizeof *self->options);
-}
-
-static int
-seal(struct weir_task *task)
-{
-        return ((struct select *)task)->count > 0 ? 0 : -EINVAL;
 }
 
 static void
@@ -210,7 +232,6 @@ describe(const struct weir_task *task, char *out, size_t room)
 
 static const struct weir__task_ops select_ops = {
         .work = {.run = run, .kind = "a select", .roams = true, .calls = weir__task_calls},
-        .seal = seal,
         .start = start,
         .cancel = weir__wait_cancel,
         .release = release,
@@ -232,6 +253,7 @@ weir_select_new(weir_task_fn *done, void *context)
         self->count = 0;
         self->room = OWN_CASES;
         self->options = self->own;
+        weir__wait_task_spoil(&self->base, WITHOUT_CASES);
         return &self->base.task;
 }
 
@@ -271,18 +293,20 @@ add(struct weir_task *task, struct weir_channel *channel, bool sends, void *mess
                 weir__panic("%s: the select was started, pushed, added or dismissed before", verb);
         int fault = self ? fault_of(self, channel) : -ENOMEM;
         if (fault) {
-                if (self && !(task->flags & WEIR__TASK_WRONG))
+                if (self && (!(task->flags & WEIR__TASK_WRONG) || task->status == WITHOUT_CASES))
                         weir__wait_task_spoil(&self->base, fault);
-                if (self && channel)
-                        forget(self, message);
-                weir__channel_drop(channel, message);
                 return fault;
         }
         self->options[self->count] = (struct option){
-                .wait = {.object = weir__waitable_ref(&channel->object), .task = &self->base, .message = message},
+                .wait = {.object = &channel->object, .task = &self->base, .message = message},
                 .sends = sends,
+                .held = (uint8_t)weir__channel_hold(channel),
                 .given = message,
         };
+        if (task->status == WITHOUT_CASES) {
+                task->status = 0;
+                task->flags &= (uint8_t)~WEIR__TASK_WRONG;
+        }
         return (int)self->count++;
 }
 
@@ -304,10 +328,24 @@ is_select(const struct weir_task *task)
         return task && weir__task_ops(task) == &select_ops;
 }
 
+uint8_t *
+weir__select_held(struct weir_task *task, const struct weir_channel *channel)
+{
+        struct select *self = (struct select *)task;
+
+        for (unsigned i = 0; is_select(task) && i < self->count; i++)
+                if (self->options[i].wait.object == &channel->object)
+                        return &self->options[i].held;
+        return NULL;
+}
+
+/* A case may have been decided on when a cancel came first. */
 struct weir__wait *
 weir__select_won(const struct weir_task *task)
 {
-        return is_select(task) && task->status != -ESHUTDOWN ? ((const struct select *)task)->base.won : NULL;
+        bool decided = is_select(task) && (task->status == 0 || task->status == -EPIPE || task->status == -ENOMEM);
+
+        return decided ? ((const struct select *)task)->base.won : NULL;
 }
 
 int

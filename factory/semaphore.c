@@ -79,13 +79,14 @@ static bool
 serve_some(weir_semaphore *semaphore, struct weir__work_list *claimed)
 {
         for (unsigned i = 0; i < WEIR__WAITS_AT_ONCE; i++) {
-                struct weir__wait *wait = weir__wait_first(&semaphore->waits);
+                struct weir__wait *wait = semaphore->waits.first;
+                bool over = wait && weir__wait_is_over(wait->task);
 
-                if (!wait || wait->amount > semaphore->available)
+                if (!wait || (!over && wait->amount > semaphore->available))
                         return false;
-                bool its = weir__wait_claim(wait->task);
+                over = over || !weir__wait_claim(wait->task);
                 weir__wait_unlink(wait);
-                if (!its)
+                if (over)
                         continue;
                 semaphore->available -= wait->amount;
                 wait->task->won = wait;
@@ -105,7 +106,7 @@ serve_and_unlock(weir_semaphore *semaphore)
                 weir__unlock(&semaphore->object.lock);
                 weir__wait_deliver_all(&claimed);
                 if (more)
-                        weir__lock(&semaphore->object.lock);
+                        weir__waitable_lock(&semaphore->object);
         }
 }
 
@@ -133,7 +134,7 @@ weir_semaphore_try_acquire(weir_semaphore *semaphore, uint64_t tokens)
 
         if (failed || tokens > semaphore->most)
                 return failed ? failed : -EINVAL;
-        weir__lock(&semaphore->object.lock);
+        weir__waitable_lock(&semaphore->object);
         bool taken = take(semaphore, tokens);
         weir__unlock(&semaphore->object.lock);
         return taken ? 0 : -EAGAIN;
@@ -146,7 +147,7 @@ weir_semaphore_release(weir_semaphore *semaphore, uint64_t tokens)
 
         if (failed)
                 return failed;
-        weir__lock(&semaphore->object.lock);
+        weir__waitable_lock(&semaphore->object);
         if (tokens > UINT64_MAX - semaphore->available) {
                 weir__unlock(&semaphore->object.lock);
                 return -EOVERFLOW;
@@ -175,7 +176,7 @@ start(struct weir_task *task)
         struct weir__wait_task *self = (struct weir__wait_task *)task;
         weir_semaphore *semaphore = (weir_semaphore *)self->wait.object;
 
-        weir__lock(&semaphore->object.lock);
+        weir__waitable_lock(&semaphore->object);
         bool granted = !weir__wait_is_over(self) && take(semaphore, self->wait.amount);
         enum weir__wait_begun begun = weir__wait_begin(self, &semaphore->waits, granted, 0);
         weir__unlock(&semaphore->object.lock);
@@ -191,7 +192,7 @@ run(struct weir__work *work)
 
         weir__wait_arrive(self);
         if (self->task.status) { /* it has held up those behind it */
-                weir__lock(&semaphore->object.lock);
+                weir__waitable_lock(&semaphore->object);
                 serve_and_unlock(semaphore);
         }
         weir__task_call_back(&self->task);
@@ -205,6 +206,8 @@ describe(const struct weir_task *task, char *out, size_t room)
 
         weir__wait_describe(task, out, room);
         size_t size = strlen(out);
+        if (size == 0)
+                return; /* it does not wait any more */
         snprintf(out + size, room - size, ", for %llu of which %llu are there", (unsigned long long)wait->amount,
                  (unsigned long long)weir_semaphore_available((weir_semaphore *)wait->object));
 }

@@ -13,6 +13,7 @@
 #include <errno.h>
 
 #include "factory/guard.h"
+#include "factory/live.h"
 #include "factory/series_extra.h"
 #include "kernel/memory.h"
 #include "kernel/panic.h"
@@ -89,6 +90,7 @@ weir__series_make_for(struct weir_task *task)
         series->current = task;
         series->state = WEIR__SERIES_RUNNING;
         task->series = series;
+        weir__live_add(series);
         if (weir__task_ops(task)->series_made)
                 weir__task_ops(task)->series_made(series);
         return series;
@@ -172,17 +174,18 @@ enqueue(struct weir_series *series, struct weir_task *task, bool front)
                 set_urgent(series, &task->work);
 }
 
-/* A callback of the series pushes, and has its turn: what it pushes comes behind what was taken, unless something is queued, of which it may
- * know that it came before. */
-static bool
-takes_at_once(const struct weir_series *series)
+/* Who looks on may go through the tasks that were taken meanwhile (weir__series_behind). */
+static void
+append_taken(struct weir_series *series, struct weir_task *task)
 {
-        const struct weir__worker *worker = weir__worker_self();
+        struct weir__work_list *taken = &series->taken;
 
-        return series && worker && worker->series == series && !atomic_load_explicit(&series->queued, memory_order_relaxed);
+        task->work.next = NULL;
+        __atomic_store_n(taken->last ? &taken->last->next : &taken->first, &task->work, __ATOMIC_RELEASE);
+        taken->last = &task->work;
 }
 
-static int
+__attribute__((noinline)) static int
 push(struct weir_series *series, struct weir_task *task, bool front)
 {
         int failed = weir__runtime_forked() ? -ECHILD : task && series ? 0 : -ENOMEM;
@@ -191,11 +194,6 @@ push(struct weir_series *series, struct weir_task *task, bool front)
                 weir__task_consume(task, front ? "weir_series_push_front" : "weir_series_push");
                 if (!failed && task->flags & WEIR__TASK_WRONG)
                         failed = task->status;
-        }
-        if (!failed && !front && takes_at_once(series)) {
-                task->series = series;
-                weir__work_append(&series->taken, &task->work);
-                return 0;
         }
         if (series && !weir__runtime_forked()) {
                 bool locked = lock_if_shared(series);
@@ -215,10 +213,26 @@ push(struct weir_series *series, struct weir_task *task, bool front)
         return failed;
 }
 
+/* A callback of the series pushes, and so has its turn: that comes behind what was taken, unless something is queued, of which it may know
+ * that it came before. */
+static bool
+push_in_turn(struct weir_series *series, struct weir_task *task)
+{
+        const struct weir_task *turn = weir__task_of_callback();
+
+        if (!turn || !task || !series || turn->series != series || atomic_load_explicit(&series->queued, memory_order_relaxed) ||
+            task->flags || weir__task_ops(task)->seal || weir__runtime_forked())
+                return false;
+        task->flags = WEIR__TASK_CONSUMED;
+        task->series = series;
+        append_taken(series, task);
+        return true;
+}
+
 int
 weir_series_push(weir_series *series, weir_task *task)
 {
-        return push(series, task, false);
+        return push_in_turn(series, task) ? 0 : push(series, task, false);
 }
 
 int
@@ -288,19 +302,41 @@ free_context(struct weir_series *series)
         series->free_context = NULL;
 }
 
+static inline void
+call_back(struct weir_series *series)
+{
+        unsigned before = weir__user_begin((weir__function *)series->done);
+
+        if (series->done)
+                series->done(series, series->context);
+        free_context(series);
+        weir__user_end(before);
+}
+
+static __attribute__((cold, noinline)) void
+call_back_traced(struct weir_series *series)
+{
+        const struct weir__trace_facts facts = {.kind = step_ops.kind, .has_status = true, .status = weir__series_result(series)};
+        struct weir__trace_slice slice;
+
+        weir__trace_begin(&slice, &series->trace, NULL); /* its parent may end from now on */
+        call_back(series);
+        weir__trace_end(&slice, &facts, &series->trace);
+}
+
 void
 weir__series_end(struct weir_series *series)
 {
         if (series->done || series->free_context) {
-                unsigned before = weir__user_begin((weir__function *)series->done);
-
-                if (series->done)
-                        series->done(series, series->context);
-                free_context(series);
-                weir__user_end(before);
+                if (weir__trace_is_on())
+                        call_back_traced(series);
+                else
+                        call_back(series);
         }
         if (weir__series_extra_of(series))
                 weir__guard_end(series);
+        if (series->is_live)
+                weir__live_remove(series);
         series->ended(series);
         weir_series_unref(series);
 }
@@ -459,6 +495,14 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
                 weir__poller_wake(poller);
 }
 
+struct weir_task *
+weir__series_keeper(const struct weir_series *series)
+{
+        bool has = series->is_live && series->state == WEIR__SERIES_RUNNING && series->owner && series->ended != root_ended;
+
+        return has ? series->owner : NULL;
+}
+
 /* -- start, run, dismiss -- */
 
 int
@@ -530,11 +574,13 @@ weir_series_start(weir_series *series)
         int failed = weir__series_fault(series);
         if (!failed)
                 failed = weir__runtime_enter();
-        if (failed)
+        if (failed) {
                 dismiss(series);
-        else
-                weir__series_launch(series, NULL);
-        return failed;
+                return failed;
+        }
+        weir__live_add(series);
+        weir__series_launch(series, NULL);
+        return 0;
 }
 
 static void

@@ -12,6 +12,7 @@
 
 #include "factory/task.h"
 #include "kernel/latch.h"
+#include "kernel/trace.h"
 
 enum weir__series_state {
         WEIR__SERIES_NEW = 0,
@@ -29,7 +30,8 @@ struct weir_series {
         uint32_t grain;             /* ns, of its timers' deadlines; 0: exact */
         uint16_t poller;            /* where steps are delivered */
         bool wraps;                 /* its result comes from a task: from the first, for which it was made; or it `heeds` each */
-        bool waiter_gave;           /* of who waits for it: weir__runtime_wait_begin */
+        bool waiter_gave : 1;       /* of who waits for it: weir__runtime_wait_begin */
+        bool is_live : 1;           /* it is a root, registered from its start to its end: factory/live.h */
 
         /* Whose turn it is to make a step, and nobody else's. */
         struct weir__work_list taken; /* the oldest tasks: nobody has to be asked for the next; behind them what the callbacks push
@@ -66,11 +68,14 @@ struct weir_series {
                 unsigned index;           /* of one in a parallel: constant */
         };
 
+        uint32_t started; /* about when (factory/live.h); constant from then on */
+
         /* Its callbacks'. */
         void *context;
         weir_free_fn *free_context;
+        struct weir__trace_flow trace;
 
-        /* The parallel's that it is in, guarded by that one's lock. */
+        /* The parallel's that it is in, guarded by that one's lock; of a root the registry's. */
         struct weir_series *previous, *next;
 };
 
@@ -123,6 +128,12 @@ static inline int weir__series_verdict(const struct weir_series *series)
         return cause == -ESHUTDOWN ? 0 : cause;
 }
 
+/* Begins a slice of a trace for what is called in a series, by who may: nothing else of it runs.  NULL: in none. */
+static inline void weir__series_trace(struct weir_series *series, struct weir__trace_slice *slice)
+{
+        weir__trace_begin(slice, series ? &series->trace : NULL, series && series->parent ? &series->parent->trace : NULL);
+}
+
 /* The current task has finished.  First the series leaves it, so that nobody reaches it any more; when it is freed, the series
  * goes on: the next one is started, or the series ends. */
 void weir__series_forget(struct weir_series *series, struct weir_task *task);
@@ -138,6 +149,13 @@ void weir__series_go_on(struct weir_series *series);
 /* Writes what its current task is, "a timer "name"" or the like, to `out`, as a string of less than `room` bytes; nothing for a task
  * that cannot be cancelled, or none.  By who has a reference; any thread. */
 void weir__series_describe(struct weir_series *series, char *out, size_t room);
+
+/* How many tasks are behind the current one, `most` at most; a current one that has just been made that may hide some.  Under the lock. */
+unsigned weir__series_behind(const struct weir_series *series, unsigned most);
+
+/* The exchange that the series is of, which is there until it has ended; NULL: it is of none.  Under the lock of one that is
+ * registered. */
+struct weir_task *weir__series_keeper(const struct weir_series *series);
 
 /* What it counts as in a parallel, or for who waits: the wrapped task's status, else its own; if that is 0, and it heeds that of its
  * last task, that. */

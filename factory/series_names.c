@@ -37,15 +37,13 @@ size_of_name(size_t text_size)
 static void
 before_fork(void)
 {
-        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
-                weir__lock_hold(&names.shards[i].lock);
+        weir__names_hold(&names);
 }
 
 static void
 after_fork(void)
 {
-        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
-                weir__unlock(&names.shards[i].lock);
+        weir__names_let_go(&names);
 }
 
 /* Behind the constructors of the kernel, whose locks come later in the order. */
@@ -119,9 +117,10 @@ weir_series_set_name(weir_series *series, const char *name)
 
 /* -- cancel, count -- */
 
-/* Series from where the walk is on, which do not end early by a cause of their own, at most that many; each with a reference. */
+/* Series from where the walk is on, which do not end early by a cause of their own, at most that many; each with a reference.  One that
+ * does becomes the newest of its name: so the next cancel of a few does not pass over all that the former ones have told. */
 static unsigned
-take_some(struct weir__names_walk *walk, struct weir_series *taken[TAKEN_AT_ONCE], size_t most)
+take_some(struct weir__names_shard *shard, struct weir__names_walk *walk, struct weir_series *taken[TAKEN_AT_ONCE], size_t most)
 {
         unsigned count = 0;
 
@@ -131,9 +130,12 @@ take_some(struct weir__names_walk *walk, struct weir_series *taken[TAKEN_AT_ONCE
                 if (!name)
                         break;
                 struct weir_series *series = bearer_of(name)->series;
-                if (!atomic_load_explicit(&series->cause, memory_order_relaxed))
+                if (atomic_load_explicit(&series->cause, memory_order_relaxed)) {
+                        weir__names_renew(shard, name);
+                } else {
                         taken[count++] = weir_series_ref(series);
-                weir__names_walk_on(walk);
+                        weir__names_walk_on(walk);
+                }
         }
         return count;
 }
@@ -163,7 +165,7 @@ weir_series_cancel_named(const char *name, size_t max)
         struct weir__names_shard *shard = weir__names_lock(&names, key.hash);
         weir__names_walk_begin(shard, &walk, &key, false);
         while (cancelled < max && weir__names_walk_at(&walk)) {
-                unsigned count = take_some(&walk, taken, max - cancelled);
+                unsigned count = take_some(shard, &walk, taken, max - cancelled);
 
                 weir__names_pause(shard);
                 cancelled += cancel_taken(taken, count);

@@ -58,6 +58,25 @@ weir__series_describe(struct weir_series *series, char *out, size_t room)
         weir__unlock(&series->lock);
 }
 
+/* Who makes the steps takes tasks off the list of those that were taken without the lock, but not as long as the current one, which can
+ * be cancelled, is started and has not been left; that needs the lock.  Its callback may append to it. */
+unsigned
+weir__series_behind(const struct weir_series *series, unsigned most)
+{
+        const struct weir_task *current = series->current;
+        const struct weir__work *work = series->queue.first;
+        unsigned count = 0;
+
+        for (; work && count < most; count++)
+                work = work->next;
+        if (!current || (atomic_load_explicit(&current->word, memory_order_acquire) & WEIR__STATE) == WEIR__NEW)
+                return count;
+        work = __atomic_load_n(&series->taken.first, __ATOMIC_ACQUIRE);
+        for (; work && count < most; count++)
+                work = __atomic_load_n(&work->next, __ATOMIC_ACQUIRE);
+        return count;
+}
+
 /* Without the lock: nobody changes any of it after the end. */
 int
 weir__series_result(const struct weir_series *series)

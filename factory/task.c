@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <weir/timer.h>
+
 #include "factory/series.h"
 #include "kernel/log.h"
 #include "kernel/memory.h"
@@ -97,7 +99,7 @@ weir__task_deliver(struct weir_task *task)
 void
 weir__task_ready(struct weir_task *task)
 {
-        atomic_store_explicit(&task->word, WEIR__READY, memory_order_relaxed);
+        atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
         weir__task_deliver(task);
 }
 
@@ -106,7 +108,7 @@ weir__task_ready(struct weir_task *task)
 void
 weir__task_call(struct weir_task *task)
 {
-        atomic_store_explicit(&task->word, WEIR__RUNNING, memory_order_relaxed);
+        atomic_store_explicit(&task->word, WEIR__RUNNING, memory_order_release);
         int verdict = weir__series_verdict(task->series);
         if (verdict)
                 task->status = verdict;
@@ -131,6 +133,35 @@ has_blocked(const struct weir_task *task)
                         (long long)(blocked / 1000000));
 }
 
+static inline void
+call(struct weir_task *task, struct weir__worker *worker)
+{
+        unsigned before = weir__user_begin((weir__function *)task->done);
+
+        worker->task = task;
+        task->done(task, task->context);
+        weir__user_end(before); /* where a child of fork() that has returned ends */
+        worker->task = NULL;
+}
+
+static __attribute__((cold, noinline)) void
+call_traced(struct weir_task *task, struct weir__worker *worker)
+{
+        const struct weir__task_ops *ops = weir__task_ops(task);
+        weir_nsec lateness = weir_timer_lateness(task);
+        struct weir__trace_facts facts = {.kind = ops->work.kind,
+                                          .has_status = true,
+                                          .status = task->status,
+                                          .has_lateness = lateness >= 0,
+                                          .lateness = lateness};
+        struct weir__trace_slice slice;
+
+        weir__series_trace(task->series, &slice);
+        call(task, worker);
+        facts.name = ops->name ? ops->name(task, &facts.name_size) : NULL;
+        weir__trace_end(&slice, &facts, task->series ? &task->series->trace : NULL);
+}
+
 void
 weir__task_call_back(struct weir_task *task)
 {
@@ -139,11 +170,10 @@ weir__task_call_back(struct weir_task *task)
 
         if (!task->done)
                 return;
-        unsigned before = weir__user_begin((weir__function *)task->done);
-        worker->series = task->series;
-        task->done(task, task->context);
-        worker->series = NULL;
-        weir__user_end(before);
+        if (weir__trace_is_on())
+                call_traced(task, worker);
+        else
+                call(task, worker);
         if (__builtin_expect(worker->poller != poller, 0))
                 has_blocked(task);
 }
@@ -268,10 +298,7 @@ weir_series_of(const weir_task *task)
                 return NULL;
         if (task->series || (atomic_load_explicit(&task->word, memory_order_relaxed) & WEIR__STATE) != WEIR__RUNNING)
                 return task->series;
-        struct weir_series *series = weir__series_make_for(
-                (struct weir_task *)task); /* it is the callback's: const guards its caller only */
-        weir__worker_self()->series = series;
-        return series;
+        return weir__series_make_for((struct weir_task *)task); /* the task is the callback's: const guards its caller only */
 }
 
 /* -- the empty task -- */

@@ -5,7 +5,7 @@
  *     NEW --start--> PENDING --> READY --> RUNNING --> freed
  *      \--dismiss, refused---------------------------> freed
  *
- * PENDING is a timer's; other kinds go from NEW to READY, and nobody but their owner touches their word.  A timer's holds flags
+ * PENDING is what waits; other kinds go from NEW to READY, and nobody but their owner touches their word.  A timer's holds flags
  * as well, which start, expiry, reset and cancel exchange: factory/timer.c. */
 #ifndef WEIR_FACTORY_TASK_H
 #define WEIR_FACTORY_TASK_H
@@ -18,9 +18,11 @@
 #include <weir/series.h>
 #include <weir/task.h>
 
+#include "factory/place.h"
 #include "kernel/lock.h"
 #include "kernel/poller.h"
 #include "kernel/work.h"
+#include "kernel/worker.h"
 
 enum weir__state {
         WEIR__NEW = 0,
@@ -65,6 +67,10 @@ struct weir__task_ops {
         /* What it waits for, as the rest of a sentence ("guard \"db\", held by ...") of less than `room` bytes with its NUL.  Under the lock of its
          * series, or whatever else keeps it alive.  NULL: there is nothing to say but its kind and its name. */
         void (*describe)(const struct weir_task *task, char *out, size_t room);
+
+        /* For who looks on: the next of the series that it runs, with a reference, or NULL; returns whether there may be more.  The place was
+         * begun here, or is all zero.  Under the lock that keeps the task, as describe.  NULL: it runs none. */
+        bool (*child)(struct weir_task *task, struct weir__place *place, struct weir_series **child);
 
         /* Its deadline has come, or shutdown has drained it, and its node, which is right behind it, was taken out: as a
          * weir__deadline_fn.  NULL: a timer, or what has no deadline. */
@@ -131,6 +137,15 @@ void weir__task_call(struct weir_task *task);
 
 /* The callback alone, of a task that is RUNNING. */
 void weir__task_call_back(struct weir_task *task);
+
+/* The task whose callback runs on this thread; NULL: none. */
+static inline struct weir_task *
+weir__task_of_callback(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        return worker ? worker->task : NULL;
+}
 
 /* After the callback.  First on_free is called and the series leaves the task, so that it does not reach it any more; when the
  * memory is freed, or nobody will touch it any more, the series (that it had; NULL: the root ends) goes on. */

@@ -31,10 +31,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "factory/series.h"
 #include "kernel/clock.h"
+#include "kernel/duration.h"
 #include "kernel/memory.h"
 #include "kernel/worker.h"
 
@@ -250,8 +252,7 @@ static struct weir__poller *held[WEIR__POLLER_NONE + 1];
 static void
 before_fork(void)
 {
-        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
-                weir__lock_hold(&weir__timer_names.shards[i].lock);
+        weir__names_hold(&weir__timer_names);
         for (unsigned i = 0; i <= WEIR__POLLER_NONE; i++) {
                 held[i] = weir__runtime.pollers[i];
                 if (held[i])
@@ -265,8 +266,7 @@ after_fork(void)
         for (unsigned i = 0; i <= WEIR__POLLER_NONE; i++)
                 if (held[i])
                         weir__unlock(&held[i]->lock);
-        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
-                weir__unlock(&weir__timer_names.shards[i].lock);
+        weir__names_let_go(&weir__timer_names);
 }
 
 static void
@@ -593,6 +593,27 @@ timer_name(const struct weir_task *task, int *size)
         return name ? name->text : NULL;
 }
 
+/* When it is due, and by which clock. */
+static void
+timer_describe(const struct weir_task *task, char *out, size_t room)
+{
+        struct weir__timer *timer = (struct weir__timer *)task;
+        char left[WEIR__DURATION_SIZE];
+
+        struct weir__poller *poller = lock_present_poller(timer);
+        uint32_t word = weir__timer_word(timer);
+        weir_nsec deadline = timer->node.deadline, due_in = deadline - weir__clock_now();
+        weir__unlock(&poller->lock);
+        *out = '\0';
+        if ((word & WEIR__STATE) != WEIR__PENDING)
+                return;
+        if (deadline == WEIR_FOREVER)
+                snprintf(out, room, "never due");
+        else
+                snprintf(out, room, due_in < 0 ? "due %s ago%s" : "due in %s%s", weir__duration(left, due_in),
+                         weir__timer_ops(timer)->follows ? ", by another clock" : "");
+}
+
 #define OPS(is_named, is_ticker, is_follower)                                       \
         {                                                                           \
                 .task = {.work = {.run = timer_run,                                 \
@@ -602,7 +623,8 @@ timer_name(const struct weir_task *task, int *size)
                          .start = timer_start,                                      \
                          .cancel = timer_cancel,                                    \
                          .release = timer_release,                                  \
-                         .name = timer_name},                                       \
+                         .name = timer_name,                                        \
+                         .describe = timer_describe},                               \
                 .named = (is_named), .ticks = (is_ticker), .follows = (is_follower) \
         }
 

@@ -21,9 +21,12 @@
 #include "kernel/clock.h"
 #include "kernel/memory.h"
 #include "kernel/runtime.h"
+#include "kernel/visible.h"
 #include "kernel/worker.h"
 
 #define PARTS 16 /* of the registry */
+
+#define TITLE_NAME 64 /* bytes of a name in a title */
 
 static struct weir__names names[WEIR__WAITABLE_KINDS] = {[0 ... WEIR__WAITABLE_KINDS - 1] = WEIR__NAMES_INITIALIZER};
 
@@ -69,15 +72,16 @@ delist(struct weir__waitable *object)
         weir__unlock(&part->lock);
 }
 
-/* Unless it is about to be freed.  Where something keeps its memory: the registry's lock, or a shard's. */
+/* Unless it is about to be freed; then what was done with it happens before what is done with another of its name.  Where something
+ * keeps its memory: the registry's lock, or a shard's. */
 static bool
 try_ref(struct weir__waitable *object)
 {
-        size_t references = atomic_load_explicit(&object->references, memory_order_relaxed);
+        size_t references = atomic_load_explicit(&object->references, memory_order_acquire);
 
         while (references > 0)
                 if (atomic_compare_exchange_weak_explicit(&object->references, &references, references + 1, memory_order_acquire,
-                                                          memory_order_relaxed))
+                                                          memory_order_acquire))
                         return true;
         return false;
 }
@@ -105,8 +109,7 @@ static void
 before_fork(void)
 {
         for (unsigned kind = 0; kind < WEIR__WAITABLE_KINDS; kind++)
-                for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
-                        weir__lock_hold(&names[kind].shards[i].lock);
+                weir__names_hold(&names[kind]);
         for (unsigned i = 0; i < PARTS; i++)
                 weir__lock_hold(&registry[i].lock);
 }
@@ -117,17 +120,10 @@ after_fork(void)
         for (unsigned i = 0; i < PARTS; i++)
                 weir__unlock(&registry[i].lock);
         for (unsigned kind = 0; kind < WEIR__WAITABLE_KINDS; kind++)
-                for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
-                        weir__unlock(&names[kind].shards[i].lock);
+                weir__names_let_go(&names[kind]);
 }
 
 /* -- the shutdown: nothing that is never fulfilled is left -- */
-
-static struct weir__wait_list *
-lists_of(struct weir__waitable *object)
-{
-        return (struct weir__wait_list *)(object + 1);
-}
 
 static void
 end_all(void)
@@ -135,7 +131,7 @@ end_all(void)
         for (struct weir__waitable *object = NULL; (object = weir__waitable_next(object));) {
                 for (unsigned i = 0; i < object->ops->lists; i++) {
                         weir__lock(&object->lock);
-                        weir__wait_end_all(object, &lists_of(object)[i], -ESHUTDOWN);
+                        weir__wait_end_all(object, &weir__waitable_lists(object)[i], -ESHUTDOWN);
                         weir__unlock(&object->lock);
                 }
         }
@@ -248,18 +244,24 @@ weir__waitable_unique(struct weir__waitable *made)
         return found;
 }
 
+void
+weir__waitable_ref_more(struct weir__waitable *object, unsigned count)
+{
+        if (object)
+                atomic_fetch_add_explicit(&object->references, count, memory_order_relaxed);
+}
+
 struct weir__waitable *
 weir__waitable_ref(struct weir__waitable *object)
 {
-        if (object)
-                atomic_fetch_add_explicit(&object->references, 1, memory_order_relaxed);
+        weir__waitable_ref_more(object, 1);
         return object;
 }
 
 void
-weir__waitable_unref(struct weir__waitable *object)
+weir__waitable_unref_more(struct weir__waitable *object, unsigned count)
 {
-        if (!object || atomic_fetch_sub_explicit(&object->references, 1, memory_order_acq_rel) > 1)
+        if (!object || atomic_fetch_sub_explicit(&object->references, count, memory_order_acq_rel) > count)
                 return;
         if (object->name)
                 weir__names_remove(map_of(object), object->name);
@@ -269,23 +271,29 @@ weir__waitable_unref(struct weir__waitable *object)
         weir__free(object, size_of(object->ops, object->name ? object->name->size : 0));
 }
 
+void
+weir__waitable_unref(struct weir__waitable *object)
+{
+        weir__waitable_unref_more(object, 1);
+}
+
 int
 weir__waitable_title(const struct weir__waitable *object, char *out, size_t room)
 {
-        const char *quote = object->name ? "\"" : "";
-
-        return snprintf(out, room, "%s%s%s%s%s", object->ops->noun, object->name ? " " : "", quote,
-                        object->name ? object->name->text : "", quote);
+        if (!object->name)
+                return snprintf(out, room, "%s", object->ops->noun);
+        size_t shown = weir__utf8_cut(object->name->text, object->name->size, TITLE_NAME);
+        return snprintf(out, room, "%s \"%.*s%s\"", object->ops->noun, (int)shown, object->name->text,
+                        shown < object->name->size ? "..." : "");
 }
 
-/* Under the lock.  Returns whether the first of each list, if there is one, waits. */
-static bool
-prune(struct weir__waitable *object)
+bool
+weir__waitable_prune(struct weir__waitable *object)
 {
         unsigned left = WEIR__WAITS_AT_ONCE;
 
         for (unsigned i = 0; i < object->ops->lists; i++) {
-                struct weir__wait_list *list = &lists_of(object)[i];
+                struct weir__wait_list *list = &weir__waitable_lists(object)[i];
 
                 while (list->first && weir__wait_is_over(list->first->task)) {
                         if (left-- == 0)
@@ -296,21 +304,14 @@ prune(struct weir__waitable *object)
         return true;
 }
 
-/* Lets the lock go for a moment, so that who waits for it comes first. */
-static void
-pause_for_others(struct weir__waitable *object)
-{
-        weir__unlock(&object->lock);
-        weir__lock_let_in(&object->lock);
-        weir__lock(&object->lock);
-}
-
 void
-weir__waitable_lock(struct weir__waitable *object)
+weir__waitable_prune_all(struct weir__waitable *object)
 {
-        weir__lock(&object->lock);
-        while (!prune(object))
-                pause_for_others(object);
+        while (!weir__waitable_prune(object)) {
+                weir__unlock(&object->lock);
+                weir__lock_let_in(&object->lock);
+                weir__lock(&object->lock);
+        }
 }
 
 /* -- all of one name -- */
@@ -375,14 +376,21 @@ weir__waitable_count(const struct weir__waitable_ops *ops, const char *name)
 /* -- waiting -- */
 
 void
-weir__wait_task_init(struct weir__wait_task *self, const struct weir__task_ops *ops, size_t size, struct weir__waitable *object,
-                     weir_task_fn *done, void *context)
+weir__wait_task_init_owner(struct weir__wait_task *self, const struct weir__task_ops *ops, size_t size,
+                           struct weir__waitable *object, weir_task_fn *done, void *context)
 {
         weir__task_init(&self->task, ops, size, done, context);
-        self->wait = (struct weir__wait){.object = weir__waitable_ref(object), .task = self};
+        self->wait = (struct weir__wait){.object = object, .task = self};
         self->won = NULL;
         if (!object)
                 weir__wait_task_spoil(self, -ENOMEM);
+}
+
+void
+weir__wait_task_init(struct weir__wait_task *self, const struct weir__task_ops *ops, size_t size, struct weir__waitable *object,
+                     weir_task_fn *done, void *context)
+{
+        weir__wait_task_init_owner(self, ops, size, weir__waitable_ref(object), done, context);
 }
 
 void
@@ -392,6 +400,15 @@ weir__wait_task_spoil(struct weir__wait_task *self, int fault)
         self->task.flags |= WEIR__TASK_WRONG;
 }
 
+/* Under the lock. */
+static void
+change_length(struct weir__wait_list *list, int change)
+{
+        size_t length = atomic_load_explicit(&list->length, memory_order_relaxed);
+
+        atomic_store_explicit(&list->length, length + (size_t)change, memory_order_relaxed);
+}
+
 void
 weir__wait_link(struct weir__wait_list *list, struct weir__wait *wait)
 {
@@ -399,7 +416,7 @@ weir__wait_link(struct weir__wait_list *list, struct weir__wait *wait)
         wait->next = NULL;
         *(list->last ? &list->last->next : &list->first) = wait;
         list->last = wait;
-        list->length++;
+        change_length(list, 1);
         atomic_store_explicit(&wait->list, list, memory_order_relaxed);
 }
 
@@ -412,7 +429,8 @@ weir__wait_unlink(struct weir__wait *wait)
                 return;
         *(wait->previous ? &wait->previous->next : &list->first) = wait->next;
         *(wait->next ? &wait->next->previous : &list->last) = wait->previous;
-        list->length--;
+        change_length(list, -1);
+        weir__places_pass(wait, wait->next);
         atomic_store_explicit(&wait->list, NULL, memory_order_release); /* its worker looks without the lock */
 }
 
@@ -426,7 +444,7 @@ enter(struct weir_task *task, uint32_t state)
                 return true;
         int cause = task->series ? weir__series_cause(task->series) : 0;
         task->status = cause ? cause : -ECANCELED;
-        atomic_store_explicit(&task->word, WEIR__READY, memory_order_relaxed);
+        atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
         return false;
 }
 
@@ -436,7 +454,7 @@ weir__wait_decide(struct weir__wait_task *self, bool granted, int refused)
         struct weir_task *task = &self->task;
 
         if (granted) { /* a cancel that comes just now comes after that */
-                atomic_store_explicit(&task->word, WEIR__READY, memory_order_relaxed);
+                atomic_store_explicit(&task->word, WEIR__READY, memory_order_release); /* for weir__series_behind */
                 return WEIR__WAIT_GRANTED;
         }
         if (!refused && weir__runtime_stopping())
@@ -574,7 +592,7 @@ void
 weir__wait_arrive(struct weir__wait_task *self)
 {
         weir__wait_leave(&self->wait);
-        atomic_store_explicit(&self->task.word, WEIR__RUNNING, memory_order_relaxed);
+        atomic_store_explicit(&self->task.word, WEIR__RUNNING, memory_order_release); /* for weir__series_behind */
 }
 
 void
@@ -597,15 +615,15 @@ weir__wait_release(struct weir_task *task, bool discarded)
 void
 weir__wait_describe(const struct weir_task *task, char *out, size_t room)
 {
-        const struct weir__wait_task *self = (const struct weir__wait_task *)task;
-        struct weir__waitable *object = self->wait.object;
-
-        weir__lock(&object->lock);
+        struct weir__waitable *object = ((const struct weir__wait_task *)task)->wait.object;
         size_t waiting = 0;
+
+        out[0] = '\0';
+        if (atomic_load_explicit(&task->word, memory_order_acquire) != WEIR__PENDING)
+                return;
         for (unsigned i = 0; i < object->ops->lists; i++)
-                waiting += lists_of(object)[i].length;
-        weir__unlock(&object->lock);
+                waiting += atomic_load_explicit(&weir__waitable_lists(object)[i].length, memory_order_relaxed);
         int size = weir__waitable_title(object, out, room);
         if (size >= 0 && (size_t)size < room)
-                snprintf(out + size, room - (size_t)size, ", at which %zu wait", waiting);
+                snprintf(out + size, room - (size_t)size, ", at which %zu wait%s", waiting, waiting == 1 ? "s" : "");
 }

@@ -47,6 +47,9 @@ struct weir__waitable_ops {
 
         /* Gives up what it holds besides its memory; with the last reference, no lock held; may call user code.  NULL: nothing. */
         void (*drop)(struct weir__waitable *object);
+
+        /* What there is to say of it besides how many wait, "held by ..." or the like, or nothing.  Under its lock.  NULL: nothing. */
+        void (*describe)(const struct weir__waitable *object, char *out, size_t room);
 };
 
 struct weir__wait {
@@ -65,7 +68,7 @@ struct weir__wait {
 /* All zero is empty. */
 struct weir__wait_list {
         struct weir__wait *first, *last;
-        size_t length; /* with those that were claimed meanwhile */
+        _Atomic size_t length; /* with those that were claimed meanwhile; read without the lock for people (relaxed) */
 };
 
 struct weir__waitable {
@@ -107,13 +110,41 @@ struct weir__waitable *weir__waitable_unique(struct weir__waitable *made);
 /* Accept NULL. */
 struct weir__waitable *weir__waitable_ref(struct weir__waitable *object);
 void weir__waitable_unref(struct weir__waitable *object);
+void weir__waitable_ref_more(struct weir__waitable *object, unsigned count);
+void weir__waitable_unref_more(struct weir__waitable *object, unsigned count);
 
-/* Writes what it is, 'channel "orders"' or the like, as snprintf does. */
+/* Writes what it is, 'channel "orders"' or the like, as snprintf does.  Of a name that is long the beginning: it comes to less
+ * than WEIR__TITLE_SIZE, so that there is room for what is said behind it. */
+#define WEIR__TITLE_SIZE 96
 int weir__waitable_title(const struct weir__waitable *object, char *out, size_t room);
 
-/* Takes the object's lock for what may then take waits off its lists: those at their heads that were claimed meanwhile, as by a cancel of
- * very many series, are taken off before, some at a time. */
-void weir__waitable_lock(struct weir__waitable *object);
+/* Under the lock: takes off waits at the heads of its lists that were claimed meanwhile, as by a cancel of very many series; some of them.
+ * Returns whether there are no more. */
+bool weir__waitable_prune(struct weir__waitable *object);
+
+/* Under the lock: whether its lists are so long that there could be too many of those to be passed over under one hold. */
+static inline bool
+weir__waitable_is_crowded(struct weir__waitable *object)
+{
+        const struct weir__wait_list *lists = (const struct weir__wait_list *)(object + 1);
+        size_t most = 0;
+
+        for (unsigned i = 0; i < object->ops->lists; i++)
+                most += atomic_load_explicit(&lists[i].length, memory_order_relaxed);
+        return most > WEIR__WAITS_AT_ONCE;
+}
+
+/* Lets the lock go for a moment, so that who waits for it comes first, as often as it takes to prune it. */
+void weir__waitable_prune_all(struct weir__waitable *object);
+
+/* Takes the object's lock for what may then take waits off its lists. */
+static inline void
+weir__waitable_lock(struct weir__waitable *object)
+{
+        weir__lock(&object->lock);
+        if (__builtin_expect(weir__waitable_is_crowded(object), 0))
+                weir__waitable_prune_all(object);
+}
 
 /* Called for objects of one name, from the oldest, under the lock of the object and the shard's; one may be about to be freed.  What is
  * to be delivered is put onto `claimed`; *enough ends the visits.  Returns whether the object leaves its name. */
@@ -130,11 +161,22 @@ size_t weir__waitable_count(const struct weir__waitable_ops *ops, const char *na
  * are made meanwhile may be left out. */
 struct weir__waitable *weir__waitable_next(struct weir__waitable *object);
 
+/* Its queues, one behind the other. */
+static inline struct weir__wait_list *
+weir__waitable_lists(struct weir__waitable *object)
+{
+        return (struct weir__wait_list *)(object + 1);
+}
+
 /* -- waiting -- */
 
 /* Initialises a task of `size` bytes from weir__alloc that will wait there; makes it wrong for NULL, with -ENOMEM. */
 void weir__wait_task_init(struct weir__wait_task *self, const struct weir__task_ops *ops, size_t size,
                           struct weir__waitable *object, weir_task_fn *done, void *context);
+
+/* The same for one that takes a reference over, which somebody else had. */
+void weir__wait_task_init_owner(struct weir__wait_task *self, const struct weir__task_ops *ops, size_t size,
+                                struct weir__waitable *object, weir_task_fn *done, void *context);
 
 /* Makes it wrong, for what its start, run or push is to report. */
 void weir__wait_task_spoil(struct weir__wait_task *self, int fault);
@@ -197,11 +239,13 @@ struct weir_task *weir__wait_cancel(struct weir_task *task);
 void weir__wait_release(struct weir_task *task, bool discarded);
 void weir__wait_describe(const struct weir_task *task, char *out, size_t room);
 
-/* Of a kind such as "a task that counts"; its `start` is the kind's. */
-#define WEIR__WAIT_TASK_OPS(a_kind, its_start, its_release)                                                                    \
+/* Of a kind such as "a counter"; its `start`, and the rest, are the kind's. */
+#define WEIR__WAIT_TASK_OPS_SAYING(a_kind, its_start, its_release, its_describe)                                               \
         {                                                                                                                      \
                 .work = {.run = weir__wait_run, .kind = a_kind, .roams = true, .calls = weir__task_calls}, .start = its_start, \
-                .cancel = weir__wait_cancel, .release = its_release, .describe = weir__wait_describe,                          \
+                .cancel = weir__wait_cancel, .release = its_release, .describe = its_describe,                                 \
         }
+#define WEIR__WAIT_TASK_OPS(a_kind, its_start, its_release) \
+        WEIR__WAIT_TASK_OPS_SAYING(a_kind, its_start, its_release, weir__wait_describe)
 
 #endif

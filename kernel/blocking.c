@@ -63,7 +63,10 @@ hand_over(struct weir__worker *worker)
         }
         worker->gave = true;
         weir__blocking_count(+1);
+        atomic_store_explicit(&worker->gave_at, weir__clock_monotonic(), memory_order_relaxed);
         atomic_fetch_add_explicit(&given, 1, memory_order_relaxed);
+        weir__trace_mark("gives its poller away", "poller", poller->index);
+        spare->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed));
         weir__crew_call(spare, poller, WEIR__CALL_GIVEN, atomic_load_explicit(&worker->calls, memory_order_relaxed));
         return 0;
 }
@@ -77,6 +80,8 @@ step_aside(struct weir__worker *worker)
         if (failed)
                 weir__blocking_count(-1);
         worker->gave = !failed;
+        weir__trace_mark(failed ? "finds nobody to run functions in its place" : "has another thread run functions", "error",
+                         failed);
         return failed;
 }
 

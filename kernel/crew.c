@@ -24,6 +24,7 @@
 #include "kernel/clock.h"
 #include "kernel/lock.h"
 #include "kernel/runtime.h"
+#include "kernel/watchdog.h"
 
 #define SPARES 256
 #define LINGER WEIR_SEC(10)
@@ -392,9 +393,13 @@ weir__crew_forget(void)
 {
         int64_t live = weir__crew_live();
 
+        weir__lock(&crew.lock); /* who looks on does so under it */
+        struct weir__worker *all = crew.all;
+        crew.all = NULL;
         crew.ended_live = 0;
         crew.count = 0;
-        free_all(&crew.all);
+        weir__unlock(&crew.lock);
+        free_all(&all);
         free_all(&crew.unused);
         return live;
 }
@@ -406,6 +411,50 @@ weir__crew_forked(void)
         crew.all = crew.ended = crew.unused = crew.idle = NULL; /* another thread may have been in the middle of a start */
         crew.count = crew.idle_count = 0;
         crew.ended_live = 0;
+}
+
+/* What its owner word says: the worker does not say itself. */
+static int
+poller_of(const struct weir__worker *worker)
+{
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
+                if ((atomic_load_explicit(&weir__runtime.pollers[i]->owner, memory_order_relaxed) & ~WEIR__CLAIMED) ==
+                    (uintptr_t)worker)
+                        return (int)i;
+        return -1;
+}
+
+/* One that has lost its poller knows when it was seen to block, or when it said so; of one that owns its poller the watchdog knows. */
+static struct weir__worker_sight
+look_at(struct weir__worker *worker)
+{
+        unsigned turn = atomic_load_explicit(&worker->turn, memory_order_acquire);
+        const struct weir__work_ops *ops = atomic_load_explicit(&worker->running, memory_order_relaxed);
+        weir_nsec gave = atomic_load_explicit(&worker->gave_at, memory_order_relaxed);
+        weir_nsec lost = gave ? gave : atomic_load_explicit(&worker->blocks_since, memory_order_relaxed);
+        struct weir__worker_sight sight = {
+                .number = worker->number,
+                .poller = poller_of(worker),
+                .in_user = turn & WEIR__TURN_USER,
+                .kind = ops ? ops->kind : NULL,
+                .function = atomic_load_explicit(&worker->calls, memory_order_relaxed),
+        };
+
+        weir_nsec since = lost ? lost : sight.poller >= 0 ? weir__watchdog_since((unsigned)sight.poller, worker, turn) : 0;
+        sight.since = since ? weir__clock_monotonic() - since : -1;
+        return sight;
+}
+
+unsigned
+weir__crew_show(struct weir__worker_sight sights[], unsigned room)
+{
+        unsigned count = 0;
+
+        weir__lock(&crew.lock);
+        for (struct weir__worker *worker = crew.all; worker && count < room; worker = worker->next)
+                sights[count++] = look_at(worker);
+        weir__unlock(&crew.lock);
+        return count;
 }
 
 void

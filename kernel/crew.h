@@ -46,6 +46,21 @@ int64_t weir__crew_live(void);
 /* In the child of a fork which may use the library anew: no worker had been there. */
 void weir__crew_forked(void);
 
+/* What a worker is at. */
+struct weir__worker_sight {
+        unsigned number;
+        int poller;                /* that it owns; -1: none */
+        bool in_user;              /* code of the program runs */
+        const char *kind;          /* whose; NULL: not known */
+        weir__function *function;  /* which; NULL: not known */
+        weir_nsec since;           /* for how long it has, at least; negative: not known */
+};
+
+#define WEIR__SIGHTS_MAX (WEIR__POLLERS_MAX + 256)
+
+/* Looks at all of them, `room` at most; returns how many.  Any thread, no lock held. */
+unsigned weir__crew_show(struct weir__worker_sight sights[], unsigned room);
+
 /* How many there are, and how many of these are spares that wait. */
 void weir__crew_count(unsigned *workers, unsigned *spares);
 

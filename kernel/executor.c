@@ -79,6 +79,7 @@ struct thread {
 
         _Atomic unsigned parked;  /* enum parked; written under the lock */
         _Atomic unsigned running; /* odd while a job runs; counts their begins and ends.  Relaxed */
+        _Atomic uint32_t since;   /* when the last of them began, as of job.since.  Relaxed */
 
         /* Its own. */
         unsigned picks, turn, seed;
@@ -447,8 +448,10 @@ steal(struct thread *thread)
 
                 if (taken > 1)
                         weir__deque_fill(&thread->deque, &jobs[1], taken - 1);
-                if (taken > 0)
+                if (taken > 0) {
+                        weir__trace_mark("steals", "functions", taken);
                         return jobs[0];
+                }
         }
         return NULL;
 }
@@ -508,7 +511,7 @@ end_parked(struct thread *thread)
 
 /* Until it is taken; false: it is to end. */
 static bool
-sleep_parked(struct thread *thread)
+sleep_until_taken(struct thread *thread)
 {
         static const struct timespec linger = {.tv_sec = LINGER / 1000000000};
         unsigned parked;
@@ -521,6 +524,20 @@ sleep_parked(struct thread *thread)
                         return false;
         }
         return true;
+}
+
+static bool
+sleep_parked(struct thread *thread)
+{
+        static const struct weir__trace_facts facts = {.kind = "sleeps"};
+        struct weir__trace_slice slice = {0};
+
+        if (weir__trace_is_on())
+                weir__trace_begin(&slice, NULL, NULL);
+        bool stays = sleep_until_taken(thread);
+        if (slice.session)
+                weir__trace_end(&slice, &facts, NULL);
+        return stays;
 }
 
 /* While it searches, and has found nothing.  Returns false when it is to end; else it searches still, or again. */
@@ -634,6 +651,7 @@ thread_main(void *argument)
                 if (weir__worker_self() != &thread->worker)
                         weir__panic("a child of fork() returned from a callback: it has no thread to return to");
         }
+        weir__trace_leave();
         weir__worker_current = NULL;
         weir__latch_open(&thread->worker.gone);
         return NULL;
@@ -649,7 +667,10 @@ count_running(struct thread *thread)
 void
 weir__executor_begin(struct weir__job_queue *queue)
 {
-        count_running(self());
+        struct thread *thread = self();
+
+        atomic_store_explicit(&thread->since, stamp(), memory_order_relaxed);
+        count_running(thread);
         if (queue)
                 atomic_fetch_add_explicit(&queue->running, 1, memory_order_relaxed);
 }
@@ -880,6 +901,27 @@ weir__executor_stats(const struct weir__job_queue *queue, struct weir__executor_
         for (unsigned i = 0; i < count_of_threads(); i++)
                 add_thread_stats(thread_at(i), stats);
         pthread_mutex_unlock(&executor.growth);
+}
+
+unsigned
+weir__executor_show(struct weir__executor_sight sights[], unsigned room)
+{
+        unsigned found = 0;
+
+        pthread_mutex_lock(&executor.growth); /* the structs do not go meanwhile */
+        for (unsigned i = 0; i < count_of_threads() && found < room; i++) {
+                struct thread *thread = thread_at(i);
+                uint32_t since = atomic_load_explicit(&thread->since, memory_order_relaxed);
+
+                if (atomic_load_explicit(&thread->running, memory_order_relaxed) & 1)
+                        sights[found++] = (struct weir__executor_sight){
+                                .thread = i,
+                                .function = atomic_load_explicit(&thread->worker.calls, memory_order_relaxed),
+                                .since = (weir_nsec)(stamp() - since) << UNIT_SHIFT,
+                        };
+        }
+        pthread_mutex_unlock(&executor.growth);
+        return found;
 }
 
 unsigned

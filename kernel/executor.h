@@ -58,6 +58,18 @@ static inline bool weir__executor_owns(const struct weir__worker *worker)
 /* How many threads it has now.  Any thread. */
 unsigned weir__executor_threads(void);
 
+/* What a thread of it is at. */
+struct weir__executor_sight {
+        unsigned thread;
+        weir__function *function; /* which is running; NULL: it is just about to */
+        weir_nsec since;          /* for how long */
+};
+
+#define WEIR__EXECUTOR_SIGHTS_MAX 512
+
+/* Looks at those that run something, `room` at most; returns how many.  Any thread, no lock held. */
+unsigned weir__executor_show(struct weir__executor_sight sights[], unsigned room);
+
 /* Shutdown has begun: refuses what is queued, and has each thread that comes to rest notify the runtime. */
 void weir__executor_drain(void);
 

@@ -26,6 +26,9 @@ struct weir__histogram {
          * lost when they meet, which who reads mends to within a bucket.  Relaxed. */
         _Atomic weir_nsec max;
 
+        /* Of all values since the process began.  Written by the owner, relaxed. */
+        _Atomic uint64_t total;
+
         /* Guarded by the readers' lock: the counts when it was started anew. */
         uint64_t former[WEIR__HISTOGRAM_BUCKETS];
 };
@@ -53,6 +56,10 @@ static inline void weir__histogram_add(struct weir__histogram *histogram, weir_n
 
         if (value > atomic_load_explicit(&histogram->max, memory_order_relaxed))
                 atomic_store_explicit(&histogram->max, value, memory_order_relaxed);
+        if (value > 0)
+                atomic_store_explicit(&histogram->total,
+                                      atomic_load_explicit(&histogram->total, memory_order_relaxed) + (uint64_t)value,
+                                      memory_order_relaxed);
         atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_release);
 }
 

@@ -21,6 +21,7 @@
 #include "kernel/clock.h"
 #include "kernel/lock.h"
 #include "kernel/runtime.h"
+#include "kernel/visible.h"
 
 #define DOTS "..."
 
@@ -167,40 +168,15 @@ to_stderr(enum weir_log_level level, const char *message, void *context)
 
 /* -- messages -- */
 
-static bool
-continues(unsigned char byte)
-{
-        return (byte & 0xc0) == 0x80;
-}
-
-/* The length of the character of UTF-8 that the text begins with; 0 if there is none, or one that steers a terminal. */
-static unsigned
-character(const unsigned char *text)
-{
-        unsigned length = text[0] < 0x80   ? 1
-                          : text[0] < 0xc2 ? 0
-                          : text[0] < 0xe0 ? 2
-                          : text[0] < 0xf0 ? 3
-                          : text[0] < 0xf5 ? 4
-                                           : 0;
-
-        if (text[0] < ' ' || text[0] == 0x7f || (text[0] == 0xc2 && text[1] < 0xa0))
-                return 0;
-        for (unsigned i = 1; i < length; i++)
-                if (!continues(text[i]))
-                        return 0;
-        return length;
-}
-
 /* Copies a text into so much room, visibly.  One that was cut before, or is cut here, ends in dots. */
 static void
 copy_visibly(char *to, size_t room, const char *from, bool is_cut)
 {
-        const unsigned char *text = (const unsigned char *)from;
+        const char *text = from, *text_end = from + strlen(from);
         char *end = to + room - sizeof DOTS;
 
-        while (*text) {
-                unsigned length = *text == '\\' ? 0 : character(text);
+        while (text < text_end) {
+                unsigned length = *text == '\\' ? 0 : weir__visible_character(text, (size_t)(text_end - text));
                 unsigned size = length ? length : *text == '\\' ? 2 : 4;
 
                 if (to + size > end) {
@@ -212,7 +188,7 @@ copy_visibly(char *to, size_t room, const char *from, bool is_cut)
                 else if (*text == '\\')
                         memcpy(to, "\\\\", 2);
                 else
-                        snprintf(to, 5, "\\x%02x", *text);
+                        snprintf(to, 5, "\\x%02x", (unsigned char)*text);
                 to += size;
                 text += length ? length : 1;
         }

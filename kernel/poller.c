@@ -161,6 +161,7 @@ weir__poller_open(struct weir__poller *poller)
         poller->closing = false;
         atomic_store(&poller->next_deadline, WEIR_FOREVER);
         weir__timerq_init(&poller->queue, weir__clock_now());
+        poller->limits = 0;
         weir__unlock(&poller->lock);
         deadline_fns[WEIR__DEADLINE_SOURCE] = limit_reached;
         int failed = open_descriptors(poller);
@@ -343,11 +344,12 @@ weir__poller_reset_deadline(struct weir__poller *poller, struct weir__timerq_nod
 
 /* Turns nodes that were taken out into work; the lock is held.  Returns how many works that were. */
 static unsigned
-take(struct weir__work_list *list, struct weir__timerq_node *nodes[], unsigned count, int status)
+take(struct weir__poller *poller, struct weir__work_list *list, struct weir__timerq_node *nodes[], unsigned count, int status)
 {
         unsigned works = 0;
 
         for (unsigned i = 0; i < count; i++) {
+                poller->limits -= nodes[i]->kind == WEIR__DEADLINE_SOURCE;
                 struct weir__work *work = deadline_fns[nodes[i]->kind](nodes[i], status);
 
                 if (work)
@@ -368,7 +370,7 @@ expire(struct weir__poller *poller, weir_nsec now)
         weir__lock(&poller->lock);
         bool more;
         unsigned count = weir__timerq_expire(&poller->queue, now, expired, &more);
-        weir__poller_note_ready(poller, take(&poller->ready, expired, count, 0));
+        weir__poller_note_ready(poller, take(poller, &poller->ready, expired, count, 0));
         atomic_store_explicit(&poller->next_deadline, more ? now : weir__timerq_next(&poller->queue), memory_order_relaxed);
         weir__unlock(&poller->lock);
         return count;
@@ -391,7 +393,7 @@ weir__poller_expire_for(struct weir__poller *other, struct weir__poller *poller,
         if (!weir__trylock(&other->lock))
                 return 0;
         unsigned count = weir__timerq_expire(&other->queue, now, expired, &more);
-        take(&taken, expired, count, 0);
+        take(other, &taken, expired, count, 0);
         atomic_store_explicit(&other->next_deadline, more ? now : weir__timerq_next(&other->queue), memory_order_relaxed);
         weir__unlock(&other->lock);
         for (struct weir__work *work; (work = weir__work_pop(&taken));) {
@@ -414,7 +416,7 @@ weir__poller_drain(struct weir__poller *poller)
         weir__lock(&poller->lock);
         poller->closing = true;
         unsigned count = weir__timerq_drain(&poller->queue, taken, WEIR__TIMERQ_BATCH);
-        weir__poller_note_ready(poller, take(&poller->ready, taken, count, -ESHUTDOWN));
+        weir__poller_note_ready(poller, take(poller, &poller->ready, taken, count, -ESHUTDOWN));
         weir__unlock(&poller->lock);
         return count > 0;
 }
@@ -426,6 +428,8 @@ weir__limit_set(struct weir__poller *poller, struct weir__limit *limit, weir_nse
         bool set = !poller->closing; /* else one that is set stays: its work is about to come, and its owner counts on that */
         if (set && weir__timerq_contains(&limit->node))
                 weir__timerq_remove(&poller->queue, &limit->node);
+        else
+                poller->limits += set;
         limit->node.kind = WEIR__DEADLINE_SOURCE;
         if (set)
                 weir__poller_add_deadline(poller, &limit->node, deadline, 0); /* nobody asks when it came */
@@ -440,6 +444,7 @@ weir__limit_clear(struct weir__poller *poller, struct weir__limit *limit)
         bool cleared = weir__timerq_contains(&limit->node);
         if (cleared)
                 weir__timerq_remove(&poller->queue, &limit->node);
+        poller->limits -= cleared;
         weir__unlock(&poller->lock);
         return cleared;
 }
@@ -673,6 +678,9 @@ weir__poller_poll(struct weir__poller *poller)
         if (sleep && (dozes || is_virtual))
                 poller->is_napping = false;
         bool nap = sleep && poller->is_napping;
+        struct weir__trace_slice slice = {0};
+        if (sleep && weir__trace_is_on())
+                weir__trace_begin(&slice, NULL, NULL);
         int count = epoll_wait(poller->epoll_fd, events, WEIR__EVENTS, sleep && !nap ? -1 : 0);
 
         if (nap && count > 0) {
@@ -681,6 +689,8 @@ weir__poller_poll(struct weir__poller *poller)
         } else if (nap) {
                 epoll_wait(poller->quiet_fd, events, WEIR__EVENTS, -1);
         }
+        if (__builtin_expect(slice.session != 0, 0))
+                weir__trace_end(&slice, &(struct weir__trace_facts){.kind = "sleeps"}, NULL);
         if (sleep) {
                 weir_nsec now = weir__clock_now();
 

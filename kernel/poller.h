@@ -79,6 +79,7 @@ struct weir__poller {
         bool closing; /* shutdown has drained the queue: nothing is added any more */
         struct weir__work_list crowd_given; /* by other threads */
         struct weir__timerq queue;
+        size_t limits; /* nodes in it that are no timers */
         struct weir__followers followers;
         struct weir__handles handles; /* ids of what belongs to this poller; kept for ever, also when the runtime ends */
 

@@ -238,6 +238,7 @@ static int
 register_once(void)
 {
         pthread_condattr_t attributes;
+        int failed;
 
         if (admin.registered)
                 return 0;
@@ -245,7 +246,10 @@ register_once(void)
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
         pthread_cond_init(&progress.changed, &attributes);
         pthread_condattr_destroy(&attributes);
-        weir__tls_init(); /* first: so it ends after us */
+        weir__tls_init();                /* first: so it ends after us */
+        failed = weir__trace_register(); /* then what closes a trace, which has our end in it */
+        if (failed)
+                return failed;
         if (pthread_atfork(NULL, NULL, become_child) || atexit(shutdown_at_exit))
                 return -ENOMEM;
         admin.registered = true;
@@ -527,6 +531,14 @@ weir_shutdown(void)
         }
         weir__unlock(&admin.lock);
         return 0;
+}
+
+weir_nsec
+weir__runtime_exit_wait(void)
+{
+        weir_nsec wait = admin.exit_wait;
+
+        return wait ? wait : EXIT_WAIT; /* before the first weir_init */
 }
 
 /* exit() may be called while another thread starts or ends the runtime, or has done so for long. */

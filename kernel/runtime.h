@@ -102,4 +102,7 @@ bool weir__runtime_has_waiters(void);
 int weir__runtime_may_wait(void);
 int weir__runtime_may_stop(void);
 
+/* config.exit_wait, of the last runtime that was started. */
+weir_nsec weir__runtime_exit_wait(void);
+
 #endif

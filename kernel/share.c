@@ -11,6 +11,7 @@
 #include "kernel/clock.h"
 #include "kernel/lock.h"
 #include "kernel/runtime.h"
+#include "kernel/trace.h"
 
 #define LOOKED_AT  256            /* works of a list, at once */
 #define OVERDUE    WEIR_USEC(500) /* before others expire it */
@@ -103,6 +104,7 @@ weir__share_some(struct weir__poller *poller, unsigned but)
         weir__work_concat(&given.list, &taken);
         atomic_fetch_add(&given.count, count);
         weir__unlock(&given.lock);
+        weir__trace_mark("gives some of what is ready", "completions", count);
         wake_one();
 }
 
@@ -119,6 +121,8 @@ weir__share_take(struct weir__poller *poller)
         atomic_fetch_sub(&given.count, half);
         weir__unlock(&given.lock);
         atomic_fetch_add_explicit(&given.taken, half, memory_order_relaxed);
+        if (half)
+                weir__trace_mark("takes what was given", "completions", half);
         if (count > half)
                 wake_one();
 }
@@ -146,5 +150,7 @@ weir__share_overdue(struct weir__poller *poller, weir_nsec now)
                         found += weir__poller_expire_for(other, poller, now);
         }
         atomic_fetch_add_explicit(&given.taken, found, memory_order_relaxed);
+        if (found)
+                weir__trace_mark("takes timers of a busy neighbour", "timers", found);
         return found > 0;
 }

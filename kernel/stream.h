@@ -41,9 +41,15 @@ static inline bool weir__stream_may_have_more(const struct weir__stream *stream,
 }
 
 /* The bytes written, perhaps fewer than there are; -EAGAIN when none can be now; another negative errno when it is
- * broken.  Raises no SIGPIPE.  What was not written must be what the next write begins with, and be given to it whole: TLS may
- * have encrypted it already. */
+ * broken.  Raises no SIGPIPE.  What was not written must be what the next write begins with, as far as it is held: TLS may have
+ * encrypted it already. */
 ssize_t weir__stream_write(struct weir__stream *stream, const struct iovec *pieces, int count);
+
+/* So many bytes of what was not written are held: the next write has to begin with them.  The others may be replaced. */
+static inline size_t weir__stream_held(const struct weir__stream *stream)
+{
+        return stream->tls ? weir__tls_held(stream->tls) : 0;
+}
 
 /* What is written from now on is followed at once by weir__stream_finish or weir__stream_close: it waits in the socket, as far as
  * it does not fill a segment, and goes out together with the end. */

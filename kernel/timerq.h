@@ -126,6 +126,27 @@ unsigned weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct w
  * first; WEIR_FOREVER for never.  It may be too early once per node that was removed or put off, never too late. */
 weir_nsec weir__timerq_next(struct weir__timerq *queue);
 
+/* -- looking on, with pauses: the queue may change in any way between two calls -- */
+
+struct weir__timerq_look {
+        uint64_t before; /* sequences: what comes later is not met */
+        unsigned pass;
+        unsigned level;      /* WEIR__TIMERQ_LEVELS: what never expires; else of the lists */
+        uint64_t number;     /* of the slot that was come to last */
+        uint32_t left;       /* nodes in it that were there then */
+        bool is_in_tree;
+        weir_nsec deadline;  /* of the node that was come to last there */
+        uint64_t sequence;
+};
+
+void weir__timerq_look_begin(const struct weir__timerq *queue, struct weir__timerq_look *look);
+
+/* Shows up to `most` nodes, in no particular order; returns how many, which may be 0.  Who was in the queue at the beginning,
+ * and was not put off or taken out until the end, is shown, and may be so more than once, with the same sequence.  *more: that
+ * is not the end. */
+unsigned weir__timerq_look_on(struct weir__timerq *queue, struct weir__timerq_look *look, struct weir__timerq_node *shown[],
+                              unsigned most, bool *more);
+
 /* Takes out up to `max` nodes in no particular order: for shutdown.  Returns how many. */
 unsigned weir__timerq_drain(struct weir__timerq *queue, struct weir__timerq_node *taken[], unsigned max);
 

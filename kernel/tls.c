@@ -6,7 +6,7 @@
  *
  * OpenSSL reads and writes the socket through a BIO of ours, made from its own for sockets: it reads as much as there is at once,
  * so that a request costs one call, remembers whether that has emptied the socket, and raises no SIGPIPE.  Records that
- * the kernel encrypts (kTLS) go through OpenSSL's.
+ * the kernel encrypts (kTLS) go through OpenSSL's, from memory that lies still until they are out.
  *
  * OpenSSL's buffers, 16 KB each, are there only as long as something is in them. */
 #include "kernel/tls.h"
@@ -30,6 +30,8 @@ struct weir__tls {
         struct weir__tls_context *context;
         int error;       /* errno of the socket's last failure; ECONNABORTED: its end */
         int failure;     /* negative: it is broken, why, and nothing can be said any more */
+        size_t held;     /* bytes that are to be written next: OpenSSL has had them, and may have encrypted them */
+        char *record;    /* those bytes, if OpenSSL did not copy them, as where the kernel encrypts; else NULL */
         bool is_drained; /* the last that was read has emptied the socket */
         bool is_ended;   /* the peer has said that it will write no more */
         bool is_finished;
@@ -149,6 +151,7 @@ weir__tls_free(struct weir__tls *tls)
         if (!tls)
                 return;
         SSL_free(tls->ssl);
+        free(tls->record);
         weir__tls_context_unref(tls->context);
         weir__free(tls, sizeof *tls);
 }
@@ -249,23 +252,50 @@ weir__tls_wants_write(const struct weir__tls *tls)
         return SSL_want_write(tls->ssl);
 }
 
+/* Where OpenSSL is to take these bytes from; NULL when out of memory.
+ *
+ * Where the kernel encrypts, OpenSSL goes on from the place that it was given first, though its mode says that bytes may move: so
+ * they lie here until it has taken all of them.  That also before the handshake is over: it may end, and the kernel begin, within
+ * the write. */
+static const char *
+lay_down(struct weir__tls *tls, const char *data, size_t size)
+{
+        if (tls->record)
+                return tls->record;
+        if (SSL_is_init_finished(tls->ssl) && !BIO_get_ktls_send(SSL_get_wbio(tls->ssl)))
+                return data;
+        tls->record = malloc(size);
+        return tls->record ? memcpy(tls->record, data, size) : NULL;
+}
+
 /* Writes one piece, a record and a call of the system for each 16 KB.  A failure is told also when something went out before it:
- * who is told of that alone would wait for room, and nothing says that there is room which there has been all the time. */
+ * who is told of that alone would wait for room, and nothing says that there is room which there has been all the time.
+ *
+ * What OpenSSL has had once, and did not write, it is given again, and no more with it: so what is behind can still be taken back. */
 static ssize_t
 write_piece(struct weir__tls *tls, const char *data, size_t size)
 {
         size_t sent = 0, count;
 
         while (sent < size) {
-                int result = SSL_write_ex(tls->ssl, data + sent, size - sent, &count);
+                size_t most = tls->held ? tls->held : RECORD, part = size - sent < most ? size - sent : most;
+                const char *place = lay_down(tls, data + sent, part);
 
+                if (!place)
+                        return -ENOMEM;
+                int result = SSL_write_ex(tls->ssl, place, part, &count);
+
+                tls->held = 0;
                 if (result != 1) {
                         int failed = explain(tls, result);
 
                         if (failed != -EAGAIN)
                                 return failed ? failed : -EPIPE;
+                        tls->held = part;
                         return sent ? (ssize_t)sent : -EAGAIN;
                 }
+                free(tls->record);
+                tls->record = NULL;
                 sent += count;
         }
         return (ssize_t)sent;
@@ -318,6 +348,12 @@ weir__tls_write(struct weir__tls *tls, const struct iovec *pieces, int count)
                 skip = 0;
         }
         return sent;
+}
+
+size_t
+weir__tls_held(const struct weir__tls *tls)
+{
+        return tls->held;
 }
 
 void

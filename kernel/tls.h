@@ -66,6 +66,7 @@ int weir__tls_handshake(struct weir__tls *tls);
 ssize_t weir__tls_read(struct weir__tls *tls, void *data, size_t size);
 ssize_t weir__tls_peek(struct weir__tls *tls);
 ssize_t weir__tls_write(struct weir__tls *tls, const struct iovec *pieces, int count);
+size_t weir__tls_held(const struct weir__tls *tls); /* bytes, as weir__stream_held */
 void weir__tls_hold_back(struct weir__tls *tls);
 bool weir__tls_may_have_more(const struct weir__tls *tls);
 bool weir__tls_wants_write(const struct weir__tls *tls); /* the last call could go on if there were room in the socket */

@@ -37,9 +37,9 @@
 
 /* What it saw of a poller at the last look. */
 struct sight {
-        uintptr_t owner;
-        unsigned turn;
-        weir_nsec since; /* it has been so */
+        _Atomic uintptr_t owner; /* these three are read by others, too; relaxed */
+        _Atomic unsigned turn;
+        _Atomic weir_nsec since; /* it has been so */
         bool asleep;
 };
 
@@ -90,6 +90,18 @@ uint64_t
 weir__watchdog_claims(void)
 {
         return atomic_load_explicit(&dog.claims, memory_order_relaxed);
+}
+
+/* The turn is written last, and read first: what comes with it is that old, or newer. */
+weir_nsec
+weir__watchdog_since(unsigned poller, const struct weir__worker *worker, unsigned turn)
+{
+        const struct sight *sight = &dog.sights[poller];
+
+        if (atomic_load_explicit(&sight->turn, memory_order_acquire) != turn ||
+            atomic_load_explicit(&sight->owner, memory_order_relaxed) != (uintptr_t)worker)
+                return 0;
+        return atomic_load_explicit(&sight->since, memory_order_relaxed);
 }
 
 weir_nsec
@@ -209,6 +221,7 @@ claim(struct weir__poller *poller, struct sight *sight)
 
         dog.is_starved = !spare;
         if (!spare) {
+                weir__trace_mark("finds no spare worker", "poller", poller->index);
                 leave_notice(NO_SPARE, kind, poller);
                 sight->since = weir__clock_monotonic();
                 have_it_said(sight->since);
@@ -216,6 +229,7 @@ claim(struct weir__poller *poller, struct sight *sight)
         }
         weir__function *blocked = atomic_load_explicit(&worker->calls, memory_order_relaxed); /* unless it comes back */
         atomic_store_explicit(&worker->blocks_since, sight->since, memory_order_relaxed);
+        spare->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed)); /* while it is in there */
         if (!hand_over(poller, worker, sight->turn, spare)) {
                 atomic_store_explicit(&worker->blocks_since, 0, memory_order_relaxed);
                 weir__crew_put_back(spare);
@@ -225,6 +239,7 @@ claim(struct weir__poller *poller, struct sight *sight)
         atomic_fetch_add_explicit(&dog.claims, 1, memory_order_relaxed);
         if (!is_suspect)
                 leave_notice(TAKEN, kind, poller); /* its successor will say it */
+        weir__trace_mark("takes a poller away", "poller", poller->index);
         weir__crew_call(spare, poller, is_suspect ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN, blocked);
         if (is_suspect && !witness->worker)
                 *witness = (struct witness){worker, sight->turn, sight->since};
@@ -264,6 +279,14 @@ suspects(struct weir__poller *poller, bool asleep, weir_nsec now)
                !(asleep && now >= atomic_load_explicit(&poller->suspect_until, memory_order_relaxed));
 }
 
+static void
+see(struct sight *sight, uintptr_t owner, unsigned turn, weir_nsec now)
+{
+        atomic_store_explicit(&sight->owner, owner, memory_order_relaxed);
+        atomic_store_explicit(&sight->since, now, memory_order_relaxed);
+        atomic_store_explicit(&sight->turn, turn, memory_order_release);
+}
+
 /* Returns whether its owner is awake, or was since the last look. */
 static bool
 look_at(struct weir__poller *poller, weir_nsec now)
@@ -282,7 +305,7 @@ look_at(struct weir__poller *poller, weir_nsec now)
                 ask_to_share(poller, sight, turn);
         sight->asleep = asleep;
         if (!same || !(turn & WEIR__TURN_USER)) {
-                *sight = (struct sight){owner, turn, now, asleep};
+                see(sight, owner, turn, now);
         } else if (now - sight->since >= (is_suspect && !dog.is_starved ? SUSPECT_LIMIT : dog.limit)) {
                 dog.is_suspicious = true;
                 claim(poller, sight);
@@ -345,6 +368,7 @@ watch(void *unused)
                 if (!look_around())
                         park();
         }
+        weir__trace_leave();
         return NULL;
 }
 
@@ -356,7 +380,8 @@ weir__watchdog_start(weir_nsec limit)
         dog.limit = limit ? limit : LIMIT;
         atomic_store(&dog.stops, false);
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++) {
-                dog.sights[i] = (struct sight){0};
+                see(&dog.sights[i], 0, 0, 0);
+                dog.sights[i].asleep = false;
                 dog.witnesses[i] = (struct witness){0};
         }
         int failed = weir__crew_make_thread(&dog.thread, watch, NULL);

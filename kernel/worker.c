@@ -43,6 +43,20 @@ weir__user_forked(void)
         weir__panic("a child of fork() returned from a callback: it has no thread to return to");
 }
 
+void
+weir__user_call_traced(const char *kind, void (*function)(void *context), void *context)
+{
+        const struct weir__trace_facts facts = {.kind = kind};
+        struct weir__trace_slice slice;
+
+        weir__trace_begin(&slice, NULL, NULL);
+        unsigned before = weir__user_begin((weir__function *)function);
+        function(context);
+        weir__user_end(before);
+        if (weir__worker_self()) /* a thread of the program has no track */
+                weir__trace_end(&slice, &facts, NULL);
+}
+
 struct weir__poller *
 weir__worker_settle(struct weir__worker *worker)
 {
@@ -219,7 +233,21 @@ take_over(struct weir__poller *poller, enum weir__call call, weir__function *blo
                 atomic_store_explicit(&poller->is_suspect, true, memory_order_relaxed);
         }
         weir__poller_expire(poller);
-        weir__poller_poll(poller);
+}
+
+static void
+take_over_traced(struct weir__worker *worker, struct weir__poller *poller, enum weir__call call)
+{
+        static const struct weir__trace_facts facts = {.kind = "takes over"};
+        struct weir__trace_slice slice = {0};
+
+        if (weir__trace_is_on()) {
+                weir__trace_begin(&slice, NULL, NULL);
+                slice.from = worker->lost_at;
+        }
+        take_over(poller, call, worker->blocked);
+        if (slice.session)
+                weir__trace_end(&slice, &facts, NULL);
 }
 
 void
@@ -238,6 +266,7 @@ weir__worker_main(void *argument)
         char name[16];
 
         weir__worker_current = worker;
+        atomic_store_explicit(&worker->track, weir__trace_track(), memory_order_relaxed);
         pthread_cleanup_push(weir__worker_vanishes, NULL);
         snprintf(name, sizeof name, "weir/%u", worker->number);
         pthread_setname_np(pthread_self(), name);
@@ -245,8 +274,10 @@ weir__worker_main(void *argument)
                 struct weir__poller *poller = worker->poller;
 
                 weir__crew_keep_on_cpu(poller->index);
-                if (call != WEIR__CALL_START)
-                        take_over(poller, call, worker->blocked);
+                if (call != WEIR__CALL_START) {
+                        take_over_traced(worker, poller, call);
+                        weir__poller_poll(poller);
+                }
                 loop(worker, poller);
                 if (worker->poller)
                         let_go(worker, poller);
@@ -255,8 +286,10 @@ weir__worker_main(void *argument)
                 if (worker->gave)
                         weir__blocking_count(-1);
                 worker->gave = false;
+                atomic_store_explicit(&worker->gave_at, 0, memory_order_relaxed);
         }
         pthread_cleanup_pop(false);
+        weir__trace_leave();
         weir__worker_current = NULL;
         weir__latch_open(&worker->gone);
         return NULL;

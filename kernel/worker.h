@@ -25,6 +25,7 @@
 #include "kernel/fence.h"
 #include "kernel/latch.h"
 #include "kernel/poller.h"
+#include "kernel/trace.h"
 
 /* Why a worker has got a poller. */
 enum weir__call {
@@ -44,7 +45,7 @@ struct weir__worker {
         /* Its own thread's. */
         struct weir__poller *poller; /* the one it owns, or has lost without knowing */
         unsigned blocking;           /* weir_blocking_begin minus weir_blocking_end in the callback that runs */
-        const void *series;          /* the factory's: of whose task the callback runs, and so who has its turn; or NULL */
+        void *task;                  /* the factory's: whose callback runs; NULL: none */
         bool was_called;             /* at least once since it was made */
         bool acts_last;              /* what it starts now is the last that its present work does */
         bool gave;                   /* the poller away, by weir_blocking_begin, in the callback that runs */
@@ -56,6 +57,7 @@ struct weir__worker {
         /* Of who calls it, before `call`, which is a futex: release, acquire. */
         struct weir__poller *given;
         weir__function *blocked; /* what it is taken from; NULL: not known */
+        struct weir__trace_point lost_at; /* in the trace: where and when it was given away, or taken */
         _Atomic unsigned call; /* enum weir__call */
 
         /* Its own thread's to write.  Bit 0: code of the user runs; above it counts the times that such was begun. */
@@ -64,11 +66,14 @@ struct weir__worker {
         _Atomic(const struct weir__work_ops *) running; /* what was begun last; relaxed */
         _Atomic(weir__function *) calls;                /* which function of the program; relaxed */
 
+        _Atomic uint32_t track; /* of its thread in traces; relaxed */
+
         _Atomic int64_t live; /* roots entered minus left by its thread; relaxed: kernel/runtime.c */
 
         struct weir__latch gone; /* its thread has nothing more to do */
         struct weir__cache *cache; /* of a thread of the executor's (kernel/executor.h), which has no poller ever; else NULL */
 
+        _Atomic int64_t gave_at;      /* when it gave its poller away, in the callback that runs; else 0.  Relaxed: for people */
         _Atomic int64_t blocks_since; /* what has lost it the poller; 0: no claim.  Of the watchdog, before it claims */
 };
 
@@ -160,13 +165,25 @@ static inline void weir__user_end(unsigned before)
                 weir__blocking_over(worker);
 }
 
+/* As the next, while there is a trace; `kind` is what it is called there. */
+void weir__user_call_traced(const char *kind, void (*function)(void *context), void *context) __attribute__((cold));
+
+/* Calls a function of the program, which in a trace is of that kind. */
+static inline void weir__user_call_as(const char *kind, void (*function)(void *context), void *context)
+{
+        if (weir__trace_is_on()) {
+                weir__user_call_traced(kind, function, context);
+                return;
+        }
+        unsigned before = weir__user_begin((weir__function *)function);
+        function(context);
+        weir__user_end(before);
+}
+
 /* Calls a free function of the program. */
 static inline void weir__user_call(void (*function)(void *context), void *context)
 {
-        unsigned before = weir__user_begin((weir__function *)function);
-
-        function(context);
-        weir__user_end(before);
+        weir__user_call_as("a free function", function, context);
 }
 
 /* -- calls of the library out of code of the user -- */

@@ -282,6 +282,12 @@ previous_member(struct walk *walk, const char **member, size_t *size)
         return false;
 }
 
+const char *
+weir__proxies_field(const struct weir__proxies *proxies)
+{
+        return proxies ? proxies->field : NULL;
+}
+
 struct weir__peer
 weir__forwarded_client(const struct weir__proxies *proxies, const struct weir__request *request, const struct weir__peer *peer)
 {

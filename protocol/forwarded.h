@@ -16,6 +16,8 @@ struct weir__proxies; /* constant; NULL: none is trusted */
  *         name is no token; -ENOMEM. */
 int weir__proxies_new(const char *list, const char *field, struct weir__proxies **ret_proxies);
 
+const char *weir__proxies_field(const struct weir__proxies *proxies); /* the name of that field; NULL for NULL */
+
 bool weir__proxies_have(const struct weir__proxies *proxies, const struct weir__peer *peer);
 
 /* The peer, or, as long as that is a trusted proxy, whom it names: from the end of the field's last line on. */

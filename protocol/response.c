@@ -82,6 +82,12 @@ remove_field(struct weir__response *response, const char *name, size_t name_size
         }
 }
 
+void
+weir__response_remove(struct weir__response *response, const char *name)
+{
+        remove_field(response, name, strlen(name));
+}
+
 /* The fields that frame the message are the server's. */
 static bool
 is_reserved(const char *name, size_t size)

@@ -29,6 +29,7 @@ void weir__response_done(struct weir__response *response); /* frees what it hold
  *         Nothing has changed on failure.
  * Source: RFC 9110 sections 5.1 and 5.5. */
 int weir__response_field(struct weir__response *response, const char *name, const char *value, bool replace);
+void weir__response_remove(struct weir__response *response, const char *name); /* all of that name */
 bool weir__response_has_field(const struct weir__response *response, const char *name);
 
 /* The value of the next field of that name: *at is 0 before the first.  The value has no NUL behind it.  Returns false when

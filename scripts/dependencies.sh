@@ -63,6 +63,7 @@ probe_all() {
                         package apache2-utils has_command ab
                         package nodejs has_command node
                         package nginx has_file /usr/sbin/nginx
+                        package chromium has_command chromium
                         package tzdata has_file /usr/share/zoneinfo/Europe/Berlin
                         ;;
                 clang) package clang has_command clang ;;

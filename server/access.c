@@ -1,8 +1,11 @@
 /* server/access.c: the access log.
  *
- *     a reply is over --> record in the ring of its poller --> the log's thread: a line in the file, a call of the function
+ *     a reply is over --> record in a ring of its poller --> the outlet's thread: a line in the file, or a call of the function
  *
- * Threads: the owner of a poller records; one thread of the log's own does all that may block: it formats, writes and calls.  Reopening
+ * File and function are an outlet each, with rings and a thread of its own: either may block for as long as it likes, and lose what
+ * does not fit into its rings, without the other's noticing.  A log has the one, the other, or both.
+ *
+ * Threads: the owner of a poller records; the thread of an outlet does all that may block: it formats, writes and calls.  Reopening
  *          comes from any thread, start and stop from those of the server.
  * Locks:   none.  A ring has one writer and one reader.
  *
@@ -46,6 +49,7 @@
 #define OUT_SIZE    ((size_t)64 * 1024)
 #define LINE_BOUND  (4 * (METHOD_MAX + TARGET_MAX + REFERER_MAX + AGENT_MAX) + 256) /* each byte may become four */
 #define DOTS        "..."
+#define OUTLETS     2
 
 enum { METHOD_MAX = 32, TARGET_MAX = 4096, HOST_MAX = 256, REFERER_MAX = 2048, AGENT_MAX = 1024 }; /* with a NUL */
 
@@ -68,8 +72,7 @@ struct record {
 };
 
 /* Positions count bytes since the start. */
-struct weir__access_ring {
-        struct weir__access *access;
+struct ring {
         char *bytes;
 
         _Alignas(64) _Atomic size_t written; /* by the owner of the poller, with release */
@@ -78,10 +81,10 @@ struct weir__access_ring {
 
 enum call { IDLE, SOON, NOW };
 
-struct weir__access {
+struct outlet {
         /* Constant. */
-        char *path; /* NULL: no file */
-        weir_http_access_fn *function;
+        char *path;                    /* the file's; or NULL, and then there is ... */
+        weir_http_access_fn *function; /* ... this */
         void *context;
         int wake_fd; /* eventfd */
 
@@ -90,7 +93,7 @@ struct weir__access {
         pthread_t thread;
         unsigned ring_count;
         int open_fault; /* of the last start */
-        struct weir__access_ring *rings;
+        struct ring *rings;
 
         /* The thread's, while it runs. */
         int fd;
@@ -110,23 +113,35 @@ struct weir__access {
         _Atomic size_t lost;   /* relaxed */
 };
 
+struct weir__access {
+        /* Constant. */
+        unsigned count;
+        struct outlet outlets[OUTLETS]; /* the file, if there is one, comes first */
+};
+
 /* -- the owner of a poller -- */
 
 static void
-call_thread(struct weir__access *access, size_t waiting)
+lose(struct outlet *outlet, size_t count)
 {
-        unsigned call = atomic_load_explicit(&access->call, memory_order_relaxed), wanted = waiting < HURRY ? SOON : NOW;
+        atomic_fetch_add_explicit(&outlet->lost, count, memory_order_relaxed);
+}
+
+static void
+call_thread(struct outlet *outlet, size_t waiting)
+{
+        unsigned call = atomic_load_explicit(&outlet->call, memory_order_relaxed), wanted = waiting < HURRY ? SOON : NOW;
 
         while (call < wanted)
-                if (atomic_compare_exchange_weak(&access->call, &call, wanted)) {
-                        eventfd_write(access->wake_fd, 1);
+                if (atomic_compare_exchange_weak(&outlet->call, &call, wanted)) {
+                        eventfd_write(outlet->wake_fd, 1);
                         return;
                 }
 }
 
 /* Room for a record.  NULL when there is none. */
 static struct record *
-reserve(struct weir__access_ring *ring, size_t size, size_t *end)
+reserve(struct ring *ring, size_t size, size_t *end)
 {
         size_t written = atomic_load_explicit(&ring->written, memory_order_relaxed);
         size_t used = written - atomic_load_explicit(&ring->taken, memory_order_acquire);
@@ -161,17 +176,10 @@ copy(char *to, const char *from, uint16_t size, bool is_cut)
 }
 
 static void
-fill(struct record *record, const struct weir__access_entry *entry, const char *const texts[TEXTS])
+copy_texts(struct record *record, const char *const texts[TEXTS])
 {
         char *out = (char *)(record + 1);
 
-        record->status = (uint16_t)entry->status;
-        record->minor = entry->request ? entry->request->minor : 1;
-        record->is_complete = entry->is_complete;
-        record->body_sent = entry->body_sent;
-        record->ended = weir__clock_wall_coarse();
-        record->duration = entry->began ? weir__clock_now() - entry->began : 0;
-        record->client = *entry->client;
         for (unsigned i = 0; i < TEXTS; i++)
                 if (record->sizes[i]) {
                         copy(out, texts[i], record->sizes[i], texts[i][record->sizes[i] - 1] != '\0');
@@ -179,13 +187,40 @@ fill(struct record *record, const struct weir__access_entry *entry, const char *
                 }
 }
 
+static void
+record_for(struct outlet *outlet, unsigned index, const struct record *made, const char *const texts[TEXTS])
+{
+        struct ring *ring = &outlet->rings[index];
+        size_t end = 0;
+        struct record *record = reserve(ring, made->size, &end);
+
+        if (!record) {
+                lose(outlet, 1);
+                call_thread(outlet, RING_SIZE);
+                return;
+        }
+        *record = *made;
+        copy_texts(record, texts);
+        atomic_store_explicit(&ring->written, end, memory_order_release);
+        weir__fence_light();
+        call_thread(outlet, end - atomic_load_explicit(&ring->taken, memory_order_relaxed));
+}
+
 void
-weir__access_record(struct weir__access_ring *ring, const struct weir__access_entry *entry)
+weir__access_record(struct weir__access *access, unsigned index, const struct weir__access_entry *entry)
 {
         const struct weir__request *request = entry->request;
         const char *texts[TEXTS] = {NULL};
-        uint16_t sizes[TEXTS];
-        size_t size = sizeof(struct record), end = 0;
+        size_t size = sizeof(struct record);
+        struct record made = {
+                .status = (uint16_t)entry->status,
+                .minor = request ? request->minor : 1,
+                .is_complete = entry->is_complete,
+                .body_sent = entry->body_sent,
+                .ended = weir__clock_wall_coarse(),
+                .duration = entry->began ? weir__clock_now() - entry->began : 0,
+                .client = *entry->client,
+        };
 
         if (request) {
                 texts[METHOD] = request->method;
@@ -195,20 +230,10 @@ weir__access_record(struct weir__access_ring *ring, const struct weir__access_en
                 texts[AGENT] = weir__request_header(request, "User-Agent");
         }
         for (unsigned i = 0; i < TEXTS; i++)
-                size += sizes[i] = size_of(texts[i], i);
-        size = (size + 7) / 8 * 8;
-        struct record *record = reserve(ring, size, &end);
-        if (!record) {
-                atomic_fetch_add_explicit(&ring->access->lost, 1, memory_order_relaxed);
-                call_thread(ring->access, RING_SIZE);
-                return;
-        }
-        record->size = (uint32_t)size;
-        memcpy(record->sizes, sizes, sizeof sizes);
-        fill(record, entry, texts);
-        atomic_store_explicit(&ring->written, end, memory_order_release);
-        weir__fence_light();
-        call_thread(ring->access, end - atomic_load_explicit(&ring->taken, memory_order_relaxed));
+                size += made.sizes[i] = size_of(texts[i], i);
+        made.size = (uint32_t)((size + 7) / 8 * 8);
+        for (unsigned i = 0; i < access->count; i++)
+                record_for(&access->outlets[i], index, &made, texts);
 }
 
 /* -- the thread: waiting -- */
@@ -222,153 +247,147 @@ weir__access_is_own_thread(void)
 }
 
 static bool
-is_stopping(const struct weir__access *access)
+is_stopping(const struct outlet *outlet)
 {
-        return atomic_load_explicit(&access->stops, memory_order_acquire);
+        return atomic_load_explicit(&outlet->stops, memory_order_acquire);
 }
 
 /* For a call, or, if `fd` is not -1, until that is writable; at most so many milliseconds (-1: no limit). */
 static void
-wait_for(struct weir__access *access, int fd, int timeout)
+wait_for(struct outlet *outlet, int fd, int timeout)
 {
-        struct pollfd fds[2] = {{.fd = access->wake_fd, .events = POLLIN}, {.fd = fd, .events = POLLOUT}};
+        struct pollfd fds[2] = {{.fd = outlet->wake_fd, .events = POLLIN}, {.fd = fd, .events = POLLOUT}};
         eventfd_t calls;
 
         if (poll(fds, 2, timeout) > 0 && fds[0].revents)
-                (void)eventfd_read(access->wake_fd, &calls);
+                (void)eventfd_read(outlet->wake_fd, &calls);
 }
 
 static bool
-has_order(const struct weir__access *access)
+has_order(const struct outlet *outlet)
 {
-        return is_stopping(access) || atomic_load_explicit(&access->next_fd, memory_order_relaxed) >= 0;
+        return is_stopping(outlet) || atomic_load_explicit(&outlet->next_fd, memory_order_relaxed) >= 0;
 }
 
 static void
-wait_for_records(struct weir__access *access)
+wait_for_records(struct outlet *outlet)
 {
-        while (atomic_load_explicit(&access->call, memory_order_acquire) == IDLE && !has_order(access))
-                wait_for(access, -1, -1);
-        if (atomic_load_explicit(&access->call, memory_order_acquire) == SOON && !has_order(access))
-                wait_for(access, -1, LATENCY);
+        while (atomic_load_explicit(&outlet->call, memory_order_acquire) == IDLE && !has_order(outlet))
+                wait_for(outlet, -1, -1);
+        if (atomic_load_explicit(&outlet->call, memory_order_acquire) == SOON && !has_order(outlet))
+                wait_for(outlet, -1, LATENCY);
 }
 
 /* -- the thread: the file -- */
 
 static void
-lose(struct weir__access *access, size_t count)
+say_what_was_lost(struct outlet *outlet)
 {
-        atomic_fetch_add_explicit(&access->lost, count, memory_order_relaxed);
-}
+        static struct weir__log_limit limits[OUTLETS];
+        size_t lost = atomic_load_explicit(&outlet->lost, memory_order_relaxed);
 
-static void
-say_what_was_lost(struct weir__access *access)
-{
-        static struct weir__log_limit limit;
-        size_t lost = atomic_load_explicit(&access->lost, memory_order_relaxed);
-
-        if (lost == access->lost_said)
+        if (lost == outlet->lost_said)
                 return;
-        access->lost_said = lost;
-        weir__log_limited(&limit, WEIR_LOG_WARNING, "access log: requests come faster than they can be logged: %zu were left out",
-                          lost);
+        outlet->lost_said = lost;
+        weir__log_limited(&limits[!outlet->path], WEIR_LOG_WARNING, "access log: requests come faster than %s: %zu were left out",
+                          outlet->path ? "they can be logged" : "the function takes them", lost);
 }
 
 /* The other file, if there is one, begins with a whole line. */
 static void
-change_file(struct weir__access *access)
+change_file(struct outlet *outlet)
 {
-        int next = atomic_exchange_explicit(&access->next_fd, -1, memory_order_acq_rel);
+        int next = atomic_exchange_explicit(&outlet->next_fd, -1, memory_order_acq_rel);
 
         if (next < 0)
                 return;
-        close(access->fd);
-        access->fd = next;
-        if (access->out_done == 0 || access->out[access->out_done - 1] == '\n')
+        close(outlet->fd);
+        outlet->fd = next;
+        if (outlet->out_done == 0 || outlet->out[outlet->out_done - 1] == '\n')
                 return;
-        const char *end = memchr(access->out + access->out_done, '\n', access->out_size - access->out_done);
-        access->out_done = (size_t)(end + 1 - access->out);
-        lose(access, 1);
+        const char *end = memchr(outlet->out + outlet->out_done, '\n', outlet->out_size - outlet->out_done);
+        outlet->out_done = (size_t)(end + 1 - outlet->out);
+        lose(outlet, 1);
 }
 
 /* Writes a part.  A pipe that is found writable takes PIPE_BUF bytes without waiting. */
 static ssize_t
-write_some(struct weir__access *access)
+write_some(struct outlet *outlet)
 {
-        struct pollfd writable = {.fd = access->fd, .events = POLLOUT};
-        size_t size = access->out_size - access->out_done;
+        struct pollfd writable = {.fd = outlet->fd, .events = POLLOUT};
+        size_t size = outlet->out_size - outlet->out_done;
 
-        if (access->may_block) {
+        if (outlet->may_block) {
                 size = size < PIPE_BUF ? size : PIPE_BUF;
                 int ready = poll(&writable, 1, 0);
                 if (ready != 1)
                         return ready < 0 && errno == EINTR ? -EINTR : -EAGAIN;
         }
-        ssize_t count = write(access->fd, access->out + access->out_done, size);
+        ssize_t count = write(outlet->fd, outlet->out + outlet->out_done, size);
         return count < 0 ? -errno : count;
 }
 
 /* Whether there is no sense in trying on. */
 static bool
-gives_up(struct weir__access *access, int error)
+gives_up(struct outlet *outlet, int error)
 {
-        if (!is_stopping(access))
+        if (!is_stopping(outlet))
                 return false;
         weir_nsec now = weir__clock_monotonic();
-        if (!access->stop_began)
-                access->stop_began = now;
-        access->was_given_up = (error && error != EAGAIN) || now - access->stop_began >= FLUSH_LIMIT;
-        return access->was_given_up;
+        if (!outlet->stop_began)
+                outlet->stop_began = now;
+        outlet->was_given_up = (error && error != EAGAIN) || now - outlet->stop_began >= FLUSH_LIMIT;
+        return outlet->was_given_up;
 }
 
 static void
-wait_to_try_again(struct weir__access *access, int error)
+wait_to_try_again(struct outlet *outlet, int error)
 {
         static struct weir__log_limit limit;
 
         if (error != EAGAIN)
-                weir__log_limited(&limit, WEIR_LOG_WARNING, "access log: %s: %s", access->path, strerror(error));
-        say_what_was_lost(access);
-        wait_for(access, error == EAGAIN ? access->fd : -1, is_stopping(access) ? LATENCY : RETRY);
+                weir__log_limited(&limit, WEIR_LOG_WARNING, "access log: %s: %s", outlet->path, strerror(error));
+        say_what_was_lost(outlet);
+        wait_for(outlet, error == EAGAIN ? outlet->fd : -1, is_stopping(outlet) ? LATENCY : RETRY);
 }
 
 /* Writes all lines, however long that takes, unless the log stops. */
 static void
-write_out(struct weir__access *access)
+write_out(struct outlet *outlet)
 {
-        while (access->out_done < access->out_size && !access->was_given_up) {
-                change_file(access);
-                if (access->out_done == access->out_size)
+        while (outlet->out_done < outlet->out_size && !outlet->was_given_up) {
+                change_file(outlet);
+                if (outlet->out_done == outlet->out_size)
                         break;
-                ssize_t count = write_some(access);
+                ssize_t count = write_some(outlet);
                 if (count > 0)
-                        access->out_done += (size_t)count;
-                else if (count != -EINTR && !gives_up(access, (int)-count))
-                        wait_to_try_again(access, count ? (int)-count : ENOSPC);
+                        outlet->out_done += (size_t)count;
+                else if (count != -EINTR && !gives_up(outlet, (int)-count))
+                        wait_to_try_again(outlet, count ? (int)-count : ENOSPC);
         }
-        for (; access->out_done < access->out_size; access->out_done++)
-                if (access->out[access->out_done] == '\n')
-                        lose(access, 1);
-        access->out_done = access->out_size = 0;
+        for (; outlet->out_done < outlet->out_size; outlet->out_done++)
+                if (outlet->out[outlet->out_done] == '\n')
+                        lose(outlet, 1);
+        outlet->out_done = outlet->out_size = 0;
 }
 
 /* -- the thread: lines -- */
 
 static const char *
-date_of(struct weir__access *access, weir_nsec wall)
+date_of(struct outlet *outlet, weir_nsec wall)
 {
         static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
         time_t second = wall / 1000000000;
         struct tm parts = {0};
 
-        if (second != access->date_second) {
+        if (second != outlet->date_second) {
                 gmtime_r(&second, &parts);
-                snprintf(access->date, sizeof access->date, "%02d/%.3s/%04d:%02d:%02d:%02d +0000", parts.tm_mday,
+                snprintf(outlet->date, sizeof outlet->date, "%02d/%.3s/%04d:%02d:%02d:%02d +0000", parts.tm_mday,
                          months + (size_t)(3 * parts.tm_mon), (parts.tm_year + 1900) % 10000, parts.tm_hour, parts.tm_min,
                          parts.tm_sec);
-                access->date_second = second;
+                outlet->date_second = second;
         }
-        return access->date;
+        return outlet->date;
 }
 
 /* So that nobody can forge a line, a field or what a terminal does. */
@@ -403,12 +422,12 @@ put_quoted(char *out, const char *text)
 
 /* The Combined Log Format. */
 static void
-add_line(struct weir__access *access, const struct weir_http_access *entry)
+add_line(struct outlet *outlet, const struct weir_http_access *entry)
 {
-        if (OUT_SIZE - access->out_size < LINE_BOUND)
-                write_out(access);
-        char *out = access->out + access->out_size;
-        out += sprintf(out, "%s - - [%s] \"", entry->client, date_of(access, entry->ended));
+        if (OUT_SIZE - outlet->out_size < LINE_BOUND)
+                write_out(outlet);
+        char *out = outlet->out + outlet->out_size;
+        out += sprintf(out, "%s - - [%s] \"", entry->client, date_of(outlet, entry->ended));
         if (entry->method) {
                 out = put_escaped(out, entry->method);
                 *out++ = ' ';
@@ -422,13 +441,13 @@ add_line(struct weir__access *access, const struct weir_http_access *entry)
         *out++ = ' ';
         out = put_quoted(out, entry->user_agent);
         *out++ = '\n';
-        access->out_size = (size_t)(out - access->out);
+        outlet->out_size = (size_t)(out - outlet->out);
 }
 
 /* -- the thread: records -- */
 
 static void
-tell(struct weir__access *access, const struct record *record)
+tell(struct outlet *outlet, const struct record *record)
 {
         const char *texts[TEXTS] = {NULL}, *text = (const char *)(record + 1);
         char client[WEIR__PEER_ROOM];
@@ -454,14 +473,14 @@ tell(struct weir__access *access, const struct record *record)
                 .ended = record->ended,
                 .duration = record->duration,
         };
-        if (access->path)
-                add_line(access, &entry);
-        if (access->function)
-                access->function(&entry, access->context);
+        if (outlet->path)
+                add_line(outlet, &entry);
+        else
+                outlet->function(&entry, outlet->context);
 }
 
 static void
-empty_ring(struct weir__access *access, struct weir__access_ring *ring)
+empty_ring(struct outlet *outlet, struct ring *ring)
 {
         size_t taken = atomic_load_explicit(&ring->taken, memory_order_relaxed);
         size_t written = atomic_load_explicit(&ring->written, memory_order_acquire);
@@ -470,37 +489,37 @@ empty_ring(struct weir__access *access, struct weir__access_ring *ring)
                 const struct record *record = (const struct record *)(const void *)(ring->bytes + taken % RING_SIZE);
 
                 if (record->size)
-                        tell(access, record);
+                        tell(outlet, record);
                 taken += record->size ? record->size : RING_SIZE - taken % RING_SIZE;
                 atomic_store_explicit(&ring->taken, taken, memory_order_release);
         }
 }
 
 static void
-empty_rings(struct weir__access *access)
+empty_rings(struct outlet *outlet)
 {
-        atomic_store(&access->call, IDLE);
+        atomic_store(&outlet->call, IDLE);
         weir__fence_heavy();
-        for (unsigned i = 0; i < access->ring_count; i++)
-                empty_ring(access, &access->rings[i]);
-        if (access->out_size)
-                write_out(access);
-        say_what_was_lost(access);
+        for (unsigned i = 0; i < outlet->ring_count; i++)
+                empty_ring(outlet, &outlet->rings[i]);
+        if (outlet->out_size)
+                write_out(outlet);
+        say_what_was_lost(outlet);
 }
 
 static void *
 run(void *argument)
 {
-        struct weir__access *access = argument;
+        struct outlet *outlet = argument;
 
         is_own_thread = true;
         pthread_setname_np(pthread_self(), "weir/access");
-        while (!is_stopping(access)) {
-                wait_for_records(access);
-                change_file(access);
-                empty_rings(access);
+        while (!is_stopping(outlet)) {
+                wait_for_records(outlet);
+                change_file(outlet);
+                empty_rings(outlet);
         }
-        empty_rings(access); /* whoever said stop has seen the last record */
+        empty_rings(outlet); /* whoever said stop has seen the last record */
         return NULL;
 }
 
@@ -516,6 +535,43 @@ open_file(const char *path)
         return fd < 0 ? -errno : fd;
 }
 
+static void
+drop_next(struct outlet *outlet)
+{
+        int next = atomic_exchange(&outlet->next_fd, -1);
+
+        if (next >= 0)
+                close(next);
+}
+
+static void
+outlet_done(struct outlet *outlet)
+{
+        drop_next(outlet);
+        if (outlet->wake_fd >= 0)
+                close(outlet->wake_fd);
+        free(outlet->path);
+}
+
+/* To the file, or, when `path` is NULL, to the function. */
+static int
+add_outlet(struct weir__access *access, const char *path, const struct weir_http_server_config *config)
+{
+        struct outlet *outlet = &access->outlets[access->count++];
+
+        *outlet = (struct outlet){
+                .path = path ? strdup(path) : NULL,
+                .function = path ? NULL : config->on_access,
+                .context = config->access_context,
+                .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                .fd = -1,
+                .may_block = path && strcmp(path, "-") == 0,
+                .date_second = INT64_MIN,
+                .next_fd = -1,
+        };
+        return outlet->wake_fd < 0 ? -errno : path && !outlet->path ? -ENOMEM : 0;
+}
+
 int
 weir__access_new(const struct weir_http_server_config *config, struct weir__access **ret_access)
 {
@@ -523,37 +579,17 @@ weir__access_new(const struct weir_http_server_config *config, struct weir__acce
         if (!config->access_log && !config->on_access)
                 return 0;
         struct weir__access *access = calloc(1, sizeof *access);
-        char *path = access && config->access_log ? strdup(config->access_log) : NULL;
-        int wake_fd = access ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1, failed = access && wake_fd < 0 ? -errno : 0;
+        int failed = access ? 0 : -ENOMEM;
 
-        if (!access || failed || (config->access_log && !path)) {
-                if (wake_fd >= 0)
-                        close(wake_fd);
-                free(path);
-                free(access);
-                return failed ? failed : -ENOMEM;
-        }
-        *access = (struct weir__access){
-                .path = path,
-                .function = config->on_access,
-                .context = config->access_context,
-                .wake_fd = wake_fd,
-                .fd = -1,
-                .may_block = path && strcmp(path, "-") == 0,
-                .date_second = INT64_MIN,
-                .next_fd = -1,
-        };
-        *ret_access = access;
-        return 0;
-}
-
-static void
-drop_next(struct weir__access *access)
-{
-        int next = atomic_exchange(&access->next_fd, -1);
-
-        if (next >= 0)
-                close(next);
+        if (!failed && config->access_log)
+                failed = add_outlet(access, config->access_log, config);
+        if (!failed && config->on_access)
+                failed = add_outlet(access, NULL, config);
+        if (failed)
+                weir__access_free(access);
+        else
+                *ret_access = access;
+        return failed;
 }
 
 void
@@ -561,95 +597,109 @@ weir__access_free(struct weir__access *access)
 {
         if (!access)
                 return;
-        drop_next(access);
-        close(access->wake_fd);
-        free(access->path);
+        for (unsigned i = 0; i < access->count; i++)
+                outlet_done(&access->outlets[i]);
         free(access);
 }
 
 static int
-make_rings(struct weir__access *access, unsigned count)
+make_rings(struct outlet *outlet, unsigned count)
 {
-        access->rings = aligned_alloc(_Alignof(struct weir__access_ring), count * sizeof *access->rings);
-        if (!access->rings)
+        outlet->rings = aligned_alloc(_Alignof(struct ring), count * sizeof *outlet->rings);
+        if (!outlet->rings)
                 return -ENOMEM;
-        memset(access->rings, 0, count * sizeof *access->rings);
-        access->ring_count = count;
+        memset(outlet->rings, 0, count * sizeof *outlet->rings);
+        outlet->ring_count = count;
         for (unsigned i = 0; i < count; i++) {
-                access->rings[i].access = access;
-                access->rings[i].bytes = malloc(RING_SIZE);
-                if (!access->rings[i].bytes)
+                outlet->rings[i].bytes = malloc(RING_SIZE);
+                if (!outlet->rings[i].bytes)
                         return -ENOMEM;
         }
-        access->out = access->path ? malloc(OUT_SIZE) : NULL;
-        return access->path && !access->out ? -ENOMEM : 0;
+        outlet->out = outlet->path ? malloc(OUT_SIZE) : NULL;
+        return outlet->path && !outlet->out ? -ENOMEM : 0;
 }
 
 static void
-clear(struct weir__access *access)
+clear(struct outlet *outlet)
 {
-        atomic_store(&access->serves, false);
-        drop_next(access);
-        for (unsigned i = 0; i < access->ring_count; i++)
-                free(access->rings[i].bytes);
-        free(access->rings);
-        free(access->out);
-        access->rings = NULL;
-        access->out = NULL;
-        access->ring_count = 0;
-        if (access->fd >= 0)
-                close(access->fd);
-        access->fd = -1;
+        atomic_store(&outlet->serves, false);
+        drop_next(outlet);
+        for (unsigned i = 0; i < outlet->ring_count; i++)
+                free(outlet->rings[i].bytes);
+        free(outlet->rings);
+        free(outlet->out);
+        outlet->rings = NULL;
+        outlet->out = NULL;
+        outlet->ring_count = 0;
+        if (outlet->fd >= 0)
+                close(outlet->fd);
+        outlet->fd = -1;
+}
+
+static int
+outlet_start(struct outlet *outlet, unsigned count)
+{
+        atomic_store(&outlet->call, IDLE);
+        atomic_store(&outlet->stops, false);
+        outlet->stop_began = 0;
+        outlet->was_given_up = false;
+        int failed = make_rings(outlet, count);
+        if (!failed && outlet->path) {
+                outlet->fd = open_file(outlet->path);
+                failed = outlet->open_fault = outlet->fd < 0 ? outlet->fd : 0;
+        }
+        if (!failed)
+                failed = weir__crew_make_thread(&outlet->thread, run, outlet);
+        if (failed) {
+                clear(outlet);
+                return failed;
+        }
+        outlet->runs = true;
+        atomic_store(&outlet->serves, outlet->path && !outlet->may_block);
+        return 0;
 }
 
 int
 weir__access_start(struct weir__access *access, unsigned count)
 {
-        if (!access)
-                return 0;
-        atomic_store(&access->call, IDLE);
-        atomic_store(&access->stops, false);
-        access->stop_began = 0;
-        access->was_given_up = false;
-        int failed = make_rings(access, count);
-        if (!failed && access->path) {
-                access->fd = open_file(access->path);
-                failed = access->open_fault = access->fd < 0 ? access->fd : 0;
-        }
-        if (!failed)
-                failed = weir__crew_make_thread(&access->thread, run, access);
-        if (failed) {
-                clear(access);
-                return failed;
-        }
-        access->runs = true;
-        atomic_store(&access->serves, access->path && !access->may_block);
-        return 0;
+        int failed = 0;
+
+        for (unsigned i = 0; access && i < access->count && !failed; i++)
+                failed = outlet_start(&access->outlets[i], count);
+        if (failed)
+                weir__access_stop(access);
+        return failed;
 }
 
 void
 weir__access_complain(struct weir__access *access)
 {
-        if (access && access->open_fault)
-                weir__log(WEIR_LOG_ERROR, "access log: %s: %s", access->path, strerror(-access->open_fault));
+        if (access && access->outlets->open_fault)
+                weir__log(WEIR_LOG_ERROR, "access log: %s: %s", access->outlets->path, strerror(-access->outlets->open_fault));
+}
+
+static void
+tell_to_stop(struct outlet *outlet)
+{
+        atomic_store_explicit(&outlet->stops, true, memory_order_release);
+        eventfd_write(outlet->wake_fd, 1);
 }
 
 void
 weir__access_stop(struct weir__access *access)
 {
-        if (!access || !access->runs)
-                return;
-        atomic_store_explicit(&access->stops, true, memory_order_release);
-        eventfd_write(access->wake_fd, 1);
-        pthread_join(access->thread, NULL);
-        access->runs = false;
-        clear(access);
-}
+        for (unsigned i = 0; access && i < access->count; i++)
+                if (access->outlets[i].runs)
+                        tell_to_stop(&access->outlets[i]);
+        for (unsigned i = 0; access && i < access->count; i++) {
+                struct outlet *outlet = &access->outlets[i];
 
-struct weir__access_ring *
-weir__access_ring(struct weir__access *access, unsigned index)
-{
-        return access ? &access->rings[index] : NULL;
+                if (!outlet->runs)
+                        continue;
+                pthread_join(outlet->thread, NULL);
+                outlet->runs = false;
+                clear(outlet);
+        }
 }
 
 /* -- any thread -- */
@@ -657,24 +707,29 @@ weir__access_ring(struct weir__access *access, unsigned index)
 int
 weir_http_server_reopen_log(weir_http_server *server)
 {
-        struct weir__access *access = server ? server->access : NULL;
+        struct outlet *outlet = server && server->access ? server->access->outlets : NULL;
 
         if (weir__runtime_forked())
                 return -ECHILD;
-        if (!access || !atomic_load(&access->serves))
+        if (!outlet || !atomic_load(&outlet->serves))
                 return server ? -EDOM : -EINVAL;
-        int fd = open_file(access->path);
+        int fd = open_file(outlet->path);
         if (fd < 0)
                 return fd;
-        int before = atomic_exchange(&access->next_fd, fd);
+        int before = atomic_exchange(&outlet->next_fd, fd);
         if (before >= 0)
                 close(before);
-        eventfd_write(access->wake_fd, 1);
+        eventfd_write(outlet->wake_fd, 1);
         return 0;
 }
 
 size_t
 weir_http_server_access_lost(const weir_http_server *server)
 {
-        return server && server->access ? atomic_load_explicit(&server->access->lost, memory_order_relaxed) : 0;
+        const struct weir__access *access = server ? server->access : NULL;
+        size_t lost = 0;
+
+        for (unsigned i = 0; access && i < access->count; i++)
+                lost += atomic_load_explicit(&access->outlets[i].lost, memory_order_relaxed);
+        return lost;
 }

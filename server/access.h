@@ -13,7 +13,6 @@
 #include "protocol/request.h"
 
 struct weir__access;
-struct weir__access_ring; /* the records that the owner of one poller makes */
 
 /* What there is to say of a request that is over. */
 struct weir__access_entry {
@@ -32,19 +31,17 @@ struct weir__access_entry {
 int weir__access_new(const struct weir_http_server_config *config, struct weir__access **ret_access);
 void weir__access_free(struct weir__access *access); /* accepts NULL */
 
-/* Opens the file, if there is one, and makes the thread, while the runtime runs; `count` rings.  All three accept NULL, and do
- * nothing.
+/* Opens the file, if there is one, and makes the threads, while the runtime runs; rings for `count` pollers.  All three accept NULL,
+ * and do nothing.
  * Result: 0, what open reports, or -ENOMEM, -EAGAIN. */
 int weir__access_start(struct weir__access *access, unsigned count);
 void weir__access_complain(struct weir__access *access); /* of the file, after a start, with no lock held */
 
-/* Has all that was recorded written, and ends the thread; one that is not started stays so. */
+/* Has all that was recorded written, and ends the threads; one that is not started stays so. */
 void weir__access_stop(struct weir__access *access);
 
-struct weir__access_ring *weir__access_ring(struct weir__access *access, unsigned index); /* NULL when `access` is */
-
-/* Drops the record, and counts it, when the ring is full.  By the owner of the ring, one thread at a time. */
-void weir__access_record(struct weir__access_ring *ring, const struct weir__access_entry *entry);
+/* Drops the record, and counts it, wherever a ring is full.  By the owner of the poller of that index. */
+void weir__access_record(struct weir__access *access, unsigned index, const struct weir__access_entry *entry);
 
 bool weir__access_is_own_thread(void); /* whether this is a thread of a log */
 

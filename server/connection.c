@@ -22,10 +22,10 @@
 #include "kernel/stream.h"
 #include "server/server.h"
 
-#define LINGER       WEIR_SEC(5)
-#define FIRST_WITHIN WEIR_SEC(1) /* after a hand-over: for the first request of a connection that came to the former process */
-#define LINGER_MAX   ((size_t)1 << 20)  /* bytes thrown away before even the politest gives up */
-#define LEAVES_FIRST ((size_t)8 * 1024) /* bytes of a reply: fewer than any system sends before it waits for the peer */
+#define LINGER       WEIR_SEC(5)  /* for the next bytes ... */
+#define LINGER_LONG  WEIR_SEC(30) /* ... and at most for all of them, unless the server stops */
+#define FIRST_WITHIN WEIR_SEC(1)  /* after a hand-over: for the first request of a connection that came to the former process */
+#define LINGER_MAX   ((size_t)1 << 20) /* bytes thrown away before even the politest gives up */
 
 /* -- time limits -- */
 
@@ -92,6 +92,14 @@ answering_limit(const struct weir__connection *connection)
 }
 
 static weir_nsec
+lingering_limit(const struct weir__connection *connection)
+{
+        weir_nsec left = connection->lingers_until - weir__clock_now();
+
+        return left < LINGER ? left : LINGER;
+}
+
+static weir_nsec
 limit_of(const struct weir__connection *connection)
 {
         const struct weir_http_server_config *config = &connection->shard->server->config;
@@ -104,7 +112,7 @@ limit_of(const struct weir__connection *connection)
         case WEIR__READING_BODY: return config->body_timeout;
         case WEIR__ANSWERING: return answering_limit(connection);
         case WEIR__WRITING: return config->write_timeout;
-        case WEIR__LINGERING: return LINGER;
+        case WEIR__LINGERING: return lingering_limit(connection);
         case WEIR__GONE: break;
         }
         return WEIR_FOREVER;
@@ -126,6 +134,7 @@ leave_idle(struct weir__connection *connection)
         if (!connection->idle)
                 return;
         connection->idle = false;
+        weir__count(&shard->counts, WEIR__COUNT_IDLE, -1);
         *(connection->idle_previous ? &connection->idle_previous->idle_next : &shard->idle) = connection->idle_next;
         *(connection->idle_next ? &connection->idle_next->idle_previous : &shard->idle_last) = connection->idle_previous;
         publish_idle(shard);
@@ -138,6 +147,7 @@ enter_idle(struct weir__connection *connection, weir_nsec now)
 
         leave_idle(connection);
         connection->idle = true;
+        weir__count(&shard->counts, WEIR__COUNT_IDLE, 1);
         connection->idle_since = now;
         connection->idle_previous = shard->idle_last;
         connection->idle_next = NULL;
@@ -311,18 +321,22 @@ weir__connection_drop_exchange(struct weir__connection *connection)
                 weir__connection_bury(connection);
 }
 
-/* Reads on, and throws away: the peer may still be sending, and a close would then reset what it has not read of our answer.
+/* Reads on, and throws away: the peer may still be sending, and a close would then reset what it has not read of our answer.  As long
+ * as something comes it has not got to that.
  * Source: RFC 9112 section 9.6. */
 static void
 linger(struct weir__connection *connection)
 {
         struct weir__poller *poller = connection->shard->poller;
+        size_t before = connection->input_size;
 
         while (connection->readable) {
                 ssize_t count = weir__stream_read(&connection->stream, poller->scratch, WEIR__SCRATCH_SIZE);
 
                 if (count == -EAGAIN) {
                         connection->readable = false;
+                        if (connection->input_size > before)
+                                weir__connection_enter(connection, WEIR__LINGERING);
                         return;
                 }
                 connection->input_size += count > 0 ? (size_t)count : 0; /* nothing is kept: a count */
@@ -342,7 +356,7 @@ weir__connection_finish(struct weir__connection *connection)
          * pipelined. */
         if (connection->stream.tls)
                 weir__stream_finish(&connection->stream); /* sends what was held back */
-        if (connection->stream.tls || connection->sent > LEAVES_FIRST)
+        if (connection->stream.tls || connection->sent > WEIR__LEAVES_FIRST)
                 clean = clean && !weir__stream_unsent(&connection->stream);
         if (clean && (!connection->readable || weir__stream_peek(&connection->stream) == -EAGAIN)) {
                 weir__connection_close(connection);
@@ -352,6 +366,7 @@ weir__connection_finish(struct weir__connection *connection)
         connection->input = NULL;
         connection->input_size = connection->input_room = 0;
         weir__stream_finish(&connection->stream);
+        connection->lingers_until = weir__clock_after(weir__clock_now(), connection->shard->stopping ? LINGER : LINGER_LONG);
         weir__connection_enter(connection, WEIR__LINGERING);
         linger(connection);
 }
@@ -380,11 +395,14 @@ weir__connection_shake_hands(struct weir__connection *connection)
 
         if (failed == -EAGAIN) {
                 connection->readable = false;
-        } else if (failed == -EPROTOTYPE) {
-                refuse_plain(connection);
         } else if (failed) {
-                weir__connection_close(connection);
+                weir__count(&connection->shard->counts, WEIR__COUNT_HANDSHAKES_FAILED, 1);
+                if (failed == -EPROTOTYPE)
+                        refuse_plain(connection);
+                else
+                        weir__connection_close(connection);
         } else {
+                weir__count(&connection->shard->counts, WEIR__COUNT_HANDSHAKES, 1);
                 connection->client = weir__tls_peer(connection->stream.tls);
                 connection->readable = connection->ended || weir__stream_may_have_more(&connection->stream, 0, 0);
                 weir__connection_enter(connection, WEIR__READING_HEAD);
@@ -492,6 +510,7 @@ weir__connection_evict(struct weir__shard *shard)
 {
         for (struct weir__connection *each = shard->idle; each; each = each->idle_next)
                 if (look_for_request(each) <= 0) {
+                        weir__count(&shard->counts, WEIR__COUNT_EVICTED, 1);
                         weir__connection_close(each);
                         return true;
                 }
@@ -506,6 +525,8 @@ weir__connection_stop(struct weir__connection *connection)
         connection->last = true;
         if (connection->events)
                 weir__event_stream_complete(connection->events, 0); /* it would not end by itself */
+        if (connection->state == WEIR__LINGERING && connection->lingers_until > weir__clock_after(weir__clock_now(), LINGER))
+                connection->lingers_until = weir__clock_after(weir__clock_now(), LINGER);
         if (!is_idle(connection))
                 return;
         /* A request may be on its way already: it is answered. */

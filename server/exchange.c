@@ -24,9 +24,12 @@ static void series_ended(struct weir_series *series);
 static void run(struct weir__work *work);
 static const char *name(const struct weir_task *task, int *size);
 
+static void describe(const struct weir_task *task, char *out, size_t room);
+
 static const struct weir__task_ops exchange_ops = {
         .work = {.run = run, .kind = "an exchange", .roams = true, .calls = weir__task_calls},
         .name = name,
+        .describe = describe,
         .series_made = series_made,
         .series_failed = series_failed,
         .series_ended = series_ended,
@@ -44,6 +47,7 @@ weir__exchange_new(struct weir__connection *connection, struct weir__request *re
         }
         *exchange = (struct weir__exchange){
                 .connection = connection,
+                .fd = connection->stream.source.fd,
                 .request = request,
                 .body_left = request->chunked ? UINT64_MAX : request->content_length,
                 .reply_left = UINT64_MAX,
@@ -53,6 +57,7 @@ weir__exchange_new(struct weir__connection *connection, struct weir__request *re
         };
         weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, server->handler, server->context);
         exchange->task.flags |= WEIR__TASK_CONSUMED;
+        weir__count(&connection->shard->counts, WEIR__COUNT_EXCHANGES, 1);
         return exchange;
 }
 
@@ -65,6 +70,7 @@ weir__exchange_start(struct weir__exchange *exchange)
 void
 weir__exchange_free(struct weir__exchange *exchange)
 {
+        weir__count(&exchange->connection->shard->counts, WEIR__COUNT_EXCHANGES, -1);
         weir__request_free(exchange->request);
         weir__response_done(&exchange->response);
         weir__file_close(&exchange->file);
@@ -118,7 +124,7 @@ give_back(struct weir__exchange *exchange)
         if (exchange->task.on_free)
                 weir__user_call(exchange->task.on_free, exchange->task.context);
         if (is_to_be_compressed(exchange))
-                weir__user_call(compress, exchange);
+                weir__user_call_as("a compression", compress, exchange);
         struct weir__worker *worker = weir__worker_self();
         struct weir__poller *poller = weir__runtime_poller(exchange->task.poller);
 
@@ -251,6 +257,26 @@ name(const struct weir_task *task, int *size)
 
         *size = (int)strlen(exchange->request->target);
         return exchange->request->target;
+}
+
+void
+weir__exchange_describe_peer(const struct weir__exchange *exchange, char *out, size_t room)
+{
+        char peer[WEIR__PEER_ROOM];
+
+        weir__peer_write(&exchange->connection->peer, true, peer);
+        snprintf(out, room, "%s, fd %d%s", peer, exchange->fd,
+                 atomic_load_explicit(&exchange->reach, memory_order_relaxed) == WEIR__CUT ? ", which has gone" : "");
+}
+
+static void
+describe(const struct weir_task *task, char *out, size_t room)
+{
+        const struct weir__exchange *exchange = (const struct weir__exchange *)task;
+        char peer[WEIR__PEER_ROOM + 32];
+
+        weir__exchange_describe_peer(exchange, peer, sizeof peer);
+        snprintf(out, room, "%s by %s", exchange->request->method, peer);
 }
 
 /* -- what a handler asks -- */
@@ -394,8 +420,26 @@ weir_http_reply_status(weir_task *exchange, int status)
                 return -EINVAL;
         if (has_begun(known))
                 return -EALREADY;
+        if (known->file_fields && status != known->response.status)
+                weir__file_other_status(known);
         weir__exchange_set_status(known, status);
         return 0;
+}
+
+int
+weir__exchange_set_field(struct weir__exchange *exchange, const char *name, const char *value)
+{
+        return remember(exchange, weir__response_field(&exchange->response, name, value, true));
+}
+
+/* What the handler says itself takes the place of what the file said. */
+static int
+add_field(struct weir__exchange *exchange, const char *name, const char *value, bool replace)
+{
+        if (!name || !value)
+                return -EINVAL;
+        bool was_of_file = exchange->file_fields && weir__file_leave_field(exchange, name);
+        return remember(exchange, weir__response_field(&exchange->response, name, value, replace || was_of_file));
 }
 
 int
@@ -407,7 +451,7 @@ weir_http_reply_header(weir_task *exchange, const char *name, const char *value)
                 return -EDOM;
         if (has_begun(known))
                 return -EALREADY;
-        return name && value ? remember(known, weir__response_field(&known->response, name, value, false)) : -EINVAL;
+        return add_field(known, name, value, false);
 }
 
 int
@@ -419,7 +463,7 @@ weir_http_reply_set_header(weir_task *exchange, const char *name, const char *va
                 return -EDOM;
         if (has_begun(known))
                 return -EALREADY;
-        return name && value ? remember(known, weir__response_field(&known->response, name, value, true)) : -EINVAL;
+        return add_field(known, name, value, true);
 }
 
 int
@@ -458,7 +502,11 @@ weir_http_reply_text(weir_task *exchange, int status, const char *text)
                 return -EDOM;
         if (!text || status < 200 || status > 599)
                 return -EINVAL;
-        return has_begun(known) ? -EALREADY : reply_text(known, status, text);
+        if (has_begun(known))
+                return -EALREADY;
+        if (known->file_fields)
+                weir__file_take_back(known);
+        return reply_text(known, status, text);
 }
 
 int
@@ -516,11 +564,18 @@ weir_http_reply_upgrade(weir_task *exchange, const char *protocol)
 }
 
 int
-weir__exchange_error(struct weir__exchange *exchange, int status)
+weir__exchange_refuse(struct weir__exchange *exchange, int status)
 {
-        weir__response_done(&exchange->response);
         weir__file_close(&exchange->file);
         weir__exchange_set_status(exchange, status);
         exchange->reply_left = UINT64_MAX;
         return remember(exchange, weir__error_response(exchange->connection->shard->server, status, &exchange->response));
+}
+
+int
+weir__exchange_error(struct weir__exchange *exchange, int status)
+{
+        weir__response_done(&exchange->response);
+        exchange->file_fields = 0;
+        return weir__exchange_refuse(exchange, status);
 }

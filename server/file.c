@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <linux/openat2.h>
@@ -128,50 +129,86 @@ open_file(const char *root, const char *path)
         return fd < 0 ? simplified(fd) : fd;
 }
 
-/* -- the type of what is sent -- */
+/* -- what is said of it -- */
 
+enum field { TYPE, TAG, MODIFIED, RANGES, RANGE, LOCATION, ALLOW, RETRY, FIELDS };
+
+static const char *const field_names[FIELDS] = {
+        "Content-Type", "ETag", "Last-Modified", "Accept-Ranges", "Content-Range", "Location", "Allow", "Retry-After",
+};
+
+/* What goes with no other status than the one it was said with. */
+#define OF_THE_STATUS (1u << TAG | 1u << MODIFIED | 1u << RANGES | 1u << RANGE)
+
+_Static_assert(FIELDS <= 8, "a bit for each");
+
+/* Sets a field, unless something has failed before.  Returns what has failed. */
 static int
-set_type(struct weir__exchange *exchange, const char *type)
+set(struct weir__exchange *exchange, int failed, enum field field, const char *value)
 {
-        exchange->file_type = type;
-        return weir_http_reply_set_header(&exchange->task, "Content-Type", type);
+        if (failed)
+                return failed;
+        failed = weir__exchange_set_field(exchange, field_names[field], value);
+        if (!failed)
+                exchange->file_fields |= (uint8_t)(1u << field);
+        return failed;
 }
 
-/* Whether the handler has set a type.  That of an earlier call, where there was no file perhaps, does not count. */
-static bool
-is_typed(const struct weir__exchange *exchange)
+static void
+take_back(struct weir__exchange *exchange, unsigned fields)
 {
-        const struct weir__response *response = &exchange->response;
-        char line[128];
+        for (unsigned i = 0; i < FIELDS; i++)
+                if (exchange->file_fields & fields & 1u << i)
+                        weir__response_remove(&exchange->response, field_names[i]);
+        exchange->file_fields &= (uint8_t)~fields;
+}
 
-        if (!weir__response_has_field(response, "Content-Type"))
-                return false;
-        if (!exchange->file_type)
-                return true;
-        int size = snprintf(line, sizeof line, "Content-Type: %s\r\n", exchange->file_type);
-        return !memmem(response->fields, response->fields_size, line, (size_t)size);
+void
+weir__file_take_back(struct weir__exchange *exchange)
+{
+        take_back(exchange, ~0u);
+        weir__file_close(&exchange->file);
+        if (exchange->response.status == 206)
+                weir__exchange_set_status(exchange, 200);
+}
+
+void
+weir__file_other_status(struct weir__exchange *exchange)
+{
+        take_back(exchange, OF_THE_STATUS);
+        if (!exchange->file)
+                return;
+        exchange->file->at = 0;
+        exchange->file->size = exchange->file->whole;
+}
+
+bool
+weir__file_leave_field(struct weir__exchange *exchange, const char *name)
+{
+        for (unsigned i = 0; i < FIELDS; i++)
+                if (exchange->file_fields & 1u << i && strcasecmp(name, field_names[i]) == 0) {
+                        exchange->file_fields &= (uint8_t) ~(1u << i);
+                        return true;
+                }
+        return false;
 }
 
 /* -- replies without a file -- */
 
-/* Makes the reply that status with its reason as text; fields that were set stay, but what they say of the type.
- * Returns the error. */
+/* Makes the reply the server's own of that status; fields that were set stay, but what they say of the type.  Returns the error. */
 static int
 refuse(struct weir__exchange *exchange, int status, int error)
 {
-        char text[64];
+        int failed = weir__exchange_refuse(exchange, status);
 
-        snprintf(text, sizeof text, "%d %s\n", status, weir__http_reason(status));
-        int failed = set_type(exchange, "text/plain; charset=utf-8");
-        if (!failed)
-                failed = weir_http_reply_text(&exchange->task, status, text);
+        exchange->file_fields |= 1u << TYPE | (status == 503 ? 1u << RETRY : 0);
         return failed ? failed : error;
 }
 
 static int
 refuse_method(struct weir__exchange *exchange)
 {
-        int failed = weir_http_reply_set_header(&exchange->task, "Allow", "GET, HEAD");
+        int failed = set(exchange, 0, ALLOW, "GET, HEAD");
 
         return failed ? failed : refuse(exchange, 405, -EOPNOTSUPP);
 }
@@ -217,7 +254,7 @@ redirect(struct weir__exchange *exchange)
                 exchange->failed = true;
                 return -ENOMEM;
         }
-        int failed = weir_http_reply_set_header(&exchange->task, "Location", location);
+        int failed = set(exchange, 0, LOCATION, location);
         free(location);
         return failed ? failed : refuse(exchange, 301, -EISDIR);
 }
@@ -247,24 +284,17 @@ describe(struct file *file, const char *name, const struct stat *status)
         file->validators.modified = second < file->validators.now ? second : WEIR__NOT_DATED;
 }
 
-/* Sets a field, unless something has failed before.  Returns what has failed. */
-static int
-set(struct weir__exchange *exchange, int failed, const char *field, const char *value)
-{
-        return failed ? failed : weir_http_reply_set_header(&exchange->task, field, value);
-}
-
 static int
 set_fields(struct weir__exchange *exchange, const struct file *file)
 {
         char date[WEIR__HTTP_DATE_SIZE + 1];
-        int failed = set(exchange, 0, "Accept-Ranges", "bytes");
+        int failed = set(exchange, 0, RANGES, "bytes");
 
-        if (!failed && !is_typed(exchange))
-                failed = set_type(exchange, weir__mime_type(file->name));
+        if (!weir__response_has_field(&exchange->response, field_names[TYPE])) /* else the handler has */
+                failed = set(exchange, failed, TYPE, weir__mime_type(file->name));
         if (file->validators.modified != WEIR__NOT_DATED) {
                 weir__http_date(file->validators.modified, date);
-                failed = set(exchange, failed, "Last-Modified", date);
+                failed = set(exchange, failed, MODIFIED, date);
         }
         return failed;
 }
@@ -281,7 +311,7 @@ reply_bytes(struct weir__exchange *exchange, const struct file *file)
 
         if (kind != WEIR__RANGE_NONE) {
                 weir__content_range(text, kind == WEIR__RANGE_PART ? &range : NULL, file->size);
-                failed = set(exchange, failed, "Content-Range", text);
+                failed = set(exchange, failed, RANGE, text);
         }
         if (failed)
                 return failed;
@@ -289,6 +319,7 @@ reply_bytes(struct weir__exchange *exchange, const struct file *file)
                 return refuse(exchange, 416, 0);
         exchange->file->at = range.at;
         exchange->file->size = range.size;
+        exchange->file->whole = file->size;
         weir__exchange_set_status(exchange, kind == WEIR__RANGE_PART ? 206 : 200);
         exchange->response.body_size = 0;
         return 0;
@@ -299,7 +330,7 @@ static int
 reply_file(struct weir__exchange *exchange, const struct file *file)
 {
         int status = weir__conditional_status(exchange->request, &file->validators);
-        int failed = set(exchange, 0, "ETag", file->tag);
+        int failed = set(exchange, 0, TAG, file->tag);
 
         if (failed)
                 return failed;
@@ -338,6 +369,7 @@ weir_http_reply_file(weir_task *task, const char *root, const char *path)
         if (atomic_load_explicit(&exchange->begun, memory_order_acquire) ||
             atomic_load_explicit(&exchange->events, memory_order_relaxed) != WEIR__EVENTS_NONE)
                 return -EALREADY;
+        take_back(exchange, ~0u); /* what an earlier call has said */
         if (!root || !path)
                 return refuse(exchange, 500, -EINVAL);
         if (!exchange->request->is_head && strcmp(exchange->request->method, "GET") != 0)

@@ -31,16 +31,21 @@
 #define ACCEPTED_AT_ONCE 8
 #define PAUSE            WEIR_MSEC(50)
 
+/* When there is no memory for another one, or its page is too large. */
 static const char overloaded[] =
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n";
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\n"
+        "Content-Length: 24\r\nConnection: close\r\n\r\n503 Service Unavailable\n";
 
 static void
-turn_away(int fd, bool is_secure)
+turn_away(struct weir__shard *shard, int fd)
 {
-        struct iovec piece = {(char *)overloaded, sizeof overloaded - 1};
         struct weir__stream stream = {.source.fd = fd};
 
-        if (!is_secure) { /* else it would not be understood */
+        if (!weir__secure_is_on(shard->server)) { /* else it would not be understood */
+                struct iovec piece = {shard->poller->scratch, weir__reply_turning_away(shard)};
+
+                if (!piece.iov_len)
+                        piece = (struct iovec){(char *)overloaded, sizeof overloaded - 1};
                 (void)weir__stream_write(&stream, &piece, 1);
                 weir__stream_finish(&stream);
         }
@@ -90,11 +95,13 @@ take_in(struct weir__shard *shard, int fd, const struct weir__peer *peer)
 {
         bool admitted = weir__admit_connection(shard, peer);
 
+        weir__count(&shard->counts, WEIR__COUNT_ACCEPTED, 1);
         if (admitted && weir__connection_new(shard, fd, peer))
                 return;
         if (admitted)
                 weir__dismiss_connection(shard, peer);
-        turn_away(fd, weir__secure_is_on(shard->server));
+        weir__count(&shard->counts, WEIR__COUNT_TURNED_AWAY, 1);
+        turn_away(shard, fd);
 }
 
 /* Out of descriptors accept says so although there is nobody to accept: none must be closed for that. */

@@ -61,6 +61,7 @@ read_some(struct weir__connection *connection, char *buffer, size_t room)
         ssize_t count = weir__stream_read(&connection->stream, buffer, room);
 
         if (count > 0) {
+                weir__count(&connection->shard->counts, WEIR__COUNT_RECEIVED, count);
                 /* Emptied, unless the end of the stream or an error hides behind it. */
                 if (!weir__stream_may_have_more(&connection->stream, (size_t)count, room) && !connection->ended)
                         connection->readable = false;
@@ -439,6 +440,7 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
         }
         connection->state = WEIR__READING_BODY;
         if (!weir__admit_request(connection->shard)) {
+                weir__count(&connection->shard->counts, WEIR__COUNT_SHED, 1);
                 if (connection->shard->log)
                         weir__record_request(connection, request);
                 else

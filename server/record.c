@@ -51,6 +51,12 @@ weir__record_replying(struct weir__connection *connection, struct weir__exchange
         exchange->request = NULL;
 }
 
+static void
+record(const struct weir__shard *shard, const struct weir__access_entry *entry)
+{
+        weir__access_record(shard->log, (unsigned)(shard - shard->server->shards), entry);
+}
+
 void
 weir__record_replied(struct weir__connection *connection, bool is_complete)
 {
@@ -64,7 +70,7 @@ weir__record_replied(struct weir__connection *connection, bool is_complete)
                 .began = connection->replied_began,
         };
 
-        weir__access_record(connection->shard->log, &entry);
+        record(connection->shard, &entry);
         weir__request_free(connection->replied);
         connection->replied = NULL;
         connection->replied_status = 0;
@@ -85,5 +91,5 @@ weir__record_unanswered(struct weir__exchange *exchange)
                 .began = exchange->began,
         };
 
-        weir__access_record(connection->shard->log, &entry);
+        record(connection->shard, &entry);
 }

@@ -141,6 +141,7 @@ send_pieces(struct weir__connection *connection, bool *progressed)
                         return sent == -EAGAIN ? 0 : sent;
                 *progressed |= sent > 0;
                 connection->sent += (uint64_t)sent;
+                weir__count(&connection->shard->counts, WEIR__COUNT_SENT, sent);
                 consume(connection, (size_t)sent);
                 if ((size_t)sent < total)
                         return 0;
@@ -184,6 +185,7 @@ send_file(struct weir__connection *connection, bool *progressed)
                         return sent == -EAGAIN ? 0 : -EPIPE; /* 0: it has become shorter than was said */
                 *progressed = true;
                 connection->sent += (uint64_t)sent;
+                weir__count(&connection->shard->counts, WEIR__COUNT_SENT, sent);
                 turn += (size_t)sent;
                 file->at += (uint64_t)sent;
                 file->size -= (uint64_t)sent;
@@ -259,6 +261,7 @@ write_out(struct weir__connection *connection, const struct iovec pieces[2], cha
         if (sent == -EAGAIN)
                 sent = 0;
         connection->sent = sent > 0 ? (uint64_t)sent : 0;
+        weir__count(&connection->shard->counts, WEIR__COUNT_SENT, (int64_t)connection->sent);
         if (sent < 0)
                 weir__connection_close(connection);
         else if ((size_t)sent == pieces[0].iov_len + pieces[1].iov_len && !has_file_left(connection))
@@ -400,12 +403,33 @@ weir__connection_refuse(struct weir__connection *connection, int status, bool is
         weir__response_done(&response);
 }
 
+/* Nobody will wait until it is out: so it is no more than leaves at once, and behind what is more a line of text will do. */
+size_t
+weir__reply_turning_away(struct weir__shard *shard)
+{
+        struct weir__response response = {.status = 0};
+        struct weir__framing framing = {.date = date_of(shard), .minor = 1};
+        char *out = shard->poller->scratch;
+        size_t size = 0;
+
+        if (!weir__error_response(shard->server, 503, &response) &&
+            weir__response_head_bound(&response) + response.body_size <= WEIR__LEAVES_FIRST) {
+                size = weir__response_head(&response, &framing, out);
+                if (response.body_size)
+                        memcpy(out + size, response.body, response.body_size);
+                size += response.body_size;
+        }
+        weir__response_done(&response);
+        return size;
+}
+
 void
 weir__connection_continue(struct weir__connection *connection)
 {
         struct iovec piece = {(char *)WEIR__HTTP_CONTINUE, sizeof WEIR__HTTP_CONTINUE - 1};
         ssize_t sent = weir__stream_write(&connection->stream, &piece, 1);
 
+        weir__count(&connection->shard->counts, WEIR__COUNT_SENT, sent > 0 ? sent : 0);
         /* A peer whose socket is full has not read our earlier replies, and need not wait for this.  But what TLS has once
          * encrypted has to go out before all else. */
         if ((sent != -EAGAIN || connection->stream.tls) && sent != (ssize_t)piece.iov_len)
@@ -472,6 +496,8 @@ begin_reply(struct weir__connection *connection, struct weir__exchange *exchange
                 exchange->reply_left = UINT64_MAX;
         if (exchange->reply_left != UINT64_MAX && response->body_size > exchange->reply_left)
                 return -EMSGSIZE;
+        if (exchange->file)
+                weir__file_take_back(exchange);
         char *output = malloc(weir__response_head_bound(response) + response->body_size + CHUNK_FRAME_BOUND);
         if (!output)
                 return -ENOMEM;
@@ -482,7 +508,6 @@ begin_reply(struct weir__connection *connection, struct weir__exchange *exchange
         exchange->raw = exchange->upgrade;
         if (exchange->raw)
                 exchange->body_left = UINT64_MAX;
-        weir__file_close(&exchange->file);
         char *end = put_appended(exchange, output + head_size);
         if (exchange->reply_left != UINT64_MAX)
                 exchange->reply_left -= response->body_size;

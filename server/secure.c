@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/log.h"
 #include "server/server.h"
 
 /* Copies a name, if there is one.  Returns false when out of memory. */
@@ -35,19 +36,25 @@ add_pair(struct weir__secure *secure, const char *certificate_file, const char *
         return 0;
 }
 
-/* What makes no sense together. */
-static int
-check(const struct weir_http_server_config *config)
+/* Returns what is wrong, as far as the config alone tells; or NULL. */
+static const char *
+fault_of(const struct weir_http_server_config *config)
 {
         bool has_files = config->certificate_file || config->private_key_file;
 
-        if (!config->certificate_file != !config->private_key_file || (config->ssl_ctx && has_files))
-                return -EINVAL;
+        if (!config->certificate_file != !config->private_key_file)
+                return "expected certificate_file and private_key_file together";
+        if (config->ssl_ctx && has_files)
+                return "expected certificate_file or ssl_ctx, not both";
         if (config->ssl_ctx && (config->ocsp_file || config->client_ca_file || config->client_check))
-                return -EINVAL; /* it has its own ideas of these */
+                return "expected ocsp_file, client_ca_file and client_check not to be set beside ssl_ctx, which has its own ideas of these";
         if (config->client_check < WEIR_HTTP_CLIENT_UNCHECKED || config->client_check > WEIR_HTTP_CLIENT_REQUIRED)
-                return -EINVAL;
-        return config->client_check && !config->client_ca_file ? -EINVAL : config->reserved ? -EINVAL : 0;
+                return "expected client_check to be one of enum weir_http_client_check";
+        if (config->client_check && !config->client_ca_file)
+                return "expected client_ca_file beside client_check: who may sign clients' certificates";
+        if (config->client_ca_file && !config->client_check)
+                return "expected client_check beside client_ca_file: nobody would be asked for a certificate";
+        return config->reserved ? "expected reserved to be 0" : NULL;
 }
 
 int
@@ -55,11 +62,11 @@ weir__secure_init(weir_http_server *server)
 {
         struct weir__secure *secure = &server->secure;
         const struct weir_http_server_config *config = &server->config;
-        int failed = check(config);
 
+        secure->fault = fault_of(config);
         weir__lock_init(&secure->lock, WEIR__RANK_LEAF);
-        if (failed)
-                return failed;
+        if (secure->fault)
+                return -EINVAL;
         secure->is_on = config->ssl_ctx;
         if (config->ssl_ctx)
                 return weir__tls_context_new(&secure->context, &(struct weir__tls_config){.ssl_ctx = config->ssl_ctx}, NULL);
@@ -136,17 +143,39 @@ read_files(weir_http_server *server)
         return failed;
 }
 
+/* What would be ignored without a certificate, which may have come after the config. */
+static const char *
+fault_without_certificate(const struct weir__secure *secure)
+{
+        if (secure->is_on || (!secure->ocsp_file && !secure->client_ca_file))
+                return NULL;
+        return secure->ocsp_file ? "expected a certificate beside ocsp_file" : "expected a certificate beside client_ca_file";
+}
+
+void
+weir__secure_complain(const weir_http_server *server)
+{
+        if (server->secure.fault)
+                weir__log(WEIR_LOG_ERROR, "TLS: %s", server->secure.fault);
+}
+
 int
 weir__secure_start(weir_http_server *server)
 {
+        struct weir__secure *secure = &server->secure;
+        const char *fault = NULL;
+
         weir__lock(&server->lock);
         bool is_new = server->state == WEIR__SERVER_NEW;
         if (is_new) { /* else pollers may be reading it */
-                server->secure.is_on_its_way = true;
-                server->secure.is_on |= server->secure.pair_count > 0;
+                secure->is_on_its_way = true;
+                secure->is_on |= secure->pair_count > 0;
+                fault = fault_without_certificate(secure);
         }
         weir__unlock(&server->lock);
-        return is_new && server->secure.pair_count ? read_files(server) : 0;
+        if (fault)
+                weir__log(WEIR_LOG_ERROR, "TLS: %s (certificate_file, or weir_http_server_add_certificate)", fault);
+        return fault ? -EINVAL : is_new && secure->pair_count ? read_files(server) : 0;
 }
 
 struct weir__tls *

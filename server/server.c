@@ -235,7 +235,7 @@ make_shards(weir_http_server *server)
                 server->shards[i].server = server;
                 server->shards[i].poller = weir__runtime.pollers[i];
                 server->shards[i].date_second = -1;
-                server->shards[i].log = weir__access_ring(server->access, i);
+                server->shards[i].log = server->access;
                 atomic_init(&server->shards[i].idle_since, WEIR_FOREVER);
         }
         server->shard_count = count;
@@ -314,6 +314,7 @@ start(weir_http_server *server, const char *addresses, struct weir__fault *fault
         for (unsigned i = 0; i < server->sockets.count; i++)
                 weir__socket_leave(&server->sockets.all[i]); /* now they are the listeners' */
         server->state = WEIR__SERVER_SERVING;
+        weir__serving_begins(server);
         atomic_store_explicit(&server->port, port, memory_order_relaxed);
         return 0;
 }
@@ -326,6 +327,8 @@ weir_http_server_start(weir_http_server *server, const char *address)
         int failed = weir__runtime_may_stop();
         struct weir__fault fault = {.size = 0};
 
+        if (!failed && server)
+                weir__secure_complain(server);
         if (!failed)
                 failed = !server ? -ENOMEM : server->fault ? server->fault : weir__secure_start(server);
         if (!failed)
@@ -429,6 +432,7 @@ stop(weir_http_server *server, weir_nsec within, int impatient_fd, struct weir__
                 wait_until_quiet(server, WEIR_FOREVER, -1);
         }
         *left_out = take_reports(server, reports);
+        weir__serving_ends(server);
         drop_shards(server);
         weir__sockets_free(&server->sockets);
         return (int)atomic_load_explicit(&server->cut, memory_order_relaxed);

@@ -32,6 +32,7 @@
 #include "protocol/routes.h"
 #include "server/access.h"
 #include "server/addresses.h"
+#include "server/counts.h"
 
 struct weir__connection;
 struct weir__fields;
@@ -41,6 +42,7 @@ struct weir__shard;
 struct weir__file_part {
         int fd;
         uint64_t at, size;
+        uint64_t whole; /* the size of the file */
 };
 
 static inline void weir__file_close(struct weir__file_part **file)
@@ -65,7 +67,10 @@ struct weir__exchange {
         bool continued;     /* 100 was sent, or is not wanted */
         bool probed;        /* it was sent to find out whether the client has gone */
         bool reply_chunked; /* of one that has begun */
+        bool counted;       /* among the replies of its status */
         bool raw;           /* upgraded: bytes both ways */
+
+        int fd; /* the connection's; constant, for people */
 
         /* Constant once the handler has it. */
         struct weir__request *request; /* NULL once an access log has it, when the exchange is over */
@@ -78,9 +83,9 @@ struct weir__exchange {
         /* The series' callbacks', until the reply has begun. */
         struct weir__response response;
         struct weir__file_part *file; /* or NULL */
-        const char *file_type; /* the Content-Type that file.c has set, not the handler; or NULL */
         char *upgrade; /* the protocol's name; NULL: none */
         bool failed; /* building the reply ran out of memory */
+        uint8_t file_fields; /* which of its fields file.c has set, not the handler: a bit each, in its order */
         struct weir__route_match *route; /* what a router has found in the path; or NULL */
         struct weir__fields *fields; /* what was asked for of the request's; or NULL */
 
@@ -195,7 +200,10 @@ struct weir__connection {
         struct weir__request *replied; /* NULL: it was none */
         weir_nsec replied_began;
 
-        weir_nsec idle_since;
+        union {
+                weir_nsec idle_since;
+                weir_nsec lingers_until; /* LINGERING: whatever still comes */
+        };
         weir_nsec expires_at;     /* the time limit of the state; WEIR_FOREVER: none */
         weir_nsec queued_for;     /* what `limit` is set to: may be earlier, and is put off when it comes */
         struct weir__limit limit;
@@ -219,7 +227,7 @@ struct weir__shard {
         struct weir__poller *poller;
         struct weir__listener *listeners; /* one or more for each address, made and freed with the shard */
         unsigned listener_count;
-        struct weir__access_ring *log; /* constant; NULL: no access log */
+        struct weir__access *log; /* the server's, while it serves; NULL: none */
         struct weir__connection *first; /* of the connections */
         struct weir__connection *idle, *idle_last; /* those that wait for a request, the longest first */
         _Atomic weir_nsec idle_since; /* of the first of these; WEIR_FOREVER: there is none.  Written by the owner; relaxed */
@@ -239,6 +247,8 @@ struct weir__shard {
 
         bool stopping; /* the order to stop has come */
 
+        struct weir__counts counts;
+
         struct weir__work order; /* open, stop or cut; guarded by the order's being under way */
         int failed;              /* of the order to open */
 };
@@ -248,6 +258,8 @@ struct weir__report {
         struct weir__report *next;
         char text[384];
 };
+
+#define WEIR__LEAVES_FIRST ((size_t)8 * 1024) /* bytes of a reply: fewer than any system sends before it waits for the peer */
 
 #define WEIR__REPORTS_MAX 32 /* of one shard; the others are counted */
 
@@ -259,6 +271,9 @@ enum weir__server_state {
 
 /* What a server needs for TLS: secure.c. */
 struct weir__secure {
+        /* Constant. */
+        const char *fault; /* of the config; or NULL */
+
         /* Guarded by the server's lock; constant from the first try to start on. */
         struct weir__tls_pair *pairs;
         size_t pair_count;
@@ -300,6 +315,8 @@ struct weir_http_server {
         struct weir__sockets sockets; /* that listen */
         bool handed_over; /* another process has them too; also read by who carries out the order to stop, or comes after */
 
+        struct weir__serving serving; /* while it serves; guarded by the lock of counts.c */
+
         _Atomic int port;           /* relaxed; -EDOM: none */
         _Atomic size_t open;        /* acq_rel: who brings it to 0 has seen the end of all */
         _Atomic size_t connections; /* relaxed */
@@ -319,6 +336,7 @@ int weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_
 /* secure.c */
 int weir__secure_init(weir_http_server *server); /* from its config; returns what the start is to report */
 void weir__secure_done(weir_http_server *server);
+void weir__secure_complain(const weir_http_server *server); /* of its config, if that is wrong; with no lock held */
 int weir__secure_start(weir_http_server *server); /* reads the files, if there are any; with no lock held */
 bool weir__secure_is_on(const weir_http_server *server); /* constant from the start on */
 struct weir__tls *weir__secure_accept(weir_http_server *server, int fd); /* NULL when out of memory */
@@ -379,6 +397,7 @@ void weir__connection_next(struct weir__connection *connection);    /* the excha
 /* reply.c: what goes out */
 void weir__connection_answer(struct weir__exchange *exchange); /* the series of the exchange has ended; frees the exchange */
 void weir__connection_refuse(struct weir__connection *connection, int status, bool is_head); /* an error, then close */
+size_t weir__reply_turning_away(struct weir__shard *shard); /* writes the whole 503 to the scratch buffer; 0: it cannot be had */
 void weir__connection_flush(struct weir__connection *connection);
 int weir__connection_write(struct weir__connection *connection, struct weir__transfer *transfer); /* its status, unless linked */
 int weir__connection_begin_reply(struct weir__connection *connection); /* unless it has begun: 0 or -ENOMEM */
@@ -401,9 +420,17 @@ void weir__event_stream_complete(struct weir__event_stream *stream, int status);
 
 /* exchange.c */
 void weir__exchange_report(struct weir__exchange *exchange); /* that it is about to be cut */
+void weir__exchange_describe_peer(const struct weir__exchange *exchange, char *out, size_t room); /* "192.0.2.1:80, fd 7"; any thread */
 void weir__exchange_cut(struct weir__exchange *exchange); /* its reply is not wanted any more: cancels its series */
 void weir__exchange_set_status(struct weir__exchange *exchange, int status); /* takes an upgrade back */
-int weir__exchange_error(struct weir__exchange *exchange, int status); /* makes the reply that status with its reason as text */
+int weir__exchange_error(struct weir__exchange *exchange, int status);  /* makes the reply the server's own of that status */
+int weir__exchange_refuse(struct weir__exchange *exchange, int status); /* the same, but fields stay */
+int weir__exchange_set_field(struct weir__exchange *exchange, const char *name, const char *value);
+
+/* file.c: the reply becomes another one than that which weir_http_reply_file has made of it. */
+void weir__file_take_back(struct weir__exchange *exchange); /* all that it said */
+void weir__file_other_status(struct weir__exchange *exchange); /* what does not go with any: the file is the body, and a whole one */
+bool weir__file_leave_field(struct weir__exchange *exchange, const char *name); /* to the handler: whether it was the file's */
 
 /* transfer.c */
 /* A write with room for `size` bytes at `data`; reports `fault` when it is started, unless that is 0.  NULL when out of
@@ -414,6 +441,9 @@ void weir__transfer_frame(struct weir__transfer *transfer);                /* ma
 
 /* fields.c */
 void weir__fields_free(struct weir__fields *fields); /* accepts NULL */
+
+/* counts.c: of one whose reply was not finished, or that has none. */
+void weir__count_unanswered(struct weir__exchange *exchange);
 
 /* record.c: what the access log is told, in the life of a request.  Where there is none, each of these is a look at one word.
  *
@@ -427,6 +457,9 @@ void weir__record_unanswered(struct weir__exchange *exchange);
 /* The reply with that status is about to go out, the last that is seen of its exchange; NULL: it is to no exchange. */
 static inline void weir__reply_begins(struct weir__connection *connection, struct weir__exchange *exchange, int status)
 {
+        weir__count_reply(&connection->shard->counts, status ? status : 200);
+        if (exchange)
+                exchange->counted = true;
         if (__builtin_expect(connection->shard->log != NULL, 0))
                 weir__record_replying(connection, exchange, status);
 }
@@ -441,6 +474,8 @@ static inline void weir__reply_ends(struct weir__connection *connection, bool is
 /* The exchange is about to be freed. */
 static inline void weir__exchange_ends(struct weir__exchange *exchange)
 {
+        if (__builtin_expect(!exchange->counted, 0))
+                weir__count_unanswered(exchange);
         if (__builtin_expect(exchange->connection->shard->log && exchange->request, 0))
                 weir__record_unanswered(exchange);
 }

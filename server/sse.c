@@ -149,11 +149,22 @@ release(struct weir_task *task, bool discarded)
         weir__exchange_drop(exchange);
 }
 
+static void
+describe(const struct weir_task *task, char *out, size_t room)
+{
+        const struct weir__event_stream *stream = (const struct weir__event_stream *)task;
+        char peer[WEIR__PEER_ROOM + 32];
+
+        weir__exchange_describe_peer(stream->exchange, peer, sizeof peer);
+        snprintf(out, room, "open to %s", peer);
+}
+
 static const struct weir__task_ops stream_ops = {
         .work = {.run = run, .kind = "an event stream", .calls = weir__task_calls},
         .start = start,
         .cancel = cancel,
         .release = release,
+        .describe = describe,
 };
 
 /* -- the stream's public face -- */

@@ -11,6 +11,7 @@
  * While a transfer is PENDING it waits in its connection, and its work is in no list.  Who takes it out of PENDING, completion or
  * cancel, delivers the work, once.  A cancel at any other time only leaves its flag, which the work finds. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,17 @@ unlink_writer(struct weir__connection *connection, struct weir__transfer *transf
                 connection->writers_end = link;
 }
 
+/* Whether some of it has gone out, or was encrypted to go out next. */
+static bool
+is_on_its_way(const struct weir__connection *connection, const struct weir__transfer *transfer)
+{
+        size_t before = connection->output ? connection->output_size - connection->output_sent : 0;
+
+        for (const struct weir__transfer *each = connection->writers; each != transfer; each = each->next)
+                before += each->size;
+        return transfer->under_way || (transfer->size && before < weir__stream_held(&connection->stream));
+}
+
 /* It was cancelled while it waited.  A piece that is half on its way cannot be taken back: nothing can follow it, and the connection
  * ends. */
 static void
@@ -69,8 +81,10 @@ give_up(struct weir__transfer *transfer)
         if (transfer->kind != WEIR__TRANSFER_WRITE) {
                 connection->reader = NULL;
         } else {
+                bool is_lost = is_on_its_way(connection, transfer);
+
                 unlink_writer(connection, transfer);
-                if (transfer->under_way || connection->stream.tls) /* which has encrypted it already */
+                if (is_lost)
                         weir__connection_close(connection);
                 else if (exchange->reply_left != UINT64_MAX) /* still owed: a reply that ends without it is not whole */
                         exchange->reply_left += transfer->size;
@@ -160,11 +174,26 @@ release(struct weir_task *task, bool discarded)
                 weir__exchange_drop(transfer->exchange);
 }
 
+/* While the task is alive its exchange is held, and with it the connection. */
+static void
+describe(const struct weir_task *task, char *out, size_t room)
+{
+        const struct weir__transfer *transfer = (const struct weir__transfer *)task;
+        char peer[WEIR__PEER_ROOM + 32];
+
+        weir__exchange_describe_peer(transfer->exchange, peer, sizeof peer);
+        if (transfer->kind == WEIR__TRANSFER_WRITE)
+                snprintf(out, room, "%zu bytes to %s", transfer->announced, peer);
+        else
+                snprintf(out, room, "%s from %s", transfer->kind == WEIR__TRANSFER_READ ? "bytes" : "the whole body", peer);
+}
+
 static const struct weir__task_ops read_ops = {
         .work = {.run = run, .kind = "a read of a body", .calls = weir__task_calls},
         .start = start,
         .cancel = cancel,
         .release = release,
+        .describe = describe,
 };
 
 static const struct weir__task_ops write_ops = {
@@ -172,6 +201,7 @@ static const struct weir__task_ops write_ops = {
         .start = start,
         .cancel = cancel,
         .release = release,
+        .describe = describe,
 };
 
 /* -- the public face -- */

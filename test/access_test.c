@@ -859,6 +859,61 @@ a_function_that_blocks_holds_nobody_up(void)
         end();
 }
 
+/* More than the file's buffers hold, which lose the rest; the function is told all, soon, and not when the file gets better. */
+static void
+tell_all_beside(const char *path)
+{
+        enum { TURNS = 20, EACH = 500 };
+
+        begin(1, path, tell);
+        for (unsigned turn = 1; turn <= TURNS; turn++) {
+                ask_often(EACH);
+                WEIR_TEST_EVENTUALLY(atomic_load(&at.count) == turn * EACH);
+        }
+        CU_ASSERT(weir_http_server_access_lost(at.server) > 0);
+        stop();
+        CU_ASSERT_EQUAL(atomic_load(&at.count), TURNS * EACH);
+}
+
+static void
+a_full_disk_does_not_hold_the_function_up(void)
+{
+        prepare();
+        tell_all_beside("/dev/full");
+        CU_ASSERT_EQUAL(weir_http_server_access_lost(at.server), 10000); /* by the file */
+        end();
+}
+
+static void
+a_pipe_that_nobody_reads_does_not_hold_the_function_up(void)
+{
+        int reader;
+
+        prepare();
+        CU_ASSERT_EQUAL(mkfifo(at.path, 0600), 0);
+        reader = open(at.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        tell_all_beside(at.path);
+        close(reader);
+        end();
+}
+
+static void
+a_function_that_blocks_does_not_hold_the_file_up(void)
+{
+        prepare();
+        begin(1, at.path, tell);
+        atomic_store(&at.hold, true);
+        ask_often(8000);
+        WEIR_TEST_EVENTUALLY(lines_in(content(at.path)) == 8000);
+        CU_ASSERT_EQUAL(atomic_load(&at.count), 1);
+        size_t lost = weir_http_server_access_lost(at.server); /* by the function */
+        CU_ASSERT(lost > 0);
+        atomic_store(&at.hold, false);
+        stop();
+        CU_ASSERT_EQUAL(atomic_load(&at.count) + weir_http_server_access_lost(at.server), 8000);
+        end();
+}
+
 static atomic_uint last_number, wrong;
 
 /* The number in the target says how long that is. */
@@ -1077,6 +1132,9 @@ main(void)
                 WEIR_TEST(an_idle_server_has_no_wake_ups),
                 WEIR_TEST(a_stop_has_all_written),
                 WEIR_TEST(a_function_that_blocks_holds_nobody_up),
+                WEIR_TEST(a_full_disk_does_not_hold_the_function_up),
+                WEIR_TEST(a_pipe_that_nobody_reads_does_not_hold_the_function_up),
+                WEIR_TEST(a_function_that_blocks_does_not_hold_the_file_up),
                 WEIR_TEST(what_was_not_lost_is_whole_and_in_order),
                 WEIR_TEST(it_cannot_be_stopped_by_the_function),
                 WEIR_TEST(lines_of_several_pollers_do_not_mix),

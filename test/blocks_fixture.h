@@ -20,10 +20,11 @@ void *
 __wrap_weir__alloc(size_t size)
 {
         int before = atomic_load(&allocations_left);
+
+        while (before >= 0 && !atomic_compare_exchange_weak(&allocations_left, &before, before - 1))
+                ;
         void *block = before == 0 ? NULL : __real_weir__alloc(size);
 
-        if (before >= 0)
-                atomic_store(&allocations_left, before - 1);
         if (block)
                 atomic_fetch_add(&bytes_out, (int64_t)size);
         return block;

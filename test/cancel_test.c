@@ -196,6 +196,33 @@ start_the_next(weir_series *series, void *context)
         CU_ASSERT_EQUAL(weir_series_start(next), 0);
 }
 
+/* None has ended, and each call passes over those that were told to: all of them each time would take minutes. */
+static void
+many_that_stay_alive_are_cancelled_one_by_one_in_no_time(void)
+{
+        enum { COUNT = WEIR_TEST_SANITIZED ? 30000 : 150000 };
+        weir_series **all = calloc(COUNT, sizeof *all);
+
+        weir_test_begin_virtual();
+        for (unsigned i = 0; i < COUNT; i++) {
+                all[i] = weir_series_new(NULL, NULL);
+                CU_ASSERT_EQUAL_FATAL(weir_series_set_name(all[i], "alive"), 0);
+        }
+        int64_t began = weir_test_cpu_time();
+        for (unsigned i = 0; i < COUNT; i++) {
+                CU_ASSERT_EQUAL_FATAL(weir_series_cancel_named("alive", 1), 1);
+                CU_ASSERT_EQUAL_FATAL(weir_series_status(all[i]), -ECANCELED); /* the oldest first, as ever */
+        }
+        CU_ASSERT_EQUAL(weir_series_cancel_named("alive", WEIR_ALL), 0);
+        CU_ASSERT(weir_test_cpu_time() - began < WEIR_SEC(5));
+        CU_ASSERT_EQUAL(weir_series_count("alive"), COUNT);
+        for (unsigned i = 0; i < COUNT; i++)
+                weir_series_dismiss(all[i]);
+        CU_ASSERT_EQUAL(weir_series_count("alive"), 0);
+        weir_test_end();
+        free(all);
+}
+
 static void
 a_cancel_of_many_leaves_those_that_their_callbacks_start(void)
 {
@@ -613,6 +640,7 @@ main(void)
                 WEIR_TEST(a_name_is_replaced_or_removed_and_its_order_is_that_of_the_naming),
                 WEIR_TEST(a_series_leaves_its_name_with_its_last_task_before_its_callback),
                 WEIR_TEST(a_cancel_of_many_leaves_those_that_their_callbacks_start),
+                WEIR_TEST(many_that_stay_alive_are_cancelled_one_by_one_in_no_time),
                 WEIR_TEST(a_callback_may_cancel_its_own_flow_by_name),
                 WEIR_TEST(bad_names_are_refused),
                 WEIR_TEST(without_memory_a_name_is_refused_and_the_old_one_stays),

@@ -2,6 +2,7 @@
 #include "test/fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 /* -- what has happened, as a text -- */
 
@@ -238,6 +239,56 @@ message_that_nobody_takes_is_dropped_once(void)
         weir_test_end();
 }
 
+struct taker {
+        weir_channel *channel;
+        int left;
+};
+
+/* In turn by a task of each kind, and now and then by two. */
+static void
+takes_on(weir_task *task, void *context)
+{
+        struct taker *taker = context;
+        weir_series *series = weir_series_of(task);
+        weir_task *select = weir_select_new(takes_on, taker);
+
+        CU_ASSERT_EQUAL(weir_task_status(task), 0);
+        CU_ASSERT_EQUAL(weir_channel_length(taker->channel), 10);
+        if (taker->left-- == 0) {
+                weir_task_dismiss(select);
+                return;
+        }
+        weir_select_receive(select, taker->channel);
+        weir_select_receive(select, taker->channel);
+        weir_series_push(series, weir_channel_send_new(taker->channel, "more", NULL, NULL));
+        if (taker->left % 3 == 0) {
+                weir_series_push(series, weir_channel_receive_new(taker->channel, takes_on, taker));
+                weir_task_dismiss(select);
+        } else if (taker->left % 3 == 1) {
+                weir_series_push(series, select);
+        } else {
+                weir_task_dismiss(weir_channel_receive_new(taker->channel, takes_on, taker));
+                weir_series_push(series, weir_channel_receive_new(taker->channel, takes_on, taker));
+                weir_task_dismiss(select);
+        }
+}
+
+static void
+channel_that_only_its_flow_has_lives_as_long_as_that(void)
+{
+        struct taker taker = {weir_channel_new(11, drop), 1000};
+
+        begin();
+        for (int i = 0; i < 11; i++)
+                weir_channel_post(taker.channel, "message");
+        weir_task *first = weir_channel_receive_new(taker.channel, takes_on, &taker);
+        weir_channel_unref(taker.channel);
+        CU_ASSERT_EQUAL(weir_task_run(first), 0);
+        weir_test_end();
+        CU_ASSERT_EQUAL(taker.left, -1);
+        CU_ASSERT_EQUAL(dropped, 1011);
+}
+
 /* -- names -- */
 
 static void
@@ -327,7 +378,8 @@ storm_on(size_t capacity)
 {
         pthread_t threads[STORM_THREADS];
 
-        storm.sent = storm.received = storm.cancelled = dropped = 0;
+        storm.sent = storm.received = storm.cancelled = 0;
+        dropped = 0;
         storm.channel = weir_channel_new(capacity, drop);
         weir_test_begin_real(2);
         for (uintptr_t i = 0; i < STORM_THREADS; i++)
@@ -350,6 +402,142 @@ no_message_is_lost_or_doubled_while_threads_send_receive_and_cancel(void)
         storm_on(1000);
 }
 
+/* -- whose reference it is -- */
+
+/* What a callback does with a task that it has made for its own channel, whose only reference is that of the task it is called for. */
+enum use {
+        DISMISSED,
+        BY_ANOTHER_THREAD,
+        IN_ANOTHER_SERIES,
+        IN_A_PARALLEL,
+        KEPT,
+        PUSHED,
+        PUSHED_BEHIND, /* one that has to take the lock of the series */
+        USES,
+};
+
+struct owner {
+        weir_channel *channel; /* no reference */
+        weir_task *kept;
+        enum use use;
+};
+
+static void *
+dismiss(void *task)
+{
+        weir_task_dismiss(task);
+        return NULL;
+}
+
+static void
+make_another(struct owner *owner, weir_series *series)
+{
+        weir_task *task = weir_channel_receive_new(owner->channel, NULL, NULL);
+        weir_series *other = weir_series_new(NULL, NULL);
+        weir_task *parallel = weir_parallel_new(NULL, NULL);
+        pthread_t thread;
+
+        switch (owner->use) {
+        case DISMISSED: weir_task_dismiss(task); break;
+        case BY_ANOTHER_THREAD:
+                pthread_create(&thread, NULL, dismiss, task);
+                pthread_join(thread, NULL);
+                break;
+        case IN_ANOTHER_SERIES: weir_series_push(other, task); break;
+        case IN_A_PARALLEL: weir_parallel_add(parallel, task); break;
+        case KEPT: owner->kept = task; break;
+        case PUSHED: weir_series_push(series, task); break;
+        case PUSHED_BEHIND:
+                weir_series_push_front(series, weir_empty_new(NULL, NULL));
+                weir_series_push(series, task);
+                break;
+        case USES: break;
+        }
+        weir_series_dismiss(other);
+        weir_task_dismiss(parallel);
+}
+
+static void
+uses_its_channel(weir_task *task, void *context)
+{
+        struct owner *owner = context;
+        void *message = NULL;
+
+        make_another(owner, weir_series_of(task));
+        CU_ASSERT_EQUAL(dropped, 0);
+        CU_ASSERT_EQUAL(weir_channel_poll(owner->channel, &message), 0);
+        CU_ASSERT_EQUAL(weir_channel_post(owner->channel, message), 0);
+        weir_task_dismiss(weir_channel_receive_new(owner->channel, NULL, NULL));
+        CU_ASSERT_EQUAL(weir_channel_length(owner->channel), 1);
+        CU_ASSERT_EQUAL(dropped, 0);
+}
+
+static void
+channel_is_there_for_the_whole_callback_of_a_task_and_for_those_it_has_made(void)
+{
+        for (enum use use = DISMISSED; use < USES; use++) {
+                begin();
+                struct owner owner = {.channel = weir_channel_new(2, drop), .use = use};
+                weir_channel_post(owner.channel, "first");
+                weir_channel_post(owner.channel, "second");
+                weir_task *task = weir_channel_receive_new(owner.channel, uses_its_channel, &owner);
+                weir_channel_unref(owner.channel);
+                CU_ASSERT_EQUAL(weir_task_run(task), 0);
+                if (owner.kept) {
+                        CU_ASSERT_EQUAL(dropped, 1);
+                        CU_ASSERT_EQUAL(weir_channel_length(owner.channel), 1);
+                }
+                weir_task_dismiss(owner.kept);
+                weir_test_end();
+                CU_ASSERT_EQUAL(dropped, 2); /* one received, one left or received by the other */
+        }
+}
+
+static _Atomic(weir_task *) handed; /* to a thread that dismisses it, whatever the callback is at; NULL: none */
+static atomic_bool all_handed;
+
+static void *
+dismiss_all(void *unused)
+{
+        (void)unused;
+        while (!all_handed)
+                weir_task_dismiss(atomic_exchange(&handed, NULL));
+        return NULL;
+}
+
+static void
+hands_over(weir_task *task, void *channel)
+{
+        (void)task;
+        weir_task_dismiss(atomic_exchange(&handed, weir_channel_receive_new(channel, NULL, NULL)));
+}
+
+static void
+task_may_be_taken_over_by_another_thread_while_the_callback_that_made_it_ends(void)
+{
+        enum { ROUNDS = 3000 };
+        pthread_t thread;
+
+        dropped = 0;
+        all_handed = false;
+        weir_test_begin_real(2);
+        pthread_create(&thread, NULL, dismiss_all, NULL);
+        for (int i = 0; i < ROUNDS; i++) {
+                weir_channel *channel = weir_channel_new(2, drop);
+
+                weir_channel_post(channel, "received");
+                weir_channel_post(channel, "left");
+                weir_task *task = weir_channel_receive_new(channel, hands_over, channel);
+                weir_channel_unref(channel);
+                CU_ASSERT_EQUAL(weir_task_run(task), 0);
+        }
+        all_handed = true;
+        pthread_join(thread, NULL);
+        weir_task_dismiss(atomic_exchange(&handed, NULL));
+        weir_test_end();
+        CU_ASSERT_EQUAL(dropped, 2 * ROUNDS);
+}
+
 int
 main(void)
 {
@@ -361,7 +549,10 @@ main(void)
                 WEIR_TEST(cancel_and_deadline_end_a_wait_and_the_next_in_line_is_served),
                 WEIR_TEST(received_message_stays_received_when_its_series_is_cancelled),
                 WEIR_TEST(message_that_nobody_takes_is_dropped_once),
+                WEIR_TEST(channel_that_only_its_flow_has_lives_as_long_as_that),
                 WEIR_TEST(name_leads_to_one_channel_as_long_as_it_is_used),
+                WEIR_TEST(channel_is_there_for_the_whole_callback_of_a_task_and_for_those_it_has_made),
+                WEIR_TEST(task_may_be_taken_over_by_another_thread_while_the_callback_that_made_it_ends),
                 WEIR_TEST(null_channel_and_other_tasks_are_refused),
                 WEIR_TEST(no_message_is_lost_or_doubled_while_threads_send_receive_and_cancel),
         };

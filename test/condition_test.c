@@ -205,6 +205,34 @@ shutdown_and_dismissal_drop_the_task(void)
         CU_ASSERT_STRING_EQUAL(seen, "freed a:0, freed b:0, ended b:-108");
 }
 
+static atomic_bool in_callback;
+
+static void
+outlasts_the_beginning_of_the_shutdown(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        in_callback = true;
+        while (weir_task_start(weir_empty_new(NULL, NULL)) == 0)
+                sched_yield();
+}
+
+static void
+shutdown_that_comes_while_the_task_runs_leaves_it_its_status(void)
+{
+        weir_condition *condition = weir_condition_new();
+        weir_task *task = weir_empty_new(outlasts_the_beginning_of_the_shutdown, NULL);
+
+        begin();
+        in_callback = false;
+        weir_task_start(weir_conditional_new(condition, task, ended, "a"));
+        weir_condition_signal(condition);
+        weir_condition_unref(condition);
+        WEIR_TEST_EVENTUALLY(in_callback);
+        weir_test_end();
+        CU_ASSERT_STRING_EQUAL(seen, "ended a:0");
+}
+
 /* -- with a name -- */
 
 static void
@@ -390,6 +418,7 @@ main(void)
                 WEIR_TEST(cancelled_right_behind_the_signal_it_drops_the_task),
                 WEIR_TEST(deadline_and_cancel_reach_the_task_that_runs),
                 WEIR_TEST(shutdown_and_dismissal_drop_the_task),
+                WEIR_TEST(shutdown_that_comes_while_the_task_runs_leaves_it_its_status),
                 WEIR_TEST(signal_by_name_starts_the_oldest_first_and_each_once),
                 WEIR_TEST(who_was_cancelled_or_dismissed_is_not_signalled),
                 WEIR_TEST(what_is_no_condition_no_task_and_no_name_is_refused),

@@ -80,6 +80,31 @@ cancelled_or_dismissed_counter_takes_no_count(void)
 }
 
 static void
+cancels_and_counts(weir_task *task, void *series)
+{
+        (void)task;
+        weir_series_cancel(series);
+        CU_ASSERT_EQUAL(weir_counter_count_named("n", 1), 1);
+}
+
+/* Both happen in one callback of the only worker, so the one that was cancelled is there still. */
+static void
+counter_that_was_cancelled_just_now_takes_no_part_of_a_count(void)
+{
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+
+        begin();
+        weir_series_push(series, weir_counter_new_named("n", 5, ended, "cancelled"));
+        weir_series_start(series);
+        weir_task_start(weir_counter_new_named("n", 1, ended, "waits"));
+        weir_task_start(weir_empty_new(cancels_and_counts, series));
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "cancelled:-125 waits:0");
+        weir_series_unref(series);
+        weir_test_end();
+}
+
+static void
 counter_that_is_never_fulfilled_ends_at_shutdown(void)
 {
         begin();
@@ -167,6 +192,7 @@ main(void)
                 WEIR_TEST(all_who_wait_go_on_in_order_when_the_target_is_come_to),
                 WEIR_TEST(count_by_name_is_spread_in_order_of_creation),
                 WEIR_TEST(cancelled_or_dismissed_counter_takes_no_count),
+                WEIR_TEST(counter_that_was_cancelled_just_now_takes_no_part_of_a_count),
                 WEIR_TEST(counter_that_is_never_fulfilled_ends_at_shutdown),
                 WEIR_TEST(what_is_no_counter_and_no_name_is_refused),
                 WEIR_TEST(counts_cancels_and_starts_meet_on_many_threads),

@@ -1,13 +1,16 @@
 #!/bin/bash
 # The code that README.md and docs/ show is code that the tests run: each C block names the file it is quoted from in the line
-# before it, <!-- tutorial/01-delay-server.c -->, and stands there word for word.
+# before it, <!-- tutorial/01-delay-server.c -->, and stands there word for word.  Links lead somewhere, and what is called weir_
+# something is declared in a public header, or the name of a metric.
 set -euo pipefail
 
 cd "$WEIR_SOURCE"
 python3 - README.md docs/*.md <<'PYTHON'
-import re, sys
+import glob, re, sys
 
 failures, quotes = [], 0
+declared = {word for header in glob.glob("include/weir/*.h") for word in re.findall(r"\bweir_\w+", open(header, encoding="utf-8").read())}
+declared |= {word for source in glob.glob("server/*.c") for word in re.findall(r'"(weir_\w+)', open(source, encoding="utf-8").read())}
 for page in sys.argv[1:]:
     text = open(page, encoding="utf-8").read()
     for block in re.finditer(r"([^\n]*)\n```c\n(.*?)```", text, re.S):
@@ -18,7 +21,7 @@ for page in sys.argv[1:]:
         elif block.group(2) not in open(named.group(1), encoding="utf-8").read():
             failures.append(f"{page}:{line}: not word for word in {named.group(1)}")
         quotes += 1
-    for link in re.finditer(r"\]\(([^)#:]+)(#[^)]*)?\)", text):
+    for link in re.finditer(r"\]\(([^)#:]+)(#[^)]*)?\)", re.sub(r"\n```.*?\n```", "", text, flags=re.S)):
         base = page.rsplit("/", 1)[0] + "/" if "/" in page else ""
         try:
             open(base + link.group(1)).close()
@@ -26,6 +29,9 @@ for page in sys.argv[1:]:
             pass
         except OSError:
             failures.append(f"{page}: a link to {link.group(1)}, which is not there")
+    for word in re.finditer(r"(?<![\w/-])weir_(?!_|test_)[a-z0-9_]*[a-z0-9](?![\w*])", text):
+        if word.group() not in declared:
+            failures.append(f"{page}:{text[:word.start()].count(chr(10)) + 1}: {word.group()} is in no public header")
 print("\n".join(failures))
 if failures or not quotes:
     sys.exit("docs_test: %d faults, %d quotes" % (len(failures), quotes))

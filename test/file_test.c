@@ -212,6 +212,21 @@ handle_in_its_own_way(weir_task *exchange, void *context)
         } else if (strcmp(way, "status") == 0) {
                 at.result = weir_http_reply_file(exchange, root, path);
                 weir_http_reply_status(exchange, 404);
+        } else if (strcmp(way, "same-status") == 0) {
+                at.result = weir_http_reply_file(exchange, root, path);
+                weir_http_reply_status(exchange, 200);
+        } else if (strcmp(way, "write") == 0) {
+                at.result = weir_http_reply_file(exchange, root, path);
+                weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, "written", 7, NULL, NULL));
+        } else if (strcmp(way, "own-text") == 0) {
+                weir_http_reply_set_header(exchange, "Cache-Control", "no-store");
+                at.result = weir_http_reply_file(exchange, root, path);
+                weir_http_reply_header(exchange, "etag", "\"own\"");
+                weir_http_reply_set_header(exchange, "Content-Type", "text/html");
+                weir_http_reply_text(exchange, 200, "<p>own");
+        } else if (strcmp(way, "then-nothing") == 0) {
+                weir_http_reply_file(exchange, root, path);
+                at.result = weir_http_reply_file(exchange, root, "nothing");
         } else if (strcmp(way, "no-root") == 0) {
                 at.result = weir_http_reply_file(exchange, NULL, path);
         } else if (strcmp(way, "no-path") == 0) {
@@ -259,6 +274,94 @@ a_handler_may_reply_with_another_file_or_text_after_all(void)
         end();
 }
 
+#define ASKING(target) "GET " target " HTTP/1.1\r\nHost: a\r\nRange: bytes=2-4\r\n\r\n"
+
+/* Nothing of what is said of files, and of those that cannot be had. */
+static void
+no_field_is_of_a_file(void)
+{
+        static const char *const names[] = {"ETag", "Last-Modified", "Accept-Ranges", "Content-Range", "Location", "Allow"};
+
+        for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+                field_is(names[i], NULL);
+        }
+}
+
+static void
+what_a_file_has_said_goes_when_the_reply_becomes_another_one(void)
+{
+        begin_with(handle_in_its_own_way);
+        ask(ASKING("/sub/file.css?text"));
+        reply_is(201, "instead", NULL);
+        no_field_is_of_a_file();
+        field_is("Content-Type", "text/plain; charset=utf-8");
+        ask("GET /sub/file.css?text HTTP/1.1\r\nHost: a\r\nRange: bytes=9-\r\n\r\n"); /* 416 */
+        no_field_is_of_a_file();
+        answers("/sub?text", 201, -EISDIR); /* 301 */
+        no_field_is_of_a_file();
+        ask("POST /file.txt?text HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"); /* 405 */
+        reply_is(201, "instead", NULL);
+        no_field_is_of_a_file();
+        ask(ASKING("/file.txt?then-nothing"));
+        reply_is(404, "404 Not Found\n", NULL);
+        no_field_is_of_a_file();
+        ask(ASKING("/sub/file.css?write"));
+        reply_is(200, "written", NULL);
+        no_field_is_of_a_file();
+        field_is("Content-Type", NULL);
+        end();
+}
+
+static void
+what_cannot_be_sent_has_the_page_that_was_set(void)
+{
+        weir_test_begin_real(1);
+        put_files();
+        at.root = root;
+        at.path = at.type = NULL;
+        at.server = weir_http_server_new(NULL, serve_file, NULL);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(at.server, 404, "text/html", "<p>not here", 11), 0);
+        CU_ASSERT_EQUAL_FATAL(weir_http_server_start(at.server, "127.0.0.1:0"), 0);
+        http_open(&at.client, weir_http_server_port(at.server));
+        answers("/nothing", 404, -ENOENT);
+        reply_is(404, "<p>not here", NULL);
+        field_is("Content-Type", "text/html");
+        field_is("X-Own", "stays");
+        answers("/fifo", 403, -EINVAL);
+        reply_is(403, "403 Forbidden\n", NULL);
+        end();
+}
+
+static void
+what_the_handler_says_itself_stays_whatever_the_reply_becomes(void)
+{
+        begin_with(handle_in_its_own_way);
+        ask(ASKING("/index.html?own-text"));
+        reply_is(200, "<p>own", NULL);
+        field_is("ETag", "\"own\""); /* and not the file's beside it */
+        field_is("Content-Type", "text/html");
+        field_is("Cache-Control", "no-store");
+        field_is("Last-Modified", NULL);
+        end();
+}
+
+static void
+a_file_with_another_status_is_whole(void)
+{
+        begin_with(handle_in_its_own_way);
+        ask(ASKING("/sub/file.css?status"));
+        reply_is(404, "p {}", NULL);
+        no_field_is_of_a_file();
+        field_is("Content-Type", "text/css; charset=utf-8");
+        ask(ASKING("/file.txt?same-status")); /* it would be 206 */
+        reply_is(200, TEXT, NULL);
+        get("/file.txt?same-status");
+        reply_is(200, TEXT, NULL);
+        CU_ASSERT_EQUAL(http_field_count(&at.reply, "ETag"), 1); /* nothing has changed */
+        field_is("Last-Modified", DATE);
+        end();
+}
+
 static void
 what_is_null_is_a_500(void)
 {
@@ -286,6 +389,10 @@ main(void)
                 WEIR_TEST(other_methods_are_405),
                 WEIR_TEST(a_handler_may_set_the_type),
                 WEIR_TEST(a_handler_may_reply_with_another_file_or_text_after_all),
+                WEIR_TEST(what_a_file_has_said_goes_when_the_reply_becomes_another_one),
+                WEIR_TEST(what_cannot_be_sent_has_the_page_that_was_set),
+                WEIR_TEST(what_the_handler_says_itself_stays_whatever_the_reply_becomes),
+                WEIR_TEST(a_file_with_another_status_is_whole),
                 WEIR_TEST(what_is_null_is_a_500),
         };
 

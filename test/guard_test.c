@@ -118,14 +118,15 @@ acquires_again(weir_task *task, void *guard)
 static void
 who_releases_and_acquires_again_waits_behind_the_others(void)
 {
-        weir_guard *guard = weir_guard_new();
+        weir_guard *guard = weir_guard_open("g");
 
         begin();
+        weir_series_start(holder("a", WEIR_SEC(1)));
         weir_task_start(weir_guard_acquire_new(guard, acquires_again, guard));
         weir_task_start(weir_guard_acquire_new(guard, noted, "b"));
         weir_task_start(weir_guard_acquire_new(guard, noted, "c"));
-        weir_test_pass(0);
-        CU_ASSERT_STRING_EQUAL(seen, "b:0 c:0 greedy:0");
+        weir_test_pass(WEIR_SEC(1));
+        CU_ASSERT_STRING_EQUAL(seen, "a:0 a ends:0 b:0 c:0 greedy:0");
         weir_guard_unref(guard);
         weir_test_end();
 }
@@ -236,9 +237,9 @@ series_that_ends_early_gives_it_back(void)
         weir_series *cancelled = weir_series_ref(holder("a", WEIR_FOREVER)), *late = holder("b", WEIR_FOREVER);
 
         begin();
+        weir_series_set_deadline(late, WEIR_SEC(2));
         weir_series_start(cancelled);
         weir_series_start(late);
-        weir_series_set_deadline(late, WEIR_SEC(2));
         weir_series_start(holder("c", WEIR_FOREVER));
         weir_task_start(weir_guard_acquire_new_named("g", noted, "d"));
         weir_test_pass(WEIR_SEC(1));
@@ -283,7 +284,7 @@ cancels_who_was_granted(weir_task *task, void *context)
 static void
 granted_stays_granted_though_its_series_is_cancelled_meanwhile(void)
 {
-        weir_series *series = holder("a", 0);
+        weir_series *series = holder("a", WEIR_SEC(1));
 
         begin();
         granted = weir_series_ref(holder("b", WEIR_FOREVER));
@@ -291,7 +292,7 @@ granted_stays_granted_though_its_series_is_cancelled_meanwhile(void)
         weir_series_start(series);
         weir_series_start(granted);
         weir_task_start(weir_guard_acquire_new_named("g", noted, "c"));
-        weir_test_pass(0);
+        weir_test_pass(WEIR_SEC(1));
         CU_ASSERT_STRING_EQUAL(seen, "a:0 a ends:0 b:0 b ends:-125 c:0");
         weir_series_unref(granted);
         weir_test_end();
@@ -378,9 +379,9 @@ who_holds_what_the_other_waits_for_is_seen(void)
         weir_test_pass(WEIR_SEC(10));
         CU_ASSERT_STRING_EQUAL(seen, "a:0 b:0");
         describe(waits_b, text, sizeof text);
-        CU_ASSERT_STRING_EQUAL(text, "guard \"g\", at which 1 wait, held by series \"alice\" for 10.000 s");
+        CU_ASSERT_STRING_EQUAL(text, "guard \"g\", at which 1 waits, held by series \"alice\" for 10.0 s");
         describe(waits_a, text, sizeof text);
-        snprintf(expected, sizeof expected, "guard \"h\", at which 1 wait, held by series %p for 10.000 s", (void *)b);
+        snprintf(expected, sizeof expected, "guard \"h\", at which 1 waits, held by series %p for 10.0 s", (void *)b);
         CU_ASSERT_STRING_EQUAL(text, expected);
         char cut[20];
         describe(waits_a, cut, sizeof cut);

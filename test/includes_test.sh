@@ -8,9 +8,9 @@ source=${WEIR_SOURCE:?}
 # What a file of a room may include of ours, as a regular expression of whole names.
 allowed() {
         case $1 in
-        kernel) echo 'kernel/.*|weir/(export|time|clock|log|stats|runtime)\.h' ;;
+        kernel) echo 'kernel/.*|weir/(export|time|clock|log|stats|runtime|trace)\.h' ;;
         protocol) echo 'protocol/.*|weir/(export|time|http_cookie)\.h' ;;
-        factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|graph|race|flow|retry|timer|ticker|waitgroup|clock|stats|go)\.h' ;;
+        factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|graph|race|flow|retry|timer|ticker|waitgroup|clock|stats|go|counter|mailbox|conditional|channel|select|guard|semaphore|pool|barrier|debug|trace|metrics)\.h' ;;
         server) echo '(server|factory|kernel|protocol)/.*|weir/.*' ;;
         include) echo 'weir/.*' ;;
         tutorial) echo 'weir/.*' ;;

@@ -5,6 +5,7 @@
 
 #include "kernel/clock.h"
 #include "kernel/log.h"
+#include "kernel/visible.h"
 
 /* -- what is heard -- */
 
@@ -105,6 +106,79 @@ what_would_steer_a_terminal_is_made_visible(void)
         CU_ASSERT_STRING_EQUAL(said("\xc2\x9b \x9b \xff \xc3").message, "\\xc2\\x9b \\x9b \\xff \\xc3");
         CU_ASSERT_STRING_EQUAL(said("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80 \xc2\xa0").message,
                                "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80 \xc2\xa0");
+        CU_ASSERT_STRING_EQUAL(said("\xe2\x80\xa8|\xe2\x80\xaa|\xe2\x80\xae|\xe2\x81\xa6|\xe2\x81\xa9").message,
+                               "\\xe2\\x80\\xa8|\\xe2\\x80\\xaa|\\xe2\\x80\\xae|\\xe2\\x81\\xa6|\\xe2\\x81\\xa9");
+}
+
+/* As RFC 3629 has them: all sequences of two to four bytes that begin and end somewhere near a limit. */
+static void
+what_is_a_character_is_shown_and_nothing_else(void)
+{
+        static const struct {
+                const char *text;
+                unsigned length;
+        } cases[] = {
+                {"\x20", 1},
+                {"~", 1},
+                {"\x1f", 0},
+                {"\x7f", 0},
+                {"\x80", 0},
+                {"\xc0\x80", 0},
+                {"\xc1\xbf", 0},
+                {"\xc2\x9f", 0},
+                {"\xc2\xa0", 2},
+                {"\xdf\xbf", 2},
+                {"\xdf\xc0", 0},
+                {"\xdf", 0},
+                {"\xe0\x9f\xbf", 0},
+                {"\xe0\xa0\x80", 3},
+                {"\xe1\x80\x80", 3},
+                {"\xe2\x80\xa7", 3},
+                {"\xe2\x80\xa8", 0},
+                {"\xe2\x80\xae", 0},
+                {"\xe2\x80\xaf", 3},
+                {"\xe2\x81\xa5", 3},
+                {"\xe2\x81\xa6", 0},
+                {"\xe2\x81\xa9", 0},
+                {"\xe2\x81\xaa", 3},
+                {"\xe2\x82", 0},
+                {"\xed\x9f\xbf", 3},
+                {"\xed\xa0\x80", 0},
+                {"\xed\xbf\xbf", 0},
+                {"\xee\x80\x80", 3},
+                {"\xef\xbf\xbf", 3},
+                {"\xf0\x8f\xbf\xbf", 0},
+                {"\xf0\x90\x80\x80", 4},
+                {"\xf4\x8f\xbf\xbf", 4},
+                {"\xf4\x90\x80\x80", 0},
+                {"\xf5\x80\x80\x80", 0},
+                {"\xf0\x90\x80", 0},
+                {"\xff", 0},
+        };
+
+        CU_ASSERT_EQUAL(weir__visible_character("", 0), 0);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                size_t size = strlen(cases[i].text);
+
+                CU_ASSERT_EQUAL(weir__visible_character(cases[i].text, size), cases[i].length);
+                for (size_t part = 1; part < size; part++)
+                        CU_ASSERT_EQUAL(weir__visible_character(cases[i].text, part), 0);
+        }
+}
+
+static void
+a_text_is_cut_in_front_of_a_character(void)
+{
+        CU_ASSERT_EQUAL(weir__utf8_cut("abc", 3, 3), 3);
+        CU_ASSERT_EQUAL(weir__utf8_cut("abcd", 4, 3), 3);
+        CU_ASSERT_EQUAL(weir__utf8_cut("a\xc3\xbcx", 4, 3), 3);
+        CU_ASSERT_EQUAL(weir__utf8_cut("ab\xc3\xbc", 4, 3), 2);
+        for (size_t most = 2; most < 5; most++)
+                CU_ASSERT_EQUAL(weir__utf8_cut("a\xf0\x9f\x98\x80z", 6, most), 1);
+        CU_ASSERT_EQUAL(weir__utf8_cut("a\xf0\x9f\x98\x80z", 6, 5), 5);
+        CU_ASSERT_EQUAL(weir__utf8_cut("\xff\xff\xff\xff", 4, 3), 3);
+        CU_ASSERT_EQUAL(weir__utf8_cut("\xe2\x82\xac", 3, 1), 0);
+        CU_ASSERT_EQUAL(weir__utf8_cut("\xe2\x82\xac", 3, 0), 0);
 }
 
 static void
@@ -631,6 +705,8 @@ main(void)
                 WEIR_TEST(function_is_told_level_and_message),
                 WEIR_TEST(errno_stays_as_it_is),
                 WEIR_TEST(what_would_steer_a_terminal_is_made_visible),
+                WEIR_TEST(what_is_a_character_is_shown_and_nothing_else),
+                WEIR_TEST(a_text_is_cut_in_front_of_a_character),
                 WEIR_TEST(long_message_ends_in_dots_and_never_within_a_character),
                 WEIR_TEST(message_of_all_kinds_of_bytes_keeps_within_its_size),
                 WEIR_TEST(child_does_not_wait_for_threads_that_it_has_not),

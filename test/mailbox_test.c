@@ -197,6 +197,18 @@ sent_by_name_the_oldest_get_it_first_and_once_each(void)
 }
 
 static void
+one_that_has_its_message_before_its_start_gets_no_other(void)
+{
+        begin();
+        weir_task *task = named("a");
+        CU_ASSERT_EQUAL(weir_mailbox_send_named("news", "x", WEIR_ALL), 1);
+        CU_ASSERT_EQUAL(weir_mailbox_send_named("news", "y", WEIR_ALL), 0);
+        CU_ASSERT_EQUAL(weir_task_run(task), 0);
+        CU_ASSERT_STRING_EQUAL(seen, "a:0:x");
+        weir_test_end();
+}
+
+static void
 who_was_cancelled_or_dismissed_gets_nothing_and_is_not_counted(void)
 {
         weir_series *cancelled = weir_series_ref(weir_series_new(NULL, NULL));
@@ -374,6 +386,7 @@ main(void)
                 WEIR_TEST(cancel_deadline_and_shutdown_leave_the_message_to_the_next),
                 WEIR_TEST(received_message_stays_received_when_its_series_is_cancelled),
                 WEIR_TEST(sent_by_name_the_oldest_get_it_first_and_once_each),
+                WEIR_TEST(one_that_has_its_message_before_its_start_gets_no_other),
                 WEIR_TEST(who_was_cancelled_or_dismissed_gets_nothing_and_is_not_counted),
                 WEIR_TEST(what_is_no_mailbox_and_no_name_is_refused),
                 WEIR_TEST(each_message_is_received_or_dropped_once_while_threads_send_receive_and_cancel),

@@ -118,6 +118,27 @@ check_name(unsigned number, uint32_t collide)
 }
 
 static void
+move_to_the_end(void *list, size_t size, unsigned which)
+{
+        char kept[sizeof(void *)], *at = (char *)list + which * size;
+
+        memcpy(kept, at, size);
+        memmove(at, at + size, (model.count - 1 - which) * size);
+        memcpy((char *)list + (model.count - 1) * size, kept, size);
+}
+
+static void
+renew(unsigned which)
+{
+        struct weir__names_shard *shard = weir__names_lock(&map, model.objects[which]->hash);
+
+        weir__names_renew(shard, model.objects[which]);
+        weir__names_unlock(shard);
+        move_to_the_end(model.objects, sizeof *model.objects, which);
+        move_to_the_end(model.names, sizeof *model.names, which);
+}
+
+static void
 random_steps(uint32_t collide, unsigned steps)
 {
         struct weir_test_random random = {weir_test_seed() ^ collide};
@@ -131,7 +152,12 @@ random_steps(uint32_t collide, unsigned steps)
                 if (step % 2000 == 0) {
                         wanted = (unsigned)weir_test_random_below(&random, OBJECTS); /* so that it grows and shrinks */
                 }
-                if (model.count < wanted) {
+                if (model.count > 0 && step % 4 == 3) {
+                        unsigned which = (unsigned)weir_test_random_below(&random, model.count);
+
+                        number = model.names[which];
+                        renew(which);
+                } else if (model.count < wanted) {
                         char text[32];
                         struct weir__name_key key = key_of(number, text, collide);
 
@@ -409,6 +435,74 @@ two_hundred_thousand_under_one_name_are_taken_in_no_time(void)
                 }
                 CU_ASSERT(weir_test_cpu_time() - began < 20000000000);
         }
+        map_done();
+}
+
+/* Which objects the rest of a walk meets, in their order: a digit each. */
+static unsigned
+met_by(struct weir__names_walk *walk, struct weir__name *const names[], unsigned count)
+{
+        unsigned met = 0;
+
+        for (struct weir__name *at; (at = weir__names_walk_at(walk)); weir__names_walk_on(walk)) {
+                for (unsigned i = 0; i < count; i++) {
+                        met = at == names[i] ? 10 * met + i + 1 : met;
+                }
+        }
+        return met;
+}
+
+static void
+what_becomes_the_newest_of_its_name_has_come_after_a_walk_began(void)
+{
+        struct weir__names_walk walk, late;
+        struct weir__name *names[5];
+        struct weir__name_key key = weir__name_key("one", 3);
+
+        map_init();
+        for (unsigned i = 0; i < 4; i++) {
+                names[i] = add(&key);
+        }
+        struct weir__names_shard *shard = weir__names_lock(&map, key.hash);
+        weir__names_walk_begin(shard, &walk, &key, false);
+        weir__names_renew(shard, names[0]); /* where the walk is */
+        weir__names_walk_begin(shard, &late, &key, false);
+        weir__names_renew(shard, names[2]);
+        weir__names_renew(shard, names[0]); /* where the walk was to end */
+        weir__names_unlock(shard);
+        names[4] = add(&key);
+        weir__names_lock(&map, key.hash);
+        CU_ASSERT_EQUAL(met_by(&walk, names, 5), 24);
+        CU_ASSERT_EQUAL(met_by(&late, names, 5), 24);
+        weir__names_walk_end(shard, &walk);
+        weir__names_walk_end(shard, &late);
+        weir__names_walk_begin(shard, &walk, &key, false);
+        CU_ASSERT_EQUAL(met_by(&walk, names, 5), 24315);
+        weir__names_walk_end(shard, &walk);
+        weir__names_unlock(shard);
+        for (unsigned i = 0; i < 5; i++) {
+                drop(names[i]);
+        }
+        map_done();
+}
+
+static void
+one_that_is_alone_becomes_the_newest_without_a_walk_meeting_it(void)
+{
+        struct weir__names_walk walk;
+        struct weir__name_key key = weir__name_key("one", 3);
+
+        map_init();
+        struct weir__name *name = add(&key);
+        struct weir__names_shard *shard = weir__names_lock(&map, key.hash);
+        weir__names_walk_begin(shard, &walk, &key, false);
+        weir__names_renew(shard, name);
+        CU_ASSERT_PTR_NULL(weir__names_walk_at(&walk));
+        weir__names_walk_end(shard, &walk);
+        CU_ASSERT_PTR_EQUAL(weir__names_find(shard, &key), name);
+        weir__names_unlock(shard);
+        CU_ASSERT_EQUAL(weir__names_count(&map, &key), 1);
+        drop(name);
         map_done();
 }
 
@@ -733,6 +827,8 @@ main(void)
                 WEIR_TEST(hundred_thousand_names_grow_the_map_and_it_shrinks_when_they_go),
                 WEIR_TEST(names_taken_in_the_order_of_a_scan_leave_the_others_spread),
                 WEIR_TEST(two_hundred_thousand_under_one_name_are_taken_in_no_time),
+                WEIR_TEST(what_becomes_the_newest_of_its_name_has_come_after_a_walk_began),
+                WEIR_TEST(one_that_is_alone_becomes_the_newest_without_a_walk_meeting_it),
                 WEIR_TEST(a_refused_add_leaves_no_trace),
                 WEIR_TEST(longest_names_are_told_apart_by_their_last_byte),
                 WEIR_TEST(bytes_above_127_are_bytes_like_others),

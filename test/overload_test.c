@@ -63,6 +63,19 @@ end(void)
         weir_test_end();
 }
 
+/* What the server has counted. */
+static int64_t
+count_of(unsigned kind)
+{
+        int failed;
+        struct weir__server_report *report = weir__server_reports(&failed);
+        int64_t count = report ? report->counts[kind] : -1;
+
+        CU_ASSERT_EQUAL(failed, 0);
+        weir__server_reports_free(report);
+        return count;
+}
+
 static int
 ask(struct http_client *client, const char *request)
 {
@@ -266,6 +279,8 @@ while_it_is_late_requests_are_answered_503(void)
         HTTP_ASSERT_TEXT(http_field(&at.reply, "Connection"), "close");
         CU_ASSERT_TRUE(http_is_over(&client));
         CU_ASSERT_EQUAL(atomic_load(&at.handled), 1);
+        CU_ASSERT_EQUAL(count_of(WEIR__COUNT_SHED), 1);
+        CU_ASSERT_EQUAL(count_of(WEIR__COUNT_STATUS + 503 - WEIR__STATUS_LEAST), 1);
         http_close(&client);
         for (int64_t until = weir_test_now() + WEIR_TEST_PATIENCE; status == 503 && weir_test_now() < until;) {
                 http_open(&client, at.port);

@@ -1,7 +1,9 @@
 /* test/pool_test.c: objects that tasks take turns with. */
+#include "factory/waitable.h"
 #include "test/fixture.h"
 
 #include <errno.h>
+#include <sys/wait.h>
 
 static char seen[1024];
 static atomic_int dropped;
@@ -131,6 +133,70 @@ pool_grows_with_its_objects(void)
                 CU_ASSERT_PTR_EQUAL_FATAL(weir_pool_try_take(pool), &objects[i - 1]);
         weir_pool_unref(pool);
         CU_ASSERT_EQUAL(dropped, 10);
+        weir_test_end();
+}
+
+/* -- for longer than a callback -- */
+
+struct connection {
+        weir_pool *pool;
+        unsigned queries;
+};
+
+static void
+hang_up(void *connection)
+{
+        drop(connection);
+}
+
+static void
+give_back(void *context)
+{
+        struct connection *connection = context;
+
+        if (weir_pool_put(connection->pool, connection))
+                hang_up(connection);
+}
+
+static void
+use_connection(weir_task *take, void *context)
+{
+        struct connection *connection = weir_pool_take_object(take);
+        weir_series *series = weir_series_of(take);
+
+        (void)context;
+        if (!connection)
+                return; /* cancelled before it came */
+        weir_series_set_context(series, connection, give_back);
+        connection->queries++;
+        weir_series_push(series, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+}
+
+static void
+object_of_a_series_goes_back_however_that_ends(void)
+{
+        weir_pool *pool = weir_pool_new(hang_up);
+        struct connection connection = {.pool = pool};
+        weir_series *series[4];
+
+        begin();
+        weir_pool_put(pool, &connection);
+        for (unsigned i = 0; i < 4; i++) {
+                series[i] = weir_series_ref(weir_series_new(NULL, NULL));
+                weir_series_push(series[i], weir_pool_take_new(pool, use_connection, NULL));
+                weir_series_start(series[i]);
+        }
+        weir_test_pass(WEIR_MSEC(1500));
+        CU_ASSERT_EQUAL(connection.queries, 2);
+        weir_series_cancel(series[2]); /* which waits */
+        weir_series_cancel(series[1]); /* which has it */
+        weir_test_pass(WEIR_SEC(5));
+        CU_ASSERT_EQUAL(connection.queries, 3);
+        CU_ASSERT_EQUAL(weir_pool_available(pool), 1);
+        for (unsigned i = 0; i < 4; i++)
+                weir_series_unref(series[i]);
+        weir_pool_unref(pool);
+        CU_ASSERT_EQUAL(dropped, 1);
         weir_test_end();
 }
 
@@ -336,6 +402,37 @@ shutdown_amid_that_brings_them_back(void)
         storm(false);
 }
 
+/* A thread that puts an object has the lock just then; it is this one itself. */
+static void
+forks(weir_task *task, void *pool)
+{
+        struct weir__lock *lock = &((struct weir__waitable *)pool)->lock;
+        int status = -1;
+
+        weir__lock(lock);
+        pid_t child = fork();
+        if (child == 0) {
+                alarm(10);
+                _exit(weir_pool_take_object(task) == seen ? 0 : 1);
+        }
+        weir__unlock(lock);
+        waitpid(child, &status, 0);
+        CU_ASSERT_EQUAL(status, 0);
+}
+
+static void
+child_of_a_fork_takes_the_object_of_its_callback_whoever_had_the_lock(void)
+{
+        begin();
+        weir_pool *pool = weir_pool_new(drop);
+        weir_pool_put(pool, seen);
+        CU_ASSERT_EQUAL(weir_task_run(weir_pool_take_new(pool, forks, pool)), 0);
+        CU_ASSERT_EQUAL(weir_pool_available(pool), 1);
+        weir_pool_unref(pool);
+        CU_ASSERT_EQUAL(dropped, 1);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -344,9 +441,11 @@ main(void)
                 WEIR_TEST(object_that_the_callback_leaves_goes_back_before_the_series_goes_on),
                 WEIR_TEST(waiting_task_gets_what_another_callback_leaves),
                 WEIR_TEST(pool_grows_with_its_objects),
+                WEIR_TEST(object_of_a_series_goes_back_however_that_ends),
                 WEIR_TEST(cancelled_take_takes_nothing_and_granted_stays_granted),
                 WEIR_TEST(pool_of_a_name_is_one_as_long_as_somebody_has_it),
                 WEIR_TEST(what_is_no_pool_and_no_object_is_refused),
+                WEIR_TEST(child_of_a_fork_takes_the_object_of_its_callback_whoever_had_the_lock),
                 WEIR_TEST(no_object_is_lost_or_used_twice_at_once),
                 WEIR_TEST(shutdown_amid_that_brings_them_back),
         };

@@ -211,7 +211,7 @@ how_many_it_wants_is_seen(void)
         weir_task_start(task);
         weir_test_pass(0);
         weir__task_ops(task)->describe(task, text, sizeof text);
-        CU_ASSERT_STRING_EQUAL(text, "semaphore \"s\", at which 1 wait, for 3 of which 2 are there");
+        CU_ASSERT_STRING_EQUAL(text, "semaphore \"s\", at which 1 waits, for 3 of which 2 are there");
         weir_semaphore_unref(semaphore);
         weir_test_end();
         CU_ASSERT_STRING_EQUAL(seen, "a:-108");

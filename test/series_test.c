@@ -148,6 +148,73 @@ what_is_pushed_in_front_twice_comes_newest_first_before_all_that_waits(void)
         weir_test_end();
 }
 
+/* -- what a callback pushes, and what others push meanwhile -- */
+
+struct turns {
+        weir_series *series;
+        struct weir_test_record records[6];
+        unsigned kinds;
+};
+
+static void *
+push_second(void *argument)
+{
+        struct turns *turns = argument;
+
+        weir_series_push(turns->series, of_kind(turns->kinds >> 2 & 1, weir_test_done, &turns->records[2]));
+        return NULL;
+}
+
+static void
+push_around_another_thread(weir_task *task, void *context)
+{
+        struct turns *turns = context;
+        pthread_t thread;
+
+        turns->series = weir_series_of(task);
+        weir_series_push(turns->series, of_kind(turns->kinds >> 1 & 1, weir_test_done, &turns->records[1]));
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, push_second, turns), 0);
+        pthread_join(thread, NULL);
+        weir_series_push(turns->series, of_kind(turns->kinds >> 3 & 1, weir_test_done, &turns->records[3]));
+        weir_series_push_front(turns->series, of_kind(turns->kinds & 1, weir_test_done, &turns->records[0]));
+        weir_series_push(turns->series, of_kind(turns->kinds >> 4 & 1, weir_test_done, &turns->records[4]));
+        CU_ASSERT_EQUAL(weir_series_push(NULL, weir_empty_new(NULL, NULL)), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_series_push(turns->series, NULL), -ENOMEM);
+}
+
+static weir_series *
+series_around(weir_task *task)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_series_push(series, task);
+        return series;
+}
+
+/* In a series, and in one that the callback of a lone task has made. */
+static void
+what_a_callback_pushes_comes_behind_what_it_knows_that_others_have_pushed(void)
+{
+        weir_test_begin_virtual();
+        for (unsigned kinds = 0; kinds < 64; kinds++) {
+                struct turns turns = {.kinds = kinds};
+                _Atomic unsigned counter = 0;
+
+                for (unsigned i = 0; i < 5; i++)
+                        turns.records[i].counter = &counter;
+                if (kinds >> 5 & 1)
+                        weir_task_start(weir_empty_new(push_around_another_thread, &turns));
+                else
+                        weir_series_start(series_around(weir_empty_new(push_around_another_thread, &turns)));
+                weir_test_pass(FAR);
+                for (unsigned i = 0; i < 5; i++) {
+                        CU_ASSERT_EQUAL(turns.records[i].calls, 1);
+                        CU_ASSERT_EQUAL(turns.records[i].order, i);
+                }
+        }
+        weir_test_end();
+}
+
 /* -- other threads -- */
 
 #define PUSHES (WEIR_TEST_SANITIZED ? 2000 : 20000)
@@ -710,6 +777,7 @@ main(void)
                 WEIR_TEST(tasks_run_one_after_another_and_the_series_callback_last),
                 WEIR_TEST(push_front_comes_before_what_has_not_started),
                 WEIR_TEST(callback_may_push_at_both_ends),
+                WEIR_TEST(what_a_callback_pushes_comes_behind_what_it_knows_that_others_have_pushed),
                 WEIR_TEST(what_is_pushed_in_front_twice_comes_newest_first_before_all_that_waits),
                 WEIR_TEST(other_threads_push_while_it_runs_and_all_of_it_runs),
                 WEIR_TEST(a_push_of_another_thread_meets_those_of_the_owner_before_the_start),

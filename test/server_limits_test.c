@@ -70,6 +70,14 @@ let_go(void)
         return weir_timer_reset("hold", 0);
 }
 
+static void
+let_them_go(weir_task *timer, void *context)
+{
+        (void)timer;
+        (void)context;
+        let_go();
+}
+
 /* Makes a connection a busy one, the so-manieth. */
 static void
 hold(struct http_client *client, int handled)
@@ -387,6 +395,82 @@ who_does_not_leave_after_a_refusal_is_made_to(void)
         end();
 }
 
+/* A byte, which has arrived. */
+static void
+dribble(void)
+{
+        CU_ASSERT_TRUE(http_send_text(&at.client, "x"));
+        weir_test_pass(0);
+}
+
+/* It may not have looked at our refusal yet: what comes prolongs that, but not for ever. */
+static void
+who_is_still_sending_after_a_refusal_has_time_to_look_at_it(void)
+{
+        begin_virtual(0, 0, 0);
+        CU_ASSERT_TRUE(http_ask(&at.client, "nonsense\r\n\r\n", &at.reply));
+        weir_test_pass(WEIR_SEC(4));
+        dribble();
+        weir_test_pass(WEIR_SEC(5) - 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 1);
+        weir_test_pass(1);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0); /* nothing for 5 s */
+        http_close(&at.client);
+        http_open(&at.client, at.port);
+        settle();
+        CU_ASSERT_TRUE(http_ask(&at.client, "nonsense\r\n\r\n", &at.reply));
+        for (int i = 0; i < 7; i++) {
+                weir_test_pass(WEIR_SEC(4));
+                CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 1);
+                dribble();
+        }
+        weir_test_pass(WEIR_SEC(2) - 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 1);
+        weir_test_pass(1);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0); /* 30 s in all */
+        end();
+}
+
+static void
+dribble_on(weir_task *ticker, void *context)
+{
+        weir_nsec *gone_at = context;
+
+        (void)ticker;
+        (void)send(at.client.fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (!*gone_at && atomic_load(&at.server->connections) == 0)
+                *gone_at = weir_now();
+}
+
+/* Time may run on a little before the stop looks: what counts is when the connection has gone. */
+static void
+stop_while_dribbling(weir_nsec within)
+{
+        weir_nsec began = weir_now(), gone_at = 0;
+
+        CU_ASSERT_EQUAL(weir_task_start(weir_ticker_new_named("dribble", WEIR_SEC(1), WEIR_TICK_SKIP, dribble_on, &gone_at)), 0);
+        CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_FOREVER), 0);
+        weir_test_pass(WEIR_SEC(2));
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait("dribble", WEIR_ALL), 1);
+        CU_ASSERT(gone_at > 0 && gone_at - began <= within);
+}
+
+static void
+who_is_still_sending_does_not_hold_a_stop_up(void)
+{
+        begin_virtual(0, 0, 0);
+        CU_ASSERT_TRUE(http_ask(&at.client, "nonsense\r\n\r\n", &at.reply)); /* before it */
+        stop_while_dribbling(WEIR_SEC(6));
+        end();
+        begin_virtual(0, 0, 0);
+        CU_ASSERT_TRUE(http_send_text(&at.client,
+                                      "POST /hold HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nnonsense?nonsense\r\n\r\n"));
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
+        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(WEIR_SEC(1), let_them_go, NULL)), 0); /* during it */
+        stop_while_dribbling(WEIR_SEC(7));
+        end();
+}
+
 static void
 who_sends_for_ever_after_a_refusal_is_cut(void)
 {
@@ -435,6 +519,52 @@ connections_above_the_limit_are_answered_503_when_all_are_busy(void)
         CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
         http_close(&third);
         end();
+}
+
+/* What a connection is told for which there is no room: the page that was set for 503, of that size. */
+static void
+turn_away_with_page(size_t size)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        struct http_client other;
+        char *page = malloc(size + 1);
+
+        memset(page, 'p', size);
+        page[size] = '\0';
+        config.max_connections = 1;
+        weir_test_begin_real(1);
+        at.server = weir_http_server_new(&config, handle, NULL);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(at.server, 503, "text/html", page, size), 0);
+        CU_ASSERT_EQUAL_FATAL(weir_http_server_start(at.server, "127.0.0.1:0"), 0);
+        at.port = weir_http_server_port(at.server);
+        atomic_store(&at.handled, 0);
+        http_open(&at.client, at.port);
+        hold(&at.client, 1);
+        for (int i = 0; i < 20; i++) {
+                http_open(&other, at.port);
+                (void)http_send_text(&other, GET("/"));
+                CU_ASSERT_TRUE(http_receive(&other, &at.reply, false));
+                CU_ASSERT_EQUAL(at.reply.status, 503);
+                HTTP_ASSERT_TEXT(at.reply.body, size <= 7500 ? page : "503 Service Unavailable\n");
+                HTTP_ASSERT_TEXT(http_field(&at.reply, "Content-Type"), size <= 7500 ? "text/html" : "text/plain; charset=utf-8");
+                HTTP_ASSERT_TEXT(http_field(&at.reply, "Connection"), "close");
+                HTTP_ASSERT_TEXT(http_field(&at.reply, "Retry-After"), "1");
+                http_close(&other);
+        }
+        WEIR_TEST_EVENTUALLY(let_go() == 1);
+        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
+        end();
+        free(page);
+}
+
+static void
+who_is_turned_away_is_told_by_the_page_that_was_set(void)
+{
+        turn_away_with_page(0);
+        turn_away_with_page(20);
+        turn_away_with_page(7500);
+        turn_away_with_page(8192); /* with its head more than leaves at once: the line of text */
+        turn_away_with_page(1 << 20);
 }
 
 /* The request is there before the refusal: closing must not take it away from the client. */
@@ -618,8 +748,11 @@ main(void)
                 WEIR_TEST(who_never_reads_costs_one_reply_and_the_limit_of_writing),
                 WEIR_TEST(who_sends_for_ever_without_reading_costs_no_memory),
                 WEIR_TEST(who_does_not_leave_after_a_refusal_is_made_to),
+                WEIR_TEST(who_is_still_sending_after_a_refusal_has_time_to_look_at_it),
+                WEIR_TEST(who_is_still_sending_does_not_hold_a_stop_up),
                 WEIR_TEST(who_sends_for_ever_after_a_refusal_is_cut),
                 WEIR_TEST(connections_above_the_limit_are_answered_503_when_all_are_busy),
+                WEIR_TEST(who_is_turned_away_is_told_by_the_page_that_was_set),
                 WEIR_TEST(a_503_can_be_read_although_the_request_was_sent),
                 WEIR_TEST(without_descriptors_it_neither_spins_nor_stops),
                 WEIR_TEST(when_descriptors_come_back_it_accepts_again),

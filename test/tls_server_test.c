@@ -13,6 +13,7 @@
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
 #define LARGE       ((size_t)3 * 1024 * 1024)
 #define MIDDLE      ((size_t)400000)
+#define KEPT        ((size_t)1024 * 1024)
 #define CROWD       200
 
 static const struct tls_client_wish anybody = {0};
@@ -21,9 +22,11 @@ static struct {
         weir_http_server *server;
         int port;
         _Atomic unsigned served;
+        _Atomic(weir_task *) exchange; /* of "/keep", with a reference */
 } at;
 
-/* "/": whether it was secure, and who asks.  "/size": of the body.  "/large": much, "/middle" less.  "/later": after a while. */
+/* "/": whether it was secure, and who asks.  "/size": of the body.  "/large": much, "/middle" less.  "/later": after a while.  "/keep": the
+ * test writes. */
 static void
 handle(weir_task *exchange, void *context)
 {
@@ -36,6 +39,11 @@ handle(weir_task *exchange, void *context)
         atomic_fetch_add(&at.served, 1);
         if (strcmp(path, "/large") == 0) {
                 weir_http_reply_append(exchange, bytes, sizeof bytes);
+                return;
+        }
+        if (strcmp(path, "/keep") == 0) {
+                CU_ASSERT_EQUAL(weir_http_reply_length(exchange, KEPT), 0);
+                atomic_store(&at.exchange, weir_http_ref(exchange));
                 return;
         }
         if (strcmp(path, "/middle") == 0) {
@@ -283,6 +291,141 @@ a_client_that_says_goodbye_early_gets_the_whole_reply(void)
         get_the_reply_behind_a_goodbye(true);
         end();
 }
+
+/* -- writes that are cancelled -- */
+
+static void
+begin_to_keep(void)
+{
+        struct weir_http_server_config config = secure_config("server.pem", "server.key");
+
+        weir_test_begin_virtual();
+        begin_as(&config);
+}
+
+/* A write task in a series of its own, to be cancelled; it has been tried. */
+static weir_series *
+write_kept(struct weir_test_record *record, const void *data, size_t size)
+{
+        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+
+        *record = (struct weir_test_record){0};
+        weir_series_push(series, weir_test_recorded(weir_http_write_new(at.exchange, data, size, weir_test_done, record)));
+        CU_ASSERT_EQUAL(weir_series_start(series), 0);
+        weir_test_pass(0);
+        return series;
+}
+
+static int
+cancel_kept(weir_series *series, struct weir_test_record *record)
+{
+        weir_series_cancel(series);
+        weir_series_unref(series);
+        weir_test_wait_freed(record);
+        return record->status;
+}
+
+/* A client that reads nothing yet, of an exchange that the test has, with little room between the two. */
+static SSL *
+connect_to_keep(void)
+{
+        SSL *client = connect_as(&anybody);
+        const int window = 16384, room = 16384;
+
+        atomic_store(&at.exchange, NULL);
+        CU_ASSERT_TRUE(tls_send(client, GET("/keep"), sizeof GET("/keep") - 1));
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.exchange));
+        int servers_fd = weir__exchange_of(at.exchange)->connection->stream.source.fd;
+        CU_ASSERT_EQUAL(setsockopt(SSL_get_fd(client), SOL_SOCKET, SO_RCVBUF, &window, sizeof window), 0);
+        CU_ASSERT_EQUAL(setsockopt(servers_fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+        return client;
+}
+
+static void
+widen(SSL *client)
+{
+        const int window = 1 << 20;
+
+        CU_ASSERT_EQUAL(setsockopt(SSL_get_fd(client), SOL_SOCKET, SO_RCVBUF, &window, sizeof window), 0);
+}
+
+/* Pieces of `size` bytes until one has to wait.  Returns its series; *sent: what has gone out before. */
+static weir_series *
+write_until_full(struct weir_test_record *record, const char *bytes, size_t size, size_t *sent)
+{
+        for (*sent = 0;; *sent += size) {
+                weir_series *series = write_kept(record, bytes + *sent, size);
+
+                if (!atomic_load(&record->frees))
+                        return series;
+                CU_ASSERT_EQUAL(record->status, 0);
+                weir_series_unref(series);
+                CU_ASSERT_FATAL(*sent + 2 * size < KEPT);
+        }
+}
+
+/* The first that waits is encrypted, those behind it are not, whatever their size: these can go, and the reply is whole. */
+static void
+a_write_that_was_never_encrypted_is_cancelled_alone(void)
+{
+        static const size_t sizes[] = {1000, 15000, 100000};
+        char *bytes = malloc(KEPT), *reply;
+
+        for (size_t i = 0; i < KEPT; i++)
+                bytes[i] = (char)(i * 31 + i / 251);
+        begin_to_keep();
+        for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                struct weir_test_record first, second, third;
+                SSL *client = connect_to_keep();
+                size_t sent, size;
+
+                weir_series *one = write_until_full(&first, bytes, sizes[i], &sent);
+                weir_series *two = write_kept(&second, "this is not to be seen", 22);
+                CU_ASSERT_EQUAL(cancel_kept(two, &second), -ECANCELED);
+                sent += sizes[i];
+                weir_series *rest = write_kept(&third, bytes + sent, KEPT - sent);
+                weir_http_unref(atomic_exchange(&at.exchange, NULL));
+                widen(client);
+                CU_ASSERT_TRUE(tls_receive(client, &reply, &size));
+                CU_ASSERT_FATAL(size > KEPT);
+                CU_ASSERT_EQUAL(memcmp(reply + size - KEPT, bytes, KEPT), 0);
+                weir_test_wait_freed(&first);
+                weir_test_wait_freed(&third);
+                CU_ASSERT(first.status == 0 && third.status == 0);
+                weir_series_unref(one);
+                weir_series_unref(rest);
+                free(reply);
+                expect_answer(client, GET("/"), "1 nobody"); /* and the connection goes on */
+                tls_hang_up(client);
+        }
+        end();
+        free(bytes);
+}
+
+static void
+a_write_that_was_encrypted_is_cancelled_with_its_connection(void)
+{
+        static const char bytes[KEPT];
+        struct weir_test_record first, second;
+        char *reply;
+        size_t sent;
+
+        begin_to_keep();
+        SSL *client = connect_to_keep();
+        weir_series *one = write_until_full(&first, bytes, 1000, &sent);
+        weir_series *two = write_kept(&second, bytes, 1000);
+        CU_ASSERT_EQUAL(cancel_kept(one, &first), -ECANCELED);
+        weir_test_wait_freed(&second);
+        CU_ASSERT_EQUAL(second.status, -EPIPE);
+        weir_series_unref(two);
+        weir_http_unref(atomic_exchange(&at.exchange, NULL));
+        CU_ASSERT_FALSE(tls_receive(client, &reply, NULL));
+        free(reply);
+        tls_hang_up(client);
+        end();
+}
+
+/* -- what is no TLS -- */
 
 static void
 plain_http_is_told_where_it_is(void)
@@ -538,6 +681,71 @@ start_with(struct weir_http_server_config config)
 }
 
 static void
+hear(enum weir_log_level level, const char *message, void *context)
+{
+        snprintf(context, 512, "%s%s", level == WEIR_LOG_ERROR ? "" : "(no error) ", message);
+}
+
+/* And the log says what was expected. */
+static void
+expect_refused(struct weir_http_server_config config, const char *expected)
+{
+        char said[512] = "nothing";
+
+        CU_ASSERT_EQUAL(weir_log_set(hear, said), 0);
+        CU_ASSERT_EQUAL(start_with(config), -EINVAL);
+        CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);
+        if (strncmp(said, "TLS: expected", 13) != 0 || !strstr(said, expected)) {
+                printf("\n  %s: %s", expected, said);
+                CU_FAIL("what was expected was not said");
+        }
+}
+
+static void
+what_would_be_ignored_without_a_certificate_is_refused(void)
+{
+        const struct weir_http_server_config plain = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        struct weir_http_server_config config;
+
+        weir_test_begin_real(1);
+        config = plain, config.ocsp_file = tls_path("staple.der");
+        expect_refused(config, "a certificate beside ocsp_file");
+        config = plain, config.client_ca_file = tls_path("authority.pem"), config.client_check = WEIR_HTTP_CLIENT_REQUIRED;
+        expect_refused(config, "a certificate beside client_ca_file");
+        weir_http_server *server = weir_http_server_new(&config, handle, NULL);
+        CU_ASSERT_EQUAL(weir_http_server_add_certificate(server, tls_path("server.pem"), tls_path("server.key")), 0);
+        CU_ASSERT_EQUAL(weir_http_server_start(server, "127.0.0.1:0"), 0); /* it has one now */
+        weir_http_server_free(server);
+        config = plain, config.client_check = WEIR_HTTP_CLIENT_REQUESTED;
+        expect_refused(config, "client_ca_file");
+        config = plain, config.private_key_file = tls_path("server.key");
+        expect_refused(config, "together");
+        weir_test_end();
+}
+
+static void
+what_does_not_go_together_is_told_by_the_log(void)
+{
+        const struct weir_http_server_config good = secure_config("server.pem", "server.key");
+        struct weir_http_server_config config;
+        SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+
+        weir_test_begin_real(1);
+        config = good, config.client_ca_file = tls_path("authority.pem");
+        expect_refused(config, "client_check beside client_ca_file"); /* nobody would be checked */
+        config.client_check = (enum weir_http_client_check)3;
+        expect_refused(config, "enum weir_http_client_check");
+        config = good, config.ssl_ctx = context;
+        expect_refused(config, "not both");
+        config.certificate_file = config.private_key_file = NULL, config.ocsp_file = tls_path("staple.der");
+        expect_refused(config, "beside ssl_ctx");
+        config = good, config.reserved = 1;
+        expect_refused(config, "reserved");
+        SSL_CTX_free(context);
+        weir_test_end();
+}
+
+static void
 what_makes_no_sense_is_refused_by_the_start(void)
 {
         const struct weir_http_server_config good = secure_config("server.pem", "server.key");
@@ -726,6 +934,8 @@ main(void)
                 WEIR_TEST(a_reply_that_closes_says_so_in_tls),
                 WEIR_TEST(a_client_that_says_goodbye_is_let_go),
                 WEIR_TEST(a_client_that_says_goodbye_early_gets_the_whole_reply),
+                WEIR_TEST(a_write_that_was_never_encrypted_is_cancelled_alone),
+                WEIR_TEST(a_write_that_was_encrypted_is_cancelled_with_its_connection),
                 WEIR_TEST(plain_http_is_told_where_it_is),
                 WEIR_TEST(a_crowd_is_served_at_once),
                 WEIR_TEST(certificates_change_under_load),
@@ -733,6 +943,8 @@ main(void)
                 WEIR_TEST(further_certificates_are_for_their_names),
                 WEIR_TEST(the_handler_learns_who_has_shown_a_certificate),
                 WEIR_TEST(a_callers_ssl_ctx_is_used_as_it_is),
+                WEIR_TEST(what_would_be_ignored_without_a_certificate_is_refused),
+                WEIR_TEST(what_does_not_go_together_is_told_by_the_log),
                 WEIR_TEST(what_makes_no_sense_is_refused_by_the_start),
                 WEIR_TEST(a_handshake_must_end_within_its_time),
                 WEIR_TEST(whoever_has_shaken_hands_has_the_time_of_the_idle),

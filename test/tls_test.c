@@ -338,6 +338,54 @@ a_slow_reader_gets_every_byte_once(void)
         free(got);
 }
 
+/* What is held goes out as it was; what was never taken may be replaced, though it was offered beside it. */
+static void
+replace_behind_what_is_held(size_t piece, int count)
+{
+        char *data = malloc(LARGE), *got = malloc(LARGE);
+        struct iovec pieces[16];
+        ssize_t written;
+        size_t sent = 0, have = 0;
+
+        fill(data, LARGE);
+        open_with(0);
+        do {
+                for (int i = 0; i < count; i++) {
+                        pieces[i] = (struct iovec){data + sent + (size_t)i * piece, piece};
+                }
+                written = weir__stream_write(&wire.stream, pieces, count);
+                sent += written > 0 ? (size_t)written : 0;
+        } while (written > 0 && sent + (size_t)count * piece <= LARGE);
+        CU_ASSERT_EQUAL(written, -EAGAIN);
+        size_t held = weir__stream_held(&wire.stream), end = sent + 3 * 16384;
+        CU_ASSERT(held > 0 && held <= 16384 && held <= (size_t)count * piece);
+        CU_ASSERT_FATAL(end <= LARGE);
+        memset(data + sent + held, 'x', end - sent - held);
+        while (have < end) {
+                if (sent < end) {
+                        written = weir__stream_write(&wire.stream, &(struct iovec){data + sent, end - sent}, 1);
+                        CU_ASSERT_FATAL(written > 0 || written == -EAGAIN);
+                        sent += written > 0 ? (size_t)written : 0;
+                }
+                have += tls_wire_hear(&wire, got + have, end - have);
+        }
+        CU_ASSERT_EQUAL(weir__stream_held(&wire.stream), 0);
+        CU_ASSERT_EQUAL(memcmp(data, got, end), 0);
+        tls_wire_close(&wire);
+        free(data);
+        free(got);
+}
+
+static void
+what_is_behind_the_record_that_is_held_may_be_replaced(void)
+{
+        replace_behind_what_is_held(16384, 1);
+        replace_behind_what_is_held(40000, 1);
+        replace_behind_what_is_held(1000, 2);
+        replace_behind_what_is_held(1000, 16);
+        replace_behind_what_is_held(5000, 16);
+}
+
 static void
 a_write_to_who_has_gone_is_an_error_and_no_signal(void)
 {
@@ -571,6 +619,7 @@ main(void)
                 WEIR_TEST(a_peek_takes_nothing),
                 WEIR_TEST(several_pieces_make_one_record),
                 WEIR_TEST(a_slow_reader_gets_every_byte_once),
+                WEIR_TEST(what_is_behind_the_record_that_is_held_may_be_replaced),
                 WEIR_TEST(a_write_to_who_has_gone_is_an_error_and_no_signal),
                 WEIR_TEST(the_peers_close_notify_is_the_end),
                 WEIR_TEST(an_end_without_it_is_an_error),

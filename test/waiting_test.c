@@ -211,7 +211,9 @@ shutdown_ends_all_waits_whatever_is_made_meanwhile(void)
 
 /* -- forks -- */
 
-static weir_counter *kept_counter;
+#define KEPT 64
+
+static weir_counter *kept_counter, *kept[KEPT];
 static weir_channel *kept_channel;
 static weir_task *kept_task;
 
@@ -219,11 +221,13 @@ static weir_task *kept_task;
 static void
 in_the_child(void)
 {
-        alarm(20);
+        alarm(20); /* if it hangs */
         weir_task *wait = weir_counter_wait_new(kept_counter, NULL, NULL);
         if (weir_counter_count(kept_counter, 1) != 0 || weir_channel_post(kept_channel, "x") != -ECHILD ||
             weir_condition_signal_named("churn", WEIR_ALL) != 0 || weir_task_start(wait) != -ECHILD)
                 abort();
+        for (unsigned i = 0; i < KEPT; i++)
+                weir_counter_unref(kept[i]);
         weir_task_dismiss(kept_task);
         weir_task_dismiss(weir_mailbox_new_named("churn", NULL, NULL));
         weir_channel_unref(weir_channel_open("churn", 1, NULL));
@@ -231,10 +235,19 @@ in_the_child(void)
         weir_channel_unref(kept_channel);
 }
 
+static void *
+make_and_unmake(void *argument)
+{
+        (void)argument;
+        while (!over)
+                weir_counter_unref(weir_counter_new(1));
+        return NULL;
+}
+
 static void
 child_of_a_fork_gives_up_what_it_has_while_others_had_all_locks(void)
 {
-        pthread_t thread;
+        pthread_t threads[2];
         char said[256];
 
         over = false;
@@ -242,11 +255,17 @@ child_of_a_fork_gives_up_what_it_has_while_others_had_all_locks(void)
         kept_counter = weir_counter_new(1);
         kept_channel = weir_channel_new(1, NULL);
         kept_task = weir_counter_new_named("churn", 1000, NULL, NULL);
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, churn, NULL), 0);
+        for (unsigned i = 0; i < KEPT; i++)
+                kept[i] = weir_counter_new(1);
+        for (unsigned i = 0; i < 2; i++)
+                CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, i ? make_and_unmake : churn, NULL), 0);
         for (unsigned i = 0; i < 30; i++)
                 CU_ASSERT_EQUAL(weir_test_child(in_the_child, said, sizeof said), 0);
         over = true;
-        pthread_join(thread, NULL);
+        for (unsigned i = 0; i < 2; i++)
+                pthread_join(threads[i], NULL);
+        for (unsigned i = 0; i < KEPT; i++)
+                weir_counter_unref(kept[i]);
         weir_task_dismiss(kept_task);
         weir_counter_unref(kept_counter);
         weir_channel_unref(kept_channel);

@@ -21,6 +21,9 @@ typedef struct weir_channel weir_channel;
 /* A channel that holds at most `capacity` messages; with 0 a send waits until its message is received.  `drop` may be NULL; it is not called for
  * messages that are NULL.  It runs on a worker, or on the thread whose call gave the message up.
  *
+ * A channel may be a message, with weir_channel_unref for `drop`: what it holds is dropped inside that call, so a chain of
+ * channels, each in the next, is freed as deep on the stack as it is long.  Build no long ones.
+ *
  * Owner:   the caller has a reference.
  * Result:  NULL when out of memory, which all that takes a channel accepts.
  * Threads: any. */

@@ -34,7 +34,7 @@ WEIR_API void weir_counter_unref(weir_counter *counter);
  * Threads: any.  Never blocks. */
 WEIR_API uint64_t weir_counter_count(weir_counter *counter, uint64_t n);
 
-/* How much is left until the target.  Out of date at once where others count.
+/* How much is left until the target.  Out of date at once where others count; 0 for NULL, and in a forked child.
  *
  * Threads: any. */
 WEIR_API uint64_t weir_counter_left(weir_counter *counter);

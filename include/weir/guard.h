@@ -54,8 +54,8 @@ WEIR_API weir_task *weir_guard_acquire_new_named(const char *name, weir_task_fn 
 
 /* Ends that the series holds the guard, or the one of that name: the first of those who wait has it now.
  *
- * Result:  0; -EPERM when the series does not hold it; -ENOMEM for a guard that is NULL; -EINVAL for a series that is NULL, or
- *          no name; -ECHILD in a forked child.
+ * Result:  0; -EPERM when the series does not hold it, and for a name that is too long, as nobody can hold a guard of that name;
+ *          -ENOMEM for a guard that is NULL; -EINVAL for a series that is NULL, or no name; -ECHILD in a forked child.
  * Threads: any that owns, borrows or has a reference to the series.  Never blocks. */
 WEIR_API int weir_guard_release(weir_guard *guard, weir_series *series);
 WEIR_API int weir_guard_release_named(const char *name, weir_series *series);

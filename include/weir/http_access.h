@@ -37,7 +37,7 @@ struct weir_http_access {
  *
  * Owner:   the server: borrowed until the function returns.
  * Threads: one that the server has for this: it is called for one request at a time, in no callback, and may block.  As long as it does
- *          nothing is told and no log file written, and when the buffers are full what comes is lost and counted.  It must neither stop
+ *          nothing is told, and when the buffers are full what comes is lost and counted; a log file is written all the same.  It must neither stop
  *          nor free this server (-EDEADLK). */
 typedef void weir_http_access_fn(const struct weir_http_access *access, void *context);
 

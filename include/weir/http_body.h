@@ -56,7 +56,8 @@ WEIR_API int weir_http_reply_length(weir_task *exchange, uint64_t length);
  * Result:  NULL when out of memory.  -EDOM, when it is started, for a task that is no exchange; -EINVAL for NULL with a size.
  *          The task's status: 0 when the system has taken all of it; -EMSGSIZE for more than was said as the length (nothing of it
  *          goes out); -EPIPE when the client has gone or does not read any more; -ECANCELED, -ETIMEDOUT at the
- *          deadline of its series, -ESHUTDOWN.
+ *          deadline of its series, -ESHUTDOWN.  Of one that was cancelled while it waited nothing goes out; if some of it has, or TLS
+ *          has encrypted it, the connection is closed.
  * Threads: any; the first one inside callbacks of the exchange's series, or when no callback of it runs. */
 WEIR_API weir_task *weir_http_write_new(weir_task *exchange, const void *data, size_t size, weir_task_fn *done, void *context);
 

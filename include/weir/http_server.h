@@ -48,7 +48,8 @@ struct weir_http_server_config {
                                         addresses; default: X-Forwarded-For.  They must write that one: others they pass on
                                         as they came */
 
-        /* TLS, at all addresses of the server, when there is a certificate or an SSL_CTX. */
+        /* TLS, at all addresses of the server, when there is a certificate or an SSL_CTX.  ocsp_file, client_ca_file and client_check
+         * without one are -EINVAL at the start, as is whatever does not go together: the log says what was expected. */
         const char *certificate_file;   /* PEM: a chain, the server's own first */
         const char *private_key_file;   /* PEM: its key, without a passphrase */
         void *ssl_ctx;                  /* an SSL_CTX of OpenSSL in place of files, used as it is and kept by the server */
@@ -66,7 +67,7 @@ struct weir_http_server_config {
                                                answered 503 and closed; a trusted proxy may have any number; default: no limit */
         const char *access_log; /* a file, which lines in the Combined Log Format are appended to; "-" is the standard output; a
                                    pipe has to have its reader already; default: none */
-        weir_http_access_fn *on_access; /* is told of each request that is over; default: none */
+        weir_http_access_fn *on_access; /* is told of each request that is over, whatever becomes of the file; default: none */
         void *access_context;
 };
 
@@ -101,7 +102,8 @@ WEIR_API weir_http_server *weir_http_server_new(const struct weir_http_server_co
                                                 void *context);
 
 /* Makes a copy of `body` the body of the replies that are the server's own, with that status: refusals of what is malformed, too large
- * or too slow, 500 for a reply that could not be built, 503; and what a router says.  Before the start; a second one replaces the first.
+ * or too slow, 500 for a reply that could not be built, 503; and what a router or weir_http_reply_file says.  A connection that is
+ * turned away gets one of at most some 8,000 bytes, else the line of text.  Before the start; a second one replaces the first.
  *
  * Result:  0; -EINVAL for a status outside 400 to 599, a NULL or wrong type, NULL with a size; -EBUSY once it was started; -ENOMEM,
  *          also for a NULL server.
@@ -204,7 +206,8 @@ WEIR_API int weir_http_server_stop(weir_http_server *server, weir_nsec within);
  * Threads: any; it waits for the disk, as open does. */
 WEIR_API int weir_http_server_reopen_log(weir_http_server *server);
 
-/* How many requests could not be logged since the start, because file or function was too slow, or failed.
+/* How many requests could not be logged since the start, because file or function was too slow, or failed: with both, those that
+ * the file has missed and those that the function has.
  *
  * Threads: any. */
 WEIR_API size_t weir_http_server_access_lost(const weir_http_server *server);

@@ -23,7 +23,8 @@ struct weir_config {
                                      own, as far as there are; default: 0, the system decides */
         weir_nsec blocking_limit; /* how long a callback may run before another worker takes its poller over; default: 10 ms;
                                      WEIR_FOREVER: none does, and there is no watchdog */
-        weir_nsec exit_wait;      /* how long exit() waits for running callbacks; default: 2 seconds; WEIR_FOREVER: no limit */
+        weir_nsec exit_wait;      /* how long exit() waits for running callbacks, and then until a trace (weir/trace.h) is
+                                     written; default: 2 seconds; WEIR_FOREVER: no limit */
         enum weir_clock clock;    /* default: WEIR_CLOCK_REAL */
         int reserved;             /* 0: no padding, so that `size` says which fields a program knows */
         weir_nsec timer_slack;    /* how much later than their deadline timers may end, so that they end together: the default of

@@ -31,8 +31,7 @@ WEIR_API weir_task *weir_select_new(weir_task_fn *done, void *context);
  *
  * One message may be in several cases that send: it is sent once, and dropped once if it is not.
  *
- * Owner:   the message is given away, also when this fails; but for a channel that is NULL, which cannot drop it, it stays the
- *          caller's.
+ * Owner:   the message is given away if the result is an index.  Else it stays the caller's, unless another case of the select has it.
  * Result:  the index of the case, from 0; or a negative errno, which the start, run or push reports as well: -ENOMEM, also for what
  *          is NULL; -E2BIG beyond WEIR_SELECT_MAX.
  * Threads: where the select is yours: before it is started.  Later, or on a task of another kind, it aborts with the reason. */

@@ -61,7 +61,8 @@ WEIR_API int weir_semaphore_try_acquire(weir_semaphore *semaphore, uint64_t toke
  * Threads: any.  Never blocks. */
 WEIR_API int weir_semaphore_release(weir_semaphore *semaphore, uint64_t tokens);
 
-/* How many tokens nobody has.  Out of date at once where others acquire and release; 0 for NULL.
+/* How many tokens nobody has.  Out of date at once where others acquire and release; 0 for NULL, and
+ * in a forked child.
  *
  * Threads: any. */
 WEIR_API uint64_t weir_semaphore_available(weir_semaphore *semaphore);

@@ -7,6 +7,7 @@
 #include <weir/clock.h>
 #include <weir/conditional.h>
 #include <weir/counter.h>
+#include <weir/debug.h>
 #include <weir/export.h>
 #include <weir/flow.h>
 #include <weir/go.h>
@@ -16,6 +17,7 @@
 #include <weir/http_access.h>
 #include <weir/http_body.h>
 #include <weir/http_cookie.h>
+#include <weir/http_debug.h>
 #include <weir/http_fields.h>
 #include <weir/http_file.h>
 #include <weir/http_router.h>
@@ -23,6 +25,7 @@
 #include <weir/http_sse.h>
 #include <weir/log.h>
 #include <weir/mailbox.h>
+#include <weir/metrics.h>
 #include <weir/parallel.h>
 #include <weir/pool.h>
 #include <weir/race.h>
@@ -36,6 +39,7 @@
 #include <weir/ticker.h>
 #include <weir/time.h>
 #include <weir/timer.h>
+#include <weir/trace.h>
 #include <weir/waitgroup.h>
 
 #endif

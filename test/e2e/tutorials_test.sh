@@ -102,4 +102,39 @@ expect "what the report says" "$(cat "$work/err")" "not linked: a file is empty"
 expect "what was skipped then" "$(grep -c 'label="test\\nskipped"' "$work/out")" 1
 "$tutorial/16-graph" other 2>"$work/err" && fail "16-graph takes a word that it does not know"
 
+step "18-guard"
+"$tutorial/18-guard" >"$work/out" || fail "exit status of 18-guard: $?"
+expect "what 18-guard prints" "$(cat "$work/out")" "all have ended: Operation canceled
+first begins
+first ends
+second begins
+second is cancelled, and says so
+third begins
+third ends"
+
+step "19-channel-pipeline"
+"$tutorial/19-channel-pipeline" >"$work/out" || fail "exit status of 19-channel-pipeline: $?"
+stages() { # the lines of one of them, in one of the two runs
+        awk -v stage="$1" -v run="$2" '/^[as]/ { runs++ } runs == run && $3 == stage' "$work/out"
+}
+expect "when the reader could go on" "$(stages read 1 | sed 's/.*on //' | tr '\n' ' ')" "1 2 3 4 5 6 7 8 9 "
+expect "what the reader waited for" "$(stages read 1 | sed -n '/ [789]$/s/ ms.*//p' | tr -d '\n ')" "03030"
+expect "what is shipped, and when" "$(stages ship 1 | tr -s ' ')" " 0 ms ship ships 1
+ 30 ms ship ships 3
+ 60 ms ship ships 5
+ 90 ms ship ships 7
+120 ms ship ships 9
+150 ms ship has shipped all"
+expect "what is bad" "$(grep -c 'finds bad' "$work/out")" 7
+expect "what is shipped when it is told to stop" "$(stages ship 2 | tr -s ' ')" " 0 ms ship ships 1
+ 30 ms ship ships 3
+ 60 ms ship ships 5
+ 90 ms ship ships 7
+120 ms ship has shipped all"
+expect "who tells it" "$(stages check 2 | tail -n 1)" " 60 ms  check  is told to stop"
+expect "what is left then" "$(tail -n 2 "$work/out" | sed 's/.*dropped: //' | tr -d '\n')" "89"
+for _ in {1..20}; do
+        "$tutorial/19-channel-pipeline" | cmp "$work/out" || fail "19-channel-pipeline prints something else each time"
+done
+
 exit $failed

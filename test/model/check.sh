@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks the models of the timer protocol, of the lock below it, of the end of series, of the hand-over of pollers and of shutdown,
+# Checks the models of the timer protocol, of the lock below it, of the end of series, of selects, of the hand-over of pollers and of shutdown,
 # with spin.
 #
 #   check.sh [MODEL.pml ...]
@@ -85,7 +85,7 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 cd "$scratch" || exit 1
 
-[ $# -gt 0 ] || set -- cancel.pml handover.pml ticker.pml wait.pml wakeup.pml roots.pml timer.pml ids.pml lock.pml fence.pml park.pml # the longest first
+[ $# -gt 0 ] || set -- cancel.pml handover.pml ticker.pml wait.pml wakeup.pml select.pml roots.pml timer.pml ids.pml lock.pml fence.pml park.pml # the longest first
 for file in "$@"; do
         basename "$file" .pml >>checks
 done

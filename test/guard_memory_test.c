@@ -1,0 +1,193 @@
+/* test/guard_memory_test.c: guards, semaphores and pools with every one of their allocations refused, one after another: what is
+ * not had is reported, and what is had goes on to the next one. */
+#include "test/fixture.h"
+
+#include <errno.h>
+
+#include "test/blocks_fixture.h"
+
+/* -- what the pool itself allocates -- */
+
+void *__real_realloc(void *block, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+
+static bool reallocs_fail;
+
+void *
+__wrap_realloc(void *block, size_t size)
+{
+        return reallocs_fail ? NULL : __real_realloc(block, size);
+}
+
+/* -- what a scenario says in the end -- */
+
+struct report {
+        atomic_uint good, refused, other;
+};
+
+static void
+reports(weir_task *task, void *context)
+{
+        struct report *report = context;
+        int status = weir_task_status(task);
+
+        ++*(status == 0 ? &report->good : status == -ENOMEM ? &report->refused : &report->other);
+}
+
+static void
+note_start(struct report *report, int result)
+{
+        report->refused += result == -ENOMEM;
+        report->other += result != 0 && result != -ENOMEM;
+}
+
+/* -- scenarios: each starts all it can, and nobody may be left waiting -- */
+
+static void
+guard_of_series(struct report *report)
+{
+        for (unsigned i = 0; i < 2; i++) {
+                weir_series *series = weir_series_new(NULL, NULL);
+
+                weir_series_push(series, weir_guard_acquire_new_named("g", reports, report));
+                weir_series_push(series, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+                note_start(report, weir_series_start(series));
+        }
+}
+
+static void
+guard_of_lone_tasks(struct report *report)
+{
+        weir_guard *guard = weir_guard_new();
+
+        for (unsigned i = 0; i < 3; i++)
+                note_start(report, weir_task_start(weir_guard_acquire_new(guard, reports, report)));
+        weir_guard_unref(guard);
+}
+
+static void
+limited_tasks(struct report *report)
+{
+        weir_semaphore *semaphore = weir_semaphore_open("s", 2);
+
+        for (unsigned i = 0; i < 3; i++)
+                note_start(report, weir_task_start(weir_limited_new(semaphore, 2, weir_timer_new(WEIR_SEC(1), NULL, NULL),
+                                                                    reports, report)));
+        weir_semaphore_unref(semaphore);
+}
+
+static void
+take_from_pool(struct report *report)
+{
+        weir_pool *pool = weir_pool_open("p", NULL);
+
+        for (unsigned i = 0; i < 3; i++)
+                note_start(report, weir_task_start(weir_pool_take_new(pool, reports, report)));
+        if (weir_pool_put(pool, "x")) /* nobody waits, for there is no pool */
+                CU_ASSERT_PTR_NULL(pool);
+        weir_pool_unref(pool);
+}
+
+/* -- each refused -- */
+
+static bool
+came_to(void scenario(struct report *report), int nth, unsigned tasks)
+{
+        struct report report = {0};
+
+        weir_test_begin_virtual();
+        int64_t before = bytes_out;
+        allocations_left = nth;
+        scenario(&report);
+        weir_test_pass(WEIR_SEC(10));
+        bool refused = allocations_left < 0;
+        allocations_left = -1;
+        CU_ASSERT_EQUAL(report.good + report.refused, tasks);
+        CU_ASSERT_EQUAL(report.other, 0);
+        CU_ASSERT_EQUAL(report.refused > 0, refused);
+        weir_test_end();
+        CU_ASSERT_EQUAL(bytes_out, before);
+        return refused;
+}
+
+static void
+each_refused(void scenario(struct report *report), unsigned tasks, int at_least)
+{
+        int nth = 0;
+
+        while (came_to(scenario, nth, tasks)) {
+                nth++;
+        }
+        CU_ASSERT(nth >= at_least);
+}
+
+static void
+series_without_memory_for_a_guard_leaves_it_to_the_next(void)
+{
+        each_refused(guard_of_series, 2, 2 * 6);
+}
+
+static void
+lone_task_without_memory_for_a_series_passes_the_guard_on(void)
+{
+        each_refused(guard_of_lone_tasks, 3, 1 + 3 * 4);
+}
+
+static void
+limited_task_without_memory_reports_it_and_keeps_no_token(void)
+{
+        each_refused(limited_tasks, 3, 1 + 3 * 5);
+}
+
+static void
+take_without_memory_reports_it(void)
+{
+        each_refused(take_from_pool, 3, 1 + 3);
+}
+
+static void
+object_that_comes_back_always_has_a_place(void)
+{
+        weir_pool *pool = weir_pool_new(NULL);
+        static char objects[100];
+        unsigned put = 0;
+
+        weir_test_begin_virtual();
+        reallocs_fail = true;
+        CU_ASSERT_EQUAL(weir_pool_put(pool, &objects[0]), -ENOMEM);
+        reallocs_fail = false;
+        CU_ASSERT_EQUAL(weir_pool_put(pool, &objects[put++]), 0);
+        reallocs_fail = true;
+        weir_task_start(weir_pool_take_new(pool, NULL, NULL)); /* has an object, its callback leaves it */
+        while (weir_pool_put(pool, &objects[put]) == 0)
+                put++;
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(weir_pool_available(pool), put);
+        for (unsigned i = 0; i < put; i++)
+                CU_ASSERT_PTR_NOT_NULL(weir_pool_try_take(pool));
+        for (unsigned i = 0; i < put; i++) /* these come by way of tasks that wait */
+                weir_task_start(weir_pool_take_new(pool, NULL, NULL));
+        weir_test_pass(0);
+        for (unsigned i = 0; i < put; i++)
+                CU_ASSERT_EQUAL(weir_pool_put(pool, &objects[i]), 0);
+        CU_ASSERT_EQUAL(weir_pool_put(pool, &objects[put]), -ENOMEM);
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(weir_pool_available(pool), put);
+        reallocs_fail = false;
+        weir_pool_unref(pool);
+        weir_test_end();
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(series_without_memory_for_a_guard_leaves_it_to_the_next),
+                WEIR_TEST(lone_task_without_memory_for_a_series_passes_the_guard_on),
+                WEIR_TEST(limited_task_without_memory_reports_it_and_keeps_no_token),
+                WEIR_TEST(take_without_memory_reports_it),
+                WEIR_TEST(object_that_comes_back_always_has_a_place),
+        };
+
+        return weir_test_main("guard_memory", tests, sizeof tests / sizeof *tests);
+}

@@ -1,0 +1,803 @@
+/* test/metrics_test.c: what weir_metrics_write says: its form, line by line, and that the counts agree with what was done. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "kernel/clock.h"
+#include "test/http_client.h"
+#include "test/timer_fixture.h"
+#include "test/tls_peer.h"
+
+#define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
+
+static char *text; /* of the last look */
+
+/* Has it written anew. */
+static const char *
+look(void)
+{
+        int fd = memfd_create("metrics", MFD_CLOEXEC);
+
+        CU_ASSERT_FATAL(fd >= 0);
+        CU_ASSERT_EQUAL(weir_metrics_write(fd), 0);
+        off_t size = lseek(fd, 0, SEEK_END);
+        free(text);
+        text = calloc(1, (size_t)size + 1);
+        CU_ASSERT_EQUAL(pread(fd, text, (size_t)size, 0), size);
+        close(fd);
+        return text;
+}
+
+/* The value of a sample, named as it is written with its labels; -1: there is none. */
+static double
+seen(const char *sample)
+{
+        size_t length = strlen(sample);
+
+        for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL)
+                if (strncmp(line, sample, length) == 0 && line[length] == ' ')
+                        return strtod(line + length, NULL);
+        return -1;
+}
+
+static double
+value(const char *sample)
+{
+        look();
+        return seen(sample);
+}
+
+/* -- a strict reader of the format -- */
+
+enum type { NONE, COUNTER, GAUGE, HISTOGRAM };
+
+struct reader {
+        const char *at;
+        char family[128], help[128];
+        enum type type;
+        char families[64][128];
+        unsigned family_count;
+        char samples[1024][256];
+        unsigned sample_count;
+        double last_bound, last_bucket, infinite, sum, count; /* of a histogram */
+        unsigned lines;
+};
+
+static bool
+take(struct reader *reader, const char *word)
+{
+        size_t length = strlen(word);
+
+        if (strncmp(reader->at, word, length) != 0)
+                return false;
+        reader->at += length;
+        return true;
+}
+
+static bool
+take_name(struct reader *reader, char out[128])
+{
+        size_t length = strspn(reader->at, "abcdefghijklmnopqrstuvwxyz_0123456789");
+
+        if (length == 0 || length >= 128 || (*reader->at >= '0' && *reader->at <= '9'))
+                return false;
+        memcpy(out, reader->at, length);
+        out[length] = '\0';
+        reader->at += length;
+        return true;
+}
+
+/* In quotation marks. */
+static bool
+take_value(struct reader *reader, char out[128])
+{
+        size_t size = 0;
+
+        if (!take(reader, "\""))
+                return false;
+        while (*reader->at != '"') {
+                char byte = *reader->at++;
+
+                if (byte == '\\')
+                        byte = *reader->at == 'n' ? '\n' : *reader->at == '\\' || *reader->at == '"' ? *reader->at : '\0';
+                else if (byte == '\n')
+                        return false;
+                reader->at += byte && reader->at[-1] == '\\';
+                if (!byte || size + 1 >= 128)
+                        return false;
+                out[size++] = byte;
+        }
+        out[size] = '\0';
+        return take(reader, "\"");
+}
+
+static bool
+take_labels(struct reader *reader, char bound[128])
+{
+        char name[128], label[128];
+
+        if (!take(reader, "{"))
+                return true;
+        do {
+                if (!take_name(reader, name) || !take(reader, "=") || !take_value(reader, label))
+                        return false;
+                if (strcmp(name, "le") == 0)
+                        strcpy(bound, label);
+        } while (take(reader, ","));
+        return take(reader, "}");
+}
+
+static bool
+take_help(struct reader *reader)
+{
+        if (!take_name(reader, reader->help) || !take(reader, " ") || *reader->at == '\n')
+                return false;
+        for (unsigned i = 0; i < reader->family_count; i++)
+                if (strcmp(reader->families[i], reader->help) == 0)
+                        return false; /* all of one name stand together */
+        strcpy(reader->families[reader->family_count++], reader->help);
+        reader->at += strcspn(reader->at, "\n");
+        return true;
+}
+
+static bool
+ends_in(const char *name, const char *end)
+{
+        size_t size = strlen(name), length = strlen(end);
+
+        return size > length && strcmp(name + size - length, end) == 0;
+}
+
+static bool
+end_family(struct reader *reader)
+{
+        return reader->type != HISTOGRAM ||
+               (reader->infinite >= 0 && reader->count == reader->infinite && reader->sum >= 0 && reader->last_bound == HUGE_VAL);
+}
+
+static bool
+take_type(struct reader *reader)
+{
+        if (!end_family(reader) || !take_name(reader, reader->family) || strcmp(reader->family, reader->help) != 0)
+                return false;
+        reader->type = take(reader, " counter")     ? COUNTER
+                       : take(reader, " gauge")     ? GAUGE
+                       : take(reader, " histogram") ? HISTOGRAM
+                                                    : NONE;
+        reader->last_bound = reader->last_bucket = reader->infinite = reader->sum = reader->count = -1;
+        return reader->type != NONE && (reader->type == COUNTER) == ends_in(reader->family, "_total");
+}
+
+static bool
+check_histogram(struct reader *reader, const char *name, const char *bound, double number)
+{
+        const char *part = name + strlen(reader->family);
+
+        if (strcmp(part, "_sum") == 0)
+                reader->sum = number;
+        else if (strcmp(part, "_count") == 0)
+                reader->count = number;
+        else {
+                double least = strtod(bound, NULL); /* +Inf, too */
+                bool grows = least > reader->last_bound && number >= reader->last_bucket;
+
+                reader->last_bound = least;
+                reader->last_bucket = number;
+                if (strcmp(bound, "+Inf") == 0)
+                        reader->infinite = number;
+                return strcmp(part, "_bucket") == 0 && *bound && grows;
+        }
+        return !*bound;
+}
+
+static bool
+take_sample(struct reader *reader)
+{
+        char name[128], bound[128] = "", *end;
+        const char *begin = reader->at;
+
+        if (!take_name(reader, name) || strncmp(name, reader->family, strlen(reader->family)) != 0 || !take_labels(reader, bound))
+                return false;
+        size_t size = (size_t)(reader->at - begin);
+        char *own = reader->samples[reader->sample_count];
+        if (size >= sizeof reader->samples[0])
+                return false;
+        memcpy(own, begin, size);
+        own[size] = '\0';
+        for (unsigned i = 0; i < reader->sample_count; i++)
+                if (strcmp(reader->samples[i], own) == 0)
+                        return false; /* none is there twice */
+        reader->sample_count++;
+        if (!take(reader, " ") || strspn(reader->at, "0123456789.") == 0)
+                return false;
+        double number = strtod(reader->at, &end);
+        reader->at = end;
+        return reader->type == HISTOGRAM ? check_histogram(reader, name, bound, number)
+                                         : reader->type != NONE && strcmp(name, reader->family) == 0;
+}
+
+static bool
+take_line(struct reader *reader)
+{
+        bool is_good = take(reader, "# HELP ")   ? take_help(reader)
+                       : take(reader, "# TYPE ") ? take_type(reader)
+                                                 : take_sample(reader);
+
+        reader->lines++;
+        return is_good && take(reader, "\n");
+}
+
+/* Of what the last look has seen. */
+static void
+check_form(void)
+{
+        static struct reader reader;
+
+        reader = (struct reader){.at = text};
+        while (*reader.at) {
+                const char *line = reader.at;
+
+                if (!take_line(&reader)) {
+                        fprintf(stderr, "not in the format: %.*s\n", (int)strcspn(line, "\n"), line);
+                        CU_FAIL("not in the format");
+                        return;
+                }
+        }
+        CU_ASSERT(end_family(&reader));
+        CU_ASSERT(reader.lines > 60);
+}
+
+/* -- the library -- */
+
+static void
+nothing_is_counted_of_what_does_not_run(void)
+{
+        look();
+        check_form();
+        CU_ASSERT_EQUAL(seen("weir_pollers"), 0);
+        CU_ASSERT_EQUAL(seen("weir_workers"), 0);
+        CU_ASSERT_EQUAL(seen("weir_pending_timers"), 0);
+        CU_ASSERT_EQUAL(seen("weir_live_series"), 0);
+        CU_ASSERT_EQUAL(seen("weir_timer_lateness_seconds_count"), 0);
+        CU_ASSERT_EQUAL(seen("weir_ready_completions{poller=\"0\"}"), -1);
+        CU_ASSERT_PTR_NULL(strstr(text, "server="));
+}
+
+static void
+threads_are_counted(void)
+{
+        weir_test_begin_real(3);
+        look();
+        check_form();
+        CU_ASSERT_EQUAL(seen("weir_pollers"), 3);
+        CU_ASSERT_EQUAL(seen("weir_workers"), 3);
+        CU_ASSERT_EQUAL(seen("weir_spare_workers"), 0);
+        CU_ASSERT_EQUAL(seen("weir_ready_completions{poller=\"2\"}"), 0);
+        CU_ASSERT_EQUAL(seen("weir_ready_completions{poller=\"3\"}"), -1);
+        weir_test_end();
+}
+
+static void
+timers_are_counted_apart_from_time_limits(void)
+{
+        weir_test_begin_virtual();
+        for (int i = 0; i < 5; i++) {
+                weir_task_start(weir_timer_new_named("t", WEIR_SEC(10), NULL, NULL));
+        }
+        weir_series *series = weir_series_new(NULL, NULL);
+        weir_series_set_deadline(series, WEIR_SEC(7));
+        weir_series_push(series, weir_timer_new(WEIR_SEC(8), NULL, NULL));
+        weir_series_start(series);
+        weir_test_pass(1);
+        look();
+        CU_ASSERT_EQUAL(seen("weir_pending_timers"), 6);
+        CU_ASSERT_EQUAL(seen("weir_pending_limits"), 1);
+        CU_ASSERT_EQUAL(seen("weir_live_series"), 1);
+        weir_test_pass(WEIR_SEC(7));
+        look();
+        CU_ASSERT_EQUAL(seen("weir_pending_timers"), 5);
+        CU_ASSERT_EQUAL(seen("weir_pending_limits"), 0);
+        CU_ASSERT_EQUAL(seen("weir_live_series"), 0);
+        CU_ASSERT_EQUAL(weir_timer_cancel("t", 2), 2);
+        WEIR_TEST_EVENTUALLY(value("weir_pending_timers") == 3); /* the worker takes them out */
+        weir_test_end();
+        look();
+        CU_ASSERT_EQUAL(seen("weir_pending_timers"), 0);
+        CU_ASSERT_EQUAL(seen("weir_pending_limits"), 0);
+}
+
+/* As a callback would that takes so long. */
+static void
+take_long(void *duration)
+{
+        atomic_fetch_add(&weir__clock.virtual_instant, *(weir_nsec *)duration);
+}
+
+static void
+lateness_is_counted_in_buckets_and_never_anew(void)
+{
+        static weir_nsec slow = WEIR_MSEC(30);
+
+        weir_test_begin_virtual();
+        look();
+        double count = seen("weir_timer_lateness_seconds_count"), sum = seen("weir_timer_lateness_seconds_sum"),
+               within = seen("weir_timer_lateness_seconds_bucket{le=\"0.025\"}"),
+               beyond = seen("weir_timer_lateness_seconds_bucket{le=\"0.05\"}"),
+               none = seen("weir_timer_lateness_seconds_bucket{le=\"1e-06\"}");
+        weir_test_act(WEIR_SEC(1), take_long, &slow); /* on time */
+        for (int i = 0; i < 3; i++) {
+                weir_task_start(weir_timer_new(WEIR_SEC(1), NULL, NULL)); /* 30 ms late */
+        }
+        weir_task_start(weir_timer_new_named("t", WEIR_SEC(1), NULL, NULL));
+        weir_timer_cancel("t", WEIR_ALL); /* is not counted */
+        weir_test_pass(WEIR_SEC(2));
+        CU_ASSERT_EQUAL(weir_lateness_reset(WEIR_ALL_POLLERS, NULL), 0);
+        look();
+        check_form();
+        CU_ASSERT_EQUAL(seen("weir_timer_lateness_seconds_bucket{le=\"1e-06\"}") - none, 1);
+        CU_ASSERT_EQUAL(seen("weir_timer_lateness_seconds_bucket{le=\"0.025\"}") - within, 1);
+        CU_ASSERT_EQUAL(seen("weir_timer_lateness_seconds_bucket{le=\"0.05\"}") - beyond, 4);
+        CU_ASSERT_EQUAL(seen("weir_timer_lateness_seconds_count") - count, 4);
+        CU_ASSERT_DOUBLE_EQUAL(seen("weir_timer_lateness_seconds_sum") - sum, 0.09, 1e-9);
+        weir_test_end();
+        CU_ASSERT_EQUAL(value("weir_timer_lateness_seconds_count") - count, 4);
+}
+
+static void
+begin_and_end(weir_task *task, void *context)
+{
+        (void)task, (void)context;
+        weir_blocking_begin();
+        weir_blocking_end();
+}
+
+static void
+a_poller_that_was_given_away_is_counted(void)
+{
+        weir_test_begin_real(1);
+        double before = value("weir_handovers_total{cause=\"begin\"}");
+        CU_ASSERT_EQUAL(weir_task_run(weir_empty_new(begin_and_end, NULL)), 0);
+        CU_ASSERT_EQUAL(value("weir_handovers_total{cause=\"begin\"}"), before + 1);
+        CU_ASSERT(seen("weir_workers") > 1);
+        weir_test_end();
+}
+
+static struct weir_test_latch function_may_end;
+
+static void
+wait_for_latch(void *context)
+{
+        (void)context;
+        weir_test_latch_wait(&function_may_end);
+}
+
+static void
+functions_are_counted(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+
+        config.compute_threads = 1;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        weir_test_latch_init(&function_may_end, 1);
+        for (int i = 0; i < 4; i++) {
+                weir_task_start(weir_go_new("q", wait_for_latch, NULL, NULL));
+        }
+        WEIR_TEST_EVENTUALLY(value("weir_executor_running_functions") == 1);
+        CU_ASSERT_EQUAL(seen("weir_executor_queued_functions"), 3);
+        CU_ASSERT_EQUAL(seen("weir_executor_threads"), 1);
+        WEIR_TEST_EVENTUALLY(value("weir_executor_oldest_wait_seconds") > 0);
+        weir_test_latch_count_down(&function_may_end);
+        WEIR_TEST_EVENTUALLY(value("weir_executor_running_functions") == 0);
+        CU_ASSERT_EQUAL(seen("weir_executor_queued_functions"), 0);
+        weir_test_end();
+}
+
+/* -- servers -- */
+
+static struct {
+        weir_http_server *server;
+        int port;
+        struct http_client client;
+        struct http_reply reply;
+        char name[128];
+        atomic_int inside;
+} at;
+
+/* "/204" and the like: that status.  "/drop": none.  "/wait": when it is told.  "/pieces": a body piece by piece. */
+static void
+handle(weir_task *exchange, void *context)
+{
+        const char *path = weir_http_path(exchange);
+
+        (void)context;
+        if (strcmp(path, "/drop") == 0) {
+                weir_series_cancel(weir_series_of(exchange));
+        } else if (strcmp(path, "/wait") == 0) {
+                atomic_fetch_add(&at.inside, 1);
+                weir_series_push(weir_series_of(exchange), weir_timer_new_named("wait", WEIR_FOREVER, NULL, NULL));
+        } else if (strcmp(path, "/pieces") == 0) {
+                weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, "abc", 3, NULL, NULL));
+        } else {
+                weir_http_reply_text(exchange, atoi(path + 1), "");
+        }
+}
+
+static const char *
+sample(const char *name, const char *more)
+{
+        static char out[256];
+
+        snprintf(out, sizeof out, "%s{server=\"%s\"%s}", name, at.name, more);
+        return out;
+}
+
+static double
+status_count(int status)
+{
+        char more[32];
+
+        snprintf(more, sizeof more, ",code=\"%d\"", status);
+        return value(sample("weir_http_requests_total", more));
+}
+
+static void
+begin(const struct weir_http_server_config *config)
+{
+        weir_test_begin_real(1);
+        at.server = http_server(config, handle, NULL);
+        at.port = weir_http_server_port(at.server);
+        atomic_store(&at.inside, 0);
+        snprintf(at.name, sizeof at.name, "127.0.0.1:%d", at.port);
+        http_open(&at.client, at.port);
+}
+
+static void
+end(void)
+{
+        http_close(&at.client);
+        http_reply_done(&at.reply);
+        CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(30)), 0);
+        look();
+        check_form();
+        CU_ASSERT_PTR_NULL(strstr(text, "server="));
+        weir_http_server_free(at.server);
+        weir_test_end();
+}
+
+static void
+each_status_has_a_count(void)
+{
+        static const int codes[] = {200, 204, 404, 500, 599};
+
+        begin(NULL);
+        CU_ASSERT_EQUAL(status_count(200), -1);
+        for (int i = 0; i < 5; i++) {
+                for (int j = 0; j <= i; j++) {
+                        char request[64];
+
+                        snprintf(request, sizeof request, GET("/%d"), codes[i]);
+                        CU_ASSERT(http_ask(&at.client, request, &at.reply));
+                        CU_ASSERT_EQUAL(at.reply.status, codes[i]);
+                }
+        }
+        for (int i = 0; i < 5; i++) {
+                CU_ASSERT_EQUAL(status_count(codes[i]), i + 1);
+        }
+        check_form();
+        end();
+}
+
+static void
+refusals_and_what_was_not_answered_are_counted(void)
+{
+        begin(NULL);
+        CU_ASSERT(http_ask(&at.client, "GET / HTTP/1.1\r\n\r\n", &at.reply)); /* no Host */
+        CU_ASSERT_EQUAL(at.reply.status, 400);
+        CU_ASSERT_EQUAL(status_count(400), 1);
+        http_close(&at.client);
+        http_open(&at.client, at.port);
+        CU_ASSERT_FALSE(http_ask(&at.client, GET("/drop"), &at.reply));
+        WEIR_TEST_EVENTUALLY(status_count(WEIR_HTTP_NO_REPLY) == 1);
+        http_close(&at.client);
+        http_open(&at.client, at.port);
+        CU_ASSERT(http_send_text(&at.client, GET("/wait"))); /* whose client goes */
+        WEIR_TEST_EVENTUALLY(at.inside == 1);
+        http_abandon(&at.client);
+        WEIR_TEST_EVENTUALLY(status_count(WEIR_HTTP_NO_REPLY) == 2);
+        http_open(&at.client, at.port);
+        CU_ASSERT(http_ask(&at.client, GET("/pieces"), &at.reply));
+        CU_ASSERT_EQUAL(status_count(200), 1);
+        CU_ASSERT_EQUAL(status_count(400), 1);
+        end();
+}
+
+static void
+connections_and_exchanges_are_counted_as_they_come_and_go(void)
+{
+        struct http_client other;
+
+        begin(NULL);
+        WEIR_TEST_EVENTUALLY(value(sample("weir_http_idle_connections", "")) == 1);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_connections", "")), 1);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_exchanges", "")), 0);
+        http_open(&other, at.port);
+        CU_ASSERT(http_send_text(&other, GET("/wait")));
+        WEIR_TEST_EVENTUALLY(at.inside == 1);
+        look();
+        CU_ASSERT_EQUAL(seen(sample("weir_http_connections", "")), 2);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_idle_connections", "")), 1);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_exchanges", "")), 1);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_accepted_connections_total", "")), 2);
+        CU_ASSERT_EQUAL(weir_timer_cancel("wait", WEIR_ALL), 1);
+        CU_ASSERT(http_receive(&other, &at.reply, false));
+        WEIR_TEST_EVENTUALLY(value(sample("weir_http_idle_connections", "")) == 2);
+        WEIR_TEST_EVENTUALLY(value(sample("weir_http_exchanges", "")) == 0);
+        http_close(&other);
+        WEIR_TEST_EVENTUALLY(value(sample("weir_http_connections", "")) == 1);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_idle_connections", "")), 1);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_accepted_connections_total", "")), 2);
+        end();
+}
+
+static void
+bytes_are_those_on_the_wire(void)
+{
+        size_t sent = 0, received = 0;
+
+        begin(NULL);
+        for (int i = 0; i < 3; i++) {
+                const char *request = i ? GET("/200") : GET("/pieces");
+
+                CU_ASSERT(http_send_text(&at.client, request));
+                sent += strlen(request);
+                while (!http_has_news(&at.client, WEIR_MSEC(1))) {
+                }
+                CU_ASSERT(http_receive(&at.client, &at.reply, false));
+                received += strlen(at.reply.head) + 2 + (i ? at.reply.size : strlen("3\r\nabc\r\n0\r\n\r\n"));
+                if (i == 0)
+                        CU_ASSERT_EQUAL(at.reply.size, 3);
+        }
+        WEIR_TEST_EVENTUALLY(value(sample("weir_http_exchanges", "")) == 0);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_received_bytes_total", "")), (double)sent);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_sent_bytes_total", "")), (double)received);
+        end();
+}
+
+static void
+who_makes_room_and_who_finds_none_are_counted(void)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        struct http_client second, third;
+
+        config.max_connections = 1;
+        begin(&config);
+        CU_ASSERT(http_ask(&at.client, GET("/200"), &at.reply)); /* idle from now on */
+        http_open(&second, at.port);
+        CU_ASSERT(http_send_text(&second, GET("/wait")));
+        WEIR_TEST_EVENTUALLY(at.inside == 1);
+        CU_ASSERT(http_is_over(&at.client));
+        CU_ASSERT_EQUAL(value(sample("weir_http_evicted_connections_total", "")), 1);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_refused_connections_total", "")), 0);
+        http_open(&third, at.port);
+        CU_ASSERT(http_receive(&third, &at.reply, false));
+        CU_ASSERT_EQUAL(at.reply.status, 503);
+        look();
+        CU_ASSERT_EQUAL(seen(sample("weir_http_evicted_connections_total", "")), 1);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_refused_connections_total", "")), 1);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_accepted_connections_total", "")), 3);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_requests_total", ",code=\"503\"")), -1); /* it was no request */
+        weir_timer_cancel("wait", WEIR_ALL);
+        http_close(&second);
+        http_close(&third);
+        end();
+}
+
+static void
+handshakes_are_counted(void)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+
+        tls_files_begin();
+        tls_make_certificate("a", &(struct tls_wish){.alternative_names = "DNS:a.example"});
+        config.certificate_file = tls_path("a.pem");
+        config.private_key_file = tls_path("a.key");
+        begin(&config);
+        CU_ASSERT_EQUAL(value(sample("weir_http_tls_handshakes_total", ",result=\"done\"")), 0);
+        CU_ASSERT(http_ask(&at.client, GET("/200"), &at.reply)); /* without TLS */
+        CU_ASSERT_EQUAL(at.reply.status, 400);
+        for (int i = 0; i < 2; i++) {
+                SSL *client = tls_connect(at.port, &(struct tls_client_wish){0});
+
+                CU_ASSERT_PTR_NOT_NULL_FATAL(client);
+                tls_hang_up(client);
+        }
+        WEIR_TEST_EVENTUALLY(value(sample("weir_http_tls_handshakes_total", ",result=\"done\"")) == 2);
+        CU_ASSERT_EQUAL(seen(sample("weir_http_tls_handshakes_total", ",result=\"failed\"")), 1);
+        end();
+        tls_files_end();
+}
+
+static weir_http_server *
+serve_at(const char *address)
+{
+        weir_http_server *server = weir_http_server_new(NULL, handle, NULL);
+
+        CU_ASSERT_EQUAL(weir_http_server_start(server, address), 0);
+        return server;
+}
+
+/* A byte that is not seen, a quotation mark and a backslash in the name of a socket. */
+static void
+names_of_servers_are_escaped(void)
+{
+        char address[128], expected[160];
+
+        weir_test_begin_real(1);
+        snprintf(address, sizeof address, "unix:@weir\\%d\"\x01", (int)getpid());
+        snprintf(expected, sizeof expected, "weir_http_connections{server=\"unix:@weir\\\\%d\\\"?\"}", (int)getpid());
+        weir_http_server *server = serve_at(address);
+        CU_ASSERT_EQUAL(value(expected), 0);
+        check_form();
+        weir_http_server_free(server);
+        weir_test_end();
+}
+
+/* Each sample has a name of its own all the same. */
+static void
+servers_at_one_address_are_told_apart(void)
+{
+        struct sockaddr_un name = {.sun_family = AF_UNIX};
+        weir_http_server *servers[4];
+        char address[32];
+
+        weir_test_begin_real(1);
+        int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "weir-metrics-%d", (int)getpid());
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CU_ASSERT_EQUAL_FATAL(
+                bind(fd, (struct sockaddr *)&name, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)), 0);
+        CU_ASSERT_EQUAL_FATAL(listen(fd, 1), 0);
+        for (int i = 0; i < 3; i++) {
+                snprintf(address, sizeof address, "fd:%d", dup(fd));
+                servers[i] = serve_at(address);
+        }
+        snprintf(at.name, sizeof at.name, "unix:@%s", name.sun_path + 1);
+        CU_ASSERT_EQUAL(value(sample("weir_http_connections", "")), 0);
+        check_form();
+        strcat(at.name, "#2");
+        CU_ASSERT_EQUAL(seen(sample("weir_http_connections", "")), 0);
+        weir_http_server_free(servers[1]);
+        CU_ASSERT_EQUAL(value(sample("weir_http_connections", "")), -1);
+        at.name[strlen(at.name) - 1] = '3'; /* who has a name keeps it */
+        CU_ASSERT_EQUAL(seen(sample("weir_http_connections", "")), 0);
+        snprintf(address, sizeof address, "fd:%d", dup(fd));
+        servers[1] = serve_at(address);
+        at.name[strlen(at.name) - 1] = '2';
+        CU_ASSERT_EQUAL(value(sample("weir_http_connections", "")), 0);
+        check_form();
+        weir_http_server_free(servers[0]);
+        for (int i = 0; i < 4; i += 3) { /* the first one anew, and a fourth */
+                snprintf(address, sizeof address, "fd:%d", dup(fd));
+                servers[i] = serve_at(address);
+        }
+        look();
+        check_form();
+        at.name[strlen(at.name) - 1] = '4';
+        CU_ASSERT_EQUAL(seen(sample("weir_http_connections", "")), 0);
+        for (int i = 0; i < 4; i++) {
+                weir_http_server_free(servers[i]);
+        }
+        close(fd);
+        weir_test_end();
+}
+
+static atomic_bool storm_is_over;
+
+static void *
+write_on(void *failed)
+{
+        int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+        while (!atomic_load(&storm_is_over))
+                *(int *)failed |= weir_metrics_write(fd);
+        close(fd);
+        return NULL;
+}
+
+static void
+it_may_be_written_while_servers_come_and_go(void)
+{
+        weir_http_server *servers[2];
+        int failed[2] = {0, 0};
+        pthread_t threads[2];
+
+        weir_test_begin_real(2);
+        atomic_store(&storm_is_over, false);
+        for (int i = 0; i < 2; i++) {
+                pthread_create(&threads[i], NULL, write_on, &failed[i]);
+        }
+        for (int i = 0; i < 30; i++) {
+                for (int j = 0; j < 2; j++) {
+                        servers[j] = http_server(NULL, handle, NULL);
+                        http_open(&at.client, weir_http_server_port(servers[j]));
+                        CU_ASSERT(http_ask(&at.client, GET("/200"), &at.reply));
+                        http_close(&at.client);
+                }
+                for (int j = 0; j < 2; j++) {
+                        weir_http_server_free(servers[j]);
+                }
+        }
+        atomic_store(&storm_is_over, true);
+        for (int i = 0; i < 2; i++) {
+                pthread_join(threads[i], NULL);
+                CU_ASSERT_EQUAL(failed[i], 0);
+        }
+        http_reply_done(&at.reply);
+        weir_test_end();
+}
+
+/* -- what may go wrong -- */
+
+static void
+what_the_descriptor_refuses_is_reported(void)
+{
+        int ends[2];
+
+        CU_ASSERT_EQUAL(weir_metrics_write(-1), -EBADF);
+        CU_ASSERT_EQUAL_FATAL(pipe2(ends, O_CLOEXEC), 0);
+        close(ends[0]);
+        CU_ASSERT_EQUAL(weir_metrics_write(ends[1]), -EPIPE); /* without SIGPIPE */
+        close(ends[1]);
+}
+
+static void
+write_in_child(void)
+{
+        _exit(weir_metrics_write(STDERR_FILENO) == -ECHILD ? 7 : 8);
+}
+
+static void
+a_forked_child_is_refused(void)
+{
+        char said[64];
+
+        weir_test_begin_real(1);
+        int status = weir_test_child(write_in_child, said, sizeof said);
+        CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+        weir_test_end();
+}
+
+static const struct weir_test tests[] = {
+        WEIR_TEST(nothing_is_counted_of_what_does_not_run),
+        WEIR_TEST(threads_are_counted),
+        WEIR_TEST(timers_are_counted_apart_from_time_limits),
+        WEIR_TEST(lateness_is_counted_in_buckets_and_never_anew),
+        WEIR_TEST(a_poller_that_was_given_away_is_counted),
+        WEIR_TEST(functions_are_counted),
+        WEIR_TEST(each_status_has_a_count),
+        WEIR_TEST(refusals_and_what_was_not_answered_are_counted),
+        WEIR_TEST(connections_and_exchanges_are_counted_as_they_come_and_go),
+        WEIR_TEST(bytes_are_those_on_the_wire),
+        WEIR_TEST(who_makes_room_and_who_finds_none_are_counted),
+        WEIR_TEST(handshakes_are_counted),
+        WEIR_TEST(names_of_servers_are_escaped),
+        WEIR_TEST(servers_at_one_address_are_told_apart),
+        WEIR_TEST(it_may_be_written_while_servers_come_and_go),
+        WEIR_TEST(what_the_descriptor_refuses_is_reported),
+        WEIR_TEST(a_forked_child_is_refused),
+};
+
+int
+main(void)
+{
+        int result = weir_test_main("metrics", tests, sizeof tests / sizeof *tests);
+
+        free(text);
+        return result;
+}

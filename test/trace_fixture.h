@@ -1,0 +1,353 @@
+/* test/trace_fixture.h: reads a trace strictly, as RFC 8259 wants it, and finds in it what a test asks for.
+ *
+ * What is wrong with a file fails the test that reads it. */
+#ifndef WEIR_TEST_TRACE_FIXTURE_H
+#define WEIR_TEST_TRACE_FIXTURE_H
+
+#include "test/fixture.h"
+
+struct weir_test_event {
+        char phase;
+        char name[512], category[32];
+        int64_t track, id, series, status, number; /* number: of whatever the arguments hold besides */
+        weir_nsec at, lasts, late;
+        bool has_status, has_late, lost_poller;
+        char track_name[512]; /* of metadata: the name in its arguments */
+};
+
+struct weir_test_trace {
+        struct weir_test_event *events;
+        size_t count;
+        char *text, *at;
+        bool is_wrong;
+};
+
+/* -- JSON -- */
+
+static inline void weir_test_json_wrong(struct weir_test_trace *trace, const char *what)
+{
+        if (!trace->is_wrong)
+                fprintf(stderr, "    %s at byte %zu: %.60s\n", what, (size_t)(trace->at - trace->text), trace->at);
+        trace->is_wrong = true;
+}
+
+static inline void weir_test_json_space(struct weir_test_trace *trace)
+{
+        trace->at += strspn(trace->at, " \n\r\t");
+}
+
+static inline bool weir_test_json_take(struct weir_test_trace *trace, char byte)
+{
+        weir_test_json_space(trace);
+        if (*trace->at != byte)
+                return false;
+        trace->at++;
+        return true;
+}
+
+static inline void weir_test_json_want(struct weir_test_trace *trace, char byte)
+{
+        if (!weir_test_json_take(trace, byte))
+                weir_test_json_wrong(trace, "something else is wanted");
+}
+
+/* The length of a character of UTF-8 as RFC 3629 has them, by decoding it; 0: none. */
+static inline size_t weir_test_json_character(const unsigned char *text)
+{
+        static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
+        size_t length = text[0] < 0x80 ? 1 : text[0] >> 5 == 6 ? 2 : text[0] >> 4 == 14 ? 3 : text[0] >> 3 == 30 ? 4 : 0;
+        uint32_t value = length < 2 ? text[0] : text[0] & (0x7f >> length);
+
+        for (size_t i = 1; i < length; i++) {
+                if (text[i] >> 6 != 2)
+                        return 0;
+                value = value << 6 | (text[i] & 0x3f);
+        }
+        return length && value >= least[length] && value < 0x110000 && value >> 11 != 0x1b ? length : 0;
+}
+
+/* An escape, as UTF-8; what is not of the basic plane is none of ours. */
+static inline size_t weir_test_json_escape(struct weir_test_trace *trace, char *to)
+{
+        unsigned value;
+        int size = 0;
+
+        if (*trace->at != 'u') {
+                const char *known = strchr("\"\"\\\\//b\bf\fn\nr\rt\t", *trace->at);
+
+                if (!*trace->at || !known)
+                        weir_test_json_wrong(trace, "no escape");
+                *to = known ? known[1] : '?';
+                trace->at++;
+                return 1;
+        }
+        if (sscanf(trace->at, "u%4x%n", &value, &size) != 1 || size != 5) {
+                weir_test_json_wrong(trace, "no escape");
+                return 0;
+        }
+        trace->at += 5;
+        if (value < 0x80) {
+                *to = (char)value;
+                return 1;
+        }
+        if (value != 0xfffd)
+                weir_test_json_wrong(trace, "an escape that nobody needs");
+        memcpy(to, "\xef\xbf\xbd", 3);
+        return 3;
+}
+
+static inline void weir_test_json_string(struct weir_test_trace *trace, char to[512])
+{
+        size_t used = 0;
+
+        weir_test_json_want(trace, '"');
+        while (!trace->is_wrong && *trace->at != '"') {
+                size_t length = weir_test_json_character((const unsigned char *)trace->at);
+
+                if (*trace->at == '\\') {
+                        trace->at++;
+                        used += weir_test_json_escape(trace, to + used);
+                } else if ((unsigned char)*trace->at < ' ' || length == 0) {
+                        weir_test_json_wrong(trace, "no character");
+                } else {
+                        memcpy(to + used, trace->at, length);
+                        trace->at += length;
+                        used += length;
+                }
+                if (used > 500)
+                        weir_test_json_wrong(trace, "a string that is too long");
+        }
+        to[trace->is_wrong ? 0 : used] = '\0';
+        trace->at += !trace->is_wrong;
+}
+
+/* -?digits, and a fraction of three, as the traces have them: in thousandths. */
+static inline int64_t weir_test_json_number(struct weir_test_trace *trace)
+{
+        bool negative = weir_test_json_take(trace, '-');
+        char *end;
+        int64_t whole = strtoll(trace->at, &end, 10), thousandths = 0;
+
+        if (*trace->at < '0' || *trace->at > '9' || (*trace->at == '0' && end > trace->at + 1))
+                weir_test_json_wrong(trace, "no number");
+        if (*end == '.') {
+                char *fraction = end + 1;
+
+                thousandths = strtoll(fraction, &end, 10);
+                if (end != fraction + 3)
+                        weir_test_json_wrong(trace, "no three digits");
+        }
+        trace->at = end;
+        return (negative ? -1 : 1) * (whole * 1000 + thousandths);
+}
+
+static inline void weir_test_json_object(struct weir_test_trace *trace, struct weir_test_event *event, bool inner);
+
+static inline void weir_test_json_member(struct weir_test_trace *trace, struct weir_test_event *event, const char *key, bool inner)
+{
+        char text[512] = "";
+
+        weir_test_json_space(trace);
+        if (*trace->at == '{') {
+                if (inner || strcmp(key, "args") != 0)
+                        weir_test_json_wrong(trace, "an object that is not wanted");
+                weir_test_json_object(trace, event, true);
+        } else if (*trace->at == '"') {
+                weir_test_json_string(trace, text);
+                if (strcmp(key, "ph") == 0)
+                        event->phase = text[0];
+                else if (strcmp(key, "name") == 0)
+                        strcpy(inner ? event->track_name : event->name, text);
+                else if (strcmp(key, "cat") == 0)
+                        snprintf(event->category, sizeof event->category, "%.31s", text);
+        } else if (strncmp(trace->at, "true", 4) == 0) {
+                trace->at += 4;
+                event->lost_poller |= strcmp(key, "lost_poller") == 0;
+        } else {
+                int64_t number = weir_test_json_number(trace);
+
+                if (strcmp(key, "tid") == 0)
+                        event->track = number / 1000;
+                else if (strcmp(key, "id") == 0)
+                        event->id = number / 1000;
+                else if (strcmp(key, "series") == 0)
+                        event->series = number / 1000;
+                else if (strcmp(key, "ts") == 0)
+                        event->at = number;
+                else if (strcmp(key, "dur") == 0)
+                        event->lasts = number;
+                else if (strcmp(key, "late_us") == 0)
+                        event->has_late = true, event->late = number;
+                else if (strcmp(key, "status") == 0)
+                        event->has_status = true, event->status = number / 1000;
+                else if (inner)
+                        event->number = number / 1000;
+        }
+}
+
+static inline void weir_test_json_object(struct weir_test_trace *trace, struct weir_test_event *event, bool inner)
+{
+        weir_test_json_want(trace, '{');
+        if (weir_test_json_take(trace, '}'))
+                return;
+        do {
+                char key[512];
+
+                weir_test_json_string(trace, key);
+                weir_test_json_want(trace, ':');
+                weir_test_json_member(trace, event, key, inner);
+        } while (!trace->is_wrong && weir_test_json_take(trace, ','));
+        weir_test_json_want(trace, '}');
+}
+
+/* -- the file -- */
+
+static inline char *weir_test_read_file(const char *path)
+{
+        FILE *file = fopen(path, "re");
+        char *text = NULL;
+        size_t room = 0;
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+        ssize_t size = getdelim(&text, &room, '\0', file); /* a NUL in it is an error: it is found as the end of the text */
+        fclose(file);
+        CU_ASSERT_FATAL(size > 0);
+        return text;
+}
+
+static inline struct weir_test_trace weir_test_trace_read(const char *path)
+{
+        struct weir_test_trace trace = {.text = weir_test_read_file(path)};
+        size_t room = 0;
+
+        trace.at = trace.text;
+        weir_test_json_want(&trace, '[');
+        do {
+                if (trace.count == room) {
+                        room = 2 * room + 256;
+                        trace.events = realloc(trace.events, room * sizeof *trace.events);
+                        CU_ASSERT_PTR_NOT_NULL_FATAL(trace.events);
+                }
+                memset(&trace.events[trace.count], 0, sizeof *trace.events);
+                weir_test_json_object(&trace, &trace.events[trace.count++], false);
+        } while (!trace.is_wrong && weir_test_json_take(&trace, ','));
+        weir_test_json_want(&trace, ']');
+        weir_test_json_space(&trace);
+        CU_ASSERT(!trace.is_wrong && *trace.at == '\0');
+        return trace;
+}
+
+static inline void weir_test_trace_free(struct weir_test_trace *trace)
+{
+        free(trace->events);
+        free(trace->text);
+}
+
+/* The nth event of that phase whose name is that, or, for NULL, whatever; NULL: there is none. */
+static inline struct weir_test_event *
+weir_test_trace_find(const struct weir_test_trace *trace, char phase, const char *name, size_t nth)
+{
+        for (size_t i = 0; i < trace->count; i++)
+                if (trace->events[i].phase == phase && (!name || strcmp(trace->events[i].name, name) == 0) && nth-- == 0)
+                        return &trace->events[i];
+        return NULL;
+}
+
+static inline size_t weir_test_trace_count(const struct weir_test_trace *trace, char phase, const char *name)
+{
+        size_t count = 0;
+
+        while (weir_test_trace_find(trace, phase, name, count))
+                count++;
+        return count;
+}
+
+static inline const char *weir_test_track_name(const struct weir_test_trace *trace, int64_t track)
+{
+        for (size_t i = 0; i < trace->count; i++)
+                if (trace->events[i].phase == 'M' && strcmp(trace->events[i].name, "thread_name") == 0 &&
+                    trace->events[i].track == track)
+                        return trace->events[i].track_name;
+        return NULL;
+}
+
+/* -- what holds in each trace -- */
+
+static inline int weir_test_slice_order(const void *left, const void *right)
+{
+        const struct weir_test_event *one = left, *other = right;
+
+        if (one->track != other->track)
+                return one->track < other->track ? -1 : 1;
+        if (one->at != other->at)
+                return one->at < other->at ? -1 : 1;
+        return one->lasts > other->lasts ? -1 : one->lasts < other->lasts;
+}
+
+/* Slices of one track lie inside each other or behind each other, and each track has a name. */
+static inline void weir_test_trace_nests(const struct weir_test_trace *trace)
+{
+        struct weir_test_event *slices = malloc((trace->count + 1) * sizeof *slices);
+        weir_nsec ends[64];
+        size_t count = 0, depth = 0, wrong = 0;
+
+        for (size_t i = 0; i < trace->count; i++)
+                if (trace->events[i].phase == 'X')
+                        slices[count++] = trace->events[i];
+        qsort(slices, count, sizeof *slices, weir_test_slice_order);
+        for (size_t i = 0; i < count; i++) {
+                weir_nsec end = slices[i].at + slices[i].lasts;
+
+                if (i > 0 && slices[i].track != slices[i - 1].track)
+                        depth = 0;
+                while (depth > 0 && ends[depth - 1] <= slices[i].at)
+                        depth--;
+                wrong += slices[i].lasts < 0 || depth == 64 || (depth > 0 && end > ends[depth - 1]);
+                if (depth < 64)
+                        ends[depth++] = end;
+                wrong += !weir_test_track_name(trace, slices[i].track);
+        }
+        free(slices);
+        CU_ASSERT_EQUAL(wrong, 0);
+}
+
+static inline const struct weir_test_event *
+weir_test_slice_at(const struct weir_test_trace *trace, const struct weir_test_event *point)
+{
+        const struct weir_test_event *found = NULL;
+
+        for (size_t i = 0; i < trace->count; i++) {
+                const struct weir_test_event *slice = &trace->events[i];
+
+                if (slice->phase == 'X' && slice->track == point->track && slice->at <= point->at &&
+                    point->at <= slice->at + slice->lasts && (!found || slice->lasts <= found->lasts))
+                        found = slice;
+        }
+        return found;
+}
+
+/* Each arrow has two ends, no earlier one than its beginning; so its number is there twice. */
+static inline size_t weir_test_trace_arrows(const struct weir_test_trace *trace)
+{
+        size_t arrows = weir_test_trace_count(trace, 's', NULL), wrong = 0;
+        const struct weir_test_event **starts = calloc(arrows + 2, sizeof *starts);
+
+        CU_ASSERT_EQUAL(weir_test_trace_count(trace, 'f', NULL), arrows);
+        for (size_t i = 0; i < trace->count; i++) {
+                const struct weir_test_event *event = &trace->events[i];
+                bool is_number = event->id > 0 && (size_t)event->id <= arrows;
+
+                if (event->phase == 's') {
+                        wrong += !is_number || starts[event->id];
+                        if (is_number)
+                                starts[event->id] = event;
+                } else if (event->phase == 'f') {
+                        wrong += !is_number || !starts[event->id] || starts[event->id]->at > event->at;
+                }
+        }
+        free(starts);
+        CU_ASSERT_EQUAL(wrong, 0);
+        return arrows;
+}
+
+#endif
