@@ -2,7 +2,7 @@
  *
  * Each callback looks whether it may come now, and in the end whether all came that had to:
  *   - tasks of a flow are called back one behind the other, once; one that is dropped, or ends with a status other than 0, has a reason;
- *   - a guard has one holder, and who asked first gets it first; no more tokens are out than a semaphore has;
+ *   - a guard and an object of a pool have one holder, and who asked first gets it first; no more tokens are out than a semaphore has;
  *   - each message is received once or dropped once, and in the order in which they were sent;
  *   - as many pass a barrier as it wants, one of them as the last;
  *   - what is counted, sent or signalled by name goes to those of that name in the order of their making, as far as the result says;
@@ -24,12 +24,13 @@
 #define SEMAPHORES 2
 #define CHANNELS   4
 #define BARRIERS   2
+#define OBJECTS    3 /* of the pool */
 #define CASES      3
 #define NAMES      2 /* of each one-shot kind */
 
-enum kind { TIMER, ACQUIRE, TOKENS, SEND, RECEIVE, SELECT, ARRIVE, COUNTER, MAILBOX, CONDITIONAL, KINDS };
+enum kind { TIMER, ACQUIRE, TOKENS, TAKE, SEND, RECEIVE, SELECT, ARRIVE, COUNTER, MAILBOX, CONDITIONAL, KINDS };
 
-static const char *const kind_names[KINDS] = {"timer",  "acquire", "tokens",  "send",    "receive",
+static const char *const kind_names[KINDS] = {"timer",  "acquire", "tokens",  "take",    "send",       "receive",
                                               "select", "arrive",  "counter", "mailbox", "conditional"};
 static const uint64_t all_tokens[SEMAPHORES] = {1, 5};
 static const size_t capacities[CHANNELS] = {0, 1, 7, WEIR_UNBOUNDED}, arrivals[BARRIERS] = {2, 5};
@@ -61,6 +62,7 @@ struct flow {
         weir_nsec deadline;
         uint64_t asked; /* when its step began */
         uint64_t held[SEMAPHORES];
+        struct flow **taken; /* an object of the pool */
         struct step steps[STEPS];
 };
 
@@ -75,6 +77,8 @@ static struct {
         struct flow *holder[GUARDS];
         weir_semaphore *semaphore[SEMAPHORES];
         uint64_t out[SEMAPHORES];
+        weir_pool *pool;
+        struct flow *object[OBJECTS]; /* each is who has taken it; NULL: nobody */
         weir_channel *channel[CHANNELS];
         bool closed[CHANNELS];
         uint64_t last[CHANNELS]; /* order of what was received last */
@@ -231,6 +235,33 @@ has_selected(weir_task *task, struct flow *flow, struct step *step, int status)
                 receive(flow, weir_channel_take_message(task), channel);
 }
 
+/* Some keep it; what the others leave goes back by itself. */
+static void
+has_taken(weir_task *task, struct flow *flow)
+{
+        struct flow **object = weir_pool_object(task);
+
+        if (!object || *object)
+                differs(flow, "has %s", object ? "an object that another flow has taken" : "no object");
+        if (flow->taken || below(2) > 0)
+                return;
+        flow->taken = weir_pool_take_object(task);
+        *object = flow;
+}
+
+static void
+put_back(struct flow *flow)
+{
+        struct flow **object = flow->taken;
+
+        flow->taken = NULL;
+        if (!object)
+                return;
+        *object = NULL;
+        if (weir_pool_put(sim.pool, object) != 0)
+                differs(flow, "cannot put an object back");
+}
+
 static void
 was_fulfilled(weir_task *task, struct flow *flow, struct step *step)
 {
@@ -247,6 +278,10 @@ was_fulfilled(weir_task *task, struct flow *flow, struct step *step)
                 flow->held[step->object] += step->amount;
                 if (sim.out[step->object] > all_tokens[step->object])
                         differs(flow, "%" PRIu64 " tokens are out", sim.out[step->object]);
+                break;
+        case TAKE:
+                expect_first_come(flow, step);
+                has_taken(task, flow);
                 break;
         case RECEIVE:
                 expect_first_come(flow, step);
@@ -419,6 +454,8 @@ act(struct flow *flow)
                 let_go_of_guards(flow);
         if (below(3) > 0)
                 give_tokens_back(flow);
+        if (below(2) > 0)
+                put_back(flow);
         if (below(12) == 0)
                 stop_somebody();
         if (below(3) == 0)
@@ -502,6 +539,7 @@ flow_ended(weir_series *series, void *context)
                 differs(flow, "ends well, but not at its end");
         flow->ended = true;
         give_tokens_back(flow);
+        put_back(flow);
         for (unsigned i = 0; i < GUARDS; i++)
                 if (sim.holder[i] == flow)
                         sim.holder[i] = NULL; /* when this returns */
@@ -557,6 +595,7 @@ make_task(struct step *step)
                 step->object %= SEMAPHORES;
                 step->amount = 1 + below(all_tokens[step->object]);
                 return weir_semaphore_acquire_new(sim.semaphore[step->object], step->amount, stepped, step);
+        case TAKE: step->object = 0; return weir_pool_take_new(sim.pool, stepped, step);
         case SEND:
                 step->object %= CHANNELS;
                 step->of[0].channel = step->object;
@@ -629,6 +668,9 @@ make_world(void)
                 sim.guard[i] = i == 0 ? weir_guard_open("guard") : weir_guard_new();
         for (unsigned i = 0; i < SEMAPHORES; i++)
                 sim.semaphore[i] = weir_semaphore_new(all_tokens[i]);
+        sim.pool = weir_pool_new(NULL);
+        for (unsigned i = 0; i < OBJECTS; i++)
+                weir_pool_put(sim.pool, &sim.object[i]);
         for (unsigned i = 0; i < CHANNELS; i++)
                 sim.channel[i] = weir_channel_new(capacities[i], drop);
         for (unsigned i = 0; i < BARRIERS; i++)
@@ -645,6 +687,9 @@ end_world(void)
                         differs(NULL, "semaphore %u has not all tokens back", i);
                 weir_semaphore_unref(sim.semaphore[i]);
         }
+        if (weir_pool_available(sim.pool) != OBJECTS)
+                differs(NULL, "the pool has not all objects back");
+        weir_pool_unref(sim.pool);
         for (unsigned i = 0; i < CHANNELS; i++)
                 weir_channel_unref(sim.channel[i]);
         for (unsigned i = 0; i < BARRIERS; i++) {

@@ -250,6 +250,8 @@ child_of_a_fork_gives_up_what_it_has_while_others_had_all_locks(void)
         pthread_t threads[2];
         char said[256];
 
+        if (WEIR_TEST_SANITIZED)
+                return; /* the allocator of AddressSanitizer may be locked for ever in the child of a process with threads */
         over = false;
         weir_test_begin_real(2);
         kept_counter = weir_counter_new(1);
