@@ -53,7 +53,7 @@ static void
 read_name(struct weir__socket *socket, const char *name, size_t size)
 {
         char text[64] = "";
-        struct weir__name bound;
+        struct weir__socket_address bound;
         uintmax_t device, inode;
         int said, used = 0;
 
@@ -154,13 +154,13 @@ take(unsigned index, struct weir__sockets *sockets)
 
 /* All that are fit and at that address. */
 static int
-take_named(const struct weir__name *name, struct weir__sockets *sockets)
+take_named(const struct weir__socket_address *name, struct weir__sockets *sockets)
 {
         int taken = 0;
 
         for (unsigned i = 0; i < inherited.left.count;) {
                 int fd = inherited.left.all[i].fd;
-                struct weir__name bound;
+                struct weir__socket_address bound;
 
                 if (weir__socket_check(fd) || !weir__socket_name(fd, &bound) || !weir__same_name(&bound, name)) {
                         i++;
@@ -177,14 +177,14 @@ take_named(const struct weir__name *name, struct weir__sockets *sockets)
 
 /* The address of the first one that differs from this in its port only. */
 static bool
-find_any_port(const struct weir__name *name, struct weir__name *found)
+find_any_port(const struct weir__socket_address *name, struct weir__socket_address *found)
 {
         const size_t port = offsetof(struct sockaddr_in, sin_port); /* the same in sockaddr_in6 */
 
         for (unsigned i = 0; i < inherited.left.count; i++) {
                 if (!weir__socket_name(inherited.left.all[i].fd, found) || found->any.sa_family != name->any.sa_family)
                         continue;
-                struct weir__name portless = *found;
+                struct weir__socket_address portless = *found;
                 memset((char *)&portless.storage + port, 0, sizeof(in_port_t));
                 if (weir__same_name(&portless, name))
                         return true;
@@ -193,9 +193,9 @@ find_any_port(const struct weir__name *name, struct weir__name *found)
 }
 
 int
-weir__inherit_named(const struct weir__name *name, bool any_port, struct weir__sockets *sockets)
+weir__inherit_named(const struct weir__socket_address *name, bool any_port, struct weir__sockets *sockets)
 {
-        struct weir__name found = *name;
+        struct weir__socket_address found = *name;
         int taken = 0;
 
         pthread_mutex_lock(&inherited.mutex);
@@ -211,7 +211,7 @@ take_with_others(unsigned index, struct weir__sockets *sockets)
 {
         int fd = inherited.left.all[index].fd;
         int failed = weir__socket_check(fd);
-        struct weir__name name;
+        struct weir__socket_address name;
 
         return failed ? failed : weir__socket_name(fd, &name) ? take_named(&name, sockets) : -errno;
 }

@@ -16,7 +16,7 @@ int weir__inherit(void);
  * asked for, and those at the same address.
  * Result:  how many; -ENOMEM; -EBADF when the number is that of another inherited one; -ENOTSOCK, -EINVAL when it is unfit.
  * Threads: any. */
-int weir__inherit_named(const struct weir__name *name, bool any_port, struct weir__sockets *sockets);
+int weir__inherit_named(const struct weir__socket_address *name, bool any_port, struct weir__sockets *sockets);
 int weir__inherit_number(int said, struct weir__sockets *sockets);
 int weir__inherit_rest(struct weir__sockets *sockets);
 

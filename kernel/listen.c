@@ -112,7 +112,7 @@ weir__socket_leave(struct weir__socket *socket)
 /* -- names -- */
 
 bool
-weir__socket_name(int fd, struct weir__name *name)
+weir__socket_name(int fd, struct weir__socket_address *name)
 {
         memset(name, 0, sizeof *name);
         name->size = sizeof name->storage;
@@ -120,7 +120,7 @@ weir__socket_name(int fd, struct weir__name *name)
 }
 
 static in_port_t *
-port_of(struct weir__name *name)
+port_of(struct weir__socket_address *name)
 {
         switch (name->any.sa_family) {
         case AF_INET: return &((struct sockaddr_in *)&name->storage)->sin_port;
@@ -130,7 +130,7 @@ port_of(struct weir__name *name)
 }
 
 bool
-weir__same_name(const struct weir__name *one, const struct weir__name *other)
+weir__same_name(const struct weir__socket_address *one, const struct weir__socket_address *other)
 {
         const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&one->storage;
         const struct sockaddr_in6 *other_six = (const struct sockaddr_in6 *)&other->storage;
@@ -151,7 +151,7 @@ weir__sockets_port(const struct weir__sockets *sockets)
 
         for (unsigned i = 0; i < sockets->count; i++) {
                 const struct weir__socket *each = &sockets->all[i];
-                struct weir__name name;
+                struct weir__socket_address name;
 
                 if (each->order < first && weir__socket_name(each->fd, &name) && port_of(&name)) {
                         first = each->order;
@@ -263,7 +263,7 @@ split(const char *address, char host[HOST_MAX + 1], const char **port)
 }
 
 static int
-resolve(const char *address, struct weir__name *name)
+resolve(const char *address, struct weir__socket_address *name)
 {
         struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
         char host[HOST_MAX + 1];
@@ -291,7 +291,7 @@ resolve(const char *address, struct weir__name *name)
 
 /* A socket bound to the address, or a negative errno. */
 static int
-bind_one(const struct weir__name *name, bool share)
+bind_one(const struct weir__socket_address *name, bool share)
 {
         int fd = socket(name->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
@@ -310,7 +310,7 @@ bind_one(const struct weir__name *name, bool share)
 }
 
 static int
-probe(const struct weir__name *name)
+probe(const struct weir__socket_address *name)
 {
         int fd = bind_one(name, false);
 
@@ -324,7 +324,7 @@ probe(const struct weir__name *name)
 static int
 open_tcp(const char *address, unsigned count, struct weir__sockets *sockets)
 {
-        struct weir__name name;
+        struct weir__socket_address name;
         int failed = resolve(address, &name);
         bool any_port = !failed && *port_of(&name) == 0;
         int taken = failed ? failed : weir__inherit_named(&name, any_port, sockets);
@@ -345,7 +345,7 @@ open_tcp(const char *address, unsigned count, struct weir__sockets *sockets)
 /* -- Unix -- */
 
 static int
-name_unix(const char *path, struct weir__name *name)
+name_unix(const char *path, struct weir__socket_address *name)
 {
         size_t size = strlen(path);
         bool is_abstract = *path == '@';
@@ -365,7 +365,7 @@ name_unix(const char *path, struct weir__name *name)
 
 /* Removes the file of a server that is no more. */
 static int
-make_way(const struct weir__name *name)
+make_way(const struct weir__socket_address *name)
 {
         const char *path = name->un.sun_path;
         struct stat found;
@@ -385,7 +385,7 @@ make_way(const struct weir__name *name)
 }
 
 static int
-bind_unix(const struct weir__name *name)
+bind_unix(const struct weir__socket_address *name)
 {
         int fd = bind_one(name, false);
 
@@ -397,7 +397,7 @@ bind_unix(const struct weir__name *name)
 
 /* Remembers the file that bind has made. */
 static void
-own_file(struct weir__socket *socket, const struct weir__name *name)
+own_file(struct weir__socket *socket, const struct weir__socket_address *name)
 {
         struct stat made;
 
@@ -412,7 +412,7 @@ own_file(struct weir__socket *socket, const struct weir__name *name)
 static int
 open_unix(const char *path, struct weir__sockets *sockets)
 {
-        struct weir__name name;
+        struct weir__socket_address name;
         int failed = name_unix(path, &name);
         int taken = failed ? failed : weir__inherit_named(&name, false, sockets);
 

@@ -40,7 +40,7 @@ struct weir__sockets {
 };
 
 /* The address of a socket, as it was bound. */
-struct weir__name {
+struct weir__socket_address {
         union {
                 struct sockaddr any;
                 struct sockaddr_storage storage;
@@ -91,8 +91,8 @@ struct weir__socket *weir__sockets_add(struct weir__sockets *sockets, int fd);
 
 /* Whether it is a stream socket that listens: 0; -EBADF, -ENOTSOCK, -EINVAL. */
 int weir__socket_check(int fd);
-bool weir__socket_name(int fd, struct weir__name *name);
-bool weir__same_name(const struct weir__name *one, const struct weir__name *other);
+bool weir__socket_name(int fd, struct weir__socket_address *name);
+bool weir__same_name(const struct weir__socket_address *one, const struct weir__socket_address *other);
 
 /* Close on exec, non-blocking, and for what it accepts TCP_NODELAY. */
 int weir__socket_prepare(int fd);

@@ -22,20 +22,12 @@
 #include "kernel/lock.h"
 #include "kernel/panic.h"
 #include "kernel/runtime.h"
+#include "kernel/sanitized.h"
 #include "kernel/worker.h"
 
 /* A test of the caches themselves says 0. */
 #ifndef UNCACHED
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define UNCACHED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define UNCACHED 1
-#endif
-#endif
-#endif
-#ifndef UNCACHED
-#define UNCACHED 0
+#define UNCACHED WEIR__SANITIZED
 #endif
 
 #define BATCH       64

@@ -25,6 +25,7 @@
 #include "kernel/executor.h"
 #include "kernel/inflight.h"
 #include "kernel/panic.h"
+#include "kernel/prefetch.h"
 #include "kernel/runtime.h"
 #include "kernel/share.h"
 #include "kernel/virtual.h"
@@ -64,8 +65,8 @@
 /* Requests that are answered a second later need not be read at once.  While the last MANY_REPLIES were all WEIR__UNHURRIED, and
  * requests wake this thread again and again, it naps whenever a look at the descriptors has shown none: deaf to them it sleeps until the
  * first deadline that is SHORTEST_NAP after its last waking, or for LONGEST_NAP.  Then first the replies that are due go out, and then all
- * requests are read in a row, those that the replies have brought among them; so their deadlines follow on each other, too.  Deadlines on
- * the fine grid are kept waiting by that, within the coarse one; any other ends the nap.  A request that is answered soon ends all naps:
+ * requests are read in a row, those that the replies have brought among them; so they have one deadline, too.  Deadlines on the fine
+ * grid are kept waiting by that, for SHORTEST_NAP at most; any other ends the nap.  A request that is answered soon ends all naps:
  * it has waited for one at most. */
 #define SHORTEST_NAP WEIR_USEC(750)
 #define LONGEST_NAP  WEIR_USEC(1500)
@@ -148,6 +149,7 @@ weir__poller_open(struct weir__poller *poller)
         poller->free_slot = WEIR__SLOT_NONE;
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
+        atomic_store(&poller->visit_began, 0);
         poller->doze = poller->glanced_at = 0;
         poller->rest = REST;
         poller->kept_count = 0;
@@ -697,11 +699,13 @@ weir__poller_poll(struct weir__poller *poller)
                 note_disturbance(poller, now - poller->woke_at, count);
                 often |= now - poller->woke_at < 2 * DOZE;
                 poller->woke_at = now;
+                atomic_store_explicit(&poller->visit_began, now, memory_order_relaxed);
                 if (poller->woke_at >= poller->armed_for)
                         poller->armed_for =
                                 WEIR_FOREVER; /* it has fired, or is about to: edge-triggered, so that costs nothing */
                 poller->rest = expire(poller, poller->woke_at) >= DENSE ? DENSE_REST : REST;
         }
+        weir__poller_prefetch(poller, events, count);
         unsigned pushed = weir__poller_take_inbox(poller); /* and no longer SLEEPING */
         weir__watchdog_look();                             /* also when it has not slept: SLEEPING may have been in the inbox */
         if (sleep)

@@ -23,6 +23,7 @@
 #define WEIR__UNHURRIED     WEIR_MSEC(100) /* what is answered later than this can wait a hundredth of it to be read */
 #define WEIR__GRAIN         ((uint32_t)WEIR_MSEC(1))   /* weir__poller_grain */
 #define WEIR__FINE_GRAIN    ((uint32_t)WEIR_USEC(125))
+#define WEIR__VISIT         WEIR_USEC(600) /* weir__poller_visit_left */
 #define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
 #define WEIR__EVENTS 256 /* taken from epoll at once */
 #define WEIR__POSTPONED 4096 /* works on `later`: beyond, crowds have to wait */
@@ -98,6 +99,7 @@ struct weir__poller {
         uint32_t slot_count, free_slot;
         weir_nsec armed_for;  /* what the timerfd is set to; WEIR_FOREVER: disarmed */
         weir_nsec woke_at;    /* when the last sleep ended */
+        _Atomic weir_nsec visit_began; /* the same, for who has lost the poller and does not know; relaxed */
         weir_nsec rest;       /* after which the next one may end at the earliest, by a deadline */
         weir_nsec doze;       /* how long the next one is, because others push all the time; 0: it is a real one */
         unsigned unhurried;   /* replies in a row that were not due soon: weir__poller_note_reply */
@@ -234,11 +236,20 @@ static inline void weir__poller_note_reply(struct weir__poller *poller, weir_nse
         poller->unhurried = after < WEIR__UNHURRIED ? 0 : poller->unhurried + 1;
 }
 
-/* The grid for deadlines of what has come in by a descriptor.  While the poller naps it is finer: each deadline is that much closer to
- * the request, and what the naps leave is as far apart as what a coarse grid does.  Owner only. */
+/* The grid for deadlines of what has come in by a descriptor; WEIR__FINE_GRAIN while the poller naps.  Owner only. */
 static inline uint32_t weir__poller_grain(const struct weir__poller *poller)
 {
         return poller->is_napping ? WEIR__FINE_GRAIN : WEIR__GRAIN;
+}
+
+/* How long it is until the end of a visit, which began when the poller woke up; one that lasts longer is several.  On the fine grid
+ * durations count from there: what one visit has read is due at one instant, and one visit answers it.  More than 0, and WEIR__VISIT
+ * at most, also when the poller, lost without knowing, has begun another visit after `now`.  Any thread. */
+static inline weir_nsec weir__poller_visit_left(const struct weir__poller *poller, weir_nsec now)
+{
+        uint64_t since = (uint64_t)(now - atomic_load_explicit(&poller->visit_began, memory_order_relaxed));
+
+        return WEIR__VISIT - (weir_nsec)(since % WEIR__VISIT);
 }
 
 /* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  Owner only. */

@@ -12,6 +12,9 @@
 
 #include "kernel/panic.h"
 #include "kernel/poller.h"
+#include "kernel/prefetch.h"
+
+#define WANTED 384 /* bytes of what a source is a part of, a connection say, that its event will be about */
 
 static int
 grow_slots(struct weir__poller *poller)
@@ -80,6 +83,17 @@ weir__poller_destroy_sources(struct weir__poller *poller)
         for (uint32_t i = 0; i < poller->slot_count; i++)
                 if (poller->slots[i].source)
                         poller->slots[i].source->ops->destroy(poller->slots[i].source);
+}
+
+void
+weir__poller_prefetch(const struct weir__poller *poller, const struct epoll_event *events, int count)
+{
+        for (int i = 0; i < count; i++) {
+                uint32_t index = (uint32_t)events[i].data.u64;
+
+                if (events[i].data.u64 < WEIR__SLOT_JUMP && index < poller->slot_count)
+                        weir__prefetch(poller->slots[index].source, WANTED);
+        }
 }
 
 void

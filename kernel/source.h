@@ -46,6 +46,9 @@ void weir__poller_withdraw_source(struct weir__poller *poller, struct weir__sour
 void weir__poller_shutdown_sources(struct weir__poller *poller);
 void weir__poller_destroy_sources(struct weir__poller *poller);
 
+/* Has what the events are of fetched from memory, all at once: of many connections each is out of the caches.  Owner only. */
+void weir__poller_prefetch(const struct weir__poller *poller, const struct epoll_event *events, int count);
+
 /* Tells the source of an event, if it is there still; other descriptors of the poller just wake it.  Owner only. */
 void weir__poller_dispatch(struct weir__poller *poller, const struct epoll_event *event);
 

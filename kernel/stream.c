@@ -10,13 +10,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "kernel/system.h"
+
 static ssize_t
 receive(int fd, void *data, size_t size, int flags)
 {
         ssize_t count;
 
         do {
-                count = recv(fd, data, size, flags);
+                count = weir__recv(fd, data, size, flags);
         } while (count < 0 && errno == EINTR);
         return count < 0 ? -errno : count;
 }
@@ -62,7 +64,7 @@ weir__stream_write(struct weir__stream *stream, const struct iovec *pieces, int 
         if (stream->tls)
                 return weir__tls_write(stream->tls, pieces, count);
         do {
-                sent = count == 1 ? send(stream->source.fd, pieces->iov_base, pieces->iov_len, flags)
+                sent = count == 1 ? weir__send(stream->source.fd, pieces->iov_base, pieces->iov_len, flags)
                                   : sendmsg(stream->source.fd, &message, flags);
         } while (sent < 0 && errno == EINTR);
         return sent < 0 ? -errno : sent;

@@ -20,6 +20,7 @@
 #include <openssl/err.h>
 
 #include "kernel/memory.h"
+#include "kernel/system.h"
 #include "kernel/tls_internal.h"
 
 #define RECORD ((size_t)16 * 1024)
@@ -54,7 +55,7 @@ bio_read(BIO *bio, char *data, int size)
                 return BIO_meth_get_read(BIO_s_socket())(bio, data, size);
         BIO_clear_retry_flags(bio);
         do {
-                count = recv(BIO_get_fd(bio, NULL), data, (size_t)size, 0);
+                count = weir__recv(BIO_get_fd(bio, NULL), data, (size_t)size, 0);
         } while (count < 0 && errno == EINTR);
         tls->is_drained = count < size;
         if (count < 0 && errno == EAGAIN)
@@ -75,7 +76,7 @@ bio_write(BIO *bio, const char *data, int size)
                 return BIO_meth_get_write(BIO_s_socket())(bio, data, size);
         BIO_clear_retry_flags(bio);
         do {
-                count = send(BIO_get_fd(bio, NULL), data, (size_t)size, MSG_NOSIGNAL | (tls->is_last ? MSG_MORE : 0));
+                count = weir__send(BIO_get_fd(bio, NULL), data, (size_t)size, MSG_NOSIGNAL | (tls->is_last ? MSG_MORE : 0));
         } while (count < 0 && errno == EINTR);
         if (count < 0 && errno == EAGAIN)
                 BIO_set_retry_write(bio);

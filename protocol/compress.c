@@ -154,16 +154,6 @@ weaken_etag(struct weir__response *response)
         return weir__response_wrap(response, "ETag", "W/", "");
 }
 
-static void
-replace_body(struct weir__response *response, char *body, size_t size)
-{
-        char *fitting = realloc(body, size);
-
-        free(response->body);
-        response->body = fitting ? fitting : body;
-        response->body_size = response->body_room = size;
-}
-
 void
 weir__response_compress(struct weir__response *response, const struct weir__request *request, int level, size_t least)
 {
@@ -172,8 +162,11 @@ weir__response_compress(struct weir__response *response, const struct weir__requ
         char *body = malloc(response->body_size);
         size_t size = body ? weir__gzip(response->body, response->body_size, level, body) : 0;
 
-        if (size && !weaken_etag(response) && !weir__response_field(response, "Content-Encoding", "gzip", false))
-                replace_body(response, body, size);
-        else
+        if (size && !weaken_etag(response) && !weir__response_field(response, "Content-Encoding", "gzip", false)) {
+                char *fitting = realloc(body, size);
+
+                weir__response_replace_body(response, fitting ? fitting : body, size);
+        } else {
                 free(body);
+        }
 }

@@ -19,19 +19,50 @@
 /* All but the handler's fields: a status line without a phrase or with the longest, the lines above, a number of 20 digits. */
 #define FIXED_BOUND ((size_t)256)
 
+static bool
+is_inside(const struct weir__response *response, const char *memory)
+{
+        return (uintptr_t)memory - (uintptr_t)response->room < sizeof response->room;
+}
+
+static void
+free_memory(const struct weir__response *response, char *memory)
+{
+        if (!is_inside(response, memory)) {
+                free(memory);
+        }
+}
+
 void
 weir__response_done(struct weir__response *response)
 {
-        free(response->fields);
-        free(response->body);
-        *response = (struct weir__response){.fields = NULL};
+        free_memory(response, response->fields);
+        free_memory(response, response->body);
+        response->fields = response->body = NULL;
+        response->fields_size = response->fields_room = response->body_size = response->body_room = 0;
+        response->status = 0;
 }
 
-/* Makes room for `more` bytes behind `size`.  Result: 0; -ENOMEM, nothing changed. */
+char **
+weir__response_body_to_take(struct weir__response *response)
+{
+        return response->body && !is_inside(response, response->body) ? &response->body : NULL;
+}
+
+void
+weir__response_replace_body(struct weir__response *response, char *body, size_t size)
+{
+        free_memory(response, response->body);
+        response->body = body;
+        response->body_size = response->body_room = size;
+}
+
+/* Makes room for `more` bytes behind `size`, in memory of its own.  Result: 0; -ENOMEM, nothing changed. */
 static int
-make_room(char **buffer, size_t size, size_t *room, size_t more, size_t least)
+make_room(const struct weir__response *response, char **buffer, size_t size, size_t *room, size_t more, size_t least)
 {
         size_t wanted = *room > SIZE_MAX / 2 ? SIZE_MAX : 2 * *room;
+        bool moves = is_inside(response, *buffer);
         char *grown;
 
         if (more <= *room - size) {
@@ -42,13 +73,50 @@ make_room(char **buffer, size_t size, size_t *room, size_t more, size_t least)
         }
         wanted = wanted < least ? least : wanted;
         wanted = wanted < size + more ? size + more : wanted;
-        grown = realloc(*buffer, wanted);
+        grown = realloc(moves ? NULL : *buffer, wanted);
         if (!grown) {
                 return -ENOMEM;
+        }
+        if (moves) {
+                memcpy(grown, *buffer, size);
         }
         *buffer = grown;
         *room = wanted;
         return 0;
+}
+
+/* The first fields come to lie inside, where they leave what is behind them to the body, if they fit and it is not there. */
+static int
+make_room_for_fields(struct weir__response *response, size_t more, size_t least)
+{
+        if (!response->fields_room) {
+                size_t taken = is_inside(response, response->body) ? response->body_room : 0;
+
+                if (more <= sizeof response->room - taken) {
+                        response->fields = response->room;
+                        response->fields_room = sizeof response->room - taken;
+                }
+        }
+        return make_room(response, &response->fields, response->fields_size, &response->fields_room, more, least);
+}
+
+/* The first piece of a body comes to lie at the end of what is free inside, if it fits. */
+static int
+make_room_for_body(struct weir__response *response, size_t more)
+{
+        if (!response->body_room) {
+                bool shares = is_inside(response, response->fields);
+                size_t taken = shares ? response->fields_size : 0;
+
+                if (more <= sizeof response->room - taken) {
+                        response->body = response->room + sizeof response->room - more;
+                        response->body_room = more;
+                        if (shares) {
+                                response->fields_room = sizeof response->room - more;
+                        }
+                }
+        }
+        return make_room(response, &response->body, response->body_size, &response->body_room, more, 0);
 }
 
 /* The size of the line at the beginning of `fields`. */
@@ -124,7 +192,7 @@ weir__response_field(struct weir__response *response, const char *name, const ch
                 return -EINVAL;
         }
         weir__bytes_trim(&value, &value_size);
-        r = make_room(&response->fields, response->fields_size, &response->fields_room, name_size + value_size + 4, 64);
+        r = make_room_for_fields(response, name_size + value_size + 4, 128);
         if (r < 0) {
                 return r;
         }
@@ -173,7 +241,7 @@ weir__response_wrap(struct weir__response *response, const char *name, const cha
 {
         size_t before_size = strlen(before), behind_size = strlen(behind), end = 0, size;
         const char *value;
-        int r = make_room(&response->fields, response->fields_size, &response->fields_room, before_size + behind_size, 128);
+        int r = make_room_for_fields(response, before_size + behind_size, 128);
 
         if (r < 0 || !weir__response_next(response, name, &end, &value, &size)) {
                 return r;
@@ -198,7 +266,7 @@ weir__response_append(struct weir__response *response, const void *data, size_t 
         if (!data) {
                 return -EINVAL;
         }
-        r = make_room(&response->body, response->body_size, &response->body_room, size, 0);
+        r = make_room_for_body(response, size);
         if (r < 0) {
                 return r;
         }

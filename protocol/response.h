@@ -12,16 +12,25 @@
 /* The whole interim response to a request that expects_continue. */
 #define WEIR__HTTP_CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
 
-/* Fields and body that a handler builds.  All zero is an empty 200. */
+#define WEIR__RESPONSE_ROOM 84 /* two or three fields and a line of text need no memory beside the response */
+
+/* Fields and body that a handler builds.  All zero is an empty 200.  It stays where it is: it may point into itself. */
 struct weir__response {
         char *fields; /* "Name: value\r\n" lines, one after another, as they go out */
         size_t fields_size, fields_room;
         char *body;
         size_t body_size, body_room;
         int status; /* 0 stands for 200 */
+        char room[WEIR__RESPONSE_ROOM]; /* for what is short: fields at its beginning, the body at its end */
 };
 
 void weir__response_done(struct weir__response *response); /* frees what it holds and makes it empty again */
+
+/* Where the pointer to the body is, for who may take its memory over and free it; NULL when there is nothing to take. */
+char **weir__response_body_to_take(struct weir__response *response);
+
+/* Has it hold this body, which it will free, instead of its own.  Not an empty one. */
+void weir__response_replace_body(struct weir__response *response, char *body, size_t size);
 
 /* Adds a field (removing those of that name first, when `replace`).  White space around the value does not go out.
  *

@@ -33,7 +33,7 @@ weir__count_unanswered(struct weir__exchange *exchange)
 
 /* Of a Unix socket, whose name may have any bytes in it. */
 static void
-write_path(const struct weir__name *bound, char *out, size_t room)
+write_path(const struct weir__socket_address *bound, char *out, size_t room)
 {
         size_t size = bound->size - offsetof(struct sockaddr_un, sun_path);
         const char *path = bound->un.sun_path;
@@ -49,7 +49,7 @@ write_path(const struct weir__name *bound, char *out, size_t room)
 static void
 write_name(const weir_http_server *server, char *out, size_t room)
 {
-        struct weir__name bound = {.size = 0};
+        struct weir__socket_address bound = {.size = 0};
 
         if (!server->sockets.count || !weir__socket_name(server->sockets.all[0].fd, &bound)) {
                 snprintf(out, room, "unknown");

@@ -12,6 +12,7 @@
 
 #include "kernel/clock.h"
 #include "kernel/memory.h"
+#include "kernel/prefetch.h"
 #include "kernel/runtime.h"
 #include "kernel/worker.h"
 #include "protocol/bytes.h"
@@ -225,9 +226,19 @@ series_failed(struct weir_task *task)
         ((struct weir__exchange *)task)->failed = true;
 }
 
+/* After a delay all of it is out of the caches. */
+static void
+prefetch(const struct weir__exchange *exchange)
+{
+        weir__prefetch(exchange->connection, sizeof *exchange->connection);
+        weir__prefetch(exchange->request, sizeof *exchange->request);
+        weir__prefetch(exchange->response.room, sizeof exchange->response.room);
+}
+
 static void
 series_ended(struct weir_series *series)
 {
+        prefetch(series->owner);
         /* Kept until the exchange is freed: weir__connection_cut may look at it until then. */
         ended(weir_series_ref(series)->owner, weir_series_status(series));
 }

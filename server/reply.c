@@ -233,7 +233,7 @@ keep_rest(struct weir__connection *connection, const struct iovec pieces[2], siz
         size_t head_left = sent < pieces[0].iov_len ? pieces[0].iov_len - sent : 0;
         size_t body_sent = head_left ? 0 : sent - pieces[0].iov_len;
 
-        if (!head_left && *body) {
+        if (!head_left && body) {
                 connection->output = *body;
                 connection->output_size = pieces[1].iov_len;
                 connection->output_sent = body_sent;
@@ -251,7 +251,7 @@ keep_rest(struct weir__connection *connection, const struct iovec pieces[2], siz
         return true;
 }
 
-/* Writes head and body; `body` is the memory of the body where it may be taken over. */
+/* Writes head and body; `body` is where the pointer to the body is that may be taken over, or NULL. */
 static void
 write_out(struct weir__connection *connection, const struct iovec pieces[2], char **body)
 {
@@ -322,7 +322,7 @@ send_response(struct weir__connection *connection, struct weir__response *respon
                                                 &sound);
         }
         if (sound)
-                write_out(connection, pieces, &response->body);
+                write_out(connection, pieces, weir__response_body_to_take(response));
         else
                 weir__connection_close(connection);
         if (!fits)

@@ -189,18 +189,17 @@ struct field {
         const char *name, *value;
 };
 
-static struct weir__response
-response_of(int status, size_t size, const struct field *fields)
+static void
+fill_response(struct weir__response *response, int status, size_t size, const struct field *fields)
 {
-        struct weir__response response = {.status = status};
         char *text = text_of(size);
 
-        CU_ASSERT_EQUAL_FATAL(weir__response_append(&response, text, size), 0);
+        *response = (struct weir__response){.status = status};
+        CU_ASSERT_EQUAL_FATAL(weir__response_append(response, text, size), 0);
         free(text);
         for (; fields->name; fields++) {
-                CU_ASSERT_EQUAL_FATAL(weir__response_field(&response, fields->name, fields->value, false), 0);
+                CU_ASSERT_EQUAL_FATAL(weir__response_field(response, fields->name, fields->value, false), 0);
         }
-        return response;
 }
 
 static void
@@ -246,7 +245,8 @@ body_is_text(const struct weir__response *response, size_t size)
 static void
 text_is_compressed_for_who_takes_it(void)
 {
-        struct weir__response response = response_of(0, 3000, (struct field[]){TYPE, {NULL, NULL}});
+        struct weir__response response;
+        fill_response(&response, 0, 3000, (struct field[]){TYPE, {NULL, NULL}});
 
         compress_for(&response, "GET", GZIP);
         CU_ASSERT(response.body_size < 3000);
@@ -258,8 +258,10 @@ text_is_compressed_for_who_takes_it(void)
 static void
 head_has_the_fields_of_get(void)
 {
-        struct weir__response get = response_of(200, 3000, (struct field[]){TYPE, {"ETag", "\"a\""}, {NULL, NULL}});
-        struct weir__response head = response_of(200, 3000, (struct field[]){TYPE, {"ETag", "\"a\""}, {NULL, NULL}});
+        struct weir__response get;
+        fill_response(&get, 200, 3000, (struct field[]){TYPE, {"ETag", "\"a\""}, {NULL, NULL}});
+        struct weir__response head;
+        fill_response(&head, 200, 3000, (struct field[]){TYPE, {"ETag", "\"a\""}, {NULL, NULL}});
 
         compress_for(&get, "GET", GZIP);
         compress_for(&head, "HEAD", GZIP);
@@ -273,7 +275,8 @@ head_has_the_fields_of_get(void)
 static void
 who_does_not_take_it_is_told_that_another_one_might(void)
 {
-        struct weir__response response = response_of(200, 3000, (struct field[]){TYPE, {"ETag", "\"a\""}, {NULL, NULL}});
+        struct weir__response response;
+        fill_response(&response, 200, 3000, (struct field[]){TYPE, {"ETag", "\"a\""}, {NULL, NULL}});
 
         compress_for(&response, "GET", "");
         CU_ASSERT_EQUAL(response.body_size, 3000);
@@ -299,7 +302,8 @@ vary_is_merged_with_the_one_that_is_there(void)
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-                struct weir__response response = response_of(200, 3000, table[i].given);
+                struct weir__response response;
+                fill_response(&response, 200, 3000, table[i].given);
                 char expected[256];
 
                 CU_ASSERT_EQUAL_FATAL(weir__response_field(&response, "Content-Type", "text/css", false), 0);
@@ -317,8 +321,8 @@ a_strong_etag_becomes_a_weak_one(void)
                 {"\"abc\"", "W/\"abc\""}, {"W/\"abc\"", "W/\"abc\""}, {"\"\"", "W/\"\""}, {"abc", "abc"}, {"", ""}};
 
         for (size_t i = 0; i < ARRAY_SIZE(etags); i++) {
-                struct weir__response response = response_of(200, 3000,
-                                                             (struct field[]){{"ETag", etags[i].name}, TYPE, {NULL, NULL}});
+                struct weir__response response;
+                fill_response(&response, 200, 3000, (struct field[]){{"ETag", etags[i].name}, TYPE, {NULL, NULL}});
                 char expected[256];
 
                 compress_for(&response, "GET", GZIP);
@@ -361,8 +365,8 @@ which_types_are_compressed(void)
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-                struct weir__response response = response_of(200, 3000,
-                                                             (struct field[]){{"Content-Type", table[i].type}, {NULL, NULL}});
+                struct weir__response response;
+                fill_response(&response, 200, 3000, (struct field[]){{"Content-Type", table[i].type}, {NULL, NULL}});
 
                 compress_for(&response, "GET", GZIP);
                 if ((response.body_size < 3000) != table[i].is_compressed) {
@@ -397,7 +401,8 @@ what_must_stay_as_it_is_does(void)
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
-                struct weir__response response = response_of(table[i].status, table[i].size, table[i].fields);
+                struct weir__response response;
+                fill_response(&response, table[i].status, table[i].size, table[i].fields);
                 size_t fields_size = response.fields_size;
 
                 compress_for(&response, "GET", GZIP);
@@ -410,7 +415,8 @@ what_must_stay_as_it_is_does(void)
 static void
 the_least_size_is_compressed(void)
 {
-        struct weir__response response = response_of(200, LEAST, (struct field[]){TYPE, {NULL, NULL}});
+        struct weir__response response;
+        fill_response(&response, 200, LEAST, (struct field[]){TYPE, {NULL, NULL}});
 
         compress_for(&response, "GET", GZIP);
         CU_ASSERT(body_is_text(&response, LEAST));
@@ -420,7 +426,8 @@ the_least_size_is_compressed(void)
 static void
 what_does_not_get_smaller_goes_out_as_it_is(void)
 {
-        struct weir__response response = response_of(200, 1, (struct field[]){TYPE, {"ETag", "\"a\""}, {NULL, NULL}});
+        struct weir__response response;
+        fill_response(&response, 200, 1, (struct field[]){TYPE, {"ETag", "\"a\""}, {NULL, NULL}});
         struct weir_test_random random = {weir_test_seed()};
 
         for (int i = 0; i < 1000; i++) {

@@ -365,6 +365,98 @@ no_head_is_longer_than_its_bound(void)
         free(head);
 }
 
+/* Fields and body side by side, as they should be: what is short lies in the response itself, until one of them grows. */
+struct shadow {
+        char fields[4096], body[4096];
+        size_t fields_size, body_size;
+};
+
+static void
+add_a_field(struct weir__response *response, struct shadow *shadow, struct weir_test_random *random)
+{
+        static const char letters[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+        const char *value = letters + weir_test_random_below(random, sizeof letters),
+                   *name = weir_test_random_below(random, 2) ? "X" : "Yy";
+
+        CU_ASSERT_EQUAL(weir__response_field(response, name, value, false), 0);
+        shadow->fields_size += (size_t)sprintf(shadow->fields + shadow->fields_size, "%s: %s\r\n", name, value);
+}
+
+static void
+remove_a_field(struct weir__response *response, struct shadow *shadow)
+{
+        size_t kept = 0;
+
+        weir__response_remove(response, "X");
+        for (size_t at = 0; at < shadow->fields_size;) {
+                size_t size = (size_t)(strchr(shadow->fields + at, '\n') - (shadow->fields + at)) + 1;
+
+                if (shadow->fields[at] != 'X') {
+                        memmove(shadow->fields + kept, shadow->fields + at, size);
+                        kept += size;
+                }
+                at += size;
+        }
+        shadow->fields_size = kept;
+        shadow->fields[kept] = '\0';
+}
+
+static void
+append_to_the_body(struct weir__response *response, struct shadow *shadow, struct weir_test_random *random)
+{
+        char piece[100];
+        size_t size = weir_test_random_below(random, weir_test_random_below(random, 2) ? 10 : sizeof piece);
+
+        memset(piece, 'a' + (int)weir_test_random_below(random, 26), sizeof piece);
+        CU_ASSERT_EQUAL(weir__response_append(response, piece, size), 0);
+        memcpy(shadow->body + shadow->body_size, piece, size);
+        shadow->body_size += size;
+}
+
+static void
+replace_the_body(struct weir__response *response, struct shadow *shadow)
+{
+        char *body = malloc(7);
+
+        memcpy(body, "another", 7);
+        weir__response_replace_body(response, body, 7);
+        memcpy(shadow->body, "another", 7);
+        shadow->body_size = 7;
+}
+
+static void
+fields_and_body_do_not_meet_however_they_grow(void)
+{
+        struct weir_test_random random = {.state = weir_test_seed()};
+        unsigned wrong = 0;
+
+        for (unsigned i = 0; i < (WEIR_TEST_SANITIZED ? 20000 : 200000); i++) {
+                struct weir__response response = {.status = 200};
+                struct shadow shadow = {.fields_size = 0};
+
+                for (uint64_t steps = weir_test_random_below(&random, 12); steps > 0; steps--) {
+                        switch (weir_test_random_below(&random, 8)) {
+                        case 0: remove_a_field(&response, &shadow); break;
+                        case 1: replace_the_body(&response, &shadow); break;
+                        case 2: response.body_size = shadow.body_size = 0; break;
+                        case 3:
+                        case 4: append_to_the_body(&response, &shadow, &random); break;
+                        default: add_a_field(&response, &shadow, &random);
+                        }
+                        wrong += response.fields_size != shadow.fields_size || response.body_size != shadow.body_size ||
+                                 (shadow.fields_size && memcmp(response.fields, shadow.fields, shadow.fields_size) != 0) ||
+                                 (shadow.body_size && memcmp(response.body, shadow.body, shadow.body_size) != 0);
+                }
+                char **body = weir__response_body_to_take(&response);
+                if (body && weir_test_random_below(&random, 2)) {
+                        free(*body);
+                        *body = NULL;
+                }
+                weir__response_done(&response);
+        }
+        CU_ASSERT_EQUAL(wrong, 0);
+}
+
 static bool
 date_is_the_c_librarys(int64_t seconds)
 {
@@ -428,6 +520,7 @@ main(void)
                 WEIR_TEST(a_field_is_found_by_its_whole_name_in_any_case),
                 WEIR_TEST(a_large_response_grows),
                 WEIR_TEST(what_cannot_be_appended_changes_nothing),
+                WEIR_TEST(fields_and_body_do_not_meet_however_they_grow),
                 WEIR_TEST(persistence_is_said_where_the_version_does_not_say_it),
                 WEIR_TEST(a_reset_content_says_that_it_has_no_body_also_when_it_is_written_in_pieces),
                 WEIR_TEST(a_body_goes_out_only_where_one_may_be),

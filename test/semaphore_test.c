@@ -413,27 +413,42 @@ static weir_semaphore *storm_semaphore;
 static atomic_int storm_out;
 static atomic_uint storm_over, storm_broken;
 
-static void
-storm_leaves(weir_task *task, void *tokens)
+/* Of a limited task.  Its `done` is called also when its series was cancelled before its `make` was. */
+struct storm_turn {
+        int tokens;
+        bool runs;
+};
+
+static weir_task *
+storm_runs(void *context)
 {
+        struct storm_turn *turn = context;
+
+        turn->runs = true;
+        if (atomic_fetch_add(&storm_out, turn->tokens) + turn->tokens > STORM_TOKENS)
+                atomic_fetch_add(&storm_broken, 1);
+        return weir_timer_new(WEIR_USEC(5), NULL, NULL);
+}
+
+static void
+storm_ran(weir_task *task, void *context)
+{
+        const struct storm_turn *turn = context;
+
         (void)task;
-        atomic_fetch_sub(&storm_out, (int)(uintptr_t)tokens);
+        if (turn->runs)
+                atomic_fetch_sub(&storm_out, turn->tokens);
 }
 
 static weir_task *
-storm_runs(void *tokens)
+storm_turn_new(int tokens)
 {
-        if (atomic_fetch_add(&storm_out, (int)(uintptr_t)tokens) + (int)(uintptr_t)tokens > STORM_TOKENS)
-                atomic_fetch_add(&storm_broken, 1);
-        weir_task *timer = weir_timer_new(WEIR_USEC(5), NULL, tokens);
-        weir_task_on_free(timer, NULL);
-        return timer;
-}
+        struct storm_turn *turn = calloc(1, sizeof *turn);
 
-static void
-storm_ran(weir_task *task, void *tokens)
-{
-        storm_leaves(task, tokens);
+        turn->tokens = tokens;
+        weir_task *task = weir_dynamic_new(storm_runs, storm_ran, turn);
+        weir_task_on_free(task, free);
+        return task;
 }
 
 static void
@@ -465,8 +480,7 @@ storm_starts(void *argument)
 
                 if (i % 2)
                         weir_series_push(series,
-                                         weir_limited_new(storm_semaphore, tokens,
-                                                          weir_dynamic_new(storm_runs, storm_ran, (void *)tokens), NULL, NULL));
+                                         weir_limited_new(storm_semaphore, tokens, storm_turn_new((int)tokens), NULL, NULL));
                 else
                         weir_series_push(series,
                                          weir_semaphore_acquire_new(storm_semaphore, tokens, storm_acquired, (void *)tokens));

@@ -6,6 +6,7 @@
  * A scenario is run again and again, each time with the next allocation refused, until it needs no more of them.  Each time the
  * client gets the right reply, an error, or sees the connection end; the next client is served; and nothing is left. */
 #include "kernel/worker.h"
+#include "protocol/response.h"
 #include "test/body_fixture.h"
 
 void *__real_malloc(size_t size);
@@ -115,6 +116,16 @@ struct scenario {
         weir_task_fn *handler;
 };
 
+/* Takes all the room that the reply has inside, so that body and fields need memory of their own. */
+static void
+fill_the_room(weir_task *exchange)
+{
+        char value[WEIR__RESPONSE_ROOM - 4] = "";
+
+        memset(value, 'y', sizeof value - 1);
+        weir_http_reply_header(exchange, "X", value);
+}
+
 static void
 reply_body(weir_task *exchange, void *context)
 {
@@ -122,8 +133,9 @@ reply_body(weir_task *exchange, void *context)
         const void *body = weir_http_request_body(exchange, &size);
 
         (void)context;
-        weir_http_reply_header(exchange, "X", "y");
+        fill_the_room(exchange);
         weir_http_reply_append(exchange, body, size);
+        weir_http_reply_header(exchange, "X", "y");
 }
 
 /* There may be no memory for a series. */
@@ -182,6 +194,7 @@ echo_pieces(weir_task *exchange, void *context)
         if (weir_http_request_header(exchange, "Upgrade") && weir_http_reply_upgrade(exchange, "echo")) {
                 return;
         }
+        fill_the_room(exchange);
         weir_http_reply_header(exchange, "X", "y");
         push_first(exchange, weir_http_write_new(exchange, NULL, 0, read_next, exchange));
 }

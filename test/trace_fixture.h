@@ -68,7 +68,7 @@ static inline size_t weir_test_json_character(const unsigned char *text)
         return length && value >= least[length] && value < 0x110000 && value >> 11 != 0x1b ? length : 0;
 }
 
-/* Four hexadecimal digits; -1: they are none. */
+/* Four hexadecimal digits, small letters, as the traces have them; -1: they are none. */
 static inline int weir_test_json_hex(const char *text)
 {
         static const char digits[] = "0123456789abcdef";
@@ -87,7 +87,6 @@ static inline int weir_test_json_hex(const char *text)
 /* An escape, as UTF-8; what is not of the basic plane is none of ours. */
 static inline size_t weir_test_json_escape(struct weir_test_trace *trace, char *to)
 {
-
         if (*trace->at != 'u') {
                 const char *known = strchr("\"\"\\\\//b\bf\fn\nr\rt\t", *trace->at);
 

@@ -23,7 +23,8 @@ static void report(weir_task *ticker, void *context)
         if (weir_ticker_count(ticker) == 1)
                 began = weir_ticker_scheduled(ticker) - WEIR_MSEC(100);
         printf("report %llu, due at %lld ms, %llu missed, %s\n", (unsigned long long)weir_ticker_count(ticker),
-               (long long)((weir_ticker_scheduled(ticker) - began) / WEIR_MSEC(1)), (unsigned long long)weir_ticker_missed(ticker),
+               (long long)((weir_ticker_scheduled(ticker) - began) / WEIR_MSEC(1)),
+               (unsigned long long)weir_ticker_missed(ticker),
                weir_ticker_actual(ticker) - weir_ticker_scheduled(ticker) < WEIR_MSEC(50) ? "in time" : "late");
         if (weir_ticker_count(ticker) == 4)
                 usleep(350000); /* a callback should not: 08-blocking.c shows what it costs */
