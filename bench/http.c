@@ -3,8 +3,8 @@
  *     http [quick] [part of a case's name]
  *
  * The server under test is a child process on the first CPU that this may use, the load generator is this process, on the last
- * one; in one case both may use all of them.  The peers take turns within each round, so that what the machine does meanwhile meets them all; what counts are the
- * ratios.
+ * one; in one case both may use all of them.  The peers take turns within each round, in an order that changes, so that what the
+ * machine does meanwhile meets them all; what counts are the ratios.
  *
  * Threads: one. */
 #include <sched.h>
@@ -144,15 +144,30 @@ measure(const struct http_case *what, enum bench_peer peer)
         bench_server_stop(&server);
 }
 
+/* Who comes behind whom matters: each round begins with another peer, and when all have been first the order is turned round. */
+static void
+run_round(const struct http_case *what, unsigned round)
+{
+        enum bench_peer peers[BENCH_PEERS];
+        unsigned count = 0;
+
+        for (enum bench_peer peer = 0; peer < BENCH_PEERS; peer++)
+                if (bench_peer_present(peer, what->service) && !(what->everywhere && peer == BENCH_FLOOR))
+                        peers[count++] = peer;
+        for (unsigned i = 0; i < count && !bench_interrupted(); i++) {
+                unsigned step = round / count % 2 ? count - i : i;
+
+                measure(what, peers[(round + step) % count]);
+        }
+}
+
 static void
 run(const struct http_case *what)
 {
         unsigned rounds = options.quick ? (what->rounds + 1) / 2 : what->rounds;
 
         for (unsigned round = 0; round < rounds; round++)
-                for (enum bench_peer peer = 0; peer < BENCH_PEERS && !bench_interrupted(); peer++)
-                        if (bench_peer_present(peer, what->service) && !(what->everywhere && peer == BENCH_FLOOR))
-                                measure(what, peer);
+                run_round(what, round);
         bench_ratio("weir", "nginx", what->name, what->idle ? "bytes per idle connection" : CPU_TIME);
         if (!what->everywhere && !what->idle)
                 bench_ratio("weir", "floor", what->name, CPU_TIME);
