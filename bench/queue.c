@@ -81,7 +81,7 @@ static unsigned
 timerq_expire(int64_t now, union entry *expired[BATCH], bool *more)
 {
         struct weir__timerq_node *nodes[BATCH];
-        unsigned count = weir__timerq_expire(&timerq, now, nodes, more);
+        unsigned count = weir__timerq_expire(&timerq, now, nodes, BATCH, more);
 
         for (unsigned i = 0; i < count; i++)
                 expired[i] = (union entry *)nodes[i];

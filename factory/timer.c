@@ -74,25 +74,6 @@ give_up_id(struct weir__timer *timer, struct weir__poller *poller)
 
 /* -- deadlines -- */
 
-static weir_nsec
-visit_left(weir_nsec now)
-{
-        const struct weir__worker *worker = weir__worker_self();
-
-        return worker && worker->poller ? weir__poller_visit_left(worker->poller, now) : 0;
-}
-
-/* A tick keeps its phase, so it does not count from the end of a visit. */
-weir_nsec
-weir__timer_ends(const struct weir__timer *timer, weir_nsec duration, weir_nsec now)
-{
-        const struct weir_series *series = timer->task.series;
-
-        if (duration > 0 && series && series->grain == WEIR__FINE_GRAIN && !weir__timer_ops(timer)->ticks)
-                now += visit_left(now);
-        return weir__clock_after(now, duration);
-}
-
 /* The timers of an exchange end on a grid, so that replies leave together, and those that have slack on a coarser one.  Not for one
  * that is READY and not on its worker: its callback may have begun, which may give it a series. */
 static weir_nsec
@@ -221,7 +202,7 @@ timer_start(struct weir_task *task)
         weir__lock(&poller->lock);
         uint32_t word = first_word(timer, poller);
         if (word == WEIR__PENDING)
-                wake = add(timer, poller, weir__timer_ends(timer, timer->node.deadline, now), now);
+                wake = add(timer, poller, weir__clock_after(now, timer->node.deadline), now);
         set_word(timer, word);
         weir__unlock(&poller->lock);
         /* From here on the timer may be gone, unless it is ours to deliver. */

@@ -164,10 +164,6 @@ weir_nsec weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now);
 /* Of one that is not started: how long it lasts.  Takes the lock. */
 void weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration);
 
-/* When a duration is over that begins now: in an exchange whose poller naps it begins at the end of the visit.  Not for one that is
- * READY. */
-weir_nsec weir__timer_ends(const struct weir__timer *timer, weir_nsec duration, weir_nsec now);
-
 /* The deadline that a timer gets which is to end then: on its grid.  What follows another clock ends at its target instead. */
 weir_nsec weir__timer_aim(struct weir__timer *timer, weir_nsec deadline, weir_nsec now);
 

@@ -95,10 +95,9 @@ change_new(struct weir__timer *timer, const struct weir__timer_change *change)
 static bool
 change_pending(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change)
 {
-        bool begins_anew = !change->extends && !weir__timer_follower(timer);
-        weir_nsec end = begins_anew ? weir__timer_ends(timer, change->by, change->now) : changed(timer, change);
+        weir_nsec deadline = weir__timer_aim(timer, changed(timer, change), change->now);
 
-        return weir__poller_reset_deadline(poller, &timer->node, weir__timer_aim(timer, end, change->now), change->now);
+        return weir__poller_reset_deadline(poller, &timer->node, deadline, change->now);
 }
 
 /* Where the lock makes the state stay, and where it does not: a READY one may begin at any time. */

@@ -493,6 +493,8 @@ open_all(const char *addresses, bool rest, unsigned count, struct weir__sockets 
                         sockets->all[i].order = order;
                 at += size + strspn(at + size, SEPARATORS);
         }
+        if (order == 0)
+                *fault = (struct weir__fault){addresses, 0};
         return order ? 0 : -EINVAL;
 }
 
@@ -500,7 +502,7 @@ int
 weir__listen(const char *addresses, unsigned count, struct weir__sockets *sockets, struct weir__fault *fault)
 {
         *sockets = (struct weir__sockets){0};
-        *fault = (struct weir__fault){addresses ? addresses : "", 0};
+        *fault = (struct weir__fault){addresses ? NULL : "", 0};
         int failed = addresses ? weir__inherit() : -EINVAL;
         if (failed)
                 return failed;

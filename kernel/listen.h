@@ -49,7 +49,7 @@ struct weir__socket_address {
         socklen_t size;
 };
 
-/* What a start has to say of the address that it failed for; size 0: of none. */
+/* What a start has to say of the address that it failed for.  Size 0: there was none in the text; NULL: it did not fail for one. */
 struct weir__fault {
         const char *address; /* in the text that was given, not terminated */
         int size;

@@ -50,6 +50,10 @@
  * it sorts a new deadline by its distance from the time it knows. */
 #define STALE WEIR_MSEC(1)
 
+/* On a poller with descriptors what is due is taken from the queue so few at a time, shortly before it runs: a request that comes
+ * meanwhile has its turn behind these few, not behind all that is due. */
+#define FEW 32
+
 /* Within a long call of the library the descriptors are looked at this often. */
 #define GLANCE WEIR_MSEC(1)
 
@@ -65,8 +69,8 @@
 /* Requests that are answered a second later need not be read at once.  While the last MANY_REPLIES were all WEIR__UNHURRIED, and
  * requests wake this thread again and again, it naps whenever a look at the descriptors has shown none: deaf to them it sleeps until the
  * first deadline that is SHORTEST_NAP after its last waking, or for LONGEST_NAP.  Then first the replies that are due go out, and then all
- * requests are read in a row, those that the replies have brought among them; so they have one deadline, too.  Deadlines on the fine
- * grid are kept waiting by that, for SHORTEST_NAP at most; any other ends the nap.  A request that is answered soon ends all naps:
+ * requests are read in a row, those that the replies have brought among them; so their deadlines follow on each other, too.  Deadlines
+ * on the fine grid are kept waiting by that, for SHORTEST_NAP at most; any other ends the nap.  A request that is answered soon ends all naps:
  * it has waited for one at most. */
 #define SHORTEST_NAP WEIR_USEC(750)
 #define LONGEST_NAP  WEIR_USEC(1500)
@@ -149,7 +153,6 @@ weir__poller_open(struct weir__poller *poller)
         poller->free_slot = WEIR__SLOT_NONE;
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
-        atomic_store(&poller->visit_began, 0);
         poller->doze = poller->glanced_at = 0;
         poller->rest = REST;
         poller->kept_count = 0;
@@ -362,7 +365,7 @@ take(struct weir__poller *poller, struct weir__work_list *list, struct weir__tim
 }
 
 static unsigned
-expire(struct weir__poller *poller, weir_nsec now)
+expire(struct weir__poller *poller, weir_nsec now, unsigned most)
 {
         struct weir__timerq_node *expired[WEIR__TIMERQ_BATCH];
 
@@ -371,17 +374,29 @@ expire(struct weir__poller *poller, weir_nsec now)
         poller->visited_at = now;
         weir__lock(&poller->lock);
         bool more;
-        unsigned count = weir__timerq_expire(&poller->queue, now, expired, &more);
+        unsigned count = weir__timerq_expire(&poller->queue, now, expired, most, &more);
         weir__poller_note_ready(poller, take(poller, &poller->ready, expired, count, 0));
         atomic_store_explicit(&poller->next_deadline, more ? now : weir__timerq_next(&poller->queue), memory_order_relaxed);
         weir__unlock(&poller->lock);
         return count;
 }
 
+static unsigned
+at_once(const struct weir__poller *poller)
+{
+        return poller->slot_count > 0 ? FEW : WEIR__TIMERQ_BATCH;
+}
+
 void
 weir__poller_expire(struct weir__poller *poller)
 {
-        expire(poller, weir__clock_now());
+        expire(poller, weir__clock_now(), at_once(poller));
+}
+
+void
+weir__poller_expire_many(struct weir__poller *poller)
+{
+        expire(poller, weir__clock_now(), WEIR__TIMERQ_BATCH);
 }
 
 unsigned
@@ -394,7 +409,7 @@ weir__poller_expire_for(struct weir__poller *other, struct weir__poller *poller,
 
         if (!weir__trylock(&other->lock))
                 return 0;
-        unsigned count = weir__timerq_expire(&other->queue, now, expired, &more);
+        unsigned count = weir__timerq_expire(&other->queue, now, expired, WEIR__TIMERQ_BATCH, &more);
         take(other, &taken, expired, count, 0);
         atomic_store_explicit(&other->next_deadline, more ? now : weir__timerq_next(&other->queue), memory_order_relaxed);
         weir__unlock(&other->lock);
@@ -636,7 +651,7 @@ glance(struct weir__poller *poller, weir_nsec now)
         int room = WEIR__EVENTS - (int)poller->kept_count;
 
         poller->glanced_at = now;
-        expire(poller, now);
+        expire(poller, now, at_once(poller));
         weir__poller_take_inbox(poller);
         int count = room > 0 ? epoll_wait(poller->epoll_fd, kept, room, 0) : 0;
         for (int i = 0; i < count; i++)
@@ -699,11 +714,10 @@ weir__poller_poll(struct weir__poller *poller)
                 note_disturbance(poller, now - poller->woke_at, count);
                 often |= now - poller->woke_at < 2 * DOZE;
                 poller->woke_at = now;
-                atomic_store_explicit(&poller->visit_began, now, memory_order_relaxed);
                 if (poller->woke_at >= poller->armed_for)
                         poller->armed_for =
                                 WEIR_FOREVER; /* it has fired, or is about to: edge-triggered, so that costs nothing */
-                poller->rest = expire(poller, poller->woke_at) >= DENSE ? DENSE_REST : REST;
+                poller->rest = expire(poller, poller->woke_at, at_once(poller)) >= DENSE ? DENSE_REST : REST;
         }
         weir__poller_prefetch(poller, events, count);
         unsigned pushed = weir__poller_take_inbox(poller); /* and no longer SLEEPING */

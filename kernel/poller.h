@@ -23,7 +23,6 @@
 #define WEIR__UNHURRIED     WEIR_MSEC(100) /* what is answered later than this can wait a hundredth of it to be read */
 #define WEIR__GRAIN         ((uint32_t)WEIR_MSEC(1))   /* weir__poller_grain */
 #define WEIR__FINE_GRAIN    ((uint32_t)WEIR_USEC(125))
-#define WEIR__VISIT         WEIR_USEC(600) /* weir__poller_visit_left */
 #define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
 #define WEIR__EVENTS 256 /* taken from epoll at once */
 #define WEIR__POSTPONED 4096 /* works on `later`: beyond, crowds have to wait */
@@ -99,7 +98,6 @@ struct weir__poller {
         uint32_t slot_count, free_slot;
         weir_nsec armed_for;  /* what the timerfd is set to; WEIR_FOREVER: disarmed */
         weir_nsec woke_at;    /* when the last sleep ended */
-        _Atomic weir_nsec visit_began; /* the same, for who has lost the poller and does not know; relaxed */
         weir_nsec rest;       /* after which the next one may end at the earliest, by a deadline */
         weir_nsec doze;       /* how long the next one is, because others push all the time; 0: it is a real one */
         unsigned unhurried;   /* replies in a row that were not due soon: weir__poller_note_reply */
@@ -207,8 +205,11 @@ static inline void weir__poller_postpone(struct weir__poller *poller, struct wei
  * inbox held.  Owner only. */
 unsigned weir__poller_take_inbox(struct weir__poller *poller);
 
-/* Expires what is due; the work goes behind the ready list.  Owner only. */
+/* Expires some of what is due; the work goes behind the ready list.  Owner only. */
 void weir__poller_expire(struct weir__poller *poller);
+
+/* The same for as much as one hold of the lock allows: to be given to others. */
+void weir__poller_expire_many(struct weir__poller *poller);
 
 /* The same for `other`, whose owner is busy: what may be run on any poller goes behind our ready list, the rest into its inbox.
  * Returns how many are on our list.  Owner of the second only. */
@@ -240,16 +241,6 @@ static inline void weir__poller_note_reply(struct weir__poller *poller, weir_nse
 static inline uint32_t weir__poller_grain(const struct weir__poller *poller)
 {
         return poller->is_napping ? WEIR__FINE_GRAIN : WEIR__GRAIN;
-}
-
-/* How long it is until the end of a visit, which began when the poller woke up; one that lasts longer is several.  On the fine grid
- * durations count from there: what one visit has read is due at one instant, and one visit answers it.  More than 0, and WEIR__VISIT
- * at most, also when the poller, lost without knowing, has begun another visit after `now`.  Any thread. */
-static inline weir_nsec weir__poller_visit_left(const struct weir__poller *poller, weir_nsec now)
-{
-        uint64_t since = (uint64_t)(now - atomic_load_explicit(&poller->visit_began, memory_order_relaxed));
-
-        return WEIR__VISIT - (weir_nsec)(since % WEIR__VISIT);
 }
 
 /* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  Owner only. */

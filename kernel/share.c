@@ -94,6 +94,7 @@ weir__share_some(struct weir__poller *poller, unsigned but)
 
         if (!find_sleeper())
                 return;
+        weir__poller_expire_many(poller);
         unsigned count = split(&poller->ready, but, &taken);
         weir__poller_note_ready(poller, -(int64_t)count);
         if (!count)

@@ -510,19 +510,19 @@ first_due(const struct weir__timerq *queue, weir_nsec now)
 }
 
 unsigned
-weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__timerq_node *expired[], bool *more)
+weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__timerq_node *expired[], unsigned most, bool *more)
 {
         struct weir__timerq_node *node;
         unsigned budget = WEIR__TIMERQ_BATCH - queue->moving_count, count = 0;
 
         settle(queue);
         for (;;) {
-                while (budget > 0 && (node = first_due(queue, now))) {
+                while (budget > 0 && count < most && (node = first_due(queue, now))) {
                         weir__timerq_remove(queue, node);
                         expired[count++] = node;
                         budget--;
                 }
-                if (budget == 0 || queue->tick > tick_of(now))
+                if (budget == 0 || count == most || queue->tick > tick_of(now))
                         break;
                 if (pour(queue, &budget) && smear(queue, &budget))
                         advance(queue, tick_of(now) + 1);

@@ -116,11 +116,13 @@ static inline bool weir__timerq_contains(const struct weir__timerq_node *node)
         return node->place != 0;
 }
 
-/* Takes out the nodes whose deadline has come, in order of (deadline, sequence), touching at most BATCH nodes.
+/* Takes out nodes whose deadline has come, in order of (deadline, sequence), `most` at most (1 to BATCH), touching at most BATCH
+ * nodes.
  *
- * Result:  how many were taken; `expired` (room for BATCH) holds them.  *more says that work due at `now` is left: call again,
+ * Result:  how many were taken; `expired` (room for `most`) holds them.  *more says that work due at `now` is left: call again,
  *         after letting go of the lock. */
-unsigned weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__timerq_node *expired[], bool *more);
+unsigned weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__timerq_node *expired[], unsigned most,
+                             bool *more);
 
 /* When weir__timerq_expire should next be called: the earliest deadline, or before it when many nodes have to be brought nearer
  * first; WEIR_FOREVER for never.  It may be too early once per node that was removed or put off, never too late. */

@@ -325,7 +325,7 @@ int
 weir_http_server_start(weir_http_server *server, const char *address)
 {
         int failed = weir__runtime_may_stop();
-        struct weir__fault fault = {.size = 0};
+        struct weir__fault fault = {NULL, 0};
 
         if (!failed && server)
                 weir__secure_complain(server);
@@ -345,6 +345,8 @@ weir_http_server_start(weir_http_server *server, const char *address)
         if (fault.size)
                 weir__log(WEIR_LOG_ERROR, "cannot listen at %.*s: %s%s", fault.size, fault.address, weir_strerror(failed),
                           failed == -EINVAL ? expected : "");
+        else if (fault.address)
+                weir__log(WEIR_LOG_ERROR, "no address to listen at%s", expected);
         if (!failed && weir__inherit_left() == 0)
                 weir__inherit_ready();
         return failed;

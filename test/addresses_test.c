@@ -200,6 +200,12 @@ all_or_nothing_and_it_says_which(void)
         CU_ASSERT_EQUAL(weir_http_server_start(at.server, "127.0.0.1:0,nonsense"), -EINVAL);
         HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at nonsense: Invalid argument (expected host:port, [v6]:port, unix:path, "
                                      "listen:, or fd:N of a socket that listens)");
+        CU_ASSERT_EQUAL(weir_http_server_start(at.server, " ,"), -EINVAL);
+        HTTP_ASSERT_TEXT(heard.text, "0 no address to listen at (expected host:port, [v6]:port, unix:path, listen:, or fd:N of a "
+                                     "socket that listens)");
+        heard.text[0] = '\0';
+        CU_ASSERT_EQUAL(weir_http_server_start(at.server, NULL), -EINVAL);
+        CU_ASSERT(strncmp(heard.text, "0 no address to listen at (", 27) == 0);
         CU_ASSERT_TRUE(is_refused(port));
         CU_ASSERT_FALSE(is_there());
         CU_ASSERT_EQUAL(http_open_descriptors(), before);

@@ -177,51 +177,6 @@ a_deadline_on_a_grid_counts_as_rounded(void)
         weir_test_end();
 }
 
-/* -- the fine grid, of exchanges while their poller naps: factory/timer.c -- */
-
-static weir_nsec ended_at;
-
-static void
-note_end(weir_task *task, void *context)
-{
-        (void)task;
-        (void)context;
-        ended_at = weir_now();
-}
-
-static void
-push_on_fine_grid(weir_task *task, void *timer)
-{
-        weir_series *series = weir_series_of(task);
-
-        series->grain = WEIR__FINE_GRAIN;
-        weir_series_push(series, timer);
-}
-
-static void
-extend_by(void *by)
-{
-        CU_ASSERT_EQUAL(weir_timer_extend("fine", *(weir_nsec *)by), 1);
-}
-
-static void
-extensions_add_nothing_to_what_a_visit_has_added(void)
-{
-        static weir_nsec nothing = 0, slow = 30, more = WEIR_MSEC(1);
-
-        begin_anew();
-        weir_nsec began = weir_now();
-        for (int i = 1; i <= 20; i++) {
-                weir_test_act(WEIR_MSEC(i), extend_by, i % 2 ? &nothing : &more);
-                weir_test_act(WEIR_MSEC(i), take_long, &slow);
-        }
-        weir_task_start(weir_timer_new(0, push_on_fine_grid, weir_timer_new_named("fine", WEIR_MSEC(100), note_end, NULL)));
-        weir_test_pass(WEIR_SEC(1));
-        CU_ASSERT(ended_at - began >= WEIR_MSEC(110));
-        CU_ASSERT(ended_at - began <= WEIR_MSEC(110) + WEIR__VISIT + WEIR__FINE_GRAIN);
-        weir_test_end();
-}
-
 static void
 slack_is_not_lateness(void)
 {
@@ -599,7 +554,6 @@ main(void)
                 WEIR_TEST(after_a_reset_the_new_deadline_counts),
                 WEIR_TEST(a_pending_timer_made_due_in_the_past_is_late_since_then),
                 WEIR_TEST(a_deadline_on_a_grid_counts_as_rounded),
-                WEIR_TEST(extensions_add_nothing_to_what_a_visit_has_added),
                 WEIR_TEST(slack_is_not_lateness),
                 WEIR_TEST(each_tick_tells_its_lateness_and_the_last_callback_none),
                 WEIR_TEST(a_pending_ticker_made_due_in_the_past_ticks_from_the_present_on),

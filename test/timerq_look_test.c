@@ -128,7 +128,7 @@ one_that_was_put_off_before_and_is_moved_meanwhile_is_shown(void)
         begin_look(&look, nodes, 400);
         show_some(&look, 1, &more); /* it stands in their list, behind the one where they belong */
         for (bool due = true; due;) {
-                unsigned count = weir__timerq_expire(&queue, START + WEIR_MSEC(6), expired, &due);
+                unsigned count = weir__timerq_expire(&queue, START + WEIR_MSEC(6), expired, WEIR__TIMERQ_BATCH, &due);
 
                 for (unsigned i = 0; i < count; i++)
                         ((struct node *)expired[i])->was_there = false;
@@ -147,7 +147,7 @@ change(struct weir_test_random *random, struct node *node, weir_nsec *now)
 
         if (weir_test_random_below(random, 4) == 0) {
                 *now += (weir_nsec)weir_test_random_below(random, UINT64_C(1) << weir_test_random_below(random, 34));
-                unsigned count = weir__timerq_expire(&queue, *now, expired, &more);
+                unsigned count = weir__timerq_expire(&queue, *now, expired, WEIR__TIMERQ_BATCH, &more);
                 for (unsigned i = 0; i < count; i++)
                         ((struct node *)expired[i])->was_there = false;
                 return;

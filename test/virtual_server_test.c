@@ -17,6 +17,7 @@
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
 #define FAST        WEIR_TEST_TOLERANCE
 #define LARGE       ((size_t)4 * 1024 * 1024)
+#define CROWD       1000
 
 static struct fixture {
         weir_http_server *server;
@@ -25,9 +26,27 @@ static struct fixture {
         struct http_reply reply;
         weir_nsec began;
         int64_t really_began;
+        unsigned due, due_before; /* callbacks of a crowd that have run; when a request of the first one had its turn */
 } at;
 
-/* "/": a word at once.  "/later": after 20 s.  "/large": more than the sockets hold. */
+/* The first of many that are due has the client ask. */
+static void
+due(weir_task *timer, void *context)
+{
+        (void)timer;
+        (void)context;
+        if (++at.due == 1)
+                CU_ASSERT_TRUE(http_send_text(&at.client, GET("/between")));
+}
+
+static void
+start_crowd(void)
+{
+        for (int i = 0; i < CROWD; i++)
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(WEIR_SEC(1), due, NULL)), 0);
+}
+
+/* "/": a word at once.  "/later": after 20 s.  "/large": more than the sockets hold.  "/crowd": has many timers start. */
 static void
 handle(weir_task *exchange, void *context)
 {
@@ -40,22 +59,31 @@ handle(weir_task *exchange, void *context)
                 return;
         }
         weir_http_reply_text(exchange, 200, "word\n");
-        if (strcmp(path, "/later") == 0) {
+        if (strcmp(path, "/later") == 0)
                 weir_series_push(weir_series_of(exchange), weir_timer_new(WEIR_SEC(20), NULL, NULL));
-        }
+        else if (strcmp(path, "/crowd") == 0)
+                start_crowd();
+        else if (strcmp(path, "/between") == 0)
+                at.due_before = at.due;
+}
+
+static void
+serve(weir_nsec limit)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+
+        config.head_timeout = config.body_timeout = config.idle_timeout = config.write_timeout = limit;
+        at.server = http_server(&config, handle, NULL);
+        at.port = weir_http_server_port(at.server);
+        at.began = weir_now();
+        at.really_began = weir_test_now();
 }
 
 static void
 begin_with(weir_nsec limit)
 {
-        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
-
-        config.head_timeout = config.body_timeout = config.idle_timeout = config.write_timeout = limit;
         weir_test_begin_virtual();
-        at.server = http_server(&config, handle, NULL);
-        at.port = weir_http_server_port(at.server);
-        at.began = weir_now();
-        at.really_began = weir_test_now();
+        serve(limit);
 }
 
 static void
@@ -393,6 +421,27 @@ a_stop_lets_time_pass_for_the_replies_that_are_due(void)
         end();
 }
 
+/* Whoever comes while a thousand timers are due waits for an eighth of them at most. */
+static void
+a_request_does_not_wait_for_all_that_is_due(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+
+        config.clock = WEIR_CLOCK_VIRTUAL;
+        config.pollers = 1;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        serve(LIMIT);
+        at.due = at.due_before = 0;
+        open_and_settle();
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/crowd"), &at.reply));
+        CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(1)), 0);
+        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
+        CU_ASSERT_EQUAL(at.due, CROWD);
+        CU_ASSERT(at.due_before > 0 && at.due_before <= CROWD / 8);
+        http_close(&at.client);
+        end();
+}
+
 int
 main(void)
 {
@@ -408,6 +457,7 @@ main(void)
                 WEIR_TEST(while_bytes_lie_unread_time_stands_still),
                 WEIR_TEST(a_client_that_never_reads_does_not_stop_time_for_ever),
                 WEIR_TEST(a_stop_lets_time_pass_for_the_replies_that_are_due),
+                WEIR_TEST(a_request_does_not_wait_for_all_that_is_due),
         };
 
         return weir_test_main("virtual_server", tests, sizeof tests / sizeof *tests);

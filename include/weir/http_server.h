@@ -4,8 +4,7 @@
  * delay it, push a timer into weir_series_of(exchange); to drop it, cancel that series (the connection is closed).
  *
  * Timers in the series of an exchange, and in parallels within it, end on a grid of one millisecond, never early: so replies that
- * are due within a millisecond leave together, which costs much less.  While all requests are answered 100 ms later and more they
- * may be late by 1.5 ms.  All other timers are exact. */
+ * are due within a millisecond leave together, which costs much less.  All other timers are exact. */
 #ifndef WEIR_HTTP_SERVER_H
 #define WEIR_HTTP_SERVER_H
 
