@@ -50,10 +50,6 @@
  * it sorts a new deadline by its distance from the time it knows. */
 #define STALE WEIR_MSEC(1)
 
-/* On a poller with descriptors what is due is taken from the queue so few at a time, shortly before it runs: a request that comes
- * meanwhile has its turn behind these few, not behind all that is due. */
-#define FEW 32
-
 /* Within a long call of the library the descriptors are looked at this often. */
 #define GLANCE WEIR_MSEC(1)
 
@@ -70,8 +66,8 @@
  * requests wake this thread again and again, it naps whenever a look at the descriptors has shown none: deaf to them it sleeps until the
  * first deadline that is SHORTEST_NAP after its last waking, or for LONGEST_NAP.  Then first the replies that are due go out, and then all
  * requests are read in a row, those that the replies have brought among them; so their deadlines follow on each other, too.  Deadlines
- * on the fine grid are kept waiting by that, for SHORTEST_NAP at most; any other ends the nap.  A request that is answered soon ends all naps:
- * it has waited for one at most. */
+ * on the fine grid, and what is behind them, are kept waiting by that, for SHORTEST_NAP at most; any other that is the first ends the
+ * nap.  A request that is answered soon ends all naps: it has waited for one at most. */
 #define SHORTEST_NAP WEIR_USEC(750)
 #define LONGEST_NAP  WEIR_USEC(1500)
 #define MANY_REPLIES 64
@@ -384,7 +380,7 @@ expire(struct weir__poller *poller, weir_nsec now, unsigned most)
 static unsigned
 at_once(const struct weir__poller *poller)
 {
-        return poller->slot_count > 0 ? FEW : WEIR__TIMERQ_BATCH;
+        return poller->slot_count > 0 ? WEIR__DUE_AT_ONCE : WEIR__TIMERQ_BATCH;
 }
 
 void

@@ -5,7 +5,7 @@
  * sleeps, which it wakes.  That one takes half of what was given and, while more is left, wakes the next.
  *
  * Threads: owners.
- * Locks:   given.lock, a leaf.  For what is overdue, that of the poller which it is taken from. */
+ * Locks:   given.lock, a leaf.  That of a poller, for what is due: its own, or the one it is taken from. */
 #include "kernel/share.h"
 
 #include "kernel/clock.h"
@@ -94,7 +94,8 @@ weir__share_some(struct weir__poller *poller, unsigned but)
 
         if (!find_sleeper())
                 return;
-        weir__poller_expire_many(poller);
+        if (atomic_load_explicit(&poller->ready_count, memory_order_relaxed) < but + LOOKED_AT) /* else it would not be seen here */
+                weir__poller_expire_many(poller);
         unsigned count = split(&poller->ready, but, &taken);
         weir__poller_note_ready(poller, -(int64_t)count);
         if (!count)

@@ -7,8 +7,8 @@
 
 #include "kernel/poller.h"
 
-/* Gives half of what is behind the first so many works of the ready list to others, if any of them sleeps, and wakes one.  Owner
- * only. */
+/* Gives half of what is behind the first so many works of the ready list, and of what is due, to others, if any of them sleeps, and
+ * wakes one.  With no lock held.  Owner only. */
 void weir__share_some(struct weir__poller *poller, unsigned but);
 
 /* Takes half of what others gave, if there is something, onto the ready list.  By an owner that has nothing to run. */

@@ -3,7 +3,7 @@
  * Threads: the worker's own; the rest of what a worker does is kernel/crew.c (where it comes from and goes to).
  *
  *     own the poller -> [ run ready work, a batch, then of the crowd and of the doubtful, and what they left for later -> take the
- *                    inbox -> expire deadlines -> poll ] ... -> exiting -> let go
+ *                    inbox -> expire some deadlines -> poll ] ... -> exiting -> let go
  *                            \--lost in a callback--> finish that task, without a poller -> a spare
  *
  * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended to the
@@ -159,12 +159,24 @@ speaks(struct weir__worker *worker, const struct weir__poller *poller)
         return worker->poller == poller;
 }
 
+/* Runs what is ready, until it is time to look at the deadlines again. */
+static bool
+run_ready(struct weir__worker *worker, struct weir__poller *poller, unsigned *credit)
+{
+        unsigned part = *credit > WEIR__DUE_AT_ONCE && weir__poller_has_more_due(poller) ? WEIR__DUE_AT_ONCE : *credit, left = part;
+
+        if (!run_some(worker, poller, &poller->ready, &left))
+                return false;
+        *credit -= part - left;
+        return true;
+}
+
 static void
 loop(struct weir__worker *worker, struct weir__poller *poller)
 {
         unsigned credit = BATCH, crowd_credit = is_suspect(poller) ? 1 : BATCH;
 
-        while (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
+        while (run_ready(worker, poller, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
                 if (__builtin_expect(is_doubted(poller), 0) && !run_doubtful(worker, poller))
                         return;
                 weir__poller_run_later(poller);
@@ -226,13 +238,13 @@ static void
 take_over(struct weir__poller *poller, enum weir__call call, weir__function *blocked)
 {
         weir__poller_take_inbox(poller);
+        weir__poller_expire_many(poller); /* what expires together is doubted together */
         doubt(&poller->ready, blocked, &poller->doubtful);
         poller->behind_since = 0;
         if (call == WEIR__CALL_TAKEN) {
                 atomic_store_explicit(&poller->suspect_until, weir__clock_monotonic() + WEIR__SUSPECT, memory_order_relaxed);
                 atomic_store_explicit(&poller->is_suspect, true, memory_order_relaxed);
         }
-        weir__poller_expire(poller);
 }
 
 static void

@@ -27,16 +27,30 @@ static struct fixture {
         weir_nsec began;
         int64_t really_began;
         unsigned due, due_before; /* callbacks of a crowd that have run; when a request of the first one had its turn */
+        unsigned rounds;          /* of a work that is ready for as long as a crowd is due */
 } at;
 
-/* The first of many that are due has the client ask. */
+static void
+go_round(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        at.rounds++;
+        if (at.due < CROWD)
+                CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(go_round, NULL)), 0);
+}
+
+/* The first of many that are due has the client ask.  The system may take a moment to pass that on. */
 static void
 due(weir_task *timer, void *context)
 {
         (void)timer;
         (void)context;
-        if (++at.due == 1)
-                CU_ASSERT_TRUE(http_send_text(&at.client, GET("/between")));
+        if (++at.due > 1)
+                return;
+        CU_ASSERT_TRUE(http_send_text(&at.client, GET("/between")));
+        CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(go_round, NULL)), 0);
+        poll(NULL, 0, 2);
 }
 
 static void
@@ -68,22 +82,16 @@ handle(weir_task *exchange, void *context)
 }
 
 static void
-serve(weir_nsec limit)
+begin_with(weir_nsec limit)
 {
         struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
 
         config.head_timeout = config.body_timeout = config.idle_timeout = config.write_timeout = limit;
+        weir_test_begin_virtual();
         at.server = http_server(&config, handle, NULL);
         at.port = weir_http_server_port(at.server);
         at.began = weir_now();
         at.really_began = weir_test_now();
-}
-
-static void
-begin_with(weir_nsec limit)
-{
-        weir_test_begin_virtual();
-        serve(limit);
 }
 
 static void
@@ -421,23 +429,19 @@ a_stop_lets_time_pass_for_the_replies_that_are_due(void)
         end();
 }
 
-/* Whoever comes while a thousand timers are due waits for an eighth of them at most. */
+/* Whoever comes while a thousand timers are due waits for an eighth of them at most, and they do not wait for what is always ready. */
 static void
 a_request_does_not_wait_for_all_that_is_due(void)
 {
-        struct weir_config config = WEIR_CONFIG_DEFAULT;
-
-        config.clock = WEIR_CLOCK_VIRTUAL;
-        config.pollers = 1;
-        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
-        serve(LIMIT);
-        at.due = at.due_before = 0;
+        begin();
+        at.due = at.due_before = at.rounds = 0;
         open_and_settle();
         CU_ASSERT_TRUE(http_ask(&at.client, GET("/crowd"), &at.reply));
         CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(1)), 0);
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         CU_ASSERT_EQUAL(at.due, CROWD);
         CU_ASSERT(at.due_before > 0 && at.due_before <= CROWD / 8);
+        CU_ASSERT(at.rounds > 0 && at.rounds <= CROWD / 8);
         http_close(&at.client);
         end();
 }

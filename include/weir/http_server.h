@@ -4,7 +4,8 @@
  * delay it, push a timer into weir_series_of(exchange); to drop it, cancel that series (the connection is closed).
  *
  * Timers in the series of an exchange, and in parallels within it, end on a grid of one millisecond, never early: so replies that
- * are due within a millisecond leave together, which costs much less.  All other timers are exact. */
+ * are due within a millisecond leave together, which costs much less.  While all requests are answered 100 ms later and more
+ * any timer of their poller may be late by 0.75 ms, besides.  All other timers are exact. */
 #ifndef WEIR_HTTP_SERVER_H
 #define WEIR_HTTP_SERVER_H
 

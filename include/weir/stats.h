@@ -16,7 +16,8 @@ struct weir_stats {
         uint64_t taken_over; /* hand-overs: how often a callback that lasted has lost its poller to a spare */
         uint64_t given_away; /* the same by weir_blocking_begin */
         uint64_t stolen;     /* completions, and timers that expired, which another poller ran than the one where they belonged */
-        uint64_t ready;      /* completions that wait for a worker now, about; not what was cancelled in great numbers */
+        uint64_t ready;      /* completions that wait for a worker now, about; not what was cancelled in great numbers, nor timers
+                              * that are due, which weir_lateness tells of */
 };
 
 #ifdef __cplusplus
