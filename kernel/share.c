@@ -94,7 +94,8 @@ weir__share_some(struct weir__poller *poller, unsigned but)
 
         if (!find_sleeper())
                 return;
-        if (atomic_load_explicit(&poller->ready_count, memory_order_relaxed) < but + LOOKED_AT) /* else it would not be seen here */
+        if (atomic_load_explicit(&poller->ready_count, memory_order_relaxed) <
+            but + LOOKED_AT) /* else it would not be seen here */
                 weir__poller_expire_many(poller);
         unsigned count = split(&poller->ready, but, &taken);
         weir__poller_note_ready(poller, -(int64_t)count);

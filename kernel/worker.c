@@ -163,7 +163,8 @@ speaks(struct weir__worker *worker, const struct weir__poller *poller)
 static bool
 run_ready(struct weir__worker *worker, struct weir__poller *poller, unsigned *credit)
 {
-        unsigned part = *credit > WEIR__DUE_AT_ONCE && weir__poller_has_more_due(poller) ? WEIR__DUE_AT_ONCE : *credit, left = part;
+        unsigned part = *credit > WEIR__DUE_AT_ONCE && weir__poller_has_more_due(poller) ? WEIR__DUE_AT_ONCE : *credit,
+                 left = part;
 
         if (!run_some(worker, poller, &poller->ready, &left))
                 return false;
