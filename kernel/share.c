@@ -91,11 +91,11 @@ void
 weir__share_some(struct weir__poller *poller, unsigned but)
 {
         struct weir__work_list taken = {0};
+        int64_t ready = atomic_load_explicit(&poller->ready_count, memory_order_relaxed);
 
         if (!find_sleeper())
                 return;
-        if (atomic_load_explicit(&poller->ready_count, memory_order_relaxed) <
-            but + LOOKED_AT) /* else it would not be seen here */
+        if (ready < but + LOOKED_AT) /* what comes behind more than that would not be looked at */
                 weir__poller_expire_many(poller);
         unsigned count = split(&poller->ready, but, &taken);
         weir__poller_note_ready(poller, -(int64_t)count);
