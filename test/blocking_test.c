@@ -4,6 +4,9 @@
  * seen what it wanted to see, or the loss of the poller itself. */
 #include "test/blocking_fixture.h"
 
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
 #include "test/http_client.h"
 
 #define BEHIND 200
@@ -117,6 +120,78 @@ each_of_a_burst_of_callbacks_that_block_gets_a_worker(void)
                 WEIR_TEST_CALLED(&records[i], 0);
         }
         weir_test_end();
+}
+
+/* -- a burst of timers, on a poller with a descriptor: they are in the queue when the first one blocks -- */
+
+#define INNOCENTS 40
+
+static struct {
+        struct weir__source source;
+        _Atomic unsigned begun, ended, innocents, in_time; /* the last: those that ran when one had begun */
+} expired;
+
+static void
+ignore_event(struct weir__source *source, uint32_t events)
+{
+        (void)source;
+        (void)events;
+}
+
+static void
+ignore(struct weir__source *source)
+{
+        (void)source;
+}
+
+static const struct weir__source_ops idle_ops = {ignore_event, ignore, ignore};
+
+static void
+expire_and_block(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        atomic_fetch_add(&expired.begun, 1);
+        weir_test_lose_poller();
+        atomic_fetch_add(&expired.ended, 1);
+}
+
+static void
+expire_innocently(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        atomic_fetch_add(&expired.in_time, atomic_load(&expired.begun) == 1);
+        atomic_fetch_add(&expired.innocents, 1);
+}
+
+static void
+start_timers_behind_a_source(void *unused)
+{
+        weir_nsec at = weir_now() + WEIR_MSEC(20);
+
+        (void)unused;
+        expired.source.ops = &idle_ops;
+        expired.source.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        CU_ASSERT_EQUAL(weir__poller_add_source(weir__runtime_poller(0), &expired.source, EPOLLIN | EPOLLET), 0);
+        for (unsigned i = 0; i < BURST; i++)
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(at - weir_now(), expire_and_block, NULL)), 0);
+        for (unsigned i = 0; i < INNOCENTS; i++)
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(at - weir_now(), expire_innocently, NULL)), 0);
+}
+
+/* Those of its kind are doubted, though most were not ready yet; so the others have their turn first.  All have about one deadline: on
+ * a machine that is busy some may be due a little later. */
+static void
+a_burst_of_timers_that_block_is_doubted_as_a_whole(void)
+{
+        expired.begun = expired.ended = expired.innocents = expired.in_time = 0;
+        weir_test_begin_blocking(BURST);
+        weir_test_act(0, start_timers_behind_a_source, NULL);
+        WEIR_TEST_EVENTUALLY(expired.ended == BURST && expired.innocents == INNOCENTS);
+        CU_ASSERT(expired.in_time > INNOCENTS / 2);
+        weir_test_end();
+        close(expired.source.fd);
 }
 
 /* -- exchanges -- */
@@ -570,6 +645,7 @@ main(void)
                 WEIR_TEST(timers_completions_and_series_go_on_while_a_callback_blocks),
                 WEIR_TEST(what_was_ready_behind_a_callback_that_blocks_is_run),
                 WEIR_TEST(each_of_a_burst_of_callbacks_that_block_gets_a_worker),
+                WEIR_TEST(a_burst_of_timers_that_block_is_doubted_as_a_whole),
                 WEIR_TEST(exchanges_go_on_while_a_callback_blocks),
                 WEIR_TEST(exchanges_go_on_while_a_handler_blocks),
                 WEIR_TEST(replies_of_handlers_that_have_lost_their_poller_come_in_order),

@@ -214,8 +214,8 @@ shutdown_buries_what_was_postponed(void)
         struct weir__names_shard *shard = kill_and_lock(FEW);
         WEIR_TEST_EVENTUALLY(ended == FEW);
         CU_ASSERT_EQUAL(postponed(), FEW);
+        treadmill_stop(&treadmill); /* a worker that ends waits for the lock, and would not come to it */
         weir_test_thread_start(&thread, weir_test_shut_down, NULL);
-        treadmill_stop(&treadmill);
         weir_test_sleep(PATIENCE);
         CU_ASSERT_PTR_NOT_NULL(shard->ending);
         weir__names_unlock(shard);

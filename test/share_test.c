@@ -298,6 +298,68 @@ overdue_timers_of_a_busy_poller_are_expired_by_another(void)
         CU_ASSERT(pthread_equal(limit_thread, sides[0].thread));
 }
 
+/* -- deadlines of a poller with descriptors, whose queue keeps them until shortly before they run -- */
+
+#define DUE   4000
+#define LASTS WEIR_USEC(20)
+
+static struct {
+        struct weir__source source;
+        _Atomic unsigned runs, elsewhere;
+} due;
+
+static void
+ignore_event(struct weir__source *source, uint32_t events)
+{
+        (void)source;
+        (void)events;
+}
+
+static void
+ignore(struct weir__source *source)
+{
+        (void)source;
+}
+
+static const struct weir__source_ops idle_ops = {ignore_event, ignore, ignore};
+
+static void
+come_due(weir_task *task, void *context)
+{
+        int64_t until = weir_test_now() + LASTS;
+
+        (void)task;
+        (void)context;
+        while (weir_test_now() < until)
+                ;
+        atomic_fetch_add(&due.elsewhere, !pthread_equal(pthread_self(), sides[0].thread));
+        atomic_fetch_add(&due.runs, 1);
+}
+
+static void
+add_source_and_start_timers(void)
+{
+        weir_nsec at = weir_now() + WEIR_MSEC(20);
+
+        due.source.ops = &idle_ops;
+        due.source.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        CU_ASSERT_EQUAL(weir__poller_add_source(weir__runtime_poller(0), &due.source, EPOLLIN | EPOLLET), 0);
+        for (unsigned i = 0; i < DUE; i++)
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(at - weir_now(), come_due, NULL)), 0);
+}
+
+static void
+what_is_due_and_not_yet_ready_is_given_too(void)
+{
+        due.runs = due.elsewhere = 0;
+        begin(2, WEIR_FOREVER);
+        act_on_both(add_source_and_start_timers, do_nothing);
+        WEIR_TEST_EVENTUALLY(due.runs == DUE);
+        CU_ASSERT(due.elsewhere > DUE / 16); /* more than those few that the other took when it looked at this one, once */
+        end();
+        close(due.source.fd);
+}
+
 /* -- floods -- */
 
 static struct {
@@ -555,6 +617,7 @@ main(void)
                 WEIR_TEST(what_was_given_is_run_though_no_worker_sleeps_any_more),
                 WEIR_TEST(work_that_may_not_roam_is_not_given_away),
                 WEIR_TEST(overdue_timers_of_a_busy_poller_are_expired_by_another),
+                WEIR_TEST(what_is_due_and_not_yet_ready_is_given_too),
                 WEIR_TEST(flood_in_one_series_keeps_nothing_waiting_for_more_than_a_batch),
                 WEIR_TEST(flood_in_many_series_keeps_nothing_waiting_for_more_than_a_batch),
                 WEIR_TEST(flood_of_cancelled_timers_keeps_nothing_waiting_for_more_than_a_batch),
