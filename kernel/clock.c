@@ -6,7 +6,10 @@
 #include "kernel/clock.h"
 
 #include <errno.h>
+#include <string.h>
+#include <sys/timerfd.h>
 
+#include "kernel/panic.h"
 #include "kernel/runtime.h"
 
 struct weir__clock weir__clock;
@@ -46,6 +49,19 @@ weir_nsec
 weir__clock_wall_coarse(void)
 {
         return weir__clock_is_virtual() ? virtual_wall() : weir__clock_read(CLOCK_REALTIME_COARSE);
+}
+
+void
+weir__clock_set_timer(int timer_fd, weir_nsec instant)
+{
+        struct itimerspec setting = {0};
+
+        if (instant != WEIR_FOREVER)
+                setting.it_value = (struct timespec){.tv_sec = instant / 1000000000, .tv_nsec = instant % 1000000000};
+        if (instant <= 0)
+                setting.it_value = (struct timespec){.tv_nsec = 1};
+        if (timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &setting, NULL) < 0)
+                weir__panic("timerfd_settime to %lld: %s", (long long)instant, strerrorname_np(errno));
 }
 
 void

@@ -50,6 +50,9 @@ static inline weir_nsec weir__clock_now(void)
         return weir__clock_monotonic();
 }
 
+/* Sets a timerfd of CLOCK_MONOTONIC to fire then, at once if that has passed, or never: WEIR_FOREVER. */
+void weir__clock_set_timer(int timer_fd, weir_nsec instant);
+
 /* The wall clock, some milliseconds late at most: cheaper than weir_wall_now. */
 weir_nsec weir__clock_wall_coarse(void);
 

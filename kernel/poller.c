@@ -24,7 +24,6 @@
 #include "kernel/clock.h"
 #include "kernel/executor.h"
 #include "kernel/inflight.h"
-#include "kernel/panic.h"
 #include "kernel/prefetch.h"
 #include "kernel/runtime.h"
 #include "kernel/share.h"
@@ -63,13 +62,18 @@
 #define ONCE_MORE WEIR_USEC(100)
 
 /* Requests that are answered a second later need not be read at once.  While the last MANY_REPLIES were all WEIR__UNHURRIED, and
- * requests wake this thread again and again, it naps whenever a look at the descriptors has shown none: deaf to them it sleeps until the
- * first deadline that is SHORTEST_NAP after its last waking, or for LONGEST_NAP.  Then first the replies that are due go out, and then all
- * requests are read in a row, those that the replies have brought among them; so their deadlines follow on each other, too.  Deadlines
- * on the fine grid, and what is behind them, are kept waiting by that, for SHORTEST_NAP at most; any other that is the first ends the
- * nap.  A request that is answered soon ends all naps: it has waited for one at most. */
-#define SHORTEST_NAP WEIR_USEC(750)
-#define LONGEST_NAP  WEIR_USEC(1500)
+ * requests wake this thread again and again, it naps whenever a look at the descriptors has shown none: deaf to them it sleeps
+ * until the first deadline that is `shortest` after its last waking, or for `longest`.  Then first the replies that are due go out,
+ * and then all requests are read in a row, those that the replies have brought among them; so their deadlines follow on each other,
+ * too.  Deadlines on the fine grid, and what is behind them, are kept waiting by that, for `shortest` at most; any other that is the
+ * first ends the nap.  A request that is answered soon ends all naps: it has waited for one at most.
+ *
+ * Replies that are due together wait for each other, so naps are longer only while few requests come: one each FEW at most. */
+static const struct nap {
+        weir_nsec shortest, longest;
+} brief = {WEIR_USEC(750), WEIR_USEC(1500)}, calm = {WEIR_USEC(1375), WEIR_MSEC(2)};
+
+#define FEW          WEIR_USEC(40)
 #define MANY_REPLIES 64
 #define SOON         WEIR_USEC(500)
 #define DISTURBANCES 4
@@ -143,9 +147,10 @@ int
 weir__poller_open(struct weir__poller *poller)
 {
         poller->epoll_fd = poller->timer_fd = poller->quiet_fd = -1;
+        poller->watch = (struct weir__watch){.timer_fd = -1};
         poller->unhurried = poller->disturbed = 0;
-        poller->is_napping = false;
-        poller->found = 0;
+        poller->is_napping = poller->is_calm = false;
+        poller->came = 0;
         poller->free_slot = WEIR__SLOT_NONE;
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
@@ -187,6 +192,7 @@ weir__poller_close(struct weir__poller *poller)
         close_descriptor(&poller->epoll_fd);
         close_descriptor(&poller->quiet_fd);
         close_descriptor(&poller->timer_fd);
+        close_descriptor(&poller->watch.timer_fd);
         weir__follow_close(poller);
         weir__inflight_close();
         weir__cache_empty(&poller->cache);
@@ -467,18 +473,9 @@ weir__limit_clear(struct weir__poller *poller, struct weir__limit *limit)
 static void
 arm(struct weir__poller *poller, weir_nsec deadline)
 {
-        struct itimerspec setting = {0};
-
         if (deadline == poller->armed_for)
                 return;
-        if (deadline != WEIR_FOREVER) {
-                setting.it_value.tv_sec = deadline / 1000000000;
-                setting.it_value.tv_nsec = deadline % 1000000000;
-                if (deadline <= 0)
-                        setting.it_value = (struct timespec){.tv_nsec = 1};
-        }
-        if (timerfd_settime(poller->timer_fd, TFD_TIMER_ABSTIME, &setting, NULL) < 0)
-                weir__panic("timerfd_settime to %lld: %s", (long long)deadline, strerrorname_np(errno));
+        weir__clock_set_timer(poller->timer_fd, deadline);
         poller->armed_for = deadline;
 }
 
@@ -529,32 +526,39 @@ can_nap(struct weir__poller *poller)
         return false;
 }
 
+static const struct nap *
+nap_of(const struct weir__poller *poller)
+{
+        return poller->is_calm ? &calm : &brief;
+}
+
 /* Whether the sleep that is about to begin is a nap. */
 static bool
 naps(struct weir__poller *poller, weir_nsec now)
 {
-        return poller->unhurried >= MANY_REPLIES && poller->disturbed >= DISTURBANCES && now - poller->woke_at < SHORTEST_NAP &&
-               can_nap(poller);
+        return poller->unhurried >= MANY_REPLIES && poller->disturbed >= DISTURBANCES &&
+               now - poller->woke_at < nap_of(poller)->shortest && can_nap(poller);
 }
 
 static weir_nsec
 end_of_nap(const struct weir__poller *poller, weir_nsec next)
 {
-        weir_nsec end = later(next, poller->woke_at + poller->rest);
+        const struct nap *nap = nap_of(poller);
+        weir_nsec rest = next % WEIR__FINE_GRAIN == 0 ? nap->shortest : poller->rest;
 
-        if (next % WEIR__FINE_GRAIN == 0)
-                end = later(next, poller->woke_at + SHORTEST_NAP);
-        return earlier(end, poller->woke_at + LONGEST_NAP);
+        return earlier(later(next, poller->woke_at + rest), poller->woke_at + nap->longest);
 }
 
-/* After a sleep that so many events have ended, of which the timer's may be one; those of a nap were found before it. */
+/* After a sleep that so many events have ended, of which the timer's may be one, so long after the one before; those of a nap came
+ * before it. */
 static void
-note_disturbance(struct weir__poller *poller, weir_nsec slept, int count)
+note_disturbance(struct weir__poller *poller, weir_nsec after, int count)
 {
-        bool is_disturbed = poller->is_napping ? poller->found > 2 : count > 0 && slept < SOON;
+        bool is_disturbed = poller->is_napping ? poller->came > 2 : count > 0 && after < SOON;
 
+        poller->is_calm = poller->is_napping && poller->came * FEW <= after;
         poller->disturbed = is_disturbed ? poller->disturbed + 1 : 0;
-        poller->found = 0;
+        poller->came = 0;
 }
 
 /* Whether the owner may sleep, with SLEEPING in the inbox and the timerfd armed. */
@@ -574,13 +578,14 @@ fall_asleep(struct weir__poller *poller)
         if (poller->later.first)
                 next = earlier(next, now + RETRY);
         poller->is_napping = next != WEIR_FOREVER && naps(poller, now);
-        if (next == WEIR_FOREVER) {
-                arm(poller, WEIR_FOREVER);
-                return true;
-        }
         if (next <= now)
                 return false;
-        arm(poller, poller->is_napping ? end_of_nap(poller, next) : later(next, poller->woke_at + poller->rest));
+        weir_nsec end = next == WEIR_FOREVER ? next
+                        : poller->is_napping ? end_of_nap(poller, next)
+                                             : later(next, poller->woke_at + poller->rest);
+        arm(poller, end);
+        poller->slept_from = now;
+        weir__watchdog_rest(poller, end);
         return true;
 }
 
@@ -625,6 +630,7 @@ doze(struct weir__poller *poller)
         if (next <= now)
                 return false; /* only the future is armed: what the timerfd has fired for already it would not fire for again */
         arm(poller, earlier(next, now + poller->doze));
+        poller->slept_from = now;
         return true;
 }
 
@@ -697,7 +703,6 @@ weir__poller_poll(struct weir__poller *poller)
         int count = epoll_wait(poller->epoll_fd, events, WEIR__EVENTS, sleep && !nap ? -1 : 0);
 
         if (nap && count > 0) {
-                poller->found += (unsigned)count;
                 sleep = false;
         } else if (nap) {
                 epoll_wait(poller->quiet_fd, events, WEIR__EVENTS, -1);
@@ -710,14 +715,17 @@ weir__poller_poll(struct weir__poller *poller)
                 note_disturbance(poller, now - poller->woke_at, count);
                 often |= now - poller->woke_at < 2 * DOZE;
                 poller->woke_at = now;
+                weir__watchdog_note_sleep(poller);
                 if (poller->woke_at >= poller->armed_for)
                         poller->armed_for =
                                 WEIR_FOREVER; /* it has fired, or is about to: edge-triggered, so that costs nothing */
                 poller->rest = expire(poller, poller->woke_at, at_once(poller)) >= DENSE ? DENSE_REST : REST;
+        } else {
+                poller->came += count > 0 ? (unsigned)count : 0;
         }
         weir__poller_prefetch(poller, events, count);
         unsigned pushed = weir__poller_take_inbox(poller); /* and no longer SLEEPING */
-        weir__watchdog_look();                             /* also when it has not slept: SLEEPING may have been in the inbox */
+        weir__watchdog_pass(poller);
         if (sleep)
                 note_pushes(poller, pushed, often);
         for (int i = 0; i < count; i++)

@@ -16,11 +16,12 @@
 #include "kernel/memory.h"
 #include "kernel/source.h"
 #include "kernel/timerq.h"
+#include "kernel/watch.h"
 #include "kernel/work.h"
 
 #define WEIR__POLLERS_MAX   64
 #define WEIR__SCRATCH_SIZE  (64 * 1024)
-#define WEIR__UNHURRIED     WEIR_MSEC(100) /* what is answered later than this can wait a hundredth of it to be read */
+#define WEIR__UNHURRIED     WEIR_MSEC(100) /* what is answered later than this can wait a fiftieth of it to be read */
 #define WEIR__GRAIN         ((uint32_t)WEIR_MSEC(1))   /* weir__poller_grain */
 #define WEIR__FINE_GRAIN    ((uint32_t)WEIR_USEC(125))
 #define WEIR__DUE_AT_ONCE 32 /* weir__poller_expire */
@@ -59,13 +60,15 @@ struct weir__poller {
         /* Who runs this poller: the address of its worker, and whether the watchdog claims it (kernel/worker.h). */
         _Atomic uintptr_t owner;
 
-        /* The watchdog's wish that the owner gives some of its ready work to others.  Relaxed. */
+        /* The wish, of the watchdog or its own, that the owner gives some of its ready work to others.  Relaxed. */
         _Atomic bool share_wanted;
 
         /* A callback has blocked here not long ago, and until when at least that counts: the owner's, and the watchdog's.
          * Relaxed. */
         _Atomic bool is_suspect;
         _Atomic weir_nsec suspect_until;
+
+        struct weir__watch watch;
 
         /* When this poller next wants to expire deadlines.  Written under the lock; read by its owner without (relaxed): a value
          * that another thread is just lowering comes with a wake-up. */
@@ -98,12 +101,14 @@ struct weir__poller {
         struct weir__source_slot *slots;
         uint32_t slot_count, free_slot;
         weir_nsec armed_for;  /* what the timerfd is set to; WEIR_FOREVER: disarmed */
-        weir_nsec woke_at;    /* when the last sleep ended */
+        weir_nsec slept_from; /* when the last sleep began */
+        weir_nsec woke_at;    /* when it ended */
         weir_nsec rest;       /* after which the next one may end at the earliest, by a deadline */
         weir_nsec doze;       /* how long the next one is, because others push all the time; 0: it is a real one */
         unsigned unhurried;   /* replies in a row that were not due soon: weir__poller_note_reply */
         unsigned disturbed;   /* sleeps in a row that descriptors ended soon, or naps that found several of them ready */
-        unsigned found;       /* events, by looks before naps, since the last one */
+        unsigned came;        /* events, since the last sleep */
+        bool is_calm;         /* few of them: naps are longer */
         bool is_napping;      /* the last sleep was a nap, or would have been, had a look found nothing */
         weir_nsec visited_at; /* when the queue was last shown the time */
         weir_nsec glanced_at;

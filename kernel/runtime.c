@@ -229,6 +229,7 @@ become_child(void)
                 atomic_store(&foreign_live, 0); /* another thread may have been about to take back what it had counted */
                 weir__executor_forked();
                 weir__crew_forked();
+                weir__watchdog_forked();
         } else {
                 atomic_store(&weir__runtime.phase, WEIR__PHASE_FORKED);
         }
@@ -257,11 +258,21 @@ register_once(void)
 }
 
 static void
-start_watchdog(const struct weir_config *config)
+open_watchdog(const struct weir_config *config)
 {
         if (config->blocking_limit == WEIR_FOREVER || config->clock == WEIR_CLOCK_VIRTUAL)
                 return;
-        admin.watchdog_fault = weir__watchdog_start(config->blocking_limit);
+        admin.watchdog_fault = weir__watchdog_open(config->blocking_limit);
+}
+
+/* After the workers: if there are no threads for all, they are the ones that matter. */
+static void
+start_watchdog(void)
+{
+        int failed = weir__watchdog_start();
+
+        if (failed)
+                admin.watchdog_fault = failed;
 }
 
 /* Says, without the lock, what a start under it had to do without. */
@@ -271,7 +282,7 @@ say_what_is_missing(void)
         int fault = atomic_exchange(&admin.watchdog_fault, 0);
 
         if (fault)
-                weir__log(WEIR_LOG_WARNING, "no thread for the watchdog (%s): a callback that blocks holds its worker",
+                weir__log(WEIR_LOG_WARNING, "the watchdog could not be started (%s): a callback that blocks holds its worker",
                           weir_strerror(fault));
 }
 
@@ -294,13 +305,16 @@ start(const struct weir_config *config)
         weir__runtime.poller_count = count;
         weir__runtime.generation++;
         progress.drained = 0;
+        open_watchdog(config);
         failed = weir__crew_start(count, config);
         if (failed) {
+                weir__watchdog_stop();
+                admin.watchdog_fault = 0;
                 end_workers(NULL, WEIR_FOREVER);
                 close_pollers(count);
                 return failed;
         }
-        start_watchdog(config);
+        start_watchdog();
         weir__runtime.timer_slack = weir__clock_slack(config->timer_slack);
         admin.exit_wait = config->exit_wait ? config->exit_wait : EXIT_WAIT;
         atomic_store(&weir__runtime.phase, WEIR__PHASE_UP);

@@ -1,7 +1,7 @@
 /* kernel/share.c: what has become ready on one poller and may be run on any.
  *
  * A ready list has no lock, so that nobody pays for one who has nothing to share.  Its owner gives, instead of being stolen from:
- * when it has been behind for a while, or when the watchdog has seen that its callbacks are long, and only while another worker
+ * when it has been behind for a while, or when it or the watchdog has seen that its callbacks are long, and only while another worker
  * sleeps, which it wakes.  That one takes half of what was given and, while more is left, wakes the next.
  *
  * Threads: owners.

@@ -1,24 +1,30 @@
 /* kernel/watchdog.c: takes pollers away from workers whose callbacks block.
  *
- *     looks at all pollers, sleeps for a while --all are asleep--> parked --a worker wakes up--> looks ...
+ *     sleeps --the timer of a poller--> looks at it, and again after a while, until it is asleep or its timer is set anew --> sleeps
  *
- * Threads: its own.  Park and unpark: it writes `parked`, runs the heavy fence, and looks at the pollers once more; a worker that
- *          wakes up has written its inbox before it reads `parked`.
+ * Threads: its own.  Each poller has a timer that its owner keeps setting off while it goes round its loop, to half a limit from
+ *          then: the watchdog is woken by who does not come round any more, and sleeps as long as all do, or are asleep.
  * Locks:   none.  It calls nothing of the program, which might block: what it has to say it leaves as a notice, and a worker says it
  *          (weir__watchdog_speak), or a thread that is made for that when there may be no worker.
  *
+ * A timer is left as it is, once it has fired, when its poller is asleep.  The owner sets it when it wakes up, before any callback:
+ * it reads the clock after SLEEPING is out of its inbox, so if the watchdog has seen SLEEPING, the clock shows that the timer has
+ * fired.
+ *
  * A callback that lasts shows as a `turn` that is the same, and odd, at two looks.  The look costs its worker nothing; that it is
- * seen up to a period too late is the price.  While a poller is suspect, because a callback has just blocked there, the period and
- * the limit are much shorter: a burst of 64 callbacks that block costs its neighbours milliseconds, not 64 limits.  Not every
+ * seen up to half a limit too late is the price.  While a poller is suspect, because a callback has just blocked there, the pauses
+ * and the limit are much shorter: a burst of 64 callbacks that block costs its neighbours milliseconds, not 64 limits.  Not every
  * callback that is longer than the short limit makes it last: one of them at a time is the witness, and only if it turns out to
  * have blocked for the long one does the suspicion begin anew. */
 #include "kernel/watchdog.h"
 
 #include <errno.h>
-#include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/syscall.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "kernel/clock.h"
@@ -35,12 +41,15 @@
 #define TRIES         16 /* of one claim, each of which found its worker in a call of the library */
 #define FEW           64 /* callbacks between two looks: then others had better take some */
 
+#define STOP UINT64_MAX /* epoll data; of timers: the index of their poller */
+
 /* What it saw of a poller at the last look. */
 struct sight {
         _Atomic uintptr_t owner; /* these three are read by others, too; relaxed */
         _Atomic unsigned turn;
         _Atomic weir_nsec since; /* it has been so */
-        bool asleep;
+        bool is_attended;        /* it was overdue, so the next look comes a pause later */
+        weir_nsec early, next;   /* look, if it looks at another anyway, and in any case; WEIR_FOREVER: when the timer fires */
 };
 
 /* A worker that lost its poller under the short limit. */
@@ -50,41 +59,23 @@ struct witness {
         weir_nsec since;
 };
 
-_Atomic unsigned weir__watchdog_parked;
+_Atomic weir_nsec weir__watchdog_pause;
 
 static struct {
         bool runs; /* of who starts and stops it */
         pthread_t thread;
-        weir_nsec limit;
+        weir_nsec limit, pause;
         _Atomic bool stops;
         _Atomic bool speaks; /* a thread is at it */
         _Atomic uint64_t claims;
+        int epoll_fd, stop_fd;
 
         /* Its own thread's. */
-        bool is_suspicious, has_asleep;
         weir_nsec speaks_at; /* before which no thread is made to say something */
         bool is_starved;     /* there was no spare for the last claim: no reason to hurry */
         struct sight sights[WEIR__POLLERS_MAX];
         struct witness witnesses[WEIR__POLLERS_MAX];
 } dog;
-
-static long
-futex(int operation, unsigned value, weir_nsec timeout)
-{
-        const struct timespec limit = {.tv_sec = timeout / 1000000000, .tv_nsec = timeout % 1000000000};
-
-        return syscall(SYS_futex, (unsigned *)&weir__watchdog_parked, operation | FUTEX_PRIVATE_FLAG, value,
-                       timeout == WEIR_FOREVER ? NULL : &limit, NULL, 0);
-}
-
-void
-weir__watchdog_unpark(void)
-{
-        unsigned parked = 1; /* and not 2 */
-
-        if (atomic_compare_exchange_strong(&weir__watchdog_parked, &parked, 0))
-                futex(FUTEX_WAKE, 1, WEIR_FOREVER);
-}
 
 uint64_t
 weir__watchdog_claims(void)
@@ -263,12 +254,33 @@ hear_witness(struct weir__poller *poller, weir_nsec now)
         witness->worker = NULL;
 }
 
-/* Has an owner whose callbacks are long give some of what is ready to those who sleep. */
-static void
-ask_to_share(struct weir__poller *poller, const struct sight *sight, unsigned turn)
+static bool
+has_asleep(void)
 {
-        if (dog.has_asleep && (turn - sight->turn) / WEIR__TURN_COUNT < FEW)
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
+                if (weir__poller_is_asleep(weir__runtime.pollers[i]))
+                        return true;
+        return false;
+}
+
+/* Has an owner whose callbacks are long, for it has run for so long and begun so few, give some of what is ready to those who
+ * sleep. */
+static void
+ask_to_share(struct weir__poller *poller, unsigned begun, weir_nsec ran)
+{
+        if (begun / WEIR__TURN_COUNT * dog.pause < FEW * ran && has_asleep())
                 atomic_store_explicit(&poller->share_wanted, true, memory_order_relaxed);
+}
+
+/* By the owner, before any callback: a suspicion that has become old while it slept is none. */
+static bool
+is_still_suspect(struct weir__poller *poller, weir_nsec now)
+{
+        if (!atomic_load_explicit(&poller->is_suspect, memory_order_relaxed))
+                return false;
+        bool still = poller->doubtful.first || now < atomic_load_explicit(&poller->suspect_until, memory_order_relaxed);
+        atomic_store_explicit(&poller->is_suspect, still, memory_order_relaxed);
+        return still;
 }
 
 /* One that sleeps has nothing left that is doubtful, and may have fallen asleep as a suspect. */
@@ -287,75 +299,94 @@ see(struct sight *sight, uintptr_t owner, unsigned turn, weir_nsec now)
         atomic_store_explicit(&sight->turn, turn, memory_order_release);
 }
 
-/* Returns whether its owner is awake, or was since the last look. */
+/* Whether its owner goes round its loop no more, for all that its timer knows. */
 static bool
+is_overdue(struct weir__poller *poller, weir_nsec now)
+{
+        return atomic_load_explicit(&poller->watch.until, memory_order_acquire) <= now;
+}
+
+/* When it has to be heard, if nothing else is to be seen. */
+static weir_nsec
+wait_for_witness(const struct witness *witness, weir_nsec now)
+{
+        weir_nsec left = witness->since + dog.limit - now;
+
+        return !witness->worker ? WEIR_FOREVER : left > SUSPECT_PAUSE ? left : SUSPECT_PAUSE;
+}
+
+/* Returns after what pause it wants to look again; WEIR_FOREVER: when the timer of the poller has fired. */
+static weir_nsec
 look_at(struct weir__poller *poller, weir_nsec now)
 {
         struct sight *sight = &dog.sights[poller->index];
         uintptr_t owner = atomic_load_explicit(&poller->owner, memory_order_acquire);
-        bool asleep = weir__poller_is_asleep(poller), is_suspect = suspects(poller, asleep, now);
+        bool asleep = weir__poller_is_asleep(poller), claims = false, was_attended = sight->is_attended;
+        bool hurries = suspects(poller, asleep, now) && !dog.is_starved;
 
-        dog.is_suspicious |= is_suspect;
         hear_witness(poller, now);
+        sight->is_attended = owner && !asleep && is_overdue(poller, now);
         if (!owner)
-                return false;
+                return WEIR_FOREVER;
         unsigned turn = atomic_load_explicit(&((struct weir__worker *)owner)->turn, memory_order_acquire);
-        bool same = owner == sight->owner && turn == sight->turn;
-        if (!asleep && !sight->asleep && owner == sight->owner)
-                ask_to_share(poller, sight, turn);
-        sight->asleep = asleep;
-        if (!same || !(turn & WEIR__TURN_USER)) {
+        if (!asleep && was_attended && owner == sight->owner)
+                ask_to_share(poller, turn - sight->turn, dog.pause);
+        if (owner != sight->owner || turn != sight->turn || !(turn & WEIR__TURN_USER)) {
                 see(sight, owner, turn, now);
-        } else if (now - sight->since >= (is_suspect && !dog.is_starved ? SUSPECT_LIMIT : dog.limit)) {
-                dog.is_suspicious = true;
+        } else if (now - sight->since >= (hurries ? SUSPECT_LIMIT : dog.limit)) {
                 claim(poller, sight);
+                claims = true;
         }
-        return !asleep || !same;
+        if (!sight->is_attended)
+                return wait_for_witness(&dog.witnesses[poller->index], now);
+        return (hurries || claims) && !dog.is_starved ? SUSPECT_PAUSE : dog.pause;
 }
 
-static bool
-has_asleep(void)
-{
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
-                if (weir__poller_is_asleep(weir__runtime.pollers[i]))
-                        return true;
-        return false;
-}
-
-/* Returns whether anyone is awake, or was since the last time. */
-static bool
-look_around(void)
-{
-        weir_nsec now = weir__clock_monotonic();
-        bool awake = false;
-
-        dog.is_suspicious = false;
-        dog.has_asleep = has_asleep();
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
-                awake |= look_at(weir__runtime.pollers[i], now);
-        return awake;
-}
-
-/* Sleeps until a worker wakes up. */
 static void
-park(void)
+look_and_plan(unsigned index, weir_nsec now)
 {
-        bool awake = false;
+        struct sight *sight = &dog.sights[index];
+        weir_nsec pause = look_at(weir__runtime.pollers[index], now);
 
-        atomic_store_explicit(&weir__watchdog_parked, 1, memory_order_relaxed);
-        weir__fence_heavy();
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
-                awake |= !weir__poller_is_asleep(weir__runtime.pollers[i]);
-        while (!awake && atomic_load_explicit(&weir__watchdog_parked, memory_order_relaxed) && !atomic_load(&dog.stops))
-                futex(FUTEX_WAIT, 1, WEIR_FOREVER);
-        atomic_store(&weir__watchdog_parked, 0); /* and then looks whether it is to stop */
+        sight->next = weir__clock_after(now, pause);
+        sight->early = pause == WEIR_FOREVER ? pause : sight->next - pause / 4;
 }
 
-/* Between two looks; also for a limit of next to nothing it sleeps. */
 static weir_nsec
-interval(void)
+next_look(void)
 {
-        return (dog.is_suspicious && !dog.is_starved) || dog.limit / 2 < SUSPECT_PAUSE ? SUSPECT_PAUSE : dog.limit / 2;
+        weir_nsec next = WEIR_FOREVER;
+
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
+                next = dog.sights[i].next < next ? dog.sights[i].next : next;
+        return next;
+}
+
+/* When the time of one has come, it looks at all that can be looked at then: many that are overdue are soon looked at together. */
+static void
+look_around(weir_nsec now)
+{
+        if (next_look() > now)
+                return;
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
+                if (dog.sights[i].early <= now)
+                        look_and_plan(i, now);
+}
+
+static void
+sleep_until(weir_nsec next)
+{
+        weir_nsec left = next == WEIR_FOREVER ? 0 : next - weir__clock_monotonic();
+        const struct timespec limit = {.tv_sec = left > 0 ? left / 1000000000 : 0, .tv_nsec = left > 0 ? left % 1000000000 : 0};
+        struct epoll_event events[WEIR__POLLERS_MAX + 1];
+        struct pollfd any = {.fd = dog.epoll_fd, .events = POLLIN};
+
+        if (ppoll(&any, 1, next == WEIR_FOREVER ? NULL : &limit, NULL) <= 0)
+                return;
+        int count = epoll_wait(dog.epoll_fd, events, WEIR__POLLERS_MAX + 1, 0);
+        for (int i = 0; i < count; i++)
+                if (events[i].data.u64 != STOP)
+                        dog.sights[events[i].data.u64].early = dog.sights[events[i].data.u64].next = 0;
 }
 
 static void *
@@ -364,40 +395,154 @@ watch(void *unused)
         (void)unused;
         pthread_setname_np(pthread_self(), "weir/watchdog");
         while (!atomic_load(&dog.stops)) {
-                futex(FUTEX_WAIT, 0, interval());
-                if (!look_around())
-                        park();
+                sleep_until(next_look());
+                look_around(weir__clock_monotonic());
         }
         weir__trace_leave();
         return NULL;
 }
 
+/* -- the timers -- */
+
+/* Whether callbacks are long is judged here while rounds are short: the watchdog does not see these. */
+static void
+judge(struct weir__poller *poller, weir_nsec now, unsigned turn)
+{
+        const struct weir__watch *watch = &poller->watch;
+        weir_nsec ran = now - watch->since - watch->slept;
+
+        if (watch->since && ran >= watch->slept)
+                ask_to_share(poller, turn - watch->turn, ran);
+}
+
+void
+weir__watchdog_renew(struct weir__poller *poller, weir_nsec now, weir_nsec pause)
+{
+        struct weir__watch *watch = &poller->watch;
+        unsigned turn = atomic_load_explicit(&weir__worker_self()->turn, memory_order_relaxed);
+
+        if (is_still_suspect(poller, now))
+                pause = SUSPECT_PAUSE;
+        if (now < atomic_load_explicit(&watch->until, memory_order_relaxed) - pause / 2)
+                return;
+        judge(poller, now, turn);
+        weir__clock_set_timer(watch->timer_fd, weir__clock_after(now, pause));
+        atomic_store_explicit(&watch->until, weir__clock_after(now, pause), memory_order_release);
+        watch->since = now;
+        watch->turn = turn;
+        watch->slept = 0;
+}
+
+void
+weir__watchdog_disarm(struct weir__poller *poller)
+{
+        weir__clock_set_timer(poller->watch.timer_fd, WEIR_FOREVER);
+        atomic_store_explicit(&poller->watch.until, 0, memory_order_relaxed);
+}
+
+static int
+watch_descriptor(int fd, uint64_t data)
+{
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = data};
+
+        if (fd < 0)
+                return -errno;
+        return epoll_ctl(dog.epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+static int
+open_descriptors(void)
+{
+        dog.stop_fd = -1;
+        dog.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (dog.epoll_fd < 0)
+                return -errno;
+        dog.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        int failed = watch_descriptor(dog.stop_fd, STOP);
+        for (unsigned i = 0; i < weir__runtime_pollers() && !failed; i++) {
+                int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+
+                failed = watch_descriptor(fd, i);
+                weir__runtime.pollers[i]->watch.timer_fd = fd;
+        }
+        return failed;
+}
+
+/* Timers belong to their pollers, whose workers set them until they end: poller.c closes these. */
+static void
+close_descriptors(void)
+{
+        if (dog.stop_fd >= 0)
+                close(dog.stop_fd);
+        if (dog.epoll_fd >= 0)
+                close(dog.epoll_fd);
+}
+
+/* While there are no workers. */
+static void
+close_timers(void)
+{
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++) {
+                int *fd = &weir__runtime.pollers[i]->watch.timer_fd;
+
+                if (*fd >= 0)
+                        close(*fd);
+                *fd = -1;
+        }
+}
+
 /* -- start and stop -- */
 
 int
-weir__watchdog_start(weir_nsec limit)
+weir__watchdog_open(weir_nsec limit)
 {
         dog.limit = limit ? limit : LIMIT;
+        dog.pause = dog.limit / 2 > SUSPECT_PAUSE ? dog.limit / 2 : SUSPECT_PAUSE;
         atomic_store(&dog.stops, false);
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++) {
                 see(&dog.sights[i], 0, 0, 0);
-                dog.sights[i].asleep = false;
+                dog.sights[i].early = dog.sights[i].next = WEIR_FOREVER;
+                dog.sights[i].is_attended = false;
                 dog.witnesses[i] = (struct witness){0};
         }
+        int failed = open_descriptors();
+        if (failed) {
+                close_descriptors();
+                close_timers();
+                return failed;
+        }
+        atomic_store(&weir__watchdog_pause, dog.pause);
+        return 0;
+}
+
+int
+weir__watchdog_start(void)
+{
+        if (!weir__watchdog_pause)
+                return 0;
         int failed = weir__crew_make_thread(&dog.thread, watch, NULL);
         dog.runs = !failed;
+        if (failed)
+                weir__watchdog_stop();
         return failed;
 }
 
 void
 weir__watchdog_stop(void)
 {
-        if (!dog.runs)
+        if (!atomic_exchange(&weir__watchdog_pause, 0)) /* who has read it sets a timer that nobody waits for */
                 return;
         atomic_store(&dog.stops, true);
-        atomic_store(&weir__watchdog_parked, 2); /* it is just about to sleep, or does: neither 0 nor 1 lets it */
-        futex(FUTEX_WAKE, 1, WEIR_FOREVER);
-        pthread_join(dog.thread, NULL);
-        atomic_store(&weir__watchdog_parked, 0);
+        eventfd_write(dog.stop_fd, 1);
+        if (dog.runs)
+                pthread_join(dog.thread, NULL);
+        dog.runs = false;
+        close_descriptors();
+}
+
+void
+weir__watchdog_forked(void)
+{
+        atomic_store(&weir__watchdog_pause, 0);
         dog.runs = false;
 }

@@ -126,12 +126,7 @@ run_doubtful(struct weir__worker *worker, struct weir__poller *poller)
 {
         unsigned credit = is_suspect(poller) ? 1 : BATCH;
 
-        if (!run_some(worker, poller, &poller->doubtful, &credit))
-                return false;
-        if (is_suspect(poller) && !poller->doubtful.first &&
-            weir__clock_monotonic() >= atomic_load_explicit(&poller->suspect_until, memory_order_relaxed))
-                atomic_store_explicit(&poller->is_suspect, false, memory_order_relaxed);
-        return true;
+        return run_some(worker, poller, &poller->doubtful, &credit);
 }
 
 /* After a batch: works that have waited for long while others sleep. */
@@ -288,8 +283,11 @@ weir__worker_main(void *argument)
 
                 weir__crew_keep_on_cpu(poller->index);
                 if (call != WEIR__CALL_START) {
+                        weir__watchdog_take_over(poller);
                         take_over_traced(worker, poller, call);
                         weir__poller_poll(poller);
+                } else {
+                        weir__watchdog_pass(poller);
                 }
                 loop(worker, poller);
                 if (worker->poller)

@@ -298,7 +298,7 @@ start_without_a_watchdog(void)
         EXPECT(weir_log_set(hear, NULL) == 0);
         threads_left = 2;
         EXPECT(weir_init(&config) == 0);
-        EXPECT(count_heard(WEIR_LOG_WARNING, "no thread for the watchdog") == 1);
+        EXPECT(count_heard(WEIR_LOG_WARNING, "the watchdog could not be started") == 1);
         threads_left = INT32_MAX;
         EXPECT(weir_task_run(weir_timer_new(0, NULL, NULL)) == 0);
         EXPECT(weir_shutdown() == 0);

@@ -609,6 +609,50 @@ free_functions_and_callbacks_of_series_that_block_hold_up_nobody(void)
         CU_ASSERT_EQUAL(context.record.frees, 1);
 }
 
+/* -- what it costs when nothing blocks -- */
+
+#define LIMIT  WEIR_MSEC(40)
+#define WINDOW WEIR_MSEC(200) /* in which it could look ten times */
+
+static _Atomic bool rounds_end;
+
+static void
+go_round(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        if (!atomic_load(&rounds_end)) {
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(WEIR_USEC(200), go_round, NULL)), 0);
+        }
+}
+
+/* On a machine that is busy otherwise workers come round late, but not all the time. */
+static bool
+the_watchdog_sleeps_for_a_while(void)
+{
+        unsigned threads;
+        unsigned long before = weir_test_sleeps("weir/watchdog", &threads);
+
+        weir_test_sleep(WINDOW);
+        return weir_test_sleeps("weir/watchdog", &threads) - before < 3;
+}
+
+static void
+worker_that_goes_round_does_not_wake_the_watchdog(void)
+{
+        struct weir_config config = weir_test_blocking_config(1, 0);
+        unsigned threads;
+
+        config.blocking_limit = LIMIT;
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+        atomic_store(&rounds_end, false);
+        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(0, go_round, NULL)), 0);
+        WEIR_TEST_EVENTUALLY(weir_test_sleeps("weir/watchdog", &threads) > 0 && threads == 1);
+        WEIR_TEST_EVENTUALLY(the_watchdog_sleeps_for_a_while());
+        atomic_store(&rounds_end, true);
+        weir_test_end();
+}
+
 /* -- shutdown -- */
 
 static void
@@ -658,6 +702,7 @@ main(void)
                 WEIR_TEST(ticker_goes_on_when_its_ticks_have_lost_the_poller),
                 WEIR_TEST(calls_of_a_callback_that_has_lost_its_poller_work),
                 WEIR_TEST(free_functions_and_callbacks_of_series_that_block_hold_up_nobody),
+                WEIR_TEST(worker_that_goes_round_does_not_wake_the_watchdog),
                 WEIR_TEST(shutdown_waits_for_callbacks_that_block),
         };
 

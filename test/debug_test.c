@@ -1065,6 +1065,7 @@ static void
 one_that_is_stuck_in_a_full_pipe_does_not_keep_another_from_printing(void)
 {
         char text[8192], bytes[65536] = {0};
+        unsigned printers;
         int full[2], ends[2];
 
         CU_ASSERT_EQUAL_FATAL(pipe(full), 0);
@@ -1072,8 +1073,10 @@ one_that_is_stuck_in_a_full_pipe_does_not_keep_another_from_printing(void)
         CU_ASSERT_EQUAL(write(full[1], bytes, sizeof bytes), sizeof bytes);
         unsigned threads = weir_test_threads();
         CU_ASSERT_EQUAL(weir_debug_dump_on(SIGUSR2, full[1]), 0);
+        weir_test_sleep(WEIR_MSEC(20)); /* it waits for a signal */
+        unsigned long sleeps = weir_test_sleeps("weir/debug", &printers);
         raise(SIGUSR2);
-        weir_test_sleep(WEIR_MSEC(20));
+        WEIR_TEST_EVENTUALLY(weir_test_sleeps("weir/debug", &printers) > sleeps); /* now for a reader */
         CU_ASSERT_EQUAL(weir_debug_dump_on(SIGUSR2, ends[1]), 0);
         raise(SIGUSR2);
         read_dump(ends[0], text, sizeof text);

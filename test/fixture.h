@@ -243,4 +243,35 @@ static inline void weir_test_aborts(void (*function)(void), const char *reason)
         }
 }
 
+/* How often the threads whose names begin so have gone to sleep, all together; and how many they are. */
+static inline unsigned long weir_test_sleeps(const char *prefix, unsigned *threads)
+{
+        DIR *tasks = opendir("/proc/self/task");
+        unsigned long sum = 0;
+
+        *threads = 0;
+        for (struct dirent *entry; (entry = readdir(tasks));) {
+                char path[300], line[200];
+                bool is_meant = false;
+
+                snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
+                FILE *status = fopen(path, "r");
+                while (status && fgets(line, sizeof line, status)) {
+                        unsigned long count;
+
+                        if (strncmp(line, "Name:\t", 6) == 0 && strncmp(line + 6, prefix, strlen(prefix)) == 0) {
+                                is_meant = true;
+                                ++*threads;
+                        } else if (is_meant && sscanf(line, "voluntary_ctxt_switches: %lu", &count) == 1) {
+                                sum += count;
+                        }
+                }
+                if (status) {
+                        fclose(status);
+                }
+        }
+        closedir(tasks);
+        return sum;
+}
+
 #endif

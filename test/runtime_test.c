@@ -257,51 +257,19 @@ workers_block_all_signals_and_the_program_keeps_its_mask(void)
         weir_test_end();
 }
 
-/* Of all threads whose name begins as a worker's does. */
-static unsigned long
-switches_of_workers(unsigned *workers)
-{
-        DIR *tasks = opendir("/proc/self/task");
-        unsigned long sum = 0;
-
-        *workers = 0;
-        for (struct dirent *entry; (entry = readdir(tasks));) {
-                char path[300], line[200];
-                bool is_worker = false;
-
-                snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
-                FILE *status = fopen(path, "r");
-                while (status && fgets(line, sizeof line, status)) {
-                        unsigned long count;
-
-                        if (strncmp(line, "Name:\tweir/", 11) == 0) {
-                                is_worker = true;
-                                ++*workers;
-                        } else if (is_worker && sscanf(line, "voluntary_ctxt_switches: %lu", &count) == 1) {
-                                sum += count;
-                        }
-                }
-                if (status) {
-                        fclose(status);
-                }
-        }
-        closedir(tasks);
-        return sum;
-}
-
 /* Two have pollers, one is the watchdog; and on a machine that has stood still there may be spares. */
 static bool
 no_worker_wakes_up_for_a_while(void)
 {
         unsigned workers;
-        unsigned long before = switches_of_workers(&workers);
+        unsigned long before = weir_test_sleeps("weir/", &workers);
 
         if (workers < 3) {
                 return false; /* the watchdog has not even named itself */
         }
         CU_ASSERT(before > 0);
         weir_test_sleep(200000000);
-        return switches_of_workers(&workers) == before;
+        return weir_test_sleeps("weir/", &workers) == before;
 }
 
 /* With a timer pending far away, and after work on every poller, lest idleness be that of the unborn. */

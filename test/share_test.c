@@ -298,6 +298,86 @@ overdue_timers_of_a_busy_poller_are_expired_by_another(void)
         CU_ASSERT(pthread_equal(limit_thread, sides[0].thread));
 }
 
+/* -- what comes by descriptors, a few at a time -- */
+
+#define PEERS   8
+#define ANSWERS 2000
+#define ANSWER  WEIR_USEC(300)
+
+static struct peer {
+        struct weir__source source;
+        struct weir__work work;
+} peers[PEERS];
+
+static struct {
+        _Atomic unsigned runs, elsewhere, alive;
+} answers;
+
+static void
+ask_again(struct peer *peer)
+{
+        eventfd_write(peer->source.fd, 1);
+}
+
+/* Computes, and so lets its peer ask again. */
+static void
+answer(struct weir__work *work)
+{
+        struct peer *peer = (struct peer *)((char *)work - offsetof(struct peer, work));
+
+        for (int64_t until = weir_test_now() + ANSWER; weir_test_now() < until;)
+                ;
+        atomic_fetch_add(&answers.elsewhere, !pthread_equal(pthread_self(), sides[0].thread));
+        if (atomic_fetch_add(&answers.runs, 1) < ANSWERS)
+                ask_again(peer);
+        else
+                atomic_fetch_sub(&answers.alive, 1);
+}
+
+static void
+be_asked(struct weir__source *source, uint32_t events)
+{
+        static const struct weir__work_ops ops = {.run = answer, .roams = true};
+        struct peer *peer = (struct peer *)source;
+
+        (void)events;
+        peer->work.ops = &ops;
+        weir__poller_deliver(weir__runtime_poller(0), &peer->work);
+}
+
+static void
+ignore(struct weir__source *source)
+{
+        (void)source;
+}
+
+static void
+add_peers(void)
+{
+        static const struct weir__source_ops ops = {be_asked, ignore, ignore};
+
+        for (unsigned i = 0; i < PEERS; i++) {
+                peers[i].source.ops = &ops;
+                peers[i].source.fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
+                CU_ASSERT_EQUAL(weir__poller_add_source(weir__runtime_poller(0), &peers[i].source, EPOLLIN | EPOLLET), 0);
+        }
+}
+
+/* Each round takes less than the watchdog waits for one, so it sees none of them. */
+static void
+long_work_in_short_rounds_is_given_away(void)
+{
+        answers.runs = answers.elsewhere = 0;
+        answers.alive = PEERS;
+        begin(2, WEIR_MSEC(10));
+        act_on_both(add_peers, do_nothing);
+        WEIR_TEST_EVENTUALLY(answers.alive == 0);
+        CU_ASSERT(answers.elsewhere > 0);
+        end();
+        for (unsigned i = 0; i < PEERS; i++)
+                close(peers[i].source.fd);
+}
+
 /* -- deadlines of a poller with descriptors, whose queue keeps them until shortly before they run -- */
 
 #define DUE   4000
@@ -313,12 +393,6 @@ ignore_event(struct weir__source *source, uint32_t events)
 {
         (void)source;
         (void)events;
-}
-
-static void
-ignore(struct weir__source *source)
-{
-        (void)source;
 }
 
 static const struct weir__source_ops idle_ops = {ignore_event, ignore, ignore};
@@ -617,6 +691,7 @@ main(void)
                 WEIR_TEST(what_was_given_is_run_though_no_worker_sleeps_any_more),
                 WEIR_TEST(work_that_may_not_roam_is_not_given_away),
                 WEIR_TEST(overdue_timers_of_a_busy_poller_are_expired_by_another),
+                WEIR_TEST(long_work_in_short_rounds_is_given_away),
                 WEIR_TEST(what_is_due_and_not_yet_ready_is_given_too),
                 WEIR_TEST(flood_in_one_series_keeps_nothing_waiting_for_more_than_a_batch),
                 WEIR_TEST(flood_in_many_series_keeps_nothing_waiting_for_more_than_a_batch),
