@@ -2,8 +2,8 @@
  *
  *     sleeps --the timer of a poller--> looks at it, and again after a while, until it is asleep or its timer is set anew --> sleeps
  *
- * Threads: its own.  Each poller has a timer that its owner keeps setting off while it goes round its loop, to half a limit from
- *          then: the watchdog is woken by who does not come round any more, and sleeps as long as all do, or are asleep.
+ * Threads: its own.  Each poller has a timer that its owner keeps setting off while it goes round its loop, to two fifths of a limit
+ *          from then: the watchdog is woken by who does not come round any more, and sleeps as long as all do, or are asleep.
  * Locks:   none.  It calls nothing of the program, which might block: what it has to say it leaves as a notice, and a worker says it
  *          (weir__watchdog_speak), or a thread that is made for that when there may be no worker.
  *
@@ -12,7 +12,7 @@
  * fired.
  *
  * A callback that lasts shows as a `turn` that is the same, and odd, at two looks.  The look costs its worker nothing; that it is
- * seen up to half a limit too late is the price.  While a poller is suspect, because a callback has just blocked there, the pauses
+ * seen up to two fifths of a limit too late is the price.  While a poller is suspect, because a callback has just blocked there, the pauses
  * and the limit are much shorter: a burst of 64 callbacks that block costs its neighbours milliseconds, not 64 limits.  Not every
  * callback that is longer than the short limit makes it last: one of them at a time is the witness, and only if it turns out to
  * have blocked for the long one does the suspicion begin anew. */
@@ -48,7 +48,8 @@ struct sight {
         _Atomic uintptr_t owner; /* these three are read by others, too; relaxed */
         _Atomic unsigned turn;
         _Atomic weir_nsec since; /* it has been so */
-        bool is_attended;        /* it was overdue, so the next look comes a pause later */
+        bool is_attended;        /* it was overdue at the last look, so the next comes soon */
+        weir_nsec looked_at;     /* then */
         weir_nsec early, next;   /* look, if it looks at another anyway, and in any case; WEIR_FOREVER: when the timer fires */
 };
 
@@ -268,7 +269,7 @@ has_asleep(void)
 static void
 ask_to_share(struct weir__poller *poller, unsigned begun, weir_nsec ran)
 {
-        if (begun / WEIR__TURN_COUNT * dog.pause < FEW * ran && has_asleep())
+        if (begun / WEIR__TURN_COUNT * (dog.limit / 2) < FEW * ran && has_asleep())
                 atomic_store_explicit(&poller->share_wanted, true, memory_order_relaxed);
 }
 
@@ -315,6 +316,15 @@ wait_for_witness(const struct witness *witness, weir_nsec now)
         return !witness->worker ? WEIR_FOREVER : left > SUSPECT_PAUSE ? left : SUSPECT_PAUSE;
 }
 
+/* The next look at one that is overdue: when a callback may have reached its limit, if that is sooner than after a pause. */
+static weir_nsec
+until_limit(const struct sight *sight, weir_nsec now)
+{
+        weir_nsec left = atomic_load_explicit(&sight->since, memory_order_relaxed) + dog.limit - now;
+
+        return left > 0 && left < dog.pause ? left : dog.pause;
+}
+
 /* Returns after what pause it wants to look again; WEIR_FOREVER: when the timer of the poller has fired. */
 static weir_nsec
 look_at(struct weir__poller *poller, weir_nsec now)
@@ -330,7 +340,8 @@ look_at(struct weir__poller *poller, weir_nsec now)
                 return WEIR_FOREVER;
         unsigned turn = atomic_load_explicit(&((struct weir__worker *)owner)->turn, memory_order_acquire);
         if (!asleep && was_attended && owner == sight->owner)
-                ask_to_share(poller, turn - sight->turn, dog.pause);
+                ask_to_share(poller, turn - sight->turn, now - sight->looked_at);
+        sight->looked_at = now;
         if (owner != sight->owner || turn != sight->turn || !(turn & WEIR__TURN_USER)) {
                 see(sight, owner, turn, now);
         } else if (now - sight->since >= (hurries ? SUSPECT_LIMIT : dog.limit)) {
@@ -339,7 +350,7 @@ look_at(struct weir__poller *poller, weir_nsec now)
         }
         if (!sight->is_attended)
                 return wait_for_witness(&dog.witnesses[poller->index], now);
-        return (hurries || claims) && !dog.is_starved ? SUSPECT_PAUSE : dog.pause;
+        return (hurries || claims) && !dog.is_starved ? SUSPECT_PAUSE : until_limit(sight, now);
 }
 
 static void
@@ -421,10 +432,11 @@ weir__watchdog_renew(struct weir__poller *poller, weir_nsec now, weir_nsec pause
         struct weir__watch *watch = &poller->watch;
         unsigned turn = atomic_load_explicit(&weir__worker_self()->turn, memory_order_relaxed);
 
-        if (is_still_suspect(poller, now))
+        if (is_still_suspect(poller, now)) {
                 pause = SUSPECT_PAUSE;
-        if (now < atomic_load_explicit(&watch->until, memory_order_relaxed) - pause / 2)
-                return;
+                if (now < atomic_load_explicit(&watch->until, memory_order_relaxed) - pause / 2)
+                        return;
+        }
         judge(poller, now, turn);
         weir__clock_set_timer(watch->timer_fd, weir__clock_after(now, pause));
         atomic_store_explicit(&watch->until, weir__clock_after(now, pause), memory_order_release);
@@ -497,7 +509,7 @@ int
 weir__watchdog_open(weir_nsec limit)
 {
         dog.limit = limit ? limit : LIMIT;
-        dog.pause = dog.limit / 2 > SUSPECT_PAUSE ? dog.limit / 2 : SUSPECT_PAUSE;
+        dog.pause = dog.limit / 5 * 2 > SUSPECT_PAUSE ? dog.limit / 5 * 2 : SUSPECT_PAUSE;
         atomic_store(&dog.stops, false);
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++) {
                 see(&dog.sights[i], 0, 0, 0);

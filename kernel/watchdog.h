@@ -28,12 +28,12 @@ void weir__watchdog_forked(void);
 /* Ends it, if it was ready or runs, and waits for that.  Nothing is claimed afterwards. */
 void weir__watchdog_stop(void);
 
-/* Has the watchdog look at the poller when the pause from now is over, unless it is asleep then, or that is due in more than half of
- * it anyway.  Owner only. */
+/* Has the watchdog look at the poller when the pause from now is over, unless it is asleep then, or will look soon anyway.  Owner
+ * only. */
 void weir__watchdog_renew(struct weir__poller *poller, weir_nsec now, weir_nsec pause);
 
 /* By the owner, each time that it goes round its loop, when SLEEPING is out of its inbox: it costs a look at the clock, and a system
- * call in each half of a pause. */
+ * call in each quarter of a pause. */
 static inline void weir__watchdog_pass(struct weir__poller *poller)
 {
         weir_nsec pause = atomic_load_explicit(&weir__watchdog_pause, memory_order_acquire);
@@ -41,7 +41,7 @@ static inline void weir__watchdog_pass(struct weir__poller *poller)
         if (!pause)
                 return;
         weir_nsec now = weir__clock_monotonic();
-        if (now >= atomic_load_explicit(&poller->watch.until, memory_order_relaxed) - pause / 2 ||
+        if (now >= atomic_load_explicit(&poller->watch.until, memory_order_relaxed) - pause / 4 * 3 ||
             __builtin_expect(atomic_load_explicit(&poller->is_suspect, memory_order_relaxed), 0))
                 weir__watchdog_renew(poller, now, pause);
 }
@@ -67,8 +67,9 @@ static inline void weir__watchdog_note_sleep(struct weir__poller *poller)
         weir_nsec slept = poller->woke_at - poller->slept_from;
         weir_nsec pause = atomic_load_explicit(&weir__watchdog_pause, memory_order_acquire);
 
-        poller->watch.slept += slept;
         poller->watch.is_idle = pause && slept > pause / 2;
+        if (pause)
+                poller->watch.slept += slept;
 }
 
 /* By a worker, between two works: says what the watchdog has seen, if there is something.  It may lose its poller in it. */

@@ -2,7 +2,7 @@
  * weir__poller_poll).
  *
  *   Worker    falls asleep, or nearly so, and may disarm the timer; wakes up, maybe as a new owner; sets the timer, unless it has
- *             more than half of a pause left; runs what is due and what was pushed, callbacks that may block until the watchdog has
+ *             most of a pause left; runs what is due and what was pushed, callbacks that may block until the watchdog has
  *             looked three times
  *   Somebody  a deadline passes, a push, a wake-up for nothing, in any order and at any time
  *   Clock     time goes on, and the timer fires
@@ -52,7 +52,7 @@ inline take_inbox()
 
 inline read_clock()
 {
-        d_step { renews = (until <= PAUSE / 2) }
+        d_step { renews = (until <= PAUSE / 4 * 3) }
 }
 
 inline set_timer(time)
