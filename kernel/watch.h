@@ -10,7 +10,8 @@
 struct weir__watch {
         int timer_fd; /* wakes the watchdog; -1: there is none.  Constant while workers run */
 
-        /* What the timer was set to last; 0: it is not set, or by a former owner.  Written by the owner. */
+        /* What the timer was set to last; 0: it is not set, or by a former owner.  Written by the owner, read by the watchdog;
+         * relaxed: nothing comes with it. */
         _Atomic weir_nsec until;
 
         /* Owner only. */

@@ -12,8 +12,8 @@
  * fired.
  *
  * A callback that lasts shows as a `turn` that is the same, and odd, at two looks.  The look costs its worker nothing; that it is
- * seen up to two fifths of a limit too late is the price.  While a poller is suspect, because a callback has just blocked there, the pauses
- * and the limit are much shorter: a burst of 64 callbacks that block costs its neighbours milliseconds, not 64 limits.  Not every
+ * seen up to two fifths of a limit too late is the price.  While a poller is suspect, because a callback has just blocked there,
+ * the pauses and the limit are much shorter: a burst of 64 callbacks that block costs its neighbours milliseconds, not 64 limits.  Not every
  * callback that is longer than the short limit makes it last: one of them at a time is the witness, and only if it turns out to
  * have blocked for the long one does the suspicion begin anew. */
 #include "kernel/watchdog.h"
@@ -39,7 +39,7 @@
 #define SUSPECT_LIMIT WEIR_USEC(200)
 #define SUSPECT_PAUSE WEIR_USEC(100)
 #define TRIES         16 /* of one claim, each of which found its worker in a call of the library */
-#define FEW           64 /* callbacks between two looks: then others had better take some */
+#define FEW           64 /* callbacks in half a limit: then others had better take some */
 
 #define STOP UINT64_MAX /* epoll data; of timers: the index of their poller */
 
@@ -269,7 +269,9 @@ has_asleep(void)
 static void
 ask_to_share(struct weir__poller *poller, unsigned begun, weir_nsec ran)
 {
-        if (begun / WEIR__TURN_COUNT * (dog.limit / 2) < FEW * ran && has_asleep())
+        unsigned count = begun / WEIR__TURN_COUNT;
+
+        if (ran / (count ? count : 1) > dog.limit / 2 / FEW && has_asleep())
                 atomic_store_explicit(&poller->share_wanted, true, memory_order_relaxed);
 }
 
@@ -304,14 +306,14 @@ see(struct sight *sight, uintptr_t owner, unsigned turn, weir_nsec now)
 static bool
 is_overdue(struct weir__poller *poller, weir_nsec now)
 {
-        return atomic_load_explicit(&poller->watch.until, memory_order_acquire) <= now;
+        return atomic_load_explicit(&poller->watch.until, memory_order_relaxed) <= now;
 }
 
 /* When it has to be heard, if nothing else is to be seen. */
 static weir_nsec
 wait_for_witness(const struct witness *witness, weir_nsec now)
 {
-        weir_nsec left = witness->since + dog.limit - now;
+        weir_nsec left = dog.limit - (now - witness->since);
 
         return !witness->worker ? WEIR_FOREVER : left > SUSPECT_PAUSE ? left : SUSPECT_PAUSE;
 }
@@ -320,7 +322,7 @@ wait_for_witness(const struct witness *witness, weir_nsec now)
 static weir_nsec
 until_limit(const struct sight *sight, weir_nsec now)
 {
-        weir_nsec left = atomic_load_explicit(&sight->since, memory_order_relaxed) + dog.limit - now;
+        weir_nsec left = dog.limit - (now - atomic_load_explicit(&sight->since, memory_order_relaxed));
 
         return left > 0 && left < dog.pause ? left : dog.pause;
 }
@@ -439,7 +441,7 @@ weir__watchdog_renew(struct weir__poller *poller, weir_nsec now, weir_nsec pause
         }
         judge(poller, now, turn);
         weir__clock_set_timer(watch->timer_fd, weir__clock_after(now, pause));
-        atomic_store_explicit(&watch->until, weir__clock_after(now, pause), memory_order_release);
+        atomic_store_explicit(&watch->until, weir__clock_after(now, pause), memory_order_relaxed);
         watch->since = now;
         watch->turn = turn;
         watch->slept = 0;
