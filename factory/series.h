@@ -146,8 +146,9 @@ static inline void weir__series_leave_task(struct weir_series *series, struct we
 
 void weir__series_go_on(struct weir_series *series);
 
-/* Writes what its current task is, "a timer "name"" or the like, to `out`, as a string of less than `room` bytes; nothing for a task
- * that cannot be cancelled, or none.  By who has a reference; any thread. */
+/* Writes what it waits for to `out`, as a string of less than `room` bytes: its current task ("a timer "name" (due in 5 s)"), and what
+ * that runs, of several series the first that has not ended.  Nothing for a task that cannot be cancelled, or none.  By who has a
+ * reference; any thread. */
 void weir__series_describe(struct weir_series *series, char *out, size_t room);
 
 /* How many tasks are behind the current one, `most` at most; a current one that has just been made that may hide some.  Under the lock. */

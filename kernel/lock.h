@@ -17,7 +17,6 @@
 
 enum weir__rank {
         WEIR__RANK_RUNTIME = 1, /* init and shutdown, one at a time */
-        WEIR__RANK_SERVER,      /* start and stop of a server */
         WEIR__RANK_LIVE,        /* a shard of the registry of roots */
         WEIR__RANK_SERIES,      /* of several series: a parent's before its children's, never two otherwise */
         WEIR__RANK_PARALLEL,

@@ -5,12 +5,18 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "kernel/system.h"
+
+/* Seconds. */
+#define ASK_EACH 5
+#define ASK_FOR  60
 
 static ssize_t
 receive(int fd, void *data, size_t size, int flags)
@@ -112,6 +118,24 @@ weir__stream_untaken(struct weir__stream *stream)
         int size;
 
         return ioctl(stream->source.fd, SIOCOUTQ, &size) < 0 || size < 0 ? 0 : (size_t)size;
+}
+
+void
+weir__stream_keep_asking(struct weir__stream *stream)
+{
+        static const struct {
+                int level, option, value;
+        } options[] = {
+                {IPPROTO_TCP, TCP_KEEPIDLE, ASK_EACH},
+                {IPPROTO_TCP, TCP_KEEPINTVL, ASK_EACH},
+                {IPPROTO_TCP, TCP_KEEPCNT, ASK_FOR / ASK_EACH},
+                {SOL_SOCKET, SO_KEEPALIVE, 1},
+        };
+
+        /* A Unix socket has none of the first, and needs none: its system knows that the peer has gone. */
+        for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+                (void)setsockopt(stream->source.fd, options[i].level, options[i].option, &options[i].value,
+                                 sizeof options[i].value);
 }
 
 size_t

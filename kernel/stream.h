@@ -65,6 +65,10 @@ size_t weir__stream_untaken(struct weir__stream *stream);
 /* How much of it the system has not even sent, as the peer has no room for it. */
 size_t weir__stream_unsent(struct weir__stream *stream);
 
+/* Has the system ask, every few seconds and without a byte of the stream, whether the peer is there still: a reset, or its silence for a
+ * minute, breaks the stream. */
+void weir__stream_keep_asking(struct weir__stream *stream);
+
 /* Says, in TLS and TCP, that no more will be written; what comes in can still be read. */
 void weir__stream_finish(struct weir__stream *stream);
 

@@ -8,6 +8,10 @@
  * so that a request costs one call, remembers whether that has emptied the socket, and raises no SIGPIPE.  Records that
  * the kernel encrypts (kTLS) go through OpenSSL's, from memory that lies still until they are out.
  *
+ * Within one call of ours OpenSSL reads on for as long as what comes is not data, which a peer could go on with for ever: new
+ * keys (TLS 1.3), warnings, handshakes anew that are refused (TLS 1.2).  Each costs more than its bytes.  So these are counted,
+ * and a peer that sends more than a few in a second is broken off.  Empty records OpenSSL itself counts.
+ *
  * OpenSSL's buffers, 16 KB each, are there only as long as something is in them. */
 #include "kernel/tls.h"
 
@@ -19,6 +23,7 @@
 
 #include <openssl/err.h>
 
+#include "kernel/clock.h"
 #include "kernel/memory.h"
 #include "kernel/system.h"
 #include "kernel/tls_internal.h"
@@ -26,18 +31,52 @@
 #define RECORD ((size_t)16 * 1024)
 #define MODES  (SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS)
 
+#define MESSAGES_MAX    64
+#define MESSAGES_WITHIN WEIR_SEC(1)
+
 struct weir__tls {
         SSL *ssl;
         struct weir__tls_context *context;
-        int error;       /* errno of the socket's last failure; ECONNABORTED: its end */
-        int failure;     /* negative: it is broken, why, and nothing can be said any more */
-        size_t held;     /* bytes that are to be written next: OpenSSL has had them, and may have encrypted them */
-        char *record;    /* those bytes, if OpenSSL did not copy them, as where the kernel encrypts; else NULL */
-        bool is_drained; /* the last that was read has emptied the socket */
-        bool is_ended;   /* the peer has said that it will write no more */
+        weir_nsec messages_since; /* when the first of these came ... */
+        unsigned messages;        /* ... which were no data, after the handshake, within MESSAGES_WITHIN */
+        int error;                /* errno of the socket's last failure; ECONNABORTED: its end */
+        int failure;              /* negative: it is broken, why, and nothing can be said any more */
+        size_t held;              /* bytes that are to be written next: OpenSSL has had them, and may have encrypted them */
+        char *record;             /* those bytes, if OpenSSL did not copy them, as where the kernel encrypts; else NULL */
+        bool is_drained;          /* the last that was read has emptied the socket */
+        bool is_ended;            /* the peer has said that it will write no more */
+        bool is_shaken;           /* the handshake is over */
         bool is_finished;
         bool is_last; /* what is written is followed by the end of the connection */
 };
+
+/* -- what is no data -- */
+
+static void
+count_message(struct weir__tls *tls)
+{
+        weir_nsec now = weir__clock_now();
+
+        if (!tls->messages || now - tls->messages_since >= MESSAGES_WITHIN) {
+                tls->messages_since = now;
+                tls->messages = 0;
+        }
+        tls->messages++;
+}
+
+/* OpenSSL tells what it is at, but not of data: of each message after the handshake that it has dealt with it, of each alert. */
+static void
+see_progress(const SSL *ssl, int where, int result)
+{
+        struct weir__tls *tls = BIO_get_app_data(SSL_get_rbio(ssl));
+        void (*others)(const SSL *, int, int) = SSL_CTX_get_info_callback(SSL_get_SSL_CTX(ssl)); /* of whose SSL_CTX it is */
+
+        if (tls->is_shaken && (where == SSL_CB_ACCEPT_EXIT || where & SSL_CB_ALERT))
+                count_message(tls);
+        tls->is_shaken |= where == SSL_CB_HANDSHAKE_DONE;
+        if (others)
+                others(ssl, where, result);
+}
 
 /* -- the socket, as OpenSSL sees it -- */
 
@@ -51,6 +90,11 @@ bio_read(BIO *bio, char *data, int size)
 
         tls->error = 0;
         tls->is_drained = false;
+        if (tls->messages > MESSAGES_MAX) {
+                BIO_clear_retry_flags(bio);
+                tls->error = EPROTO;
+                return -1;
+        }
         if (BIO_get_ktls_recv(bio))
                 return BIO_meth_get_read(BIO_s_socket())(bio, data, size);
         BIO_clear_retry_flags(bio);
@@ -143,6 +187,7 @@ weir__tls_new(struct weir__tls_context *context, int fd)
         SSL_set_mode(tls->ssl, MODES);
         SSL_set_read_ahead(tls->ssl, 1);
         SSL_set_accept_state(tls->ssl);
+        SSL_set_info_callback(tls->ssl, see_progress);
         return tls;
 }
 

@@ -643,7 +643,8 @@ outlet_start(struct outlet *outlet, unsigned count)
         atomic_store(&outlet->stops, false);
         outlet->stop_began = 0;
         outlet->was_given_up = false;
-        int failed = make_rings(outlet, count);
+        int failed = weir__eventfd_renew(outlet->wake_fd);
+        failed = failed ? failed : make_rings(outlet, count);
         if (!failed && outlet->path) {
                 outlet->fd = open_file(outlet->path);
                 failed = outlet->open_fault = outlet->fd < 0 ? outlet->fd : 0;

@@ -45,18 +45,31 @@ has_output(const struct weir__connection *connection)
         return connection->output || connection->writers || (connection->file && connection->file->size);
 }
 
-/* A client that has finished its side may have gone altogether, which nobody can tell who does not send it something: an interim
- * response, which every client of HTTP/1.1 has to put up with.  Is it gone, its system answers that with a reset.
- *
- * Source: RFC 9110 section 15.2. */
+/* A client that has finished its side may have gone altogether, which nobody can tell who does not send it something.  Is it gone, its
+ * system answers that with a reset. */
 static bool
 is_to_be_probed(const struct weir__connection *connection)
 {
         const struct weir__exchange *exchange = connection->exchange;
 
-        return connection->ended && exchange && !exchange->probed && exchange->request->minor > 0 &&
-               !atomic_load_explicit(&exchange->begun, memory_order_relaxed) &&
-               !connection->shard->server->config.ignore_departure;
+        return connection->ended && exchange && !exchange->probed && !connection->shard->server->config.ignore_departure;
+}
+
+/* Asks at once with an interim response, which every client of HTTP/1.1 has to put up with (RFC 9110 section 15.2).  Where none may go
+ * out, and from then on, the system asks again and again: one that has gone answers so only when its own side has been forgotten. */
+static void
+probe(struct weir__connection *connection)
+{
+        struct weir__exchange *exchange = connection->exchange;
+        bool may_continue = exchange->request->minor > 0 && !atomic_load_explicit(&exchange->begun, memory_order_relaxed);
+
+        exchange->probed = true;
+        weir__stream_keep_asking(&connection->stream);
+        if (connection->events)
+                weir__connection_beat(connection);
+        else if (may_continue &&
+                 !weir__stream_untaken(&connection->stream)) /* else an earlier reply, on its way still, asks the same */
+                weir__connection_continue(connection);
 }
 
 /* The time of a task that reads runs from its start, whatever is written meanwhile. */
@@ -87,7 +100,7 @@ answering_limit(const struct weir__connection *connection)
         if (connection->reader)
                 return reading;
         if (connection->events)
-                return connection->ended && !connection->exchange->probed ? 0 : connection->events->heartbeat;
+                return connection->events->heartbeat;
         return WEIR_FOREVER;
 }
 
@@ -154,6 +167,8 @@ enter_idle(struct weir__connection *connection, weir_nsec now)
         *(shard->idle_last ? &shard->idle_last->idle_next : &shard->idle) = connection;
         shard->idle_last = connection;
         publish_idle(shard);
+        if (__builtin_expect(atomic_load_explicit(&shard->eviction, memory_order_relaxed) == WEIR__EVICTION_OWED, 0))
+                weir__admission_repay(shard);
 }
 
 static bool
@@ -193,9 +208,7 @@ answering_timed_out(struct weir__connection *connection)
         if (has_output(connection)) {
                 weir__connection_close(connection);
         } else if (is_to_be_probed(connection)) {
-                connection->exchange->probed = true;
-                if (!weir__stream_untaken(&connection->stream)) /* else an earlier reply, on its way still, asks the same */
-                        weir__connection_continue(connection);
+                probe(connection);
                 if (connection->state == WEIR__ANSWERING)
                         weir__connection_enter(connection, WEIR__ANSWERING);
         } else if (connection->events) {
@@ -209,7 +222,7 @@ static void
 timed_out(struct weir__connection *connection)
 {
         if (connection->state == WEIR__READING_BODY || (connection->state == WEIR__READING_HEAD && connection->input_size))
-                weir__connection_refuse(connection, 408, false);
+                weir__connection_refuse(connection, 408, weir__connection_is_to_head(connection));
         else if (left_to_read(connection) == 0)
                 weir__connection_reader_failed(connection, 408);
         else if (is_read(connection))
@@ -301,7 +314,9 @@ weir__connection_close(struct weir__connection *connection)
         weir__reply_ends(connection, false);
         if (connection->exchange)
                 tell_exchange(connection);
-        weir__dismiss_connection(shard, &connection->peer);
+        if (connection->admitted)
+                weir__dismiss_connection(shard, &connection->peer, connection->has_place);
+        shard->turned_away -= !connection->admitted;
         weir__listeners_room(shard);
         if (connection->queued_for != WEIR_FOREVER && !weir__limit_clear(shard->poller, &connection->limit))
                 return; /* its work is on its way already */
@@ -405,7 +420,10 @@ weir__connection_shake_hands(struct weir__connection *connection)
                 weir__count(&connection->shard->counts, WEIR__COUNT_HANDSHAKES, 1);
                 connection->client = weir__tls_peer(connection->stream.tls);
                 connection->readable = connection->ended || weir__stream_may_have_more(&connection->stream, 0, 0);
-                weir__connection_enter(connection, WEIR__READING_HEAD);
+                if (connection->admitted)
+                        weir__connection_enter(connection, WEIR__READING_HEAD);
+                else
+                        weir__connection_refuse(connection, 503, false);
         }
 }
 
@@ -462,7 +480,7 @@ destroy_source(struct weir__source *source)
 static const struct weir__source_ops connection_ops = {ready, shutdown_source, destroy_source};
 
 bool
-weir__connection_new(struct weir__shard *shard, int fd, const struct weir__peer *peer)
+weir__connection_new(struct weir__shard *shard, int fd, const struct weir__peer *peer, bool admitted)
 {
         struct weir__connection *connection = weir__alloc(sizeof *connection);
 
@@ -472,6 +490,8 @@ weir__connection_new(struct weir__shard *shard, int fd, const struct weir__peer 
                 .stream.source = {.ops = &connection_ops, .fd = fd},
                 .shard = shard,
                 .peer = *peer,
+                .admitted = admitted,
+                .has_place = admitted,
                 .next = shard->first,
                 .limit.work.ops = &limit_ops,
                 .queued_for = WEIR_FOREVER,
@@ -490,6 +510,7 @@ weir__connection_new(struct weir__shard *shard, int fd, const struct weir__peer 
                 shard->first->previous = connection;
         shard->first = connection;
         weir__server_opened(shard->server);
+        shard->turned_away += !admitted;
         weir__connection_enter(connection, connection->stream.tls ? WEIR__HANDSHAKING : WEIR__READING_HEAD);
         return true;
 }
@@ -505,16 +526,22 @@ look_for_request(struct weir__connection *connection)
         return count;
 }
 
-bool
-weir__connection_evict(struct weir__shard *shard)
+struct weir__connection *
+weir__connection_longest_idle(struct weir__shard *shard)
 {
-        for (struct weir__connection *each = shard->idle; each; each = each->idle_next)
-                if (look_for_request(each) <= 0) {
-                        weir__count(&shard->counts, WEIR__COUNT_EVICTED, 1);
-                        weir__connection_close(each);
-                        return true;
-                }
-        return false;
+        struct weir__connection *each = shard->idle;
+
+        while (each && look_for_request(each) > 0)
+                each = each->idle_next;
+        return each;
+}
+
+void
+weir__connection_evict(struct weir__connection *connection, bool has_place)
+{
+        weir__count(&connection->shard->counts, WEIR__COUNT_EVICTED, 1);
+        connection->has_place = has_place;
+        weir__connection_close(connection);
 }
 
 /* -- stop -- */
@@ -535,19 +562,4 @@ weir__connection_stop(struct weir__connection *connection)
                 set_limit(connection, weir__clock_now(), FIRST_WITHIN);
         else if (count <= 0)
                 weir__connection_close(connection);
-}
-
-bool
-weir__connection_cut(struct weir__connection *connection)
-{
-        /* Also when the client has gone already: what its exchange waits for is waited for no longer. */
-        bool is_out = connection->exchange && connection->state != WEIR__READING_BODY;
-        bool cut = is_out || (connection->state == WEIR__WRITING && !connection->refused);
-
-        if (is_out) {
-                weir__exchange_report(connection->exchange);
-                weir__exchange_cut(connection->exchange);
-        }
-        weir__connection_close(connection);
-        return cut;
 }

@@ -58,7 +58,7 @@ struct weir__serving {
         char name[WEIR__SERVER_NAME];
 };
 
-/* By start and stop, with the lock of the server held: its shards are there in between. */
+/* By start and stop: its shards are there in between. */
 void weir__serving_begins(weir_http_server *server);
 void weir__serving_ends(weir_http_server *server);
 

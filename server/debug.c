@@ -179,10 +179,11 @@ reply_flows(struct weir__exchange *exchange)
         send_text(exchange, "text/html; charset=utf-8", &sink, failed);
 }
 
+/* A reply that has begun is another one already: it is cut. */
 static void
 refuse(struct weir__exchange *exchange, int status)
 {
-        if (weir__exchange_error(exchange, status) ||
+        if (weir__exchange_has_begun(exchange) || weir__exchange_error(exchange, status) ||
             (status == 405 && weir_http_reply_set_header(&exchange->task, "Allow", "GET, HEAD")))
                 exchange->failed = true;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/runtime.h"
 #include "server/server.h"
 
 struct weir__error_page {
@@ -75,6 +76,8 @@ set_page(weir_http_server *server, int status, const char *type, const void *bod
 int
 weir_http_server_set_error(weir_http_server *server, int status, const char *type, const void *body, size_t size)
 {
+        if (weir__runtime_forked())
+                return -ECHILD;
         if (!server)
                 return -ENOMEM;
         if (status < 400 || status > 599 || !type || (!body && size))

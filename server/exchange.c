@@ -75,6 +75,7 @@ weir__exchange_free(struct weir__exchange *exchange)
         weir__request_free(exchange->request);
         weir__response_done(&exchange->response);
         weir__file_close(&exchange->file);
+        weir__file_close(&exchange->withheld);
         free(exchange->upgrade);
         weir__route_match_free(exchange->route);
         weir__fields_free(exchange->fields);
@@ -100,10 +101,13 @@ config_of(const struct weir__exchange *exchange)
         return &exchange->connection->shard->server->config; /* constant, and there as long as the exchange */
 }
 
-/* Whole replies only: of those that were dropped, or have become an error, nothing is sent. */
+/* Whole replies only: of those that were dropped, or have become an error, nothing is sent.  One of another length than was said is
+ * an error, too, and must not come to have that length by chance. */
 static bool
 is_to_be_compressed(const struct weir__exchange *exchange)
 {
+        if (exchange->reply_left != UINT64_MAX && exchange->reply_left != exchange->response.body_size)
+                return false;
         return exchange->response.body_size && config_of(exchange)->compress && !exchange->result && !exchange->failed &&
                !exchange->upgrade && !exchange->file && !atomic_load_explicit(&exchange->begun, memory_order_relaxed);
 }
@@ -113,6 +117,7 @@ compress(void *argument)
 {
         struct weir__exchange *exchange = argument;
 
+        exchange->reply_left = UINT64_MAX; /* it was kept to, and the length is another one from now on */
         weir__response_compress(&exchange->response, exchange->request, config_of(exchange)->compress,
                                 config_of(exchange)->compress_least);
 }
@@ -195,28 +200,20 @@ weir__exchange_cut(struct weir__exchange *exchange)
                 weir_series_cancel((struct weir_series *)reach);
 }
 
-/* Kept until the exchange is freed, so that this may look at it.  Its owner of the poller must not call the log, whose function is
- * the user's. */
+/* Its series is kept until it is freed, so that this may look at it. */
 void
-weir__exchange_report(struct weir__exchange *exchange)
+weir__exchange_describe_wait(const struct weir__exchange *exchange, char *out, size_t room)
 {
-        struct weir__shard *shard = exchange->connection->shard;
+        static const char waiting[] = "waiting for ";
+        const size_t before = sizeof waiting - 1;
         uintptr_t reach = atomic_load_explicit(&exchange->reach, memory_order_acquire);
-        struct weir__report *report = shard->report_count++ < WEIR__REPORTS_MAX ? malloc(sizeof *report) : NULL;
-        char waits_for[128] = "";
 
-        if (!report)
-                return;
+        snprintf(out, room, "%s", waiting);
         if (reach && reach != WEIR__CUT)
-                weir__series_describe((struct weir_series *)reach, waits_for, sizeof waits_for);
-        snprintf(report->text, sizeof report->text, "%s %.200s, %lld ms old, %s%s", exchange->request->method,
-                 exchange->request->target, (long long)((weir__clock_now() - exchange->began) / 1000000),
-                 *waits_for           ? "waiting for "
-                 : reach == WEIR__CUT ? "whose client has gone"
-                                      : "which waits for nothing that could be ended",
-                 waits_for);
-        report->next = shard->reports;
-        shard->reports = report;
+                weir__series_describe((struct weir_series *)reach, out + before, room - before);
+        if (!out[before])
+                snprintf(out, room, "%s",
+                         reach == WEIR__CUT ? "whose client has gone" : "which waits for nothing that could be ended");
 }
 
 /* The reply would go out at once, without what the handler wants to happen before. */
@@ -401,9 +398,8 @@ remember(struct weir__exchange *exchange, int result)
         return result;
 }
 
-/* A stream of events is sealed before its head is on its way: another thread may send that. */
-static bool
-has_begun(const struct weir__exchange *exchange)
+bool
+weir__exchange_has_begun(const struct weir__exchange *exchange)
 {
         return atomic_load_explicit(&exchange->begun, memory_order_acquire) ||
                atomic_load_explicit(&exchange->events, memory_order_relaxed) != WEIR__EVENTS_NONE;
@@ -429,10 +425,10 @@ weir_http_reply_status(weir_task *exchange, int status)
                 return -EDOM;
         if (status < 200 || status > 599)
                 return -EINVAL;
-        if (has_begun(known))
+        if (weir__exchange_has_begun(known))
                 return -EALREADY;
-        if (known->file_fields && status != known->response.status)
-                weir__file_other_status(known);
+        if (known->file_said)
+                weir__file_other_status(known, status);
         weir__exchange_set_status(known, status);
         return 0;
 }
@@ -449,7 +445,7 @@ add_field(struct weir__exchange *exchange, const char *name, const char *value, 
 {
         if (!name || !value)
                 return -EINVAL;
-        bool was_of_file = exchange->file_fields && weir__file_leave_field(exchange, name);
+        bool was_of_file = exchange->file_said && weir__file_leave_field(exchange, name);
         return remember(exchange, weir__response_field(&exchange->response, name, value, replace || was_of_file));
 }
 
@@ -460,7 +456,7 @@ weir_http_reply_header(weir_task *exchange, const char *name, const char *value)
 
         if (!known)
                 return -EDOM;
-        if (has_begun(known))
+        if (weir__exchange_has_begun(known))
                 return -EALREADY;
         return add_field(known, name, value, false);
 }
@@ -472,7 +468,7 @@ weir_http_reply_set_header(weir_task *exchange, const char *name, const char *va
 
         if (!known)
                 return -EDOM;
-        if (has_begun(known))
+        if (weir__exchange_has_begun(known))
                 return -EALREADY;
         return add_field(known, name, value, true);
 }
@@ -484,7 +480,9 @@ weir_http_reply_append(weir_task *exchange, const void *data, size_t size)
 
         if (!known)
                 return -EDOM;
-        return has_begun(known) || known->file ? -EALREADY : remember(known, weir__response_append(&known->response, data, size));
+        if (weir__exchange_has_begun(known) || known->file || known->withheld)
+                return -EALREADY;
+        return remember(known, weir__response_append(&known->response, data, size));
 }
 
 static int
@@ -495,7 +493,6 @@ reply_text(struct weir__exchange *exchange, int status, const char *text)
                              ? 0
                              : weir__response_field(response, "Content-Type", "text/plain; charset=utf-8", false);
 
-        weir__file_close(&exchange->file);
         weir__exchange_set_status(exchange, status);
         exchange->reply_left = UINT64_MAX;
         response->body_size = 0;
@@ -513,9 +510,9 @@ weir_http_reply_text(weir_task *exchange, int status, const char *text)
                 return -EDOM;
         if (!text || status < 200 || status > 599)
                 return -EINVAL;
-        if (has_begun(known))
+        if (weir__exchange_has_begun(known))
                 return -EALREADY;
-        if (known->file_fields)
+        if (known->file_said)
                 weir__file_take_back(known);
         return reply_text(known, status, text);
 }
@@ -527,7 +524,7 @@ weir_http_reply_length(weir_task *exchange, uint64_t length)
 
         if (!known)
                 return -EDOM;
-        if (has_begun(known))
+        if (weir__exchange_has_begun(known))
                 return -EALREADY;
         known->reply_left = length;
         return 0;
@@ -561,12 +558,14 @@ weir_http_reply_upgrade(weir_task *exchange, const char *protocol)
 
         if (!known)
                 return -EDOM;
-        if (has_begun(known))
+        if (weir__exchange_has_begun(known))
                 return -EALREADY;
         if (!protocol || !*protocol || strlen(protocol) > WEIR__UPGRADE_MAX || known->request->minor == 0 ||
             known->request->content_length || known->request->chunked || !request_lists(known, "Upgrade", protocol) ||
             !request_lists(known, "Connection", "upgrade"))
                 return -EINVAL;
+        if (known->file_said)
+                weir__file_take_back(known);
         weir__exchange_set_status(known, 101);
         known->upgrade = strdup(protocol);
         if (!known->upgrade)
@@ -577,7 +576,6 @@ weir_http_reply_upgrade(weir_task *exchange, const char *protocol)
 int
 weir__exchange_refuse(struct weir__exchange *exchange, int status)
 {
-        weir__file_close(&exchange->file);
         weir__exchange_set_status(exchange, status);
         exchange->reply_left = UINT64_MAX;
         return remember(exchange, weir__error_response(exchange->connection->shard->server, status, &exchange->response));
@@ -586,7 +584,9 @@ weir__exchange_refuse(struct weir__exchange *exchange, int status)
 int
 weir__exchange_error(struct weir__exchange *exchange, int status)
 {
+        exchange->page_size = 0; /* with all that there is */
+        if (exchange->file_said)
+                weir__file_take_back(exchange);
         weir__response_done(&exchange->response);
-        exchange->file_fields = 0;
         return weir__exchange_refuse(exchange, status);
 }

@@ -48,10 +48,11 @@ server_of(const struct weir__exchange *exchange)
 
 /* -- lists -- */
 
+/* Of half a body the last value would be half of what was sent. */
 static bool
 has_form(const struct weir__exchange *exchange)
 {
-        const char *type = exchange->body ? weir__request_header(exchange->request, "Content-Type") : NULL;
+        const char *type = exchange->has_whole_body ? weir__request_header(exchange->request, "Content-Type") : NULL;
 
         return type && weir__query_is_type(type);
 }

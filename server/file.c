@@ -140,7 +140,9 @@ static const char *const field_names[FIELDS] = {
 /* What goes with no other status than the one it was said with. */
 #define OF_THE_STATUS (1u << TAG | 1u << MODIFIED | 1u << RANGES | 1u << RANGE)
 
-_Static_assert(FIELDS <= 8, "a bit for each");
+/* Of what was said, beside the fields. */
+#define STATUS (1u << FIELDS)
+#define ASKED  (2u << FIELDS) /* there was a call, which was not taken back */
 
 /* Sets a field, unless something has failed before.  Returns what has failed. */
 static int
@@ -150,44 +152,64 @@ set(struct weir__exchange *exchange, int failed, enum field field, const char *v
                 return failed;
         failed = weir__exchange_set_field(exchange, field_names[field], value);
         if (!failed)
-                exchange->file_fields |= (uint8_t)(1u << field);
+                exchange->file_said |= (uint16_t)(1u << field);
         return failed;
+}
+
+static int
+set_type(struct weir__exchange *exchange, int failed, const char *type)
+{
+        bool is_own = weir__response_has_field(&exchange->response, field_names[TYPE]); /* the handler's */
+
+        return is_own ? failed : set(exchange, failed, TYPE, type);
 }
 
 static void
 take_back(struct weir__exchange *exchange, unsigned fields)
 {
         for (unsigned i = 0; i < FIELDS; i++)
-                if (exchange->file_fields & fields & 1u << i)
+                if (exchange->file_said & fields & 1u << i)
                         weir__response_remove(&exchange->response, field_names[i]);
-        exchange->file_fields &= (uint8_t)~fields;
+        exchange->file_said &= (uint16_t)~fields;
+}
+
+/* What was appended behind it stays. */
+static void
+take_back_page(struct weir__exchange *exchange)
+{
+        struct weir__response *response = &exchange->response;
+
+        if (!exchange->page_size)
+                return;
+        response->body_size -= exchange->page_size;
+        memmove(response->body, response->body + exchange->page_size, response->body_size);
+        exchange->page_size = 0;
+}
+
+static void
+say_status(struct weir__exchange *exchange, int status)
+{
+        weir__exchange_set_status(exchange, status);
+        exchange->file_said |= STATUS;
 }
 
 void
 weir__file_take_back(struct weir__exchange *exchange)
 {
-        take_back(exchange, ~0u);
-        weir__file_close(&exchange->file);
-        if (exchange->response.status == 206)
+        if (exchange->file_said & STATUS)
                 weir__exchange_set_status(exchange, 200);
-}
-
-void
-weir__file_other_status(struct weir__exchange *exchange)
-{
-        take_back(exchange, OF_THE_STATUS);
-        if (!exchange->file)
-                return;
-        exchange->file->at = 0;
-        exchange->file->size = exchange->file->whole;
+        take_back(exchange, ~0u);
+        take_back_page(exchange);
+        weir__file_close(&exchange->file);
+        weir__file_close(&exchange->withheld);
 }
 
 bool
 weir__file_leave_field(struct weir__exchange *exchange, const char *name)
 {
         for (unsigned i = 0; i < FIELDS; i++)
-                if (exchange->file_fields & 1u << i && strcasecmp(name, field_names[i]) == 0) {
-                        exchange->file_fields &= (uint8_t) ~(1u << i);
+                if (exchange->file_said & 1u << i && strcasecmp(name, field_names[i]) == 0) {
+                        exchange->file_said &= (uint16_t) ~(1u << i);
                         return true;
                 }
         return false;
@@ -199,9 +221,10 @@ weir__file_leave_field(struct weir__exchange *exchange, const char *name)
 static int
 refuse(struct weir__exchange *exchange, int status, int error)
 {
+        weir__file_close(&exchange->file);
         int failed = weir__exchange_refuse(exchange, status);
-
-        exchange->file_fields |= 1u << TYPE | (status == 503 ? 1u << RETRY : 0);
+        exchange->file_said |= STATUS | 1u << TYPE | (status == 503 ? 1u << RETRY : 0);
+        exchange->page_size = exchange->response.body_size;
         return failed ? failed : error;
 }
 
@@ -259,11 +282,62 @@ redirect(struct weir__exchange *exchange)
         return failed ? failed : refuse(exchange, 301, -EISDIR);
 }
 
+/* -- what the handler makes of it -- */
+
+/* Its page goes out in place of the file.  The length that was said is the file's.  Out of memory the reply is a 500. */
+void
+weir__file_settle(struct weir__exchange *exchange)
+{
+        int status = exchange->response.status;
+
+        if (!exchange->withheld)
+                return;
+        exchange->reply_left = UINT64_MAX;
+        if (status != 304)
+                (void)weir__exchange_refuse(exchange, status);
+}
+
+/* The server's page, as long as nothing was put to it, becomes that of the other status. */
+static void
+change_page(struct weir__exchange *exchange, int status)
+{
+        bool is_page = exchange->page_size && exchange->page_size == exchange->response.body_size;
+
+        if (!is_page || !(exchange->file_said & 1u << TYPE) || status < 400)
+                return;
+        take_back(exchange, ~ASKED);
+        (void)refuse(exchange, status, 0);
+}
+
+static void
+send_whole(struct weir__exchange *exchange)
+{
+        if (exchange->withheld)
+                (void)set_type(exchange, 0, exchange->withheld->type);
+        exchange->file = exchange->withheld ? exchange->withheld : exchange->file;
+        exchange->withheld = NULL;
+        exchange->file->at = 0;
+        exchange->file->size = exchange->file->whole;
+}
+
+/* From now on it is the handler's, also one that it only confirms. */
+void
+weir__file_other_status(struct weir__exchange *exchange, int status)
+{
+        if (status != exchange->response.status) {
+                take_back(exchange, OF_THE_STATUS);
+                if (exchange->file || exchange->withheld)
+                        send_whole(exchange);
+                else
+                        change_page(exchange, status);
+        }
+        exchange->file_said &= (uint16_t)~STATUS;
+}
+
 /* -- replies with one -- */
 
 /* A regular file; its descriptor is the exchange's already. */
 struct file {
-        const char *name;
         uint64_t size;
         char tag[WEIR__ETAG_SIZE];
         struct weir__validators validators;
@@ -272,12 +346,11 @@ struct file {
 /* A date is said only when its second is over: until then the file may be modified again in it, and one that is still to come
  * must not be said (RFC 9110, section 8.8.2.1).  So who shows us the date, as it stands, has bytes of this very file. */
 static void
-describe(struct file *file, const char *name, const struct stat *status)
+describe(struct file *file, const struct stat *status)
 {
         int64_t second = status->st_mtim.tv_sec < 0 ? 0 : status->st_mtim.tv_sec; /* the earliest date that can be written */
         uint64_t modified = (uint64_t)status->st_mtim.tv_sec * 1000000000 + (uint64_t)status->st_mtim.tv_nsec;
 
-        file->name = name;
         file->size = (uint64_t)status->st_size;
         weir__etag_make(file->tag, (int64_t)modified, file->size, status->st_ino);
         file->validators = (struct weir__validators){.tag = file->tag, .now = weir__clock_wall_coarse() / 1000000000};
@@ -290,13 +363,23 @@ set_fields(struct weir__exchange *exchange, const struct file *file)
         char date[WEIR__HTTP_DATE_SIZE + 1];
         int failed = set(exchange, 0, RANGES, "bytes");
 
-        if (!weir__response_has_field(&exchange->response, field_names[TYPE])) /* else the handler has */
-                failed = set(exchange, failed, TYPE, weir__mime_type(file->name));
+        failed = set_type(exchange, failed, exchange->file->type);
         if (file->validators.modified != WEIR__NOT_DATED) {
                 weir__http_date(file->validators.modified, date);
                 failed = set(exchange, failed, MODIFIED, date);
         }
         return failed;
+}
+
+/* The request does not want the file, or must not have it: so it is told, if the handler leaves it at that. */
+static int
+withhold(struct weir__exchange *exchange, int status)
+{
+        exchange->withheld = exchange->file;
+        exchange->file = NULL;
+        say_status(exchange, status);
+        exchange->response.body_size = 0;
+        return 0;
 }
 
 /* All of it, or the part that the request asks for. */
@@ -316,11 +399,10 @@ reply_bytes(struct weir__exchange *exchange, const struct file *file)
         if (failed)
                 return failed;
         if (kind == WEIR__RANGE_UNSATISFIABLE)
-                return refuse(exchange, 416, 0);
+                return withhold(exchange, 416);
         exchange->file->at = range.at;
         exchange->file->size = range.size;
-        exchange->file->whole = file->size;
-        weir__exchange_set_status(exchange, kind == WEIR__RANGE_PART ? 206 : 200);
+        say_status(exchange, kind == WEIR__RANGE_PART ? 206 : 200);
         exchange->response.body_size = 0;
         return 0;
 }
@@ -334,14 +416,7 @@ reply_file(struct weir__exchange *exchange, const struct file *file)
 
         if (failed)
                 return failed;
-        if (status == 200)
-                return reply_bytes(exchange, file);
-        if (status == 412)
-                return refuse(exchange, 412, 0);
-        weir__file_close(&exchange->file);
-        weir__exchange_set_status(exchange, status);
-        exchange->response.body_size = 0;
-        return 0;
+        return status == 200 ? reply_bytes(exchange, file) : withhold(exchange, status);
 }
 
 /* The name to open for a path: of a directory that is named as one, its index. */
@@ -366,10 +441,11 @@ weir_http_reply_file(weir_task *task, const char *root, const char *path)
 
         if (!exchange)
                 return -EDOM;
-        if (atomic_load_explicit(&exchange->begun, memory_order_acquire) ||
-            atomic_load_explicit(&exchange->events, memory_order_relaxed) != WEIR__EVENTS_NONE)
+        if (weir__exchange_has_begun(exchange))
                 return -EALREADY;
-        take_back(exchange, ~0u); /* what an earlier call has said */
+        if (exchange->file_said) /* by an earlier call */
+                weir__file_take_back(exchange);
+        exchange->file_said = ASKED;
         if (!root || !path)
                 return refuse(exchange, 500, -EINVAL);
         if (!exchange->request->is_head && strcmp(exchange->request->method, "GET") != 0)
@@ -377,7 +453,6 @@ weir_http_reply_file(weir_task *task, const char *root, const char *path)
         int fd = name_of(path, name, &is_index) ? -ENOENT : open_file(root, name);
         if (fd < 0)
                 return refuse_error(exchange, fd);
-        weir__file_close(&exchange->file); /* of an earlier call */
         exchange->file = malloc(sizeof *exchange->file);
         if (!exchange->file) {
                 close(fd);
@@ -390,6 +465,8 @@ weir_http_reply_file(weir_task *task, const char *root, const char *path)
                 return !is_index && is_of_request(exchange, path) ? redirect(exchange) : refuse_error(exchange, -EISDIR);
         if (!S_ISREG(status.st_mode))
                 return refuse_error(exchange, -EINVAL);
-        describe(&file, name, &status);
+        describe(&file, &status);
+        exchange->file->whole = file.size;
+        exchange->file->type = weir__mime_type(name);
         return reply_file(exchange, &file);
 }

@@ -1,6 +1,7 @@
 /* server/handover.c: who watches which listening socket: the pollers of this process, and the process that comes after it.
  *
- * Threads: those that start and stop servers, with the server's lock; a hand-over by any thread that may wait. */
+ * Threads: those that start and stop servers; a hand-over by any thread that may wait.
+ * Locks:   the server's, in a hand-over, while it reads which sockets there are: they stay until the state has changed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -185,11 +186,13 @@ start_heir(struct weir__heir *heir, const struct weir__heritage *heritage, const
         return failed;
 }
 
+/* Once a stop has begun it goes by what it has found. */
 static void
 mark(weir_http_server *server)
 {
         weir__lock(&server->lock);
-        server->handed_over = true;
+        if (server->state == WEIR__SERVER_SERVING)
+                server->handed_over = true;
         weir__unlock(&server->lock);
 }
 

@@ -31,17 +31,25 @@
 #define ACCEPTED_AT_ONCE 8
 #define PAUSE            WEIR_MSEC(50)
 
+#define TURNED_AWAY_AT_ONCE 16
+
 /* When there is no memory for another one, or its page is too large. */
 static const char overloaded[] =
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\n"
         "Content-Length: 24\r\nConnection: close\r\n\r\n503 Service Unavailable\n";
 
+/* Over TLS a reply would not be understood before the handshake, so that some are let in for as long as that takes: if more come at
+ * once, these are closed. */
 static void
-turn_away(struct weir__shard *shard, int fd)
+turn_away(struct weir__shard *shard, int fd, const struct weir__peer *peer)
 {
         struct weir__stream stream = {.source.fd = fd};
 
-        if (!weir__secure_is_on(shard->server)) { /* else it would not be understood */
+        weir__count(&shard->counts, WEIR__COUNT_TURNED_AWAY, 1);
+        if (weir__secure_is_on(shard->server) && shard->turned_away < TURNED_AWAY_AT_ONCE &&
+            weir__connection_new(shard, fd, peer, false))
+                return;
+        if (!weir__secure_is_on(shard->server)) {
                 struct iovec piece = {shard->poller->scratch, weir__reply_turning_away(shard)};
 
                 if (!piece.iov_len)
@@ -96,12 +104,11 @@ take_in(struct weir__shard *shard, int fd, const struct weir__peer *peer)
         bool admitted = weir__admit_connection(shard, peer);
 
         weir__count(&shard->counts, WEIR__COUNT_ACCEPTED, 1);
-        if (admitted && weir__connection_new(shard, fd, peer))
+        if (admitted && weir__connection_new(shard, fd, peer, true))
                 return;
         if (admitted)
-                weir__dismiss_connection(shard, peer);
-        weir__count(&shard->counts, WEIR__COUNT_TURNED_AWAY, 1);
-        turn_away(shard, fd);
+                weir__dismiss_connection(shard, peer, true);
+        turn_away(shard, fd, peer);
 }
 
 /* Out of descriptors accept says so although there is nobody to accept: none must be closed for that. */
@@ -134,10 +141,12 @@ accept_one(struct weir__listener *listener)
         bool is_full = is_exhaustion(errno); /* else something forbids it, and would again at once: EPERM, of a sandbox */
         if (!somebody_waits(listener))
                 return false;
-        if (is_full && weir__connection_evict(listener->shard))
-                return true; /* and there is room */
-        pause_accepting(listener);
-        return false;
+        struct weir__connection *idle = is_full ? weir__connection_longest_idle(listener->shard) : NULL;
+        if (idle)
+                weir__connection_evict(idle, true);
+        else
+                pause_accepting(listener);
+        return idle;
 }
 
 static void

@@ -17,8 +17,9 @@
 #include "kernel/runtime.h"
 #include "server/server.h"
 
-#define INPUT_STEP 4096
-#define AT_END     1
+#define INPUT_STEP  4096 /* bytes that are read at once behind those that are kept */
+#define INPUT_GRAIN 512  /* by whose multiples the room for these grows */
+#define AT_END      1
 
 static const struct weir__chunked_limits chunked_limits = {
         .max_extensions = 16 * 1024, .max_trailers = 16 * 1024, .max_trailer_fields = 128};
@@ -75,18 +76,24 @@ read_some(struct weir__connection *connection, char *buffer, size_t room)
         return 0;
 }
 
+/* Puts the bytes behind the input.  Its room grows with it: little at first, for a client that says half a head and no more, then by
+ * parts of what there is.  Returns false when out of memory. */
 static bool
-make_room(struct weir__connection *connection)
+append(struct weir__connection *connection, const char *data, size_t size)
 {
-        size_t room = connection->input_size + (connection->input_size < INPUT_STEP ? INPUT_STEP : connection->input_size);
+        size_t wanted = connection->input_size + size;
 
-        if (connection->input_room - connection->input_size >= INPUT_STEP / 4)
-                return true;
-        char *input = realloc(connection->input, room);
-        if (!input)
-                return false;
-        connection->input = input;
-        connection->input_room = room;
+        if (wanted > connection->input_room) {
+                size_t room = (wanted + wanted / 4 + INPUT_GRAIN - 1) / INPUT_GRAIN * INPUT_GRAIN;
+                char *input = realloc(connection->input, room);
+
+                if (!input)
+                        return false;
+                connection->input = input;
+                connection->input_room = room;
+        }
+        memcpy(connection->input + connection->input_size, data, size);
+        connection->input_size = wanted;
         return true;
 }
 
@@ -159,6 +166,7 @@ collect(struct weir__connection *connection, char *data, size_t size, size_t max
                 exchange->body_size += payload;
                 exchange->body[exchange->body_size] = '\0';
         }
+        exchange->has_whole_body = result == AT_END && !exchange->in_pieces;
         return keep(connection, data + used, size - used) ? result : 500;
 }
 
@@ -175,6 +183,7 @@ collect_in_place(struct weir__connection *connection)
         exchange->body_size += count;
         exchange->body[exchange->body_size] = '\0';
         exchange->body_left -= count;
+        exchange->has_whole_body = !exchange->body_left && !exchange->in_pieces;
         return exchange->body_left ? 0 : AT_END;
 }
 
@@ -240,6 +249,7 @@ take_piece(struct weir__connection *connection, struct weir__transfer *transfer,
 
         if (result > AT_END)
                 return result;
+        connection->exchange->in_pieces |= payload > 0;
         if ((payload && !hand_over(transfer, data, payload)) || !keep(connection, data + used, size - used))
                 return 500;
         return payload ? AT_END : result;
@@ -369,6 +379,21 @@ weir__connection_reader_failed(struct weir__connection *connection, int fault)
 
 /* -- heads -- */
 
+/* A head, complete or not, may begin with one empty line. */
+static bool
+is_head(const char *data, size_t size)
+{
+        size_t begin = size > 2 && data[0] == '\r' ? 2 : 0;
+
+        return size - begin >= 5 && !memcmp(data + begin, "HEAD ", 5);
+}
+
+bool
+weir__connection_is_to_head(const struct weir__connection *connection)
+{
+        return connection->exchange ? connection->exchange->request->is_head : is_head(connection->input, connection->input_size);
+}
+
 /* The exchange has what the handler is to see: off to it. */
 static void
 dispatch(struct weir__connection *connection)
@@ -387,7 +412,7 @@ end_body(struct weir__connection *connection, int result)
         if (result == AT_END)
                 dispatch(connection);
         else
-                weir__connection_refuse(connection, result, false);
+                weir__connection_refuse(connection, result, weir__connection_is_to_head(connection));
 }
 
 static void
@@ -397,15 +422,6 @@ read_body(struct weir__connection *connection)
 
         if (result)
                 end_body(connection, result);
-}
-
-/* A complete head may begin with one empty line. */
-static bool
-is_head(const char *data, size_t size)
-{
-        size_t begin = size > 2 && data[0] == '\r' ? 2 : 0;
-
-        return size - begin > 5 && !memcmp(data + begin, "HEAD ", 5);
 }
 
 /* The body comes before the handler; `size` bytes of it, or more, came with the head. */
@@ -450,13 +466,13 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
         }
         connection->exchange = weir__exchange_new(connection, request);
         if (!connection->exchange) {
-                weir__connection_refuse(connection, 500, false);
+                weir__connection_refuse(connection, 500, is_head(data, head_size));
         } else if (!config->stream_bodies && !weir__exchange_is_all_read(connection->exchange)) {
                 begin_body(connection, data + head_size, size - head_size);
         } else if (keep(connection, data + head_size, size - head_size)) {
                 dispatch(connection);
         } else {
-                weir__connection_refuse(connection, 500, false);
+                weir__connection_refuse(connection, 500, is_head(data, head_size));
         }
 }
 
@@ -471,30 +487,29 @@ take_head(struct weir__connection *connection, char *data, size_t size)
         if (verdict == WEIR__GATE_HEAD)
                 begin_exchange(connection, data, size, head_size);
         else if (verdict != WEIR__GATE_MORE)
-                weir__connection_refuse(connection, verdict, false);
+                weir__connection_refuse(connection, verdict, is_head(data, size));
         else if (data != connection->input && !keep(connection, data, size))
-                weir__connection_refuse(connection, 500, false);
+                weir__connection_refuse(connection, 500, is_head(data, size));
         else if (is_first)
                 weir__connection_enter(connection, WEIR__READING_HEAD); /* from now on the limit is that of a head */
 }
 
+/* Of a head that is being continued less is read at once: what is not part of it is copied twice. */
 static void
 read_head(struct weir__connection *connection)
 {
+        char *scratch = connection->shard->poller->scratch;
         bool fresh = !connection->input_size;
+        size_t count = read_some(connection, scratch, fresh ? WEIR__SCRATCH_SIZE : INPUT_STEP);
 
-        if (!fresh && !make_room(connection)) {
-                weir__connection_refuse(connection, 500, false);
-                return;
-        }
-        char *buffer = fresh ? connection->shard->poller->scratch : connection->input;
-        size_t have = connection->input_size;
-        size_t count = read_some(connection, buffer + have, (fresh ? WEIR__SCRATCH_SIZE : connection->input_room) - have);
         if (!count)
                 return;
-        if (!fresh)
-                connection->input_size += count;
-        take_head(connection, buffer, have + count);
+        if (fresh)
+                take_head(connection, scratch, count);
+        else if (append(connection, scratch, count))
+                take_head(connection, connection->input, connection->input_size);
+        else
+                weir__connection_refuse(connection, 500, weir__connection_is_to_head(connection));
 }
 
 void

@@ -39,6 +39,14 @@ weir__record_request(struct weir__connection *connection, struct weir__request *
 }
 
 void
+weir__keep_request(struct weir__connection *connection, struct weir__exchange *exchange)
+{
+        connection->replied = exchange->request;
+        connection->replied_began = exchange->began;
+        exchange->request = NULL;
+}
+
+void
 weir__record_replying(struct weir__connection *connection, struct weir__exchange *exchange, int status)
 {
         connection->replied_status = (uint16_t)(status ? status : 200);
@@ -46,9 +54,7 @@ weir__record_replying(struct weir__connection *connection, struct weir__exchange
                 connection->sent = connection->head_size = 0;
         if (!exchange)
                 return;
-        connection->replied = exchange->request;
-        connection->replied_began = exchange->began;
-        exchange->request = NULL;
+        weir__keep_request(connection, exchange);
 }
 
 static void
@@ -57,8 +63,8 @@ record(const struct weir__shard *shard, const struct weir__access_entry *entry)
         weir__access_record(shard->log, (unsigned)(shard - shard->server->shards), entry);
 }
 
-void
-weir__record_replied(struct weir__connection *connection, bool is_complete)
+static void
+record_replied(const struct weir__connection *connection, bool is_complete)
 {
         const struct weir__peer client = client_of(connection, connection->replied);
         const struct weir__access_entry entry = {
@@ -71,6 +77,13 @@ weir__record_replied(struct weir__connection *connection, bool is_complete)
         };
 
         record(connection->shard, &entry);
+}
+
+void
+weir__record_replied(struct weir__connection *connection, bool is_complete)
+{
+        if (connection->shard->log)
+                record_replied(connection, is_complete);
         weir__request_free(connection->replied);
         connection->replied = NULL;
         connection->replied_status = 0;

@@ -347,17 +347,26 @@ leave_body(struct weir__connection *connection, const struct weir__exchange *exc
         connection->unread = exchange->continued || !exchange->request->expects_continue;
 }
 
+/* Whether the body of a whole reply is not as long as was said.  Of a file the client may have asked for a part only.  Where none
+ * goes out it may have been said without one. */
+static bool
+is_of_other_length(const struct weir__exchange *exchange)
+{
+        uint64_t size = exchange->file ? exchange->file->whole : exchange->response.body_size;
+        bool is_without = !exchange->file && !size && !weir__exchange_carries_body(exchange);
+
+        return exchange->reply_left != UINT64_MAX && exchange->reply_left != size && !is_without;
+}
+
 /* The reply to a body that could not be read, unless the handler has made one. */
 static int
 fault_of(const struct weir__exchange *exchange)
 {
         const struct weir__response *response = &exchange->response;
-        bool is_short = exchange->reply_left != UINT64_MAX && weir__exchange_carries_body(exchange) &&
-                        exchange->reply_left != response->body_size;
 
         if (exchange->result == -ETIMEDOUT) /* the deadline of its series */
                 return 503;
-        if (exchange->failed || exchange->result || is_short)
+        if (exchange->failed || exchange->result || is_of_other_length(exchange))
                 return 500;
         return response->status || response->body_size || exchange->file ? 0 : exchange->fault;
 }
@@ -365,8 +374,8 @@ fault_of(const struct weir__exchange *exchange)
 static void
 reply(struct weir__connection *connection, struct weir__exchange *exchange)
 {
+        weir__file_settle(exchange);
         int fault = fault_of(exchange);
-
         if (fault && weir__exchange_error(exchange, fault)) {
                 weir__connection_close(connection);
                 return;
@@ -391,7 +400,8 @@ weir__connection_refuse(struct weir__connection *connection, int status, bool is
         struct weir__response response = {.status = status};
         struct weir__framing framing = {.date = date_of(connection->shard), .minor = 1, .is_head = is_head};
 
-        weir__reply_begins(connection, connection->exchange, status);
+        if (connection->admitted) /* else it is counted and logged as little as one that is turned away without TLS */
+                weir__reply_begins(connection, connection->exchange, status);
         if (connection->state == WEIR__READING_BODY)
                 weir__connection_drop_exchange(connection);
         connection->last = connection->refused = true;
@@ -494,10 +504,10 @@ begin_reply(struct weir__connection *connection, struct weir__exchange *exchange
                 return -ENOMEM;
         if (exchange->upgrade) /* which has no length, whatever was said of a reply */
                 exchange->reply_left = UINT64_MAX;
+        if (exchange->file_said)
+                weir__file_take_back(exchange);
         if (exchange->reply_left != UINT64_MAX && response->body_size > exchange->reply_left)
                 return -EMSGSIZE;
-        if (exchange->file)
-                weir__file_take_back(exchange);
         char *output = malloc(weir__response_head_bound(response) + response->body_size + CHUNK_FRAME_BOUND);
         if (!output)
                 return -ENOMEM;
@@ -527,8 +537,9 @@ weir__connection_begin_reply(struct weir__connection *connection)
         bool begun = atomic_load_explicit(&exchange->begun, memory_order_relaxed);
         int failed = begun ? 0 : begin_reply(connection, exchange);
 
-        exchange->failed |= failed != 0;
-        if (!failed)
+        if (failed)
+                exchange->failed = true;
+        else
                 flush(connection, true);
         return failed;
 }
@@ -552,7 +563,6 @@ append_output(struct weir__connection *connection, const char *text)
 void
 weir__connection_beat(struct weir__connection *connection)
 {
-        connection->exchange->probed |= connection->ended;
         /* Out of memory, the next one comes when it is due. */
         (void)append_output(connection, connection->exchange->reply_chunked ? "3\r\n:\n\n\r\n" : ":\n\n");
         flush(connection, true);
@@ -564,6 +574,8 @@ weir__connection_write(struct weir__connection *connection, struct weir__transfe
         struct weir__exchange *exchange = connection->exchange;
         int failed = atomic_load_explicit(&exchange->begun, memory_order_relaxed) ? 0 : begin_reply(connection, exchange);
 
+        if (failed == -ENOMEM)
+                exchange->failed = true;
         if (failed)
                 return failed;
         if (exchange->reply_left != UINT64_MAX) {
@@ -625,6 +637,8 @@ weir__connection_answer(struct weir__exchange *exchange)
                 weir__connection_close(connection);
         else
                 reply(connection, exchange);
+        if (connection->state == WEIR__WRITING && exchange->request)
+                weir__keep_request(connection, exchange);
         weir__exchange_ends(exchange);
         weir__exchange_free(exchange);
         weir__runtime_leave();

@@ -119,13 +119,15 @@ allow(struct weir__exchange *exchange, const weir_http_router *router, uint64_t 
         return failed;
 }
 
-/* There is no handler: the reply says why. */
+/* There is no handler: the reply says why, unless it is another one already, which is cut then. */
 static int
 answer(struct weir__exchange *exchange, const weir_http_router *router, int result, const struct weir__target *target,
        uint64_t methods)
 {
         bool is_options = strcmp(exchange->request->method, "OPTIONS") == 0;
 
+        if (weir__exchange_has_begun(exchange))
+                return -EALREADY;
         if (is_options && target->path[0] == '*')
                 methods = weir__routes_methods(router->routes);
         else if (result == -ENOENT)

@@ -1,13 +1,15 @@
 /* server/secure.c: what a server needs for TLS: the names of the files, and what was made of them.
  *
  * Threads: any.
- * Locks:   secure->lock, a leaf: which context new connections get.  Files are read, and complained about, with no lock held; so
+ * Locks:   the server's, for the names, until a start was tried.
+ *          secure->lock, a leaf: which context new connections get.  Files are read, and complained about, with no lock held; so
  *          several may do that at once, and who has begun last is right. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/log.h"
+#include "kernel/runtime.h"
 #include "server/server.h"
 
 /* Copies a name, if there is one.  Returns false when out of memory. */
@@ -122,6 +124,7 @@ install(struct weir__secure *secure, struct weir__tls_context *context, unsigned
         weir__tls_context_unref(former);
 }
 
+/* Once a start was tried: the names stay as they are. */
 static int
 read_files(weir_http_server *server)
 {
@@ -163,19 +166,12 @@ int
 weir__secure_start(weir_http_server *server)
 {
         struct weir__secure *secure = &server->secure;
-        const char *fault = NULL;
 
-        weir__lock(&server->lock);
-        bool is_new = server->state == WEIR__SERVER_NEW;
-        if (is_new) { /* else pollers may be reading it */
-                secure->is_on_its_way = true;
-                secure->is_on |= secure->pair_count > 0;
-                fault = fault_without_certificate(secure);
-        }
-        weir__unlock(&server->lock);
+        secure->is_on |= secure->pair_count > 0;
+        const char *fault = fault_without_certificate(secure);
         if (fault)
                 weir__log(WEIR_LOG_ERROR, "TLS: %s (certificate_file, or weir_http_server_add_certificate)", fault);
-        return fault ? -EINVAL : is_new && secure->pair_count ? read_files(server) : 0;
+        return fault ? -EINVAL : secure->pair_count ? read_files(server) : 0;
 }
 
 struct weir__tls *
@@ -191,6 +187,8 @@ weir__secure_accept(weir_http_server *server, int fd)
 int
 weir_http_server_add_certificate(weir_http_server *server, const char *certificate_file, const char *private_key_file)
 {
+        if (weir__runtime_forked())
+                return -ECHILD;
         if (!server || !certificate_file || !private_key_file || server->config.ssl_ctx)
                 return -EINVAL;
         weir__lock(&server->lock);
@@ -203,7 +201,12 @@ weir_http_server_add_certificate(weir_http_server *server, const char *certifica
 int
 weir_http_server_reload(weir_http_server *server)
 {
+        if (weir__runtime_forked())
+                return -ECHILD;
         if (!server)
                 return -EINVAL;
-        return server->secure.pair_count ? read_files(server) : -EDOM;
+        weir__lock(&server->lock);
+        bool has_files = server->secure.is_on_its_way && server->secure.pair_count;
+        weir__unlock(&server->lock);
+        return has_files ? read_files(server) : -EDOM;
 }

@@ -271,7 +271,7 @@ serve(struct waiter *waiter, const char *address)
 int
 weir_http_serve(const char *address, weir_task_fn *handler, void *context)
 {
-        int result = weir__runtime_may_stop();
+        int result = weir__server_may_stop();
 
         if (result)
                 return result;

@@ -1,16 +1,22 @@
 /* server/server.c: a server as a whole: made, started, stopped, freed.
  *
- *     NEW --start--> SERVING --stop--> STOPPED --> freed
- *      \--stop, free-------------------^
+ *     NEW --start--> STARTING --> SERVING --stop--> STOPPING --> STOPPED --> freed
+ *      ^\               |                                          ^
+ *      | \--stop, free--)------------------------------------------/
+ *      \----it failed---/
  *
- * Threads: these calls come from threads that are no workers, one at a time under server->lock (rank SERVER, held while they
- *          wait). What concerns a shard is carried out by the owner of its poller: an order is work that is delivered to every
+ * Threads: starts and stops come from threads that are no workers.  Who takes the server to STARTING or STOPPING has it to itself,
+ *          with no lock held, until it takes it on from there.  Meanwhile a stop waits, as a bystander, and every other call has
+ *          its answer at once: configuration is for NEW, and what asks for sockets for SERVING.
+ *          What concerns a shard is carried out by the owner of its poller: an order is work that is delivered to every
  *          poller, and the one who gave it waits until all have carried it out.
+ * Locks:   server->lock, a leaf: the state, and what is read or written in NEW and SERVING.
  *
  * `open` keeps the server: it counts listeners, connections, work of theirs that is on its way, and, from start to stop, the server
  * itself, so that it comes to 0 once.  Who brings it to 0 writes the eventfd, and does not touch the server any more; stop returns
  * only after it has read that. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -133,8 +139,57 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
         if ((server->quiet_fd < 0 || server->ended_fd < 0) && !server->fault)
                 server->fault = -errno;
         atomic_init(&server->port, -EDOM);
-        weir__lock_init(&server->lock, WEIR__RANK_SERVER);
+        weir__lock_init(&server->lock, WEIR__RANK_LEAF);
         return server;
+}
+
+/* -- one start or stop at a time -- */
+
+/* With the lock held: the server is this thread's alone. */
+static void
+begin_change(weir_http_server *server, enum weir__server_state state)
+{
+        server->state = state;
+        server->changer = pthread_self();
+        server->changer_process = getpid();
+}
+
+/* The last touch of the server: a bystander may be about to free it. */
+static void
+end_change(weir_http_server *server, enum weir__server_state state)
+{
+        weir__lock(&server->lock);
+        server->state = state;
+        struct weir__bystander *bystanders = server->bystanders;
+        server->bystanders = NULL;
+        weir__unlock(&server->lock);
+        while (bystanders) {
+                struct weir__bystander *each = bystanders;
+
+                bystanders = each->next;
+                weir__latch_open(&each->over);
+        }
+}
+
+/* With the lock held, which it lets go of meanwhile: until no start or stop is under way.
+ * Result: 0; -ECHILD when it was at the fork, and goes on in the parent alone; -EDEADLK when it is this thread's own, which has called
+ *         the program to log something. */
+static int
+wait_for_change(weir_http_server *server)
+{
+        while (server->state == WEIR__SERVER_STARTING || server->state == WEIR__SERVER_STOPPING) {
+                struct weir__bystander own = {.next = server->bystanders};
+
+                if (server->changer_process != getpid())
+                        return -ECHILD;
+                if (pthread_equal(server->changer, pthread_self()))
+                        return -EDEADLK;
+                server->bystanders = &own;
+                weir__unlock(&server->lock);
+                weir__latch_wait(&own.over);
+                weir__lock(&server->lock);
+        }
+        return 0;
 }
 
 /* -- orders -- */
@@ -217,13 +272,26 @@ static const struct weir__work_ops open_ops = {.run = open_run}, stop_ops = {.ru
 
 /* -- start -- */
 
+int
+weir__eventfd_renew(int fd)
+{
+        int other = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        int failed = other < 0 || dup3(other, fd, O_CLOEXEC) < 0 ? -errno : 0;
+
+        if (other >= 0)
+                close(other);
+        return failed;
+}
+
 static int
 make_shards(weir_http_server *server)
 {
         unsigned count = weir__runtime.poller_count;
 
         server->generation = weir__runtime.generation;
-        int failed = weir__access_start(server->access, count);
+        int failed = weir__eventfd_renew(server->quiet_fd);
+        failed = failed ? failed : weir__eventfd_renew(server->ended_fd);
+        failed = failed ? failed : weir__access_start(server->access, count);
         if (failed)
                 return failed;
         if (server->config.max_connections_per_address != SIZE_MAX)
@@ -267,7 +335,7 @@ open_listeners(weir_http_server *server)
 
 static bool wait_until_quiet(weir_http_server *server, weir_nsec until, int impatient_fd);
 
-/* With the lock held: some listeners may be open, others not. */
+/* Some listeners may be open, others not. */
 static void
 close_listeners(weir_http_server *server)
 {
@@ -296,10 +364,9 @@ open_shards(weir_http_server *server)
         return failed;
 }
 
-/* With the lock held, and as a root: so the runtime stays the same one.  Returns the port, -EDOM when it has none, or another
- * negative errno. */
+/* As a root: so the runtime stays the same one. */
 static int
-start(weir_http_server *server, const char *addresses, struct weir__fault *fault)
+listen_and_open(weir_http_server *server, const char *addresses, struct weir__fault *fault)
 {
         int failed = weir__listen(addresses, weir__runtime.poller_count, &server->sockets, fault);
 
@@ -313,10 +380,45 @@ start(weir_http_server *server, const char *addresses, struct weir__fault *fault
         }
         for (unsigned i = 0; i < server->sockets.count; i++)
                 weir__socket_leave(&server->sockets.all[i]); /* now they are the listeners' */
-        server->state = WEIR__SERVER_SERVING;
         weir__serving_begins(server);
         atomic_store_explicit(&server->port, port, memory_order_relaxed);
         return 0;
+}
+
+static int
+begin_start(weir_http_server *server)
+{
+        static const int refused[] = {
+                [WEIR__SERVER_STARTING] = -EALREADY,
+                [WEIR__SERVER_SERVING] = -EALREADY,
+                [WEIR__SERVER_STOPPING] = -ESTALE,
+                [WEIR__SERVER_STOPPED] = -ESTALE,
+        };
+
+        if (server->fault)
+                return server->fault;
+        weir__lock(&server->lock);
+        int failed = refused[server->state];
+        if (!failed) {
+                begin_change(server, WEIR__SERVER_STARTING);
+                server->secure.is_on_its_way = true;
+        }
+        weir__unlock(&server->lock);
+        return failed;
+}
+
+/* STARTING. */
+static int
+start(weir_http_server *server, const char *addresses, struct weir__fault *fault)
+{
+        int failed = weir__secure_start(server);
+
+        failed = failed ? failed : weir__runtime_enter();
+        if (failed)
+                return failed;
+        failed = listen_and_open(server, addresses, fault);
+        weir__runtime_leave();
+        return failed;
 }
 
 static const char expected[] = " (expected host:port, [v6]:port, unix:path, listen:, or fd:N of a socket that listens)";
@@ -330,17 +432,11 @@ weir_http_server_start(weir_http_server *server, const char *address)
         if (!failed && server)
                 weir__secure_complain(server);
         if (!failed)
-                failed = !server ? -ENOMEM : server->fault ? server->fault : weir__secure_start(server);
-        if (!failed)
-                failed = weir__runtime_enter();
+                failed = server ? begin_start(server) : -ENOMEM;
         if (failed)
                 return failed;
-        weir__lock(&server->lock);
-        failed = server->state == WEIR__SERVER_SERVING ? -EALREADY : server->state == WEIR__SERVER_STOPPED ? -ESTALE : 0;
-        if (!failed)
-                failed = start(server, address, &fault);
-        weir__unlock(&server->lock);
-        weir__runtime_leave();
+        failed = start(server, address, &fault);
+        end_change(server, failed ? WEIR__SERVER_NEW : WEIR__SERVER_SERVING);
         weir__access_complain(server->access);
         if (fault.size)
                 weir__log(WEIR_LOG_ERROR, "cannot listen at %.*s: %s%s", fault.size, fault.address, weir_strerror(failed),
@@ -382,45 +478,9 @@ wait_until_quiet(weir_http_server *server, weir_nsec until, int impatient_fd)
         }
 }
 
-/* Takes what was cut from the shards.  Returns how many more there were. */
-static unsigned
-take_reports(weir_http_server *server, struct weir__report **reports)
-{
-        unsigned left_out = 0;
-
-        for (unsigned i = 0; i < server->shard_count; i++) {
-                struct weir__shard *shard = &server->shards[i];
-
-                left_out += shard->report_count > WEIR__REPORTS_MAX ? shard->report_count - WEIR__REPORTS_MAX : 0;
-                while (shard->reports) {
-                        struct weir__report *report = shard->reports;
-
-                        shard->reports = report->next;
-                        report->next = *reports;
-                        *reports = report;
-                }
-        }
-        return left_out;
-}
-
-/* What was cut, and why it was still there; on the thread that stops, with no lock held: the log is user code. */
-static void
-say_what_was_cut(struct weir__report *reports, unsigned left_out)
-{
-        while (reports) {
-                struct weir__report *report = reports;
-
-                reports = report->next;
-                weir__log(WEIR_LOG_WARNING, "stop has cut %s", report->text);
-                free(report);
-        }
-        if (left_out)
-                weir__log(WEIR_LOG_WARNING, "stop has cut %u more", left_out);
-}
-
-/* With the lock held. */
+/* STOPPING. */
 static int
-stop(weir_http_server *server, weir_nsec within, int impatient_fd, struct weir__report **reports, unsigned *left_out)
+stop(weir_http_server *server, weir_nsec within, int impatient_fd, struct weir__report **reports, unsigned *missing)
 {
         weir_nsec until = within == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_monotonic(), within);
 
@@ -433,31 +493,52 @@ stop(weir_http_server *server, weir_nsec within, int impatient_fd, struct weir__
                 (void)give_order(server, &cut_ops);
                 wait_until_quiet(server, WEIR_FOREVER, -1);
         }
-        *left_out = take_reports(server, reports);
+        *missing = weir__reports_take(server, reports);
         weir__serving_ends(server);
         drop_shards(server);
         weir__sockets_free(&server->sockets);
+        atomic_store_explicit(&server->port, -EDOM, memory_order_relaxed);
         return (int)atomic_load_explicit(&server->cut, memory_order_relaxed);
+}
+
+int
+weir__server_may_stop(void)
+{
+        int failed = weir__runtime_may_stop();
+
+        return failed ? failed : weir__access_is_own_thread() ? -EDEADLK : 0;
+}
+
+/* Result: 1 when there is something to stop, else 0, or as weir_http_server_stop. */
+static int
+begin_stop(weir_http_server *server)
+{
+        weir__lock(&server->lock);
+        int failed = wait_for_change(server);
+        bool serves = server->state == WEIR__SERVER_SERVING;
+        if (!failed && serves)
+                begin_change(server, WEIR__SERVER_STOPPING);
+        else if (!failed)
+                server->state = WEIR__SERVER_STOPPED;
+        weir__unlock(&server->lock);
+        return failed ? failed : serves;
 }
 
 int
 weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd)
 {
-        int result = weir__runtime_may_stop();
+        int result = weir__server_may_stop();
         struct weir__report *reports = NULL;
-        unsigned left_out = 0;
+        unsigned missing = 0;
 
-        if (!result && weir__access_is_own_thread())
-                result = -EDEADLK;
         if (!server || result)
                 return server ? result : -EINVAL;
-        weir__lock(&server->lock);
-        if (server->state == WEIR__SERVER_SERVING)
-                result = stop(server, within, impatient_fd, &reports, &left_out);
-        server->state = WEIR__SERVER_STOPPED;
-        atomic_store_explicit(&server->port, -EDOM, memory_order_relaxed);
-        weir__unlock(&server->lock);
-        say_what_was_cut(reports, left_out);
+        result = begin_stop(server);
+        if (result <= 0)
+                return result;
+        result = stop(server, within, impatient_fd, &reports, &missing);
+        end_change(server, WEIR__SERVER_STOPPED);
+        weir__reports_log(reports, missing);
         return result;
 }
 
@@ -474,7 +555,9 @@ weir_http_server_free(weir_http_server *server)
                 return;
         int failed = weir_http_server_stop(server, 0);
         if (failed == -EDEADLK)
-                weir__panic("weir_http_server_free: called on a worker, or in an access log, which would wait for itself");
+                weir__panic(
+                        "weir_http_server_free: called on a worker, in an access log, or within the server's own start or stop, "
+                        "which would wait for itself");
         weir__secure_done(server);
         if (server->quiet_fd >= 0)
                 close(server->quiet_fd);

@@ -7,10 +7,12 @@
 #ifndef WEIR_SERVER_SERVER_H
 #define WEIR_SERVER_SERVER_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <weir/http_body.h>
@@ -42,7 +44,8 @@ struct weir__shard;
 struct weir__file_part {
         int fd;
         uint64_t at, size;
-        uint64_t whole; /* the size of the file */
+        uint64_t whole;   /* the size of the file */
+        const char *type; /* of its name; constant */
 };
 
 static inline void weir__file_close(struct weir__file_part **file)
@@ -64,6 +67,7 @@ struct weir__exchange {
         uint64_t reply_left;          /* what was said as its length and not written yet; UINT64_MAX: none was said */
         size_t body_room;
         int fault;          /* an HTTP status: what became of the reading, unless the handler says something else; 0: nothing */
+        bool in_pieces;     /* a task has read some of the body */
         bool continued;     /* 100 was sent, or is not wanted */
         bool probed;        /* it was sent to find out whether the client has gone */
         bool reply_chunked; /* of one that has begun */
@@ -79,13 +83,16 @@ struct weir__exchange {
         /* The connection's until the handler has it, or while a task collects it; else constant. */
         char *body; /* with a NUL behind it; NULL without one */
         size_t body_size;
+        bool has_whole_body; /* that is all, from the first byte to the last */
 
         /* The series' callbacks', until the reply has begun. */
         struct weir__response response;
-        struct weir__file_part *file; /* or NULL */
+        struct weir__file_part *file; /* the body; or NULL */
+        struct weir__file_part *withheld; /* it would be, but for what the request asks: 304, 412 or 416; or NULL */
+        size_t page_size; /* so much of the body, from its beginning, is what the server says of a file that cannot be had */
         char *upgrade; /* the protocol's name; NULL: none */
         bool failed; /* building the reply ran out of memory */
-        uint8_t file_fields; /* which of its fields file.c has set, not the handler: a bit each, in its order */
+        uint16_t file_said; /* what of the reply file.c has said, not the handler: its bits */
         struct weir__route_match *route; /* what a router has found in the path; or NULL */
         struct weir__fields *fields; /* what was asked for of the request's; or NULL */
 
@@ -170,6 +177,8 @@ struct weir__connection {
         bool unread;   /* and is a body that nobody wanted */
         bool idle;     /* in that list */
         bool more_queued; /* `more` is on its way */
+        bool admitted;    /* it has a place among those that there may be; else it is to be turned away, and is one of `turned_away` */
+        bool has_place;   /* which its end gives back: not of one that is evicted, whose place has gone to somebody else */
         bool ends_reply;  /* its end is that of the reply that goes out: before that it must not look like one */
 
         union {
@@ -195,7 +204,8 @@ struct weir__connection {
         uint64_t sent;      /* of the last reply, or of the one that goes out now */
         uint32_t head_size; /* of it: so much is its head */
 
-        /* With an access log, from the beginning of the end of a reply on until all of it is written. */
+        /* From the beginning of the end of a reply on until all of it is written; the status with an access log only, and the others, too,
+         * unless it is written at once. */
         uint16_t replied_status;       /* 0: there is none */
         struct weir__request *replied; /* NULL: it was none */
         weir_nsec replied_began;
@@ -221,6 +231,13 @@ struct weir__listener {
         bool pausing, again_queued; /* `pause` is set, or its work on its way; `again` is on its way */
 };
 
+/* Whether idle connections are to go for what is above the limit: admission.c. */
+enum weir__eviction {
+        WEIR__EVICTION_NONE = 0,
+        WEIR__EVICTION_ASKED, /* the work is on its way */
+        WEIR__EVICTION_OWED,  /* it has found none: the next one that becomes idle goes */
+};
+
 /* What a server has on one poller.  Owner of the poller only. */
 struct weir__shard {
         weir_http_server *server;
@@ -236,16 +253,17 @@ struct weir__shard {
         bool looking;            /* it is set, or its work on its way */
         weir_nsec look_due, lateness, measured_at;
 
-        struct weir__work evict;    /* guarded by `evictions`' not being 0 */
-        _Atomic unsigned evictions; /* asked for, also by other pollers; acq_rel */
+        struct weir__work evict; /* of who makes `eviction` ASKED */
+        _Atomic int eviction;    /* enum weir__eviction; seq_cst: admission.c.  From NONE by anybody, else by the owner */
 
         int64_t date_second; /* what `date` says */
         char date[30];
 
         struct weir__report *reports; /* on what was cut; of who gave the order, when it has been carried out */
-        unsigned report_count;
+        unsigned report_count, unreported;
 
         bool stopping; /* the order to stop has come */
+        unsigned turned_away; /* connections that wait for the handshake to be told so, or for their clients to read it */
 
         struct weir__counts counts;
 
@@ -256,17 +274,23 @@ struct weir__shard {
 /* What a stop has to say of an exchange that it cut. */
 struct weir__report {
         struct weir__report *next;
-        char text[384];
+        char text[512];
 };
 
 #define WEIR__LEAVES_FIRST ((size_t)8 * 1024) /* bytes of a reply: fewer than any system sends before it waits for the peer */
 
-#define WEIR__REPORTS_MAX 32 /* of one shard; the others are counted */
-
 enum weir__server_state {
         WEIR__SERVER_NEW = 0,
+        WEIR__SERVER_STARTING,
         WEIR__SERVER_SERVING,
+        WEIR__SERVER_STOPPING,
         WEIR__SERVER_STOPPED,
+};
+
+/* Who waits until a start or stop is over; on the stack of its thread. */
+struct weir__bystander {
+        struct weir__bystander *next;
+        struct weir__latch over;
 };
 
 /* What a server needs for TLS: secure.c. */
@@ -274,12 +298,14 @@ struct weir__secure {
         /* Constant. */
         const char *fault; /* of the config; or NULL */
 
+        char *ocsp_file, *client_ca_file;
+
         /* Guarded by the server's lock; constant from the first try to start on. */
         struct weir__tls_pair *pairs;
         size_t pair_count;
-        char *ocsp_file, *client_ca_file;
-        bool is_on;
         bool is_on_its_way; /* a start was tried */
+
+        bool is_on; /* of who starts the server; constant from there on */
 
         _Atomic unsigned turn;  /* of who reads the files; relaxed */
         struct weir__lock lock; /* a leaf */
@@ -293,7 +319,7 @@ struct weir_http_server {
         /* Constant. */
         struct weir_http_server_config config; /* defaults filled in */
         struct weir__gate_limits gate_limits;
-        struct weir__error_page *error_pages; /* from the start on */
+        struct weir__error_page *error_pages; /* from the start on; before that guarded by lock */
         struct weir__proxies *proxies;
         struct weir__access *access; /* the access log; or NULL */
         struct weir__addresses *addresses; /* from the start on; NULL: connections of one address are not limited */
@@ -305,21 +331,26 @@ struct weir_http_server {
 
         struct weir__secure secure;
 
-        struct weir__lock lock; /* rank SERVER: start, stop and free, one at a time; held while they wait */
+        struct weir__lock lock; /* a leaf: nobody waits with it held */
 
         /* Guarded by lock. */
-        uint8_t state; /* enum weir__server_state */
+        uint8_t state; /* enum weir__server_state; server.c has the diagram */
+        pthread_t changer;                  /* STARTING, STOPPING: whose thread that is ... */
+        pid_t changer_process;              /* ... in which process: a forked child has no such thread */
+        struct weir__bystander *bystanders; /* STARTING, STOPPING */
+        bool handed_over; /* another process has the sockets too; constant from the beginning of a stop on, for all to read */
+
+        /* Written by who starts or stops it, constant while it serves: then others read the sockets, with the lock. */
         unsigned shard_count;
         unsigned generation; /* of the runtime that the shards belong to */
         struct weir__shard *shards;
         struct weir__sockets sockets; /* that listen */
-        bool handed_over; /* another process has them too; also read by who carries out the order to stop, or comes after */
 
         struct weir__serving serving; /* while it serves; guarded by the lock of counts.c */
 
         _Atomic int port;           /* relaxed; -EDOM: none */
         _Atomic size_t open;        /* acq_rel: who brings it to 0 has seen the end of all */
-        _Atomic size_t connections; /* relaxed */
+        _Atomic size_t connections; /* that have a place; seq_cst where it may pass the limit: admission.c */
         _Atomic size_t cut;         /* exchanges; relaxed, read after the orders were carried out */
 
         _Atomic unsigned orders_left; /* shards that have not carried out the order; acq_rel */
@@ -330,6 +361,10 @@ struct weir_http_server {
 void weir__server_opened(weir_http_server *server);
 void weir__server_closed(weir_http_server *server);
 
+/* Whether this thread may wait until all that a server has told is over: 0; -EDEADLK on a worker, and where an access log is
+ * told; -ECHILD in a forked child. */
+int weir__server_may_stop(void);
+
 /* Stops; cuts as soon as `impatient_fd` (-1: none) becomes readable. */
 int weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd);
 
@@ -337,7 +372,7 @@ int weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_
 int weir__secure_init(weir_http_server *server); /* from its config; returns what the start is to report */
 void weir__secure_done(weir_http_server *server);
 void weir__secure_complain(const weir_http_server *server); /* of its config, if that is wrong; with no lock held */
-int weir__secure_start(weir_http_server *server); /* reads the files, if there are any; with no lock held */
+int weir__secure_start(weir_http_server *server); /* STARTING: reads the files, if there are any; with no lock held */
 bool weir__secure_is_on(const weir_http_server *server); /* constant from the start on */
 struct weir__tls *weir__secure_accept(weir_http_server *server, int fd); /* NULL when out of memory */
 
@@ -366,7 +401,8 @@ int weir__servers_restart(const struct weir__heritage *heritage, weir_nsec withi
 
 /* admission.c */
 bool weir__admit_connection(struct weir__shard *shard, const struct weir__peer *peer); /* counts it; false: turn it away */
-void weir__dismiss_connection(struct weir__shard *shard, const struct weir__peer *peer);
+void weir__dismiss_connection(struct weir__shard *shard, const struct weir__peer *peer, bool has_place);
+void weir__admission_repay(struct weir__shard *shard); /* which owes: one has become idle */
 bool weir__admit_request(struct weir__shard *shard); /* false: all here is late, refuse it */
 void weir__admission_close(struct weir__shard *shard);
 
@@ -377,20 +413,21 @@ void weir__error_pages_free(weir_http_server *server);
 /* connection.c: the life of a connection and its states.  A connection that any of these, or of receive.c and reply.c, has closed
  * stays in memory, GONE, until the worker's loop has its turn. */
 /* Takes the descriptor.  Returns false when out of memory. */
-bool weir__connection_new(struct weir__shard *shard, int fd, const struct weir__peer *peer);
+bool weir__connection_new(struct weir__shard *shard, int fd, const struct weir__peer *peer, bool admitted);
 void weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state);
 void weir__connection_close(struct weir__connection *connection);
 void weir__connection_shake_hands(struct weir__connection *connection);
 void weir__connection_finish(struct weir__connection *connection);        /* close politely, when all is written */
 void weir__connection_bury(struct weir__connection *connection);          /* frees one that is GONE, if nothing needs it */
-bool weir__connection_evict(struct weir__shard *shard);                   /* closes the one that is idle longest, if any is */
+struct weir__connection *weir__connection_longest_idle(struct weir__shard *shard); /* whose request has not come either; or NULL */
+void weir__connection_evict(struct weir__connection *connection, bool has_place);  /* closes an idle one; which still has a place */
 void weir__connection_drop_exchange(struct weir__connection *connection); /* and with it, one that is GONE: the last touch */
 void weir__connection_stop(struct weir__connection *connection);
-bool weir__connection_cut(struct weir__connection *connection); /* returns whether an exchange was cut */
 
 /* receive.c: what comes in */
 void weir__connection_receive(struct weir__connection *connection); /* reads on, if it is the time for it */
 int weir__connection_read(struct weir__connection *connection, struct weir__transfer *transfer); /* its status, unless linked */
+bool weir__connection_is_to_head(const struct weir__connection *connection); /* the request that is being read */
 void weir__connection_reader_failed(struct weir__connection *connection, int fault); /* an HTTP status */
 void weir__connection_next(struct weir__connection *connection);    /* the exchange is over: on to the next request */
 
@@ -419,17 +456,23 @@ bool weir__exchange_is_all_read(const struct weir__exchange *exchange);
 void weir__event_stream_complete(struct weir__event_stream *stream, int status); /* of one that is a connection's.  Owner */
 
 /* exchange.c */
-void weir__exchange_report(struct weir__exchange *exchange); /* that it is about to be cut */
+void weir__exchange_describe_wait(const struct weir__exchange *exchange, char *out, size_t room); /* "waiting for ..."; any thread */
 void weir__exchange_describe_peer(const struct weir__exchange *exchange, char *out, size_t room); /* "192.0.2.1:80, fd 7"; any thread */
 void weir__exchange_cut(struct weir__exchange *exchange); /* its reply is not wanted any more: cancels its series */
+/* Whether the reply can be changed no more: its head is made, or being made.  A stream of events is sealed before its head is on
+ * its way: another thread may send that. */
+bool weir__exchange_has_begun(const struct weir__exchange *exchange);
+
+/* These only before that. */
 void weir__exchange_set_status(struct weir__exchange *exchange, int status); /* takes an upgrade back */
 int weir__exchange_error(struct weir__exchange *exchange, int status);  /* makes the reply the server's own of that status */
 int weir__exchange_refuse(struct weir__exchange *exchange, int status); /* the same, but fields stay */
 int weir__exchange_set_field(struct weir__exchange *exchange, const char *name, const char *value);
 
-/* file.c: the reply becomes another one than that which weir_http_reply_file has made of it. */
+/* file.c: the reply becomes another one than that which weir_http_reply_file has made of it, if it has: `file_said` is not 0. */
 void weir__file_take_back(struct weir__exchange *exchange); /* all that it said */
-void weir__file_other_status(struct weir__exchange *exchange); /* what does not go with any: the file is the body, and a whole one */
+void weir__file_other_status(struct weir__exchange *exchange, int status); /* before that is set: the file is the body, all of it */
+void weir__file_settle(struct weir__exchange *exchange); /* it stays so: what is said in place of a file that is withheld */
 bool weir__file_leave_field(struct weir__exchange *exchange, const char *name); /* to the handler: whether it was the file's */
 
 /* transfer.c */
@@ -442,15 +485,27 @@ void weir__transfer_frame(struct weir__transfer *transfer);                /* ma
 /* fields.c */
 void weir__fields_free(struct weir__fields *fields); /* accepts NULL */
 
+/* server.c: another eventfd in the place of one.  A server that was made before a fork may be started by several processes: each has its
+ * own from then on.  Returns 0 or a negative errno. */
+int weir__eventfd_renew(int fd);
+
+/* cut.c */
+bool weir__connection_cut(struct weir__connection *connection); /* returns whether an exchange was cut */
+unsigned weir__reports_take(weir_http_server *server, struct weir__report **reports); /* returns how many are missing */
+void weir__reports_log(struct weir__report *reports, unsigned missing);               /* frees them */
+
 /* counts.c: of one whose reply was not finished, or that has none. */
 void weir__count_unanswered(struct weir__exchange *exchange);
 
 /* record.c: what the access log is told, in the life of a request.  Where there is none, each of these is a look at one word.
  *
  *     exchange --replying--> its request belongs to the connection --replied--> recorded
- *     exchange --unanswered--> recorded */
+ *     exchange --unanswered--> recorded
+ *
+ * A reply that the client has not read yet keeps its request in any case, for the report of a stop that cuts it. */
 void weir__record_replying(struct weir__connection *connection, struct weir__exchange *exchange, int status);
 void weir__record_request(struct weir__connection *connection, struct weir__request *request);
+void weir__keep_request(struct weir__connection *connection, struct weir__exchange *exchange);
 void weir__record_replied(struct weir__connection *connection, bool is_complete);
 void weir__record_unanswered(struct weir__exchange *exchange);
 
@@ -467,7 +522,7 @@ static inline void weir__reply_begins(struct weir__connection *connection, struc
 /* It is out, or never will be. */
 static inline void weir__reply_ends(struct weir__connection *connection, bool is_complete)
 {
-        if (__builtin_expect(connection->replied_status, 0))
+        if (__builtin_expect(connection->replied != NULL || connection->replied_status, 0))
                 weir__record_replied(connection, is_complete);
 }
 

@@ -181,7 +181,7 @@ prepare(struct weir__exchange *exchange, weir_nsec heartbeat)
 {
         if (!exchange)
                 return -EDOM;
-        if (heartbeat < 0 || exchange->upgrade || exchange->file)
+        if (heartbeat < 0 || exchange->upgrade || exchange->file || exchange->withheld)
                 return -EINVAL;
         int failed = weir_http_reply_set_header(&exchange->task, "Content-Type", "text/event-stream");
 

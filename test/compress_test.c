@@ -35,8 +35,8 @@ append_text(weir_task *exchange, size_t size)
         free(text);
 }
 
-/* "/": text.  "/brief": less.  "/later": after a moment.  "/large": much, and later.  "/pieces": written.  "/fault": nothing
- * of it is sent. */
+/* "/": text.  "/brief": less.  "/later": after a moment.  "/large": much, and later.  "/pieces": written.  "/said": its length
+ * is said.  A number: that is said as its length.  "/fault": nothing of it is sent. */
 static void
 handle(weir_task *exchange, void *context)
 {
@@ -51,6 +51,10 @@ handle(weir_task *exchange, void *context)
         } else if (strcmp(path, "/pieces") == 0) {
                 weir_http_reply_length(exchange, SIZE + 4);
                 weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, "more", 4, NULL, NULL));
+        } else if (strcmp(path, "/said") == 0) {
+                weir_http_reply_length(exchange, SIZE);
+        } else if (atoi(path + 1) > 0) {
+                weir_http_reply_length(exchange, (uint64_t)atoi(path + 1));
         } else if (strcmp(path, "/fault") == 0) {
                 weir_series_push(weir_series_of(exchange), NULL);
         }
@@ -167,6 +171,29 @@ head_is_answered_as_get_is(void)
 }
 
 static void
+a_length_that_was_said_is_that_before_compression(void)
+{
+        char length[32], request[128];
+
+        begin(6, 0);
+        CU_ASSERT_TRUE(http_ask(&at.client, ASK("GET", "/said"), &at.reply));
+        assert_packed(SIZE);
+        snprintf(length, sizeof length, "%zu", at.reply.size);
+        CU_ASSERT_TRUE(http_ask(&at.client, ASK("HEAD", "/said"), &at.reply));
+        HTTP_ASSERT_TEXT(http_field(&at.reply, "Content-Length"), length);
+        HTTP_ASSERT_TEXT(http_field(&at.reply, "Content-Encoding"), "gzip");
+        CU_ASSERT_TRUE(http_ask(&at.client, "GET /said HTTP/1.1\r\nHost: a\r\n\r\n", &at.reply));
+        assert_plain(SIZE);
+        snprintf(request, sizeof request, ASK("%s", "/%s"), "GET", length); /* what it would become is not what it is */
+        CU_ASSERT_TRUE(http_ask(&at.client, request, &at.reply));
+        CU_ASSERT_EQUAL(at.reply.status, 500);
+        snprintf(request, sizeof request, ASK("%s", "/%s"), "HEAD", length);
+        CU_ASSERT_TRUE(http_ask(&at.client, request, &at.reply));
+        CU_ASSERT_EQUAL(at.reply.status, 500);
+        end();
+}
+
+static void
 a_body_below_the_least_size_stays_as_it_is(void)
 {
         begin(6, 0);
@@ -255,6 +282,7 @@ main(void)
                 WEIR_TEST(nothing_is_compressed_unless_the_server_is_told_to),
                 WEIR_TEST(who_does_not_ask_for_it_gets_it_plain_with_vary),
                 WEIR_TEST(head_is_answered_as_get_is),
+                WEIR_TEST(a_length_that_was_said_is_that_before_compression),
                 WEIR_TEST(a_body_below_the_least_size_stays_as_it_is),
                 WEIR_TEST(pieces_and_errors_are_not_compressed),
                 WEIR_TEST(a_level_that_is_none_is_reported_by_the_start),

@@ -186,7 +186,18 @@ other_methods_are_405(void)
 
 /* -- handlers -- */
 
-/* The query says what. */
+/* Each that may be said of a file. */
+static void
+set_all_fields(weir_task *exchange)
+{
+        static const char *const names[] = {"Content-Type", "ETag", "Last-Modified", "Accept-Ranges", "Content-Range"};
+
+        for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+                weir_http_reply_set_header(exchange, names[i], "own");
+        }
+}
+
+/* The query says what; a number: that is said as the length of the reply, which is the file. */
 static void
 handle_in_its_own_way(weir_task *exchange, void *context)
 {
@@ -218,6 +229,28 @@ handle_in_its_own_way(weir_task *exchange, void *context)
         } else if (strcmp(way, "write") == 0) {
                 at.result = weir_http_reply_file(exchange, root, path);
                 weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, "written", 7, NULL, NULL));
+        } else if (strcmp(way, "typed-status") == 0) {
+                weir_http_reply_set_header(exchange, "Content-Type", "a/b");
+                at.result = weir_http_reply_file(exchange, root, path);
+                weir_http_reply_status(exchange, 404);
+        } else if (strcmp(way, "own-fields") == 0) {
+                at.result = weir_http_reply_file(exchange, root, path);
+                set_all_fields(exchange);
+                weir_http_reply_status(exchange, 500);
+        } else if (strcmp(way, "status-write") == 0) {
+                at.result = weir_http_reply_file(exchange, root, path);
+                weir_http_reply_status(exchange, 404);
+                weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, "written", 7, NULL, NULL));
+        } else if (strcmp(way, "append-write") == 0) {
+                weir_http_reply_file(exchange, root, path);
+                at.result = weir_http_reply_append(exchange, "more ", 5);
+                weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, "written", 7, NULL, NULL));
+        } else if (strcmp(way, "events") == 0) {
+                weir_http_reply_file(exchange, root, path);
+                at.result = weir_series_push(weir_series_of(exchange), weir_http_sse_new(exchange, 0, NULL, NULL));
+        } else if (strcmp(way, "upgrade") == 0) {
+                weir_http_reply_file(exchange, root, path);
+                at.result = weir_http_reply_upgrade(exchange, "echo");
         } else if (strcmp(way, "own-text") == 0) {
                 weir_http_reply_set_header(exchange, "Cache-Control", "no-store");
                 at.result = weir_http_reply_file(exchange, root, path);
@@ -227,6 +260,9 @@ handle_in_its_own_way(weir_task *exchange, void *context)
         } else if (strcmp(way, "then-nothing") == 0) {
                 weir_http_reply_file(exchange, root, path);
                 at.result = weir_http_reply_file(exchange, root, "nothing");
+        } else if (atoi(way) > 0) {
+                weir_http_reply_length(exchange, (uint64_t)atoi(way));
+                at.result = weir_http_reply_file(exchange, root, path);
         } else if (strcmp(way, "no-root") == 0) {
                 at.result = weir_http_reply_file(exchange, NULL, path);
         } else if (strcmp(way, "no-path") == 0) {
@@ -362,6 +398,124 @@ a_file_with_another_status_is_whole(void)
         end();
 }
 
+#define CONDITIONS 4
+
+/* Asks for it in a way that makes another reply of the file than a 200. */
+static int
+ask_conditionally(const char *target, unsigned condition, const char *more)
+{
+        static const char *const fields[CONDITIONS] = {"If-None-Match: *", "If-Modified-Since: " LATER, "Range: bytes=50-",
+                                                       "If-Match: \"x\""};
+        char request[256];
+
+        snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: a\r\n%s\r\n%s\r\n", target, fields[condition], more);
+        return ask(request);
+}
+
+static void
+a_file_with_another_status_is_sent_whatever_was_asked_for(void)
+{
+        begin_with(handle_in_its_own_way);
+        for (unsigned i = 0; i < CONDITIONS; i++) {
+                ask_conditionally("/sub/file.css?status", i, "");
+                reply_is(404, "p {}", NULL);
+                no_field_is_of_a_file();
+                field_is("Content-Type", "text/css; charset=utf-8");
+                field_is("Content-Length", "4");
+                ask_conditionally("/file.txt?typed-status", i, "");
+                reply_is(404, TEXT, NULL);
+                field_is("Content-Type", "a/b");
+                ask_conditionally("/file.txt?same-status", i, "");
+                reply_is(200, TEXT, NULL);
+                ask_conditionally("/file.txt?own-fields", i, "");
+                reply_is(500, TEXT, "own");
+                ask_conditionally("/file.txt?10", i, ""); /* nothing else has changed */
+                CU_ASSERT_EQUAL(at.reply.status, i < 2 ? 304 : i == 2 ? 416 : 412);
+                field_is("Content-Length", i < 2 ? NULL : i == 2 ? "26" : "24");
+        }
+        ask(ASKING("/file.txt?own-fields"));
+        reply_is(500, TEXT, "own");
+        end();
+}
+
+static void
+what_is_written_takes_the_place_of_a_file_whatever_was_asked_for(void)
+{
+        begin_with(handle_in_its_own_way);
+        for (unsigned i = 0; i < CONDITIONS; i++) {
+                ask_conditionally("/file.txt?write", i, "");
+                reply_is(200, "written", NULL);
+                no_field_is_of_a_file();
+                field_is("Content-Type", NULL);
+                ask_conditionally("/file.txt?status-write", i, "");
+                reply_is(404, "written", NULL);
+                no_field_is_of_a_file();
+                CU_ASSERT_EQUAL(ask_conditionally("/file.txt?append-write", i, ""), 200);
+                CU_ASSERT_EQUAL(at.result, -EALREADY);
+                HTTP_ASSERT_TEXT(at.reply.body, "written");
+                ask_conditionally("/file.txt?text", i, "");
+                reply_is(201, "instead", NULL);
+                no_field_is_of_a_file();
+                ask_conditionally("/file.txt?events", i, "");
+                CU_ASSERT_EQUAL(at.result, -EINVAL);
+                CU_ASSERT_EQUAL(ask_conditionally("/file.txt?upgrade", i, "Connection: upgrade\r\nUpgrade: echo\r\n"), 101);
+                no_field_is_of_a_file();
+                http_close(&at.client);
+                http_open(&at.client, weir_http_server_port(at.server));
+        }
+        end();
+}
+
+static void
+what_is_written_takes_the_place_of_an_error_too(void)
+{
+        begin_with(handle_in_its_own_way);
+        answers("/nothing?write", 200, -ENOENT);
+        reply_is(200, "written", NULL);
+        field_is("Content-Type", NULL);
+        answers("/sub?write", 200, -EISDIR);
+        reply_is(200, "written", NULL);
+        no_field_is_of_a_file();
+        answers("/nothing?append-write", 200, 0);
+        reply_is(200, "more written", NULL);
+        answers("/nothing?status-write", 404, -ENOENT); /* which the handler has said, too */
+        reply_is(404, "written", NULL);
+        end();
+}
+
+static void
+an_error_in_place_of_a_file_is_that_of_another_status(void)
+{
+        begin_with(handle_in_its_own_way);
+        answers("/sub?status", 404, -EISDIR);
+        reply_is(404, "404 Not Found\n", NULL);
+        no_field_is_of_a_file();
+        ask("POST /file.txt?status HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+        reply_is(404, "404 Not Found\n", NULL);
+        no_field_is_of_a_file();
+        field_is("Content-Type", "text/plain; charset=utf-8");
+        end();
+}
+
+static void
+a_length_that_was_said_must_be_that_of_the_file(void)
+{
+        begin_with(handle_in_its_own_way);
+        answers("/file.txt?10", 200, 0);
+        reply_is(200, TEXT, NULL);
+        ask(ASKING("/file.txt?10"));
+        reply_is(206, "234", "bytes 2-4/10");
+        field_is("Content-Length", "3");
+        CU_ASSERT_EQUAL(ask("HEAD /file.txt?10 HTTP/1.1\r\nHost: a\r\n\r\n"), 200);
+        field_is("Content-Length", "10");
+        answers("/file.txt?3", 500, 0);
+        CU_ASSERT_EQUAL(ask(ASKING("/file.txt?3")), 500);
+        CU_ASSERT_EQUAL(ask("HEAD /file.txt?3 HTTP/1.1\r\nHost: a\r\n\r\n"), 500);
+        CU_ASSERT_EQUAL(ask("HEAD /empty?3 HTTP/1.1\r\nHost: a\r\n\r\n"), 500);
+        answers("/nothing?10", 404, -ENOENT);
+        end();
+}
+
 static void
 what_is_null_is_a_500(void)
 {
@@ -393,6 +547,11 @@ main(void)
                 WEIR_TEST(what_cannot_be_sent_has_the_page_that_was_set),
                 WEIR_TEST(what_the_handler_says_itself_stays_whatever_the_reply_becomes),
                 WEIR_TEST(a_file_with_another_status_is_whole),
+                WEIR_TEST(a_file_with_another_status_is_sent_whatever_was_asked_for),
+                WEIR_TEST(what_is_written_takes_the_place_of_a_file_whatever_was_asked_for),
+                WEIR_TEST(what_is_written_takes_the_place_of_an_error_too),
+                WEIR_TEST(an_error_in_place_of_a_file_is_that_of_another_status),
+                WEIR_TEST(a_length_that_was_said_must_be_that_of_the_file),
                 WEIR_TEST(what_is_null_is_a_500),
         };
 

@@ -36,6 +36,17 @@ static inline unsigned weir_test_entries_of(const char *directory)
         return count;
 }
 
+/* Bytes of memory that the process has by now. */
+static inline size_t weir_test_resident_bytes(void)
+{
+        FILE *file = fopen("/proc/self/statm", "re");
+        unsigned long size, resident;
+
+        CU_ASSERT_EQUAL_FATAL(fscanf(file, "%lu %lu", &size, &resident), 2);
+        fclose(file);
+        return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 #define WEIR_TEST_EXITING 4 /* the kernel's PF_EXITING: set before a join returns */
 
 /* Whether the thread of that number is there: one that has ended, even one that was joined, is listed for a moment longer. */

@@ -1025,17 +1025,6 @@ functions_that_start_each_other_for_ever_starve_no_other(void)
 
 /* -- what a queued function costs -- */
 
-static size_t
-resident_bytes(void)
-{
-        FILE *file = fopen("/proc/self/statm", "r");
-        unsigned long size, resident;
-
-        CU_ASSERT_EQUAL_FATAL(fscanf(file, "%lu %lu", &size, &resident), 2);
-        fclose(file);
-        return resident * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static void
 a_queued_function_takes_at_most_128_bytes(void)
 {
@@ -1044,11 +1033,11 @@ a_queued_function_takes_at_most_128_bytes(void)
 
         begin(1);
         occupy(&before);
-        size_t bytes = resident_bytes();
+        size_t bytes = weir_test_resident_bytes();
         for (size_t i = 0; i < count; i++) {
                 weir_task_start(weir_go_new("queue", nothing, NULL, NULL));
         }
-        bytes = resident_bytes() - bytes;
+        bytes = weir_test_resident_bytes() - bytes;
         CU_ASSERT(WEIR_TEST_SANITIZED || bytes <= 128 * count);
         let_go(&before);
         weir_test_end();

@@ -654,6 +654,28 @@ row_55_head_differs_from_get_by_the_body_alone(void)
         end();
 }
 
+/* Whoever refuses it: the gate or what looks at the whole head. */
+static void
+row_55_nor_has_one_that_is_refused_a_body(void)
+{
+        static const char *const requests[] = {"HEAD /x HTTP/1.1\r\n" HOST "X : y\r\n\r\n",
+                                               "HEAD /x HTTP/1.1\r\n" HOST HOST "\r\n", "HEAD /x HTTP/1.1\r\n\r\n",
+                                               "HEAD /x y HTTP/1.1\r\n"};
+        struct http_client client;
+        struct http_reply reply = {0};
+
+        begin();
+        for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+                http_open(&client, port);
+                CU_ASSERT_TRUE(http_ask(&client, requests[i], &reply));
+                CU_ASSERT_EQUAL(reply.status, 400);
+                CU_ASSERT_TRUE(http_is_over(&client)); /* and nothing before */
+                http_close(&client);
+        }
+        http_reply_done(&reply);
+        end();
+}
+
 static void
 handle_status(weir_task *exchange, void *context)
 {
@@ -736,6 +758,7 @@ main(void)
                 WEIR_TEST(row_54_100_comes_before_a_chunked_body_too),
                 WEIR_TEST(row_54_100_comes_before_the_answer_unless_the_body_is_there),
                 WEIR_TEST(row_55_head_differs_from_get_by_the_body_alone),
+                WEIR_TEST(row_55_nor_has_one_that_is_refused_a_body),
                 WEIR_TEST(row_56_204_and_304_have_no_body),
                 WEIR_TEST(row_57_one_byte_now_and_then_is_408_at_the_limit),
         };

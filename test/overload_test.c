@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "kernel/runtime.h"
 #include "server/server.h"
@@ -101,7 +103,7 @@ settle(void)
 {
         static const struct weir__work_ops ops = {.run = count_pause};
         struct weir_test_latch passed = WEIR_TEST_LATCH(at.server->shard_count);
-        struct pause pauses[2];
+        struct pause pauses[3];
 
         for (unsigned i = 0; i < at.server->shard_count; i++) {
                 pauses[i] = (struct pause){.work.ops = &ops, .passed = &passed};
@@ -179,6 +181,232 @@ it_may_be_on_another_poller(void)
                 http_close(&clients[i]);
         }
         end();
+}
+
+/* -- beyond the limit -- */
+
+/* A poller that does nothing until it is let go.  At a Unix socket, which both share, the other one then gets all that come. */
+struct hold {
+        struct weir__work work;
+        struct weir_test_latch held, released;
+};
+
+static void
+run_hold(struct weir__work *work)
+{
+        struct hold *hold = (struct hold *)work;
+
+        weir_test_latch_count_down(&hold->held);
+        weir_test_latch_wait(&hold->released);
+}
+
+static void
+hold_poller(struct hold *hold, unsigned which)
+{
+        static const struct weir__work_ops ops = {.run = run_hold};
+
+        hold->work.ops = &ops;
+        weir_test_latch_init(&hold->held, 1);
+        weir_test_latch_init(&hold->released, 1);
+        weir__poller_deliver(at.server->shards[which].poller, &hold->work);
+        weir_test_latch_wait(&hold->held);
+}
+
+static void
+release_poller(struct hold *hold)
+{
+        weir_test_latch_count_down(&hold->released);
+}
+
+static void
+open_shared(struct http_client *client)
+{
+        struct sockaddr_un its = {.sun_family = AF_UNIX};
+        socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1);
+
+        size += (socklen_t)snprintf(its.sun_path + 1, sizeof its.sun_path - 1, "weir-overload-%d", (int)getpid());
+        *client = (struct http_client){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+        CU_ASSERT_EQUAL_FATAL(connect(client->fd, (struct sockaddr *)&its, size), 0);
+}
+
+enum { FEW = 8 };
+
+/* Both pollers share a socket, FEW may come, and that many are idle on the second one, which is held. */
+static void
+begin_with_idle_elsewhere(struct http_client idle[FEW], struct hold *hold)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        struct hold first;
+        char address[64];
+
+        config.max_connections = FEW;
+        weir_test_begin_real(2);
+        at.server = weir_http_server_new(&config, handle, NULL);
+        snprintf(address, sizeof address, "unix:@weir-overload-%d", (int)getpid());
+        CU_ASSERT_EQUAL_FATAL(weir_http_server_start(at.server, address), 0);
+        hold_poller(&first, 0);
+        for (int i = 0; i < FEW; i++) {
+                open_shared(&idle[i]);
+                CU_ASSERT_EQUAL(ask(&idle[i], GET("/")), 200);
+        }
+        release_poller(&first);
+        settle();
+        hold_poller(hold, 1);
+        CU_ASSERT_EQUAL(atomic_load(&at.server->shards[1].counts.of[WEIR__COUNT_IDLE]), FEW);
+}
+
+static void
+end_with(struct http_client *clients, int count)
+{
+        for (int i = 0; i < count; i++) {
+                http_close(&clients[i]);
+        }
+        end();
+}
+
+static size_t
+connections(void)
+{
+        return atomic_load(&at.server->connections);
+}
+
+/* Those that come meanwhile make room for each other, and not all of them for the one that is to go. */
+static void
+a_burst_is_let_in_for_no_more_than_are_idle_elsewhere(void)
+{
+        enum { BURST = 5 * FEW };
+        struct http_client idle[FEW], burst[BURST];
+        struct hold hold;
+
+        begin_with_idle_elsewhere(idle, &hold);
+        for (int i = 0; i < BURST; i++) {
+                open_shared(&burst[i]);
+        }
+        CU_ASSERT_EQUAL(ask(&burst[BURST - 1], GET("/")), 200);
+        CU_ASSERT_EQUAL(connections(), 2 * FEW);
+        release_poller(&hold);
+        for (int i = 0; i < FEW; i++) {
+                CU_ASSERT_TRUE(http_is_over(&idle[i]));
+                http_close(&idle[i]);
+        }
+        settle();
+        CU_ASSERT_EQUAL(connections(), FEW);
+        for (int i = BURST - FEW; i < BURST; i++) {
+                CU_ASSERT_EQUAL(ask(&burst[i], GET("/")), 200);
+        }
+        CU_ASSERT_EQUAL(count_of(WEIR__COUNT_TURNED_AWAY), 0);
+        CU_ASSERT_EQUAL(count_of(WEIR__COUNT_EVICTED), BURST);
+        end_with(burst, BURST);
+}
+
+/* Those that were to go have a request: then those that came for them go. */
+static void
+what_one_poller_cannot_evict_another_does(void)
+{
+        struct http_client old[FEW], new[FEW];
+        struct hold hold;
+
+        begin_with_idle_elsewhere(old, &hold);
+        for (int i = 0; i < FEW; i++) {
+                open_shared(&new[i]);
+                CU_ASSERT_TRUE(http_send_text(&old[i], "GET / HTTP/1.1\r\n"));
+        }
+        CU_ASSERT_EQUAL(ask(&new[FEW - 1], GET("/")), 200);
+        CU_ASSERT_EQUAL(connections(), 2 * FEW);
+        release_poller(&hold);
+        for (int i = 0; i < FEW; i++) {
+                CU_ASSERT_TRUE(http_is_over(&new[i]));
+                http_close(&new[i]);
+        }
+        settle();
+        CU_ASSERT_EQUAL(connections(), FEW);
+        for (int i = 0; i < FEW; i++) {
+                CU_ASSERT_EQUAL(ask(&old[i], "Host: a\r\n\r\n"), 200);
+        }
+        end_with(old, FEW);
+}
+
+static bool
+nobody_is_idle(void)
+{
+        return atomic_load(&at.server->shards[0].idle_since) == WEIR_FOREVER &&
+               atomic_load(&at.server->shards[1].idle_since) == WEIR_FOREVER;
+}
+
+static void
+when_all_are_busy_the_next_to_become_idle_goes_on_any_poller(void)
+{
+        struct http_client old[FEW], new[FEW], further;
+        struct hold hold;
+
+        begin_with_idle_elsewhere(old, &hold);
+        for (int i = 0; i < FEW; i++) {
+                open_shared(&new[i]);
+                CU_ASSERT_TRUE(http_send_text(&new[i], "GET / HTTP/1.1\r\n"));
+                CU_ASSERT_TRUE(http_send_text(&old[i], "GET / HTTP/1.1\r\n"));
+        }
+        WEIR_TEST_EVENTUALLY(connections() == 2 * FEW && atomic_load(&at.server->shards[0].idle_since) == WEIR_FOREVER);
+        release_poller(&hold);
+        WEIR_TEST_EVENTUALLY(nobody_is_idle());
+        settle();
+        CU_ASSERT_EQUAL(connections(), 2 * FEW);
+        open_shared(&further);
+        CU_ASSERT_TRUE(http_receive(&further, &at.reply, false));
+        CU_ASSERT_EQUAL(at.reply.status, 503);
+        http_close(&further);
+        for (int i = 0; i < FEW; i++) {
+                CU_ASSERT_EQUAL(ask(&new[i], "Host: a\r\n\r\n"), 200);
+                CU_ASSERT_TRUE(http_is_over(&new[i]));
+                http_close(&new[i]);
+        }
+        for (int i = 0; i < FEW; i++) {
+                CU_ASSERT_EQUAL(ask(&old[i], "Host: a\r\n\r\n"), 200);
+        }
+        settle();
+        CU_ASSERT_EQUAL(connections(), FEW);
+        end_with(old, FEW);
+}
+
+/* From several threads, at all pollers at once, some with requests. */
+static void *
+come_in_crowds(void *clients)
+{
+        enum { CROWD = 100 };
+        struct http_client *crowd = clients;
+
+        for (int i = 0; i < CROWD; i++) {
+                http_open(&crowd[i], at.port);
+                if (i % 3 == 0) {
+                        (void)http_send_text(&crowd[i], GET("/"));
+                }
+        }
+        return NULL;
+}
+
+static void
+after_crowds_at_all_pollers_there_are_no_more_than_may_be(void)
+{
+        enum { THREADS = 3, CROWD = 100 };
+        static struct http_client crowds[THREADS][CROWD];
+        pthread_t threads[THREADS];
+
+        for (int turn = 0; turn < 5; turn++) {
+                begin_with_most(3, FEW);
+                for (int i = 0; i < THREADS; i++) {
+                        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, come_in_crowds, crowds[i]), 0);
+                }
+                for (int i = 0; i < THREADS; i++) {
+                        pthread_join(threads[i], NULL);
+                }
+                WEIR_TEST_EVENTUALLY(count_of(WEIR__COUNT_ACCEPTED) == THREADS * CROWD && connections() <= FEW);
+                for (int i = 0; i < THREADS; i++) {
+                        for (int k = 0; k < CROWD; k++) {
+                                http_close(&crowds[i][k]);
+                        }
+                }
+                WEIR_TEST_EVENTUALLY(connections() == 0);
+                end();
+        }
 }
 
 /* The worker is held, so that a request and a new client wait when it comes back, the client first. */
@@ -430,6 +658,10 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(the_one_that_is_idle_longest_makes_room),
                 WEIR_TEST(it_may_be_on_another_poller),
+                WEIR_TEST(a_burst_is_let_in_for_no_more_than_are_idle_elsewhere),
+                WEIR_TEST(what_one_poller_cannot_evict_another_does),
+                WEIR_TEST(when_all_are_busy_the_next_to_become_idle_goes_on_any_poller),
+                WEIR_TEST(after_crowds_at_all_pollers_there_are_no_more_than_may_be),
                 WEIR_TEST(one_whose_request_has_just_come_stays),
                 WEIR_TEST(without_descriptors_it_makes_room_too),
                 WEIR_TEST(while_it_is_late_requests_are_answered_503),

@@ -8,8 +8,9 @@
 
 #include "test/http_client.h"
 
-#define ASK(method, target) method " " target " HTTP/1.1\r\nHost: a\r\n\r\n"
-#define NO_LIMIT            (-1)
+#define ASK(method, target)   method " " target " HTTP/1.1\r\nHost: a\r\n\r\n"
+#define TWICE(method, target) ASK(method, target) ASK(method, target)
+#define NO_LIMIT              (-1)
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -205,6 +206,47 @@ an_empty_router_answers_too(void)
         assert_reply(ASK("GET", "/"), 404, "404 Not Found\n");
         assert_reply(ASK("OPTIONS", "*"), 204, "");
         HTTP_ASSERT_TEXT(http_field(&at.reply, "Allow"), "OPTIONS");
+        end();
+}
+
+static void
+route(weir_task *write, void *exchange)
+{
+        (void)write;
+        weir_http_router_handle(exchange, at.router);
+}
+
+/* Without a query the length is said. */
+static void
+write_and_route(weir_task *exchange, void *context)
+{
+        (void)context;
+        if (!weir_http_query(exchange)) {
+                weir_http_reply_length(exchange, 40);
+        }
+        weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, "hello", 5, route, exchange));
+}
+
+/* The reply to the next request would be taken for the rest of it, or five bytes for all. */
+static void
+who_routes_behind_half_a_reply_to_nowhere_has_it_cut(void)
+{
+        static const char *const requests[] = {
+                TWICE("GET", "/nothing"),   TWICE("POST", "/users/7"),   TWICE("OPTIONS", "/users/7"),
+                TWICE("GET", "/nothing?c"), TWICE("POST", "/users/7?c"), TWICE("OPTIONS", "/users/7?c"),
+        };
+
+        begin();
+        weir_http_server *plain = at.server;
+        http_close(&at.client);
+        serve(write_and_route, NULL);
+        for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+                CU_ASSERT_TRUE(http_send_text(&at.client, requests[i]));
+                CU_ASSERT_FALSE(http_receive(&at.client, &at.reply, false));
+                http_close(&at.client);
+                http_open(&at.client, weir_http_server_port(at.server));
+        }
+        weir_http_server_free(plain);
         end();
 }
 
@@ -436,6 +478,7 @@ main(void)
                 WEIR_TEST(options_may_have_a_handler),
                 WEIR_TEST(head_is_answered_by_the_handler_of_get),
                 WEIR_TEST(an_empty_router_answers_too),
+                WEIR_TEST(who_routes_behind_half_a_reply_to_nowhere_has_it_cut),
                 WEIR_TEST(a_router_that_could_not_be_made_answers_500),
                 WEIR_TEST(parameters_live_as_long_as_the_exchange),
                 WEIR_TEST(a_router_may_be_another_ones_handler),

@@ -3,8 +3,13 @@
  * Time passes in steps, for the tests are on the virtual clock with one poller; the last ones have several pollers. */
 #include <stdio.h>
 
+#include <weir/http_fields.h>
+
 #include "test/body_fixture.h"
 
+#define HEAD              "HEAD / HTTP/1.1\r\n" HOST
+#define CHUNKS            "Transfer-Encoding: chunked\r\n\r\n"
+#define FORM              POST "Content-Type: application/x-www-form-urlencoded\r\n"
 #define EXPECTING(fields) POST "Expect: 100-continue\r\n" fields "\r\n"
 
 /* -- bodies that are collected before the handler -- */
@@ -101,6 +106,51 @@ a_chunked_body_that_trickles_is_408_at_its_limit(void)
         weir_test_pass(1);
         assert_receives(408, NULL);
         assert_is_over();
+        end();
+        CU_ASSERT_EQUAL(atomic_load(&at.handled), 0);
+}
+
+/* The head alone: a body would be taken for the next reply. */
+static void
+assert_refuses_head(int status)
+{
+        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, true));
+        CU_ASSERT_EQUAL(at.reply.status, status);
+        CU_ASSERT_PTR_NOT_NULL(http_field(&at.reply, "Content-Length"));
+        assert_is_over();
+        open_again();
+}
+
+static void
+a_request_of_head_that_fails_is_answered_without_a_body(void)
+{
+        static const struct {
+                const char *request;
+                int status;
+        } cases[] = {
+                {HEAD "Content-Length: 3\r\n\r\nab", 408},
+                {HEAD CHUNKS, 408},
+                {HEAD CHUNKS "6\r\nabcdef\r\n" LAST_CHUNK, 413},
+                {HEAD CHUNKS "zz\r\n", 400},
+                {HEAD "Content-Length: 6\r\n\r\n", 413},
+                {HEAD "X:", 408},
+                {"\r\nHEAD ", 408},
+        };
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+
+        config.head_timeout = config.body_timeout = LIMIT;
+        config.max_body = 5;
+        begin_with(&config, echo_body);
+        for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+                const char *request = cases[i / 2].request;
+                size_t size = strlen(request);
+
+                CU_ASSERT_TRUE(http_send(&at.client, request, i % 2 ? size - 1 : size)); /* the last byte comes later */
+                settle();
+                CU_ASSERT_TRUE(i % 2 ? http_send(&at.client, request + size - 1, 1) : true);
+                weir_test_pass(cases[i / 2].status == 408 ? LIMIT : 0);
+                assert_refuses_head(cases[i / 2].status);
+        }
         end();
         CU_ASSERT_EQUAL(atomic_load(&at.handled), 0);
 }
@@ -373,6 +423,91 @@ a_second_collection_with_a_smaller_limit_keeps_to_it(void)
                 assert_receives(413, NULL);
                 end();
         }
+}
+
+/* -- forms -- */
+
+static void
+assert_role(const char *role)
+{
+        const char *value = weir_http_form_value(at.exchange, "role");
+
+        if (role) {
+                HTTP_ASSERT_TEXT(value, role);
+        } else {
+                CU_ASSERT_PTR_NULL(value);
+                CU_ASSERT_EQUAL(weir_http_form_at(at.exchange, 0, NULL, NULL), -ENOENT);
+        }
+}
+
+static void
+a_form_is_told_once_all_of_it_was_collected(void)
+{
+        begin(keep_exchange);
+        for (int i = 0; i < 2; i++) {
+                ask(i ? FORM CHUNKS "c\r\nrole=adminis\r\n" : FORM "Content-Length: 18\r\n\r\nrole=adminis");
+                for (int k = 0; k < 2; k++) {
+                        struct piece piece = {.size = 0};
+                        weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
+
+                        weir_series_push(series, weir_test_recorded(weir_http_collect_new(at.exchange, 0, take_piece, &piece)));
+                        CU_ASSERT_EQUAL(weir_series_start(series), 0);
+                        CU_ASSERT_TRUE(waits(&piece));
+                        weir_series_cancel(series);
+                        weir_series_unref(series);
+                        CU_ASSERT_EQUAL(ended(&piece), -ECANCELED);
+                        assert_role(NULL);
+                }
+                CU_ASSERT_TRUE(http_send_text(&at.client, i ? "6\r\ntrator\r\n" LAST_CHUNK : "trator"));
+                CU_ASSERT_EQUAL(collect_all(0), 0);
+                assert_role("administrator");
+                let_go();
+                assert_receives(200, "");
+        }
+        end();
+}
+
+static void
+half_a_form_is_none(void)
+{
+        begin(keep_exchange);
+        for (int i = 0; i < 2; i++) {
+                struct piece piece;
+
+                ask(i ? FORM CHUNKS "c\r\nrole=adminis\r\n" : FORM "Content-Length: 18\r\n\r\nrole=adminis");
+                collect_begin(&piece, 0);
+                CU_ASSERT_TRUE(waits(&piece));
+                weir_test_pass(LIMIT);
+                CU_ASSERT_EQUAL(ended(&piece), -ETIMEDOUT);
+                assert_role(NULL);
+                let_go();
+                assert_receives(408, NULL);
+                open_again();
+        }
+        ask(FORM CHUNKS "5\r\nrole=\r\n"
+                        "zz\r\n");
+        CU_ASSERT_EQUAL(collect_all(0), -EBADMSG);
+        assert_role(NULL);
+        let_go();
+        assert_receives(400, NULL);
+        end();
+}
+
+static void
+what_is_left_of_a_form_is_none(void)
+{
+        begin(keep_exchange);
+        for (int i = 0; i < 2; i++) {
+                ask(i ? FORM CHUNKS "4\r\nuser\r\n" : FORM "Content-Length: 14\r\n\r\nuser");
+                assert_reads("user");
+                CU_ASSERT_TRUE(http_send_text(&at.client, i ? "a\r\nrole=admin\r\n" LAST_CHUNK : "role=admin"));
+                CU_ASSERT_EQUAL(collect_all(0), 0);
+                HTTP_ASSERT_TEXT(weir_http_request_body(at.exchange, NULL), "role=admin");
+                assert_role(NULL);
+                let_go();
+                assert_receives(200, "");
+        }
+        end();
 }
 
 /* -- Expect: 100-continue -- */
@@ -827,6 +962,7 @@ main(void)
                 WEIR_TEST(a_chunked_body_of_max_body_is_collected_and_a_byte_more_is_413),
                 WEIR_TEST(a_chunked_body_of_10_megabytes_is_collected_where_that_is_allowed),
                 WEIR_TEST(a_chunked_body_that_trickles_is_408_at_its_limit),
+                WEIR_TEST(a_request_of_head_that_fails_is_answered_without_a_body),
                 WEIR_TEST(where_bodies_are_collected_a_read_is_at_the_end_and_a_collection_has_it),
                 WEIR_TEST(the_handler_runs_at_the_head_and_reads_get_what_has_come),
                 WEIR_TEST(what_came_with_the_head_is_read_first),
@@ -838,6 +974,9 @@ main(void)
                 WEIR_TEST(more_than_a_collection_may_have_is_413),
                 WEIR_TEST(a_collection_may_have_max_body_unless_it_says_otherwise),
                 WEIR_TEST(a_second_collection_with_a_smaller_limit_keeps_to_it),
+                WEIR_TEST(a_form_is_told_once_all_of_it_was_collected),
+                WEIR_TEST(half_a_form_is_none),
+                WEIR_TEST(what_is_left_of_a_form_is_none),
                 WEIR_TEST(one_hundred_comes_when_the_body_is_asked_for),
                 WEIR_TEST(no_100_comes_when_the_reply_comes_first),
                 WEIR_TEST(no_100_comes_when_the_body_is_there_or_too_large),

@@ -79,15 +79,21 @@ handle(weir_task *exchange, void *context)
 }
 
 static void
-begin_with(const struct weir_http_server_config *config)
+begin_at(const struct weir_http_server_config *config, weir_task_fn *handler)
 {
         weir_test_begin_real(2);
         memset(&shown, 0, sizeof shown);
         at.peer = NULL;
         at.context = NULL;
         at.config = (struct weir_http_debug_config)WEIR_HTTP_DEBUG_CONFIG_DEFAULT;
-        at.server = http_server(config, handle, NULL);
+        at.server = http_server(config, handler, NULL);
         http_open(&at.client, weir_http_server_port(at.server));
+}
+
+static void
+begin_with(const struct weir_http_server_config *config)
+{
+        begin_at(config, handle);
 }
 
 static void
@@ -320,6 +326,43 @@ other_paths_and_methods_are_refused(void)
         CU_ASSERT(http_send_text(&at.client, "HEAD /below/debug/flows HTTP/1.1\r\n" HERE "\r\n"));
         CU_ASSERT(http_receive(&at.client, &at.reply, true));
         CU_ASSERT_EQUAL(at.reply.status, 200);
+        end();
+}
+
+#define ASK "%s %s HTTP/1.1\r\n" HERE "\r\n"
+
+static void
+show_behind(weir_task *write, void *exchange)
+{
+        handle(exchange, NULL);
+        (void)write;
+}
+
+static void
+write_and_show(weir_task *exchange, void *context)
+{
+        (void)context;
+        weir_http_reply_length(exchange, 40);
+        weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, "hello", 5, show_behind, exchange));
+}
+
+/* The reply to the next request would be taken for the rest of it. */
+static void
+half_a_reply_that_it_refuses_or_shows_behind_is_cut(void)
+{
+        static const char *const targets[] = {"/nothing", "/metrics", "/debug/flows"};
+
+        begin_at(NULL, write_and_show);
+        for (size_t i = 0; i < 2 * sizeof targets / sizeof *targets; i++) {
+                const char *method = i % 2 ? "POST" : "GET", *target = targets[i / 2];
+                char requests[256];
+
+                snprintf(requests, sizeof requests, ASK ASK, method, target, method, target);
+                CU_ASSERT_TRUE(http_send_text(&at.client, requests));
+                CU_ASSERT_FALSE(http_receive(&at.client, &at.reply, false));
+                http_close(&at.client);
+                http_open(&at.client, weir_http_server_port(at.server));
+        }
         end();
 }
 
@@ -634,6 +677,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(others_are_let_in_by_name),
         WEIR_TEST(a_list_that_is_none_lets_nobody_else_in),
         WEIR_TEST(other_paths_and_methods_are_refused),
+        WEIR_TEST(half_a_reply_that_it_refuses_or_shows_behind_is_cut),
         WEIR_TEST(replies_say_what_they_are),
         WEIR_TEST(only_the_pages_own_script_may_run),
         WEIR_TEST(mounted_in_a_router_it_answers_there),

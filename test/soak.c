@@ -164,7 +164,7 @@ static bool
 is_quiet(void)
 {
         for (int i = 0; i < SOAK_SERVERS; i++)
-                if (atomic_load(&soak_servers[i].server->connections))
+                if (atomic_load(&soak_servers[i].server->connections) || weir__addresses_count(soak_servers[i].server->addresses))
                         return false;
         return atomic_load(&soak_freed) == atomic_load(&soak_handled);
 }
@@ -175,6 +175,7 @@ restart(void)
         usleep((useconds_t)(50000 + weir_test_random_below(&chance, 600000)));
         soak_server_stop(SOAK_RESTARTED, WEIR_MSEC((weir_nsec)weir_test_random_below(&chance, 300)));
         soak_server_start(SOAK_RESTARTED);
+        soak_logs_rotate(&chance);
         atomic_fetch_add(&turns, 1);
 }
 
@@ -217,10 +218,30 @@ check_nothing_is_left(bool is_first)
                 at_first = now;
         else if (!WEIR_TEST_SANITIZED && now.memory > at_first.memory + MEMORY_BOUND)
                 soak_fail("%zu bytes of malloc's are in use, after the first era it was %zu", now.memory, at_first.memory);
-        printf("soak: %lld s: %zu sessions, %zu exchanges, %zu cut by stops, %zu clients too slow; %zu KiB of malloc's in use\n",
+        printf("soak: %lld s: %zu sessions, %zu exchanges, %zu compressed, %zu cut by stops, %zu clients too slow; %zu KiB of malloc's in "
+               "use\n",
                (long long)((weir_test_now() - began) / 1000000000), atomic_load(&soak_sessions), atomic_load(&soak_handled),
-               atomic_load(&cut), atomic_load(&soak_excused), now.memory >> 10);
+               atomic_load(&soak_packed), atomic_load(&cut), atomic_load(&soak_excused), now.memory >> 10);
         fflush(stdout);
+}
+
+static unsigned descriptors_before;
+
+/* A log that was opened anew is closed a moment later. */
+static bool
+has_descriptors_as_before(void)
+{
+        return descriptors_now() == descriptors_before;
+}
+
+static void
+check_all_was_logged(void)
+{
+        if (atomic_load(&soak_logged) < atomic_load(&soak_handled))
+                soak_fail("of %zu exchanges, and of what was refused, the logs were told %zu", atomic_load(&soak_handled),
+                          atomic_load(&soak_logged));
+        if (!atomic_load(&soak_packed))
+                soak_fail("no reply was compressed");
 }
 
 static void
@@ -232,11 +253,10 @@ run_era(bool is_first, int64_t round, int64_t until)
                 soak_fail("the library does not begin: %s", weir_strerror(failed));
         for (int i = 0; i < SOAK_SERVERS; i++)
                 soak_server_start((enum soak_server_kind)i);
-        unsigned descriptors = descriptors_now();
+        descriptors_before = descriptors_now();
         for (int i = 0; i < ROUNDS && (is_first || weir_test_now() < until); i++) {
                 run_round(weir_test_now() + round);
-                if (descriptors_now() != descriptors)
-                        soak_fail("%u descriptors are open, before the clients came it was %u", descriptors_now(), descriptors);
+                wait_until(has_descriptors_as_before, "as many descriptors as before the clients came");
         }
         atomic_store(&phase, "servers stop");
         for (int i = 0; i < SOAK_SERVERS; i++)
@@ -244,6 +264,7 @@ run_era(bool is_first, int64_t round, int64_t until)
         atomic_store(&phase, "the library ends");
         weir_shutdown();
         atomic_fetch_add(&turns, 1);
+        check_all_was_logged();
         check_nothing_is_left(is_first);
 }
 

@@ -50,11 +50,15 @@ struct soak_server {
 
 extern struct soak_server soak_servers[SOAK_SERVERS];
 extern atomic_size_t soak_handled, soak_freed;
+extern atomic_size_t soak_logged; /* requests that the access logs were told of, or have lost */
 
 void soak_files_begin(void); /* what is served, and certificates */
 void soak_files_end(void);
 void soak_server_start(enum soak_server_kind kind);
 void soak_server_stop(enum soak_server_kind kind, weir_nsec within);
+void soak_logs_rotate(struct weir_test_random *random); /* truncates the files of the access logs, and opens some anew */
+
+#define SOAK_PAGE "<p>This is none of the server's own words.\n" /* in place of the body of an error */
 
 /* What the bodies of replies are made of. */
 char soak_byte(size_t at);
@@ -110,6 +114,8 @@ void soak_peer_take(struct soak_peer *peer, size_t size);
 
 /* The connection is lost.  Fails where that must not be; else returns false. */
 bool soak_peer_lost(const struct soak_peer *peer, const char *what);
+
+extern atomic_size_t soak_packed; /* replies that came compressed */
 
 /* The reply is the one that it has to be.  Returns false when the connection is lost. */
 bool soak_peer_expect(struct soak_peer *peer, const struct soak_request *request);

@@ -15,13 +15,14 @@
 #include <openssl/err.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <zlib.h>
 
 #include "test/soak.h"
 #include "test/tls_peer.h"
 
 #define STEP ((size_t)65536)
 
-atomic_size_t soak_excused;
+atomic_size_t soak_excused, soak_packed;
 
 /* -- from the beginning to the end -- */
 
@@ -308,6 +309,29 @@ match_chunks(struct soak_peer *peer, const struct soak_request *request, size_t 
         return true;
 }
 
+/* What is compressed: `size` bytes, looked at when all are there. */
+static bool
+match_packed(struct soak_peer *peer, const struct soak_request *request, size_t size)
+{
+        if (!receive_until(peer, size))
+                return soak_peer_lost(peer, "in a compressed body");
+        char *data = malloc(request->body_size + 1);
+        z_stream stream = {.next_in = (Bytef *)peer->input,
+                           .avail_in = (uInt)size,
+                           .next_out = (Bytef *)data,
+                           .avail_out = (uInt)request->body_size + 1};
+        bool is_good = data && inflateInit2(&stream, 15 + 16) == Z_OK && inflate(&stream, Z_FINISH) == Z_STREAM_END;
+        if (!is_good || stream.avail_in || stream.total_out != request->body_size ||
+            memcmp(data, request->body, stream.total_out))
+                soak_fail("%s, server \"%s\": a compressed body is wrong for %.60s", peer->doing, peer->server->name,
+                          request->bytes);
+        inflateEnd(&stream);
+        free(data);
+        soak_peer_take(peer, size);
+        atomic_fetch_add(&soak_packed, 1);
+        return true;
+}
+
 static bool
 match_body(struct soak_peer *peer, const struct soak_request *request, const char *length, bool chunked)
 {
@@ -358,12 +382,14 @@ soak_peer_expect(struct soak_peer *peer, const struct soak_request *request)
         if (status != request->status)
                 soak_fail("%s, server \"%s\": %.60s for %.60s", peer->doing, peer->server->name, peer->input, request->bytes);
         const char *length = field(peer->input, "Content-Length"), *coding = field(peer->input, "Transfer-Encoding");
-        bool chunked = coding && !strncmp(coding, "chunked", 7), closes = field(peer->input, "Connection") != NULL;
+        bool chunked = coding && !strncmp(coding, "chunked", 7), closes = field(peer->input, "Connection") != NULL,
+             packed = field(peer->input, "Content-Encoding") != NULL && !request->is_head;
         char number[32] = "";
         if (length)
                 snprintf(number, sizeof number, "%.*s", (int)strspn(length, "0123456789"), length);
         soak_peer_take(peer, size);
-        if (!match_body(peer, request, length ? number : NULL, chunked))
+        if (!(packed ? match_packed(peer, request, strtoul(number, NULL, 10))
+                     : match_body(peer, request, length ? number : NULL, chunked)))
                 return false;
         snprintf(peer->answered, sizeof peer->answered, "%.*s", (int)strcspn(request->bytes, "\r"), request->bytes);
         if (request->is_last && receive_until(peer, 1))

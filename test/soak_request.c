@@ -90,6 +90,8 @@ put_head(struct soak_request *request, struct text *text, struct weir_test_rando
                         "a field that nobody reads, as browsers send them in great numbers");
         if (request->is_last && !old)
                 fputs("Connection: close\r\n", text->stream);
+        if (weir_test_random_below(random, 3) == 0)
+                fputs("Accept-Encoding: gzip, deflate\r\n", text->stream);
         fprintf(text->stream, "%s\r\n", fields);
         fflush(text->stream);
         request->head_size = text->size;
@@ -220,11 +222,11 @@ make_odd(struct soak_request *request, struct text *text, struct weir_test_rando
 {
         switch (weir_test_random_below(random, 4)) {
         case 0:
-                answer(request, 404, "404 Not Found\n");
+                answer(request, 404, SOAK_PAGE);
                 put_head(request, text, random, "GET", "/nothing?a=b", "");
                 break;
         case 1:
-                answer(request, 405, "405 Method Not Allowed\n");
+                answer(request, 405, SOAK_PAGE);
                 put_head(request, text, random, "DELETE", "/file", "");
                 break;
         case 2:

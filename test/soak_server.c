@@ -18,7 +18,7 @@ struct soak_server soak_servers[SOAK_SERVERS] = {
         [SOAK_RESTARTED] = {.name = "restarted", .is_unreliable = true},
 };
 
-atomic_size_t soak_handled, soak_freed;
+atomic_size_t soak_handled, soak_freed, soak_logged;
 
 static weir_http_router *router;
 
@@ -59,6 +59,7 @@ on_bytes(weir_task *exchange, void *context)
 
         (void)context;
         fill(data, 0, size);
+        weir_http_reply_header(exchange, "Content-Type", "text/plain"); /* worth compressing */
         weir_http_reply_append(exchange, data, size);
         free(data);
 }
@@ -131,8 +132,10 @@ echo(weir_task *collect, void *exchange)
         size_t size;
         const void *body = weir_http_request_body(exchange, &size);
 
-        if (!collect || weir_task_status(collect) == 0)
+        if (!collect || weir_task_status(collect) == 0) {
+                weir_http_reply_header(exchange, "Content-Type", "text/plain");
                 weir_http_reply_append(exchange, body, size);
+        }
 }
 
 static void
@@ -383,17 +386,68 @@ soak_files_end(void)
         tls_files_end();
 }
 
+static const char *
+log_of(const struct soak_server *server)
+{
+        char name[64];
+
+        snprintf(name, sizeof name, "%s.log", server->name);
+        return tls_path(name);
+}
+
 static void
-configure(struct weir_http_server_config *config, enum soak_server_kind kind)
+count_logged(const struct weir_http_access *access, void *context)
+{
+        (void)access, (void)context;
+        atomic_fetch_add(&soak_logged, 1);
+}
+
+void
+soak_logs_rotate(struct weir_test_random *random)
+{
+        for (int i = 0; i < SOAK_SERVERS; i++) {
+                const char *path = log_of(&soak_servers[i]);
+                bool anew = weir_test_random_below(random, 2);
+
+                if (anew ? unlink(path) : truncate(path, 0))
+                        soak_fail("the access log %s is not there", path);
+                if (anew && weir_http_server_reopen_log(soak_servers[i].server))
+                        soak_fail("the access log %s cannot be opened anew", path);
+        }
+}
+
+static void
+set_limits(struct weir_http_server_config *config, enum soak_server_kind kind)
 {
         config->head_timeout = config->body_timeout = config->idle_timeout = config->write_timeout = SOAK_LIMIT;
         config->handshake_timeout = 2 * SOAK_LIMIT;
-        config->stream_bodies = kind != SOAK_COLLECTING && kind != SOAK_RESTARTED;
         config->max_connections = kind == SOAK_NARROW ? 6 : 0;
+        config->max_connections_per_address = 100000;                                        /* counted, and never too many */
+        config->shed_lateness = kind == SOAK_NARROW ? WEIR_MSEC(2) : WEIR_SEC(SOAK_PATIENT); /* the latter: nobody */
+}
+
+static void
+configure(struct weir_http_server_config *config, enum soak_server_kind kind)
+{
+        set_limits(config, kind);
+        config->stream_bodies = kind != SOAK_COLLECTING && kind != SOAK_RESTARTED;
+        config->compress = 1;
+        config->access_log = log_of(&soak_servers[kind]);
+        config->on_access = count_logged;
         if (kind == SOAK_SECURE) {
                 config->certificate_file = tls_path("soak.pem");
                 config->private_key_file = tls_path("soak.key");
         }
+}
+
+static void
+set_pages(weir_http_server *server)
+{
+        static const int statuses[] = {400, 404, 405, 408, 413, 503};
+
+        for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+                if (weir_http_server_set_error(server, statuses[i], "text/html", SOAK_PAGE, sizeof SOAK_PAGE - 1))
+                        soak_fail("no page for %d", statuses[i]);
 }
 
 void
@@ -408,6 +462,7 @@ soak_server_start(enum soak_server_kind kind)
                 snprintf(address, sizeof address, "unix:%s", server->path);
         }
         server->server = weir_http_server_new(&config, handle, router);
+        set_pages(server->server);
         int failed = weir_http_server_start(server->server, address);
         if (failed)
                 soak_fail("the server \"%s\" cannot be started: %s", server->name, weir_strerror(failed));
@@ -427,6 +482,7 @@ soak_server_stop(enum soak_server_kind kind, weir_nsec within)
         if (weir_test_now() - began > within + WEIR_SEC(SOAK_PATIENT))
                 soak_fail("the server \"%s\" has stopped within %lld ms only", server->name,
                           (long long)((weir_test_now() - began) / 1000000));
+        atomic_fetch_add(&soak_logged, weir_http_server_access_lost(server->server));
         weir_http_server_free(server->server);
         server->server = NULL;
 }

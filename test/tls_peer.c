@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <openssl/err.h>
+#include <openssl/ocsp.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 #include <openssl/x509v3.h>
@@ -177,6 +178,39 @@ tls_make_certificate(const char *name, const struct tls_wish *wish)
                 X509_free(issuer);
                 EVP_PKEY_free(signer);
         }
+        X509_free(x509);
+        EVP_PKEY_free(key);
+}
+
+static void
+write_response(const char *name, OCSP_BASICRESP *basic)
+{
+        OCSP_RESPONSE *response = OCSP_response_create(OCSP_RESPONSE_STATUS_SUCCESSFUL, basic);
+        unsigned char *der = NULL;
+        int size = i2d_OCSP_RESPONSE(response, &der);
+
+        EXPECT(size > 0);
+        tls_write_file(name, der, (size_t)size);
+        OPENSSL_free(der);
+        OCSP_RESPONSE_free(response);
+}
+
+void
+tls_make_staple(const char *name, const char *certificate, bool is_good)
+{
+        EVP_PKEY *key = read_key(certificate);
+        X509 *x509 = read_certificate(certificate);
+        OCSP_BASICRESP *basic = OCSP_BASICRESP_new();
+        OCSP_CERTID *id = OCSP_cert_to_id(NULL, x509, x509);
+        ASN1_TIME *now = X509_gmtime_adj(NULL, 0);
+        int status = is_good ? V_OCSP_CERTSTATUS_GOOD : V_OCSP_CERTSTATUS_REVOKED;
+
+        EXPECT(OCSP_basic_add1_status(basic, id, status, OCSP_REVOKED_STATUS_NOSTATUS, is_good ? NULL : now, now, NULL));
+        EXPECT(OCSP_basic_sign(basic, x509, key, EVP_sha256(), NULL, 0));
+        write_response(name, basic);
+        ASN1_TIME_free(now);
+        OCSP_CERTID_free(id);
+        OCSP_BASICRESP_free(basic);
         X509_free(x509);
         EVP_PKEY_free(key);
 }

@@ -23,6 +23,9 @@ void tls_files_begin(void);
 void tls_files_end(void);
 void tls_files_use(const char *path); /* in place of these two: a directory that is there */
 void tls_make_certificate(const char *name, const struct tls_wish *wish);
+
+/* The file of an OCSP response about the certificate of that name, which it signs itself; `is_good`: or it is revoked. */
+void tls_make_staple(const char *name, const char *certificate, bool is_good);
 void tls_write_file(const char *name, const void *data, size_t size);
 
 /* The path of a file in the directory, such as "a.pem"; valid for the next fifteen calls. */

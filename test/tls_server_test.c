@@ -594,6 +594,40 @@ a_reload_that_fails_changes_nothing(void)
 
 /* -- configurations -- */
 
+static atomic_bool have_been_added;
+
+static void *
+reload_until_all_are_added(void *context)
+{
+        (void)context;
+        while (!atomic_load(&have_been_added)) {
+                CU_ASSERT_EQUAL(weir_http_server_reload(at.server), -EDOM);
+        }
+        return NULL;
+}
+
+/* The start will read them, and until then there may be more. */
+static void
+a_reload_before_the_start_leaves_the_files_to_it(void)
+{
+        struct weir_http_server_config config = secure_config("server.pem", "server.key");
+        pthread_t thread;
+
+        weir_test_begin_real(2);
+        at.server = weir_http_server_new(&config, handle, NULL);
+        atomic_store(&have_been_added, false);
+        CU_ASSERT_EQUAL(weir_http_server_reload(at.server), -EDOM);
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, reload_until_all_are_added, NULL), 0);
+        for (unsigned i = 0; i < 100; i++) {
+                CU_ASSERT_EQUAL(weir_http_server_add_certificate(at.server, config.certificate_file, config.private_key_file), 0);
+        }
+        atomic_store(&have_been_added, true);
+        pthread_join(thread, NULL);
+        CU_ASSERT_EQUAL(weir_http_server_start(at.server, "127.0.0.1:0"), 0);
+        CU_ASSERT_EQUAL(weir_http_server_reload(at.server), 0);
+        end();
+}
+
 static void
 further_certificates_are_for_their_names(void)
 {
@@ -940,6 +974,7 @@ main(void)
                 WEIR_TEST(a_crowd_is_served_at_once),
                 WEIR_TEST(certificates_change_under_load),
                 WEIR_TEST(a_reload_that_fails_changes_nothing),
+                WEIR_TEST(a_reload_before_the_start_leaves_the_files_to_it),
                 WEIR_TEST(further_certificates_are_for_their_names),
                 WEIR_TEST(the_handler_learns_who_has_shown_a_certificate),
                 WEIR_TEST(a_callers_ssl_ctx_is_used_as_it_is),

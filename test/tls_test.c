@@ -146,6 +146,95 @@ a_client_cannot_begin_anew(void)
 }
 
 static void
+change_keys(unsigned times)
+{
+        for (unsigned i = 0; i < times; i++) {
+                CU_ASSERT_EQUAL(SSL_key_update(wire.client, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+                CU_ASSERT_EQUAL(SSL_do_handshake(wire.client), 1);
+        }
+}
+
+static void
+keys_may_change_now_and_then(void)
+{
+        open_with(TLS1_3_VERSION);
+        for (unsigned i = 0; i < 2; i++) {
+                change_keys(10);
+                tls_wire_say(&wire, "new", 3);
+                expect_text("new", read_some(100));
+                CU_ASSERT_EQUAL(SSL_key_update(wire.client, SSL_KEY_UPDATE_REQUESTED), 1);
+                CU_ASSERT_EQUAL(SSL_do_handshake(wire.client), 1);
+                tls_wire_send(&wire, SIZE_MAX);
+                CU_ASSERT_EQUAL(read_some(100), -EAGAIN);
+                CU_ASSERT_EQUAL(write_text("answer"), 6);
+                expect_text("answer", (ssize_t)tls_wire_hear(&wire, buffer, sizeof buffer));
+        }
+        tls_wire_close(&wire);
+}
+
+static void
+a_client_that_does_nothing_but_change_keys_is_broken_off(void)
+{
+        open_with(TLS1_3_VERSION);
+        change_keys(10000);
+        while (tls_wire_send(&wire, SIZE_MAX)) {
+        }
+        CU_ASSERT_EQUAL(read_some(100), -EPROTO);
+        CU_ASSERT_EQUAL(read_some(100), -EPROTO);
+        CU_ASSERT(recv(wire.stream.source.fd, buffer, 1, MSG_PEEK) == 1); /* what it has sent was not all read */
+        tls_wire_close(&wire);
+}
+
+/* A byte between them makes it no better. */
+static void
+a_little_data_among_them_does_not_help(void)
+{
+        unsigned rounds = 0;
+        ssize_t count;
+
+        open_with(TLS1_3_VERSION);
+        do {
+                change_keys(30);
+                tls_wire_say(&wire, "a", 1);
+                while ((count = read_some(100)) > 0) {
+                }
+        } while (count == -EAGAIN && ++rounds < 1000);
+        CU_ASSERT_EQUAL(count, -EPROTO);
+        tls_wire_close(&wire);
+}
+
+static unsigned told;
+
+static void
+count_info(const SSL *ssl, int where, int result)
+{
+        (void)ssl, (void)where, (void)result;
+        told++;
+}
+
+/* Whose SSL_CTX it is hears what it would have heard. */
+static void
+a_callers_info_callback_is_called(void)
+{
+        struct weir__tls_context *own;
+        SSL_CTX *ssl_ctx = SSL_CTX_new(TLS_server_method());
+
+        SSL_CTX_use_certificate_file(ssl_ctx, tls_path("server.pem"), SSL_FILETYPE_PEM);
+        SSL_CTX_use_PrivateKey_file(ssl_ctx, tls_path("server.key"), SSL_FILETYPE_PEM);
+        SSL_CTX_set_info_callback(ssl_ctx, count_info);
+        CU_ASSERT_EQUAL_FATAL(weir__tls_context_new(&own, &(struct weir__tls_config){.ssl_ctx = ssl_ctx}, NULL), 0);
+        told = 0;
+        tls_wire_connect(&wire, own, &(struct tls_client_wish){.version = TLS1_3_VERSION});
+        CU_ASSERT_NOT_EQUAL(told, 0);
+        change_keys(200);
+        tls_wire_send(&wire, SIZE_MAX);
+        CU_ASSERT_EQUAL(read_some(100), -EPROTO); /* and is no way round */
+        tls_wire_close(&wire);
+        weir__tls_context_unref(own);
+        SSL_CTX_free(ssl_ctx);
+}
+
+static void
 the_protocol_is_http_1_1_or_none_was_offered(void)
 {
         static const struct {
@@ -610,6 +699,10 @@ main(void)
                 WEIR_TEST(what_came_with_the_end_of_the_handshake_is_not_forgotten),
                 WEIR_TEST(old_versions_and_old_suites_are_refused),
                 WEIR_TEST(a_client_cannot_begin_anew),
+                WEIR_TEST(keys_may_change_now_and_then),
+                WEIR_TEST(a_client_that_does_nothing_but_change_keys_is_broken_off),
+                WEIR_TEST(a_little_data_among_them_does_not_help),
+                WEIR_TEST(a_callers_info_callback_is_called),
                 WEIR_TEST(the_protocol_is_http_1_1_or_none_was_offered),
                 WEIR_TEST(who_offers_other_protocols_only_is_told_so),
                 WEIR_TEST(many_small_records_are_read_at_once),

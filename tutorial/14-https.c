@@ -10,7 +10,8 @@
  *     curl --cacert certificate.pem https://localhost:8443/
  *
  * The first pair is for clients that ask for a name which no other certificate is for.  SIGHUP has the files read again: who is
- * connected notices nothing.  Ctrl-C stops. */
+ * connected notices nothing.  SIGUSR2 starts the program anew, or what has taken the place of its file: no client is turned
+ * away.  Ctrl-C stops. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -34,10 +35,32 @@ static weir_http_server *make_server(int argc, char *argv[])
         return server;
 }
 
+/* Hands the sockets to a new process, which serves when this returns 1: what there is to do then is to stop. */
+static int restart(weir_http_server *server, char *argv[])
+{
+        int result = weir_http_server_inherit(server, argv[0], argv, WEIR_SEC(60));
+
+        if (result < 0)
+                fprintf(stderr, "a new %s does not serve: %s; this one goes on\n", argv[0], weir_strerror(result));
+        return result > 0;
+}
+
+/* Returns when the server is to stop. */
+static void wait_for_end(weir_http_server *server, const sigset_t *signals, char *argv[])
+{
+        int signal;
+
+        while (sigwait(signals, &signal) == 0) {
+                if (signal == SIGHUP)
+                        weir_http_server_reload(server); /* if that fails, the log says why, and all stays as it was */
+                else if (signal != SIGUSR2 || restart(server, argv))
+                        return;
+        }
+}
+
 int main(int argc, char *argv[])
 {
         sigset_t signals;
-        int signal;
 
         if (argc < 4 || argc % 2) {
                 fprintf(stderr, "usage: %s address certificate.pem key.pem [certificate.pem key.pem ...]\n", argv[0]);
@@ -47,15 +70,15 @@ int main(int argc, char *argv[])
         sigaddset(&signals, SIGHUP);
         sigaddset(&signals, SIGINT);
         sigaddset(&signals, SIGTERM);
-        sigprocmask(SIG_BLOCK, &signals, NULL); /* they wait for sigwait, below */
+        sigaddset(&signals, SIGUSR2);
+        sigprocmask(SIG_BLOCK, &signals, NULL); /* they wait for sigwait, above */
 
         weir_http_server *server = make_server(argc, argv);
         int failed = weir_http_server_start(server, argv[1]);
         if (failed) {
                 fprintf(stderr, "cannot serve at %s: %s\n", argv[1], weir_strerror(failed));
         } else {
-                while (sigwait(&signals, &signal) == 0 && signal == SIGHUP)
-                        weir_http_server_reload(server); /* if that fails, the log says why, and all stays as it was */
+                wait_for_end(server, &signals, argv);
                 weir_http_server_stop(server, WEIR_SEC(10));
         }
         weir_http_server_free(server);

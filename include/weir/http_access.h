@@ -37,8 +37,9 @@ struct weir_http_access {
  *
  * Owner:   the server: borrowed until the function returns.
  * Threads: one that the server has for this: it is called for one request at a time, in no callback, and may block.  As long as it does
- *          nothing is told, and when the buffers are full what comes is lost and counted; a log file is written all the same.  It must neither stop
- *          nor free this server (-EDEADLK). */
+ *          nothing is told, and when the buffers are full what comes is lost and counted; a log file is written all the
+ *          same.  A stop waits for it: so it must neither stop a server nor call weir_http_serve (-EDEADLK), nor free one (that
+ *          aborts).  All else that may be asked of a server has its answer, also while that starts or stops. */
 typedef void weir_http_access_fn(const struct weir_http_access *access, void *context);
 
 WEIR_END

@@ -28,7 +28,8 @@ WEIR_API weir_task *weir_http_read_new(weir_task *exchange, weir_task_fn *done, 
  * kind. */
 WEIR_API const void *weir_http_read_data(const weir_task *read, size_t *size);
 
-/* Reads the whole body, or what is left of it; weir_http_request_body has it afterwards.
+/* Reads the whole body, or what is left of it; weir_http_request_body has it afterwards, and when the status is not 0, as much of
+ * it as has come.
  *
  * Owner:   the caller, until it is consumed.  The exchange stays alive as long as the task.
  * Result:  NULL when out of memory.  The task's status: as of weir_http_read_new; -EMSGSIZE for a body of more than `max` bytes (the
@@ -42,7 +43,8 @@ WEIR_API weir_task *weir_http_collect_new(weir_task *exchange, size_t max, weir_
 /* Says how long the body will be that is written piece by piece: it goes out with that Content-Length.  Without it the body goes
  * out in chunks, or, to a client of HTTP/1.0, until the end of the connection.
  *
- * A whole reply of another length becomes a 500; but that to HEAD may say it without a body.  UINT64_MAX takes back what was said.
+ * A whole reply of another length becomes a 500; but that to HEAD may say it without a body.  What counts is the length before
+ * compression, and of a file all of it, whatever part the client has asked for.  UINT64_MAX takes back what was said.
  *
  * Result:  0; -EALREADY once the reply has begun; -EDOM.
  * Threads: inside callbacks of the exchange's series. */
@@ -55,10 +57,11 @@ WEIR_API int weir_http_reply_length(weir_task *exchange, uint64_t length);
  * Owner:   the caller, until it is consumed.  The exchange stays alive as long as the task.
  * Result:  NULL when out of memory.  -EDOM, when it is started, for a task that is no exchange; -EINVAL for NULL with a size.
  *          The task's status: 0 when the system has taken all of it; -EMSGSIZE for more than was said as the length (nothing of it
- *          goes out); -EPIPE when the client has gone or does not read any more; -ECANCELED, -ETIMEDOUT at the
- *          deadline of its series, -ESHUTDOWN.  Of one that was cancelled while it waited nothing goes out; if some of it has, or TLS
+ *          goes out); -EPIPE when the client has gone or does not read any more; -ENOMEM for the head of the reply, which then
+ *          becomes a 500; -ECANCELED, -ETIMEDOUT at the deadline of its series, -ESHUTDOWN.  Of one that was cancelled while it waited nothing goes out; if some of it has, or TLS
  *          has encrypted it, the connection is closed.
- * Threads: any; the first one inside callbacks of the exchange's series, or when no callback of it runs. */
+ * Threads: any; the first one inside callbacks of the exchange's series, or when no callback of it runs.  A callback that starts it
+ * by itself, and does not push it, changes the reply no more. */
 WEIR_API weir_task *weir_http_write_new(weir_task *exchange, const void *data, size_t size, weir_task_fn *done, void *context);
 
 /* How many bytes of write tasks that were started wait for the client to read.  0 for a task that is no exchange.

@@ -45,7 +45,7 @@ struct weir_http_debug_config {
 #endif
 
 /* Answers the request.  `context` is NULL or a struct weir_http_debug_config, which stays the caller's and must stay as it is while
- * requests come.
+ * requests come.  When the reply has begun already, the connection is cut at its end.
  *
  * The page is made in the handler, between weir_blocking_begin and weir_blocking_end: another worker goes on with all else meanwhile.
  * It does not wait for the executor, whose threads may all be busy with just what the page is to show.

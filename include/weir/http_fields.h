@@ -31,7 +31,7 @@ WEIR_API const char *weir_http_query_value(const weir_task *exchange, const char
 WEIR_API int weir_http_query_at(const weir_task *exchange, size_t index, const char **name, const char **value);
 
 /* The same for the body of a request whose Content-Type is application/x-www-form-urlencoded; others have no pairs, nor has a
- * body that was not collected (weir_http_request_body). */
+ * body that was not collected (weir_http_request_body), not to its end, or not from its first byte on. */
 WEIR_API const char *weir_http_form_value(const weir_task *exchange, const char *name);
 WEIR_API int weir_http_form_at(const weir_task *exchange, size_t index, const char **name, const char **value);
 

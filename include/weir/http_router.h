@@ -64,6 +64,7 @@ WEIR_API int weir_http_router_add(weir_http_router *router, const char *methods,
 /* Calls the handler for the request; for a weir_http_server_new, whose context is the router, or as another router's handler,
  * whose parameters are then replaced.  It takes one pass over the path, however many patterns there are, and visits at most
  * those parts of patterns that match the beginning of the path; it allocates once when the pattern has parameters, else not.
+ * When there is no handler, and the reply has begun already, the connection is cut at its end.
  *
  * Threads: inside a callback of the exchange's series. */
 WEIR_API void weir_http_router_handle(weir_task *exchange, void *router);

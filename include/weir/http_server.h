@@ -91,7 +91,7 @@ struct weir_http_server_config {
  *
  * Result:  0 after a stop, or how many exchanges were cut; negative as weir_http_server_start reports; -ESHUTDOWN when another
  *          thread ended the runtime.
- * Threads: any but workers (-EDEADLK). */
+ * Threads: any but workers, and those that are told of an access log (-EDEADLK). */
 WEIR_API int weir_http_serve(const char *address, weir_task_fn *handler, void *context);
 
 /* A server that is not yet started.  `config` may be NULL.
@@ -106,18 +106,18 @@ WEIR_API weir_http_server *weir_http_server_new(const struct weir_http_server_co
  * or too slow, 500 for a reply that could not be built, 503; and what a router or weir_http_reply_file says.  A connection that is
  * turned away gets one of at most some 8,000 bytes, else the line of text.  Before the start; a second one replaces the first.
  *
- * Result:  0; -EINVAL for a status outside 400 to 599, a NULL or wrong type, NULL with a size; -EBUSY once it was started; -ENOMEM,
- *          also for a NULL server.
- * Threads: any but inside callbacks of this server. */
+ * Result:  0; -EINVAL for a status outside 400 to 599, a NULL or wrong type, NULL with a size; -EBUSY once its start has begun,
+ *          unless that has failed; -ENOMEM, also for a NULL server; -ECHILD in a forked child.
+ * Threads: any; never waits for a start or stop. */
 WEIR_API int weir_http_server_set_error(weir_http_server *server, int status, const char *type, const void *body, size_t size);
 
 /* A further certificate, before the start: for clients that ask for a name which it is for, by its alternative names or
  * wildcards.  Others get the first.
  *
  * Owner:   the names of the files are copied.
- * Result:  0; -EINVAL for NULL, and for a server that has an SSL_CTX; -EALREADY once a start was tried; -ENOMEM.  The files
- *          are read, and complained about, by the start.
- * Threads: any. */
+ * Result:  0; -EINVAL for NULL, and for a server that has an SSL_CTX; -EALREADY once a start was tried; -ENOMEM; -ECHILD in a
+ *          forked child.  The files are read, and complained about, by the start.
+ * Threads: any; never waits for a start or stop. */
 WEIR_API int weir_http_server_add_certificate(weir_http_server *server, const char *certificate_file,
                                               const char *private_key_file);
 
@@ -125,7 +125,7 @@ WEIR_API int weir_http_server_add_certificate(weir_http_server *server, const ch
  * resumed as before.
  *
  * Result:  0; what the start reports of such files: then nothing has changed, and what was wrong is in the log; -EDOM for a server
- *          without such files; -EINVAL for NULL.
+ *          without such files, and before a start was tried, which reads them; -EINVAL for NULL; -ECHILD in a forked child.
  * Threads: any; reads files. */
 WEIR_API int weir_http_server_reload(weir_http_server *server);
 
@@ -149,20 +149,22 @@ WEIR_API int weir_http_server_reload(weir_http_server *server);
  *          -EADDRNOTAVAIL, -EACCES and what else bind reports; -ENAMETOOLONG for the path of a socket; -EBADF, -ENOTSOCK, and
  *          -EINVAL when it does not listen, for a descriptor; -ENOENT for "listen:" when there is nothing; -EINVAL for an
  *          address that is none, or what was wrong with the server's making; -ENOMEM for NULL; -EALREADY when it has an
- *          address; -ESTALE once it was stopped; -EAGAIN when a name cannot be looked up now; -ENOENT, -EACCES, WEIR_ETLS_KEY
- *          and the like for a file of TLS that is of no use; what open
+ *          address, or another start is under way; -ESTALE once a stop has begun; -EAGAIN when a name cannot be looked up
+ *          now; -ENOENT, -EACCES, WEIR_ETLS_KEY and the like for a file of TLS that is of no use; what open
  *          reports of the access log; -ESHUTDOWN, -ECHILD and what weir_init reports.
- * Threads: any but workers (-EDEADLK). */
+ * Threads: any but workers (-EDEADLK).  A stop that comes meanwhile waits, and then stops. */
 WEIR_API int weir_http_server_start(weir_http_server *server, const char *address);
 
-/* The port of the first address that has one; -EDOM when none has, or it serves at none; -EINVAL for NULL. */
+/* The port of the first address that has one; -EDOM when none has, before the start is over, and after the stop; -EINVAL for
+ * NULL. */
 WEIR_API int weir_http_server_port(const weir_http_server *server);
 
 /* The descriptors that it listens at, of which `room` are written to `fds`: several for each address.
  *
  * Owner:   the server, until it stops or the runtime ends.
- * Result:  how many there are; -EDOM when it does not serve; -EINVAL for NULL.
- * Threads: any but workers (-EDEADLK). */
+ * Result:  how many there are; -EDOM when it does not serve: before the start is over, and once a stop has begun; -EINVAL for
+ *          NULL.
+ * Threads: any but workers (-EDEADLK); never waits for a start or stop. */
 WEIR_API int weir_http_server_fds(weir_http_server *server, int *fds, size_t room);
 
 /* Starts the program at `path` as a new process that listens at the same sockets, and waits until it serves.  Then this server
@@ -174,8 +176,8 @@ WEIR_API int weir_http_server_fds(weir_http_server *server, int *fds, size_t roo
  * weir_http_server_ready; a program that is not of weir writes a byte 0 to that descriptor.
  *
  * Result:  the new process's number, a child of this one.  Otherwise it was ended, and this server goes on: -EPIPE when it
- *          ended before; -ETIMEDOUT; -ENOENT, -EACCES and what else execve reports; -EDOM when the server does not serve;
- *          -EINVAL for NULL; -ENOMEM, -EMFILE, -EAGAIN.
+ *          ended before; -ETIMEDOUT; -ENOENT, -EACCES and what else execve reports; -EDOM when the server does not serve,
+ *          as weir_http_server_fds; -EINVAL for NULL; -ENOMEM, -EMFILE, -EAGAIN.
  * Units:   nanoseconds; WEIR_FOREVER is no limit.
  * Threads: any but workers (-EDEADLK). */
 WEIR_API int weir_http_server_inherit(weir_http_server *server, const char *path, char *const arguments[], weir_nsec within);
@@ -192,8 +194,10 @@ WEIR_API int weir_http_server_ready(void);
  * What is left after `within` is cut: its connection closed, its series cancelled.  Returns when no callback of the server
  * runs or will run.
  *
- * Result:  0, or how many exchanges were cut; -EINVAL for NULL; -EDEADLK on a worker, and where an access log is told;
- *          -ECHILD in a forked child.
+ * Result:  0, or how many exchanges were cut; 0 when another thread has stopped it, or does: then it returns when that is over,
+ *          whose limit holds;
+ *          -EINVAL for NULL; -EDEADLK on a worker, where an access log is told, and inside a log function that this
+ *          server's own start or stop has called; -ECHILD in a forked child.
  * Units:   nanoseconds.  0 or less cuts at once.
  * Threads: any but workers. */
 WEIR_API int weir_http_server_stop(weir_http_server *server, weir_nsec within);
@@ -215,7 +219,9 @@ WEIR_API size_t weir_http_server_access_lost(const weir_http_server *server);
 
 /* Frees the server; one that still serves is stopped within 0 first.  Accepts NULL.
  *
- * Threads: any but workers: there it aborts with the reason. */
+ * Threads: any but workers: where a stop reports -EDEADLK it aborts with the reason.  It waits for a start or stop that has begun
+ *          on another thread; no call may begin any more.  In a forked child it stops nothing, and what the pollers have of it
+ *          stays. */
 WEIR_API void weir_http_server_free(weir_http_server *server);
 
 WEIR_END

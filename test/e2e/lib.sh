@@ -69,6 +69,26 @@ since() {
         awk -v from="$1" -v to="$(now)" 'BEGIN { print to - from }'
 }
 
+# comes_true COMMAND...: waits until it succeeds, or $patience is over
+comes_true() {
+        local began
+
+        began=$(now)
+        until "$@"; do
+                ! awk -v took="$(since "$began")" -v within="$patience" 'BEGIN { exit !(took > within) }' || return 1
+                sleep 0.02
+        done
+}
+
+prints() {
+        [ "$("${@:2}")" = "$1" ]
+}
+
+# comes_to WHAT EXPECTED COMMAND...: waits until that is what the command prints
+comes_to() {
+        comes_true prints "${@:2}" || fail "$1: \"$("${@:3}")\", not \"$2\", after $patience s"
+}
+
 free_port() {
         python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
@@ -88,7 +108,8 @@ start_server() {
         shift
         for try in 1 2 3 4 5; do
                 port=$(free_port)
-                "${@:-env}" "$tutorial/$program" "127.0.0.1:$port" 2>"$log" &
+                : >"$log"
+                "${@:-env}" "$tutorial/$program" "127.0.0.1:$port" 2>>"$log" &
                 server=$!
                 started[$server]=$program
                 url=http://127.0.0.1:$port
@@ -156,4 +177,83 @@ get() {
                 fail "curl $*: $?"
         status=${said% *} took=${said#* }
         body=$(cat "$work/body" 2>/dev/null)
+}
+
+has_events() {
+        [ "$(grep -c '^data: ' "$1")" -ge "$2" ]
+}
+
+# until_events FILE COUNT
+until_events() {
+        comes_true has_events "$1" "$2" || fail "$1 has fewer than $2 events after $patience s"
+}
+
+# subscribe NAME URL: sets $subscriber; what comes is in $work/NAME, and its head in $work/NAME.head
+subscribe() {
+        : >"$work/$1"
+        curl --silent --no-buffer --dump-header "$work/$1.head" "$2" >"$work/$1" &
+        subscriber=$!
+}
+
+# -- programs that start themselves anew; $serving is how their command line ends, with port $port and the Unix socket $socket --
+
+# One that has ended, but was not waited for, has no command line.
+servers() {
+        local each
+
+        for each in /proc/[0-9]*; do
+                tr '\0' ' ' 2>/dev/null <"$each/cmdline" | grep -qF "$serving" && echo "${each#/proc/}"
+        done
+}
+
+is_alone_after() {
+        left=$(servers)
+        [ -n "$left" ] && [ "$left" != "$1" ] && [ "$(wc -w <<<"$left")" -eq 1 ]
+}
+
+# heir OF: sets $server, when only that one is left
+heir() {
+        local left=
+
+        if ! patience=60 comes_true is_alone_after "$1"; then # it has 30 s for what it has begun
+                fail "60 s after SIGUSR2 to $1 there are these: $left"
+                exit 1
+        fi
+        server=$left
+        started[$server]=${started[$1]}
+        unset "started[$1]"
+}
+
+are_gone() {
+        [ -z "$(servers)" ]
+}
+
+has_ended() {
+        comes_true are_gone || fail "it has not ended within $patience s"
+        unset "started[$server]"
+}
+
+# restart_under_load BODY [CERTIFICATE]: three times, while clients come all the time, which expect these (restart_load.c)
+restart_under_load() {
+        local turn first load hold
+
+        mkfifo "$work/hold"
+        "$WEIR_BUILD/test/e2e/restart_load" "$port" "$socket" "$@" <"$work/hold" >"$work/load" 2>&1 &
+        load=$!
+        exec {hold}>"$work/hold"
+        for turn in 1 2 3; do
+                sleep 0.5
+                first=$server
+                kill -USR2 "$server"
+                heir "$server"
+                if [ $turn = 1 ]; then # the others are children of no shell
+                        wait "$first"
+                        expect "exit status of the first one" $? 0
+                fi
+        done
+        sleep 0.5
+        exec {hold}>&-
+        wait $load
+        expect "exit status of the clients" $? 0
+        cat "$work/load"
 }

@@ -2,27 +2,12 @@
 # nginx in front of tutorial/20-upload, with connections that it keeps: it finds nothing wrong, and hides nothing.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
-PATH=$PATH:/usr/sbin
-need nginx curl python3
+. "$(dirname "$0")/nginx.sh"
+need curl python3
 
-# An nginx of our own: its files, an unprivileged port, no daemon.  It takes the place of $url; $direct is what is behind it.
-configure() {
-        cat >"$work/nginx.conf" <<CONF
-$([ "$(id -u)" -ne 0 ] || echo "user root root;")
-daemon off;
-worker_processes 1;
-pid $work/nginx.pid;
-error_log $work/nginx.log warn;
-events {
-        worker_connections 1024;
-}
-http {
-        access_log off;
-        client_body_temp_path $work/nginx-body;
-        proxy_temp_path $work/nginx-proxy;
-        fastcgi_temp_path $work/nginx-fastcgi;
-        uwsgi_temp_path $work/nginx-uwsgi;
-        scgi_temp_path $work/nginx-scgi;
+# It takes the place of $url; $direct is what is behind it.
+site() {
+        cat <<CONF
         client_max_body_size 0;
         upstream weir {
                 server 127.0.0.1:${direct##*:};
@@ -48,40 +33,7 @@ http {
                         proxy_buffering off;
                 }
         }
-}
 CONF
-}
-
-start_nginx() {
-        local port try nginx
-
-        direct=$url
-        for try in 1 2 3 4 5; do
-                port=$(free_port)
-                configure "$port"
-                nginx -p "$work" -c "$work/nginx.conf" -e "$work/nginx.log" 2>>"$log" &
-                nginx=$!
-                started[$nginx]=nginx
-                while is_alive $nginx; do
-                        if is_served "$port"; then
-                                proxy=$nginx
-                                url=http://127.0.0.1:$port
-                                return
-                        fi
-                        sleep 0.02
-                done
-                unset "started[$nginx]"
-                sed "s/^/attempt $try: /" "$work/nginx.log" >&2
-        done
-        echo "nginx cannot be started" >&2
-        exit 1
-}
-
-# TERM: its worker, which we must not leave behind, ends with it
-stop_nginx() {
-        kill -TERM "$proxy"
-        wait "$proxy"
-        unset "started[$proxy]"
 }
 
 mkdir "$work/kept"
@@ -89,9 +41,8 @@ head -c 20000000 /dev/urandom >"$work/large"
 printf 'a few letters\n' >"$work/small"
 export kept=$work/kept
 start_server 20-upload bash -c 'exec "$0" "$1" "$kept"'
+direct=$url
 start_nginx
-# A script that is ended must not leave nginx's worker.
-trap 'kill -TERM "$proxy" 2>/dev/null; wait "$proxy" 2>/dev/null; finish' EXIT
 
 for way in "" /buffered /unbuffered; do
         step "through ${way:-the proxy}"
@@ -188,8 +139,7 @@ get "$url/files/small"
 expect "status afterwards" "$status" 200
 
 step "what nginx has to say"
-# It says of the client above that it went away; nothing of the server.
-grep -E "upstream (prematurely|sent|timed)|\[(error|crit|alert|emerg)\]" "$work/nginx.log" && fail "nginx is not content"
+is_content
 
 step "a stop does not break what the proxy has under way"
 python3 - "${url##*:}" "$server" "$kept" <<'PYTHON' || fail "a request was lost"

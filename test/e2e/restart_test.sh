@@ -6,81 +6,13 @@ set -uo pipefail
 program=$tutorial/04-delay-control
 socket=$work/socket
 
-# The processes that serve at our socket; one that has ended, but was not waited for, has no command line.
-servers() {
-        local each
-
-        for each in /proc/[0-9]*; do
-                tr '\0' ' ' 2>/dev/null <"$each/cmdline" | grep -qF "04-delay-control 127.0.0.1:$port,unix:$socket" &&
-                        echo "${each#/proc/}"
-        done
-}
-
-# heir OF: sets $server, when only that one is left
-heir() {
-        local began left=
-
-        began=$(now)
-        until left=$(servers); [ -n "$left" ] && [ "$left" != "$1" ] && [ "$(wc -w <<<"$left")" -eq 1 ]; do
-                if awk -v took="$(since "$began")" 'BEGIN { exit !(took > 60) }'; then
-                        fail "60 s after SIGUSR2 to $1 there are these: $left"
-                        exit 1
-                fi
-                sleep 0.05
-        done
-        unset "started[$1]"
-        server=$left
-        started[$server]=04-delay-control
-}
-
-has_ended() {
-        local began
-
-        began=$(now)
-        while [ -n "$(servers)" ]; do
-                if awk -v took="$(since "$began")" -v within=$patience 'BEGIN { exit !(took > within) }'; then
-                        fail "it has not ended within $patience s"
-                        return
-                fi
-                sleep 0.05
-        done
-        unset "started[$server]"
-}
-
-for _ in 1 2 3 4 5; do
-        port=$(free_port)
-        "$program" "127.0.0.1:$port,unix:$socket" 2>>"$log" &
-        server=$!
-        started[$server]=04-delay-control
-        until is_served "$port" || ! is_alive "$server"; do
-                sleep 0.02
-        done
-        ! is_alive "$server" || break
-        unset "started[$server]"
-done
-is_alive "$server" || exit 1
-url=http://127.0.0.1:$port
+export socket
+start_server 04-delay-control bash -c 'exec "$0" "$1,unix:$socket"'
+port=${url##*:}
+serving="04-delay-control 127.0.0.1:$port,unix:$socket"
 
 step "three restarts under load"
-mkfifo "$work/hold"
-"$WEIR_BUILD/test/e2e/restart_load" "$port" "$socket" <"$work/hold" >"$work/load" 2>&1 &
-load=$!
-exec {hold}>"$work/hold"
-for i in 1 2 3; do
-        sleep 0.5
-        first=$server
-        kill -USR2 "$server"
-        heir "$server"
-        if [ $i = 1 ]; then
-                wait "$first"
-                expect "exit status of the first one" $? 0
-        fi
-done
-sleep 0.5
-exec {hold}>&-
-wait $load
-expect "exit status of the clients" $? 0
-cat "$work/load"
+restart_under_load waited
 [ -S "$socket" ] || fail "the file of the Unix socket has gone"
 get --unix-socket "$socket" http://a/wait?name=a\&ms=0
 expect body "$body" waited

@@ -5,27 +5,6 @@ set -uo pipefail
 
 start_server 13-sse-clock
 
-# until_events FILE COUNT
-until_events() {
-        local began
-
-        began=$(now)
-        while [ "$(grep -c '^data: ' "$1")" -lt "$2" ]; do
-                if awk -v took="$(since "$began")" -v within="$patience" 'BEGIN { exit !(took > within) }'; then
-                        fail "$1 has fewer than $2 events after $patience s"
-                        return
-                fi
-                sleep 0.1
-        done
-}
-
-# subscribe NAME: sets $subscriber
-subscribe() {
-        : >"$work/$1"
-        curl --silent --no-buffer --dump-header "$work/$1.head" "$url/time" >"$work/$1" &
-        subscriber=$!
-}
-
 step "the page"
 get "$url/"
 expect "status" "$status" 200
@@ -34,11 +13,11 @@ get "$url/other"
 expect "status of what is not there" "$status" 404
 
 step "subscribers come and go"
-subscribe one
+subscribe one "$url/time"
 one=$subscriber
 until_events "$work/one" 1
 for name in two three; do
-        subscribe $name
+        subscribe $name "$url/time"
         until_events "$work/$name" 1
         kill $subscriber
         wait $subscriber 2>/dev/null
