@@ -68,16 +68,12 @@
  * too.  Deadlines on the fine grid, and what is behind them, are kept waiting by that, for `shortest` at most; any other that is the
  * first ends the nap.  A request that is answered soon ends all naps: it has waited for one at most.
  *
- * Replies that are due together wait for each other, so naps are longer only in a calm: after CALM more naps with few requests, one
- * each FEW at most, than RUSH times those with many.  A rush is dense for a part of each second; its lulls are no calm. */
+ * Replies that are due together wait for each other, so naps are longer only while few requests come: one each FEW at most. */
 static const struct nap {
         weir_nsec shortest, longest;
 } brief = {WEIR_USEC(750), WEIR_USEC(1500)}, calm = {WEIR_USEC(1375), WEIR_MSEC(2)};
 
 #define FEW          WEIR_USEC(40)
-#define CALM         32
-#define CALMEST      48
-#define RUSH         8
 #define MANY_REPLIES 64
 #define SOON         WEIR_USEC(500)
 #define DISTURBANCES 4
@@ -153,8 +149,8 @@ weir__poller_open(struct weir__poller *poller)
         poller->epoll_fd = poller->timer_fd = poller->quiet_fd = -1;
         poller->watch = (struct weir__watch){.timer_fd = -1};
         poller->unhurried = poller->disturbed = 0;
-        poller->is_napping = false;
-        poller->came = poller->calm = 0;
+        poller->is_napping = poller->is_calm = false;
+        poller->came = 0;
         poller->free_slot = WEIR__SLOT_NONE;
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
@@ -533,7 +529,7 @@ can_nap(struct weir__poller *poller)
 static const struct nap *
 nap_of(const struct weir__poller *poller)
 {
-        return poller->calm >= CALM ? &calm : &brief;
+        return poller->is_calm ? &calm : &brief;
 }
 
 /* Whether the sleep that is about to begin is a nap. */
@@ -560,10 +556,7 @@ note_disturbance(struct weir__poller *poller, weir_nsec after, int count)
 {
         bool is_disturbed = poller->is_napping ? poller->came > 2 : count > 0 && after < SOON;
 
-        if (!poller->is_napping || poller->came * FEW > after)
-                poller->calm -= poller->calm < RUSH ? poller->calm : RUSH;
-        else if (poller->calm < CALMEST)
-                poller->calm++;
+        poller->is_calm = poller->is_napping && poller->came * FEW <= after;
         poller->disturbed = is_disturbed ? poller->disturbed + 1 : 0;
         poller->came = 0;
 }

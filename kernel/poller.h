@@ -108,7 +108,7 @@ struct weir__poller {
         unsigned unhurried;   /* replies in a row that were not due soon: weir__poller_note_reply */
         unsigned disturbed;   /* sleeps in a row that descriptors ended soon, or naps that found several of them ready */
         unsigned came;        /* events, since the last sleep */
-        unsigned calm;        /* naps that brought few of them, less others: from CALM on they are longer */
+        bool is_calm;         /* few of them: naps are longer */
         bool is_napping;      /* the last sleep was a nap, or would have been, had a look found nothing */
         weir_nsec visited_at; /* when the queue was last shown the time */
         weir_nsec glanced_at;

@@ -90,15 +90,21 @@ weir__reports_take(weir_http_server *server, struct weir__report **reports)
 }
 
 void
-weir__reports_log(struct weir__report *reports, unsigned missing)
+weir__reports_log(const struct weir__report *reports, unsigned missing)
+{
+        for (; reports; reports = reports->next)
+                weir__log(WEIR_LOG_WARNING, "stop has cut %s", reports->text);
+        if (missing)
+                weir__log(WEIR_LOG_WARNING, "stop has cut %u more", missing);
+}
+
+void
+weir__reports_free(struct weir__report *reports)
 {
         while (reports) {
                 struct weir__report *report = reports;
 
                 reports = report->next;
-                weir__log(WEIR_LOG_WARNING, "stop has cut %s", report->text);
                 free(report);
         }
-        if (missing)
-                weir__log(WEIR_LOG_WARNING, "stop has cut %u more", missing);
 }

@@ -31,7 +31,7 @@ static struct weir__error_page *
 page_new(int status, const char *type, const void *body, size_t size)
 {
         size_t type_size = strlen(type) + 1;
-        struct weir__error_page *page = size > SIZE_MAX / 2 ? NULL : malloc(sizeof *page + size + type_size);
+        struct weir__error_page *page = malloc(sizeof *page + size + type_size);
 
         if (!page)
                 return NULL;
@@ -80,7 +80,7 @@ weir_http_server_set_error(weir_http_server *server, int status, const char *typ
                 return -ECHILD;
         if (!server)
                 return -ENOMEM;
-        if (status < 400 || status > 599 || !type || (!body && size))
+        if (status < 400 || status > 599 || !type || (!body && size) || size > INT32_MAX)
                 return -EINVAL;
         weir__lock(&server->lock);
         int failed = server->state == WEIR__SERVER_NEW ? set_page(server, status, type, body, size) : -EBUSY;

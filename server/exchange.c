@@ -53,7 +53,7 @@ weir__exchange_new(struct weir__connection *connection, struct weir__request *re
                 .body_left = request->chunked ? UINT64_MAX : request->content_length,
                 .reply_left = UINT64_MAX,
                 .holds = 1,
-                .grain = weir__poller_grain(connection->shard->poller),
+                .has_fine_grain = weir__poller_grain(connection->shard->poller) == WEIR__FINE_GRAIN,
                 .began = connection->shard->log ? weir__clock_now() : connection->shard->poller->woke_at,
         };
         weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, server->handler, server->context);
@@ -186,7 +186,7 @@ series_made(struct weir_series *series)
 {
         struct weir__exchange *exchange = (struct weir__exchange *)series->owner;
 
-        series->grain = exchange->grain;
+        series->grain = exchange->has_fine_grain ? WEIR__FINE_GRAIN : WEIR__GRAIN;
         if (atomic_exchange_explicit(&exchange->reach, (uintptr_t)series, memory_order_acq_rel) == WEIR__CUT)
                 weir_series_cancel(series);
 }

@@ -224,7 +224,7 @@ refuse(struct weir__exchange *exchange, int status, int error)
         weir__file_close(&exchange->file);
         int failed = weir__exchange_refuse(exchange, status);
         exchange->file_said |= STATUS | 1u << TYPE | (status == 503 ? 1u << RETRY : 0);
-        exchange->page_size = exchange->response.body_size;
+        exchange->page_size = (uint32_t)exchange->response.body_size;
         return failed ? failed : error;
 }
 
@@ -301,7 +301,7 @@ weir__file_settle(struct weir__exchange *exchange)
 static void
 change_page(struct weir__exchange *exchange, int status)
 {
-        bool is_page = exchange->page_size && exchange->page_size == exchange->response.body_size;
+        bool is_page = exchange->page_size == exchange->response.body_size;
 
         if (!is_page || !(exchange->file_said & 1u << TYPE) || status < 400)
                 return;

@@ -32,6 +32,7 @@
 #define PAUSE            WEIR_MSEC(50)
 
 #define TURNED_AWAY_AT_ONCE 16
+_Static_assert(TURNED_AWAY_AT_ONCE <= UINT8_MAX, "counted in a byte");
 
 /* When there is no memory for another one, or its page is too large. */
 static const char overloaded[] =

@@ -637,7 +637,7 @@ weir__connection_answer(struct weir__exchange *exchange)
                 weir__connection_close(connection);
         else
                 reply(connection, exchange);
-        if (connection->state == WEIR__WRITING && exchange->request)
+        if (connection->state == WEIR__WRITING && exchange->request && !connection->refused && !connection->replied)
                 weir__keep_request(connection, exchange);
         weir__exchange_ends(exchange);
         weir__exchange_free(exchange);

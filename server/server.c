@@ -145,13 +145,32 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
 
 /* -- one start or stop at a time -- */
 
-/* With the lock held: the server is this thread's alone. */
+/* With the lock held: the server is that thread's alone. */
 static void
-begin_change(weir_http_server *server, enum weir__server_state state)
+begin_change(weir_http_server *server, enum weir__server_state state, pthread_t thread)
 {
         server->state = state;
-        server->changer = pthread_self();
+        server->changer = thread;
         server->changer_process = getpid();
+}
+
+/* With the lock held.  Those who wait want to stop it: what serves now is stopped by one of them, who is returned, and the others wait for
+ * that; else all of them have what they want. */
+static struct weir__bystander *
+pass_on(weir_http_server *server, enum weir__server_state state)
+{
+        struct weir__bystander *waiting = server->bystanders;
+
+        if (waiting && state == WEIR__SERVER_SERVING) {
+                server->bystanders = waiting->next;
+                waiting->next = NULL;
+                waiting->is_to_stop = true;
+                begin_change(server, WEIR__SERVER_STOPPING, waiting->thread);
+        } else {
+                server->bystanders = NULL;
+                server->state = waiting ? WEIR__SERVER_STOPPED : state;
+        }
+        return waiting;
 }
 
 /* The last touch of the server: a bystander may be about to free it. */
@@ -159,37 +178,34 @@ static void
 end_change(weir_http_server *server, enum weir__server_state state)
 {
         weir__lock(&server->lock);
-        server->state = state;
-        struct weir__bystander *bystanders = server->bystanders;
-        server->bystanders = NULL;
+        struct weir__bystander *told = pass_on(server, state);
         weir__unlock(&server->lock);
-        while (bystanders) {
-                struct weir__bystander *each = bystanders;
+        while (told) {
+                struct weir__bystander *each = told;
 
-                bystanders = each->next;
+                told = each->next;
                 weir__latch_open(&each->over);
         }
 }
 
-/* With the lock held, which it lets go of meanwhile: until no start or stop is under way.
- * Result: 0; -ECHILD when it was at the fork, and goes on in the parent alone; -EDEADLK when it is this thread's own, which has called
- *         the program to log something. */
+/* With the lock held, which it lets go of: until no start or stop is under way.  The server may be gone then, unless it is to be stopped.
+ * Result: 1 when it is; else 0; -ECHILD when the change was at the fork, and goes on in the parent alone; -EDEADLK when it is this thread's
+ *         own, which has called the program to log something. */
 static int
 wait_for_change(weir_http_server *server)
 {
-        while (server->state == WEIR__SERVER_STARTING || server->state == WEIR__SERVER_STOPPING) {
-                struct weir__bystander own = {.next = server->bystanders};
+        struct weir__bystander own = {.next = server->bystanders, .thread = pthread_self()};
+        int refused = server->changer_process != getpid()              ? -ECHILD
+                      : pthread_equal(server->changer, pthread_self()) ? -EDEADLK
+                                                                       : 0;
 
-                if (server->changer_process != getpid())
-                        return -ECHILD;
-                if (pthread_equal(server->changer, pthread_self()))
-                        return -EDEADLK;
+        if (!refused)
                 server->bystanders = &own;
-                weir__unlock(&server->lock);
-                weir__latch_wait(&own.over);
-                weir__lock(&server->lock);
-        }
-        return 0;
+        weir__unlock(&server->lock);
+        if (refused)
+                return refused;
+        weir__latch_wait(&own.over);
+        return own.is_to_stop;
 }
 
 /* -- orders -- */
@@ -344,6 +360,10 @@ close_listeners(weir_http_server *server)
         weir__runtime_wait_begin(false);
         weir__server_closed(server);
         wait_until_quiet(server, WEIR_FOREVER, -1);
+        struct weir__report *reports = NULL; /* it is the start that has failed */
+        (void)weir__reports_take(server, &reports);
+        weir__reports_free(reports);
+        atomic_store_explicit(&server->cut, 0, memory_order_relaxed);
 }
 
 /* Every poller's part of what listens. */
@@ -400,7 +420,7 @@ begin_start(weir_http_server *server)
         weir__lock(&server->lock);
         int failed = refused[server->state];
         if (!failed) {
-                begin_change(server, WEIR__SERVER_STARTING);
+                begin_change(server, WEIR__SERVER_STARTING, pthread_self());
                 server->secure.is_on_its_way = true;
         }
         weir__unlock(&server->lock);
@@ -436,8 +456,8 @@ weir_http_server_start(weir_http_server *server, const char *address)
         if (failed)
                 return failed;
         failed = start(server, address, &fault);
-        end_change(server, failed ? WEIR__SERVER_NEW : WEIR__SERVER_SERVING);
         weir__access_complain(server->access);
+        end_change(server, failed ? WEIR__SERVER_NEW : WEIR__SERVER_SERVING);
         if (fault.size)
                 weir__log(WEIR_LOG_ERROR, "cannot listen at %.*s: %s%s", fault.size, fault.address, weir_strerror(failed),
                           failed == -EINVAL ? expected : "");
@@ -514,14 +534,15 @@ static int
 begin_stop(weir_http_server *server)
 {
         weir__lock(&server->lock);
-        int failed = wait_for_change(server);
+        if (server->state == WEIR__SERVER_STARTING || server->state == WEIR__SERVER_STOPPING)
+                return wait_for_change(server);
         bool serves = server->state == WEIR__SERVER_SERVING;
-        if (!failed && serves)
-                begin_change(server, WEIR__SERVER_STOPPING);
-        else if (!failed)
+        if (serves)
+                begin_change(server, WEIR__SERVER_STOPPING, pthread_self());
+        else
                 server->state = WEIR__SERVER_STOPPED;
         weir__unlock(&server->lock);
-        return failed ? failed : serves;
+        return serves;
 }
 
 int
@@ -539,6 +560,7 @@ weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd)
         result = stop(server, within, impatient_fd, &reports, &missing);
         end_change(server, WEIR__SERVER_STOPPED);
         weir__reports_log(reports, missing);
+        weir__reports_free(reports);
         return result;
 }
 

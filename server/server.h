@@ -66,13 +66,18 @@ struct weir__exchange {
         uint64_t body_left;           /* of one with a length; of one without, not 0 until its end was read */
         uint64_t reply_left;          /* what was said as its length and not written yet; UINT64_MAX: none was said */
         size_t body_room;
-        int fault;          /* an HTTP status: what became of the reading, unless the handler says something else; 0: nothing */
+        uint16_t fault;     /* an HTTP status: what became of the reading, unless the handler says something else; 0: nothing */
+        bool has_whole_body; /* `body` is all of it, from the first byte to the last.  Constant when that is */
         bool in_pieces;     /* a task has read some of the body */
         bool continued;     /* 100 was sent, or is not wanted */
         bool probed;        /* it was sent to find out whether the client has gone */
         bool reply_chunked; /* of one that has begun */
         bool counted;       /* among the replies of its status */
         bool raw;           /* upgraded: bytes both ways */
+        bool has_fine_grain; /* its series: WEIR__FINE_GRAIN, not WEIR__GRAIN; constant */
+        _Atomic bool begun; /* the head is on its way.  With release; read by anybody */
+
+        _Atomic uint8_t events; /* enum weir__events_state; relaxed: it guards nothing.  Anybody's */
 
         int fd; /* the connection's; constant, for people */
 
@@ -83,29 +88,24 @@ struct weir__exchange {
         /* The connection's until the handler has it, or while a task collects it; else constant. */
         char *body; /* with a NUL behind it; NULL without one */
         size_t body_size;
-        bool has_whole_body; /* that is all, from the first byte to the last */
 
         /* The series' callbacks', until the reply has begun. */
         struct weir__response response;
         struct weir__file_part *file; /* the body; or NULL */
         struct weir__file_part *withheld; /* it would be, but for what the request asks: 304, 412 or 416; or NULL */
-        size_t page_size; /* so much of the body, from its beginning, is what the server says of a file that cannot be had */
         char *upgrade; /* the protocol's name; NULL: none */
         bool failed; /* building the reply ran out of memory */
         uint16_t file_said; /* what of the reply file.c has said, not the handler: its bits */
+        uint32_t page_size; /* so much of the body, from its beginning, is what the server says of a file that cannot be had */
         struct weir__route_match *route; /* what a router has found in the path; or NULL */
         struct weir__fields *fields; /* what was asked for of the request's; or NULL */
-
-        uint32_t grain; /* of its series; constant */
-        int result;     /* of the series, on its way to the connection */
 
         /* Its series, once that is made, or WEIR__CUT: what the handler's worker and the connection's exchange.  Who sees the
          * other's cancels the series, which is kept until the exchange is freed. */
         _Atomic uintptr_t reach;
 
+        int result;             /* of the series, on its way to the connection */
         _Atomic uint32_t holds; /* the series, whoever has a reference, and transfers; acq_rel: the last one ends the reply */
-        _Atomic bool begun;     /* the head is on its way.  By the owner, with release */
-        _Atomic uint8_t events; /* enum weir__events_state; relaxed: it guards nothing */
         struct weir__work end_events; /* of who makes `events` ENDED by weir_http_sse_end */
         _Atomic size_t unsent;  /* bytes of write tasks that have started and not ended; relaxed */
 };
@@ -260,10 +260,11 @@ struct weir__shard {
         char date[30];
 
         struct weir__report *reports; /* on what was cut; of who gave the order, when it has been carried out */
-        unsigned report_count, unreported;
+        unsigned unreported;
+        uint16_t report_count;
 
-        bool stopping; /* the order to stop has come */
-        unsigned turned_away; /* connections that wait for the handshake to be told so, or for their clients to read it */
+        bool stopping;       /* the order to stop has come */
+        uint8_t turned_away; /* connections that wait for the handshake to be told so, or for their clients to read it */
 
         struct weir__counts counts;
 
@@ -287,9 +288,11 @@ enum weir__server_state {
         WEIR__SERVER_STOPPED,
 };
 
-/* Who waits until a start or stop is over; on the stack of its thread. */
+/* Who waits until a start or stop is over, to stop it; on the stack of its thread. */
 struct weir__bystander {
         struct weir__bystander *next;
+        pthread_t thread;
+        bool is_to_stop; /* the server is this one's: else another has stopped it, and it may be gone */
         struct weir__latch over;
 };
 
@@ -492,7 +495,8 @@ int weir__eventfd_renew(int fd);
 /* cut.c */
 bool weir__connection_cut(struct weir__connection *connection); /* returns whether an exchange was cut */
 unsigned weir__reports_take(weir_http_server *server, struct weir__report **reports); /* returns how many are missing */
-void weir__reports_log(struct weir__report *reports, unsigned missing);               /* frees them */
+void weir__reports_log(const struct weir__report *reports, unsigned missing);
+void weir__reports_free(struct weir__report *reports);
 
 /* counts.c: of one whose reply was not finished, or that has none. */
 void weir__count_unanswered(struct weir__exchange *exchange);

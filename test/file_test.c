@@ -404,7 +404,7 @@ a_file_with_another_status_is_whole(void)
 static int
 ask_conditionally(const char *target, unsigned condition, const char *more)
 {
-        static const char *const fields[CONDITIONS] = {"If-None-Match: *", "If-Modified-Since: " LATER, "Range: bytes=50-",
+        static const char *const fields[CONDITIONS] = {"If-None-Match: *", ("If-Modified-Since: " LATER), "Range: bytes=50-",
                                                        "If-Match: \"x\""};
         char request[256];
 

@@ -241,17 +241,20 @@ an_access_log_is_answered_while_its_server_serves(void)
 static void
 a_stop_may_be_waited_for_by_who_frees_the_server(void)
 {
-        struct caller stopper;
+        struct caller stopper, other;
 
-        for (int i = 0; i < 20; i++) {
+        for (int i = 0; i < 50; i++) {
                 begin_with(2, hold_and_ask, NULL);
                 CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
                 weir_test_latch_wait(&at.entered);
                 begin_call(&stopper, stop, at.server);
                 WEIR_TEST_EVENTUALLY(state_of(at.server) == WEIR__SERVER_STOPPING);
+                begin_call(&other, stop, at.server);
+                WEIR_TEST_EVENTUALLY(has_bystander(at.server));
                 weir_test_latch_count_down(&at.released);
                 weir_http_server_free(at.server);
                 CU_ASSERT_EQUAL(end_call(&stopper), 0);
+                CU_ASSERT_EQUAL(end_call(&other), 0);
                 at.server = NULL;
                 end();
         }
@@ -285,6 +288,44 @@ others_are_answered_while_a_server_starts(void)
         CU_ASSERT_EQUAL(start(at.server), -ESTALE);
         weir_http_server_free(holder);
         end();
+}
+
+static int
+free_it(weir_http_server *server)
+{
+        weir_http_server_free(server);
+        return 0;
+}
+
+/* One of them stops what the start has begun, the other waits for that, and nobody touches the server once it is free. */
+static void
+a_start_may_be_waited_for_by_who_stops_and_who_frees_the_server(void)
+{
+        weir_http_server *holder;
+        struct caller starter, stopper, freer;
+
+        for (int i = 0; i < 50; i++) {
+                begin_with(1, hold_and_ask, NULL);
+                CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
+                weir_test_latch_wait(&at.entered);
+                holder = at.server;
+                at.server = weir_http_server_new(NULL, reply, NULL);
+                begin_call(&starter, start, at.server);
+                WEIR_TEST_EVENTUALLY(atomic_load(&at.server->orders_left) == 1);
+                begin_call(&stopper, stop, at.server);
+                WEIR_TEST_EVENTUALLY(has_bystander(at.server));
+                begin_call(&freer, free_it, at.server);
+                if (i % 2) {
+                        weir_test_sleep(WEIR_MSEC(1)); /* it waits as well, mostly; right either way */
+                }
+                weir_test_latch_count_down(&at.released);
+                CU_ASSERT_EQUAL(end_call(&starter), 0);
+                CU_ASSERT_EQUAL(end_call(&stopper), 0);
+                CU_ASSERT_EQUAL(end_call(&freer), 0);
+                weir_http_server_free(holder);
+                at.server = NULL;
+                end();
+        }
 }
 
 /* -- in a forked child -- */
@@ -478,6 +519,7 @@ main(void)
                 WEIR_TEST(an_access_log_is_answered_while_its_server_serves),
                 WEIR_TEST(a_stop_may_be_waited_for_by_who_frees_the_server),
                 WEIR_TEST(others_are_answered_while_a_server_starts),
+                WEIR_TEST(a_start_may_be_waited_for_by_who_stops_and_who_frees_the_server),
                 WEIR_TEST(a_child_is_refused_in_the_middle_of_a_stop),
                 WEIR_TEST(a_child_is_refused_in_the_middle_of_a_start),
                 WEIR_TEST(a_child_does_not_wait_for_a_stop_of_its_parent),

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/resource.h>
+
 #include "server/server.h"
 #include "test/http_client.h"
 #include "test/timer_fixture.h"
@@ -166,6 +168,11 @@ of_a_crowd_a_thousand_are_told_and_the_others_counted(void)
 {
         enum { EACH = 15, CLIENTS = 80, ALL = EACH * CLIENTS };
         static struct http_client clients[ALL];
+        struct rlimit files;
+
+        CU_ASSERT_EQUAL(getrlimit(RLIMIT_NOFILE, &files), 0);
+        files.rlim_cur = files.rlim_max;
+        CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &files), 0);
 
         begin();
         for (int i = 0; i < ALL; i++) {

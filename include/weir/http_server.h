@@ -106,8 +106,8 @@ WEIR_API weir_http_server *weir_http_server_new(const struct weir_http_server_co
  * or too slow, 500 for a reply that could not be built, 503; and what a router or weir_http_reply_file says.  A connection that is
  * turned away gets one of at most some 8,000 bytes, else the line of text.  Before the start; a second one replaces the first.
  *
- * Result:  0; -EINVAL for a status outside 400 to 599, a NULL or wrong type, NULL with a size; -EBUSY once its start has begun,
- *          unless that has failed; -ENOMEM, also for a NULL server; -ECHILD in a forked child.
+ * Result:  0; -EINVAL for a status outside 400 to 599, a NULL or wrong type, NULL with a size, a body of 2 GiB or more; -EBUSY once
+ *          its start has begun, unless that has failed; -ENOMEM, also for a NULL server; -ECHILD in a forked child.
  * Threads: any; never waits for a start or stop. */
 WEIR_API int weir_http_server_set_error(weir_http_server *server, int status, const char *type, const void *body, size_t size);
 
