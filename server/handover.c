@@ -186,13 +186,23 @@ start_heir(struct weir__heir *heir, const struct weir__heritage *heritage, const
         return failed;
 }
 
-/* Once a stop has begun it goes by what it has found. */
+/* From here on a stop leaves what the heir will need, even if that is not ready in the end. */
 static void
-mark(weir_http_server *server)
+begin_hand_over(weir_http_server *server)
 {
         weir__lock(&server->lock);
+        server->hand_overs++;
+        weir__unlock(&server->lock);
+}
+
+/* A stop that has begun meanwhile has taken it for handed over. */
+static void
+end_hand_over(weir_http_server *server, bool is_done)
+{
+        weir__lock(&server->lock);
+        server->hand_overs--;
         if (server->state == WEIR__SERVER_SERVING)
-                server->handed_over = true;
+                server->handed_over |= is_done;
         weir__unlock(&server->lock);
 }
 
@@ -201,11 +211,14 @@ weir__servers_hand_over(const struct weir__heritage *heritage, const char *path,
                         const int impatient[2])
 {
         struct weir__heir heir;
+
+        for (unsigned i = 0; i < heritage->count; i++)
+                begin_hand_over(heritage->servers[i]);
         int failed = start_heir(&heir, heritage, path, arguments);
 
         failed = failed ? failed : weir__heir_wait(&heir, within, impatient);
-        for (unsigned i = 0; i < heritage->count && !failed; i++)
-                mark(heritage->servers[i]);
+        for (unsigned i = 0; i < heritage->count; i++)
+                end_hand_over(heritage->servers[i], !failed);
         return failed ? failed : (int)heir.pid;
 }
 

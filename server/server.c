@@ -150,6 +150,7 @@ static void
 begin_change(weir_http_server *server, enum weir__server_state state, pthread_t thread)
 {
         server->state = state;
+        server->handed_over |= state == WEIR__SERVER_STOPPING && server->hand_overs > 0; /* it may be ready any moment */
         server->changer = thread;
         server->changer_process = getpid();
 }

@@ -341,7 +341,8 @@ struct weir_http_server {
         pthread_t changer;                  /* STARTING, STOPPING: whose thread that is ... */
         pid_t changer_process;              /* ... in which process: a forked child has no such thread */
         struct weir__bystander *bystanders; /* STARTING, STOPPING */
-        bool handed_over; /* another process has the sockets too; constant from the beginning of a stop on, for all to read */
+        unsigned hand_overs; /* under way: guarded by lock */
+        bool handed_over; /* another process has the sockets too, or may soon; constant from the beginning of a stop on, for all to read */
 
         /* Written by who starts or stops it, constant while it serves: then others read the sockets, with the lock. */
         unsigned shard_count;
