@@ -190,6 +190,16 @@ first_word(struct weir__timer *timer, const struct weir__poller *poller)
         return timer->task.status ? WEIR__READY : WEIR__PENDING;
 }
 
+/* The instant from which its duration counts.  What begins together while its poller naps ends together. */
+static weir_nsec
+counts_from(const struct weir__timer *timer, const struct weir__poller *poller, weir_nsec now)
+{
+        const struct weir_series *series = timer->task.series;
+        bool gathers = series && series->grain == WEIR__FINE_GRAIN && timer->node.deadline > 0 && !weir__timer_ops(timer)->ticks;
+
+        return gathers ? weir__poller_gather(poller, now) : now;
+}
+
 static void
 timer_start(struct weir_task *task)
 {
@@ -202,7 +212,7 @@ timer_start(struct weir_task *task)
         weir__lock(&poller->lock);
         uint32_t word = first_word(timer, poller);
         if (word == WEIR__PENDING)
-                wake = add(timer, poller, weir__clock_after(now, timer->node.deadline), now);
+                wake = add(timer, poller, weir__clock_after(counts_from(timer, poller, now), timer->node.deadline), now);
         set_word(timer, word);
         weir__unlock(&poller->lock);
         /* From here on the timer may be gone, unless it is ours to deliver. */

@@ -63,20 +63,22 @@
 
 /* Requests that are answered a second later need not be read at once.  While the last MANY_REPLIES were all WEIR__UNHURRIED, and
  * requests wake this thread again and again, it naps whenever a look at the descriptors has shown none: deaf to them it sleeps
- * until the first deadline that is `shortest` after its last waking, or for `longest`.  Then first the replies that are due go out,
- * and then all requests are read in a row, those that the replies have brought among them; so their deadlines follow on each other,
- * too.  Deadlines on the fine grid, and what is behind them, are kept waiting by that, for `shortest` at most; any other that is the
- * first ends the nap.  A request that is answered soon ends all naps: it has waited for one at most.
+ * until the first deadline that is NAP_SHORTEST after its last waking, or for NAP_LONGEST.  Then first the replies that are due go
+ * out, and then all requests are read in a row, those that the replies have brought among them: a visit.  What has a duration on
+ * the fine grain, and is read in its first GATHER, has one deadline, and so one visit is answered by one.  Such deadlines, and what
+ * is behind them, are kept waiting for the end of a nap, for NAP_SHORTEST at most; any other that is the first ends the nap.
+ * A request that is answered soon ends all naps: it has waited for one at most.
  *
- * Replies that are due together wait for each other, so naps are longer only while few requests come: one each FEW at most. */
-static const struct nap {
-        weir_nsec shortest, longest;
-} brief = {WEIR_USEC(750), WEIR_USEC(1500)}, calm = {WEIR_USEC(1375), WEIR_MSEC(2)};
-
-#define FEW          WEIR_USEC(40)
+ * Clients that ask again at once are in step with the visits: a nap may well find nothing, and the next one many.  So it stops when
+ * MANY_NAPS in a row have found no more than FEW events, or the first one has. */
+#define NAP_SHORTEST WEIR_USEC(600)
+#define NAP_LONGEST  WEIR_MSEC(1)
+#define GATHER       WEIR_USEC(100)
 #define MANY_REPLIES 64
 #define SOON         WEIR_USEC(500)
 #define DISTURBANCES 4
+#define MANY_NAPS    16
+#define FEW          2
 
 #define SLOT_EVENT (UINT64_MAX)     /* epoll data of the eventfd */
 #define SLOT_TIMER (UINT64_MAX - 1) /* epoll data of the timerfd */
@@ -149,7 +151,8 @@ weir__poller_open(struct weir__poller *poller)
         poller->epoll_fd = poller->timer_fd = poller->quiet_fd = -1;
         poller->watch = (struct weir__watch){.timer_fd = -1};
         poller->unhurried = poller->disturbed = 0;
-        poller->is_napping = poller->is_calm = false;
+        poller->is_napping = false;
+        atomic_store_explicit(&poller->gathers_until, 0, memory_order_relaxed);
         poller->came = 0;
         poller->free_slot = WEIR__SLOT_NONE;
         poller->armed_for = WEIR_FOREVER;
@@ -245,6 +248,13 @@ weir__poller_deliver(struct weir__poller *poller, struct weir__work *work)
         } else {
                 push(poller, work);
         }
+}
+
+void
+weir__poller_deliver_behind(struct weir__poller *poller, struct weir__work *work)
+{
+        poller->looks_round = true;
+        weir__poller_deliver(poller, work);
 }
 
 void
@@ -526,39 +536,41 @@ can_nap(struct weir__poller *poller)
         return false;
 }
 
-static const struct nap *
-nap_of(const struct weir__poller *poller)
-{
-        return poller->is_calm ? &calm : &brief;
-}
-
 /* Whether the sleep that is about to begin is a nap. */
 static bool
 naps(struct weir__poller *poller, weir_nsec now)
 {
-        return poller->unhurried >= MANY_REPLIES && poller->disturbed >= DISTURBANCES &&
-               now - poller->woke_at < nap_of(poller)->shortest && can_nap(poller);
+        return poller->unhurried >= MANY_REPLIES && poller->disturbed >= DISTURBANCES && now - poller->woke_at < NAP_SHORTEST &&
+               can_nap(poller);
 }
 
 static weir_nsec
 end_of_nap(const struct weir__poller *poller, weir_nsec next)
 {
-        const struct nap *nap = nap_of(poller);
-        weir_nsec rest = next % WEIR__FINE_GRAIN == 0 ? nap->shortest : poller->rest;
+        weir_nsec rest = next % WEIR__FINE_GRAIN == 0 ? NAP_SHORTEST : poller->rest;
 
-        return earlier(later(next, poller->woke_at + rest), poller->woke_at + nap->longest);
+        return earlier(later(next, poller->woke_at + rest), poller->woke_at + NAP_LONGEST);
 }
 
-/* After a sleep that so many events have ended, of which the timer's may be one, so long after the one before; those of a nap came
- * before it. */
+/* What came between the nap before and this one tells how many are kept waiting. */
 static void
-note_disturbance(struct weir__poller *poller, weir_nsec after, int count)
+note_nap(struct weir__poller *poller, weir_nsec now)
 {
-        bool is_disturbed = poller->is_napping ? poller->came > 2 : count > 0 && after < SOON;
+        if (poller->came > FEW)
+                poller->disturbed = DISTURBANCES + MANY_NAPS - 1;
+        else
+                poller->disturbed--;
+        atomic_store_explicit(&poller->gathers_until, now + GATHER, memory_order_relaxed);
+}
 
-        poller->is_calm = poller->is_napping && poller->came * FEW <= after;
-        poller->disturbed = is_disturbed ? poller->disturbed + 1 : 0;
-        poller->came = 0;
+/* Any other sleep, so long after the one before, that so many events have ended, of which the timer's may be one. */
+static void
+note_sleep(struct weir__poller *poller, weir_nsec after, int count)
+{
+        if (count <= 0 || after >= SOON)
+                poller->disturbed = 0;
+        else if (poller->disturbed < DISTURBANCES)
+                poller->disturbed++;
 }
 
 /* Whether the owner may sleep, with SLEEPING in the inbox and the timerfd armed. */
@@ -712,7 +724,11 @@ weir__poller_poll(struct weir__poller *poller)
         if (sleep) {
                 weir_nsec now = weir__clock_now();
 
-                note_disturbance(poller, now - poller->woke_at, count);
+                if (nap)
+                        note_nap(poller, now);
+                else
+                        note_sleep(poller, now - poller->woke_at, count);
+                poller->came = 0;
                 often |= now - poller->woke_at < 2 * DOZE;
                 poller->woke_at = now;
                 weir__watchdog_note_sleep(poller);

@@ -21,9 +21,9 @@
 
 #define WEIR__POLLERS_MAX   64
 #define WEIR__SCRATCH_SIZE  (64 * 1024)
-#define WEIR__UNHURRIED     WEIR_MSEC(100) /* what is answered later than this can wait a fiftieth of it to be read */
+#define WEIR__UNHURRIED     WEIR_MSEC(100) /* what is answered later than this can wait a hundredth of it to be read */
 #define WEIR__GRAIN         ((uint32_t)WEIR_MSEC(1))   /* weir__poller_grain */
-#define WEIR__FINE_GRAIN    ((uint32_t)WEIR_USEC(125))
+#define WEIR__FINE_GRAIN    ((uint32_t)WEIR_USEC(25))
 #define WEIR__DUE_AT_ONCE 32 /* weir__poller_expire */
 #define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
 #define WEIR__EVENTS 256 /* taken from epoll at once */
@@ -106,9 +106,8 @@ struct weir__poller {
         weir_nsec rest;       /* after which the next one may end at the earliest, by a deadline */
         weir_nsec doze;       /* how long the next one is, because others push all the time; 0: it is a real one */
         unsigned unhurried;   /* replies in a row that were not due soon: weir__poller_note_reply */
-        unsigned disturbed;   /* sleeps in a row that descriptors ended soon, or naps that found several of them ready */
+        unsigned disturbed;   /* sleeps in a row that descriptors ended soon; how many naps more may find FEW of them ready, too */
         unsigned came;        /* events, since the last sleep */
-        bool is_calm;         /* few of them: naps are longer */
         bool is_napping;      /* the last sleep was a nap, or would have been, had a look found nothing */
         weir_nsec visited_at; /* when the queue was last shown the time */
         weir_nsec glanced_at;
@@ -118,6 +117,11 @@ struct weir__poller {
         struct epoll_event kept[WEIR__EVENTS]; /* taken by a glance, to be handed to their sources */
         char *scratch;        /* WEIR__SCRATCH_SIZE bytes, for whoever is on the owner's stack */
         bool exiting;         /* the loop ends */
+        bool looks_round;     /* the batch ends with the work that runs: weir__poller_deliver_behind */
+
+        /* While it naps durations on the fine grain count from then, if it is still to come: weir__poller_gather.  Written by the
+         * owner, read by any thread at any time; relaxed. */
+        _Atomic weir_nsec gathers_until;
 
         /* How many works are ready or doubtful.  Written by the owner, read by any thread at any time; relaxed. */
         _Atomic int64_t ready_count;
@@ -159,6 +163,10 @@ void weir__poller_wake(struct weir__poller *poller);
 /* Delivers work to a poller: to its owner without atomics when called by it, else through the inbox.  Never blocks, never
  * allocates, runs nothing.  The work may run, and be gone, before this returns.  Any thread. */
 void weir__poller_deliver(struct weir__poller *poller, struct weir__work *work);
+
+/* The same for work that goes on with what had its turn: what has come by then, by a descriptor, a deadline or the inbox, comes
+ * first.  Owner only. */
+void weir__poller_deliver_behind(struct weir__poller *poller, struct weir__work *work);
 
 /* Delivers many at once, which take turns with what else becomes ready: one operation, whatever their number.  Empties the list.
  * Any thread, with no lock held. */
@@ -255,6 +263,14 @@ static inline void weir__poller_note_reply(struct weir__poller *poller, weir_nse
 static inline uint32_t weir__poller_grain(const struct weir__poller *poller)
 {
         return poller->is_napping ? WEIR__FINE_GRAIN : WEIR__GRAIN;
+}
+
+/* From when a duration on the fine grain counts that begins now. */
+static inline weir_nsec weir__poller_gather(const struct weir__poller *poller, weir_nsec now)
+{
+        weir_nsec until = atomic_load_explicit(&poller->gathers_until, memory_order_relaxed);
+
+        return until > now ? until : now;
 }
 
 /* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  Owner only. */

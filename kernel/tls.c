@@ -28,8 +28,9 @@
 #include "kernel/system.h"
 #include "kernel/tls_internal.h"
 
-#define RECORD ((size_t)16 * 1024)
-#define MODES  (SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS)
+#define RECORD  ((size_t)16 * 1024)
+#define RECORDS 64 /* are read at once, however small */
+#define MODES   (SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS)
 
 #define MESSAGES_MAX    64
 #define MESSAGES_WITHIN WEIR_SEC(1)
@@ -256,6 +257,7 @@ ssize_t
 weir__tls_read(struct weir__tls *tls, void *data, size_t size)
 {
         size_t have = 0, count;
+        unsigned records = 0;
 
         if (tls->failure)
                 return tls->failure;
@@ -269,7 +271,7 @@ weir__tls_read(struct weir__tls *tls, void *data, size_t size)
                         return have ? (ssize_t)have : failed;
                 }
                 have += count;
-        } while (have < size && SSL_has_pending(tls->ssl));
+        } while (have < size && ++records < RECORDS && SSL_has_pending(tls->ssl));
         return (ssize_t)have;
 }
 

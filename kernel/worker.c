@@ -104,6 +104,8 @@ run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__
                 work->ops->run(work);
                 if (worker->poller != poller)
                         return false;
+                if (__builtin_expect(poller->looks_round, 0) && list == &poller->ready)
+                        break;
         }
         return true;
 }
@@ -180,7 +182,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 weir__poller_expire(poller);
                 if (credit == 0 || !weir__poller_is_busy(poller)) /* what was given must not wait until somebody is idle */
                         weir__share_take(poller);
-                if (poller->ready.first && credit > 0)
+                if (poller->ready.first && credit > 0 && !poller->looks_round)
                         continue;
                 share_backlog(poller, poller->ready.first && credit == 0);
                 if (__builtin_expect(atomic_load_explicit(&weir__watchdog_has_notice, memory_order_relaxed), 0) &&
@@ -193,6 +195,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                                 weir__runtime_notify();
                 }
                 weir__poller_poll(poller);
+                poller->looks_round = false;
                 credit = BATCH;
                 crowd_credit = weir__poller_is_choked(poller) ? 0 : is_suspect(poller) ? 1 : BATCH;
         }

@@ -25,6 +25,8 @@
 #define LINGER       WEIR_SEC(5)  /* for the next bytes ... */
 #define LINGER_LONG  WEIR_SEC(30) /* ... and at most for all of them, unless the server stops */
 #define FIRST_WITHIN WEIR_SEC(1)  /* after a hand-over: for the first request of a connection that came to the former process */
+#define TURN         16           /* reads, each of so many bytes, before others have theirs */
+#define READ         ((size_t)64 * 1024)
 #define LINGER_MAX   ((size_t)1 << 20) /* bytes thrown away before even the politest gives up */
 
 /* -- time limits -- */
@@ -345,22 +347,70 @@ linger(struct weir__connection *connection)
         struct weir__poller *poller = connection->shard->poller;
         size_t before = connection->input_size;
 
-        while (connection->readable) {
+        while (weir__connection_may_read(connection)) {
                 ssize_t count = weir__stream_read(&connection->stream, poller->scratch, WEIR__SCRATCH_SIZE);
 
                 if (count == -EAGAIN) {
                         connection->readable = false;
-                        if (connection->input_size > before)
-                                weir__connection_enter(connection, WEIR__LINGERING);
-                        return;
+                        break;
                 }
+                weir__connection_has_read(connection, count > 0 ? (size_t)count : 0);
                 connection->input_size += count > 0 ? (size_t)count : 0; /* nothing is kept: a count */
                 if (count <= 0 || connection->input_size > LINGER_MAX) {
                         weir__connection_close(connection);
                         return;
                 }
         }
+        if (connection->input_size > before)
+                weir__connection_enter(connection, WEIR__LINGERING);
 }
+
+/* -- turns -- */
+
+static void
+more_run(struct weir__work *work)
+{
+        struct weir__connection *connection = (struct weir__connection *)((char *)work - offsetof(struct weir__connection, more));
+
+        connection->more_queued = false;
+        connection->turn = 0;
+        if (connection->state == WEIR__GONE)
+                weir__connection_bury(connection);
+        else if (connection->state == WEIR__WRITING)
+                weir__connection_flush(connection);
+        else if (connection->state == WEIR__LINGERING)
+                linger(connection);
+        else
+                weir__connection_receive(connection);
+}
+
+static const struct weir__work_ops more_ops = {.run = more_run};
+
+void
+weir__connection_come_again(struct weir__connection *connection)
+{
+        if (connection->more_queued)
+                return;
+        connection->more.ops = &more_ops;
+        connection->more_queued = true;
+        weir__poller_deliver_behind(connection->shard->poller, &connection->more);
+}
+
+void
+weir__connection_has_read(struct weir__connection *connection, size_t size)
+{
+        connection->turn += size < READ ? 1 : size < TURN * READ ? (uint32_t)(size / READ) : TURN;
+}
+
+bool
+weir__connection_may_read(struct weir__connection *connection)
+{
+        if (connection->readable && connection->turn >= TURN)
+                weir__connection_come_again(connection);
+        return connection->readable && connection->turn < TURN;
+}
+
+/* -- the end -- */
 
 void
 weir__connection_finish(struct weir__connection *connection)
@@ -442,6 +492,8 @@ ready(struct weir__source *source, uint32_t events)
 {
         struct weir__connection *connection = (struct weir__connection *)source;
 
+        if (!connection->more_queued)
+                connection->turn = 0;
         if (connection->state == WEIR__LINGERING) { /* also when both sides are finished: what is unread would reset our reply */
                 connection->readable = true;
                 linger(connection);

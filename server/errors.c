@@ -42,8 +42,9 @@ page_new(int status, const char *type, const void *body, size_t size)
         return page;
 }
 
-static void
-remove_page(weir_http_server *server, int status)
+/* Takes the page for this status out; NULL: there is none. */
+static struct weir__error_page *
+take_page(weir_http_server *server, int status)
 {
         struct weir__error_page **link = &server->error_pages;
 
@@ -52,25 +53,17 @@ remove_page(weir_http_server *server, int status)
         struct weir__error_page *page = *link;
         if (page)
                 *link = page->next;
-        free(page);
+        return page;
 }
 
 static int
-set_page(weir_http_server *server, int status, const char *type, const void *body, size_t size)
+check_type(const char *type)
 {
         struct weir__response probe = {.fields = NULL};
         int failed = weir__response_field(&probe, "Content-Type", type, false);
 
         weir__response_done(&probe);
-        if (failed)
-                return failed;
-        struct weir__error_page *page = page_new(status, type, body, size);
-        if (!page)
-                return -ENOMEM;
-        remove_page(server, status);
-        page->next = server->error_pages;
-        server->error_pages = page;
-        return 0;
+        return failed;
 }
 
 int
@@ -82,10 +75,22 @@ weir_http_server_set_error(weir_http_server *server, int status, const char *typ
                 return -ENOMEM;
         if (status < 400 || status > 599 || !type || (!body && size) || size > INT32_MAX)
                 return -EINVAL;
+        int failed = check_type(type);
+        if (failed)
+                return failed;
+        struct weir__error_page *page = page_new(status, type, body, size), *unused = page;
+        if (!page)
+                return -ENOMEM;
         weir__lock(&server->lock);
-        int failed = server->state == WEIR__SERVER_NEW ? set_page(server, status, type, body, size) : -EBUSY;
+        bool is_new = server->state == WEIR__SERVER_NEW;
+        if (is_new) {
+                unused = take_page(server, status);
+                page->next = server->error_pages;
+                server->error_pages = page;
+        }
         weir__unlock(&server->lock);
-        return failed;
+        free(unused);
+        return is_new ? 0 : -EBUSY;
 }
 
 void

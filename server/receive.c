@@ -62,6 +62,7 @@ read_some(struct weir__connection *connection, char *buffer, size_t room)
         ssize_t count = weir__stream_read(&connection->stream, buffer, room);
 
         if (count > 0) {
+                weir__connection_has_read(connection, (size_t)count);
                 weir__count(&connection->shard->counts, WEIR__COUNT_RECEIVED, count);
                 /* Emptied, unless the end of the stream or an error hides behind it. */
                 if (!weir__stream_may_have_more(&connection->stream, (size_t)count, room) && !connection->ended)
@@ -209,7 +210,7 @@ collect_all(struct weir__connection *connection, size_t max)
 
         if (!result && connection->input_size)
                 result = collect(connection, connection->input, connection->input_size, max);
-        while (!result && connection->readable)
+        while (!result && weir__connection_may_read(connection))
                 result = collect_some(connection, max);
         return connection->state == WEIR__GONE ? 0 : result;
 }
@@ -263,7 +264,7 @@ read_piece(struct weir__connection *connection, struct weir__transfer *transfer)
 
         if (!result && connection->input_size)
                 result = take_piece(connection, transfer, connection->input, connection->input_size);
-        while (!result && connection->readable) {
+        while (!result && weir__connection_may_read(connection)) {
                 size_t count = read_some(connection, scratch, WEIR__SCRATCH_SIZE);
 
                 if (connection->state == WEIR__GONE)
@@ -515,7 +516,7 @@ read_head(struct weir__connection *connection)
 void
 weir__connection_receive(struct weir__connection *connection)
 {
-        while (connection->readable) {
+        while (weir__connection_may_read(connection)) {
                 if (connection->state == WEIR__READING_HEAD)
                         read_head(connection);
                 else if (connection->state == WEIR__READING_BODY)

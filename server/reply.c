@@ -150,20 +150,6 @@ send_pieces(struct weir__connection *connection, bool *progressed)
         }
 }
 
-static void
-more_run(struct weir__work *work)
-{
-        struct weir__connection *connection = (struct weir__connection *)((char *)work - offsetof(struct weir__connection, more));
-
-        connection->more_queued = false;
-        if (connection->state == WEIR__GONE)
-                weir__connection_bury(connection);
-        else if (connection->state == WEIR__WRITING)
-                weir__connection_flush(connection);
-}
-
-static const struct weir__work_ops more_ops = {.run = more_run};
-
 /* The same of the file behind them.  A full turn counts as a full socket that will be tried again. */
 static ssize_t
 send_file(struct weir__connection *connection, bool *progressed)
@@ -176,11 +162,8 @@ send_file(struct weir__connection *connection, bool *progressed)
                 ssize_t sent = turn < FILE_IN_A_TURN ? weir__stream_write_file(&connection->stream, file->fd, file->at, size)
                                                      : -EAGAIN;
 
-                if (sent == -EAGAIN && turn >= FILE_IN_A_TURN && !connection->more_queued) {
-                        connection->more.ops = &more_ops;
-                        connection->more_queued = true;
-                        weir__poller_deliver(connection->shard->poller, &connection->more);
-                }
+                if (sent == -EAGAIN && turn >= FILE_IN_A_TURN)
+                        weir__connection_come_again(connection);
                 if (sent <= 0)
                         return sent == -EAGAIN ? 0 : -EPIPE; /* 0: it has become shorter than was said */
                 *progressed = true;

@@ -180,6 +180,7 @@ struct weir__connection {
         bool admitted;    /* it has a place among those that there may be; else it is to be turned away, and is one of `turned_away` */
         bool has_place;   /* which its end gives back: not of one that is evicted, whose place has gone to somebody else */
         bool ends_reply;  /* its end is that of the reply that goes out: before that it must not look like one */
+        uint32_t turn;    /* what was read since others had theirs: connection.c */
 
         union {
                 struct weir__gate gate;       /* of the head that is being read */
@@ -199,7 +200,7 @@ struct weir__connection {
         struct weir__transfer *reader;
         struct weir__event_stream *events; /* of its exchange; NULL: none is open */
         struct weir__file_part *file; /* behind the output; or NULL */
-        struct weir__work more; /* sends the file on, after other work had its turn */
+        struct weir__work more; /* goes on with what is long, after other work had its turn */
 
         uint64_t sent;      /* of the last reply, or of the one that goes out now */
         uint32_t head_size; /* of it: so much is its head */
@@ -427,6 +428,11 @@ struct weir__connection *weir__connection_longest_idle(struct weir__shard *shard
 void weir__connection_evict(struct weir__connection *connection, bool has_place);  /* closes an idle one; which still has a place */
 void weir__connection_drop_exchange(struct weir__connection *connection); /* and with it, one that is GONE: the last touch */
 void weir__connection_stop(struct weir__connection *connection);
+
+/* One that always has more to read, or to send, comes again when others had their turn. */
+void weir__connection_has_read(struct weir__connection *connection, size_t size);
+bool weir__connection_may_read(struct weir__connection *connection); /* else, if there is input, it comes again */
+void weir__connection_come_again(struct weir__connection *connection);
 
 /* receive.c: what comes in */
 void weir__connection_receive(struct weir__connection *connection); /* reads on, if it is the time for it */

@@ -197,76 +197,195 @@ set_all_fields(weir_task *exchange)
         }
 }
 
+/* What each way of a query does.  What weir_http_reply_file says last is the result, unless something else is said there. */
+
+static void
+reply_file(weir_task *exchange, const char *path)
+{
+        at.result = weir_http_reply_file(exchange, root, path);
+}
+
+static void
+push_write(weir_task *exchange)
+{
+        weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, "written", 7, NULL, NULL));
+}
+
+static void
+fall_back(weir_task *exchange, const char *path)
+{
+        reply_file(exchange, path);
+        if (at.result == -ENOENT) {
+                reply_file(exchange, "index.html");
+        }
+}
+
+static void
+fall_back_typed(weir_task *exchange, const char *path)
+{
+        reply_file(exchange, path);
+        weir_http_reply_set_header(exchange, "Content-Type", "a/b");
+        reply_file(exchange, "index.html");
+}
+
+static void
+reply_text(weir_task *exchange, const char *path)
+{
+        reply_file(exchange, path);
+        weir_http_reply_text(exchange, 201, "instead");
+        CU_ASSERT_FALSE(weir__exchange_of(exchange)->file);
+}
+
+static void
+reply_twice(weir_task *exchange, const char *path)
+{
+        reply_file(exchange, "large.bin");
+        reply_file(exchange, path);
+}
+
+static void
+set_status(weir_task *exchange, const char *path)
+{
+        reply_file(exchange, path);
+        weir_http_reply_status(exchange, 404);
+}
+
+static void
+set_same_status(weir_task *exchange, const char *path)
+{
+        reply_file(exchange, path);
+        weir_http_reply_status(exchange, 200);
+}
+
+static void
+set_field_and_status(weir_task *exchange, const char *path)
+{
+        weir_http_reply_set_header(exchange, "X-Own", "stays");
+        reply_file(exchange, path);
+        weir_http_reply_status(exchange, 410);
+}
+
+static void
+set_type_and_status(weir_task *exchange, const char *path)
+{
+        weir_http_reply_set_header(exchange, "Content-Type", "a/b");
+        set_status(exchange, path);
+}
+
+static void
+set_fields_and_status(weir_task *exchange, const char *path)
+{
+        reply_file(exchange, path);
+        set_all_fields(exchange);
+        weir_http_reply_status(exchange, 500);
+}
+
+static void
+write_body(weir_task *exchange, const char *path)
+{
+        reply_file(exchange, path);
+        push_write(exchange);
+}
+
+static void
+set_status_and_write(weir_task *exchange, const char *path)
+{
+        set_status(exchange, path);
+        push_write(exchange);
+}
+
+static void
+append_and_write(weir_task *exchange, const char *path)
+{
+        reply_file(exchange, path);
+        at.result = weir_http_reply_append(exchange, "more ", 5);
+        push_write(exchange);
+}
+
+static void
+send_events(weir_task *exchange, const char *path)
+{
+        reply_file(exchange, path);
+        at.result = weir_series_push(weir_series_of(exchange), weir_http_sse_new(exchange, 0, NULL, NULL));
+}
+
+static void
+upgrade(weir_task *exchange, const char *path)
+{
+        reply_file(exchange, path);
+        at.result = weir_http_reply_upgrade(exchange, "echo");
+}
+
+static void
+set_fields_and_text(weir_task *exchange, const char *path)
+{
+        weir_http_reply_set_header(exchange, "Cache-Control", "no-store");
+        reply_file(exchange, path);
+        weir_http_reply_header(exchange, "etag", "\"own\"");
+        weir_http_reply_set_header(exchange, "Content-Type", "text/html");
+        weir_http_reply_text(exchange, 200, "<p>own");
+}
+
+static void
+reply_then_nothing(weir_task *exchange, const char *path)
+{
+        reply_file(exchange, path);
+        reply_file(exchange, "nothing");
+}
+
+static void
+reply_without_root(weir_task *exchange, const char *path)
+{
+        at.result = weir_http_reply_file(exchange, NULL, path);
+}
+
+static void
+reply_without_path(weir_task *exchange, const char *path)
+{
+        (void)path;
+        reply_file(exchange, NULL);
+}
+
+static const struct way {
+        const char *query;
+        void (*reply)(weir_task *exchange, const char *path);
+} ways[] = {
+        {"fallback", fall_back},
+        {"typed-fallback", fall_back_typed},
+        {"text", reply_text},
+        {"twice", reply_twice},
+        {"status", set_status},
+        {"same-status", set_same_status},
+        {"own-field", set_field_and_status},
+        {"typed-status", set_type_and_status},
+        {"own-fields", set_fields_and_status},
+        {"write", write_body},
+        {"status-write", set_status_and_write},
+        {"append-write", append_and_write},
+        {"events", send_events},
+        {"upgrade", upgrade},
+        {"own-text", set_fields_and_text},
+        {"then-nothing", reply_then_nothing},
+        {"no-root", reply_without_root},
+        {"no-path", reply_without_path},
+};
+
 /* The query says what; a number: that is said as the length of the reply, which is the file. */
 static void
 handle_in_its_own_way(weir_task *exchange, void *context)
 {
-        const char *way = weir_http_query(exchange), *path = weir_http_path(exchange);
+        const char *query = weir_http_query(exchange), *path = weir_http_path(exchange);
 
         (void)context;
-        if (strcmp(way, "fallback") == 0) {
-                at.result = weir_http_reply_file(exchange, root, path);
-                if (at.result == -ENOENT) {
-                        at.result = weir_http_reply_file(exchange, root, "index.html");
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+                if (strcmp(query, ways[i].query) == 0) {
+                        ways[i].reply(exchange, path);
+                        return;
                 }
-        } else if (strcmp(way, "typed-fallback") == 0) {
-                weir_http_reply_file(exchange, root, path);
-                weir_http_reply_set_header(exchange, "Content-Type", "a/b");
-                at.result = weir_http_reply_file(exchange, root, "index.html");
-        } else if (strcmp(way, "text") == 0) {
-                at.result = weir_http_reply_file(exchange, root, path);
-                weir_http_reply_text(exchange, 201, "instead");
-                CU_ASSERT_FALSE(weir__exchange_of(exchange)->file);
-        } else if (strcmp(way, "twice") == 0) {
-                weir_http_reply_file(exchange, root, "large.bin");
-                at.result = weir_http_reply_file(exchange, root, path);
-        } else if (strcmp(way, "status") == 0) {
-                at.result = weir_http_reply_file(exchange, root, path);
-                weir_http_reply_status(exchange, 404);
-        } else if (strcmp(way, "same-status") == 0) {
-                at.result = weir_http_reply_file(exchange, root, path);
-                weir_http_reply_status(exchange, 200);
-        } else if (strcmp(way, "write") == 0) {
-                at.result = weir_http_reply_file(exchange, root, path);
-                weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, "written", 7, NULL, NULL));
-        } else if (strcmp(way, "typed-status") == 0) {
-                weir_http_reply_set_header(exchange, "Content-Type", "a/b");
-                at.result = weir_http_reply_file(exchange, root, path);
-                weir_http_reply_status(exchange, 404);
-        } else if (strcmp(way, "own-fields") == 0) {
-                at.result = weir_http_reply_file(exchange, root, path);
-                set_all_fields(exchange);
-                weir_http_reply_status(exchange, 500);
-        } else if (strcmp(way, "status-write") == 0) {
-                at.result = weir_http_reply_file(exchange, root, path);
-                weir_http_reply_status(exchange, 404);
-                weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, "written", 7, NULL, NULL));
-        } else if (strcmp(way, "append-write") == 0) {
-                weir_http_reply_file(exchange, root, path);
-                at.result = weir_http_reply_append(exchange, "more ", 5);
-                weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, "written", 7, NULL, NULL));
-        } else if (strcmp(way, "events") == 0) {
-                weir_http_reply_file(exchange, root, path);
-                at.result = weir_series_push(weir_series_of(exchange), weir_http_sse_new(exchange, 0, NULL, NULL));
-        } else if (strcmp(way, "upgrade") == 0) {
-                weir_http_reply_file(exchange, root, path);
-                at.result = weir_http_reply_upgrade(exchange, "echo");
-        } else if (strcmp(way, "own-text") == 0) {
-                weir_http_reply_set_header(exchange, "Cache-Control", "no-store");
-                at.result = weir_http_reply_file(exchange, root, path);
-                weir_http_reply_header(exchange, "etag", "\"own\"");
-                weir_http_reply_set_header(exchange, "Content-Type", "text/html");
-                weir_http_reply_text(exchange, 200, "<p>own");
-        } else if (strcmp(way, "then-nothing") == 0) {
-                weir_http_reply_file(exchange, root, path);
-                at.result = weir_http_reply_file(exchange, root, "nothing");
-        } else if (atoi(way) > 0) {
-                weir_http_reply_length(exchange, (uint64_t)atoi(way));
-                at.result = weir_http_reply_file(exchange, root, path);
-        } else if (strcmp(way, "no-root") == 0) {
-                at.result = weir_http_reply_file(exchange, NULL, path);
-        } else if (strcmp(way, "no-path") == 0) {
-                at.result = weir_http_reply_file(exchange, root, NULL);
+        }
+        if (atoi(query) > 0) {
+                weir_http_reply_length(exchange, (uint64_t)atoi(query));
+                reply_file(exchange, path);
         }
 }
 
@@ -348,23 +467,72 @@ what_a_file_has_said_goes_when_the_reply_becomes_another_one(void)
         end();
 }
 
+/* With that page for 404, which is HTML. */
 static void
-what_cannot_be_sent_has_the_page_that_was_set(void)
+begin_with_page(weir_task_fn *handler, const char *page)
 {
         weir_test_begin_real(1);
         put_files();
         at.root = root;
         at.path = at.type = NULL;
-        at.server = weir_http_server_new(NULL, serve_file, NULL);
-        CU_ASSERT_EQUAL(weir_http_server_set_error(at.server, 404, "text/html", "<p>not here", 11), 0);
+        at.server = weir_http_server_new(NULL, handler, NULL);
+        CU_ASSERT_EQUAL(weir_http_server_set_error(at.server, 404, "text/html", page, strlen(page)), 0);
         CU_ASSERT_EQUAL_FATAL(weir_http_server_start(at.server, "127.0.0.1:0"), 0);
         http_open(&at.client, weir_http_server_port(at.server));
+}
+
+static void
+what_cannot_be_sent_has_the_page_that_was_set(void)
+{
+        begin_with_page(serve_file, "<p>not here");
         answers("/nothing", 404, -ENOENT);
         reply_is(404, "<p>not here", NULL);
         field_is("Content-Type", "text/html");
         field_is("X-Own", "stays");
         answers("/fifo", 403, -EINVAL);
         reply_is(403, "403 Forbidden\n", NULL);
+        end();
+}
+
+static void
+the_page_is_empty(void)
+{
+        reply_is(404, "", NULL);
+        field_is("Content-Type", "text/html");
+        field_is("Content-Length", "0");
+}
+
+static void
+a_page_of_no_bytes_is_sent_as_it_was_set(void)
+{
+        begin_with_page(serve_file, "");
+        answers("/nothing", 404, -ENOENT);
+        the_page_is_empty();
+        field_is("X-Own", "stays");
+        CU_ASSERT_EQUAL(ask("HEAD /nothing HTTP/1.1\r\nHost: a\r\n\r\n"), 404);
+        the_page_is_empty();
+        answers("/file.txt", 200, 0);
+        reply_is(200, TEXT, NULL);
+        end();
+}
+
+/* Nothing in the body does not mean that there is no page. */
+static void
+a_page_of_no_bytes_goes_and_comes_with_another_status(void)
+{
+        begin_with_page(handle_in_its_own_way, "");
+        answers("/nothing?own-field", 410, -ENOENT);
+        reply_is(410, "410 Gone\n", NULL);
+        field_is("Content-Type", "text/plain; charset=utf-8");
+        field_is("Content-Length", "9");
+        field_is("X-Own", "stays");
+        answers("/nothing?status", 404, -ENOENT);
+        the_page_is_empty();
+        answers("/fifo?status", 404, -EINVAL); /* it was 403 */
+        the_page_is_empty();
+        answers("/nothing?write", 200, -ENOENT);
+        reply_is(200, "written", NULL);
+        field_is("Content-Type", NULL);
         end();
 }
 
@@ -545,6 +713,8 @@ main(void)
                 WEIR_TEST(a_handler_may_reply_with_another_file_or_text_after_all),
                 WEIR_TEST(what_a_file_has_said_goes_when_the_reply_becomes_another_one),
                 WEIR_TEST(what_cannot_be_sent_has_the_page_that_was_set),
+                WEIR_TEST(a_page_of_no_bytes_is_sent_as_it_was_set),
+                WEIR_TEST(a_page_of_no_bytes_goes_and_comes_with_another_status),
                 WEIR_TEST(what_the_handler_says_itself_stays_whatever_the_reply_becomes),
                 WEIR_TEST(a_file_with_another_status_is_whole),
                 WEIR_TEST(a_file_with_another_status_is_sent_whatever_was_asked_for),

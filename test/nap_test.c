@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "factory/timer.h"
 #include "kernel/runtime.h"
 #include "kernel/worker.h"
 #include "server/server.h"
@@ -19,10 +20,49 @@ static struct fixture {
         struct http_reply reply;
         atomic_uint naps; /* requests that were read after a nap */
         atomic_bool naps_now;
-        atomic_bool helped; /* on a machine that is busy with other things sleeps are too long to be noticed as disturbed */
+        atomic_uint gathered;     /* requests that were read when their visit had just begun */
+        atomic_int empties;       /* enum empties */
+        unsigned empty_naps;      /* the poller's: in a row, that it took for such */
+        weir_nsec gathered_until; /* after the last of them */
+        atomic_bool helped;       /* on a machine that is busy with other things sleeps are too long to be noticed as disturbed */
 } at;
 
-#define HELPED_AFTER WEIR_SEC(3)
+#define HELPED_AFTER WEIR_SEC(1)
+#define EMPTY_NAPS   5
+
+/* A nap is taken for one that has found nothing. */
+enum empties { EMPTIES_NONE, EMPTIES_BEGIN, EMPTIES_COUNTED, EMPTIES_DONE };
+
+static weir_nsec
+gathers_until(struct weir__poller *poller)
+{
+        return atomic_load_explicit(&poller->gathers_until, memory_order_relaxed);
+}
+
+static void
+count_empty_naps(struct weir__poller *poller, bool naps)
+{
+        bool begins = !naps || atomic_load(&at.empties) == EMPTIES_BEGIN;
+
+        if (begins) {
+                poller->disturbed = 4; /* as when it begins to nap */
+                at.empty_naps = 0;
+                atomic_store(&at.empties, EMPTIES_COUNTED);
+        } else if (gathers_until(poller) != at.gathered_until && ++at.empty_naps > EMPTY_NAPS) {
+                atomic_store(&at.empties, EMPTIES_DONE);
+        }
+        at.gathered_until = gathers_until(poller);
+        poller->came = begins ? CLIENTS : 0; /* the first one finds many */
+}
+
+/* What was read when its visit had just begun. */
+static void
+check_deadline(weir_task *timer, void *gathered)
+{
+        const struct weir__timer *its = (const struct weir__timer *)timer;
+
+        CU_ASSERT(its->node.deadline >= (weir_nsec)(intptr_t)gathered + DELAY);
+}
 
 /* "/": a word after DELAY.  "/now": at once. */
 static void
@@ -36,9 +76,13 @@ handle(weir_task *exchange, void *context)
                 poller->disturbed = CLIENTS;
         atomic_fetch_add(&at.naps, naps);
         atomic_store(&at.naps_now, naps);
+        if (atomic_load(&at.empties) == EMPTIES_BEGIN || atomic_load(&at.empties) == EMPTIES_COUNTED)
+                count_empty_naps(poller, naps);
+        weir_nsec gathered = naps && weir_now() < gathers_until(poller) ? gathers_until(poller) : 0;
+        atomic_fetch_add(&at.gathered, gathered != 0);
         weir_http_reply_text(exchange, 200, "word\n");
         if (strcmp(weir_http_path(exchange), "/now") != 0)
-                weir_series_push(weir_series_of(exchange), weir_timer_new(DELAY, NULL, NULL));
+                weir_series_push(weir_series_of(exchange), weir_timer_new(DELAY, check_deadline, (void *)(intptr_t)gathered));
 }
 
 static void
@@ -53,6 +97,7 @@ begin(void)
 {
         atomic_store(&at.naps, 0);
         atomic_store(&at.helped, false);
+        atomic_store(&at.empties, EMPTIES_NONE);
         weir_test_begin_real(1);
         at.server = http_server(NULL, handle, NULL);
         for (unsigned i = 0; i < CLIENTS; i++) {
@@ -125,6 +170,35 @@ a_reply_at_once_ends_it(void)
         end();
 }
 
+/* What is read in one visit is due in one. */
+static void
+a_visit_has_one_deadline(void)
+{
+        begin();
+        atomic_store(&at.gathered, 0);
+        go_on_until_it_naps();
+        for (int64_t began = weir_test_now(); atomic_load(&at.gathered) < CLIENTS;) {
+                go_round();
+                weir_test_pause(began, "a visit reads soon", __FILE__, __LINE__);
+        }
+        end();
+}
+
+/* Clients in step with it may all have been read when it naps. */
+static void
+a_nap_that_finds_nothing_is_not_the_last(void)
+{
+        begin();
+        go_on_until_it_naps();
+        atomic_store(&at.helped, false);
+        atomic_store(&at.empties, EMPTIES_BEGIN);
+        for (int64_t began = weir_test_now(); atomic_load(&at.empties) != EMPTIES_DONE;) {
+                go_round();
+                weir_test_pause(began, "it naps on", __FILE__, __LINE__);
+        }
+        end();
+}
+
 static void
 count(weir_task *task, void *latch)
 {
@@ -152,6 +226,8 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(nobody_is_answered_early),
+                WEIR_TEST(a_visit_has_one_deadline),
+                WEIR_TEST(a_nap_that_finds_nothing_is_not_the_last),
                 WEIR_TEST(a_reply_at_once_ends_it),
                 WEIR_TEST(other_threads_wake_it),
         };

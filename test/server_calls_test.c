@@ -117,22 +117,17 @@ end(void)
         weir_test_end();
 }
 
-static int
-state_of(weir_http_server *server)
-{
-        weir__lock(&server->lock);
-        int state = server->state;
-        weir__unlock(&server->lock);
-        return state;
-}
+struct standing {
+        bool is_stopping, has_bystander;
+};
 
-static bool
-has_bystander(weir_http_server *server)
+static struct standing
+standing_of(weir_http_server *server)
 {
         weir__lock(&server->lock);
-        bool has = server->bystanders;
+        struct standing now = {.is_stopping = server->state == WEIR__SERVER_STOPPING, .has_bystander = server->bystanders};
         weir__unlock(&server->lock);
-        return has;
+        return now;
 }
 
 /* -- threads -- */
@@ -187,7 +182,7 @@ stop_around_the_answers(void)
 
         weir_test_latch_wait(&at.entered);
         begin_call(&stopper, stop, at.server);
-        WEIR_TEST_EVENTUALLY(state_of(at.server) == WEIR__SERVER_STOPPING);
+        WEIR_TEST_EVENTUALLY(standing_of(at.server).is_stopping);
         weir_test_latch_count_down(&at.released);
         weir_test_latch_wait(&at.answered);
         CU_ASSERT_EQUAL(end_call(&stopper), 0);
@@ -249,9 +244,9 @@ a_stop_may_be_waited_for_by_who_frees_the_server(void)
                 CU_ASSERT_TRUE(http_send_text(&at.client, GET("/")));
                 weir_test_latch_wait(&at.entered);
                 begin_call(&stopper, stop, at.server);
-                WEIR_TEST_EVENTUALLY(state_of(at.server) == WEIR__SERVER_STOPPING);
+                WEIR_TEST_EVENTUALLY(standing_of(at.server).is_stopping);
                 begin_call(&other, stop, at.server);
-                WEIR_TEST_EVENTUALLY(has_bystander(at.server));
+                WEIR_TEST_EVENTUALLY(standing_of(at.server).has_bystander);
                 weir_test_latch_count_down(&at.released);
                 weir_http_server_free(at.server);
                 CU_ASSERT_EQUAL(end_call(&stopper), 0);
@@ -323,7 +318,7 @@ others_are_answered_while_a_server_starts(void)
         expect_answers(&answers, -EDOM, -EALREADY);
         CU_ASSERT_EQUAL(weir_http_server_port(at.server), -EDOM);
         begin_call(&stopper, stop, at.server);
-        WEIR_TEST_EVENTUALLY(has_bystander(at.server));
+        WEIR_TEST_EVENTUALLY(standing_of(at.server).has_bystander);
         weir_test_latch_count_down(&at.released);
         CU_ASSERT_EQUAL(end_call(&starter), 0);
         CU_ASSERT_EQUAL(end_call(&stopper), 0);
@@ -355,7 +350,7 @@ a_start_may_be_waited_for_by_who_stops_and_who_frees_the_server(void)
                 begin_call(&starter, start, at.server);
                 WEIR_TEST_EVENTUALLY(atomic_load(&at.server->orders_left) == 1);
                 begin_call(&stopper, stop, at.server);
-                WEIR_TEST_EVENTUALLY(has_bystander(at.server));
+                WEIR_TEST_EVENTUALLY(standing_of(at.server).has_bystander);
                 begin_call(&freer, free_it, at.server);
                 if (i % 2) {
                         weir_test_sleep(WEIR_MSEC(1)); /* it waits as well, mostly; right either way */
@@ -414,7 +409,7 @@ a_child_is_refused_in_the_middle_of_a_stop(void)
         expect_refusal_in_a_child();
         weir_test_latch_wait(&at.entered);
         begin_call(&stopper, stop, at.server);
-        WEIR_TEST_EVENTUALLY(state_of(at.server) == WEIR__SERVER_STOPPING);
+        WEIR_TEST_EVENTUALLY(standing_of(at.server).is_stopping);
         expect_refusal_in_a_child();
         weir_test_latch_count_down(&at.released);
         CU_ASSERT_EQUAL(end_call(&stopper), 0);
@@ -455,7 +450,7 @@ a_child_does_not_wait_for_a_stop_of_its_parent(void)
         weir_test_latch_wait(&at.entered);
         weir_test_end();
         begin_call(&stopper, stop, at.server);
-        WEIR_TEST_EVENTUALLY(state_of(at.server) == WEIR__SERVER_STOPPING);
+        WEIR_TEST_EVENTUALLY(standing_of(at.server).is_stopping);
         pid_t child = fork();
         if (child == 0) {
                 alarm(20);

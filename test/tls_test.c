@@ -268,6 +268,7 @@ who_offers_other_protocols_only_is_told_so(void)
 
 /* -- how bytes come -- */
 
+/* But not all that there may be: others want their turn. */
 static void
 many_small_records_are_read_at_once(void)
 {
@@ -278,10 +279,12 @@ many_small_records_are_read_at_once(void)
         }
         while (tls_wire_send(&wire, SIZE_MAX)) {
         }
-        CU_ASSERT_EQUAL(read_some(sizeof buffer), 500);
-        CU_ASSERT_EQUAL(memcmp(buffer + 495, "abcde", 5), 0);
-        CU_ASSERT_FALSE(may_have_more());
+        CU_ASSERT_EQUAL(read_some(sizeof buffer), 320); /* of 64 records */
+        CU_ASSERT_TRUE(may_have_more());
+        CU_ASSERT_EQUAL(read_some(sizeof buffer), 180);
+        CU_ASSERT_EQUAL(memcmp(buffer + 175, "abcde", 5), 0);
         CU_ASSERT_EQUAL(read_some(sizeof buffer), -EAGAIN);
+        CU_ASSERT_FALSE(may_have_more());
         tls_wire_close(&wire);
 }
 

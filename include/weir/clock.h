@@ -1,7 +1,7 @@
 /* weir/clock.h: the virtual clock, on which flows of hours are tested in milliseconds (docs/testing-your-flows.md).
  *
- * On WEIR_CLOCK_VIRTUAL time stands still, but for two cases.  By itself, while a thread waits in a `_run`, for a waitgroup or in a stop
- * of a server and all is quiet, it jumps to the next deadline.  In steps it goes as far as weir_clock_advance or
+ * On WEIR_CLOCK_VIRTUAL time stands still, but for two cases.  By itself, while a thread waits in a `_run`, for a waitgroup or in a
+ * stop of a server and all is quiet, it jumps to the next deadline.  In steps it goes as far as weir_clock_advance or
  * weir_clock_run_until says.
  *
  * Quiet is: nothing is ready or running on the worker, no descriptor has anything to say, no thread holds the clock, and nothing is

@@ -21,7 +21,8 @@ typedef struct weir_counter weir_counter;
  * Threads: any. */
 WEIR_API weir_counter *weir_counter_new(uint64_t target);
 
-/* Another reference, and one less: a counter lives as long as there is one; tasks that are to wait for it have theirs.  Both accept NULL.
+/* Another reference, and one less: a counter lives as long as there is one; tasks that are to wait for it have theirs.  Both accept
+ * NULL.
  *
  * Threads: any. */
 WEIR_API weir_counter *weir_counter_ref(weir_counter *counter);
@@ -42,19 +43,19 @@ WEIR_API uint64_t weir_counter_left(weir_counter *counter);
 /* A task that ends when the counter has come to its target; several may wait for one.
  *
  * Owner:   the caller, until it is consumed.
- * Result:  NULL when out of memory, which every consumer accepts; for a counter that is NULL the task's start, run or push reports -ENOMEM.
- *          The task's status: 0; or why its series ended before the target: -ECANCELED, -ETIMEDOUT; -ESHUTDOWN.  Once the target was
- *          come to it is 0, though the series may be cancelled before the callback begins.
+ * Result:  NULL when out of memory, which every consumer accepts; for a counter that is NULL the task's start, run or push reports
+ *          -ENOMEM.  The task's status: 0; or why its series ended before the target: -ECANCELED, -ETIMEDOUT; -ESHUTDOWN.  Once the
+ *          target was come to it is 0, though the series may be cancelled before the callback begins.
  * Threads: any. */
 WEIR_API weir_task *weir_counter_wait_new(weir_counter *counter, weir_task_fn *done, void *context);
 
-/* A counter with a name (bytes other than NUL, 1 to WEIR_NAME_MAX of them; copied), and the task that waits for it.  It is found by its name from
- * now on, before it is started as well, until it has come to its target, was cancelled, or the task is gone.  Any number may share a
- * name.
+/* A counter with a name (bytes other than NUL, 1 to WEIR_NAME_MAX of them; copied), and the task that waits for it.  It is found by
+ * its name from now on, before it is started as well, until it has come to its target, was cancelled, or the task is gone.  Any
+ * number may share a name.
  *
  * Owner:   the caller, until it is consumed.
- * Result:  NULL when out of memory, which every consumer accepts; for a name that is none the task's start, run or push reports -EINVAL, for
- *          one that is too long -ENAMETOOLONG.  The task's status: as above.
+ * Result:  NULL when out of memory, which every consumer accepts; for a name that is none the task's start, run or push reports
+ *          -EINVAL, for one that is too long -ENAMETOOLONG.  The task's status: as above.
  * Threads: any. */
 WEIR_API weir_task *weir_counter_new_named(const char *name, uint64_t target, weir_task_fn *done, void *context);
 

@@ -61,7 +61,8 @@ WEIR_API int weir_http_reply_set_header(weir_task *exchange, const char *name, c
 
 /* Appends a copy of `data` to the body of the reply.
  *
- * Result:  0; -EINVAL for NULL with a size; -EALREADY also when it is a file (weir/http_file.h); -ENOMEM (the reply becomes a 500); -EDOM. */
+ * Result:  0; -EINVAL for NULL with a size; -EALREADY also when it is a file (weir/http_file.h); -ENOMEM (the reply becomes a 500);
+ *          -EDOM. */
 WEIR_API int weir_http_reply_append(weir_task *exchange, const void *data, size_t size);
 
 /* Makes the reply `status` with a copy of `text` as its whole body, as text/plain unless a Content-Type was set.

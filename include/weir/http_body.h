@@ -32,8 +32,8 @@ WEIR_API const void *weir_http_read_data(const weir_task *read, size_t *size);
  * it as has come.
  *
  * Owner:   the caller, until it is consumed.  The exchange stays alive as long as the task.
- * Result:  NULL when out of memory.  The task's status: as of weir_http_read_new; -EMSGSIZE for a body of more than `max` bytes (the
- *          reply is 413 unless a callback makes it another one); -EINVAL after an upgrade; -ENOMEM.
+ * Result:  NULL when out of memory.  The task's status: as of weir_http_read_new; -EMSGSIZE for a body of more than `max` bytes
+ *          (the reply is 413 unless a callback makes it another one); -EINVAL after an upgrade; -ENOMEM.
  * Units:   bytes; 0 is the server's max_body, SIZE_MAX no limit.
  * Threads: any. */
 WEIR_API weir_task *weir_http_collect_new(weir_task *exchange, size_t max, weir_task_fn *done, void *context);
@@ -50,16 +50,16 @@ WEIR_API weir_task *weir_http_collect_new(weir_task *exchange, size_t max, weir_
  * Threads: inside callbacks of the exchange's series. */
 WEIR_API int weir_http_reply_length(weir_task *exchange, uint64_t length);
 
-/* Writes a copy of `data` as the next piece of the reply's body, or after an upgrade as it is.  The first write begins the reply: the
- * status and the fields go out with it, and can be changed no more; what was appended before comes first.  With no bytes that is all
- * it does.  The reply is complete when the series of the exchange has ended, and each reference was dropped.
+/* Writes a copy of `data` as the next piece of the reply's body, or after an upgrade as it is.  The first write begins the reply:
+ * the status and the fields go out with it, and can be changed no more; what was appended before comes first.  With no bytes that
+ * is all it does.  The reply is complete when the series of the exchange has ended, and each reference was dropped.
  *
  * Owner:   the caller, until it is consumed.  The exchange stays alive as long as the task.
  * Result:  NULL when out of memory.  -EDOM, when it is started, for a task that is no exchange; -EINVAL for NULL with a size.
  *          The task's status: 0 when the system has taken all of it; -EMSGSIZE for more than was said as the length (nothing of it
  *          goes out); -EPIPE when the client has gone or does not read any more; -ENOMEM for the head of the reply, which then
- *          becomes a 500; -ECANCELED, -ETIMEDOUT at the deadline of its series, -ESHUTDOWN.  Of one that was cancelled while it waited nothing goes out; if some of it has, or TLS
- *          has encrypted it, the connection is closed.
+ *          becomes a 500; -ECANCELED, -ETIMEDOUT at the deadline of its series, -ESHUTDOWN.  Of one that was cancelled while it
+ *          waited nothing goes out; if some of it has, or TLS has encrypted it, the connection is closed.
  * Threads: any; the first one inside callbacks of the exchange's series, or when no callback of it runs.  A callback that starts it
  * by itself, and does not push it, changes the reply no more. */
 WEIR_API weir_task *weir_http_write_new(weir_task *exchange, const void *data, size_t size, weir_task_fn *done, void *context);
@@ -69,8 +69,8 @@ WEIR_API weir_task *weir_http_write_new(weir_task *exchange, const void *data, s
  * Threads: any. */
 WEIR_API size_t weir_http_unsent(const weir_task *exchange);
 
-/* Switches the connection to another protocol: the first read or write sends 101, the fields of the reply and this Upgrade; from then on
- * read and write tasks carry bytes as they are, and a read of no bytes is the end of what the client sends.
+/* Switches the connection to another protocol: the first read or write sends 101, the fields of the reply and this Upgrade; from
+ * then on read and write tasks carry bytes as they are, and a read of no bytes is the end of what the client sends.
  *
  * Result:  0; -EINVAL unless the request asks for just that with Upgrade and Connection; -EALREADY once the reply has begun; -EDOM.
  * Threads: inside callbacks of the exchange's series.

@@ -18,10 +18,11 @@ WEIR_BEGIN
  * second in which the file was modified is over, Last-Modified.  Conditions and one range of bytes are heeded.
  *
  * What the handler does to the reply afterwards counts, whatever the request has asked for.  A field that it sets itself stands in
- * the place of the file's.  Another call of this, weir_http_reply_text, weir_http_reply_upgrade, and a task that writes, take back all
- * that this call has said, with the file: also its status, so that it is 200 unless the handler has said one since.  Another status
- * makes the file the body, whole, and takes back what does not go with it: ETag, Last-Modified, Accept-Ranges, Content-Range; one of
- * 400 or more in place of an error makes that the error.  Nothing can be appended to a file, also when it is a 304, 412 or 416.
+ * the place of the file's.  Another call of this, weir_http_reply_text, weir_http_reply_upgrade, and a task that writes, take back
+ * all that this call has said, with the file: also its status, so that it is 200 unless the handler has said one since.  Another
+ * status makes the file the body, whole, and takes back what does not go with it: ETag, Last-Modified, Accept-Ranges,
+ * Content-Range; one of 400 or more in place of an error makes that the error.  Nothing can be appended to a file, also when it is
+ * a 304, 412 or 416.
  *
  * Result:  0: 200, 206, 304, 412 or 416, as the request asks;
  *          -EALREADY when the reply has begun;

@@ -5,7 +5,7 @@
  *
  * Timers in the series of an exchange, and in parallels within it, end on a grid of one millisecond, never early: so replies that
  * are due within a millisecond leave together, which costs much less.  While all requests are answered 100 ms later and more
- * any timer of their poller may be late by 1.4 ms, besides.  All other timers are exact. */
+ * any timer of their poller may be late by 0.7 ms, besides.  All other timers are exact. */
 #ifndef WEIR_HTTP_SERVER_H
 #define WEIR_HTTP_SERVER_H
 
@@ -102,9 +102,10 @@ WEIR_API int weir_http_serve(const char *address, weir_task_fn *handler, void *c
 WEIR_API weir_http_server *weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn *handler,
                                                 void *context);
 
-/* Makes a copy of `body` the body of the replies that are the server's own, with that status: refusals of what is malformed, too large
- * or too slow, 500 for a reply that could not be built, 503; and what a router or weir_http_reply_file says.  A connection that is
- * turned away gets one of at most some 8,000 bytes, else the line of text.  Before the start; a second one replaces the first.
+/* Makes a copy of `body` the body of the replies that are the server's own, with that status: refusals of what is malformed, too
+ * large or too slow, 500 for a reply that could not be built, 503; and what a router or weir_http_reply_file says.  A connection
+ * that is turned away gets one of at most some 8,000 bytes, else the line of text.  Before the start; a second one replaces the
+ * first.
  *
  * Result:  0; -EINVAL for a status outside 400 to 599, a NULL or wrong type, NULL with a size, a body of 2 GiB or more; -EBUSY once
  *          its start has begun, unless that has failed; -ENOMEM, also for a NULL server; -ECHILD in a forked child.

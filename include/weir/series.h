@@ -112,8 +112,8 @@ WEIR_API size_t weir_series_count(const char *name);
 
 /* -- deadlines -- */
 
-/* Ends the series early with -ETIMEDOUT, as weir_series_cancel does with -ECANCELED, when it has not ended so long from now.  What is
- * within it ends with it: so of the deadlines of a series and of those that it is within the earliest counts.  Set again it
+/* Ends the series early with -ETIMEDOUT, as weir_series_cancel does with -ECANCELED, when it has not ended so long from now.  What
+ * is within it ends with it: so of the deadlines of a series and of those that it is within the earliest counts.  Set again it
  * replaces the series' own, WEIR_FOREVER removes it; 0 or less ends the series at once, for good.  The time counts from this call,
  * also for a series that is not started.
  *

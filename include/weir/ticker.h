@@ -47,8 +47,8 @@ WEIR_API weir_task *weir_ticker_new_named(const char *name, weir_nsec period, en
 /* -- by the clock on the wall -- */
 
 /* A ticker that follows a schedule, as crontab(5) has it: minute, hour, day of the month, month, day of the week, such as
- * "30 4 * * mon-fri" or "@hourly"; docs/time.md has all of it.  `zone` is where that clock hangs: "Europe/Berlin", "UTC", or NULL for
- * the local one.  It is read now: later changes of the zone's tables are not seen.
+ * "30 4 * * mon-fri" or "@hourly"; docs/time.md has all of it.  `zone` is where that clock hangs: "Europe/Berlin", "UTC", or NULL
+ * for the local one.  It is read now: later changes of the zone's tables are not seen.
  *
  * It follows the clock when that is set: forward over a tick, which then comes at once, one for all that were passed; back, and
  * what has been does not come again, unless it is put back by three hours or more.  Ticks that were missed are dropped and

@@ -1,10 +1,11 @@
 /* weir/trace.h: what ran when and where, as a file that https://ui.perfetto.dev and chrome://tracing show.
  *
- * The file is JSON, in the trace event format: an array of events.  Each thread that runs callbacks or functions has a track.  On it
- * is a slice for each callback, function and free function, named by kind and name, which says in its arguments the number of its
- * series, the status that it saw, how late it was if it is a timer's, and whether it has lost its poller; and slices for sleeps.
- * Arrows lead along each series from one of its callbacks to the next, from the last callback before a parallel to the first of
- * each of its series, and from who gives or loses a poller to who gets it.  Marks tell what was shared, stolen and taken over.
+ * The file is JSON, in the trace event format: an array of events.  Each thread that runs callbacks or functions has a track.  On
+ * it is a slice for each callback, function and free function, named by kind and name, which says in its arguments the number of
+ * its series, the status that it saw, how late it was if it is a timer's, and whether it has lost its poller; and slices for
+ * sleeps.  Arrows lead along each series from one of its callbacks to the next, from the last callback before a parallel to the
+ * first of each of its series, and from who gives or loses a poller to who gets it.  Marks tell what was shared, stolen and taken
+ * over.
  *
  * A callback never waits for the disk: it leaves 128 bytes in a buffer of its thread, of 2 MiB, and a thread of the trace writes
  * them.  What finds the buffer full is left out, and counted.
@@ -25,10 +26,10 @@ WEIR_BEGIN
  *
  * Result:  0; -EBUSY while there is one; -EINVAL for NULL; -ECHILD in a forked child, which has none either; what open and
  *          pthread_create report.
- * Units:   the file's timestamps are microseconds on the clock of weir_now: on the virtual clock, virtual ones, where most slices have
- *          no length.
- * Threads: any, at any time, also inside a callback, before weir_init and after weir_shutdown: it goes on across both.  Waits for the
- *          file to be opened. */
+ * Units:   the file's timestamps are microseconds on the clock of weir_now: on the virtual clock, virtual ones, where most slices
+ *          have no length.
+ * Threads: any, at any time, also inside a callback, before weir_init and after weir_shutdown: it goes on across both.  Waits for
+ *          the file to be opened. */
 WEIR_API int weir_trace_start(const char *path);
 
 /* Ends it: what has ended until now is in the file when this returns.  Of a callback that is running nothing is.

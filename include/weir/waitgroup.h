@@ -43,10 +43,9 @@ WEIR_API void weir_waitgroup_done(weir_waitgroup *group);
  * the one of which the deadline was there first is decisive.  A shutdown does not end a wait, but its callbacks may be the dones;
  * it does end one with a limit of virtual time, which goes on no more.
  *
- * Result:  0; -ETIMEDOUT; -ENOMEM for NULL; -EDEADLK on a worker, where only a look is allowed, unless between weir_blocking_begin and
- *          weir_blocking_end; -ECHILD in a forked child.
- *          On the virtual clock: -ESHUTDOWN, with a limit; -EBUSY while another thread lets time pass; -EDEADLK on a thread that
- *          holds the clock.
+ * Result:  0; -ETIMEDOUT; -ENOMEM for NULL; -EDEADLK on a worker, where only a look is allowed, unless between weir_blocking_begin
+ *          and weir_blocking_end; -ECHILD in a forked child.  On the virtual clock: -ESHUTDOWN, with a limit; -EBUSY while another
+ *          thread lets time pass; -EDEADLK on a thread that holds the clock.
  * Units:   nanoseconds from now, on the clock of weir_now.
  * Threads: any but workers; several may wait. */
 WEIR_API int weir_waitgroup_wait(weir_waitgroup *group, weir_nsec limit);

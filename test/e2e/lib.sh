@@ -179,6 +179,27 @@ get() {
         body=$(cat "$work/body" 2>/dev/null)
 }
 
+# -- 20-upload --
+
+# start_upload SIZE: it keeps in $kept what it gets.  To send there are $work/small, a few letters, and $work/large, SIZE bytes.
+start_upload() {
+        export kept=$work/kept
+        mkdir "$kept"
+        printf 'a few letters\n' >"$work/small"
+        head -c "$1" /dev/urandom >"$work/large"
+        start_server 20-upload bash -c 'exec "$0" "$1" "$kept"' # the address, then the directory
+}
+
+# upload FILE URL [CURL'S ARGUMENTS]: sends $work/FILE to the server there, which has to keep it and to say so
+upload() {
+        rm -f "$kept/$1"
+        get "${@:3}" --upload-file "$work/$1" "$2/files/$1"
+        expect "reply to ${*:3} $1" "$status $body" "201 $(stat --format=%s "$work/$1") bytes from 127.0.0.1"
+        cmp "$work/$1" "$kept/$1" || fail "$1 has arrived as another one"
+}
+
+# -- events --
+
 has_events() {
         [ "$(grep -c '^data: ' "$1")" -ge "$2" ]
 }

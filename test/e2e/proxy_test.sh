@@ -36,24 +36,15 @@ site() {
 CONF
 }
 
-mkdir "$work/kept"
-head -c 20000000 /dev/urandom >"$work/large"
-printf 'a few letters\n' >"$work/small"
-export kept=$work/kept
-start_server 20-upload bash -c 'exec "$0" "$1" "$kept"'
+start_upload 20000000
 direct=$url
 start_nginx
 
 for way in "" /buffered /unbuffered; do
         step "through ${way:-the proxy}"
         for file in small large; do
-                size=$(stat --format=%s "$work/$file")
-                get --upload-file "$work/$file" "$url$way/files/$file"
-                expect "reply" "$status $body" "201 $size bytes from 127.0.0.1"
-                cmp "$work/$file" "$kept/$file" || fail "$file has arrived as another one"
-                get --header "Transfer-Encoding: chunked" --upload-file "$work/$file" "$url$way/files/$file"
-                expect "reply to chunks" "$status $body" "201 $size bytes from 127.0.0.1"
-                cmp "$work/$file" "$kept/$file" || fail "$file has arrived as another one in chunks"
+                upload $file "$url$way"
+                upload $file "$url$way" --header "Transfer-Encoding: chunked"
                 curl --silent --show-error --max-time 60 --output "$work/back" "$url$way/files/$file" || fail "curl: $?"
                 cmp "$work/$file" "$work/back" || fail "$file comes back as another one"
         done

@@ -4,31 +4,13 @@ set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 need curl python3 node
 
-mkdir "$work/kept"
-head -c 20000000 /dev/urandom >"$work/large"
-printf 'a few letters\n' >"$work/small"
-
-# The address comes first, as start_server gives it, then the directory.
-export kept=$work/kept
-start_server 20-upload bash -c 'exec "$0" "$1" "$kept"'
-
-# stored NAME: whether the file is what was sent
-stored() {
-        cmp "$work/$1" "$kept/$1" || fail "$1 has arrived as another one"
-        rm -f "$kept/$1"
-}
+start_upload 20000000
 
 step "curl, with a length and in chunks"
 for file in small large; do
-        size=$(stat --format=%s "$work/$file")
-        get --upload-file "$work/$file" "$url/files/$file"
-        expect "reply" "$status $body" "201 $size bytes from 127.0.0.1"
-        stored $file
-        get --header "Transfer-Encoding: chunked" --upload-file "$work/$file" "$url/files/$file"
-        expect "reply to chunks" "$status $body" "201 $size bytes from 127.0.0.1"
-        stored $file
-        get --http1.0 --upload-file "$work/$file" "$url/files/$file"
-        expect "reply to HTTP/1.0" "$status $body" "201 $size bytes from 127.0.0.1"
+        upload $file "$url"
+        upload $file "$url" --header "Transfer-Encoding: chunked"
+        upload $file "$url" --http1.0
 done
 get --header "Expect: 100-continue" --expect100-timeout 30 --upload-file "$work/large" "$url/files/large"
 between "seconds until it is told to go on" "$took" 0 25
