@@ -71,8 +71,8 @@
  *
  * Clients that ask again at once are in step with the visits: a nap may well find nothing, and the next one many.  So it stops when
  * MANY_NAPS in a row have found no more than FEW events, or the first one has. */
-#define NAP_SHORTEST WEIR_USEC(600)
-#define NAP_LONGEST  WEIR_MSEC(1)
+#define NAP_SHORTEST WEIR_USEC(750)
+#define NAP_LONGEST  WEIR_USEC(1250)
 #define GATHER       WEIR_USEC(100)
 #define MANY_REPLIES 64
 #define SOON         WEIR_USEC(500)

@@ -21,7 +21,7 @@
 
 #define WEIR__POLLERS_MAX   64
 #define WEIR__SCRATCH_SIZE  (64 * 1024)
-#define WEIR__UNHURRIED     WEIR_MSEC(100) /* what is answered later than this can wait a hundredth of it to be read */
+#define WEIR__UNHURRIED     WEIR_MSEC(100) /* what is answered later than this can wait an eightieth of it to be read */
 #define WEIR__GRAIN         ((uint32_t)WEIR_MSEC(1))   /* weir__poller_grain */
 #define WEIR__FINE_GRAIN    ((uint32_t)WEIR_USEC(25))
 #define WEIR__DUE_AT_ONCE 32 /* weir__poller_expire */

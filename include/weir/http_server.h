@@ -5,7 +5,7 @@
  *
  * Timers in the series of an exchange, and in parallels within it, end on a grid of one millisecond, never early: so replies that
  * are due within a millisecond leave together, which costs much less.  While all requests are answered 100 ms later and more
- * any timer of their poller may be late by 0.7 ms, besides.  All other timers are exact. */
+ * any timer of their poller may be late by 0.8 ms, besides.  All other timers are exact. */
 #ifndef WEIR_HTTP_SERVER_H
 #define WEIR_HTTP_SERVER_H
 
