@@ -106,7 +106,7 @@ struct weir__poller {
         weir_nsec rest;       /* after which the next one may end at the earliest, by a deadline */
         weir_nsec doze;       /* how long the next one is, because others push all the time; 0: it is a real one */
         unsigned unhurried;   /* replies in a row that were not due soon: weir__poller_note_reply */
-        unsigned disturbed;   /* sleeps in a row that descriptors ended soon; how many naps more may find FEW of them ready, too */
+        unsigned disturbed;   /* sleeps in a row that descriptors ended soon; enough, it naps, and naps that find few use it up */
         unsigned came;        /* events, since the last sleep */
         bool is_napping;      /* the last sleep was a nap, or would have been, had a look found nothing */
         weir_nsec visited_at; /* when the queue was last shown the time */

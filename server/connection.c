@@ -10,6 +10,8 @@
  *          freed while a function of it is on the stack: one that is GONE is buried by the work of its limit, from the worker's
  *          loop.
  *
+ * Turns: what was read since others had their turn is counted; when it is much the connection goes on by a work, behind them.
+ *
  * Time limits are lazy: entering a state writes `expires_at`; the limit in the poller's queue is moved only when it stands later
  * than that, and put off when it comes early.  So a busy connection costs one queue operation in many requests. */
 #include <errno.h>

@@ -180,7 +180,7 @@ struct weir__connection {
         bool admitted;    /* it has a place among those that there may be; else it is to be turned away, and is one of `turned_away` */
         bool has_place;   /* which its end gives back: not of one that is evicted, whose place has gone to somebody else */
         bool ends_reply;  /* its end is that of the reply that goes out: before that it must not look like one */
-        uint32_t turn;    /* what was read since others had theirs: connection.c */
+        uint32_t turn;    /* reads since others had theirs, larger ones counted as several: connection.c */
 
         union {
                 struct weir__gate gate;       /* of the head that is being read */

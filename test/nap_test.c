@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "factory/series.h"
 #include "factory/timer.h"
 #include "kernel/runtime.h"
 #include "kernel/worker.h"
@@ -200,6 +201,46 @@ a_nap_that_finds_nothing_is_not_the_last(void)
 }
 
 static void
+note_time(weir_task *timer, void *when)
+{
+        (void)timer;
+        *(weir_nsec *)when = weir_now();
+}
+
+/* As the series of an exchange that was read after a nap. */
+static void
+be_fine(weir_task *task, void *context)
+{
+        (void)context;
+        weir_series_of(task)->grain = WEIR__FINE_GRAIN;
+}
+
+/* Only the start of a timer counts from the end of the beginning of a visit. */
+static void
+an_extended_timer_gathers_once(void)
+{
+        weir_nsec ended_at = 0;
+
+        weir_test_begin_virtual();
+        struct weir__poller *poller = weir__runtime_poller(0);
+        weir_series *series = weir_series_new(NULL, NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(series);
+        weir_series_push(series, weir_empty_new(be_fine, NULL));
+        weir_series_push(series, weir_timer_new_named("gathered", DELAY, note_time, &ended_at));
+        weir_nsec until = weir_now() + WEIR_USEC(100);
+        atomic_store_explicit(&poller->gathers_until, until, memory_order_relaxed);
+        CU_ASSERT_EQUAL(weir_series_start(series), 0);
+        WEIR_TEST_EVENTUALLY(weir_timer_extend("gathered", WEIR_MSEC(1)) == 1);
+        for (unsigned i = 1; i < 10; i++) {
+                CU_ASSERT_EQUAL(weir_timer_extend("gathered", WEIR_MSEC(1)), 1);
+        }
+        CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(1)), 0);
+        CU_ASSERT(ended_at >= until + DELAY + WEIR_MSEC(10));
+        CU_ASSERT(ended_at < until + DELAY + WEIR_MSEC(10) + WEIR__FINE_GRAIN);
+        weir_test_end();
+}
+
+static void
 count(weir_task *task, void *latch)
 {
         (void)task;
@@ -228,6 +269,7 @@ main(void)
                 WEIR_TEST(nobody_is_answered_early),
                 WEIR_TEST(a_visit_has_one_deadline),
                 WEIR_TEST(a_nap_that_finds_nothing_is_not_the_last),
+                WEIR_TEST(an_extended_timer_gathers_once),
                 WEIR_TEST(a_reply_at_once_ends_it),
                 WEIR_TEST(other_threads_wake_it),
         };

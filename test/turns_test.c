@@ -79,6 +79,7 @@ static void
 handle(weir_task *exchange, void *context)
 {
         const char *path = weir_http_path(exchange);
+
         (void)context;
         weir_http_reply_text(exchange, 200, "word\n");
         if (strcmp(path, "/hold") == 0) {
@@ -99,14 +100,9 @@ handle(weir_task *exchange, void *context)
 static void
 begin(struct weir_http_server_config *config)
 {
-        struct weir_config runtime = WEIR_CONFIG_DEFAULT;
-
         config->certificate_file = tls_path("server.pem");
         config->private_key_file = tls_path("server.key");
-        runtime.pollers = 1;
-        runtime.blocking_limit = WEIR_FOREVER; /* nobody takes the poller away */
-        weir_shutdown();
-        CU_ASSERT_EQUAL_FATAL(weir_init(&runtime), 0);
+        weir_test_begin_real(1); /* one poller, which nobody takes away */
         at.server = http_server(config, handle, NULL);
         at.port = weir_http_server_port(at.server);
         at.body = 0;
@@ -171,42 +167,35 @@ end(void)
 }
 
 static void
-a_body_that_is_collected_takes_turns(void)
+both_are_answered(bool streams, bool reads)
 {
         struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
 
+        config.stream_bodies = streams;
         begin(&config);
+        at.reads = reads;
         both_send();
         expect(at.sender, "HTTP/1.1 200 ");
         CU_ASSERT_EQUAL(at.body, BODY);
         end();
+}
+
+static void
+a_body_that_is_collected_takes_turns(void)
+{
+        both_are_answered(false, false);
 }
 
 static void
 what_a_task_collects_in_turns_is_whole(void)
 {
-        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
-
-        config.stream_bodies = true;
-        begin(&config);
-        both_send();
-        expect(at.sender, "HTTP/1.1 200 ");
-        CU_ASSERT_EQUAL(at.body, BODY);
-        end();
+        both_are_answered(true, false);
 }
 
 static void
 what_is_read_in_pieces_and_turns_is_whole(void)
 {
-        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
-
-        config.stream_bodies = true;
-        begin(&config);
-        at.reads = true;
-        both_send();
-        expect(at.sender, "HTTP/1.1 200 ");
-        CU_ASSERT_EQUAL(at.body, BODY);
-        end();
+        both_are_answered(true, true);
 }
 
 static void
