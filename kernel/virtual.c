@@ -35,6 +35,7 @@ static struct {
         struct step *step;
         unsigned holds;
         unsigned given; /* of these, made in callbacks: anybody's to release */
+        bool disturbed; /* somebody has held since the worker began to look whether all is quiet */
 
         _Atomic unsigned era; /* counts the starts; holds are of one of them */
         _Atomic int drivers;  /* threads in a `_run`, or STEPPING */
@@ -90,6 +91,7 @@ weir__virtual_drive(void)
         struct weir__latch *over = NULL;
 
         weir__lock(&pace.lock);
+        pace.disturbed = false;
         if (pace.step && weir__runtime_stopping())
                 over = end_step(-ESHUTDOWN);
         else if (pace.holds == 0)
@@ -112,8 +114,8 @@ weir__virtual_move(weir_nsec next)
         struct weir__latch *over = NULL;
 
         weir__lock(&pace.lock);
-        if (pace.holds > 0) {
-                /* since a moment ago */
+        if (pace.holds > 0 || pace.disturbed) {
+                /* since a moment ago: what was sent while it was held may have come after the look */
         } else if (pace.step && next > pace.step->until) {
                 move_to(pace.step->until);
                 over = end_step(0);
@@ -241,6 +243,7 @@ weir_clock_hold(void)
                 return 0;
         weir__lock(&pace.lock);
         pace.holds++;
+        pace.disturbed = true;
         if (weir__worker_self()) {
                 pace.given++;
         } else {

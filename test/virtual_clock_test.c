@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "kernel/clock.h"
+#include "kernel/virtual.h"
 
 #define DAY  WEIR_SEC(86400)
 #define FAST WEIR_TEST_TOLERANCE /* real time that nothing here may come near to */
@@ -524,6 +525,49 @@ from_the_return_of_a_hold_on_time_stands(void)
         weir_test_end();
 }
 
+static void
+hold_and_release(void *unused)
+{
+        (void)unused;
+        CU_ASSERT_EQUAL(weir_clock_hold(), 0);
+        weir_clock_release();
+}
+
+/* The worker itself, in the place of its look at what is quiet. */
+static void
+look_while_another_thread_holds(void *unused)
+{
+        struct weir_test_thread thread;
+        weir_nsec now = weir_now();
+
+        (void)unused;
+        for (unsigned quiet = 0; quiet < 2; quiet++) {
+                CU_ASSERT_EQUAL(weir__virtual_drive(), WEIR__DRIVE_WAIT);
+                if (!quiet) {
+                        weir_test_thread_start(&thread, hold_and_release, NULL);
+                        weir_test_thread_join(&thread);
+                }
+                weir__virtual_move(now + 5);
+                CU_ASSERT_EQUAL(weir_now(), quiet ? now + 5 : now);
+        }
+}
+
+/* What a thread sends while it holds the clock comes after the look, and its release wakes a worker that no longer sleeps. */
+static void
+time_does_not_move_on_a_look_that_is_older_than_a_hold(void)
+{
+        struct mover mover;
+
+        begin();
+        CU_ASSERT_EQUAL(weir_clock_hold(), 0);
+        weir_test_act(WEIR_SEC(10), look_while_another_thread_holds, NULL);
+        mover_start(&mover, wait_for_it, WEIR_SEC(60));
+        weir_clock_release();
+        CU_ASSERT_EQUAL(mover_join(&mover), 0);
+        CU_ASSERT_EQUAL(weir_now(), seen.began + WEIR_SEC(60));
+        weir_test_end();
+}
+
 /* What is due at the present instant runs although it is held. */
 static void
 a_held_clock_runs_what_is_due_now(void)
@@ -790,6 +834,7 @@ main(int count, char *arguments[])
                 WEIR_TEST(while_it_is_held_time_stands_still),
                 WEIR_TEST(a_held_clock_costs_no_cpu_time),
                 WEIR_TEST(from_the_return_of_a_hold_on_time_stands),
+                WEIR_TEST(time_does_not_move_on_a_look_that_is_older_than_a_hold),
                 WEIR_TEST(a_held_clock_runs_what_is_due_now),
                 WEIR_TEST(a_hold_of_a_callback_is_released_by_the_thread_that_works_for_it),
                 WEIR_TEST(who_holds_it_cannot_wait_for_time_to_pass),
