@@ -43,6 +43,7 @@
 
 #define TAKEN_OUT_AT_ONCE 32
 #define CROWD             128 /* timers that are delivered as one */
+#define KEEPER            384 /* bytes of whom its series will tell, of an exchange say */
 
 struct weir__names weir__timer_names = WEIR__NAMES_INITIALIZER;
 _Atomic unsigned weir__timer_waits;
@@ -254,6 +255,22 @@ timer_due(struct weir__timerq_node *node, int status)
                 return NULL; /* a cancel by name was before, and has delivered it */
         timer->task.status = status;
         return &timer->task.work;
+}
+
+/* After a delay all that a flow has is out of the caches: of its series timer_due has told. */
+static bool
+timer_foresee(const struct weir__work *work, unsigned step)
+{
+        const struct weir_series *series = ((const struct weir__timer *)work)->task.series;
+        const struct weir_task *keeper = series ? weir__series_keeper(series) : NULL;
+
+        if (!keeper)
+                return false;
+        if (step == 0)
+                weir__prefetch(keeper, KEEPER);
+        else if (keeper->work.ops->foresee)
+                keeper->work.ops->foresee(&keeper->work, step - 1);
+        return step == 0;
 }
 
 /* -- forks: the child of a process in which nothing runs may use the library, so no other thread may be within timers -- */
@@ -631,7 +648,8 @@ timer_describe(const struct weir_task *task, char *out, size_t room)
                 .task = {.work = {.run = timer_run,                                 \
                                   .kind = (is_ticker) ? "a ticker" : "a timer",     \
                                   .roams = true,                                    \
-                                  .calls = weir__task_calls},                       \
+                                  .calls = weir__task_calls,                        \
+                                  .foresee = timer_foresee},                        \
                          .start = timer_start,                                      \
                          .cancel = timer_cancel,                                    \
                          .release = timer_release,                                  \

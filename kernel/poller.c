@@ -376,10 +376,25 @@ take(struct weir__poller *poller, struct weir__work_list *list, struct weir__tim
         return works;
 }
 
+/* Of the works from `first` to the end of its list. */
+static void
+foresee(const struct weir__work *first)
+{
+        bool goes_on = first != NULL;
+
+        for (unsigned step = 0; goes_on; step++) {
+                goes_on = false;
+                for (const struct weir__work *work = first; work; work = work->next)
+                        if (work->ops->foresee)
+                                goes_on |= work->ops->foresee(work, step);
+        }
+}
+
 static unsigned
 expire(struct weir__poller *poller, weir_nsec now, unsigned most)
 {
         struct weir__timerq_node *expired[WEIR__TIMERQ_BATCH];
+        const struct weir__work *before = poller->ready.last;
 
         if (now < atomic_load_explicit(&poller->next_deadline, memory_order_relaxed) && now - poller->visited_at < STALE)
                 return 0;
@@ -390,13 +405,14 @@ expire(struct weir__poller *poller, weir_nsec now, unsigned most)
         weir__poller_note_ready(poller, take(poller, &poller->ready, expired, count, 0));
         atomic_store_explicit(&poller->next_deadline, more ? now : weir__timerq_next(&poller->queue), memory_order_relaxed);
         weir__unlock(&poller->lock);
+        foresee(before ? before->next : poller->ready.first);
         return count;
 }
 
 static unsigned
 at_once(const struct weir__poller *poller)
 {
-        return poller->slot_count > 0 ? WEIR__DUE_AT_ONCE : WEIR__TIMERQ_BATCH;
+        return poller->slot_count > 0 ? WEIR__BATCH : WEIR__TIMERQ_BATCH;
 }
 
 void

@@ -24,7 +24,7 @@
 #define WEIR__UNHURRIED     WEIR_MSEC(100) /* what is answered later than this can wait an eightieth of it to be read */
 #define WEIR__GRAIN         ((uint32_t)WEIR_MSEC(1))   /* weir__poller_grain */
 #define WEIR__FINE_GRAIN    ((uint32_t)WEIR_USEC(25))
-#define WEIR__DUE_AT_ONCE 32 /* weir__poller_expire */
+#define WEIR__BATCH 61 /* works that are run until descriptors and deadlines are looked at again */
 #define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
 #define WEIR__EVENTS 256 /* taken from epoll at once */
 #define WEIR__POSTPONED 4096 /* works on `later`: beyond, crowds have to wait */
@@ -219,16 +219,10 @@ static inline void weir__poller_postpone(struct weir__poller *poller, struct wei
  * inbox held.  Owner only. */
 unsigned weir__poller_take_inbox(struct weir__poller *poller);
 
-/* Expires what is due; the work goes behind the ready list.  On a poller that has had descriptors it is WEIR__DUE_AT_ONCE at most, so
- * that a request which comes meanwhile has its turn behind about a hundred works, not behind all that is due.  Owner only. */
+/* Expires what is due; the work goes behind the ready list.  On a poller that has had descriptors it is WEIR__BATCH at most: so a
+ * request that comes meanwhile has its turn behind about a hundred works, not behind all that is due.  Not fewer: of each batch what is
+ * always ready would take what they leave.  Owner only. */
 void weir__poller_expire(struct weir__poller *poller);
-
-/* Whether that has left some behind: then it has to be called again after as many works, or what is always ready would hold them up.
- * Owner only. */
-static inline bool weir__poller_has_more_due(const struct weir__poller *poller)
-{
-        return atomic_load_explicit(&poller->next_deadline, memory_order_relaxed) <= poller->visited_at;
-}
 
 /* The same for as much as one hold of the lock allows: to be given to others. */
 void weir__poller_expire_many(struct weir__poller *poller);

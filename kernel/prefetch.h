@@ -3,12 +3,15 @@
 #define WEIR_KERNEL_PREFETCH_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-/* To be read and written.  NULL: nothing. */
+/* To be read and written: each line of 64 bytes that any of it lies in.  NULL: nothing. */
 static inline void weir__prefetch(const void *memory, size_t size)
 {
-        for (size_t at = 0; memory && at < size; at += 64)
-                __builtin_prefetch((const char *)memory + at, 1);
+        const char *line = (const char *)((uintptr_t)memory & ~(uintptr_t)63), *end = (const char *)memory + size;
+
+        for (; memory && line < end; line += 64)
+                __builtin_prefetch(line, 1);
 }
 
 #endif

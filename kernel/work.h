@@ -17,6 +17,11 @@ struct weir__work_ops {
 
         /* Which function of the program it will call.  NULL: none, or it is not known. */
         weir__function *(*calls)(const struct weir__work *work);
+
+        /* Fetches from memory what its run will want, while it waits for its turn.  Called for each work of a batch, and then for each
+         * with the next step, which may look at what the one before has fetched.  Returns whether there is another step to make.  NULL:
+         * nothing is worth it. */
+        bool (*foresee)(const struct weir__work *work, unsigned step);
 };
 
 /* Embedded in whatever has to be run.  In one list at most; `next` may be used freely while in none. */

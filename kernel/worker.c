@@ -8,7 +8,7 @@
  *
  * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended to the
  * ready list and runs when they have returned, so neither a series of ten million tasks nor a cancel of a million timers deepens
- * the stack.  Inbox, deadlines and sockets are looked at within every BATCH completions, so that a flood of ready work starves
+ * the stack.  Inbox, deadlines and sockets are looked at within every WEIR__BATCH completions, so that a flood of ready work starves
  * none of them.  What was left for later and finds its lock taken stays there; when that is much, the crowd has to wait.
  *
  * What was ready when a poller changed hands, and will call the same function, is doubtful: more of it may block, as 64 timers do
@@ -26,8 +26,6 @@
 #include "kernel/runtime.h"
 #include "kernel/share.h"
 #include "kernel/watchdog.h"
-
-#define BATCH 61
 
 /* How long more works than a batch have to be ready, before some are given to others. */
 #define BACKLOG WEIR_USEC(50)
@@ -126,7 +124,7 @@ is_doubted(const struct weir__poller *poller)
 static bool
 run_doubtful(struct weir__worker *worker, struct weir__poller *poller)
 {
-        unsigned credit = is_suspect(poller) ? 1 : BATCH;
+        unsigned credit = is_suspect(poller) ? 1 : WEIR__BATCH;
 
         return run_some(worker, poller, &poller->doubtful, &credit);
 }
@@ -143,7 +141,7 @@ share_backlog(struct weir__poller *poller, bool is_behind)
         if (!poller->behind_since) {
                 poller->behind_since = now;
         } else if (now - poller->behind_since >= BACKLOG) {
-                weir__share_some(poller, BATCH);
+                weir__share_some(poller, WEIR__BATCH);
                 poller->behind_since = now; /* not after each batch, in case that nothing may roam */
         }
 }
@@ -156,25 +154,12 @@ speaks(struct weir__worker *worker, const struct weir__poller *poller)
         return worker->poller == poller;
 }
 
-/* Runs what is ready, until it is time to look at the deadlines again. */
-static bool
-run_ready(struct weir__worker *worker, struct weir__poller *poller, unsigned *credit)
-{
-        unsigned part = *credit > WEIR__DUE_AT_ONCE && weir__poller_has_more_due(poller) ? WEIR__DUE_AT_ONCE : *credit,
-                 left = part;
-
-        if (!run_some(worker, poller, &poller->ready, &left))
-                return false;
-        *credit -= part - left;
-        return true;
-}
-
 static void
 loop(struct weir__worker *worker, struct weir__poller *poller)
 {
-        unsigned credit = BATCH, crowd_credit = is_suspect(poller) ? 1 : BATCH;
+        unsigned credit = WEIR__BATCH, crowd_credit = is_suspect(poller) ? 1 : WEIR__BATCH;
 
-        while (run_ready(worker, poller, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
+        while (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
                 if (__builtin_expect(is_doubted(poller), 0) && !run_doubtful(worker, poller))
                         return;
                 weir__poller_run_later(poller);
@@ -196,8 +181,8 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 }
                 weir__poller_poll(poller);
                 poller->looks_round = false;
-                credit = BATCH;
-                crowd_credit = weir__poller_is_choked(poller) ? 0 : is_suspect(poller) ? 1 : BATCH;
+                credit = WEIR__BATCH;
+                crowd_credit = weir__poller_is_choked(poller) ? 0 : is_suspect(poller) ? 1 : WEIR__BATCH;
         }
 }
 
@@ -207,7 +192,7 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
 {
         weir__poller_destroy_sources(poller);
         while (weir__poller_is_busy(poller)) {
-                unsigned credit = BATCH;
+                unsigned credit = WEIR__BATCH;
 
                 if (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &credit))
                         run_some(worker, poller, &poller->doubtful, &credit);

@@ -3,6 +3,9 @@
  * Threads: any; constant data and pure functions.  No locks. */
 #include "protocol/bytes.h"
 
+#include <stdint.h>
+#include <string.h>
+
 /* One letter for each combination of classes that occurs. */
 #define o 0                                                                           /* CTL but HTAB: nowhere */
 #define V WEIR__BYTE_VALUE                                                            /* HTAB, SP, obs-text */
@@ -33,10 +36,35 @@ const unsigned char weir__byte_classes[256] = {
         V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* f0 */
 };
 
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* Whether any of the eight bytes is a CTL.  Source: Alan Mycroft's test for a zero byte, as in "Bit Twiddling Hacks". */
+static inline bool
+has_control(uint64_t bytes)
+{
+        uint64_t below_space = (bytes - EACH(0x20)) & ~bytes, no_delete = bytes ^ EACH(0x7f);
+
+        return ((below_space | ((no_delete - EACH(1)) & ~no_delete)) & EACH(0x80)) != 0;
+}
+
+size_t
+weir__bytes_part(const char *text, size_t size)
+{
+        size_t part = 0;
+
+        for (uint64_t bytes; size - part >= sizeof bytes; part += sizeof bytes) {
+                memcpy(&bytes, text + part, sizeof bytes);
+                if (has_control(bytes)) {
+                        break;
+                }
+        }
+        return part;
+}
+
 size_t
 weir__bytes_span(const char *text, size_t size, unsigned classes)
 {
-        size_t span = 0;
+        size_t span = classes & WEIR__BYTE_VALUE ? weir__bytes_part(text, size) : 0;
 
         while (span < size && weir__byte_is(text[span], classes)) {
                 span++;

@@ -48,6 +48,9 @@ method_is_known(const char *method, size_t size)
 static inline const char *
 skip(const char *at, const char *end, unsigned classes)
 {
+        if (classes & WEIR__BYTE_VALUE) {
+                at += weir__bytes_part(at, (size_t)(end - at));
+        }
         while (at < end && weir__byte_is(*at, classes)) {
                 at++;
         }

@@ -73,7 +73,7 @@
 
 static const struct {
         unsigned char size;
-        char text[51];
+        char text[WEIR__STATUS_LINE_ROOM];
 } lines[] = {{0, ""}, STATUSES(LINE)};
 
 enum { NONE, STATUSES(NAME) };

@@ -245,25 +245,27 @@ fill_control(struct weir__request *request, const struct draft *draft)
         request->content_length = body_size(draft);
         request->asks_keep_alive = control->keep_alive;
         request->keep_alive = !control->close && (request->minor > 0 || control->keep_alive);
-        request->is_head = strcmp(request->method, "HEAD") == 0;
+        request->is_head = draft->parsed.method.size == 4 && memcmp(draft->head + draft->parsed.method.at, "HEAD", 4) == 0;
         request->chunked = draft->parsed.chunked;
         request->expects_continue = control->expects_continue && request->minor > 0 &&
                                     (request->chunked || request->content_length > 0);
 }
 
 static struct weir__request *
-build(const struct draft *draft)
+build(const struct draft *draft, void *(*alloc)(size_t size))
 {
         const struct weir__target *target = &draft->target;
         size_t fields_size = draft->parsed.field_count * sizeof(struct weir__request_field);
         size_t path_size = path_is_at_end(draft) ? 0 : target->decoded_size + 1;
         size_t host_size = target->authority ? target->authority_size + 1 : 0;
-        struct weir__request *request = malloc(sizeof *request + fields_size + draft->size + path_size + host_size);
+        size_t size = sizeof(struct weir__request) + fields_size + draft->size + path_size + host_size;
+        struct weir__request *request = alloc(size);
         char *head;
 
         if (!request) {
                 return NULL;
         }
+        request->size = (uint32_t)size;
         head = (char *)(request + 1) + fields_size;
         memcpy(head, draft->head, draft->size);
         request->method = terminate(head, draft->parsed.method);
@@ -275,7 +277,7 @@ build(const struct draft *draft)
 }
 
 static int
-check_and_build(struct draft *draft, uint64_t max_body, struct weir__request **ret_request)
+check_and_build(struct draft *draft, uint64_t max_body, void *(*alloc)(size_t size), struct weir__request **ret_request)
 {
         struct weir__request *request;
         int r = check(draft, max_body);
@@ -283,7 +285,7 @@ check_and_build(struct draft *draft, uint64_t max_body, struct weir__request **r
         if (r != 0) {
                 return r;
         }
-        request = build(draft);
+        request = build(draft, alloc);
         if (!request) {
                 return 500;
         }
@@ -293,7 +295,7 @@ check_and_build(struct draft *draft, uint64_t max_body, struct weir__request **r
 
 /* For a head with more fields than usual: draft->parsed.field_count says how many. */
 static int
-parse_again(struct draft *draft, uint64_t max_body, struct weir__request **ret_request)
+parse_again(struct draft *draft, uint64_t max_body, void *(*alloc)(size_t size), struct weir__request **ret_request)
 {
         struct weir__parsed_field *fields = calloc(draft->parsed.field_count, sizeof *fields);
         int r;
@@ -305,29 +307,24 @@ parse_again(struct draft *draft, uint64_t max_body, struct weir__request **ret_r
         draft->parsed.field_room = draft->parsed.field_count;
         r = weir__http_parse_head(&draft->parsed, draft->head, draft->size);
         if (r == 0) {
-                r = check_and_build(draft, max_body, ret_request);
+                r = check_and_build(draft, max_body, alloc, ret_request);
         }
         free(fields);
         return r;
 }
 
 int
-weir__request_new(const char *head, size_t size, uint64_t max_body, struct weir__request **ret_request)
+weir__request_new(const char *head, size_t size, uint64_t max_body, void *(*alloc)(size_t size),
+                  struct weir__request **ret_request)
 {
         struct weir__parsed_field fields[USUAL_FIELDS];
         struct draft draft = {.head = head, .size = size, .parsed = {.fields = fields, .field_room = USUAL_FIELDS}};
         int r = weir__http_parse_head(&draft.parsed, head, size);
 
         if (r == 431 && draft.parsed.field_count > USUAL_FIELDS) {
-                return parse_again(&draft, max_body, ret_request);
+                return parse_again(&draft, max_body, alloc, ret_request);
         }
-        return r != 0 ? r : check_and_build(&draft, max_body, ret_request);
-}
-
-void
-weir__request_free(struct weir__request *request)
-{
-        free(request);
+        return r != 0 ? r : check_and_build(&draft, max_body, alloc, ret_request);
 }
 
 const char *

@@ -17,6 +17,7 @@ struct weir__request {
         const char *query;                  /* behind the '?' of target, not decoded; or NULL */
         const char *host;                   /* of an absolute-form target, else of Host; "" when empty or absent */
         uint64_t content_length;            /* of the body that follows; 0 when there is none, or a chunked one */
+        uint32_t size; /* of all of it: what `alloc` was asked for */
         uint32_t field_count;
         uint8_t minor;                      /* of HTTP/1.minor */
         bool keep_alive, is_head;
@@ -29,13 +30,13 @@ struct weir__request {
 /* Builds the request from a complete head that the gate has passed: one allocation, exactly sized (and a second one for the time
  * of the call when it has more than 256 fields).
  *
- * Owner:  the caller; weir__request_free.
+ * Owner:  the caller, who has given `alloc` and frees it as that wants it.
  * Result: 0 and *ret_request; else the HTTP status to refuse it with, after which the connection must be closed, because where
  *         the next request begins is not known or not to be trusted: 400, 413, 417, 431, 501, 500 when out of memory.
  *         *ret_request is untouched then.  A body above `max_body` is 413, when its length is said; a chunked one is not
  *         measured here.  Codings beside chunked are 501. */
-int weir__request_new(const char *head, size_t size, uint64_t max_body, struct weir__request **ret_request);
-void weir__request_free(struct weir__request *request); /* accepts NULL */
+int weir__request_new(const char *head, size_t size, uint64_t max_body, void *(*alloc)(size_t size),
+                       struct weir__request **ret_request);
 
 /* The value of the first field of that name, compared without case; NULL when absent. */
 const char *weir__request_header(const struct weir__request *request, const char *name);

@@ -338,7 +338,9 @@ put_status_line(char *out, int status)
         const char *line = weir__http_status_line(status, &size);
 
         if (line) {
-                return put(out, line, size);
+                memcpy(out, line,
+                       WEIR__STATUS_LINE_ROOM); /* a copy of known size is some moves; of another, a loop in microcode */
+                return out + size;
         }
         out = PUT(out, "HTTP/1.1 ");
         out = put_number(out, (size_t)status);

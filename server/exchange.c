@@ -23,12 +23,13 @@ static void series_made(struct weir_series *series);
 static void series_failed(struct weir_task *task);
 static void series_ended(struct weir_series *series);
 static void run(struct weir__work *work);
+static bool foresee(const struct weir__work *work, unsigned step);
 static const char *name(const struct weir_task *task, int *size);
 
 static void describe(const struct weir_task *task, char *out, size_t room);
 
 static const struct weir__task_ops exchange_ops = {
-        .work = {.run = run, .kind = "an exchange", .roams = true, .calls = weir__task_calls},
+        .work = {.run = run, .kind = "an exchange", .roams = true, .calls = weir__task_calls, .foresee = foresee},
         .name = name,
         .describe = describe,
         .series_made = series_made,
@@ -223,19 +224,21 @@ series_failed(struct weir_task *task)
         ((struct weir__exchange *)task)->failed = true;
 }
 
-/* After a delay all of it is out of the caches. */
-static void
-prefetch(const struct weir__exchange *exchange)
+/* What its end will want: the timer that it waits for is due. */
+static bool
+foresee(const struct weir__work *work, unsigned step)
 {
+        const struct weir__exchange *exchange = (const struct weir__exchange *)work;
+
+        (void)step;
         weir__prefetch(exchange->connection, sizeof *exchange->connection);
         weir__prefetch(exchange->request, sizeof *exchange->request);
-        weir__prefetch(exchange->response.room, sizeof exchange->response.room);
+        return false;
 }
 
 static void
 series_ended(struct weir_series *series)
 {
-        prefetch(series->owner);
         /* Kept until the exchange is freed: weir__connection_cut may look at it until then. */
         ended(weir_series_ref(series)->owner, weir_series_status(series));
 }

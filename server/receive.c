@@ -447,7 +447,8 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
 {
         const struct weir_http_server_config *config = &server_of(connection)->config;
         struct weir__request *request;
-        int status = weir__request_new(data, head_size, config->stream_bodies ? UINT64_MAX : config->max_body, &request);
+        int status = weir__request_new(data, head_size, config->stream_bodies ? UINT64_MAX : config->max_body, weir__alloc,
+                                       &request);
 
         _Static_assert(sizeof connection->chunked >= sizeof connection->gate, "zero is zero for both");
         connection->chunked = (struct weir__chunked){0}; /* and so is the gate, which shares its memory */

@@ -23,6 +23,7 @@
 #include "kernel/latch.h"
 #include "kernel/listen.h"
 #include "kernel/lock.h"
+#include "kernel/memory.h"
 #include "kernel/poller.h"
 #include "kernel/stream.h"
 #include "protocol/chunked.h"
@@ -519,6 +520,13 @@ void weir__record_request(struct weir__connection *connection, struct weir__requ
 void weir__keep_request(struct weir__connection *connection, struct weir__exchange *exchange);
 void weir__record_replied(struct weir__connection *connection, bool is_complete);
 void weir__record_unanswered(struct weir__exchange *exchange);
+
+/* Of receive.c's making.  Accepts NULL. */
+static inline void weir__request_free(struct weir__request *request)
+{
+        if (request)
+                weir__free(request, request->size);
+}
 
 /* The reply with that status is about to go out, the last that is seen of its exchange; NULL: it is to no exchange. */
 static inline void weir__reply_begins(struct weir__connection *connection, struct weir__exchange *exchange, int status)

@@ -231,6 +231,31 @@ each_byte_is_in_the_classes_that_the_grammar_says(void)
         CU_ASSERT_EQUAL(wrong, 0);
 }
 
+/* Eight bytes are looked at at once: the first that does not fit ends the span, wherever it is, and whatever is behind it. */
+static void
+a_span_ends_at_the_first_byte_that_does_not_fit(void)
+{
+        static const char neighbours[] = "x\x80\xff \x01\x7f\t";
+        char text[20];
+        unsigned wrong = 0;
+
+        for (int byte = 0; byte < 256; byte++) {
+                for (size_t at = 0; at < sizeof text; at++) {
+                        for (size_t i = 0; i < sizeof neighbours; i++) { /* the NUL, too */
+                                memset(text, 'v', at);
+                                memset(text + at, neighbours[i], sizeof text - at);
+                                text[at] = (char)byte;
+                                size_t fits = at + 1 == sizeof text || is_value_byte((unsigned char)neighbours[i]) ? sizeof text
+                                                                                                                   : at + 1;
+                                wrong += weir__bytes_span(text, sizeof text, WEIR__BYTE_VALUE) !=
+                                         (is_value_byte(byte) ? fits : at);
+                        }
+                }
+        }
+        CU_ASSERT_EQUAL(wrong, 0);
+        CU_ASSERT_EQUAL(weir__bytes_span(text, 0, WEIR__BYTE_VALUE), 0);
+}
+
 /* The head with `byte` in place of the '?' in it; the verdict that falls on that byte, MORE when none does. */
 static int
 verdict_on(const char *head, int byte)
@@ -429,6 +454,7 @@ main(void)
                 WEIR_TEST(a_malformed_request_line_is_refused_where_it_goes_wrong),
                 WEIR_TEST(a_malformed_field_is_refused_where_it_goes_wrong),
                 WEIR_TEST(each_byte_is_in_the_classes_that_the_grammar_says),
+                WEIR_TEST(a_span_ends_at_the_first_byte_that_does_not_fit),
                 WEIR_TEST(each_byte_is_judged_in_each_place),
                 WEIR_TEST(a_method_that_nobody_knows_is_not_implemented),
                 WEIR_TEST(a_request_line_one_byte_too_long_is_refused_before_its_end),

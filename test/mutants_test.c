@@ -199,10 +199,10 @@ parses(const char *head, size_t size, const struct weir__gate *gate, unsigned *s
         int r = weir__http_parse_head(&parsed, head, size);
 
         if (r != 0) {
-                return r == 400 && may_be_refused(head, size) && weir__request_new(head, size, MAX_BODY, &request) == 400;
+                return r == 400 && may_be_refused(head, size) && weir__request_new(head, size, MAX_BODY, malloc, &request) == 400;
         }
         is_right = parsed.field_count == gate->fields && slices_are_in_order(&parsed, size);
-        r = weir__request_new(head, size, MAX_BODY, &request);
+        r = weir__request_new(head, size, MAX_BODY, malloc, &request);
         if (r != 0) {
                 return is_right && (r == 400 || r == 413 || r == 417 || r == 501) && !request;
         }
@@ -214,7 +214,7 @@ parses(const char *head, size_t size, const struct weir__gate *gate, unsigned *s
                 is_right = strlen(request->fields[i].name) == fields[i].name.size &&
                            strlen(request->fields[i].value) == fields[i].value.size;
         }
-        weir__request_free(request);
+        free(request);
         return is_right;
 }
 

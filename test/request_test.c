@@ -30,7 +30,7 @@ take_in(const char *data, size_t size, size_t cut, struct weir__request **ret_re
         }
         head = malloc(head_size);
         memcpy(head, data, head_size);
-        r = weir__request_new(head, head_size, MAX_BODY, ret_request);
+        r = weir__request_new(head, head_size, MAX_BODY, malloc, ret_request);
         free(head);
         return r;
 }
@@ -51,7 +51,7 @@ status_of(const char *text)
         struct weir__request *request = NULL;
         int r = take_in(text, strlen(text), strlen(text), &request);
 
-        weir__request_free(request);
+        free(request);
         return r;
 }
 
@@ -82,7 +82,7 @@ check_refused(const struct refused *rows, size_t count)
 
                         status = take_in(rows[i].text, rows[i].size, cut, &untouched);
                         wrong += status != rows[i].status || untouched != NULL;
-                        weir__request_free(untouched);
+                        free(untouched);
                 }
                 CU_ASSERT_EQUAL(wrong, 0);
                 if (wrong > 0) {
@@ -313,7 +313,7 @@ check_served(const struct served *rows, size_t count)
 
                         status = take_in(rows[i].text, size, cut, &request);
                         wrong += status != 0 || !is_as_expected(request, &rows[i]);
-                        weir__request_free(request);
+                        free(request);
                 }
                 CU_ASSERT_EQUAL(wrong, 0);
                 if (wrong > 0) {
@@ -467,7 +467,7 @@ a_chunked_body_is_announced(void)
 
                         wrong += take_in(rows[i].text, size, cut, &request) != 0 || !request->chunked ||
                                  request->content_length != 0 || request->expects_continue != rows[i].expects_continue;
-                        weir__request_free(request);
+                        free(request);
                 }
                 CU_ASSERT_EQUAL(wrong, 0);
                 if (wrong > 0) {
@@ -499,8 +499,7 @@ a_request_says_what_came(void)
         CU_ASSERT_PTR_NULL(weir__request_header(request, "Hos"));
         CU_ASSERT_PTR_NULL(weir__request_header(request, "Hosts"));
         CU_ASSERT_PTR_NULL(weir__request_header(request, ""));
-        weir__request_free(request);
-        weir__request_free(NULL);
+        free(request);
 }
 
 static void
@@ -522,7 +521,7 @@ every_method_that_the_gate_knows_is_parsed(void)
                 CU_ASSERT_STRING_EQUAL(request->method, methods[i]);
                 CU_ASSERT_STRING_EQUAL(request->path, "/a");
                 CU_ASSERT_EQUAL(request->is_head, strcmp(methods[i], "HEAD") == 0);
-                weir__request_free(request);
+                free(request);
         }
 }
 
@@ -545,7 +544,7 @@ any_number_of_fields_arrives_in_order(void)
                         APPEND(text, size, "N-%u: %u\r\n", n, n);
                 }
                 APPEND(text, size, "\r\n");
-                CU_ASSERT_EQUAL_FATAL(weir__request_new(text, size, 0, &request), 0);
+                CU_ASSERT_EQUAL_FATAL(weir__request_new(text, size, 0, malloc, &request), 0);
                 CU_ASSERT_EQUAL_FATAL(request->field_count, counts[i]);
                 for (unsigned n = 1; n < counts[i]; n++) {
                         snprintf(expected, sizeof expected, "N-%u", n);
@@ -553,7 +552,7 @@ any_number_of_fields_arrives_in_order(void)
                                  strcmp(request->fields[n].value, expected + 2) != 0;
                 }
                 CU_ASSERT_EQUAL(wrong, 0);
-                weir__request_free(request);
+                free(request);
                 free(text);
         }
 }
@@ -570,7 +569,7 @@ a_long_head_is_parsed_like_a_short_one(void)
 
                 APPEND(text, size, "GET /path?q HTTP/1.1\r\nFill: %0*d\r\nHost: abc\r\nEmpty:\r\n", (int)fill, 1);
                 APPEND(text, size, "Content-Length: 0123\r\nConnection: keep-alive, close\r\nLast:\tone two\r\n\r\n");
-                CU_ASSERT_EQUAL_FATAL(weir__request_new(text, size, MAX_BODY, &request), 0);
+                CU_ASSERT_EQUAL_FATAL(weir__request_new(text, size, MAX_BODY, malloc, &request), 0);
                 CU_ASSERT_EQUAL(request->field_count, 6);
                 CU_ASSERT_EQUAL(strlen(weir__request_header(request, "fill")), fill);
                 CU_ASSERT_STRING_EQUAL(request->host, "abc");
@@ -578,7 +577,7 @@ a_long_head_is_parsed_like_a_short_one(void)
                 CU_ASSERT_STRING_EQUAL(weir__request_header(request, "Last"), "one two");
                 CU_ASSERT_EQUAL(request->content_length, 123);
                 CU_ASSERT(!request->keep_alive);
-                weir__request_free(request);
+                free(request);
         }
         free(text);
 }
@@ -595,10 +594,10 @@ a_head_may_be_as_long_as_the_gate_lets_it(void)
         at = (size_t)sprintf(text, GET HOST "X: ");
         text[at] = 'x';
         memcpy(text + size - 4, "\r\n\r\n", 4);
-        CU_ASSERT_EQUAL_FATAL(weir__request_new(text, size, 0, &request), 0);
+        CU_ASSERT_EQUAL_FATAL(weir__request_new(text, size, 0, malloc, &request), 0);
         CU_ASSERT_EQUAL(strlen(weir__request_header(request, "X")), size - 4 - at);
-        weir__request_free(request);
-        CU_ASSERT_EQUAL(weir__request_new(text, size + 1, 0, &request), 431);
+        free(request);
+        CU_ASSERT_EQUAL(weir__request_new(text, size + 1, 0, malloc, &request), 431);
         free(text);
 }
 
@@ -608,12 +607,12 @@ a_body_is_too_large_above_the_limit_only(void)
         static const char text[] = GET HOST "Content-Length: 10\r\n\r\n";
         struct weir__request *request = NULL;
 
-        CU_ASSERT_EQUAL(weir__request_new(text, sizeof text - 1, 9, &request), 413);
+        CU_ASSERT_EQUAL(weir__request_new(text, sizeof text - 1, 9, malloc, &request), 413);
         CU_ASSERT_PTR_NULL(request);
-        CU_ASSERT_EQUAL_FATAL(weir__request_new(text, sizeof text - 1, 10, &request), 0);
-        weir__request_free(request);
-        CU_ASSERT_EQUAL_FATAL(weir__request_new(text, sizeof text - 1, UINT64_MAX, &request), 0);
-        weir__request_free(request);
+        CU_ASSERT_EQUAL_FATAL(weir__request_new(text, sizeof text - 1, 10, malloc, &request), 0);
+        free(request);
+        CU_ASSERT_EQUAL_FATAL(weir__request_new(text, sizeof text - 1, UINT64_MAX, malloc, &request), 0);
+        free(request);
 }
 
 /* What no gate would let pass is refused all the same, and nothing is read beyond it. */
@@ -627,7 +626,7 @@ a_head_that_the_gate_has_not_seen_does_no_harm(void)
                 char *head = malloc(size + 1);
 
                 memcpy(head, text, size);
-                CU_ASSERT_EQUAL(weir__request_new(head, size, 0, &request), 400);
+                CU_ASSERT_EQUAL(weir__request_new(head, size, 0, malloc, &request), 400);
                 free(head);
         }
         CU_ASSERT_EQUAL(status_of(GET HOST "X: y\r\n"), -1);

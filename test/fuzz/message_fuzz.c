@@ -101,7 +101,7 @@ begin_message(struct reader *reader, size_t head_size)
 {
         char *head = fuzz_copy(reader->data + reader->at, head_size);
         struct weir__request *request;
-        int status = weir__request_new(head, head_size, reader->limits->max_body, &request);
+        int status = weir__request_new(head, head_size, reader->limits->max_body, malloc, &request);
         size_t begin = reader->at;
 
         free(head);
@@ -224,7 +224,7 @@ static void
 free_reading(struct reading *reading)
 {
         for (size_t i = 0; i < reading->count; i++) {
-                weir__request_free(reading->messages[i].request);
+                free(reading->messages[i].request);
         }
         free(reading->messages);
         free(reading->payload);
