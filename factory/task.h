@@ -38,6 +38,8 @@ enum weir__state {
         WEIR__QUEUED = 64,   /* READY, but its node is in the queue still: the worker takes it out */
 };
 
+#define WEIR__KEEPER_WANTED 384 /* bytes of the task that keeps a series: series_ends_soon */
+
 /* What a kind of task does.  None of it runs user code but the free functions where said so. */
 struct weir__task_ops {
         struct weir__work_ops work; /* first: run, on a worker, when the task is READY */
@@ -84,6 +86,10 @@ struct weir__task_ops {
 
         /* What the end of the series made by weir_series_of does, on a worker.  NULL: a lone task's, the root has ended. */
         void (*series_ended)(struct weir_series *series);
+
+        /* Fetches from memory what series_ended will want beside the task's own first WEIR__KEEPER_WANTED bytes, which are there: a timer
+         * of that series is due.  On a worker, no lock held.  NULL: nothing. */
+        void (*series_ends_soon)(const struct weir_task *task);
 };
 
 struct weir_task {

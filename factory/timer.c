@@ -43,7 +43,6 @@
 
 #define TAKEN_OUT_AT_ONCE 32
 #define CROWD             128 /* timers that are delivered as one */
-#define KEEPER            384 /* bytes of whom its series will tell, of an exchange say */
 
 struct weir__names weir__timer_names = WEIR__NAMES_INITIALIZER;
 _Atomic unsigned weir__timer_waits;
@@ -267,9 +266,9 @@ timer_foresee(const struct weir__work *work, unsigned step)
         if (!keeper)
                 return false;
         if (step == 0)
-                weir__prefetch(keeper, KEEPER);
-        else if (keeper->work.ops->foresee)
-                keeper->work.ops->foresee(&keeper->work, step - 1);
+                weir__prefetch(keeper, WEIR__KEEPER_WANTED);
+        else if (weir__task_ops(keeper)->series_ends_soon)
+                weir__task_ops(keeper)->series_ends_soon(keeper);
         return step == 0;
 }
 

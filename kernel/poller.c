@@ -441,6 +441,7 @@ weir__poller_expire_for(struct weir__poller *other, struct weir__poller *poller,
         take(other, &taken, expired, count, 0);
         atomic_store_explicit(&other->next_deadline, more ? now : weir__timerq_next(&other->queue), memory_order_relaxed);
         weir__unlock(&other->lock);
+        foresee(taken.first);
         for (struct weir__work *work; (work = weir__work_pop(&taken));) {
                 if (work->ops->roams) {
                         weir__work_append(&poller->ready, work);

@@ -8,10 +8,10 @@
 /* To be read and written: each line of 64 bytes that any of it lies in.  NULL: nothing. */
 static inline void weir__prefetch(const void *memory, size_t size)
 {
-        const char *line = (const char *)((uintptr_t)memory & ~(uintptr_t)63), *end = (const char *)memory + size;
+        uintptr_t line = (uintptr_t)memory & ~(uintptr_t)63, end = (uintptr_t)memory + size;
 
         for (; memory && line < end; line += 64)
-                __builtin_prefetch(line, 1);
+                __builtin_prefetch((const void *)line, 1);
 }
 
 #endif

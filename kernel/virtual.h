@@ -16,7 +16,8 @@ enum weir__drive {
 /* By the owner of the poller, which has nothing to run and SLEEPING in its inbox. */
 enum weir__drive weir__virtual_drive(void);
 
-/* By the same, when all is quiet: the clock goes on to `next`, the next deadline, or as far as it may. */
+/* By the same, when all is quiet: the clock goes on to `next`, the next deadline, or as far as it may.  Not when somebody has held it
+ * since weir__virtual_drive: what was found quiet may not be any more. */
 void weir__virtual_move(weir_nsec next);
 
 /* Around a `_run`, or another wait that lets time jump: by the thread that waits.  It does not wait on the real clock.

@@ -19,8 +19,8 @@ struct weir__work_ops {
         weir__function *(*calls)(const struct weir__work *work);
 
         /* Fetches from memory what its run will want, while it waits for its turn.  Called for each work of a batch, and then for each
-         * with the next step, which may look at what the one before has fetched.  Returns whether there is another step to make.  NULL:
-         * nothing is worth it. */
+         * with the next step, which may look at what the one before has fetched, until no work of the batch has another step to make:
+         * what this returns.  NULL: nothing is worth it. */
         bool (*foresee)(const struct weir__work *work, unsigned step);
 };
 

@@ -48,7 +48,7 @@ has_control(uint64_t bytes)
 }
 
 size_t
-weir__bytes_part(const char *text, size_t size)
+weir__bytes_value_part(const char *text, size_t size)
 {
         size_t part = 0;
 
@@ -64,7 +64,7 @@ weir__bytes_part(const char *text, size_t size)
 size_t
 weir__bytes_span(const char *text, size_t size, unsigned classes)
 {
-        size_t span = classes & WEIR__BYTE_VALUE ? weir__bytes_part(text, size) : 0;
+        size_t span = classes & WEIR__BYTE_VALUE ? weir__bytes_value_part(text, size) : 0;
 
         while (span < size && weir__byte_is(text[span], classes)) {
                 span++;

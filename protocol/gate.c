@@ -49,7 +49,7 @@ static inline const char *
 skip(const char *at, const char *end, unsigned classes)
 {
         if (classes & WEIR__BYTE_VALUE) {
-                at += weir__bytes_part(at, (size_t)(end - at));
+                at += weir__bytes_value_part(at, (size_t)(end - at));
         }
         while (at < end && weir__byte_is(*at, classes)) {
                 at++;

@@ -252,7 +252,7 @@ fill_control(struct weir__request *request, const struct draft *draft)
 }
 
 static struct weir__request *
-build(const struct draft *draft, void *(*alloc)(size_t size))
+build(const struct draft *draft, weir__request_alloc *alloc)
 {
         const struct weir__target *target = &draft->target;
         size_t fields_size = draft->parsed.field_count * sizeof(struct weir__request_field);
@@ -277,7 +277,7 @@ build(const struct draft *draft, void *(*alloc)(size_t size))
 }
 
 static int
-check_and_build(struct draft *draft, uint64_t max_body, void *(*alloc)(size_t size), struct weir__request **ret_request)
+check_and_build(struct draft *draft, uint64_t max_body, weir__request_alloc *alloc, struct weir__request **ret_request)
 {
         struct weir__request *request;
         int r = check(draft, max_body);
@@ -295,7 +295,7 @@ check_and_build(struct draft *draft, uint64_t max_body, void *(*alloc)(size_t si
 
 /* For a head with more fields than usual: draft->parsed.field_count says how many. */
 static int
-parse_again(struct draft *draft, uint64_t max_body, void *(*alloc)(size_t size), struct weir__request **ret_request)
+parse_again(struct draft *draft, uint64_t max_body, weir__request_alloc *alloc, struct weir__request **ret_request)
 {
         struct weir__parsed_field *fields = calloc(draft->parsed.field_count, sizeof *fields);
         int r;
@@ -314,7 +314,7 @@ parse_again(struct draft *draft, uint64_t max_body, void *(*alloc)(size_t size),
 }
 
 int
-weir__request_new(const char *head, size_t size, uint64_t max_body, void *(*alloc)(size_t size),
+weir__request_new(const char *head, size_t size, uint64_t max_body, weir__request_alloc *alloc,
                   struct weir__request **ret_request)
 {
         struct weir__parsed_field fields[USUAL_FIELDS];

@@ -27,6 +27,9 @@ struct weir__request {
         const struct weir__request_field *fields; /* in order of arrival */
 };
 
+/* malloc, or another like it. */
+typedef void *weir__request_alloc(size_t size);
+
 /* Builds the request from a complete head that the gate has passed: one allocation, exactly sized (and a second one for the time
  * of the call when it has more than 256 fields).
  *
@@ -35,8 +38,8 @@ struct weir__request {
  *         the next request begins is not known or not to be trusted: 400, 413, 417, 431, 501, 500 when out of memory.
  *         *ret_request is untouched then.  A body above `max_body` is 413, when its length is said; a chunked one is not
  *         measured here.  Codings beside chunked are 501. */
-int weir__request_new(const char *head, size_t size, uint64_t max_body, void *(*alloc)(size_t size),
-                       struct weir__request **ret_request);
+int weir__request_new(const char *head, size_t size, uint64_t max_body, weir__request_alloc *alloc,
+                      struct weir__request **ret_request);
 
 /* The value of the first field of that name, compared without case; NULL when absent. */
 const char *weir__request_header(const struct weir__request *request, const char *name);

@@ -23,18 +23,19 @@ static void series_made(struct weir_series *series);
 static void series_failed(struct weir_task *task);
 static void series_ended(struct weir_series *series);
 static void run(struct weir__work *work);
-static bool foresee(const struct weir__work *work, unsigned step);
+static void prefetch(const struct weir_task *task);
 static const char *name(const struct weir_task *task, int *size);
 
 static void describe(const struct weir_task *task, char *out, size_t room);
 
 static const struct weir__task_ops exchange_ops = {
-        .work = {.run = run, .kind = "an exchange", .roams = true, .calls = weir__task_calls, .foresee = foresee},
+        .work = {.run = run, .kind = "an exchange", .roams = true, .calls = weir__task_calls},
         .name = name,
         .describe = describe,
         .series_made = series_made,
         .series_failed = series_failed,
         .series_ended = series_ended,
+        .series_ends_soon = prefetch,
 };
 
 struct weir__exchange *
@@ -44,7 +45,7 @@ weir__exchange_new(struct weir__connection *connection, struct weir__request *re
         const weir_http_server *server = connection->shard->server;
 
         if (!exchange) {
-                weir__request_free(request);
+                weir__server_free_request(request);
                 return NULL;
         }
         *exchange = (struct weir__exchange){
@@ -73,7 +74,7 @@ void
 weir__exchange_free(struct weir__exchange *exchange)
 {
         weir__count(&exchange->connection->shard->counts, WEIR__COUNT_EXCHANGES, -1);
-        weir__request_free(exchange->request);
+        weir__server_free_request(exchange->request);
         weir__response_done(&exchange->response);
         weir__file_close(&exchange->file);
         weir__file_close(&exchange->withheld);
@@ -224,21 +225,21 @@ series_failed(struct weir_task *task)
         ((struct weir__exchange *)task)->failed = true;
 }
 
-/* What its end will want: the timer that it waits for is due. */
-static bool
-foresee(const struct weir__work *work, unsigned step)
+/* After a delay all of it is out of the caches. */
+static void
+prefetch(const struct weir_task *task)
 {
-        const struct weir__exchange *exchange = (const struct weir__exchange *)work;
+        const struct weir__exchange *exchange = (const struct weir__exchange *)task;
 
-        (void)step;
+        _Static_assert(sizeof *exchange <= WEIR__KEEPER_WANTED, "else its end is not fetched");
         weir__prefetch(exchange->connection, sizeof *exchange->connection);
         weir__prefetch(exchange->request, sizeof *exchange->request);
-        return false;
 }
 
 static void
 series_ended(struct weir_series *series)
 {
+        prefetch(series->owner); /* it may have waited for something else than a timer */
         /* Kept until the exchange is freed: weir__connection_cut may look at it until then. */
         ended(weir_series_ref(series)->owner, weir_series_status(series));
 }

@@ -462,7 +462,7 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
                 if (connection->shard->log)
                         weir__record_request(connection, request);
                 else
-                        weir__request_free(request);
+                        weir__server_free_request(request);
                 weir__connection_refuse(connection, 503, is_head(data, head_size));
                 return;
         }

@@ -84,7 +84,7 @@ weir__record_replied(struct weir__connection *connection, bool is_complete)
 {
         if (connection->shard->log)
                 record_replied(connection, is_complete);
-        weir__request_free(connection->replied);
+        weir__server_free_request(connection->replied);
         connection->replied = NULL;
         connection->replied_status = 0;
         connection->replied_began = 0;

@@ -522,7 +522,7 @@ void weir__record_replied(struct weir__connection *connection, bool is_complete)
 void weir__record_unanswered(struct weir__exchange *exchange);
 
 /* Of receive.c's making.  Accepts NULL. */
-static inline void weir__request_free(struct weir__request *request)
+static inline void weir__server_free_request(struct weir__request *request)
 {
         if (request)
                 weir__free(request, request->size);

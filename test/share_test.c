@@ -8,10 +8,10 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include "kernel/poller.h"
 #include "kernel/share.h"
 
-#define BATCH    61 /* kernel/worker.c */
-#define BETWEEN  4  /* completions that may lie between two looks by accident of the order, besides those of a batch */
+#define BETWEEN  4 /* completions that may lie between two looks by accident of the order, besides those of a batch */
 #define OVERDUE  10
 #define FEW_LONG 8
 #define CROWDED  3000
@@ -557,9 +557,9 @@ expect_fairness(unsigned ready)
         weir_test_thread_join(&pusher);
         end();
         /* What was looked at is run behind what was ready before. */
-        CU_ASSERT(flood.timer_took <= BATCH + ready + BETWEEN);
-        CU_ASSERT(flood.push_took <= BATCH + ready + BETWEEN);
-        CU_ASSERT(flood.event_took <= BATCH + BETWEEN);
+        CU_ASSERT(flood.timer_took <= WEIR__BATCH + ready + BETWEEN);
+        CU_ASSERT(flood.push_took <= WEIR__BATCH + ready + BETWEEN);
+        CU_ASSERT(flood.event_took <= WEIR__BATCH + BETWEEN);
 }
 
 static void
@@ -605,9 +605,9 @@ flood_of_cancelled_timers_keeps_nothing_waiting_for_more_than_a_batch(void)
         weir_test_latch_wait(&flood.done);
         weir_test_thread_join(&pusher);
         end();
-        CU_ASSERT(flood.timer_took <= BATCH + BETWEEN);
-        CU_ASSERT(flood.push_took <= BATCH + BETWEEN);
-        CU_ASSERT(flood.event_took <= BATCH + BETWEEN);
+        CU_ASSERT(flood.timer_took <= WEIR__BATCH + BETWEEN);
+        CU_ASSERT(flood.push_took <= WEIR__BATCH + BETWEEN);
+        CU_ASSERT(flood.event_took <= WEIR__BATCH + BETWEEN);
         CU_ASSERT_EQUAL(flood.count, flood.until);
 }
 
