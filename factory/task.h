@@ -38,7 +38,7 @@ enum weir__state {
         WEIR__QUEUED = 64,   /* READY, but its node is in the queue still: the worker takes it out */
 };
 
-#define WEIR__KEEPER_WANTED 384 /* bytes of the task that keeps a series: series_ends_soon */
+#define WEIR__KEEPER_WANTED 384 /* bytes from the task that keeps a series on, fetched before series_ends_soon: all of the largest */
 
 /* What a kind of task does.  None of it runs user code but the free functions where said so. */
 struct weir__task_ops {

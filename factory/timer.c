@@ -256,7 +256,8 @@ timer_due(struct weir__timerq_node *node, int status)
         return &timer->task.work;
 }
 
-/* After a delay all that a flow has is out of the caches: of its series timer_due has told. */
+/* After a delay all that a flow has is out of the caches.  Its series timer_due has fetched; who keeps that, and what that one wants,
+ * are found through it.  None of it ends, and nothing that is read here changes, before this timer has run. */
 static bool
 timer_foresee(const struct weir__work *work, unsigned step)
 {

@@ -338,8 +338,8 @@ put_status_line(char *out, int status)
         const char *line = weir__http_status_line(status, &size);
 
         if (line) {
-                memcpy(out, line,
-                       WEIR__STATUS_LINE_ROOM); /* a copy of known size is some moves; of another, a loop in microcode */
+                /* A copy of known size is some moves; of another, a loop in microcode. */
+                memcpy(out, line, WEIR__STATUS_LINE_ROOM);
                 return out + size;
         }
         out = PUT(out, "HTTP/1.1 ");
