@@ -34,11 +34,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernel/clock.h"
-#include "kernel/crew.h"
-#include "kernel/fence.h"
-#include "kernel/log.h"
-#include "kernel/runtime.h"
+#include "kernel/base/clock.h"
+#include "kernel/sched/crew.h"
+#include "kernel/base/fence.h"
+#include "kernel/observe/log.h"
+#include "kernel/runtime/runtime.h"
 #include "server/server.h"
 
 #define RING_SIZE   ((size_t)512 * 1024)

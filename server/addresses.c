@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "factory/names.h"
-#include "kernel/lock.h"
-#include "kernel/memory.h"
+#include "factory/names/names.h"
+#include "kernel/base/lock.h"
+#include "kernel/memory/memory.h"
 
 #define CHAINS_MIN ((size_t)64)
 #define CHAINS_MAX ((size_t)64 * 1024)

@@ -18,10 +18,10 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
-#include "kernel/clock.h"
-#include "kernel/memory.h"
-#include "kernel/runtime.h"
-#include "kernel/stream.h"
+#include "kernel/base/clock.h"
+#include "kernel/memory/memory.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/socket/stream.h"
 #include "server/server.h"
 
 #define LINGER       WEIR_SEC(5)  /* for the next bytes ... */

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernel/clock.h"
-#include "kernel/log.h"
+#include "kernel/base/clock.h"
+#include "kernel/observe/log.h"
 #include "server/server.h"
 
 #define REPORTS_MAX 1000 /* of one shard; the others are counted */

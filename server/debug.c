@@ -16,8 +16,8 @@
 #include <weir/http_fields.h>
 #include <weir/runtime.h>
 
-#include "kernel/config.h"
-#include "kernel/log.h"
+#include "kernel/runtime/config.h"
+#include "kernel/observe/log.h"
 #include "server/debug.h"
 #include "server/metrics.h"
 #include "server/server.h"

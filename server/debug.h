@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernel/sink.h"
+#include "kernel/observe/sink.h"
 
 #define WEIR__DEBUG_ROWS     500
 #define WEIR__DEBUG_ROWS_MAX 10000

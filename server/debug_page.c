@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "factory/debug.h"
-#include "kernel/visible.h"
+#include "factory/inspect/debug.h"
+#include "kernel/data/visible.h"
 
 #define DEEPEST 12 /* what is deeper is not moved in further */
 

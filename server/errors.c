@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/runtime.h"
+#include "kernel/runtime/runtime.h"
 #include "server/server.h"
 
 struct weir__error_page {

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "kernel/clock.h"
-#include "kernel/memory.h"
-#include "kernel/prefetch.h"
-#include "kernel/runtime.h"
-#include "kernel/worker.h"
+#include "kernel/base/clock.h"
+#include "kernel/memory/memory.h"
+#include "kernel/data/prefetch.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/sched/worker.h"
 #include "protocol/bytes.h"
 #include "protocol/compress.h"
 #include "server/server.h"

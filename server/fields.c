@@ -8,7 +8,7 @@
 
 #include <weir/http_fields.h>
 
-#include "kernel/config.h"
+#include "kernel/runtime/config.h"
 #include "protocol/cookie.h"
 #include "protocol/query.h"
 #include "server/server.h"

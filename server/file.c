@@ -20,7 +20,7 @@
 
 #include <weir/http_file.h>
 
-#include "kernel/clock.h"
+#include "kernel/base/clock.h"
 #include "protocol/conditional.h"
 #include "protocol/date.h"
 #include "protocol/etag.h"

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernel/inherit.h"
-#include "kernel/runtime.h"
+#include "kernel/socket/inherit.h"
+#include "kernel/runtime/runtime.h"
 #include "server/server.h"
 
 /* -- to the pollers -- */

@@ -23,9 +23,9 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#include "kernel/clock.h"
-#include "kernel/runtime.h"
-#include "kernel/stream.h"
+#include "kernel/base/clock.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/socket/stream.h"
 #include "server/server.h"
 
 #define ACCEPTED_AT_ONCE 8

@@ -15,14 +15,14 @@
 #include <weir/metrics.h>
 #include <weir/runtime.h>
 
-#include "factory/live.h"
-#include "kernel/blocking.h"
-#include "kernel/crew.h"
-#include "kernel/executor.h"
-#include "kernel/histogram.h"
-#include "kernel/runtime.h"
-#include "kernel/share.h"
-#include "kernel/watchdog.h"
+#include "factory/task/live.h"
+#include "kernel/sched/blocking.h"
+#include "kernel/sched/crew.h"
+#include "kernel/executor/executor.h"
+#include "kernel/data/histogram.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/sched/share.h"
+#include "kernel/sched/watchdog.h"
 #include "server/counts.h"
 #include "server/server.h"
 

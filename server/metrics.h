@@ -2,7 +2,7 @@
 #ifndef WEIR_SERVER_METRICS_H
 #define WEIR_SERVER_METRICS_H
 
-#include "kernel/sink.h"
+#include "kernel/observe/sink.h"
 
 #define WEIR__METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 

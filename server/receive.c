@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/clock.h"
-#include "kernel/runtime.h"
+#include "kernel/base/clock.h"
+#include "kernel/runtime/runtime.h"
 #include "server/server.h"
 
 #define INPUT_STEP  4096 /* bytes that are read at once behind those that are kept */

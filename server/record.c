@@ -6,7 +6,7 @@
  * Threads: the owner of the poller only.
  *
  * A reply may be on its way long after its exchange is over: all that is kept of that is the request. */
-#include "kernel/clock.h"
+#include "kernel/base/clock.h"
 #include "server/server.h"
 
 /* Whom a trusted proxy names, if it is one and there is a request in which it could. */

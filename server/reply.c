@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernel/clock.h"
-#include "kernel/runtime.h"
+#include "kernel/base/clock.h"
+#include "kernel/runtime/runtime.h"
 #include "server/server.h"
 
 #define PIECES            16 /* in one write */

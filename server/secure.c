@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/log.h"
-#include "kernel/runtime.h"
+#include "kernel/observe/log.h"
+#include "kernel/runtime/runtime.h"
 #include "server/server.h"
 
 /* Copies a name, if there is one.  Returns false when out of memory. */

@@ -17,9 +17,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "kernel/inherit.h"
-#include "kernel/log.h"
-#include "kernel/runtime.h"
+#include "kernel/socket/inherit.h"
+#include "kernel/observe/log.h"
+#include "kernel/runtime/runtime.h"
 #include "server/server.h"
 
 #define STOP_WITHIN  WEIR_SEC(30)

@@ -22,13 +22,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "kernel/clock.h"
-#include "kernel/config.h"
-#include "kernel/inherit.h"
-#include "kernel/log.h"
-#include "kernel/panic.h"
-#include "kernel/runtime.h"
-#include "kernel/stream.h"
+#include "kernel/base/clock.h"
+#include "kernel/runtime/config.h"
+#include "kernel/socket/inherit.h"
+#include "kernel/observe/log.h"
+#include "kernel/base/panic.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/socket/stream.h"
 #include "protocol/gzip.h"
 #include "server/server.h"
 

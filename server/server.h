@@ -18,14 +18,14 @@
 #include <weir/http_body.h>
 #include <weir/http_server.h>
 
-#include "factory/series.h"
-#include "factory/task.h"
-#include "kernel/latch.h"
-#include "kernel/listen.h"
-#include "kernel/lock.h"
-#include "kernel/memory.h"
-#include "kernel/poller.h"
-#include "kernel/stream.h"
+#include "factory/task/series.h"
+#include "factory/task/task.h"
+#include "kernel/base/latch.h"
+#include "kernel/socket/listen.h"
+#include "kernel/base/lock.h"
+#include "kernel/memory/memory.h"
+#include "kernel/loop/poller.h"
+#include "kernel/socket/stream.h"
 #include "protocol/chunked.h"
 #include "protocol/forwarded.h"
 #include "protocol/gate.h"

@@ -16,9 +16,9 @@
 
 #include <weir/http_sse.h>
 
-#include "kernel/config.h"
-#include "kernel/memory.h"
-#include "kernel/runtime.h"
+#include "kernel/runtime/config.h"
+#include "kernel/memory/memory.h"
+#include "kernel/runtime/runtime.h"
 #include "server/server.h"
 
 #define HEARTBEAT WEIR_SEC(15)

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/memory.h"
-#include "kernel/runtime.h"
+#include "kernel/memory/memory.h"
+#include "kernel/runtime/runtime.h"
 #include "server/server.h"
 
 #define FRAME_BEFORE 18 /* of a chunk: 16 digits and a line's end */

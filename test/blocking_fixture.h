@@ -5,8 +5,8 @@
 #ifndef WEIR_TEST_BLOCKING_FIXTURE_H
 #define WEIR_TEST_BLOCKING_FIXTURE_H
 
-#include "kernel/crew.h"
-#include "kernel/worker.h"
+#include "kernel/sched/crew.h"
+#include "kernel/sched/worker.h"
 #include "test/timer_fixture.h"
 
 #define WEIR_TEST_LIMIT_OF_CALLBACKS WEIR_USEC(500)

@@ -2,7 +2,7 @@
  * under the lock of their name's shard; what becomes of that while another thread has the lock; and how long it keeps it.
  *
  * There is one worker, on the real clock.  The main thread holds the lock, and meanwhile calls nothing that takes one. */
-#include "factory/timer.h"
+#include "factory/timer/timer.h"
 #include "test/timer_fixture.h"
 
 #define NAME     "buried"

@@ -10,7 +10,7 @@
 
 #include "test/timer_fixture.h"
 
-#include "kernel/follow.h"
+#include "kernel/loop/follow.h"
 
 #define HOUR WEIR_SEC(3600)
 #define SOON WEIR_MSEC(30)

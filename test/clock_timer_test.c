@@ -3,8 +3,8 @@
  * clock_jump_test.c has the real clock. */
 #include "test/timer_fixture.h"
 
-#include "factory/timer.h"
-#include "kernel/clock.h"
+#include "factory/timer/timer.h"
+#include "kernel/base/clock.h"
 
 #define HOUR  WEIR_SEC(3600)
 #define START WEIR_WALL_EPOCH /* what the wall clock shows when a test begins */

@@ -7,7 +7,7 @@
 
 #include <zlib.h>
 
-#include "kernel/watchdog.h"
+#include "kernel/sched/watchdog.h"
 #include "test/http_client.h"
 #include "test/timer_fixture.h"
 

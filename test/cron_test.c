@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernel/calendar.h"
-#include "kernel/cron.h"
+#include "kernel/calendar/calendar.h"
+#include "kernel/calendar/cron.h"
 #include "test/support.h"
 
 #define SECOND  INT64_C(1000000000)

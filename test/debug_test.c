@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <signal.h>
 
-#include "factory/debug.h"
-#include "factory/live.h"
-#include "factory/place.h"
+#include "factory/inspect/debug.h"
+#include "factory/task/live.h"
+#include "factory/task/place.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 

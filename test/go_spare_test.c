@@ -8,9 +8,9 @@
 #include <stdarg.h>
 #include <sys/syscall.h>
 
-#include "kernel/executor.h"
+#include "kernel/executor/executor.h"
 
-#define LINGER 10 /* seconds; kernel/executor.c */
+#define LINGER 10 /* seconds; kernel/executor/executor.c */
 #define SPARES 256
 
 /* -- what is taken the place of -- */

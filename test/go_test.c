@@ -5,8 +5,8 @@
 
 #include <errno.h>
 
-#include "kernel/executor.h"
-#include "kernel/runtime.h"
+#include "kernel/executor/executor.h"
+#include "kernel/runtime/runtime.h"
 
 /* -- pthread_create, which fails when told to -- */
 

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "factory/series.h"
+#include "factory/task/series.h"
 
 #define FAR WEIR_SEC(1000)
 

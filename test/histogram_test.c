@@ -1,5 +1,5 @@
 /* test/histogram_test.c: buckets, what is read of them against sorted values, and who starts anew meanwhile. */
-#include "kernel/histogram.h"
+#include "kernel/data/histogram.h"
 
 #include <stdlib.h>
 

@@ -52,16 +52,16 @@ check() {
 proof=$(mktemp -d)
 trap 'rm -rf "$proof"' EXIT
 mkdir "$proof"/{kernel,protocol,factory,server,include,tutorial}
-echo '#include "factory/timer.h"' >"$proof/kernel/a.c"
+echo '#include "factory/timer/timer.h"' >"$proof/kernel/a.c"
 echo '#include <weir/task.h>' >"$proof/kernel/b.c"
-echo '#include "kernel/poller.h"' >"$proof/protocol/a.c"
+echo '#include "kernel/loop/poller.h"' >"$proof/protocol/a.c"
 echo '# include <http_parser.h>' >"$proof/protocol/b.c"
 echo '#include <zlib.h>' >"$proof/protocol/c.c"
 echo '#include "server/connection.h"' >"$proof/factory/a.c"
 echo '#include "kernel/../factory/task.h"' >"$proof/factory/b.c"
 echo '#include "connection.h"' >"$proof/server/a.c"
 echo '#include <openssl/ssl.h>' >"$proof/include/a.h"
-echo '#include "kernel/lock.h"' >"$proof/tutorial/a.c"
+echo '#include "kernel/base/lock.h"' >"$proof/tutorial/a.c"
 found=$(check "$proof" | wc -l || true)
 [ "$found" -eq 10 ] || { echo "the check finds $found of 10 wrong includes" >&2; exit 1; }
 

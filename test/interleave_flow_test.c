@@ -8,7 +8,7 @@
 
 #include <weir/weir.h>
 
-#include "factory/task.h"
+#include "factory/task/task.h"
 #include "test/support.h"
 
 #define SEEDS (WEIR_TEST_SANITIZED ? 300 : 1500) /* of a scenario */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "kernel/memory.h"
+#include "kernel/memory/memory.h"
 #define DESCRIPTORS 64
 #define FIRST       1000000 /* number of a descriptor; the system has none as high */
 #define NEVER       INT64_MAX
@@ -289,7 +289,7 @@ interleave_realloc(void *old, size_t size)
         return new;
 }
 
-/* In the place of kernel/memory.c, whose caches would hide what happens to a freed block. */
+/* In the place of kernel/memory/memory.c, whose caches would hide what happens to a freed block. */
 void *
 weir__alloc(size_t size)
 {

@@ -12,8 +12,8 @@
 
 #include <weir/weir.h>
 
-#include "factory/timer.h"
-#include "kernel/worker.h"
+#include "factory/timer/timer.h"
+#include "kernel/sched/worker.h"
 #include "test/support.h"
 
 #define SEEDS (WEIR_TEST_SANITIZED ? 250 : 2000) /* of a scenario */

@@ -8,7 +8,7 @@
 
 #include <weir/weir.h>
 
-#include "kernel/runtime.h"
+#include "kernel/runtime/runtime.h"
 #include "test/support.h"
 
 #define SEEDS (WEIR_TEST_SANITIZED ? 500 : 4000) /* of a scenario */

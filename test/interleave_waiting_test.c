@@ -8,8 +8,8 @@
 
 #include <weir/weir.h>
 
-#include "factory/series.h"
-#include "factory/waitable.h"
+#include "factory/task/series.h"
+#include "factory/sync/waitable.h"
 #include "test/support.h"
 
 #define SEEDS (WEIR_TEST_SANITIZED ? 300 : 1500) /* of a scenario */

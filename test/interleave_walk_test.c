@@ -8,7 +8,7 @@
 
 #include <weir/weir.h>
 
-#include "factory/timer.h"
+#include "factory/timer/timer.h"
 #include "test/support.h"
 
 #define SEEDS (WEIR_TEST_SANITIZED ? 200 : 1000) /* of a scenario */

@@ -6,8 +6,8 @@
 
 #include <limits.h>
 
-#include "factory/series.h"
-#include "kernel/clock.h"
+#include "factory/task/series.h"
+#include "kernel/base/clock.h"
 
 #define UNTOLD INT64_MAX
 

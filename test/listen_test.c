@@ -14,8 +14,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "kernel/inherit.h"
-#include "kernel/listen.h"
+#include "kernel/socket/inherit.h"
+#include "kernel/socket/listen.h"
 #include "test/support.h"
 
 static char directory[] = "/tmp/weir-listen-XXXXXX";

@@ -3,9 +3,9 @@
  * Without a clock: the rate limit is told the time, and what must not return too early is held until something else is seen. */
 #include "test/timer_fixture.h"
 
-#include "kernel/clock.h"
-#include "kernel/log.h"
-#include "kernel/visible.h"
+#include "kernel/base/clock.h"
+#include "kernel/observe/log.h"
+#include "kernel/data/visible.h"
 
 /* -- what is heard -- */
 

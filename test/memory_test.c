@@ -17,8 +17,8 @@
 
 #include <weir/weir.h>
 
-#include "factory/names.h"
-#include "kernel/runtime.h"
+#include "factory/names/names.h"
+#include "kernel/runtime/runtime.h"
 #include "test/support.h"
 
 #define POLLERS 2

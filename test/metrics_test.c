@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "kernel/clock.h"
+#include "kernel/base/clock.h"
 #include "test/http_client.h"
 #include "test/timer_fixture.h"
 #include "test/tls_peer.h"

@@ -11,8 +11,8 @@
 
 #include <weir/weir.h>
 
-#include "factory/names.h"
-#include "kernel/siphash.h"
+#include "factory/names/names.h"
+#include "kernel/data/siphash.h"
 
 static struct weir__names map;
 

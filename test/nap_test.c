@@ -3,10 +3,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "factory/series.h"
-#include "factory/timer.h"
-#include "kernel/runtime.h"
-#include "kernel/worker.h"
+#include "factory/task/series.h"
+#include "factory/timer/timer.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/sched/worker.h"
 #include "server/server.h"
 #include "test/fixture.h"
 #include "test/http_client.h"

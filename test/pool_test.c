@@ -1,5 +1,5 @@
 /* test/pool_test.c: objects that tasks take turns with. */
-#include "factory/waitable.h"
+#include "factory/sync/waitable.h"
 #include "test/fixture.h"
 
 #include <errno.h>

@@ -6,8 +6,8 @@
 
 #include <errno.h>
 
-#include "kernel/random.h"
-#include "kernel/runtime.h"
+#include "kernel/base/random.h"
+#include "kernel/runtime/runtime.h"
 
 #define FAR WEIR_SEC(1000)
 

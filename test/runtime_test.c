@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "kernel/runtime.h"
+#include "kernel/runtime/runtime.h"
 
 #define FAR WEIR_SEC(1000)
 

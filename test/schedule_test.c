@@ -1,7 +1,7 @@
 /* test/schedule_test.c: tickers that follow a schedule by the clock on the wall.  The schedules themselves are cron_test's.
  *
  * On the virtual clock, whose wall clock begins at WEIR_WALL_EPOCH, a Saturday. */
-#include "kernel/clock.h"
+#include "kernel/base/clock.h"
 #include "test/timer_fixture.h"
 
 #define HOUR WEIR_SEC(3600)

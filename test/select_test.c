@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "kernel/lock.h"
+#include "kernel/base/lock.h"
 #include "test/blocks_fixture.h"
 
 /* -- what has happened, as a text -- */

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "factory/task.h"
+#include "factory/task/task.h"
 
 static char seen[1024];
 

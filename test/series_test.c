@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
-#include "factory/series.h"
-#include "kernel/runtime.h"
+#include "factory/task/series.h"
+#include "kernel/runtime/runtime.h"
 
 #define FAR WEIR_SEC(1000)
 

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "factory/debug.h"
+#include "factory/inspect/debug.h"
 #include "server/server.h"
 #include "test/fixture.h"
 #include "test/http_client.h"

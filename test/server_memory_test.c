@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include "kernel/worker.h"
+#include "kernel/sched/worker.h"
 #include "protocol/response.h"
 #include "test/body_fixture.h"
 #include "test/tls_peer.h"

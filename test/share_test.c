@@ -8,8 +8,8 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#include "kernel/poller.h"
-#include "kernel/share.h"
+#include "kernel/loop/poller.h"
+#include "kernel/sched/share.h"
 
 #define BETWEEN  4 /* completions that may lie between two looks by accident of the order, besides those of a batch */
 #define OVERDUE  10

@@ -8,8 +8,8 @@
 #include <sched.h>
 #include <string.h>
 
-#include "kernel/clock.h"
-#include "kernel/runtime.h"
+#include "kernel/base/clock.h"
+#include "kernel/runtime/runtime.h"
 
 #define MANY 200 /* made by one operation */
 

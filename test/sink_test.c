@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernel/sink.h"
+#include "kernel/observe/sink.h"
 #include "test/support.h"
 
 #define BUFFER WEIR__SINK_SIZE

@@ -20,7 +20,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "kernel/span.h"
+#include "kernel/memory/span.h"
 #include "server/server.h"
 #include "test/fixture.h"
 #include "test/soak.h"

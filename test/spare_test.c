@@ -1,7 +1,7 @@
 /* test/spare_test.c: the workers that take pollers over: how many there are, when they end, and what they are like.
  *
  * pthread_create is taken the place of, so that it can fail; and syscall, so that spares linger for as long as a test wants. */
-#include "kernel/watchdog.h"
+#include "kernel/sched/watchdog.h"
 #include "test/blocking_fixture.h"
 
 #include <linux/futex.h>
@@ -11,7 +11,7 @@
 #define BLOCKERS 300
 #define BOUND    257 /* of one poller and the default of spare_workers */
 #define BURST    20
-#define LINGER   10 /* seconds; kernel/crew.c */
+#define LINGER   10 /* seconds; kernel/sched/crew.c */
 
 /* -- what is taken the place of -- */
 

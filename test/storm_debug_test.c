@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-#include "factory/debug.h"
-#include "factory/live.h"
-#include "factory/place.h"
+#include "factory/inspect/debug.h"
+#include "factory/task/live.h"
+#include "factory/task/place.h"
 #include "test/fixture.h"
 
 #define THREADS 3

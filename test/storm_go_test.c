@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
-#include "kernel/executor.h"
-#include "kernel/worker.h"
+#include "kernel/executor/executor.h"
+#include "kernel/sched/worker.h"
 
 #define ROUNDS (WEIR_TEST_SANITIZED ? 3000 : 20000)
 

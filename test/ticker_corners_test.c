@@ -1,7 +1,7 @@
 /* test/ticker_corners_test.c: tickers where something else meets them: waits, cancels and resets in the last tick, slack, deadlines
  * far from now, series made inside a tick, parallels, and a later runtime. */
-#include "factory/timer.h"
-#include "kernel/clock.h"
+#include "factory/timer/timer.h"
+#include "kernel/base/clock.h"
 #include "test/timer_fixture.h"
 
 #define PERIOD WEIR_MSEC(10)

@@ -1,8 +1,8 @@
 /* test/ticker_test.c: timers that come again and again: phase, missed ticks, ends, resets; and slack.
  *
  * On the virtual clock, which a slow callback pushes on by itself. */
-#include "factory/timer.h"
-#include "kernel/clock.h"
+#include "factory/timer/timer.h"
+#include "kernel/base/clock.h"
 #include "test/timer_fixture.h"
 
 #define PERIOD WEIR_MSEC(10)

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "kernel/runtime.h"
+#include "kernel/runtime/runtime.h"
 #include "test/fixture.h"
 
 #define WEIR_TEST_FAR     WEIR_SEC(1000)

@@ -2,7 +2,7 @@
  *
  * The first test needs a process that never had a runtime.  Most run on the virtual clock, which has one worker; those
  * where it matters to which worker a timer belongs on the real one. */
-#include "kernel/handles.h"
+#include "kernel/data/handles.h"
 #include "test/timer_fixture.h"
 
 #define FAR WEIR_TEST_FAR

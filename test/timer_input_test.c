@@ -2,7 +2,7 @@
  * each of which has its answer.
  *
  * The first test needs a process that never had a runtime. */
-#include "factory/names.h"
+#include "factory/names/names.h"
 #include "test/timer_fixture.h"
 
 #define FAR WEIR_TEST_FAR

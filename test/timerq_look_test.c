@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/timerq.h"
+#include "kernel/data/timerq.h"
 #include "test/support.h"
 
 #define START WEIR_SEC(1000000)

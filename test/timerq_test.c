@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernel/timerq.h"
+#include "kernel/data/timerq.h"
 #include "test/support.h"
 
 #define BATCH WEIR__TIMERQ_BATCH

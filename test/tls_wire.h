@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kernel/stream.h"
+#include "kernel/socket/stream.h"
 #include "test/support.h"
 #include "test/tls_peer.h"
 

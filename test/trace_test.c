@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <sys/stat.h>
 
-#include "kernel/trace_ring.h"
+#include "kernel/observe/trace_ring.h"
 #include "test/blocking_fixture.h"
 
 static char path[64];

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kernel/worker.h"
+#include "kernel/sched/worker.h"
 #include "server/server.h"
 #include "test/http_client.h"
 #include "test/timer_fixture.h"

@@ -5,8 +5,8 @@
 
 #include <limits.h>
 
-#include "kernel/clock.h"
-#include "kernel/virtual.h"
+#include "kernel/base/clock.h"
+#include "kernel/runtime/virtual.h"
 
 #define DAY  WEIR_SEC(86400)
 #define FAST WEIR_TEST_TOLERANCE /* real time that nothing here may come near to */

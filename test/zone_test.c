@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernel/calendar.h"
-#include "kernel/zone.h"
-#include "kernel/zone_rule.h"
+#include "kernel/calendar/calendar.h"
+#include "kernel/calendar/zone.h"
+#include "kernel/calendar/zone_rule.h"
 #include "test/support.h"
 
 #define ZONEINFO  "/usr/share/zoneinfo" /* of the package tzdata */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernel/rbtree.h"
+#include "kernel/data/rbtree.h"
 
 #define LANES_BATCH 256
 

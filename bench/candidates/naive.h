@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernel/rbtree.h"
+#include "kernel/data/rbtree.h"
 
 #define NAIVE_BATCH 256
 

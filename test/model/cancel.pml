@@ -1,5 +1,5 @@
 /* cancel.pml: how a series ends: its tasks, cancels by reference and by name, its deadline (docs/design.md, "Flows that end early";
- * factory/series.c, factory/series_names.c, factory/series_deadline.c).
+ * factory/task/series.c, factory/task/series_names.c, factory/task/series_deadline.c).
  *
  *   Worker    two of them: expire timers and the limit, run callbacks, make the steps of the series, run the work of the limit
  *   Cancel    two: one has a reference, one finds the series by its name and takes a reference; at any time, also before the start.

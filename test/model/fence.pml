@@ -1,4 +1,4 @@
-/* fence.pml: the fence in two halves where the worker says ENDED (kernel/fence.h; factory/timer.c, end_cancelled).
+/* fence.pml: the fence in two halves where the worker says ENDED (kernel/base/fence.h; factory/timer/timer.c, end_cancelled).
  *
  *   Ender     two of them: each has run on_free of a cancelled timer; it says ENDED and looks whether anybody waits.  If not, its
  *             timer is a grave, which it comes back to at any time, or not before all waits are over

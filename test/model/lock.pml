@@ -1,4 +1,4 @@
-/* lock.pml: the lock of which letting go is a plain write while nobody sleeps (kernel/lock.h, kernel/lock.c, kernel/fence.h).
+/* lock.pml: the lock of which letting go is a plain write while nobody sleeps (kernel/base/lock.h, kernel/base/lock.c, kernel/base/fence.h).
  *
  *   Thread      three of them, each with two uses of a lock, the same one twice or two different ones: takes it, is alone with it,
  *               lets it go.  Who finds under the lock that its use is the last one, frees it afterwards

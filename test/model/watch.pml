@@ -1,4 +1,4 @@
-/* watch.pml: the watchdog is woken by a timer that its poller keeps setting off (kernel/watchdog.c; kernel/poller.c,
+/* watch.pml: the watchdog is woken by a timer that its poller keeps setting off (kernel/sched/watchdog.c; kernel/loop/poller.c,
  * weir__poller_poll).
  *
  *   Worker    falls asleep, or nearly so, and may disarm the timer; wakes up, maybe as a new owner; sets the timer, unless it has

@@ -1,0 +1,54 @@
+/* factory/channel/channel.h: a channel, as tasks that wait at several see it. */
+#ifndef WEIR_FACTORY_CHANNEL_H
+#define WEIR_FACTORY_CHANNEL_H
+
+#include <weir/channel.h>
+
+#include "factory/sync/waitable.h"
+
+/* Some of the messages, in order. */
+struct weir__channel_block {
+        struct weir__channel_block *next;
+        uint32_t first, end; /* of those that are there */
+        void *messages[];
+};
+
+struct weir_channel {
+        struct weir__waitable object; /* first */
+
+        /* Guarded by the object's lock.  Senders wait only while it is full, receivers only while it is empty. */
+        struct weir__wait_list senders, receivers;
+        struct weir__channel_block *first, *last;
+        struct weir__channel_block *spare; /* an empty one, or NULL */
+        size_t length;
+        bool closed;
+
+        /* Constant. */
+        uint32_t block_room; /* messages of a block */
+        size_t capacity;
+        weir_free_fn *drop;
+};
+
+/* Gives the message to who waits for one, whom the caller delivers, or keeps it.  Returns 0, with *receiver NULL or to be delivered; -EAGAIN when there is no
+ * place; -EPIPE, -ENOMEM.  Under the lock. */
+int weir__channel_put(struct weir_channel *channel, void *message, struct weir__wait **receiver);
+
+/* Takes the oldest message.  Returns 0, with *sender NULL or to be delivered, whose own message was sent; -EAGAIN, -EPIPE.  Under the lock. */
+int weir__channel_get(struct weir_channel *channel, void **message, struct weir__wait **sender);
+
+/* The wait by which a select is over; NULL: none has won (shutdown, which ends all waits, has not), or it is no select. */
+struct weir__wait *weir__select_won(const struct weir_task *task);
+
+/* References to the channel for a wait there that is made now, and how many.  In the callback of a task that has two, it is one of those;
+ * else it is two, one of them to be lent so.  Who is to give them up, on the worker, passes them on to a task for the channel which the
+ * callback has pushed, and so one that goes on receiving, or sending, costs no atomic operation for them. */
+unsigned weir__channel_hold(struct weir_channel *channel);
+void weir__channel_let_go(struct weir_channel *channel, unsigned held, const struct weir_task *task);
+
+/* The same for the cases of a select: where those of one for the channel are counted; NULL: there is none.  NULL for another task. */
+uint8_t *weir__select_held(struct weir_task *task, const struct weir_channel *channel);
+
+/* Gives up a message that nobody has taken.  No lock held. */
+void weir__channel_drop(struct weir_channel *channel, void *message);
+
+#endif

@@ -1,0 +1,170 @@
+/* factory/channel/conditional.c: conditions, and tasks that are held back until theirs is signalled.
+ *
+ * A condition is what comes once (factory/channel/oneshot.h).  A conditional is a family of two children, one after the other: a wait for
+ * the condition, and, once that has ended well, the task.
+ *
+ * Threads: any; `next` and `run` on a worker, as the family's. */
+#include <weir/conditional.h>
+
+#include <errno.h>
+
+#include "factory/flow/family.h"
+#include "factory/channel/oneshot.h"
+#include "kernel/memory/memory.h"
+#include "kernel/runtime/runtime.h"
+
+/* -- conditions -- */
+
+struct weir_condition {
+        struct weir__oneshot oneshot; /* all there is */
+};
+
+static const struct weir__waitable_ops condition_ops = WEIR__ONESHOT_OPS(WEIR__CONDITION, "condition");
+
+weir_condition *
+weir_condition_new(void)
+{
+        return (weir_condition *)weir__oneshot_new(&condition_ops, 1);
+}
+
+weir_condition *
+weir_condition_ref(weir_condition *condition)
+{
+        return (weir_condition *)weir__waitable_ref((struct weir__waitable *)condition);
+}
+
+void
+weir_condition_unref(weir_condition *condition)
+{
+        weir__waitable_unref((struct weir__waitable *)condition);
+}
+
+int
+weir_condition_signal(weir_condition *condition)
+{
+        if (!condition || weir__runtime_forked())
+                return condition ? -ECHILD : -ENOMEM;
+        return weir__oneshot_count(&condition->oneshot, 1) ? 0 : -EALREADY;
+}
+
+size_t
+weir_condition_signal_named(const char *name, size_t max)
+{
+        return weir__oneshot_count_named(&condition_ops, name, max, NULL);
+}
+
+/* -- conditionals -- */
+
+struct conditional {
+        struct weir__family family; /* first; its first child waits */
+        struct weir_series *held;   /* the task in a series that was not started; NULL: it was, or there is none */
+};
+
+static void
+drop_held(struct conditional *conditional)
+{
+        struct weir_series *held = conditional->held;
+
+        conditional->held = NULL;
+        if (held)
+                weir__series_discard(held);
+}
+
+/* The task is dropped before the callback says why. */
+static void
+run(struct weir__work *work)
+{
+        drop_held((struct conditional *)work);
+        weir__task_run(work);
+}
+
+static void
+release(struct weir__family *family, bool discarded)
+{
+        (void)discarded;
+        drop_held((struct conditional *)family);
+}
+
+static bool
+child_ended(struct weir__family *family, const struct weir_series *child, int result)
+{
+        (void)child;
+        family->task.status = result;
+        return false;
+}
+
+/* The wait has ended well: whatever else ends it ends the family, which then asks for no child. */
+static struct weir_series *
+next(struct weir__family *family)
+{
+        struct conditional *conditional = (struct conditional *)family;
+        struct weir_series *held = conditional->held;
+
+        conditional->held = NULL;
+        return held;
+}
+
+static const struct weir__family_ops conditional_ops = {
+        .task = {.work = {.run = run, .kind = "a conditional", .roams = true, .calls = weir__task_calls},
+                 .start = weir__family_start,
+                 .cancel = weir__family_cancel,
+                 .release = weir__family_release,
+                 .child = weir__family_child,
+                 .describe = weir__family_describe},
+        .ended = child_ended,
+        .next = next,
+        .most = 2,
+        .release = release,
+};
+
+static void
+hold(struct conditional *conditional, struct weir_task *task)
+{
+        int fault = !task ? -ENOMEM : task->flags & WEIR__TASK_WRONG ? task->status : 0;
+
+        if (fault && task)
+                weir__task_discard(task);
+        conditional->held = fault ? NULL : weir__series_wrap(task);
+        if (!conditional->held)
+                weir__family_poison(&conditional->family, fault ? fault : -ENOMEM);
+}
+
+/* Of a task that was consumed. */
+static weir_task *
+new_conditional(struct weir__wait_task *wait, struct weir_task *task, weir_task_fn *done, void *context)
+{
+        struct conditional *conditional = weir__alloc(sizeof *conditional);
+
+        if (!conditional) {
+                if (wait)
+                        weir_task_dismiss(&wait->task);
+                if (task)
+                        weir__task_discard(task);
+                return NULL;
+        }
+        weir__family_init(&conditional->family, &conditional_ops, sizeof *conditional, done, context);
+        conditional->held = NULL;
+        weir__family_add_task(&conditional->family.task, &conditional_ops, wait ? &wait->task : NULL, "weir_conditional_new");
+        hold(conditional, task);
+        return &conditional->family.task;
+}
+
+static const struct weir__task_ops wait_ops = WEIR__WAIT_TASK_OPS("a condition", weir__oneshot_start, weir__wait_release);
+static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS("a condition", weir__oneshot_start, weir__oneshot_release);
+
+weir_task *
+weir_conditional_new(weir_condition *condition, weir_task *task, weir_task_fn *done, void *context)
+{
+        if (task)
+                weir__task_consume(task, "weir_conditional_new");
+        return new_conditional(weir__oneshot_wait_new(&wait_ops, (struct weir__oneshot *)condition, NULL, NULL), task, done,
+                               context);
+}
+
+weir_task *
+weir_conditional_new_named(const char *name, weir_task *task, weir_task_fn *done, void *context)
+{
+        if (task)
+                weir__task_consume(task, "weir_conditional_new_named");
+        return new_conditional(weir__oneshot_new_named(&named_ops, &condition_ops, name, 1, NULL, NULL), task, done, context);
+}

@@ -1,0 +1,648 @@
+/* factory/flow/graph.c: a task whose nodes run as soon as all that come before them have ended.
+ *
+ *     WAITING --the last edge is told--> RUNNING --its series ends--> ENDED   --> its successors are told
+ *        \----------------------------------> SKIPPED, CANCELLED -----------/
+ *
+ * To tell an edge is to count down what the node after it waits for, by an atomic operation; whose operation is the last
+ * decides whether that node runs.  A node that is settled (ENDED, SKIPPED, CANCELLED) has its successors told by who settled
+ * it, edge by edge; for those that are dropped meanwhile, and so have successors to be told as well, there is a list, so
+ * nothing is recursive.  After BATCH edges what is left goes to the backlog, and is gone through as work of its own.
+ *
+ * The graph is kept by `pending`, which counts nodes without successors until they are settled: from each other node a path
+ * leads to one of them, so it is there as long as a node is not settled, or a settled one has an edge that is not told.  Who
+ * has told the last edge of all that it held must not touch the graph any more.
+ *
+ * Threads: nodes end on any worker.  Walks (of starting, of cancelling, through the backlog) are work that roams. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "factory/flow/graph.h"
+#include "kernel/base/clock.h"
+#include "kernel/memory/memory.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/sched/worker.h"
+
+#define BATCH 256 /* edges told, or nodes begun or looked at, before other work has its turn */
+
+struct telling {
+        struct weir__told_list list; /* settled nodes that are not told */
+        unsigned left;               /* edges until other work has its turn */
+        weir_nsec now;
+};
+
+/* -- parts -- */
+
+static void
+deliver(struct weir__graph *graph, struct weir__work *work)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        weir__poller_deliver(worker && worker->poller ? worker->poller : weir__runtime_poller(graph->task.poller), work);
+}
+
+/* One that was pending is no more. */
+static void
+settle_one(struct weir__graph *graph)
+{
+        if (atomic_fetch_sub_explicit(&graph->pending, 1, memory_order_acq_rel) == 1)
+                weir__task_ready(&graph->task);
+}
+
+static const struct weir__told_list nobody = {WEIR__NODE_NONE, WEIR__NODE_NONE};
+
+/* Puts a list that is not empty behind another. */
+static void
+concat(const struct weir__graph *graph, struct weir__told_list *to, const struct weir__told_list *from)
+{
+        if (to->first == WEIR__NODE_NONE)
+                to->first = from->first;
+        else
+                weir__graph_node(graph, to->last)->next_told = from->first;
+        to->last = from->last;
+}
+
+static void
+set_state(struct weir_node *node, enum weir_node_state state)
+{
+        atomic_store_explicit(&node->state, (uint8_t)state, memory_order_release);
+}
+
+static enum weir_node_state
+state_of(const struct weir_node *node)
+{
+        return (enum weir_node_state)atomic_load_explicit(&node->state, memory_order_acquire);
+}
+
+/* With the lock held: the graph's status is that of the first one added that failed. */
+static void
+count_failure(struct weir__graph *graph, uint32_t number, int status)
+{
+        if (!graph->task.status || number < graph->failed) {
+                graph->task.status = status;
+                graph->failed = number;
+        }
+}
+
+/* -- a node begins, or is dropped -- */
+
+/* Parts of a task, such as the nodes of a graph in it, are taken apart one after another, not one on the stack of the other. */
+static void
+discard_task(struct weir_task *task)
+{
+        if (!weir__task_ops(task)->release) {
+                weir__task_discard(task);
+                return;
+        }
+        struct weir_series *series = weir__series_wrap(task);
+        if (series) /* else there was no memory, and the task was discarded */
+                weir__series_discard(series);
+}
+
+static void
+discard_node(struct weir_node *node)
+{
+        if (node->series) {
+                node->series->owner = NULL;
+                weir__series_discard(node->series);
+        } else if (node->task) {
+                discard_task(node->task);
+        }
+}
+
+static void
+mark_dropped(struct weir__graph *graph, uint32_t number, enum weir_node_state state, int status, bool counts)
+{
+        struct weir_node *node = weir__graph_node(graph, number);
+
+        node->status = status;
+        node->told = graph->first_out[number];
+        node->next_told = WEIR__NODE_NONE;
+        if (counts) {
+                weir__lock(&graph->lock);
+                count_failure(graph, number, status);
+                weir__unlock(&graph->lock);
+        }
+        set_state(node, state);
+}
+
+/* Returns false when there is no memory for that: its task is gone then. */
+static bool
+prepare(struct weir__graph *graph, struct weir_node *node, uint32_t number, weir_nsec now)
+{
+        struct weir_series *series = node->series ? node->series : weir__series_wrap(node->task);
+
+        if (!series)
+                return false;
+        series->owner = graph;
+        series->index = number;
+        series->ended = weir__graph_child_ended;
+        node->series = series;
+        node->began = now;
+        return true;
+}
+
+/* Marked under the lock, so that either the walk that cancels finds them, or they find the cause when they are launched.
+ * After the last of them the graph may be gone, unless the caller holds another node. */
+static void
+launch(struct weir__graph *graph, struct weir_node *nodes[], unsigned count)
+{
+        struct weir_series *parent = graph->task.series, *series[BATCH];
+
+        if (count == 0)
+                return;
+        uint32_t now = weir__live_stamp();
+        weir__lock(&graph->lock);
+        for (unsigned i = 0; i < count; i++) {
+                series[i] = nodes[i]->series;
+                series[i]->started = now;
+                set_state(nodes[i], WEIR_NODE_RUNNING);
+        }
+        weir__unlock(&graph->lock);
+        for (unsigned i = 0; i < count; i++)
+                weir__series_launch(series[i], parent);
+}
+
+static bool
+no_edge_was_taken(const struct weir__graph *graph, uint32_t number)
+{
+        if (!graph->not_taken)
+                return false;
+        uint32_t edges = graph->first_in[number + 1] - graph->first_in[number];
+        return edges > 0 && atomic_load_explicit(&graph->not_taken[number], memory_order_relaxed) == edges;
+}
+
+/* All its edges were told.  Returns the node when it is to be launched; else it is dropped, and put onto the list. */
+static struct weir_node *
+decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__told_list *list)
+{
+        struct weir_node *node = weir__graph_node(graph, number);
+        bool doomed = atomic_load_explicit(&graph->waiting[number], memory_order_relaxed) & WEIR__NODE_DOOMED;
+        bool skipped = !doomed && no_edge_was_taken(graph, number);
+        int cause = weir__series_cause(graph->task.series);
+
+        if (!cause && weir__runtime_stopping())
+                cause = -ESHUTDOWN;
+        if (!doomed && !skipped && !cause) {
+                if (prepare(graph, node, number, now))
+                        return node;
+                mark_dropped(graph, number, WEIR_NODE_CANCELLED, -ENOMEM, true);
+        } else {
+                discard_node(node);
+                if (skipped)
+                        mark_dropped(graph, number, WEIR_NODE_SKIPPED, 0, false);
+                else
+                        mark_dropped(graph, number, WEIR_NODE_CANCELLED, doomed ? -ECANCELED : cause, !doomed);
+        }
+        concat(graph, list, &(struct weir__told_list){number, number});
+        return NULL;
+}
+
+/* The same for several, and launches them: see there. */
+static void
+begin(struct weir__graph *graph, const uint32_t numbers[], unsigned count, struct telling *telling)
+{
+        struct weir_node *nodes[BATCH];
+        unsigned launched = 0;
+
+        for (unsigned i = 0; i < count; i++)
+                if ((nodes[launched] = decide(graph, numbers[i], telling->now, &telling->list)))
+                        launched++;
+        launch(graph, nodes, launched);
+}
+
+/* -- successors are told -- */
+
+/* What became of a node, as its successors see it. */
+enum verdict { TAKEN, NOT_TAKEN, DOOMS };
+
+static enum verdict
+verdict_of(const struct weir_node *node)
+{
+        enum weir_node_state state = state_of(node);
+
+        if (state == WEIR_NODE_CANCELLED || (node->policy == WEIR_NODE_CANCEL && node->status))
+                return DOOMS;
+        return state == WEIR_NODE_SKIPPED ? NOT_TAKEN : TAKEN;
+}
+
+static bool
+is_met(const struct weir__condition *condition, const struct weir_node *node)
+{
+        unsigned before = weir__user_begin((weir__function *)condition->fn);
+        bool met = condition->fn(node, condition->context);
+
+        weir__user_end(before);
+        return met;
+}
+
+/* Returns whether the edge was the last that the node waited for. */
+static bool
+arrive(struct weir__graph *graph, uint32_t after, enum verdict verdict)
+{
+        _Atomic uint32_t *waiting = &graph->waiting[after];
+
+        if (verdict == DOOMS)
+                atomic_fetch_or_explicit(waiting, WEIR__NODE_DOOMED, memory_order_relaxed);
+        else if (verdict == NOT_TAKEN)
+                atomic_fetch_add_explicit(&graph->not_taken[after], 1, memory_order_relaxed);
+        if ((atomic_load_explicit(waiting, memory_order_acquire) & ~WEIR__NODE_DOOMED) == 1)
+                return true; /* nobody else will */
+        return (atomic_fetch_sub_explicit(waiting, 1, memory_order_acq_rel) & ~WEIR__NODE_DOOMED) == 1;
+}
+
+/* Tells edges of the node, until none are left or the turn is over.  Returns whether all were told, and then the node, and the
+ * graph unless there are nodes on the list or in `ready`, must not be touched any more. */
+static bool
+tell_some(struct weir__graph *graph, uint32_t number, struct telling *telling, uint32_t ready[], unsigned *ready_count)
+{
+        struct weir_node *node = weir__graph_node(graph, number);
+        uint32_t edge = (uint32_t)node->told, end = graph->first_out[number + 1];
+        enum verdict verdict = verdict_of(node);
+        uint32_t stop = end - edge > telling->left ? edge + telling->left : end;
+        const uint32_t *out = graph->out;
+
+        node->told = stop;
+        telling->left -= stop - edge;
+        while (edge < stop) {
+                uint32_t after = out[edge++];
+                enum verdict its = verdict;
+
+                if (after & WEIR__EDGE_CONDITIONAL) {
+                        const struct weir__condition *condition = &graph->conditions[after & ~WEIR__EDGE_CONDITIONAL];
+
+                        after = condition->after;
+                        if (state_of(node) == WEIR_NODE_ENDED && !is_met(condition, node) && verdict == TAKEN)
+                                its = NOT_TAKEN;
+                }
+                if (arrive(graph, after, its))
+                        ready[(*ready_count)++] = after;
+        }
+        return stop == end;
+}
+
+/* Puts nodes into the queue of those that are ready.  If the walk that begins them is not on its way it is sent. */
+static void
+enqueue(struct weir__graph *graph, const uint32_t ready[], unsigned count)
+{
+        weir__lock(&graph->lock);
+        memcpy(graph->ready + graph->ready_end, ready, count * sizeof *ready);
+        graph->ready_end += count;
+        bool walk = !atomic_load_explicit(&graph->begins, memory_order_relaxed);
+        if (walk) {
+                atomic_store_explicit(&graph->begins, true, memory_order_relaxed);
+                atomic_fetch_add_explicit(&graph->pending, 1, memory_order_relaxed);
+        }
+        weir__unlock(&graph->lock);
+        if (walk)
+                deliver(graph, &graph->begin_walk.work);
+}
+
+/* In a chain the next node is begun at once.  Where the worker has other things to do they queue, and are begun many at a time:
+ * their memory is fetched together then, and is still in the caches when they end. */
+static bool
+is_chain(const struct weir__graph *graph)
+{
+        const struct weir__worker *worker = weir__worker_self();
+
+        return !atomic_load_explicit(&graph->begins, memory_order_relaxed) && worker->poller &&
+               !weir__poller_is_busy(worker->poller);
+}
+
+static void
+hand_on(struct weir__graph *graph, const uint32_t ready[], unsigned count, struct telling *telling)
+{
+        if (count == 1 && is_chain(graph))
+                begin(graph, ready, count, telling);
+        else if (count > 0)
+                enqueue(graph, ready, count);
+}
+
+/* Leaves the nodes to the backlog. */
+static void
+put_off(struct weir__graph *graph, struct weir__told_list *list)
+{
+        weir__lock(&graph->lock);
+        concat(graph, &graph->backlog, list);
+        bool walk = !graph->goes_through;
+        if (walk) {
+                graph->goes_through = true;
+                atomic_fetch_add_explicit(&graph->pending, 1, memory_order_relaxed);
+        }
+        weir__unlock(&graph->lock);
+        if (walk)
+                deliver(graph, &graph->backlog_walk.work);
+}
+
+/* Tells the successors of the nodes on the list, and of those that are dropped meanwhile.  Returns whether all were told: then
+ * the graph may be gone, unless the caller keeps it; else the list holds what is left. */
+static bool
+go_through(struct weir__graph *graph, struct telling *telling)
+{
+        uint32_t ready[BATCH];
+        while (telling->list.first != WEIR__NODE_NONE) {
+                uint32_t number = telling->list.first, next = weir__graph_node(graph, number)->next_told;
+                bool ends = graph->first_out[number] == graph->first_out[number + 1];
+                unsigned ready_count = 0;
+
+                if (telling->left == 0)
+                        return false;
+                if (ends)
+                        telling->left--;
+                if (ends || tell_some(graph, number, telling, ready, &ready_count))
+                        telling->list.first = next;
+                if (ends)
+                        settle_one(graph);
+                hand_on(graph, ready, ready_count, telling);
+        }
+        return true;
+}
+
+static void
+backlog_run(struct weir__work *work)
+{
+        struct weir__graph *graph = ((struct weir__graph_walk *)work)->graph;
+        struct telling telling = {.left = BATCH, .now = weir__clock_now()};
+
+        weir__lock(&graph->lock);
+        telling.list = graph->backlog;
+        graph->backlog = nobody;
+        weir__unlock(&graph->lock);
+        bool all = go_through(graph, &telling);
+        weir__lock(&graph->lock);
+        if (!all) {
+                if (graph->backlog.first != WEIR__NODE_NONE)
+                        concat(graph, &telling.list, &graph->backlog);
+                graph->backlog = telling.list;
+        }
+        bool more = graph->backlog.first != WEIR__NODE_NONE;
+        graph->goes_through = more;
+        weir__unlock(&graph->lock);
+        if (more)
+                deliver(graph, work);
+        else
+                settle_one(graph);
+}
+
+static const struct weir__work_ops backlog_ops = {.run = backlog_run, .kind = "a graph", .roams = true};
+
+void
+weir__graph_child_ended(struct weir_series *child)
+{
+        struct weir__graph *graph = child->owner;
+        uint32_t number = child->index;
+        struct weir_node *node = weir__graph_node(graph, number);
+        struct telling telling = {.list = {number, number}, .left = BATCH, .now = weir__clock_now()};
+        bool dropped = child->wraps && !child->has_result; /* it was cancelled before it began */
+
+        node->status = weir__series_result(child);
+        node->ended = telling.now;
+        node->next_told = WEIR__NODE_NONE;
+        weir__lock(&graph->lock); /* so that the walk that cancels has its reference, or does not find the series */
+        node->told = graph->first_out[number];
+        set_state(node, dropped ? WEIR_NODE_CANCELLED : WEIR_NODE_ENDED);
+        if (node->status)
+                count_failure(graph, number, node->status);
+        weir__unlock(&graph->lock);
+        if (!go_through(graph, &telling))
+                put_off(graph, &telling.list);
+}
+
+/* -- start -- */
+
+/* The next nodes: of those that are ready, or else of those that nothing comes before. */
+static unsigned
+take_ready(struct weir__graph *graph, uint32_t numbers[BATCH])
+{
+        uint32_t *next = &graph->begin_walk.next;
+        unsigned count = 0;
+
+        weir__lock(&graph->lock);
+        while (count < BATCH && graph->ready_first < graph->ready_end)
+                numbers[count++] = graph->ready[graph->ready_first++];
+        weir__unlock(&graph->lock);
+        for (unsigned looked = count; looked < BATCH && *next < graph->nodes; looked++, ++*next)
+                if (graph->first_in[*next] == graph->first_in[*next + 1])
+                        numbers[count++] = *next;
+        return count;
+}
+
+#define FETCHED 4 /* successors of a node */
+
+/* Fetches what beginning and ending these nodes will touch from memory, for all of them at once. */
+static void
+fetch(const struct weir__graph *graph, const uint32_t numbers[], unsigned count)
+{
+        for (unsigned i = 0; i < count; i++) {
+                __builtin_prefetch(weir__graph_node(graph, numbers[i]), 1);
+                __builtin_prefetch(&graph->first_out[numbers[i]]);
+                __builtin_prefetch(&graph->waiting[numbers[i]]);
+        }
+        for (unsigned i = 0; i < count; i++) {
+                const struct weir_task *task = weir__graph_node(graph, numbers[i])->task;
+
+                __builtin_prefetch(task, 1);
+                __builtin_prefetch((const char *)task + 64, 1);
+                __builtin_prefetch(&graph->out[graph->first_out[numbers[i]]]);
+        }
+        for (unsigned i = 0; i < count; i++) {
+                uint32_t edge = graph->first_out[numbers[i]], end = graph->first_out[numbers[i] + 1];
+
+                for (unsigned left = FETCHED; edge < end && left > 0; edge++, left--)
+                        __builtin_prefetch(&graph->waiting[graph->out[edge] & ~WEIR__EDGE_CONDITIONAL], 1);
+        }
+}
+
+static void
+begin_run(struct weir__work *work)
+{
+        struct weir__graph *graph = ((struct weir__graph_walk *)work)->graph;
+        struct telling telling = {.list = nobody, .left = BATCH, .now = weir__clock_now()};
+        uint32_t numbers[BATCH];
+        unsigned count = take_ready(graph, numbers);
+
+        fetch(graph, numbers, count);
+        begin(graph, numbers, count, &telling);
+        if (!go_through(graph, &telling))
+                put_off(graph, &telling.list);
+        weir__lock(&graph->lock);
+        bool more = graph->ready_first < graph->ready_end || graph->begin_walk.next < graph->nodes;
+        atomic_store_explicit(&graph->begins, more, memory_order_relaxed);
+        weir__unlock(&graph->lock);
+        if (more)
+                deliver(graph, work);
+        else
+                settle_one(graph);
+}
+
+static const struct weir__work_ops begin_ops = {.run = begin_run, .kind = "a graph", .roams = true};
+
+static void
+graph_start(struct weir_task *task)
+{
+        struct weir__graph *graph = (struct weir__graph *)task;
+
+        graph->began = weir__clock_now();
+        atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for who looks on */
+        if (!task->series)
+                weir__live_add_task(&graph->live, task);
+        atomic_store_explicit(&graph->begins, true, memory_order_relaxed);
+        weir__poller_deliver(weir__runtime_poller(task->poller), &graph->begin_walk.work);
+}
+
+/* -- cancel -- */
+
+static struct weir_series *
+running_of(struct weir__graph *graph, struct weir_node *node)
+{
+        weir__lock(&graph->lock);
+        struct weir_series *series = state_of(node) == WEIR_NODE_RUNNING ? weir_series_ref(node->series) : NULL;
+        weir__unlock(&graph->lock);
+        return series;
+}
+
+static void
+cancel_run(struct weir__work *work)
+{
+        struct weir__graph_walk *walk = (struct weir__graph_walk *)work;
+        struct weir__graph *graph = walk->graph;
+        uint32_t end = graph->nodes - walk->next > BATCH ? walk->next + BATCH : graph->nodes;
+        int cause = weir__series_cause(graph->task.series); /* one that is not launched yet would not find it */
+
+        for (; walk->next < end; walk->next++) {
+                struct weir_series *series = running_of(graph, weir__graph_node(graph, walk->next));
+
+                if (series)
+                        weir__series_stop(series, cause ? cause : -ECANCELED);
+                weir_series_unref(series);
+        }
+        if (end < graph->nodes)
+                deliver(graph, work);
+        else
+                settle_one(graph);
+}
+
+static const struct weir__work_ops cancel_ops = {.run = cancel_run, .kind = "a graph", .roams = true};
+
+/* Unless nothing is pending any more. */
+static bool
+keep(struct weir__graph *graph)
+{
+        uint32_t pending = atomic_load_explicit(&graph->pending, memory_order_relaxed);
+
+        while (pending > 0)
+                if (atomic_compare_exchange_weak_explicit(&graph->pending, &pending, pending + 1, memory_order_relaxed,
+                                                          memory_order_relaxed))
+                        return true;
+        return false;
+}
+
+/* Nodes learn of it by looking at the cause before they begin, so the cancel is decisive at once; the walk only ends what
+ * runs. */
+static struct weir_task *
+graph_cancel(struct weir_task *task)
+{
+        struct weir__graph *graph = (struct weir__graph *)task;
+
+        weir__lock(&graph->lock);
+        bool walk = !graph->cancelled && keep(graph);
+        graph->cancelled |= walk;
+        weir__unlock(&graph->lock);
+        if (walk)
+                weir__poller_deliver(weir__runtime_poller(task->poller), &graph->cancel_walk.work);
+        return NULL;
+}
+
+/* -- making and ending -- */
+
+static void
+free_results(struct weir__graph *graph)
+{
+        for (uint32_t i = 0; i < graph->nodes; i++) {
+                const struct weir_node *node = weir__graph_node(graph, i);
+
+                if (node->free_result)
+                        weir__user_call(node->free_result, node->result);
+        }
+}
+
+static void
+graph_release(struct weir_task *task, bool discarded)
+{
+        struct weir__graph *graph = (struct weir__graph *)task;
+
+        for (uint32_t i = 0; discarded && i < graph->nodes; i++)
+                discard_node(weir__graph_node(graph, i));
+        if (atomic_load_explicit(&graph->has_results, memory_order_relaxed))
+                free_results(graph);
+        if (!discarded)
+                weir__live_remove_task(&graph->live, task);
+        weir__graph_free_parts(graph);
+}
+
+/* -- for who looks on -- */
+
+static bool
+graph_child(struct weir_task *task, struct weir__place *place, struct weir_series **child)
+{
+        struct weir__graph *graph = (struct weir__graph *)task;
+        size_t stop;
+
+        *child = NULL;
+        weir__lock(&graph->lock);
+        if (!place->is_begun)
+                weir__place_begin(place, graph, NULL);
+        stop = place->number + BATCH < graph->nodes ? place->number + BATCH : graph->nodes;
+        while (!*child && place->number < stop) {
+                struct weir_node *node = weir__graph_node(graph, (uint32_t)place->number++);
+
+                if (state_of(node) == WEIR_NODE_RUNNING) {
+                        *child = weir_series_ref(node->series);
+                        place->label = node->label;
+                }
+        }
+        weir__unlock(&graph->lock);
+        return place->number < graph->nodes || *child;
+}
+
+static void
+graph_describe(const struct weir_task *task, char *out, size_t room)
+{
+        const struct weir__graph *graph = (const struct weir__graph *)task;
+
+        snprintf(out, room, "%" PRIu32 " nodes, %" PRIu32 " edges", graph->nodes, graph->edges);
+}
+
+static const struct weir__task_ops graph_ops = {
+        .work = {.run = weir__task_run, .kind = "a graph", .roams = true, .calls = weir__task_calls},
+        .seal = weir__graph_seal,
+        .start = graph_start,
+        .cancel = graph_cancel,
+        .release = graph_release,
+        .describe = graph_describe,
+        .child = graph_child,
+};
+
+bool
+weir__is_graph(const struct weir_task *task)
+{
+        return weir__task_ops(task) == &graph_ops;
+}
+
+weir_task *
+weir_graph_new(weir_task_fn *done, void *context)
+{
+        struct weir__graph *graph = weir__alloc(sizeof *graph);
+
+        if (!graph)
+                return NULL;
+        *graph = (struct weir__graph){0};
+        weir__task_init(&graph->task, &graph_ops, sizeof *graph, done, context);
+        weir__lock_init(&graph->lock, WEIR__RANK_PARALLEL);
+        graph->backlog = nobody;
+        graph->begin_walk = (struct weir__graph_walk){.work.ops = &begin_ops, .graph = graph};
+        graph->cancel_walk = (struct weir__graph_walk){.work.ops = &cancel_ops, .graph = graph};
+        graph->backlog_walk = (struct weir__graph_walk){.work.ops = &backlog_ops, .graph = graph};
+        return &graph->task;
+}

@@ -1,0 +1,189 @@
+/* factory/flow/graph.h: the insides of a graph, which its files share.
+ *
+ *     NEW, nodes and edges added --seal--> arrays made, no cycle --start--> nodes run --> READY, when `pending` is 0
+ *
+ * Nodes lie in pages that know their graph, so a node's number is known from where it is: precede need not touch the
+ * node.  While it runs, what is asked for at each edge is in arrays of 32-bit words by the numbers of nodes, which fit into the
+ * caches longer than the nodes do. */
+#ifndef WEIR_FACTORY_GRAPH_H
+#define WEIR_FACTORY_GRAPH_H
+
+#include <weir/graph.h>
+
+#include "factory/task/live.h"
+#include "factory/task/series.h"
+
+#define WEIR__GRAPH_PAGE     4096
+#define WEIR__GRAPH_PER_PAGE 63
+#define WEIR__GRAPH_MOST     (UINT32_C(1) << 31) /* nodes, and edges: less than */
+
+#define WEIR__EDGE_CONDITIONAL (UINT32_C(1) << 31)
+#define WEIR__NODE_DOOMED      (UINT32_C(1) << 31)
+#define WEIR__NODE_NONE        UINT32_MAX
+
+/* Each step in the life of a node is one party's: the graph's owner, then who decides whether it runs, then its callbacks,
+ * then who tells its successors.  `series` and `state` change under the graph's lock when it begins to run and when it ends,
+ * for the walk that cancels; `state` is written with release, last, for who looks on. */
+struct weir_node {
+        union {
+                struct weir_task *task;      /* WAITING, and no series */
+                uint32_t next_told;          /* settled: the next one whose successors are to be told, or WEIR__NODE_NONE */
+        };
+        union {
+                struct weir_series *series; /* WAITING: NULL, or what was added; RUNNING: it runs */
+                size_t told;                /* settled: the edge that is to be told next */
+        };
+        const char *label; /* NULL: none */
+        void *result;
+        weir_free_fn *free_result;
+        weir_nsec began, ended; /* 0: it never did */
+        int status;
+        _Atomic uint8_t state; /* enum weir_node_state */
+        uint8_t policy;        /* enum weir_node_policy; constant once sealed */
+};
+
+/* A page of nodes is as many lines as a page of memory has, of which one says where it belongs: not the same in each page,
+ * since lines at equal places of pages push each other out of the caches. */
+struct weir__node_page {
+        union {
+                struct weir_node nodes[WEIR__GRAPH_PER_PAGE + 1];
+                struct weir__node_page_head {
+                        _Alignas(64) struct weir__graph *graph;
+                        struct weir__node_page *next_slab; /* of the first page of a slab, which is what was allocated at once */
+                        uint32_t first;                    /* the number of its first node */
+                } heads[WEIR__GRAPH_PER_PAGE + 1];
+        };
+};
+
+_Static_assert(sizeof(struct weir__node_page) == WEIR__GRAPH_PAGE, "a node is found in its page by its address");
+
+struct weir__edge {
+        uint32_t before, after; /* numbers of nodes; `before` with WEIR__EDGE_CONDITIONAL or without */
+};
+
+struct weir__edge_chunk {
+        struct weir__edge_chunk *next;
+        size_t count, room;
+        struct weir__edge edges[];
+};
+
+struct weir__condition {
+        weir_edge_fn *fn;
+        void *context;
+        uint32_t after;
+};
+
+struct weir__text_chunk {
+        struct weir__text_chunk *next;
+        size_t used, room;
+        char text[];
+};
+
+struct weir__told_list {
+        uint32_t first, last; /* numbers, linked by next_told; or WEIR__NODE_NONE */
+};
+
+struct weir__graph_walk {
+        struct weir__work work; /* first */
+        struct weir__graph *graph;
+        uint32_t next; /* the number of the next node */
+};
+
+struct weir__graph {
+        struct weir_task task; /* first */
+
+        /* Its owner's; constant once sealed. */
+        uint32_t nodes, edges, conditional; /* how many; conditional edges are edges, too */
+        bool descends; /* an edge goes from a node to one that was added before it: there may be a cycle */
+        struct weir__node_page **pages;
+        size_t page_room;
+        struct weir__node_page *slabs, *next_page; /* the last slab, and its page that comes next */
+        size_t slab_pages, slab_left;              /* how many it has, and of those how many were not used */
+        struct weir__edge_chunk *first_edges, *last_edges;
+        struct weir__condition *conditions;
+        size_t condition_room;
+        struct weir__text_chunk *texts;
+
+        /* Made when it is sealed, in one block.  Edges of a node i: from first_out[i] to first_out[i + 1], and the same with
+         * in. */
+        uint32_t *arrays;
+        const uint32_t *first_out, *first_in;
+        const uint32_t *out;           /* the number of the node after it, or WEIR__EDGE_CONDITIONAL and that of the condition */
+        const uint32_t *in;            /* the number of the node before it, in order of precede */
+        _Atomic uint32_t *waiting;     /* of each node: how many edges have not been told, or with WEIR__NODE_DOOMED */
+        _Atomic uint32_t *not_taken;   /* how many edges were told and not taken; NULL where there are no conditions */
+
+        uint32_t *ready; /* the queue of nodes that may begin; guarded by lock */
+
+        weir_nsec began; /* constant once started */
+
+        /* What keeps the graph: nodes without successors that have not been settled, and walks on their way. */
+        _Atomic uint32_t pending;
+        _Atomic bool has_results;
+        _Atomic bool begins; /* `begin_walk` is on its way; written under lock */
+
+        struct weir__lock lock; /* rank PARALLEL: taken also under that of the series around it; under it nothing else */
+
+        /* Guarded by lock. */
+        uint32_t failed;   /* number of the node whose status the graph has */
+        uint32_t ready_first, ready_end; /* what the queue holds: no node comes into it twice */
+        bool cancelled;    /* the walk that cancels has begun: no other will */
+        bool goes_through; /* `backlog_walk` is on its way */
+        struct weir__told_list backlog;
+        struct weir__graph_walk begin_walk, cancel_walk, backlog_walk;
+
+        struct weir__live_task live; /* of one that is in no series */
+};
+
+static inline size_t weir__node_head_place(const struct weir__node_page *page)
+{
+        return (uintptr_t)page / WEIR__GRAPH_PAGE % (WEIR__GRAPH_PER_PAGE + 1);
+}
+
+static inline struct weir__node_page_head *weir__node_head(const struct weir__node_page *page)
+{
+        return (struct weir__node_page_head *)&page->heads[weir__node_head_place(page)];
+}
+
+static inline struct weir__node_page *weir__node_page(const struct weir_node *node)
+{
+        return (struct weir__node_page *)((uintptr_t)node & ~(uintptr_t)(WEIR__GRAPH_PAGE - 1));
+}
+
+static inline struct weir__graph *weir__node_graph(const struct weir_node *node)
+{
+        return weir__node_head(weir__node_page(node))->graph;
+}
+
+/* The first node is right behind the head, the last before it. */
+static inline uint32_t weir__node_number(const struct weir_node *node)
+{
+        const struct weir__node_page *page = weir__node_page(node);
+        size_t place = (size_t)(node - page->nodes);
+
+        return weir__node_head(page)->first + (uint32_t)((place - weir__node_head_place(page) - 1) % (WEIR__GRAPH_PER_PAGE + 1));
+}
+
+static inline struct weir_node *weir__graph_node(const struct weir__graph *graph, uint32_t number)
+{
+        struct weir__node_page *page = graph->pages[number / WEIR__GRAPH_PER_PAGE];
+
+        return &page->nodes[(weir__node_head_place(page) + 1 + number % WEIR__GRAPH_PER_PAGE) % (WEIR__GRAPH_PER_PAGE + 1)];
+}
+
+/* Memory that lies in huge pages where it is large: to be freed by free(). */
+void *weir__graph_alloc(size_t alignment, size_t size);
+
+/* The `seal` of graphs: makes the arrays, and says -ELOOP where there is a cycle, or -ENOMEM. */
+int weir__graph_seal(struct weir_task *task);
+
+/* The `ended` of the series of nodes: `owner` is the graph, `index` the number of the node. */
+void weir__graph_child_ended(struct weir_series *child);
+
+/* For the parts of a graph: what was added, and the memory of it all. */
+bool weir__is_graph(const struct weir_task *task);
+void weir__graph_poison(struct weir__graph *graph, int fault);
+struct weir_node *weir__graph_new_node(struct weir__graph *graph, const char *label);
+void weir__graph_free_parts(struct weir__graph *graph);
+
+#endif

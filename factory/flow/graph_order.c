@@ -1,0 +1,221 @@
+/* factory/flow/graph_order.c: the arrays that a graph runs by, made when it is consumed, and the search for cycles.
+ *
+ * Threads: whoever consumes the graph.  All of it is O(nodes + edges), and nothing is recursive. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "factory/flow/graph.h"
+#include "kernel/observe/log.h"
+
+/* -- the arrays -- */
+
+/* Where the edges of each node begin.  In two arrays that are one longer than this uses now: filling them, which moves each
+ * beginning to the next, leaves them right from their first element on. */
+static void
+count_edges(const struct weir__graph *graph, uint32_t *first_out, uint32_t *first_in)
+{
+        for (const struct weir__edge_chunk *chunk = graph->first_edges; chunk; chunk = chunk->next)
+                for (size_t i = 0; i < chunk->count; i++) {
+                        first_out[(chunk->edges[i].before & ~WEIR__EDGE_CONDITIONAL) + 2]++;
+                        first_in[chunk->edges[i].after + 2]++;
+                }
+        for (size_t i = 2; i < (size_t)graph->nodes + 2; i++) {
+                first_out[i] += first_out[i - 1];
+                first_in[i] += first_in[i - 1];
+        }
+}
+
+static void
+fill_edges(const struct weir__graph *graph, uint32_t *first_out, uint32_t *first_in, uint32_t *out, uint32_t *in)
+{
+        uint32_t condition = 0;
+
+        for (const struct weir__edge_chunk *chunk = graph->first_edges; chunk; chunk = chunk->next)
+                for (size_t i = 0; i < chunk->count; i++) {
+                        bool conditional = chunk->edges[i].before & WEIR__EDGE_CONDITIONAL;
+                        uint32_t before = chunk->edges[i].before & ~WEIR__EDGE_CONDITIONAL, after = chunk->edges[i].after;
+
+                        out[first_out[before + 1]++] = conditional ? condition++ | WEIR__EDGE_CONDITIONAL : after;
+                        in[first_in[after + 1]++] = before;
+                }
+}
+
+static uint32_t
+edges_to(const struct weir__graph *graph, uint32_t number)
+{
+        return graph->first_in[number + 1] - graph->first_in[number];
+}
+
+static void
+set_waiting(struct weir__graph *graph)
+{
+        uint32_t ends = 0;
+
+        for (uint32_t i = 0; i < graph->nodes; i++) {
+                atomic_init(&graph->waiting[i], edges_to(graph, i));
+                ends += graph->first_out[i] == graph->first_out[i + 1];
+        }
+        atomic_init(&graph->pending, ends + 1); /* 1 for the walk that starts */
+}
+
+static bool
+make_arrays(struct weir__graph *graph)
+{
+        size_t nodes = graph->nodes, edges = graph->edges, untold = graph->conditional ? nodes : 0;
+        size_t size = (2 * (nodes + 2) + 2 * edges + 2 * nodes + untold) * sizeof(uint32_t);
+        uint32_t *arrays = weir__graph_alloc(1, size);
+
+        if (!arrays)
+                return false;
+        uint32_t *first_out = arrays, *first_in = first_out + nodes + 2, *out = first_in + nodes + 2, *in = out + edges;
+        memset(arrays, 0, 2 * (nodes + 2) * sizeof *arrays);
+        count_edges(graph, first_out, first_in);
+        fill_edges(graph, first_out, first_in, out, in);
+        graph->arrays = arrays;
+        graph->first_out = first_out;
+        graph->first_in = first_in;
+        graph->out = out;
+        graph->in = in;
+        graph->waiting = (_Atomic uint32_t *)(in + edges);
+        graph->ready = in + edges + nodes;
+        if (untold) {
+                graph->not_taken = graph->waiting + 2 * nodes;
+                memset((void *)graph->not_taken, 0, nodes * sizeof *arrays);
+        }
+        return true;
+}
+
+/* -- cycles -- */
+
+static uint32_t
+target(const struct weir__graph *graph, uint32_t edge)
+{
+        uint32_t out = graph->out[edge];
+
+        return out & WEIR__EDGE_CONDITIONAL ? graph->conditions[out & ~WEIR__EDGE_CONDITIONAL].after : out;
+}
+
+/* Takes away node after node that has no predecessor left, and counts down `left`; `order` has room for all.  Returns how many
+ * were taken: all, if there is no cycle. */
+static uint32_t
+take_away(const struct weir__graph *graph, uint32_t *left, uint32_t *order)
+{
+        uint32_t taken = 0;
+
+        for (uint32_t i = 0; i < graph->nodes; i++)
+                if ((left[i] = edges_to(graph, i)) == 0)
+                        order[taken++] = i;
+        for (uint32_t i = 0; i < taken; i++)
+                for (uint32_t edge = graph->first_out[order[i]]; edge < graph->first_out[order[i] + 1]; edge++)
+                        if (--left[target(graph, edge)] == 0)
+                                order[taken++] = target(graph, edge);
+        return taken;
+}
+
+#define NOT_MET UINT32_MAX
+
+/* Goes backwards from a node that is left, always to one that is left, until it meets one again: that is in a cycle.  `after`
+ * tells of each node met the one that follows it on the way back to there. */
+static uint32_t
+find_cycle(const struct weir__graph *graph, const uint32_t *left, uint32_t *after)
+{
+        uint32_t node = 0;
+
+        memset(after, 0xff, graph->nodes * sizeof *after);
+        while (left[node] == 0)
+                node++;
+        for (;;) {
+                uint32_t follower = node, edge = graph->first_in[node];
+
+                while (left[graph->in[edge]] == 0)
+                        edge++;
+                node = graph->in[edge];
+                bool met = after[node] != NOT_MET;
+                after[node] = follower;
+                if (met)
+                        return node;
+        }
+}
+
+#define SAID_MOST 400 /* bytes of the names of nodes in a cycle: the message has to fit */
+#define NAME_MOST 60
+
+struct text {
+        char bytes[SAID_MOST + 2 * NAME_MOST];
+        size_t used;
+};
+
+static void
+say_node(struct text *text, const struct weir__graph *graph, uint32_t number)
+{
+        const char *label = weir__graph_node(graph, number)->label;
+        char *end = text->bytes + text->used;
+        size_t room = sizeof text->bytes - text->used;
+        int size = label ? snprintf(end, room, "%.*s", NAME_MOST, label) : snprintf(end, room, "#%u", number);
+
+        text->used += (size_t)size < room ? (size_t)size : room - 1;
+}
+
+static void
+say(struct text *text, const char *what)
+{
+        size_t size = strlen(what);
+
+        if (text->used + size < sizeof text->bytes) {
+                memcpy(text->bytes + text->used, what, size + 1);
+                text->used += size;
+        }
+}
+
+/* "a -> b -> a"; of a long one the first nodes. */
+static void
+say_cycle(const struct weir__graph *graph, const uint32_t *after, uint32_t first)
+{
+        struct text text = {.used = 0};
+        uint32_t size = 1;
+
+        for (uint32_t node = after[first]; node != first; node = after[node])
+                size++;
+        say_node(&text, graph, first);
+        for (uint32_t node = after[first]; node != first; node = after[node]) {
+                say(&text, " -> ");
+                if (text.used > SAID_MOST - 2 * NAME_MOST) {
+                        say(&text, "...");
+                        break;
+                }
+                say_node(&text, graph, node);
+        }
+        say(&text, " -> ");
+        say_node(&text, graph, first);
+        weir__log(WEIR_LOG_ERROR, "a graph is refused for a cycle of %u nodes: %s", size, text.bytes);
+}
+
+static int
+look_for_cycles(struct weir__graph *graph)
+{
+        uint32_t *scratch = weir__graph_alloc(1, 2 * (size_t)graph->nodes * sizeof *scratch);
+        int failed = 0;
+
+        if (!scratch)
+                return -ENOMEM;
+        if (take_away(graph, scratch, scratch + graph->nodes) < graph->nodes) {
+                say_cycle(graph, scratch + graph->nodes, find_cycle(graph, scratch, scratch + graph->nodes));
+                failed = -ELOOP;
+        }
+        free(scratch);
+        return failed;
+}
+
+int
+weir__graph_seal(struct weir_task *task)
+{
+        struct weir__graph *graph = (struct weir__graph *)task;
+
+        if (!make_arrays(graph))
+                return -ENOMEM;
+        int failed = graph->descends ? look_for_cycles(graph) : 0;
+        if (!failed)
+                set_waiting(graph);
+        return failed;
+}

@@ -1,0 +1,118 @@
+/* factory/flow/limited.c: a task that runs another one while it has tokens of a semaphore.
+ *
+ *     acquires --has them--> runs the other one --> gives them back, calls back
+ *         \--ends without--> drops the other one --^
+ *
+ * How it runs others: factory/flow/family.h.  Its `run` is on the way of all that was started, once, and nothing is pending then;
+ * so that is where it gives back what it has.  What was never started has nothing. */
+#include <weir/semaphore.h>
+
+#include <errno.h>
+
+#include "factory/flow/family.h"
+#include "kernel/memory/memory.h"
+
+struct limited {
+        struct weir__family family; /* first */
+
+        weir_semaphore *semaphore; /* constant; with a reference */
+        uint64_t tokens;           /* constant */
+
+        /* Of who runs it. */
+        struct weir_series *other; /* NULL: it is a child, or there is none */
+        bool has_them;
+};
+
+static bool
+child_ended(struct weir__family *family, const struct weir_series *child, int result)
+{
+        struct limited *limited = (struct limited *)family;
+
+        family->task.status = result;
+        if (child->index == 0)
+                limited->has_them = result == 0;
+        return false;
+}
+
+static struct weir_series *
+next(struct weir__family *family)
+{
+        struct limited *limited = (struct limited *)family;
+        struct weir_series *other = limited->has_them ? limited->other : NULL;
+
+        if (other)
+                limited->other = NULL;
+        return other;
+}
+
+static void
+run(struct weir__work *work)
+{
+        struct limited *limited = (struct limited *)work;
+
+        if (limited->has_them)
+                weir_semaphore_release(limited->semaphore, limited->tokens);
+        weir__task_run(work);
+}
+
+static void
+release(struct weir__family *family, bool discarded)
+{
+        struct limited *limited = (struct limited *)family;
+
+        (void)discarded;
+        if (limited->other)
+                weir__series_discard(limited->other);
+        weir_semaphore_unref(limited->semaphore);
+}
+
+static const struct weir__family_ops limited_ops = {
+        .task = {.work = {.run = run, .kind = "a limited task", .roams = true, .calls = weir__task_calls},
+                 .start = weir__family_start,
+                 .cancel = weir__family_cancel,
+                 .release = weir__family_release,
+                 .child = weir__family_child,
+                 .describe = weir__family_describe},
+        .ended = child_ended,
+        .next = next,
+        .most = 2,
+        .release = release,
+};
+
+/* Returns what is wrong with it, and then it is gone. */
+static int
+wrap(struct limited *limited, struct weir_task *task)
+{
+        if (!task)
+                return -ENOMEM;
+        weir__task_consume(task, "weir_limited_new");
+        int fault = task->flags & WEIR__TASK_WRONG ? task->status : 0;
+        if (fault) {
+                weir__task_discard(task);
+                return fault;
+        }
+        limited->other = weir__series_wrap(task);
+        return limited->other ? 0 : -ENOMEM;
+}
+
+weir_task *
+weir_limited_new(weir_semaphore *semaphore, uint64_t tokens, weir_task *task, weir_task_fn *done, void *context)
+{
+        struct limited *limited = weir__alloc(sizeof *limited);
+
+        if (!limited) {
+                weir_task_dismiss(task);
+                return NULL;
+        }
+        weir__family_init(&limited->family, &limited_ops, sizeof *limited, done, context);
+        limited->semaphore = weir_semaphore_ref(semaphore);
+        limited->tokens = tokens;
+        limited->other = NULL;
+        limited->has_them = false;
+        int fault = wrap(limited, task);
+        if (fault)
+                weir__family_poison(&limited->family, fault);
+        weir__family_add_task(&limited->family.task, &limited_ops, weir_semaphore_acquire_new(semaphore, tokens, NULL, NULL),
+                              "weir_limited_new");
+        return &limited->family.task;
+}

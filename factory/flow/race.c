@@ -1,0 +1,101 @@
+/* factory/flow/race.c: a task that runs several series at once, of which the first to succeed ends the others.
+ *
+ * The children are within a series of the race's own, which does nothing but say why they end: so the cancel is decisive for
+ * all of them, and for what is inside them, at the instant at which one has won.  The walk of the family (factory/flow/family.h)
+ * then ends what they have pending. */
+#include <weir/race.h>
+
+#include <errno.h>
+
+#include "factory/flow/family.h"
+#include "kernel/memory/memory.h"
+
+struct race {
+        struct weir__family family; /* first */
+        struct weir_series within;  /* constant once started, but for its cause: written under the family's lock, read without */
+
+        /* Guarded by the family's lock. */
+        unsigned failed_index; /* of the child whose status the race has, while none has won */
+        int winner;            /* -ENOENT: none yet */
+};
+
+static bool
+child_ended(struct weir__family *family, const struct weir_series *child, int result)
+{
+        struct race *race = (struct race *)family;
+
+        if (race->winner >= 0)
+                return false;
+        if (result == 0) {
+                race->winner = (int)child->index;
+                family->task.status = 0;
+                if (!weir__series_cause(&race->within)) /* else that is why the others end */
+                        atomic_store_explicit(&race->within.cause, -ECANCELED, memory_order_release);
+                return true;
+        }
+        if (!family->task.status || child->index < race->failed_index) {
+                family->task.status = result;
+                race->failed_index = child->index;
+        }
+        return false;
+}
+
+static void
+start(struct weir_task *task)
+{
+        struct race *race = (struct race *)task;
+
+        race->within.parent = task->series;
+        race->within.grain = task->series ? task->series->grain : 0;
+        if (race->family.added == 0)
+                task->status = -ENOENT;
+        weir__family_start(task);
+}
+
+static const struct weir__family_ops race_ops = {
+        .task = {.work = WEIR__FAMILY_WORK_OPS("a race"),
+                 .start = start,
+                 .cancel = weir__family_cancel,
+                 .release = weir__family_release,
+                 .child = weir__family_child,
+                 .describe = weir__family_describe},
+        .ended = child_ended,
+};
+
+weir_task *
+weir_race_new(weir_task_fn *done, void *context)
+{
+        struct race *race = weir__alloc(sizeof *race);
+
+        if (!race)
+                return NULL;
+        weir__family_init(&race->family, &race_ops, sizeof *race, done, context);
+        race->within = (struct weir_series){.state = WEIR__SERIES_RUNNING};
+        weir__lock_init(&race->within.lock, WEIR__RANK_SERIES);
+        race->family.within = &race->within;
+        race->failed_index = 0;
+        race->winner = -ENOENT;
+        return &race->family.task;
+}
+
+void
+weir_race_add(weir_task *race, weir_task *task)
+{
+        weir__family_add_task(race, &race_ops, task, "weir_race_add");
+}
+
+void
+weir_race_add_series(weir_task *race, weir_series *series)
+{
+        if (race && series)
+                series->wraps = series->heeds = true;
+        weir__family_add_series(race, &race_ops, series, "weir_race_add_series");
+}
+
+int
+weir_race_winner(const weir_task *race)
+{
+        if (!race)
+                return -EINVAL;
+        return weir__task_ops(race) == &race_ops.task ? ((const struct race *)race)->winner : -EDOM;
+}

@@ -1,0 +1,235 @@
+/* factory/flow/retry.c: a task that tries again, later each time.
+ *
+ *     NEW --start--> TRYING --failed, worth it--> WAITING --> TRYING ... --> READY
+ *
+ * Attempts and waits are children of a family (factory/flow/family.h), one at a time; so what is not guarded by its lock belongs to
+ * who has ended the child before, and needs none.  The limits are deadlines of the attempts' series; no wait outlasts one. */
+#include <weir/retry.h>
+
+#include <errno.h>
+#include <limits.h>
+
+#include <weir/timer.h>
+
+#include "factory/flow/budget.h"
+#include "factory/flow/family.h"
+#include "kernel/base/clock.h"
+#include "kernel/runtime/config.h"
+#include "kernel/memory/memory.h"
+#include "kernel/base/random.h"
+#include "kernel/sched/worker.h"
+
+enum state {
+        NEW = 0,
+        TRYING,
+        WAITING,
+};
+
+struct retry {
+        struct weir__family family; /* first */
+
+        /* Constant. */
+        struct weir_retry_config config; /* without zeros where there is a default */
+        weir_make_fn *make;
+
+        /* Of who makes the next child. */
+        enum state state;
+        int attempts;
+        weir_nsec delay;    /* of the next wait, but for jitter */
+        weir_nsec deadline; /* of it all */
+};
+
+/* -- whether there is another attempt -- */
+
+static int
+default_retries(int status, void *context)
+{
+        (void)context;
+        switch (status) {
+        case -ECANCELED:
+        case -ESHUTDOWN:
+        case -ECHILD:
+        case -EINVAL:
+        case -EDOM:
+        case -ENAMETOOLONG:
+        case -ELOOP:
+        case -EDEADLK:
+        case -ENOMEM: return 0;
+        default: return 1;
+        }
+}
+
+static bool
+is_worth_it(const struct retry *retry, int status)
+{
+        weir_retry_if_fn *retries = retry->config.retry_if;
+        unsigned before = weir__user_begin((weir__function *)retries);
+        bool worth = retries(status, retry->family.task.context);
+
+        weir__user_end(before);
+        return worth;
+}
+
+static weir_nsec
+shorter(weir_nsec one, weir_nsec other)
+{
+        return one < other ? one : other;
+}
+
+static weir_nsec
+own_time_left(const struct retry *retry)
+{
+        return retry->deadline == WEIR_FOREVER ? WEIR_FOREVER : retry->deadline - weir__clock_now();
+}
+
+static weir_nsec
+time_left(const struct retry *retry)
+{
+        const struct weir_series *series = retry->family.task.series;
+
+        return shorter(own_time_left(retry), series ? weir_series_time_left(series) : WEIR_FOREVER);
+}
+
+static weir_nsec
+next_delay(struct retry *retry)
+{
+        const struct weir_retry_config *config = &retry->config;
+        weir_nsec delay = shorter(retry->delay, config->max_delay), product;
+
+        retry->delay = __builtin_mul_overflow(delay, config->factor, &product) ? WEIR_FOREVER : product / 100;
+        if (config->jitter == WEIR_JITTER_NONE)
+                return delay;
+        weir_nsec chance = config->jitter == WEIR_JITTER_EQUAL ? delay / 2 : delay;
+        return delay - chance + (weir_nsec)weir__random_up_to((uint64_t)chance);
+}
+
+/* -- children, one at a time -- */
+
+/* The wait before the next attempt; NULL: there is none. */
+static struct weir_series *
+make_wait(struct retry *retry)
+{
+        struct weir_task *task = &retry->family.task;
+
+        if (task->status == 0)
+                return NULL;
+        if ((retry->config.attempts != INT_MAX && retry->attempts >= retry->config.attempts) || !is_worth_it(retry, task->status))
+                return NULL;
+        weir_nsec delay = next_delay(retry);
+        if (delay >= time_left(retry) || !weir__budget_withdraw(retry->config.budget))
+                return NULL;
+        struct weir_task *timer = weir_timer_new(delay, NULL, NULL);
+        struct weir_series *series = NULL;
+        if (timer) {
+                weir__task_consume(timer, "a retry");
+                series = weir__series_wrap(timer);
+        }
+        if (!series)
+                task->status = -ENOMEM;
+        retry->state = WAITING;
+        return series;
+}
+
+static struct weir_series *
+make_attempt(struct retry *retry)
+{
+        int fault;
+        struct weir_series *series = weir__family_make(&retry->family, retry->make, &fault);
+        weir_nsec limit = shorter(retry->config.attempt_limit, own_time_left(retry));
+
+        if (!series) {
+                retry->family.task.status = fault ? fault : -ENOMEM;
+                return NULL;
+        }
+        fault = limit == WEIR_FOREVER ? 0 : weir_series_set_deadline(series, limit);
+        if (fault) {
+                weir_series_dismiss(series);
+                retry->family.task.status = fault;
+                return NULL;
+        }
+        retry->state = TRYING;
+        if (retry->attempts < INT_MAX)
+                retry->attempts++;
+        return series;
+}
+
+static struct weir_series *
+next(struct weir__family *family)
+{
+        struct retry *retry = (struct retry *)family;
+
+        if (retry->state == TRYING)
+                return make_wait(retry);
+        if (retry->state == NEW) {
+                weir__budget_deposit(retry->config.budget);
+                retry->deadline = weir__clock_after(weir__clock_now(), retry->config.limit);
+        }
+        return make_attempt(retry);
+}
+
+static bool
+child_ended(struct weir__family *family, const struct weir_series *child, int result)
+{
+        family->task.status = result ? result : weir__series_cause(child); /* of an attempt; a wait is followed by one */
+        return false;
+}
+
+static void
+release(struct weir__family *family, bool discarded)
+{
+        (void)discarded;
+        weir_retry_budget_free(((struct retry *)family)->config.budget);
+}
+
+static const struct weir__family_ops retry_ops = {
+        .task = WEIR__FAMILY_TASK_OPS("a retry"),
+        .ended = child_ended,
+        .next = next,
+        .release = release,
+};
+
+/* -- making -- */
+
+static int
+read_config(struct weir_retry_config *to, const struct weir_retry_config *from)
+{
+        *to = (struct weir_retry_config)WEIR_RETRY_CONFIG_DEFAULT;
+        int failed = from ? weir__config_read(to, sizeof *to, from) : 0;
+        if (failed || to->attempts < 0 || to->factor < 0 || (to->factor > 0 && to->factor < 100) || to->delay < 0 ||
+            to->max_delay < 0 || (int)to->jitter < WEIR_JITTER_FULL || to->jitter > WEIR_JITTER_NONE || to->reserved ||
+            to->attempt_limit < 0 || to->limit < 0)
+                return -EINVAL;
+        to->attempts = to->attempts ? to->attempts : 3;
+        to->factor = to->factor ? to->factor : 200;
+        to->delay = to->delay ? to->delay : WEIR_MSEC(100);
+        to->max_delay = to->max_delay ? to->max_delay : WEIR_SEC(30);
+        to->attempt_limit = to->attempt_limit ? to->attempt_limit : WEIR_FOREVER;
+        to->limit = to->limit ? to->limit : WEIR_FOREVER;
+        to->retry_if = to->retry_if ? to->retry_if : default_retries;
+        return 0;
+}
+
+weir_task *
+weir_retry_new(const struct weir_retry_config *config, weir_make_fn *make, weir_task_fn *done, void *context)
+{
+        struct retry *retry = weir__alloc(sizeof *retry);
+
+        if (!retry)
+                return NULL;
+        *retry = (struct retry){.make = make};
+        weir__family_init(&retry->family, &retry_ops, sizeof *retry, done, context);
+        int failed = read_config(&retry->config, config);
+        if (failed || !make)
+                weir__family_poison(&retry->family, -EINVAL);
+        retry->config.budget = failed ? NULL : weir__budget_ref(retry->config.budget);
+        retry->delay = retry->config.delay;
+        return &retry->family.task;
+}
+
+int
+weir_retry_attempts(const weir_task *retry)
+{
+        if (!retry)
+                return -EINVAL;
+        return weir__task_ops(retry) == &retry_ops.task ? ((const struct retry *)retry)->attempts : -EDOM;
+}

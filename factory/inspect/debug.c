@@ -1,0 +1,138 @@
+/* factory/inspect/debug.c: all that is alive, as text.
+ *
+ * Threads: any.  What is printed goes out with no lock held. */
+#include "factory/inspect/debug.h"
+
+#include <weir/debug.h>
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "factory/task/live.h"
+#include "kernel/sched/crew.h"
+#include "kernel/data/duration.h"
+#include "kernel/executor/executor.h"
+#include "kernel/runtime/runtime.h"
+
+struct print {
+        struct weir__sink *sink;
+        enum weir__debug_section next; /* the first section whose title was not printed */
+        bool is_empty;                 /* the last one that was, still */
+};
+
+const char *
+weir__debug_title(enum weir__debug_section section)
+{
+        static const char *const titles[WEIR__DEBUG_SECTIONS] = {
+                [WEIR__DEBUG_CALLBACKS] = "callbacks that run", [WEIR__DEBUG_SERIES] = "series",
+                [WEIR__DEBUG_TIMERS] = "timers in no series",   [WEIR__DEBUG_WAITS] = "waited at",
+                [WEIR__DEBUG_FUNCTIONS] = "functions",
+        };
+
+        return titles[section];
+}
+
+/* The titles up to that of the section; those that have nothing below them say so. */
+static void
+print_titles(struct print *print, unsigned section)
+{
+        for (; print->next <= section && print->next < WEIR__DEBUG_SECTIONS; print->next++) {
+                weir__sink_text(print->sink, print->next == 0 ? "" : print->is_empty ? " none\n" : "");
+                weir__sink_printf(print->sink, "%s:", weir__debug_title(print->next));
+                print->is_empty = true;
+        }
+}
+
+static void
+print_deadline(struct weir__sink *sink, const struct weir__debug_record *record)
+{
+        const char *what = record->section == WEIR__DEBUG_TIMERS ? "due" : "deadline";
+        char text[WEIR__DURATION_SIZE];
+
+        if (record->deadline == WEIR_FOREVER)
+                return;
+        weir__duration(text, record->deadline);
+        weir__sink_printf(sink, record->deadline < 0 ? ", %s %s ago" : ", %s in %s", what, text);
+}
+
+/* Returns whether the sink is broken: there is no use in going on. */
+static bool
+print_record(const struct weir__debug_record *record, void *context)
+{
+        struct print *print = context;
+        struct weir__sink *sink = print->sink;
+        char age[WEIR__DURATION_SIZE];
+
+        print_titles(print, record->section);
+        weir__sink_printf(sink, "%s%*s%s", print->is_empty ? "\n" : "", 2 * (int)record->depth + 2, "", record->kind);
+        print->is_empty = false;
+        if (record->name) {
+                weir__sink_text(sink, " \"");
+                weir__sink_visibly(sink, record->name, record->name_size);
+                weir__sink_text(sink, "\"");
+        }
+        if (record->state)
+                weir__sink_printf(sink, " %s", record->state);
+        if (record->age >= 0)
+                weir__sink_printf(sink, record->section == WEIR__DEBUG_CALLBACKS ? " for %s" : ", %s old",
+                                  weir__duration(age, record->age));
+        print_deadline(sink, record);
+        if (record->text[0]) {
+                weir__sink_text(sink, ": ");
+                weir__sink_visibly(sink, record->text, strlen(record->text));
+        }
+        weir__sink_text(sink, "\n");
+        return sink->error;
+}
+
+static const char *
+phase_name(void)
+{
+        switch (atomic_load(&weir__runtime.phase)) {
+        case WEIR__PHASE_DOWN: return "not started";
+        case WEIR__PHASE_UP: return "up";
+        case WEIR__PHASE_STOPPING: return "shutting down";
+        case WEIR__PHASE_ENDED: return "shut down";
+        default: return "forked";
+        }
+}
+
+void
+weir__debug_print_head(struct weir__sink *sink)
+{
+        unsigned workers, spares;
+
+        weir__crew_count(&workers, &spares);
+        weir__sink_printf(sink,
+                          "weir %s, process %d: %s, %u pollers, %u workers (%u spare), %u threads for functions, %zu series%s",
+                          WEIR_VERSION, (int)getpid(), phase_name(), weir__runtime_pollers(), workers, spares,
+                          weir__executor_threads(), weir__live_series(), weir__clock_is_virtual() ? ", virtual clock" : "");
+}
+
+int
+weir__debug_print(struct weir__sink *sink)
+{
+        struct print print = {.sink = sink};
+
+        weir__debug_print_head(sink);
+        weir__sink_text(sink, "\n");
+        int failed = weir__debug_walk(print_record, &print);
+        print_titles(&print, WEIR__DEBUG_SECTIONS);
+        weir__sink_text(sink, print.is_empty ? " none\n" : "");
+        if (failed)
+                weir__sink_printf(sink, "not all is shown: %s\n", weir_strerror(failed));
+        int broken = weir__sink_flush(sink);
+        return broken ? broken : failed;
+}
+
+int
+weir_debug_dump(int fd)
+{
+        struct weir__fd_sink sink;
+
+        if (weir__runtime_forked())
+                return -ECHILD;
+        weir__fd_sink_init(&sink, fd);
+        return weir__debug_print(&sink.sink);
+}

@@ -1,0 +1,333 @@
+/* factory/inspect/debug_series.c: roots, and what is in them.
+ *
+ *     a shard of the registry -> a root -> its current task -> the series that this runs -> their current tasks ...
+ *
+ * Threads: any.
+ * Locks:   one series' at a time, or that of a shard for a lone task; below it, what a task takes to say what it waits for, and
+ *          to name the next of its children.  None is held from one series to the next.
+ *
+ * What the walk stands on is kept by references: each frame has one to the series whose task's children it shows, and comes back
+ * to that task under the lock of the series, if it is the current one still.  A place (factory/task/place.h) says whether it is the
+ * same one. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "factory/inspect/debug_walk.h"
+#include "factory/sync/guard.h"
+#include "factory/task/live.h"
+#include "factory/task/series_extra.h"
+#include "kernel/runtime/runtime.h"
+
+#define DEPTH_MOST 256 /* frames */
+#define COUNTED    256 /* tasks behind the current one */
+
+/* A task whose children are being shown. */
+struct frame {
+        struct frame *below;
+        struct weir_series *series; /* whose current task it is, with a reference; NULL: a lone task */
+        unsigned shard;             /* of a lone one */
+        struct weir_task *task;
+        unsigned depth; /* of its children */
+        bool more;
+        struct weir__place place;
+
+        /* Found, and not shown. */
+        struct weir_series *child; /* with a reference; or NULL */
+        char label[WEIR__DEBUG_NAME];
+};
+
+struct descent {
+        struct weir__debug_walk *walk;
+        unsigned shard;            /* of its root */
+        struct frame *top, *spare; /* one that the next task may take, so that no memory is needed under a lock */
+        unsigned frames;
+        struct weir__debug_line head, body;
+};
+
+/* -- frames -- */
+
+/* The lock that keeps the task of the frame, or another one, alive. */
+static void
+lock_task(const struct frame *frame)
+{
+        if (frame->series)
+                weir__lock(&frame->series->lock);
+        else
+                weir__live_lock(frame->shard);
+}
+
+static void
+unlock_task(const struct frame *frame)
+{
+        if (frame->series)
+                weir__unlock(&frame->series->lock);
+        else
+                weir__live_unlock(frame->shard);
+}
+
+/* Under that lock. */
+static void
+find_child(struct frame *frame)
+{
+        frame->more = weir__task_ops(frame->task)->child(frame->task, &frame->place, &frame->child);
+        frame->label[0] = '\0';
+        if (frame->child && frame->place.label)
+                strncat(frame->label, frame->place.label, sizeof frame->label - 1);
+}
+
+static void
+have_spare(struct descent *descent)
+{
+        if (descent->spare || descent->frames >= DEPTH_MOST)
+                return;
+        descent->spare = malloc(sizeof *descent->spare);
+        if (!descent->spare)
+                descent->walk->failed = -ENOMEM;
+}
+
+/* The task may run series: takes the spare frame for them.  Under the lock that keeps the task. */
+static void
+enter_task(struct descent *descent, struct weir__debug_line *line, struct weir_series *series, struct weir_task *task,
+           unsigned depth)
+{
+        struct frame *frame = descent->spare;
+
+        if (!weir__task_ops(task)->child || atomic_load_explicit(&task->word, memory_order_acquire) == WEIR__NEW)
+                return;
+        if (!frame) {
+                weir__debug_line_add(line, "%swhat it runs is not shown", line->text[0] ? "; " : "");
+                return;
+        }
+        *frame = (struct frame){
+                .below = descent->top, .series = weir_series_ref(series), .shard = descent->shard, .task = task, .depth = depth};
+        find_child(frame);
+        descent->top = frame;
+        descent->spare = NULL;
+        descent->frames++;
+}
+
+static void
+leave_task(struct descent *descent)
+{
+        struct frame *frame = descent->top;
+
+        descent->top = frame->below;
+        descent->frames--;
+        weir__place_end(&frame->place);
+        weir_series_unref(frame->child);
+        weir_series_unref(frame->series);
+        free(descent->spare);
+        descent->spare = frame;
+}
+
+/* The next child of the frame, with its reference and its label; NULL: none now, or no more. */
+static struct weir_series *
+next_child(struct frame *frame, char label[WEIR__DEBUG_NAME])
+{
+        if (!frame->child && frame->more) {
+                lock_task(frame);
+                if ((!frame->series || frame->series->current == frame->task) && weir__place_is_good(&frame->place))
+                        find_child(frame);
+                else
+                        frame->more = false;
+                unlock_task(frame);
+        }
+        struct weir_series *child = frame->child;
+        frame->child = NULL;
+        strcpy(label, frame->label);
+        return child;
+}
+
+/* -- a series; under its lock -- */
+
+static const char *
+state_of(const struct weir_series *series)
+{
+        if (series->state == WEIR__SERIES_NEW)
+                return "not started";
+        if (series->state == WEIR__SERIES_ENDED)
+                return "ends";
+        switch (weir__series_cause(series)) {
+        case 0: return series->poison ? "poisoned" : NULL;
+        case -ETIMEDOUT: return "timed out";
+        case -ESHUTDOWN: return "shut down";
+        default: return "cancelled";
+        }
+}
+
+static void
+say_held(struct weir__debug_line *line, const struct weir_series *series)
+{
+        char held[160];
+
+        weir__guard_describe_held(series, held, sizeof held);
+        if (*held)
+                weir__debug_line_add(line, "%s%s", line->text[0] ? "; " : "", held);
+}
+
+static void
+say_more(struct weir__debug_line *line, const struct weir_series *series)
+{
+        say_held(line, series);
+        unsigned count = series->state == WEIR__SERIES_RUNNING ? weir__series_behind(series, COUNTED) : 0;
+
+        if (count > 0)
+                weir__debug_line_add(line, "%s%u%s task%s behind", line->text[0] ? "; " : "", count,
+                                     count == COUNTED ? " or more" : "", count == 1 ? "" : "s");
+}
+
+static void
+say_name_and_deadline(struct weir__debug_line *line, const struct weir_series *series)
+{
+        const struct weir__series_extra *extra = weir__series_extra_of(series);
+
+        if (!extra)
+                return;
+        weir_nsec deadline = atomic_load_explicit(&extra->deadline, memory_order_relaxed);
+        if (deadline != WEIR_FOREVER)
+                line->record.deadline = deadline - weir__clock_now();
+        if (extra->name && !line->record.name)
+                weir__debug_line_name(line, extra->name->name.text, extra->name->name.size);
+}
+
+/* One that is around its current task and nothing else is shown as that. */
+static bool
+is_task(const struct weir_series *series)
+{
+        const struct weir__series_extra *extra = weir__series_extra_of(series);
+
+        if (!series->current || (extra && extra->name))
+                return false;
+        return (series->wraps && !series->heeds) || series->owner == series->current;
+}
+
+/* Of the callback of a lone task that runs other series: that task is shown as such. */
+static bool
+is_shown_elsewhere(const struct weir_series *series)
+{
+        return series->is_live && series->owner == series->current && weir__task_ops(series->current)->child;
+}
+
+static void
+describe_head(struct descent *descent, const struct weir_series *series, const struct weir_task *as)
+{
+        struct weir__debug_line *line = &descent->head;
+        const char *state = state_of(series);
+
+        if (as)
+                weir__debug_line_task(line, as);
+        if (state)
+                line->record.state = state;
+        else if (!as || as != series->current)
+                line->record.state = "running";
+        line->record.age = series->state == WEIR__SERIES_NEW ? -1 : weir__live_age(series->started);
+        say_name_and_deadline(line, series);
+}
+
+/* Returns whether there is a second line, for the current task. */
+static bool
+describe(struct descent *descent, struct weir_series *series, unsigned depth)
+{
+        struct weir_task *keeper = weir__series_keeper(series), *current = series->current;
+
+        if (current && (current == keeper || (!keeper && is_task(series)))) {
+                describe_head(descent, series, current);
+                say_more(&descent->head, series);
+                if (!is_shown_elsewhere(series))
+                        enter_task(descent, &descent->head, series, current, depth + 1);
+                return false;
+        }
+        describe_head(descent, series, keeper);
+        say_more(&descent->head, series);
+        if (!current)
+                return false;
+        weir__debug_line_begin(&descent->body, WEIR__DEBUG_SERIES, depth + 1, NULL);
+        weir__debug_line_task(&descent->body, current);
+        enter_task(descent, &descent->body, series, current, depth + 2);
+        return true;
+}
+
+/* Consumes the reference. */
+static void
+show_series(struct descent *descent, struct weir_series *series, unsigned depth, const char *label)
+{
+        have_spare(descent);
+        weir__debug_line_begin(&descent->head, WEIR__DEBUG_SERIES, depth, "series");
+        if (label[0])
+                weir__debug_line_name(&descent->head, label, strlen(label));
+        weir__lock(&series->lock);
+        bool has_body = describe(descent, series, depth);
+        weir__unlock(&series->lock);
+        weir_series_unref(series);
+        weir__debug_show(descent->walk, &descent->head);
+        if (has_body)
+                weir__debug_show(descent->walk, &descent->body);
+}
+
+/* What the task at the top runs, and what is in that. */
+static void
+show_children(struct descent *descent)
+{
+        char label[WEIR__DEBUG_NAME];
+
+        while (descent->top) {
+                struct frame *frame = descent->top;
+                struct weir_series *child = descent->walk->stopped ? NULL : next_child(frame, label);
+
+                if (child)
+                        show_series(descent, child, frame->depth, label);
+                else if (descent->walk->stopped || !frame->more)
+                        leave_task(descent);
+        }
+}
+
+/* -- roots -- */
+
+/* Returns false when there is none. */
+static bool
+show_lone_task(struct descent *descent, struct weir__live_walk *roots)
+{
+        have_spare(descent);
+        weir__debug_line_begin(&descent->body, WEIR__DEBUG_SERIES, 0, NULL);
+        weir__live_lock(roots->shard);
+        const struct weir__live_task *root = weir__live_walk_task(roots);
+        if (root) {
+                weir__debug_line_task(&descent->body, root->task);
+                descent->body.record.age = weir__live_age(root->started);
+                enter_task(descent, &descent->body, NULL, root->task, 1);
+        }
+        weir__live_unlock(roots->shard);
+        if (root)
+                weir__debug_show(descent->walk, &descent->body);
+        return root;
+}
+
+void
+weir__debug_walk_series(struct weir__debug_walk *walk)
+{
+        struct descent *descent = malloc(sizeof *descent);
+        struct weir_series *root;
+
+        if (!descent) {
+                walk->failed = -ENOMEM;
+                return;
+        }
+        *descent = (struct descent){.walk = walk};
+        for (unsigned shard = 0; shard < WEIR__LIVE_SHARDS && !walk->stopped; shard++) {
+                struct weir__live_walk roots;
+
+                descent->shard = shard;
+                weir__live_walk_begin(&roots, shard);
+                while (!walk->stopped && (root = weir__live_walk_series(&roots))) {
+                        show_series(descent, root, 0, "");
+                        show_children(descent);
+                }
+                while (!walk->stopped && show_lone_task(descent, &roots))
+                        show_children(descent);
+                weir__live_walk_end(&roots);
+        }
+        show_children(descent); /* leaves what is left, if the visitor has had enough */
+        free(descent->spare);
+        free(descent);
+}

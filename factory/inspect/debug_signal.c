@@ -1,0 +1,184 @@
+/* factory/inspect/debug_signal.c: a dump for each signal.
+ *
+ *     of the thread:  made by the first binding -> waits -> prints -> waits ...
+ *                                                              \--another one waits--> ended
+ *
+ * Threads: the handler on any; the printing on threads for that, of which mostly one is there and sleeps: a new one is made when
+ *          somebody binds while all of them print, for they may do so for long.
+ * Locks:   bound.mutex, the system's, for all but the handler, which only posts a semaphore. */
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+
+#include <weir/debug.h>
+
+#include "kernel/sched/crew.h"
+#include "kernel/runtime/runtime.h"
+
+static sem_t wanted; /* by signals; initialised with the first binding */
+
+static struct {
+        pthread_mutex_t mutex;
+
+        /* Guarded by mutex. */
+        bool is_prepared;
+        int signal; /* 0: none */
+        int fd;
+        struct sigaction before; /* its action, until it is bound */
+        unsigned waiting;        /* threads */
+} bound = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* -- forks: the threads are not there; that a signal was bound is forgotten, and the handler does nothing -- */
+
+static void
+before_fork(void)
+{
+        pthread_mutex_lock(&bound.mutex);
+}
+
+static void
+after_fork(void)
+{
+        pthread_mutex_unlock(&bound.mutex);
+}
+
+static void
+become_child(void)
+{
+        bound.signal = 0;
+        bound.waiting = 0;
+        pthread_mutex_unlock(&bound.mutex);
+}
+
+/* -- the threads -- */
+
+static void
+handle(int signal)
+{
+        int saved = errno;
+
+        (void)signal;
+        sem_post(&wanted);
+        errno = saved;
+}
+
+/* Those that came until now are one. */
+static void
+wait_until_wanted(void)
+{
+        while (sem_wait(&wanted) < 0)
+                continue;
+        while (sem_trywait(&wanted) == 0)
+                continue;
+}
+
+/* Returns whether it is to go on. */
+static bool
+stays(void)
+{
+        pthread_mutex_lock(&bound.mutex);
+        bool alone = bound.waiting == 0;
+        bound.waiting += alone;
+        pthread_mutex_unlock(&bound.mutex);
+        return alone;
+}
+
+static void *
+print_when_wanted(void *unused)
+{
+        (void)unused;
+        pthread_setname_np(pthread_self(), "weir/debug");
+        do {
+                wait_until_wanted();
+                pthread_mutex_lock(&bound.mutex);
+                int fd = bound.signal ? bound.fd : -1;
+                bound.waiting--;
+                pthread_mutex_unlock(&bound.mutex);
+                if (fd >= 0)
+                        weir_debug_dump(fd);
+        } while (stays());
+        return NULL;
+}
+
+/* -- binding; with the mutex held -- */
+
+static int
+prepare(void)
+{
+        if (bound.is_prepared)
+                return 0;
+        if (sem_init(&wanted, 0, 0) < 0)
+                return -errno;
+        int failed = -pthread_atfork(before_fork, after_fork, become_child);
+        bound.is_prepared = !failed;
+        return failed;
+}
+
+static int
+have_thread(void)
+{
+        pthread_t thread;
+
+        if (bound.waiting > 0)
+                return 0;
+        int failed = weir__crew_make_thread(&thread, print_when_wanted, NULL);
+        if (failed)
+                return failed;
+        pthread_detach(thread);
+        bound.waiting++;
+        return 0;
+}
+
+/* Unless another handler has taken the place of ours. */
+static void
+unbind(void)
+{
+        struct sigaction present;
+
+        if (bound.signal && sigaction(bound.signal, NULL, &present) == 0 && present.sa_handler == handle)
+                sigaction(bound.signal, &bound.before, NULL);
+        bound.signal = 0;
+}
+
+static int
+bind_to(int signal, int fd)
+{
+        struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART}, before;
+        int failed = prepare();
+
+        failed = failed ? failed : have_thread();
+        if (failed)
+                return failed;
+        if (bound.signal == signal) {
+                bound.fd = fd;
+                return sigaction(signal, &action, NULL) < 0 ? -errno : 0;
+        }
+        sigemptyset(&action.sa_mask);
+        if (sigaction(signal, &action, &before) < 0)
+                return -errno;
+        unbind();
+        bound.signal = signal;
+        bound.fd = fd;
+        bound.before = before;
+        return 0;
+}
+
+int
+weir_debug_dump_on(int signal, int fd)
+{
+        int failed = 0;
+
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (signal < 0)
+                return -EINVAL;
+        pthread_mutex_lock(&bound.mutex);
+        if (signal == 0 || fd < 0)
+                unbind();
+        else
+                failed = bind_to(signal, fd);
+        pthread_mutex_unlock(&bound.mutex);
+        return failed;
+}

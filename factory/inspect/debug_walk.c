@@ -1,0 +1,350 @@
+/* factory/inspect/debug_walk.c: all that is alive, section by section.
+ *
+ * Threads: any.
+ * Locks:   those of what is looked at, for some hundred nodes at most; none while a visitor runs. */
+#include "factory/inspect/debug_walk.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "factory/task/go.h"
+#include "factory/sync/waitable.h"
+#include "kernel/sched/crew.h"
+#include "kernel/data/duration.h"
+#include "kernel/executor/executor.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/data/visible.h"
+
+#define WAITS_AT_ONCE 64
+
+/* -- lines -- */
+
+void
+weir__debug_line_begin(struct weir__debug_line *line, enum weir__debug_section section, unsigned depth, const char *kind)
+{
+        line->record = (struct weir__debug_record){
+                .section = section, .depth = depth, .kind = kind, .age = -1, .deadline = WEIR_FOREVER, .text = line->text};
+        line->text[0] = '\0';
+}
+
+void
+weir__debug_line_name(struct weir__debug_line *line, const char *name, size_t size)
+{
+        size_t shown = weir__utf8_cut(name, size, WEIR__DEBUG_NAME);
+
+        memcpy(line->name, name, shown);
+        if (shown < size)
+                memcpy(line->name + shown, "...", 3);
+        line->record.name = line->name;
+        line->record.name_size = shown < size ? shown + 3 : shown;
+}
+
+void
+weir__debug_line_add(struct weir__debug_line *line, const char *format, ...)
+{
+        size_t used = strlen(line->text);
+        va_list arguments;
+
+        va_start(arguments, format);
+        vsnprintf(line->text + used, sizeof line->text - used, format, arguments);
+        va_end(arguments);
+}
+
+static const char *
+without_article(const char *kind)
+{
+        return strncmp(kind, "a ", 2) == 0 ? kind + 2 : strncmp(kind, "an ", 3) == 0 ? kind + 3 : kind;
+}
+
+/* PENDING is what waits; kinds have states of their own behind those that all have, in which they are at work. */
+static const char *
+state_of(uint32_t word)
+{
+        switch (word & WEIR__STATE) {
+        case WEIR__NEW: return "about to start";
+        case WEIR__PENDING: return "pending";
+        case WEIR__READY: return "ready";
+        default: return "running";
+        }
+}
+
+bool
+weir__debug_line_task(struct weir__debug_line *line, const struct weir_task *task)
+{
+        const struct weir__task_ops *ops = weir__task_ops(task);
+        uint32_t word = atomic_load_explicit(&task->word, memory_order_acquire);
+        bool is_new = (word & WEIR__STATE) == WEIR__NEW; /* who starts it may write to it still */
+        size_t used = strlen(line->text);
+        int size = 0;
+        const char *name = ops->name ? ops->name(task, &size) : NULL;
+
+        line->record.kind = without_article(ops->work.kind ? ops->work.kind : "task");
+        line->record.state = state_of(word);
+        if (name)
+                weir__debug_line_name(line, name, (size_t)size);
+        if (ops->describe && !is_new)
+                ops->describe(task, line->text + used, sizeof line->text - used);
+        return !is_new;
+}
+
+void
+weir__debug_show(struct weir__debug_walk *walk, struct weir__debug_line *line)
+{
+        if (!walk->stopped)
+                walk->stopped = walk->visit(&line->record, walk->context);
+}
+
+/* -- functions of the program -- */
+
+struct search {
+        uintptr_t address;
+        struct weir__debug_line *line;
+};
+
+static int
+look_in_module(struct dl_phdr_info *module, size_t size, void *context)
+{
+        const struct search *search = context;
+        const char *name = strrchr(module->dlpi_name, '/');
+
+        (void)size;
+        for (unsigned i = 0; i < module->dlpi_phnum; i++) {
+                const ElfW(Phdr) *part = &module->dlpi_phdr[i];
+                uintptr_t begin = module->dlpi_addr + part->p_vaddr;
+
+                if (part->p_type != PT_LOAD || search->address < begin || search->address - begin >= part->p_memsz)
+                        continue;
+                name = name ? name + 1 : module->dlpi_name[0] ? module->dlpi_name : program_invocation_short_name;
+                weir__debug_line_add(search->line, "%s+0x%" PRIxPTR, name, search->address - (uintptr_t)module->dlpi_addr);
+                return 1;
+        }
+        return 0;
+}
+
+/* Not by dladdr: that takes a lock of the loader which the constructors of a library have that is being loaded, and these may be
+ * what blocks. */
+void
+weir__debug_line_add_function(struct weir__debug_line *line, void (*function)(void))
+{
+        struct search search = {(uintptr_t)function, line};
+
+        if (!function)
+                weir__debug_line_add(line, "a function that is not known");
+        else if (!dl_iterate_phdr(look_in_module, &search))
+                weir__debug_line_add(line, "0x%" PRIxPTR, search.address);
+}
+
+/* -- what runs now -- */
+
+static void
+show_worker(struct weir__debug_walk *walk, const struct weir__worker_sight *sight)
+{
+        struct weir__debug_line line;
+        char number[16];
+
+        weir__debug_line_begin(&line, WEIR__DEBUG_CALLBACKS, 0, "worker");
+        snprintf(number, sizeof number, "%u", sight->number);
+        weir__debug_line_name(&line, number, strlen(number));
+        line.record.state = sight->poller >= 0 ? "running" : "blocked";
+        line.record.age = sight->since;
+        weir__debug_line_add(&line, "a callback of %s, ", sight->kind ? sight->kind : "a task");
+        weir__debug_line_add_function(&line, sight->function);
+        if (sight->poller >= 0)
+                weir__debug_line_add(&line, ", on poller %d", sight->poller);
+        else
+                weir__debug_line_add(&line, ", whose poller another worker has");
+        weir__debug_show(walk, &line);
+}
+
+static void
+show_workers(struct weir__debug_walk *walk)
+{
+        struct weir__worker_sight *sights = malloc(WEIR__SIGHTS_MAX * sizeof *sights);
+
+        if (!sights) {
+                walk->failed = -ENOMEM;
+                return;
+        }
+        unsigned count = weir__crew_show(sights, WEIR__SIGHTS_MAX);
+        for (unsigned i = 0; i < count; i++)
+                if (sights[i].in_user)
+                        show_worker(walk, &sights[i]);
+        free(sights);
+}
+
+void
+weir__debug_walk_callbacks(struct weir__debug_walk *walk)
+{
+        struct weir__executor_sight *sights = malloc(WEIR__EXECUTOR_SIGHTS_MAX * sizeof *sights);
+
+        show_workers(walk);
+        if (!sights) {
+                walk->failed = -ENOMEM;
+                return;
+        }
+        unsigned count = weir__executor_show(sights, WEIR__EXECUTOR_SIGHTS_MAX);
+        for (unsigned i = 0; i < count; i++) {
+                struct weir__debug_line line;
+                char name[16];
+
+                weir__debug_line_begin(&line, WEIR__DEBUG_CALLBACKS, 0, "thread");
+                snprintf(name, sizeof name, "go%u", sights[i].thread);
+                weir__debug_line_name(&line, name, strlen(name));
+                line.record.state = "running";
+                line.record.age = sights[i].since;
+                weir__debug_line_add(&line, "a function, ");
+                weir__debug_line_add_function(&line, sights[i].function);
+                weir__debug_show(walk, &line);
+        }
+        free(sights);
+}
+
+/* -- what waits in no series -- */
+
+/* The kinds of the next lone tasks of the list, at most WAITS_AT_ONCE; *more: that is not the end.  Under the object's lock. */
+static unsigned
+find_lone_waits(struct weir__waitable *object, struct weir__wait_list *list, struct weir__place *place,
+                const struct weir__task_ops *kinds[WAITS_AT_ONCE], bool *more)
+{
+        unsigned found = 0;
+
+        if (!place->is_begun) {
+                weir__place_begin(place, object, list->first);
+                place->number = list->length;
+        }
+        *more = false;
+        if (!weir__place_is_good(place))
+                return 0; /* the list that it was in has been taken (factory/sync/barrier.c) */
+        for (unsigned i = 0; i < WAITS_AT_ONCE && place->number > 0; i++, place->number--) {
+                struct weir__wait *wait = weir__place_at(place);
+
+                if (!wait)
+                        break;
+                const struct weir_task *task = &wait->task->task;
+                bool waits = atomic_load_explicit(&task->word, memory_order_relaxed) == WEIR__PENDING;
+                if (waits && !task->series)
+                        kinds[found++] = weir__task_ops(task);
+                weir__place_go_to(place, wait->next);
+        }
+        *more = place->number > 0 && weir__place_at(place);
+        return found;
+}
+
+static void
+show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object, struct weir__wait_list *list)
+{
+        const struct weir__task_ops *kinds[WAITS_AT_ONCE];
+        struct weir__place place = {0};
+        struct weir__debug_line line;
+        bool more = true;
+
+        while (more && !walk->stopped) {
+                weir__lock(&object->lock);
+                unsigned found = find_lone_waits(object, list, &place, kinds, &more);
+                weir__unlock(&object->lock);
+                for (unsigned i = 0; i < found; i++) {
+                        weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 1, without_article(kinds[i]->work.kind));
+                        line.record.state = "pending";
+                        weir__debug_show(walk, &line);
+                }
+        }
+        weir__place_end(&place);
+}
+
+static void
+show_object(struct weir__debug_walk *walk, struct weir__waitable *object)
+{
+        struct weir__wait_list *lists = weir__waitable_lists(object);
+        struct weir__debug_line line;
+        char more[160] = "";
+        size_t waiting = 0;
+
+        weir__lock(&object->lock);
+        for (unsigned i = 0; i < object->ops->lists; i++)
+                waiting += lists[i].length;
+        if (waiting > 0 && object->ops->describe)
+                object->ops->describe(object, more, sizeof more);
+        weir__unlock(&object->lock);
+        if (waiting == 0)
+                return;
+        weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 0, object->ops->noun);
+        if (object->name)
+                weir__debug_line_name(&line, object->name->text, object->name->size);
+        weir__debug_line_add(&line, "%zu wait%s%s%s", waiting, waiting == 1 ? "s" : "", *more ? "; " : "", more);
+        weir__debug_show(walk, &line);
+        for (unsigned i = 0; i < object->ops->lists; i++)
+                show_lone_waits(walk, object, &lists[i]);
+}
+
+void
+weir__debug_walk_waits(struct weir__debug_walk *walk)
+{
+        struct weir__waitable *object = NULL;
+
+        while (!walk->stopped && (object = weir__waitable_next(object)))
+                show_object(walk, object);
+        weir__waitable_unref(object);
+}
+
+/* -- functions -- */
+
+static void
+show_queue(struct weir__debug_walk *walk, const char *name, size_t size, const struct weir__executor_stats *stats)
+{
+        struct weir__debug_line line;
+        char waiting[WEIR__DURATION_SIZE];
+
+        if (stats->queued == 0 && stats->running == 0)
+                return;
+        weir__debug_line_begin(&line, WEIR__DEBUG_FUNCTIONS, 0, name ? "queue" : "executor");
+        if (name)
+                weir__debug_line_name(&line, name, size);
+        weir__debug_line_add(&line, "%" PRIu64 " queued", stats->queued);
+        if (stats->queued)
+                weir__debug_line_add(&line, ", the oldest for %s", weir__duration(waiting, stats->waiting));
+        weir__debug_line_add(&line, "; %" PRIu64 " running", stats->running);
+        weir__debug_show(walk, &line);
+}
+
+void
+weir__debug_walk_functions(struct weir__debug_walk *walk)
+{
+        struct weir__go_look *look = malloc(sizeof *look);
+        struct weir__executor_stats stats;
+
+        weir__executor_stats(NULL, &stats);
+        show_queue(walk, NULL, 0, &stats);
+        if (!look) {
+                walk->failed = -ENOMEM;
+                return;
+        }
+        look->shard = 0;
+        look->begun = false;
+        while (!walk->stopped && weir__go_look_on(look))
+                show_queue(walk, look->name, look->size, &look->stats);
+        free(look);
+}
+
+/* -- all of it -- */
+
+int
+weir__debug_walk(weir__debug_visit_fn *visit, void *context)
+{
+        static void (*const sections[WEIR__DEBUG_SECTIONS])(struct weir__debug_walk *) = {
+                [WEIR__DEBUG_CALLBACKS] = weir__debug_walk_callbacks, [WEIR__DEBUG_SERIES] = weir__debug_walk_series,
+                [WEIR__DEBUG_TIMERS] = weir__debug_walk_timers,       [WEIR__DEBUG_WAITS] = weir__debug_walk_waits,
+                [WEIR__DEBUG_FUNCTIONS] = weir__debug_walk_functions,
+        };
+        struct weir__debug_walk walk = {.visit = visit, .context = context};
+
+        if (weir__runtime_forked())
+                return -ECHILD;
+        for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS && !walk.stopped; i++)
+                sections[i](&walk);
+        return walk.failed;
+}

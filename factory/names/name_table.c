@@ -1,0 +1,116 @@
+/* factory/names/name_table.c: lines of seven names with their tags, one fetch from memory each.
+ *
+ * Threads and locks: none of its own.
+ *
+ * A name lies in the line where its hash belongs or, when that is full, in one of those behind it, round to the first.  Each line
+ * counts the names that went past it: where none did, a search ends. (A chained table was in this place before: at a million
+ * names a search fetched one and a half names that it did not want, and each addition one.) */
+#include "factory/names/name_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/base/panic.h"
+
+#define WIDTH      WEIR__NAME_TABLE_WIDTH
+#define PASSED_MAX UINT8_MAX /* stays, so that too few are never counted */
+
+_Static_assert(sizeof(struct weir__name_line) == 8 + WIDTH * sizeof(void *), "a line has no padding");
+
+bool
+weir__name_table_make(struct weir__name_table *table, size_t lines)
+{
+        void *memory = calloc(lines + 1, sizeof *table->lines); /* a large one comes zeroed from the system: no stop */
+
+        if (!memory)
+                return false;
+        *table = (struct weir__name_table){
+                .lines = (void *)(((uintptr_t)memory + sizeof *table->lines - 1) & ~(uintptr_t)(sizeof *table->lines - 1)),
+                .memory = memory,
+                .mask = lines - 1,
+                .shift = 32 - (unsigned)__builtin_ctzl(lines),
+        };
+        return true;
+}
+
+void
+weir__name_table_make_in(struct weir__name_table *table, struct weir__name_line *memory, size_t lines)
+{
+        memset(memory, 0, lines * sizeof *memory);
+        *table = (struct weir__name_table){.lines = memory, .mask = lines - 1, .shift = 32 - (unsigned)__builtin_ctzl(lines)};
+}
+
+void
+weir__name_table_drop(struct weir__name_table *table)
+{
+        free(table->memory);
+        *table = (struct weir__name_table){0};
+}
+
+struct weir__name **
+weir__name_table_place(const struct weir__name_table *table, size_t line, const struct weir__name *name)
+{
+        for (size_t left = table->mask + 1; left > 0; left--, line = (line + 1) & table->mask)
+                for (unsigned i = 0; i < WIDTH; i++)
+                        if (table->lines[line].names[i] == name)
+                                return &table->lines[line].names[i];
+        weir__panic("table of names: expected to find \"%s\"", name->text);
+}
+
+static bool
+add_to_line(struct weir__name_line *line, struct weir__name *name)
+{
+        uint64_t free = ~weir__name_line_tags(line) & WEIR__NAME_HIGHEST_BITS;
+
+        if (!free)
+                return false;
+        line->names[__builtin_ctzll(free) / 8] = name;
+        line->tags[__builtin_ctzll(free) / 8] = weir__name_tag(name->hash);
+        return true;
+}
+
+bool
+weir__name_table_add(struct weir__name_table *table, size_t line, struct weir__name *name)
+{
+        size_t passed = 0;
+
+        while (!add_to_line(&table->lines[(line + passed) & table->mask], name))
+                if (passed++ == table->mask)
+                        return false;
+        for (; passed > 0; passed--, line = (line + 1) & table->mask)
+                table->lines[line].passed += table->lines[line].passed < PASSED_MAX;
+        return true;
+}
+
+void
+weir__name_table_clear(struct weir__name_table *table, struct weir__name **place)
+{
+        struct weir__name_line *line = &table->lines[(size_t)((char *)place - (char *)table->lines) / sizeof *line];
+
+        *place = NULL;
+        line->tags[place - line->names] = 0;
+}
+
+void
+weir__name_table_remove(struct weir__name_table *table, size_t line, struct weir__name **place)
+{
+        size_t last = (size_t)((char *)place - (char *)table->lines) / sizeof *table->lines;
+
+        weir__name_table_clear(table, place);
+        for (; line != last; line = (line + 1) & table->mask)
+                table->lines[line].passed -= table->lines[line].passed < PASSED_MAX;
+}
+
+struct weir__name **
+weir__name_table_next(const struct weir__name_table *table, size_t line, size_t *at)
+{
+        for (; *at < (line + table->mask + 1) * WIDTH; ++*at) {
+                struct weir__name_line *now = &table->lines[*at / WIDTH & table->mask];
+
+                if (*at % WIDTH == 0 && *at / WIDTH > line && !table->lines[(*at / WIDTH - 1) & table->mask].passed)
+                        return NULL;
+                if (now->names[*at % WIDTH])
+                        return &now->names[(*at)++ % WIDTH];
+        }
+        return NULL;
+}

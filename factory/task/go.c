@@ -1,0 +1,696 @@
+/* factory/task/go.c: tasks that are functions on the executor.
+ *
+ *     NEW --start--> PENDING --a thread takes it--> BEGINNING --> INSIDE, the function runs --> READY --> RUNNING --> freed
+ *      \--cancelled before: start---.  \--cancel, limit, shutdown---\--------\--limit---------^
+ *      \--limit of 0 or less: start--^------------------------------------------------------'
+ *
+ * Threads: start and cancel on any thread; the rest on a thread of the executor, or on the worker of its poller.
+ * Locks:   the map of queues has its shards' (rank NAMES).  The poller's guards the node of a limit.
+ *
+ * Who brings the word to READY owns the end of the task and, as long as the task may be in the executor or inside its function, one of
+ * two sides: the other is the executor's.  Who gives up the second side frees the memory.  The thread that has taken a PENDING task
+ * and ends it itself has both.
+ *
+ * The limit may come while the function runs: then the end is delivered to the poller, and the series goes on.  So nobody looks at the
+ * series of a task with a limit that is INSIDE; BEGINNING is there for that: then a limit only leaves a mark, while the thread looks
+ * whether the series was cancelled. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weir/go.h>
+
+#include "factory/task/go.h"
+#include "factory/task/series.h"
+#include "factory/timer/timer.h"
+#include "kernel/base/clock.h"
+#include "kernel/runtime/config.h"
+#include "kernel/data/duration.h"
+#include "kernel/executor/executor.h"
+#include "kernel/memory/memory.h"
+
+/* Of a task's word, besides those of factory/task/task.h. */
+enum go_state {
+        BEGINNING = 5,
+        INSIDE = 6,
+        TIMED_OUT = 128, /* BEGINNING, but the limit has come */
+};
+
+/* A named queue, as long as tasks have it. */
+struct queue {
+        struct weir__job_queue jobs; /* first */
+        size_t references;           /* guarded by the lock of its shard */
+        struct weir__name name;      /* last */
+};
+
+struct go {
+        struct weir__job job; /* its queue is constant */
+        weir_go_fn *function;
+        _Atomic int reason; /* what weir_go_cancelled says */
+        int failure;        /* what weir_go_fail has said; the function's thread */
+};
+
+struct plain {
+        struct weir_task task; /* first */
+        struct go go;
+};
+
+struct timed {
+        struct weir__timer timer; /* first: a task and its node, whose deadline is the limit until the start */
+        struct go go;
+        bool outlived; /* the function runs on after the end of the task.  Written before the end is delivered */
+};
+
+_Static_assert(sizeof(struct plain) <= 120, "a queued function takes more than was promised");
+
+static struct weir__names queues = WEIR__NAMES_INITIALIZER;
+
+/* The function that this thread is inside. */
+static _Thread_local struct go *inside;
+
+static const struct weir__task_ops plain_ops, timed_ops;
+static const struct weir__job_ops plain_job_ops, timed_job_ops;
+
+static struct timed *
+timed_of(struct weir_task *task)
+{
+        return weir__task_ops(task) == &timed_ops ? (struct timed *)task : NULL;
+}
+
+static struct go *
+go_of(struct weir_task *task)
+{
+        struct timed *timed = timed_of(task);
+
+        return timed ? &timed->go : &((struct plain *)task)->go;
+}
+
+static struct weir_task *
+task_of(struct weir__job *job)
+{
+        struct go *go = (struct go *)job;
+
+        return job->ops == &timed_job_ops ? &((struct timed *)((char *)go - offsetof(struct timed, go)))->timer.task
+                                          : &((struct plain *)((char *)go - offsetof(struct plain, go)))->task;
+}
+
+/* -- queues -- */
+
+static struct queue *
+queue_of(struct weir__name *name)
+{
+        return (struct queue *)((char *)name - offsetof(struct queue, name));
+}
+
+static size_t
+size_of_queue(size_t name_size)
+{
+        return WEIR__NAME_SIZE(offsetof(struct queue, name), name_size);
+}
+
+static struct queue *
+find_queue(struct weir__names_shard *shard, const struct weir__name_key *key)
+{
+        struct weir__name *name = weir__names_find(shard, key);
+
+        return name ? queue_of(name) : NULL;
+}
+
+/* The oldest of that name, with one more reference; NULL: none. */
+static struct queue *
+refer(const struct weir__name_key *key)
+{
+        struct weir__names_shard *shard = weir__names_lock(&queues, key->hash);
+        struct queue *queue = find_queue(shard, key);
+
+        if (queue)
+                queue->references++;
+        weir__names_unlock(shard);
+        return queue;
+}
+
+static void
+unrefer(struct queue *queue)
+{
+        struct weir__names_shard *shard = weir__names_lock(&queues, queue->name.hash);
+        bool is_last = --queue->references == 0;
+
+        if (is_last)
+                weir__names_unlink(shard, &queue->name);
+        weir__names_unlock(shard);
+        if (is_last)
+                weir__free(queue, size_of_queue(queue->name.size));
+}
+
+/* The queue of that name, made if there is none; NULL when out of memory.  Two threads may make one at the same time: then the older
+ * counts. */
+static struct queue *
+get_queue(const struct weir__name_key *key)
+{
+        size_t size = size_of_queue(key->size);
+        struct queue *queue = refer(key), *made = queue ? NULL : weir__alloc(size);
+
+        if (!made)
+                return queue;
+        made->jobs = (struct weir__job_queue){0}; /* not all at once: the size of a struct queue counts a few bytes of its name */
+        made->references = 1;
+        if (!weir__names_add(&queues, &made->name, key)) {
+                weir__free(made, size);
+                return NULL;
+        }
+        queue = refer(key);
+        unrefer(made);
+        return queue;
+}
+
+static void
+leave_queue(struct go *go)
+{
+        if (go->job.queue && !weir__runtime_forked())
+                unrefer((struct queue *)go->job.queue);
+}
+
+/* -- forks: as for timers; the map of queues may be used before anything runs -- */
+
+static void
+before_fork(void)
+{
+        weir__names_hold(&queues);
+}
+
+static void
+after_fork(void)
+{
+        weir__names_let_go(&queues);
+}
+
+/* Behind the constructors of the kernel, whose locks come later in the order. */
+__attribute__((constructor(102))) static void
+prepare(void)
+{
+        pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+/* -- the word -- */
+
+/* As long as `from` is all that it holds. */
+static bool
+swap(struct weir_task *task, uint32_t from, uint32_t to)
+{
+        return atomic_compare_exchange_strong_explicit(&task->word, &from, to, memory_order_acq_rel, memory_order_acquire);
+}
+
+/* For the function, unless it was told another one before. */
+static void
+tell(struct go *go, int reason)
+{
+        int none = 0;
+
+        atomic_compare_exchange_strong_explicit(&go->reason, &none, reason, memory_order_relaxed, memory_order_relaxed);
+}
+
+/* By who owns the end: it is the only side left if the executor has not got to it. */
+static void
+take_back(struct go *go)
+{
+        if (weir__executor_remove(&go->job))
+                atomic_store_explicit(&go->job.sides, 1, memory_order_relaxed);
+}
+
+/* By who owns the end: its limit does not come any more. */
+static void
+remove_limit(struct weir_task *task)
+{
+        struct timed *timed = timed_of(task);
+
+        if (!timed)
+                return;
+        struct weir__poller *poller = weir__timer_poller(&timed->timer);
+        weir__lock(&poller->lock);
+        if (weir__timerq_contains(&timed->timer.node))
+                weir__timerq_remove(&poller->queue, &timed->timer.node);
+        weir__unlock(&poller->lock);
+}
+
+static void
+deliver(struct weir_task *task, int status)
+{
+        task->status = status;
+        weir__poller_deliver(weir__runtime_poller(task->poller), &task->work);
+}
+
+/* -- the end -- */
+
+static void
+free_go(struct weir_task *task)
+{
+        leave_queue(go_of(task));
+        weir__task_free(task);
+}
+
+/* One side: the second one frees the memory.  What outlived its task frees the context then. */
+static void
+give_up(struct weir_task *task)
+{
+        struct timed *timed = timed_of(task);
+
+        if (atomic_fetch_sub_explicit(&go_of(task)->job.sides, 1, memory_order_acq_rel) > 1)
+                return;
+        if (timed && timed->outlived && task->on_free)
+                weir__user_call(task->on_free, task->context);
+        free_go(task);
+}
+
+/* On a worker, of a task that is READY; `alone`: with both sides. */
+static void
+end(struct weir_task *task, bool alone)
+{
+        struct timed *timed = timed_of(task);
+
+        if (timed && timed->outlived) { /* no cancel changes that: it says that the function may run still */
+                atomic_store_explicit(&task->word, WEIR__RUNNING, memory_order_release);
+                weir__task_call_back(task);
+        } else {
+                weir__task_call(task);
+        }
+        struct weir_series *series = task->series;
+        if (!timed || !timed->outlived)
+                weir__task_leave(task);
+        else if (series)
+                weir__series_leave_task(series, task);
+        if (alone)
+                free_go(task);
+        else
+                give_up(task);
+        weir__task_go_on(series);
+}
+
+static void
+end_run(struct weir__work *work)
+{
+        end((struct weir_task *)work, false);
+}
+
+/* -- in the executor -- */
+
+static int
+call(struct weir_task *task, struct go *go)
+{
+        int reason = atomic_load_explicit(&go->reason, memory_order_relaxed);
+
+        if (reason)
+                return reason;
+        weir__executor_begin(go->job.queue);
+        inside = go;
+        unsigned before = weir__user_begin((weir__function *)go->function);
+        go->function(task->context);
+        weir__user_end(before);
+        inside = NULL;
+        weir__executor_end(go->job.queue);
+        return go->failure;
+}
+
+/* Why a BEGINNING one must not begin. */
+static int
+obstacle(const struct weir_task *task)
+{
+        int verdict = weir__series_verdict(task->series);
+
+        return verdict ? verdict : weir__runtime_stopping() ? -ESHUTDOWN : 0;
+}
+
+/* Of a function that has returned; its series, unless that has gone on without it. */
+static __attribute__((cold, noinline)) void
+end_trace(struct weir__trace_slice *slice, const struct go *go, int status, struct weir_series *series)
+{
+        const struct queue *queue = (const struct queue *)go->job.queue;
+        struct weir__trace_facts facts = {.kind = "a function's body", .has_status = true, .status = status};
+
+        if (queue) {
+                facts.name = queue->name.text;
+                facts.name_size = queue->name.size;
+        }
+        weir__trace_end(slice, &facts, series ? &series->trace : NULL);
+}
+
+static void
+go_run(struct weir__job *job)
+{
+        struct weir_task *task = task_of(job);
+        struct weir__trace_slice slice = {0};
+
+        if (!swap(task, WEIR__PENDING, BEGINNING)) {
+                give_up(task);
+                return;
+        }
+        int status = obstacle(task);
+        if (weir__trace_is_on())
+                weir__series_trace(task->series, &slice); /* now: once it is INSIDE its series may go on */
+        bool begins = swap(task, BEGINNING, status ? WEIR__READY : INSIDE) && !status;
+        if (begins) {
+                status = call(task, (struct go *)job);
+                bool ends = swap(task, INSIDE, WEIR__READY);
+                if (__builtin_expect(slice.session != 0, 0))
+                        end_trace(&slice, (struct go *)job, status, ends ? task->series : NULL);
+                if (!ends) {
+                        give_up(task);
+                        return;
+                }
+        }
+        task->status = begins || status ? status : -ETIMEDOUT;
+        remove_limit(task);
+        end(task, true);
+}
+
+static void
+go_refuse(struct weir__job *job)
+{
+        struct weir_task *task = task_of(job);
+
+        if (!swap(task, WEIR__PENDING, WEIR__READY)) {
+                give_up(task);
+                return;
+        }
+        remove_limit(task);
+        atomic_store_explicit(&job->sides, 1, memory_order_relaxed);
+        deliver(task, -ESHUTDOWN);
+}
+
+static const struct weir__job_ops plain_job_ops = {go_run, go_refuse}, timed_job_ops = {go_run, go_refuse};
+
+/* -- start, cancel, limit -- */
+
+/* Before it is PENDING: its limit is 0 or less. */
+static bool
+is_over(struct weir_task *task)
+{
+        struct timed *timed = timed_of(task);
+
+        return timed && timed->timer.node.deadline <= 0;
+}
+
+static int
+go_prepare(struct weir_task *task)
+{
+        return is_over(task) ? 0 : weir__executor_use();
+}
+
+/* NEW -> PENDING, with its limit in the queue of its poller; false when it was cancelled. */
+static bool
+begin_to_wait(struct weir_task *task)
+{
+        struct timed *timed = timed_of(task);
+        weir_nsec now = timed ? weir__clock_now() : 0;
+
+        if (!timed)
+                return swap(task, WEIR__NEW, WEIR__PENDING);
+        struct weir__poller *poller = weir__runtime_poller(task->poller);
+        bool wake = false;
+        task->poller = (uint8_t)poller->index;
+        weir__lock(&poller->lock);
+        bool waits = swap(task, WEIR__NEW, WEIR__PENDING);
+        if (waits && !poller->closing)
+                wake = weir__poller_add_deadline(poller, &timed->timer.node, weir__clock_after(now, timed->timer.node.deadline),
+                                                 now);
+        weir__unlock(&poller->lock);
+        if (wake)
+                weir__poller_wake(poller);
+        return waits;
+}
+
+static void
+go_start(struct weir_task *task)
+{
+        int status = is_over(task) ? -ETIMEDOUT : weir__executor_use();
+
+        if (!status && begin_to_wait(task)) {
+                weir__executor_submit(&go_of(task)->job);
+                return;
+        }
+        atomic_store_explicit(&go_of(task)->job.sides, 1, memory_order_relaxed);
+        atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
+        deliver(task, status ? status : weir__series_verdict(task->series));
+}
+
+/* By the series, under its lock. */
+static struct weir_task *
+go_cancel(struct weir_task *task)
+{
+        int cause = weir__series_cause(task->series);
+
+        if (swap(task, WEIR__NEW, WEIR__NEW | WEIR__CANCELLED))
+                return NULL;
+        if (!swap(task, WEIR__PENDING, WEIR__READY)) {
+                tell(go_of(task), cause);
+                return NULL;
+        }
+        remove_limit(task);
+        take_back(go_of(task));
+        task->status = cause;
+        return task;
+}
+
+/* Under the lock of the poller.  The state goes on from one to the next, so each is tried in turn.  At shutdown what has begun is
+ * waited for, without a limit. */
+static struct weir__work *
+go_due(struct weir_task *task, int status)
+{
+        struct timed *timed = timed_of(task);
+
+        if (swap(task, WEIR__PENDING, WEIR__READY)) {
+                take_back(&timed->go);
+                task->status = status ? status : -ETIMEDOUT;
+                return &task->work;
+        }
+        if (status)
+                return NULL;
+        tell(&timed->go, -ETIMEDOUT);
+        if (swap(task, BEGINNING, BEGINNING | TIMED_OUT) || !swap(task, INSIDE, WEIR__READY))
+                return NULL;
+        timed->outlived = true;
+        task->status = -ETIMEDOUT;
+        return &task->work;
+}
+
+static void
+go_release(struct weir_task *task, bool discarded)
+{
+        (void)discarded; /* it is: end() does without */
+        leave_queue(go_of(task));
+}
+
+/* Its queue, and where it stands. */
+static void
+go_describe(const struct weir_task *task, char *out, size_t room)
+{
+        struct go *go = go_of((struct weir_task *)task);
+        const struct queue *queue = (const struct queue *)go->job.queue;
+        uint32_t state = atomic_load_explicit(&task->word, memory_order_acquire) & WEIR__STATE;
+        struct weir__executor_stats stats;
+        char waiting[WEIR__DURATION_SIZE];
+
+        if (state != WEIR__PENDING) {
+                snprintf(out, room, "%s", state == INSIDE ? "inside its function" : "");
+                return;
+        }
+        if (!queue) { /* what all threads are at is said elsewhere, and asking for that waits for a mutex of the system */
+                snprintf(out, room, "in no queue");
+                return;
+        }
+        weir__executor_stats(go->job.queue, &stats);
+        snprintf(out, room, "in queue \"%.*s\": %" PRIu64 " queued, the oldest for %s; %" PRIu64 " running", queue->name.size,
+                 queue->name.text, stats.queued, weir__duration(waiting, stats.waiting), stats.running);
+}
+
+static const struct weir__task_ops plain_ops = {
+        .work = {.run = end_run, .kind = "a function", .roams = true, .calls = weir__task_calls},
+        .prepare = go_prepare,
+        .start = go_start,
+        .cancel = go_cancel,
+        .release = go_release,
+        .describe = go_describe,
+};
+
+static const struct weir__task_ops timed_ops = {
+        .work = {.run = end_run, .kind = "a function", .roams = true, .calls = weir__task_calls},
+        .prepare = go_prepare,
+        .start = go_start,
+        .cancel = go_cancel,
+        .release = go_release,
+        .describe = go_describe,
+        .due = go_due,
+};
+
+/* -- making -- */
+
+static struct weir_task *
+make_plain(void)
+{
+        struct plain *plain = weir__alloc(sizeof *plain);
+
+        if (!plain)
+                return NULL;
+        plain->go = (struct go){.job.ops = &plain_job_ops};
+        return &plain->task;
+}
+
+static struct weir_task *
+make_timed(weir_nsec limit)
+{
+        struct timed *timed = weir__alloc(sizeof *timed);
+
+        if (!timed)
+                return NULL;
+        timed->go = (struct go){.job.ops = &timed_job_ops};
+        timed->timer.node = (struct weir__timerq_node){.deadline = limit, .kind = WEIR__DEADLINE_TIMER};
+        timed->outlived = false;
+        return &timed->timer.task;
+}
+
+/* 0, or what its start is to report. */
+static int
+fault_of(const char *queue, size_t length, weir_go_fn *function)
+{
+        if (!function || (queue && length == 0))
+                return -EINVAL;
+        return length > WEIR_NAME_MAX ? -ENAMETOOLONG : 0;
+}
+
+static weir_task *
+make(const char *name, const weir_nsec *limit, weir_go_fn *function, weir_task_fn *done, void *context)
+{
+        size_t length = name ? strlen(name) : 0;
+        int fault = fault_of(name, length, function);
+        struct queue *queue = NULL;
+
+        if (fault)
+                return weir__timer_wrong(fault, done, context);
+        if (name && !weir__runtime_forked()) {
+                struct weir__name_key key = weir__name_key(name, length);
+
+                queue = get_queue(&key);
+                if (!queue)
+                        return NULL;
+        }
+        struct weir_task *task = limit ? make_timed(*limit) : make_plain();
+        if (!task) {
+                if (queue)
+                        unrefer(queue);
+                return NULL;
+        }
+        weir__task_init(task, limit ? &timed_ops : &plain_ops, limit ? sizeof(struct timed) : sizeof(struct plain), done,
+                        context);
+        struct go *go = go_of(task);
+        go->function = function;
+        go->job.queue = queue ? &queue->jobs : NULL;
+        atomic_init(&go->job.sides, 2);
+        return task;
+}
+
+weir_task *
+weir_go_new(const char *queue, weir_go_fn *function, weir_task_fn *done, void *context)
+{
+        return make(queue, NULL, function, done, context);
+}
+
+weir_task *
+weir_go_new_timed(const char *queue, weir_nsec limit, weir_go_fn *function, weir_task_fn *done, void *context)
+{
+        return make(queue, &limit, function, done, context);
+}
+
+/* -- inside a function -- */
+
+int
+weir_go_cancelled(void)
+{
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (!inside)
+                return 0;
+        int reason = atomic_load_explicit(&inside->reason, memory_order_relaxed);
+        return reason ? reason : weir__runtime_stopping() ? -ESHUTDOWN : 0;
+}
+
+void
+weir_go_fail(int status)
+{
+        if (inside)
+                inside->failure = status > 0 ? -EINVAL : status;
+}
+
+/* -- how much there is to do -- */
+
+static void
+read_stats(const char *name, size_t length, struct weir__executor_stats *stats)
+{
+        if (!name) {
+                weir__executor_stats(NULL, stats);
+                return;
+        }
+        struct weir__name_key key = weir__name_key(name, length);
+        struct weir__names_shard *shard = weir__names_lock(&queues, key.hash);
+        struct queue *queue = find_queue(shard, &key);
+        if (queue)
+                weir__executor_stats(&queue->jobs, stats);
+        weir__names_unlock(shard);
+}
+
+int
+weir_go_queue_stats(const char *queue, struct weir_go_stats *stats)
+{
+        struct weir__executor_stats now = {0};
+        size_t length = queue ? strlen(queue) : 0;
+
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (!stats || !weir__config_has_size(stats) || (queue && length == 0))
+                return -EINVAL;
+        if (length > WEIR_NAME_MAX)
+                return -ENAMETOOLONG;
+        read_stats(queue, length, &now);
+        struct weir_go_stats told = {.queued = now.queued, .running = now.running, .waiting = now.waiting};
+        weir__config_write(stats, sizeof told, &told);
+        return 0;
+}
+
+/* -- for who looks on -- */
+
+/* Within one hold of the lock.  Returns whether it came to one. */
+static bool
+look_in_shard(struct weir__go_look *look, bool *done)
+{
+        struct weir__names_shard *shard = weir__names_lock(&queues, look->scan.key.hash);
+        unsigned budget = WEIR__TIMERS_AT_ONCE;
+        struct weir__name *name = weir__names_scan(shard, &look->scan, &budget, done);
+
+        if (name) {
+                look->size = name->size;
+                memcpy(look->name, name->text, name->size);
+                look->scan.key.text = look->name;
+                weir__executor_stats(&queue_of(name)->jobs, &look->stats);
+        }
+        weir__names_unlock(shard);
+        return name;
+}
+
+bool
+weir__go_look_on(struct weir__go_look *look)
+{
+        bool done = false;
+
+        while (look->shard < WEIR__NAMES_SHARDS) {
+                if (!look->begun)
+                        look->scan = weir__names_scan_begin(look->shard);
+                look->begun = true;
+                if (look_in_shard(look, &done))
+                        return true;
+                if (done) {
+                        look->shard++;
+                        look->begun = false;
+                }
+        }
+        return false;
+}

@@ -1,0 +1,646 @@
+/* factory/task/series.c: tasks one after another.
+ *
+ * Threads: push, cancel, ref and unref on any thread; a step (starting the next task, dropping what is left, the end) on the
+ *          worker that finished the task before, the first one on the thread that starts the series.
+ * Locks:   series->lock (rank SERIES).  Under it a poller's lock may be taken, by a timer's cancel and for a deadline, and that of a
+ *          shard of names; no user code runs under it.
+ *
+ * `current` keeps a task that can be cancelled alive for weir_series_cancel: it is cleared under the lock before the task is freed.
+ * Other tasks are nobody else's business.  So who makes the steps takes all that is queued at once, and goes through that without
+ * the lock, from one task that cannot be cancelled to the next. */
+#include "factory/task/series.h"
+
+#include <errno.h>
+
+#include "factory/sync/guard.h"
+#include "factory/task/live.h"
+#include "factory/task/series_extra.h"
+#include "kernel/memory/memory.h"
+#include "kernel/base/panic.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/runtime/virtual.h"
+#include "kernel/sched/worker.h"
+
+#define DROPPED_AT_ONCE 256 /* tasks, before other work has its turn */
+
+static void
+step_run(struct weir__work *work)
+{
+        weir__series_go_on((struct weir_series *)work);
+}
+
+static const struct weir__work_ops step_ops = {.run = step_run, .kind = "a series", .roams = true};
+
+static void
+root_ended(struct weir_series *series)
+{
+        (void)series;
+        weir__runtime_leave();
+}
+
+weir_series *
+weir_series_new(weir_series_fn *done, void *context)
+{
+        struct weir_series *series = weir__alloc(sizeof *series);
+
+        if (!series)
+                return NULL;
+        *series = (struct weir_series){
+                .work.ops = &step_ops,
+                .done = done,
+                .context = context,
+                .ended = root_ended,
+                .poller = (uint16_t)weir__runtime_home(),
+        };
+        weir__lock_init(&series->lock, WEIR__RANK_SERIES);
+        atomic_init(&series->references, 1);
+        return series;
+}
+
+struct weir_series *
+weir__series_wrap(struct weir_task *task)
+{
+        struct weir_series *series = weir_series_new(NULL, NULL);
+
+        if (!series) {
+                weir__task_discard(task);
+                return NULL;
+        }
+        series->wraps = true;
+        series->poller = task->poller;
+        task->series = series;
+        weir__work_append(&series->queue, &task->work);
+        atomic_init(&series->queued, true);
+        return series;
+}
+
+struct weir_series *
+weir__series_make_for(struct weir_task *task)
+{
+        struct weir_series *series = weir_series_new(NULL, NULL);
+
+        if (!series) {
+                if (weir__task_ops(task)->series_failed)
+                        weir__task_ops(task)->series_failed(task);
+                return NULL;
+        }
+        if (weir__task_ops(task)->series_ended)
+                series->ended = weir__task_ops(task)->series_ended;
+        series->owner = task;
+        series->current = task;
+        series->state = WEIR__SERIES_RUNNING;
+        task->series = series;
+        weir__live_add(series);
+        if (weir__task_ops(task)->series_made)
+                weir__task_ops(task)->series_made(series);
+        return series;
+}
+
+weir_series *
+weir_series_ref(weir_series *series)
+{
+        if (series)
+                atomic_fetch_add_explicit(&series->references, 1, memory_order_relaxed);
+        return series;
+}
+
+void
+weir_series_unref(weir_series *series)
+{
+        if (!series)
+                return;
+        /* The last one is nobody else's, and only who has one can make another: that costs no atomic operation. */
+        if (atomic_load_explicit(&series->references, memory_order_acquire) > 1 &&
+            atomic_fetch_sub_explicit(&series->references, 1, memory_order_acq_rel) > 1)
+                return;
+        weir__series_extra_free(weir__series_extra_of(series));
+        weir__free(series, sizeof *series);
+}
+
+/* -- the lock -- */
+
+/* One that was not started and has one reference is its owner's alone, who may leave out the lock: who else wants to use it needs a
+ * reference first, and makes it from that one; unless the series has a name by which others find it. */
+static bool
+is_private(const struct weir_series *series)
+{
+        return atomic_load_explicit(&series->references, memory_order_acquire) == 1 && series->state == WEIR__SERIES_NEW &&
+               !weir__series_extra_of(series);
+}
+
+/* Returns whether the lock was taken, for the second. */
+static bool
+lock_if_shared(struct weir_series *series)
+{
+        bool locked = !is_private(series);
+
+        if (locked)
+                weir__lock(&series->lock);
+        return locked;
+}
+
+static void
+unlock_if(struct weir_series *series, bool locked)
+{
+        if (locked)
+                weir__unlock(&series->lock);
+}
+
+/* -- tasks come in -- */
+
+static struct weir__work *
+urgent_of(const struct weir_series *series)
+{
+        return atomic_load_explicit(&series->urgent, memory_order_relaxed);
+}
+
+static void
+set_urgent(struct weir_series *series, struct weir__work *work)
+{
+        atomic_store_explicit(&series->urgent, work, memory_order_relaxed);
+}
+
+/* With the lock held. */
+static void
+enqueue(struct weir_series *series, struct weir_task *task, bool front)
+{
+        atomic_store_explicit(&series->queued, true, memory_order_relaxed);
+        if (!front) {
+                weir__work_append(&series->queue, &task->work);
+                return;
+        }
+        weir__work_prepend(&series->queue, &task->work);
+        if (!urgent_of(series))
+                set_urgent(series, &task->work);
+}
+
+/* Who looks on may go through the tasks that were taken meanwhile (weir__series_behind). */
+static void
+append_taken(struct weir_series *series, struct weir_task *task)
+{
+        struct weir__work_list *taken = &series->taken;
+
+        task->work.next = NULL;
+        __atomic_store_n(taken->last ? &taken->last->next : &taken->first, &task->work, __ATOMIC_RELEASE);
+        taken->last = &task->work;
+}
+
+__attribute__((noinline)) static int
+push(struct weir_series *series, struct weir_task *task, bool front)
+{
+        int failed = weir__runtime_forked() ? -ECHILD : task && series ? 0 : -ENOMEM;
+
+        if (task) {
+                weir__task_consume(task, front ? "weir_series_push_front" : "weir_series_push");
+                if (!failed && task->flags & WEIR__TASK_WRONG)
+                        failed = task->status;
+        }
+        if (series && !weir__runtime_forked()) {
+                bool locked = lock_if_shared(series);
+                if (series->state == WEIR__SERIES_ENDED) {
+                        failed = -ESTALE;
+                } else if (failed) {
+                        if (!series->poison)
+                                series->poison = failed;
+                } else {
+                        task->series = series;
+                        enqueue(series, task, front);
+                }
+                unlock_if(series, locked);
+        }
+        if (failed && task)
+                weir__task_discard(task);
+        return failed;
+}
+
+/* A callback of the series pushes, and so has its turn: that comes behind what was taken, unless something is queued, of which it may know
+ * that it came before. */
+static bool
+push_in_turn(struct weir_series *series, struct weir_task *task)
+{
+        const struct weir_task *turn = weir__task_of_callback();
+
+        if (!turn || !task || !series || turn->series != series || atomic_load_explicit(&series->queued, memory_order_relaxed) ||
+            task->flags || weir__task_ops(task)->seal || weir__runtime_forked())
+                return false;
+        task->flags = WEIR__TASK_CONSUMED;
+        task->series = series;
+        append_taken(series, task);
+        return true;
+}
+
+int
+weir_series_push(weir_series *series, weir_task *task)
+{
+        return push_in_turn(series, task) ? 0 : push(series, task, false);
+}
+
+int
+weir_series_push_front(weir_series *series, weir_task *task)
+{
+        return push(series, task, true);
+}
+
+/* -- why it ends early -- */
+
+/* With the lock held. */
+static void
+set_cause(struct weir_series *series, int cause)
+{
+        if (!atomic_load_explicit(&series->cause, memory_order_relaxed))
+                atomic_store_explicit(&series->cause, cause, memory_order_release);
+}
+
+/* One that is within a series which ends early is told why that does, and counts as that one's. */
+struct weir_task *
+weir__series_stop_locked(struct weir_series *series, int cause, bool *given)
+{
+        int inherited = weir__series_cause(series);
+        struct weir_task *current = series->current;
+
+        *given = false;
+        if (series->state == WEIR__SERIES_ENDED || atomic_load_explicit(&series->cause, memory_order_relaxed))
+                return NULL;
+        *given = !inherited;
+        set_cause(series, inherited ? inherited : cause);
+        return current && weir__task_ops(current)->cancel ? weir__task_ops(current)->cancel(current) : NULL;
+}
+
+void
+weir__series_deliver(struct weir_task *ended)
+{
+        if (ended)
+                weir__poller_deliver(weir__runtime_poller(ended->poller), &ended->work);
+}
+
+bool
+weir__series_stop(struct weir_series *series, int cause)
+{
+        bool given;
+
+        weir__lock(&series->lock);
+        struct weir_task *ended = weir__series_stop_locked(series, cause, &given);
+        weir__unlock(&series->lock);
+        weir__series_deliver(ended);
+        return given;
+}
+
+void
+weir_series_cancel(weir_series *series)
+{
+        if (series && !weir__runtime_forked())
+                weir__series_stop(series, -ECANCELED);
+}
+
+/* -- steps -- */
+
+static void
+free_context(struct weir_series *series)
+{
+        if (series->free_context)
+                weir__user_call(series->free_context, series->context);
+        series->free_context = NULL;
+}
+
+static inline void
+call_back(struct weir_series *series)
+{
+        unsigned before = weir__user_begin((weir__function *)series->done);
+
+        if (series->done)
+                series->done(series, series->context);
+        free_context(series);
+        weir__user_end(before);
+}
+
+static __attribute__((cold, noinline)) void
+call_back_traced(struct weir_series *series)
+{
+        const struct weir__trace_facts facts = {.kind = step_ops.kind, .has_status = true, .status = weir__series_result(series)};
+        struct weir__trace_slice slice;
+
+        weir__trace_begin(&slice, &series->trace, NULL); /* its parent may end from now on */
+        call_back(series);
+        weir__trace_end(&slice, &facts, &series->trace);
+}
+
+void
+weir__series_end(struct weir_series *series)
+{
+        if (series->done || series->free_context) {
+                if (weir__trace_is_on())
+                        call_back_traced(series);
+                else
+                        call_back(series);
+        }
+        if (weir__series_extra_of(series))
+                weir__guard_end(series);
+        if (series->is_live)
+                weir__live_remove(series);
+        series->ended(series);
+        weir_series_unref(series);
+}
+
+/* The next task, if there is one, is the first of those taken then.  With the lock held. */
+static void
+take_some(struct weir_series *series)
+{
+        struct weir__work_list *queue = &series->queue;
+        struct weir__work *first = queue->first, *urgent = urgent_of(series);
+
+        if (!series->taken.first) {
+                series->taken = *queue;
+                *queue = (struct weir__work_list){0};
+        } else if (urgent) {
+                queue->first = urgent->next;
+                if (!queue->first)
+                        queue->last = NULL;
+                urgent->next = series->taken.first;
+                series->taken.first = first;
+        } else {
+                return;
+        }
+        set_urgent(series, NULL);
+        atomic_store_explicit(&series->queued, queue->first != NULL, memory_order_relaxed);
+}
+
+static struct weir_task *
+first_taken(const struct weir_series *series)
+{
+        return (struct weir_task *)series->taken.first;
+}
+
+static struct weir_task *
+pop_taken(struct weir_series *series)
+{
+        return (struct weir_task *)weir__work_pop(&series->taken);
+}
+
+static bool
+can_be_cancelled(const struct weir_task *task)
+{
+        return weir__task_ops(task)->cancel;
+}
+
+static int
+cause_to_stop(const struct weir_series *series)
+{
+        int cause = weir__series_cause(series);
+
+        return cause ? cause : weir__runtime_stopping() ? -ESHUTDOWN : 0;
+}
+
+/* The next task becomes the current one under the same hold of the lock, if it can be cancelled and is to be started. */
+void
+weir__series_forget(struct weir_series *series, struct weir_task *task)
+{
+        if (series->wraps && !series->has_result) {
+                series->result = task->status;
+                series->has_result = !series->heeds;
+        }
+        if (!series->current)
+                return;
+        weir__lock(&series->lock);
+        take_some(series);
+        bool goes_on = series->taken.first && can_be_cancelled(first_taken(series)) && !cause_to_stop(series);
+        series->current = goes_on ? first_taken(series) : NULL;
+        weir__unlock(&series->lock);
+}
+
+/* With the lock held: what it was has no name and no deadline any more.  Returns whether the caller is to end it; else the work of its
+ * deadline does, which is on its way. */
+static bool
+become_ended(struct weir_series *series)
+{
+        series->state = WEIR__SERIES_ENDED;
+        series->parent = NULL; /* which may end from now on */
+        return weir__series_extra_leave(series);
+}
+
+/* Takes the next task off the queue, and makes it the current one if it is to be started and can be cancelled.  Sets *cause when it
+ * is to be dropped.  NULL: the series has ended, and *ends says whether it is the caller who is to see to that. */
+static struct weir_task *
+take_next(struct weir_series *series, int *cause, bool *ends)
+{
+        *cause = 0;
+        if (series->current) /* who left the last one has seen to that */
+                return pop_taken(series);
+        *cause = cause_to_stop(series);
+        if (!*cause && series->taken.first && !can_be_cancelled(first_taken(series)) && !urgent_of(series))
+                return pop_taken(series);
+        weir__lock(&series->lock);
+        *cause = cause_to_stop(series);
+        if (*cause)
+                set_cause(series, *cause);
+        take_some(series);
+        struct weir_task *task = pop_taken(series);
+        if (!task) {
+                *ends = become_ended(series);
+        } else if (!*cause && can_be_cancelled(task)) {
+                series->current = task;
+        }
+        weir__unlock(&series->lock);
+        return task;
+}
+
+/* Starts the next task, or drops a batch of what is left of a series that ends early, or ends it. */
+void
+weir__series_go_on(struct weir_series *series)
+{
+        for (unsigned dropped = 0; dropped < DROPPED_AT_ONCE; dropped++) {
+                int cause;
+                bool ends = false;
+                struct weir_task *task = take_next(series, &cause, &ends);
+
+                if (!task) {
+                        if (ends)
+                                weir__series_end(series);
+                        return;
+                }
+                if (!cause) {
+                        weir__worker_self()->acts_last = true;
+                        weir__task_ops(task)->start(task);
+                        return;
+                }
+                weir__task_discard(task);
+        }
+        weir__poller_deliver(weir__runtime_poller(series->poller), &series->work);
+}
+
+/* The first step may be made by the thread that starts the series, unless user code might run in it: an empty series, or one that
+ * is cancelled already, goes to a worker. */
+void
+weir__series_launch(struct weir_series *series, struct weir_series *parent)
+{
+        struct weir__poller *poller = weir__runtime_poller(series->poller);
+        struct weir_task *task = NULL;
+
+        weir__lock(&series->lock);
+        series->state = WEIR__SERIES_RUNNING;
+        series->parent = parent;
+        series->grain = parent ? parent->grain : 0;
+        bool wake = weir__series_deadline_begin(series);
+        if (!cause_to_stop(series)) {
+                take_some(series);
+                task = pop_taken(series);
+                if (task && can_be_cancelled(task))
+                        series->current = task;
+        }
+        weir__unlock(&series->lock);
+        if (task)
+                weir__task_ops(task)->start(task);
+        else
+                weir__poller_deliver(poller, &series->work);
+        if (wake) /* the series may be gone by now */
+                weir__poller_wake(poller);
+}
+
+struct weir_task *
+weir__series_keeper(const struct weir_series *series)
+{
+        bool has = series->is_live && series->state == WEIR__SERIES_RUNNING && series->owner && series->ended != root_ended;
+
+        return has ? series->owner : NULL;
+}
+
+/* -- start, run, dismiss -- */
+
+int
+weir__series_fault(struct weir_series *series)
+{
+        bool locked = lock_if_shared(series); /* who has a reference may push meanwhile */
+        bool fresh = series->state == WEIR__SERIES_NEW && !series->owner;
+        int poison = series->poison;
+        unlock_if(series, locked);
+        if (!fresh)
+                weir__panic("a series was started, run, added or dismissed twice");
+        return poison;
+}
+
+static void
+dismiss(struct weir_series *series)
+{
+        struct weir__work_list queue;
+
+        weir__lock(&series->lock);
+        if (series->state != WEIR__SERIES_NEW)
+                weir__panic("weir_series_dismiss: the series was started before");
+        series->state = WEIR__SERIES_ENDED;
+        weir__series_extra_leave(series);
+        queue = series->queue;
+        series->queue = (struct weir__work_list){0};
+        weir__unlock(&series->lock);
+        for (struct weir__work *work; (work = weir__work_pop(&queue));)
+                weir__task_discard((struct weir_task *)work);
+        free_context(series);
+        weir_series_unref(series);
+}
+
+void
+weir__series_discard(struct weir_series *series)
+{
+        static _Thread_local struct {
+                struct weir_series *first; /* linked by `next`, which nobody else uses any more */
+                bool busy;
+        } discarding;
+
+        series->next = discarding.first;
+        discarding.first = series;
+        if (discarding.busy)
+                return; /* the call that is at it, further up the stack, will come to this one */
+        discarding.busy = true;
+        while ((series = discarding.first)) {
+                discarding.first = series->next;
+                dismiss(series);
+        }
+        discarding.busy = false;
+}
+
+void
+weir_series_dismiss(weir_series *series)
+{
+        if (!series)
+                return;
+        if (series->owner)
+                weir__panic("weir_series_dismiss: the series was added to a parallel before");
+        dismiss(series);
+}
+
+int
+weir_series_start(weir_series *series)
+{
+        if (!series)
+                return -ENOMEM;
+        int failed = weir__series_fault(series);
+        if (!failed)
+                failed = weir__runtime_enter();
+        if (failed) {
+                dismiss(series);
+                return failed;
+        }
+        weir__live_add(series);
+        weir__series_launch(series, NULL);
+        return 0;
+}
+
+static void
+waited_for_ended(struct weir_series *series)
+{
+        weir__runtime_leave();
+        weir__runtime_wait_end(
+                series->waiter_gave); /* here, so that the virtual clock does not jump on before the waiter is awake */
+        weir__latch_open(&series->latch);
+}
+
+int
+weir_series_run(weir_series *series)
+{
+        int status = weir__runtime_may_wait();
+
+        if (!series)
+                return status ? status : -ENOMEM;
+        if (status) {
+                dismiss(series);
+                return status;
+        }
+        int drives = weir__virtual_enter();
+        if (drives < 0) {
+                dismiss(series);
+                return drives;
+        }
+        series->ended = waited_for_ended;
+        series->waiter_gave = weir__worker_gave();
+        weir_series_ref(series);
+        status = weir_series_start(series);
+        if (!status) {
+                weir__runtime_wait_begin(series->waiter_gave); /* not before the start: time would not wait for what is started */
+                weir__latch_wait(&series->latch);
+                status = weir__series_result(series);
+        }
+        weir_series_unref(series);
+        if (drives)
+                weir__virtual_leave();
+        return status;
+}
+
+/* -- context -- */
+
+void *
+weir_series_context(const weir_series *series)
+{
+        return series ? series->context : NULL;
+}
+
+void
+weir_series_set_context(weir_series *series, void *context, weir_free_fn *fn)
+{
+        if (!series) {
+                if (fn)
+                        fn(context);
+                return;
+        }
+        if (series->free_context && series->context != context)
+                series->free_context(series->context);
+        series->context = context;
+        series->free_context = fn;
+}

@@ -1,0 +1,200 @@
+/* factory/task/series_deadline.c: deadlines of series, and the memory that those with a deadline or a name have.
+ *
+ *     of the limit:   none --series starts, or set while it runs--> in the queue --its time has come, shutdown--> its work on its way
+ *                      ^  ^-----------set again, series ends------------'                                              |
+ *                      \--------------------------------runs: ends the series, or sets the limit again------------------'
+ *
+ * Threads: any; the work of a limit on a worker.
+ * Locks:   series->lock guards the extra; under it the poller's, for the limit.
+ *
+ * The limit needs no reference to its series.  A series that ends takes the limit out of the queue; when it finds its work on its way
+ * it leaves the rest of its end to that.  So when the callback of a series runs nothing of its deadline is left, and shutdown, which
+ * waits for the end of every series, waits for that work as well.
+ *
+ * Deadlines are not handed down: who is within a series whose deadline has come finds its cause by looking at its ancestors. */
+#include <errno.h>
+
+#include "factory/task/series_extra.h"
+#include "kernel/base/clock.h"
+#include "kernel/memory/memory.h"
+#include "kernel/runtime/runtime.h"
+
+static struct weir__poller *
+home(const struct weir_series *series)
+{
+        return weir__runtime_poller(series->poller);
+}
+
+static weir_nsec
+deadline_of(const struct weir__series_extra *extra)
+{
+        return atomic_load_explicit(&extra->deadline, memory_order_relaxed);
+}
+
+/* Brings the limit to the present deadline, under the lock.  Returns whether its poller is to be woken.  On a closing poller there are
+ * no limits: shutdown ends the series. */
+static bool
+arm(struct weir__series_extra *extra)
+{
+        struct weir__poller *poller = home(extra->series);
+
+        if (extra->armed && !weir__limit_clear(poller, &extra->limit))
+                return false; /* its work is on its way, and will look */
+        extra->armed = deadline_of(extra) != WEIR_FOREVER && weir__limit_set(poller, &extra->limit, deadline_of(extra));
+        return extra->armed;
+}
+
+/* Its time has come, or had come before the deadline was changed; or shutdown has taken it out of the queue. */
+static void
+limit_run(struct weir__work *work)
+{
+        struct weir__series_extra *extra = (struct weir__series_extra *)((char *)work -
+                                                                         offsetof(struct weir__series_extra, limit.work));
+        struct weir_series *series = extra->series;
+        struct weir__poller *poller = home(series);
+        struct weir_task *ended = NULL;
+        bool wake = false, given;
+
+        weir__lock(&series->lock);
+        bool ends = extra->ends;
+        extra->armed = false;
+        if (!ends && weir__clock_now() < deadline_of(extra))
+                wake = arm(extra);
+        else if (!ends)
+                ended = weir__series_stop_locked(series, -ETIMEDOUT, &given);
+        weir__unlock(&series->lock);
+        weir__series_deliver(ended);
+        if (wake) /* it may have roamed */
+                weir__poller_wake(poller);
+        if (ends)
+                weir__series_end(series);
+}
+
+static const struct weir__work_ops limit_ops = {.run = limit_run, .kind = "a series", .roams = true};
+
+/* -- what a series has besides -- */
+
+struct weir__series_extra *
+weir__series_extra_get(struct weir_series *series)
+{
+        struct weir__series_extra *extra = weir__series_extra_of(series), *made = extra ? NULL : weir__alloc(sizeof *made);
+
+        if (!made)
+                return extra;
+        *made = (struct weir__series_extra){.series = series, .limit.work.ops = &limit_ops};
+        atomic_init(&made->deadline, WEIR_FOREVER);
+        weir__lock(&series->lock);
+        extra = weir__series_extra_of(series);
+        if (!extra)
+                atomic_store_explicit(&series->extra, made, memory_order_release);
+        weir__unlock(&series->lock);
+        if (!extra)
+                return made;
+        weir__series_extra_free(made);
+        return extra;
+}
+
+void
+weir__series_extra_free(struct weir__series_extra *extra)
+{
+        if (extra)
+                weir__free(extra, sizeof *extra);
+}
+
+bool
+weir__series_extra_leave(struct weir_series *series)
+{
+        struct weir__series_extra *extra = weir__series_extra_of(series);
+
+        if (!extra)
+                return true;
+        weir__series_name_leave(extra);
+        if (extra->armed && weir__limit_clear(home(series), &extra->limit))
+                extra->armed = false;
+        extra->ends = extra->armed;
+        return !extra->ends;
+}
+
+/* -- deadlines -- */
+
+bool
+weir__series_deadline_begin(struct weir_series *series)
+{
+        struct weir__series_extra *extra = weir__series_extra_of(series);
+        bool given;
+
+        if (!extra || deadline_of(extra) == WEIR_FOREVER)
+                return false;
+        if (weir__clock_now() < deadline_of(extra))
+                return arm(extra);
+        weir__series_stop_locked(series, -ETIMEDOUT, &given); /* nothing is current yet */
+        return false;
+}
+
+/* It is over at once, for good. */
+static int
+end_now(struct weir_series *series)
+{
+        struct weir_task *ended = NULL;
+        bool given;
+
+        weir__lock(&series->lock);
+        bool stale = series->state == WEIR__SERIES_ENDED;
+        if (!stale)
+                ended = weir__series_stop_locked(series, -ETIMEDOUT, &given);
+        weir__unlock(&series->lock);
+        weir__series_deliver(ended);
+        return stale ? -ESTALE : 0;
+}
+
+int
+weir_series_set_deadline(weir_series *series, weir_nsec from_now)
+{
+        if (!series)
+                return -EINVAL;
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (from_now <= 0)
+                return end_now(series);
+        weir_nsec deadline = weir__clock_after(weir__clock_now(), from_now);
+        struct weir__series_extra *extra = deadline == WEIR_FOREVER ? weir__series_extra_of(series)
+                                                                    : weir__series_extra_get(series);
+        if (!extra && deadline != WEIR_FOREVER)
+                return -ENOMEM;
+        weir__lock(&series->lock);
+        bool stale = series->state == WEIR__SERIES_ENDED, wake = false;
+        struct weir__poller *poller = NULL;
+        if (extra && !stale)
+                atomic_store_explicit(&extra->deadline, deadline, memory_order_relaxed);
+        if (extra && series->state == WEIR__SERIES_RUNNING) {
+                poller = home(series);
+                wake = arm(extra);
+        }
+        weir__unlock(&series->lock);
+        if (wake)
+                weir__poller_wake(poller);
+        return stale ? -ESTALE : 0;
+}
+
+weir_nsec
+weir_series_time_left(const weir_series *series)
+{
+        if (!series)
+                return -EINVAL;
+        if (weir__runtime_forked())
+                return -ECHILD;
+        struct weir__lock *lock = &((struct weir_series *)series)->lock;
+        weir_nsec nearest = WEIR_FOREVER, now = weir__clock_now();
+        weir__lock(lock); /* and so, while it has a parent, that one cannot end */
+        bool over = weir__series_cause(series) == -ETIMEDOUT;
+        for (; series; series = series->parent) {
+                const struct weir__series_extra *extra = weir__series_extra_of(series);
+
+                if (extra && deadline_of(extra) < nearest)
+                        nearest = deadline_of(extra);
+        }
+        weir__unlock(lock);
+        if (over || nearest <= now)
+                return 0;
+        return nearest == WEIR_FOREVER ? WEIR_FOREVER : nearest - now;
+}

@@ -1,0 +1,51 @@
+/* factory/task/series_extra.h: what few series have: a name, a deadline, guards that they hold.
+ *
+ * A series has room for a pointer to that only; it is made when first needed, and freed with the series. */
+#ifndef WEIR_FACTORY_SERIES_EXTRA_H
+#define WEIR_FACTORY_SERIES_EXTRA_H
+
+#include "factory/names/names.h"
+#include "factory/task/series.h"
+
+/* In the map of names: factory/task/series_names.c. */
+struct weir__series_name {
+        struct weir_series *series; /* constant */
+        struct weir__name name;     /* last */
+};
+
+struct weir__series_extra {
+        struct weir_series *series; /* constant */
+
+        /* The instant of its own deadline; WEIR_FOREVER: it has none.  Written under the series' lock; read by those within it
+         * without (relaxed). */
+        _Atomic weir_nsec deadline;
+
+        /* Guarded by the series' lock. */
+        struct weir__series_name *name; /* NULL: none */
+        struct weir__hold *holds;       /* factory/sync/guard.h: those of the guards that it holds, the last one first */
+        bool armed;                     /* the limit is in its poller's queue, or its work on its way */
+        bool ends;                      /* the series has ended while that was on its way, which goes on with its end */
+        struct weir__limit limit;
+};
+
+static inline struct weir__series_extra *weir__series_extra_of(const struct weir_series *series)
+{
+        return atomic_load_explicit(&series->extra, memory_order_acquire);
+}
+
+/* The same, made if there is none; NULL when out of memory.  No lock held. */
+struct weir__series_extra *weir__series_extra_get(struct weir_series *series);
+void weir__series_extra_free(struct weir__series_extra *extra); /* accepts NULL */
+
+/* The series has ended, or is dismissed: it leaves its name, and its deadline does not come any more.  Returns false when the work of
+ * that is on its way: it will go on with the end, and nobody else may.  Under the series' lock. */
+bool weir__series_extra_leave(struct weir_series *series);
+
+/* It leaves its name, if it has one.  Under the series' lock. */
+void weir__series_name_leave(struct weir__series_extra *extra);
+
+/* The series begins to run; one whose deadline is over has a cause from now on.  Returns whether its poller is to be woken after
+ * unlocking.  Under the series' lock. */
+bool weir__series_deadline_begin(struct weir_series *series);
+
+#endif

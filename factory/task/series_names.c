@@ -1,0 +1,188 @@
+/* factory/task/series_names.c: series by name: set, cancel, count.
+ *
+ * Threads: any.
+ * Locks:   the shard's (rank NAMES), alone or under that of the series whose name is set or left.
+ *
+ * A series is in the map from weir_series_set_name until its last task has ended: it leaves under its own lock, in the step that makes
+ * it ENDED.  So what is found there has not ended, its own reference is there, and who holds the shard's lock may take another.
+ * The cancel itself takes the series' lock, which comes before the shard's: so it is done outside, some series at a time. */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "factory/task/series_extra.h"
+#include "factory/timer/timer_names.h"
+#include "kernel/memory/memory.h"
+#include "kernel/runtime/runtime.h"
+
+#define TAKEN_AT_ONCE  64  /* series, between two holds of the lock */
+#define PASSED_AT_ONCE 256 /* those that end early already, in one hold */
+
+static struct weir__names names = WEIR__NAMES_INITIALIZER;
+
+static struct weir__series_name *
+bearer_of(struct weir__name *name)
+{
+        return (struct weir__series_name *)((char *)name - offsetof(struct weir__series_name, name));
+}
+
+static size_t
+size_of_name(size_t text_size)
+{
+        return WEIR__NAME_SIZE(offsetof(struct weir__series_name, name), text_size);
+}
+
+/* -- forks: as for timers; the map may be used before anything runs -- */
+
+static void
+before_fork(void)
+{
+        weir__names_hold(&names);
+}
+
+static void
+after_fork(void)
+{
+        weir__names_let_go(&names);
+}
+
+/* Behind the constructors of the kernel, whose locks come later in the order. */
+__attribute__((constructor(102))) static void
+prepare(void)
+{
+        pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+/* -- bearing a name -- */
+
+void
+weir__series_name_leave(struct weir__series_extra *extra)
+{
+        struct weir__series_name *name = extra->name;
+
+        if (!name)
+                return;
+        extra->name = NULL;
+        weir__names_remove(&names, &name->name);
+        weir__free(name, size_of_name(name->name.size));
+}
+
+static int
+take_name(struct weir_series *series, const char *text, size_t size)
+{
+        struct weir__name_key key = weir__name_key(text, size);
+        struct weir__series_extra *extra = weir__series_extra_get(series);
+        struct weir__series_name *made = extra ? weir__alloc(size_of_name(size)) : NULL;
+
+        if (!made)
+                return -ENOMEM;
+        made->series = series;
+        weir__lock(&series->lock);
+        int failed = series->state == WEIR__SERIES_ENDED ? -ESTALE : !weir__names_add(&names, &made->name, &key) ? -ENOMEM : 0;
+        if (!failed) {
+                weir__series_name_leave(extra);
+                extra->name = made;
+        }
+        weir__unlock(&series->lock);
+        if (failed)
+                weir__free(made, size_of_name(size));
+        return failed;
+}
+
+static int
+drop_name(struct weir_series *series)
+{
+        weir__lock(&series->lock);
+        struct weir__series_extra *extra = weir__series_extra_of(series);
+        bool stale = series->state == WEIR__SERIES_ENDED;
+        if (extra)
+                weir__series_name_leave(extra);
+        weir__unlock(&series->lock);
+        return stale ? -ESTALE : 0;
+}
+
+int
+weir_series_set_name(weir_series *series, const char *name)
+{
+        size_t size = name ? strlen(name) : 0;
+
+        if (!series || (name && size == 0))
+                return -EINVAL;
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (size > WEIR_NAME_MAX)
+                return -ENAMETOOLONG;
+        return name ? take_name(series, name, size) : drop_name(series);
+}
+
+/* -- cancel, count -- */
+
+/* Series from where the walk is on, which do not end early by a cause of their own, at most that many; each with a reference.  One that
+ * does becomes the newest of its name: so the next cancel of a few does not pass over all that the former ones have told. */
+static unsigned
+take_some(struct weir__names_shard *shard, struct weir__names_walk *walk, struct weir_series *taken[TAKEN_AT_ONCE], size_t most)
+{
+        unsigned count = 0;
+
+        for (unsigned i = 0; i < PASSED_AT_ONCE && count < most && count < TAKEN_AT_ONCE; i++) {
+                struct weir__name *name = weir__names_walk_at(walk);
+
+                if (!name)
+                        break;
+                struct weir_series *series = bearer_of(name)->series;
+                if (atomic_load_explicit(&series->cause, memory_order_relaxed)) {
+                        weir__names_renew(shard, name);
+                } else {
+                        taken[count++] = weir_series_ref(series);
+                        weir__names_walk_on(walk);
+                }
+        }
+        return count;
+}
+
+static size_t
+cancel_taken(struct weir_series *taken[], unsigned count)
+{
+        size_t cancelled = 0;
+
+        for (unsigned i = 0; i < count; i++) {
+                cancelled += weir__series_stop(taken[i], -ECANCELED);
+                weir_series_unref(taken[i]);
+        }
+        return cancelled;
+}
+
+size_t
+weir_series_cancel_named(const char *name, size_t max)
+{
+        struct weir_series *taken[TAKEN_AT_ONCE];
+        struct weir__names_walk walk;
+        struct weir__name_key key;
+        size_t cancelled = 0;
+
+        if (weir__runtime_forked() || !weir__timer_key(name, &key))
+                return 0;
+        struct weir__names_shard *shard = weir__names_lock(&names, key.hash);
+        weir__names_walk_begin(shard, &walk, &key, false);
+        while (cancelled < max && weir__names_walk_at(&walk)) {
+                unsigned count = take_some(shard, &walk, taken, max - cancelled);
+
+                weir__names_pause(shard);
+                cancelled += cancel_taken(taken, count);
+                weir__poller_glance();
+                weir__names_lock(&names, key.hash);
+        }
+        weir__names_walk_end(shard, &walk);
+        weir__names_unlock(shard);
+        return cancelled;
+}
+
+size_t
+weir_series_count(const char *name)
+{
+        struct weir__name_key key;
+
+        if (weir__runtime_forked() || !weir__timer_key(name, &key))
+                return 0;
+        return weir__names_count(&names, &key);
+}

@@ -1,0 +1,176 @@
+/* factory/task/task.h: what the kinds of tasks and the series know of each other.
+ *
+ * A task's life:
+ *
+ *     NEW --start--> PENDING --> READY --> RUNNING --> freed
+ *      \--dismiss, refused---------------------------> freed
+ *
+ * PENDING is what waits; other kinds go from NEW to READY, and nobody but their owner touches their word.  A timer's holds flags
+ * as well, which start, expiry, reset and cancel exchange: factory/timer/timer.c. */
+#ifndef WEIR_FACTORY_TASK_H
+#define WEIR_FACTORY_TASK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/parallel.h>
+#include <weir/series.h>
+#include <weir/task.h>
+
+#include "factory/task/place.h"
+#include "kernel/base/lock.h"
+#include "kernel/loop/poller.h"
+#include "kernel/data/work.h"
+#include "kernel/sched/worker.h"
+
+enum weir__state {
+        WEIR__NEW = 0,
+        WEIR__PENDING = 1,
+        WEIR__READY = 2,
+        WEIR__RUNNING = 3,
+        WEIR__ENDED = 4, /* a cancelled named timer's whose callback and on_free have returned, before it is buried */
+        WEIR__STATE = 7, /* mask */
+
+        WEIR__CANCELLED = 8, /* by name or id: the callback sees -ECANCELED; one with a name is on the list of ending ones */
+        WEIR__EXPIRED = 16,  /* READY because its deadline has come: it may still be reset */
+        WEIR__REARMED = 32,  /* it was: the worker puts it back into the queue instead of calling it */
+        WEIR__QUEUED = 64,   /* READY, but its node is in the queue still: the worker takes it out */
+};
+
+#define WEIR__KEEPER_WANTED 384 /* bytes from the task that keeps a series on, fetched before series_ends_soon: all of the largest */
+
+/* What a kind of task does.  None of it runs user code but the free functions where said so. */
+struct weir__task_ops {
+        struct weir__work_ops work; /* first: run, on a worker, when the task is READY */
+
+        /* What it is made wrong with when it is consumed, unless it is wrong already or is dismissed: 0 or a negative errno, such as -ELOOP.
+         * By who consumes it, no lock held.  NULL: with nothing. */
+        int (*seal)(struct weir_task *task);
+
+        /* What its start is refused for: 0 or a negative errno, such as -EAGAIN.  By who started it alone, and is counted.  NULL: for
+         * nothing. */
+        int (*prepare)(struct weir_task *task);
+
+        /* Starts it.  Its end is delivered through a poller, never from here.  Any thread, no lock held. */
+        void (*start)(struct weir_task *task);
+
+        /* Its series ends early: end what is pending.  Returns the task when the caller is to deliver it, or NULL.  Called under
+         * the lock of its series, which keeps the task alive; it may not have been started yet.  NULL: nothing to end. */
+        struct weir_task *(*cancel)(struct weir_task *task);
+
+        /* Gives up what the kind holds besides the memory of the task; on the caller's or a worker's stack, no lock held.  NULL:
+         * nothing.  `discarded`: it never started, so its parts go as well (their free functions run). */
+        void (*release)(struct weir_task *task, bool discarded);
+
+        /* What it is called, for messages, and how long that is.  NULL: it has no name. */
+        const char *(*name)(const struct weir_task *task, int *size);
+
+        /* What it waits for, as the rest of a sentence ("guard \"db\", held by ...") of less than `room` bytes with its NUL.  Under the lock of its
+         * series, or whatever else keeps it alive.  NULL: there is nothing to say but its kind and its name. */
+        void (*describe)(const struct weir_task *task, char *out, size_t room);
+
+        /* For who looks on: the next of the series that it runs, with a reference, or NULL; returns whether there may be more.  The place was
+         * begun here, or is all zero.  Under the lock that keeps the task, as describe.  NULL: it runs none. */
+        bool (*child)(struct weir_task *task, struct weir__place *place, struct weir_series **child);
+
+        /* Its deadline has come, or shutdown has drained it, and its node, which is right behind it, was taken out: as a
+         * weir__deadline_fn.  NULL: a timer, or what has no deadline. */
+        struct weir__work *(*due)(struct weir_task *task, int status);
+
+        /* Told of the series that weir_series_of makes, on a worker, before anybody else is.  NULL: need not know. */
+        void (*series_made)(struct weir_series *series);
+
+        /* weir_series_of was out of memory: what the callback pushes will be lost.  NULL: who pushes is told. */
+        void (*series_failed)(struct weir_task *task);
+
+        /* What the end of the series made by weir_series_of does, on a worker.  NULL: a lone task's, the root has ended. */
+        void (*series_ended)(struct weir_series *series);
+
+        /* Fetches from memory what series_ended will want beside the task's own first WEIR__KEEPER_WANTED bytes, which are there: a timer
+         * of that series is due.  On a worker, no lock held.  NULL: nothing. */
+        void (*series_ends_soon)(const struct weir_task *task);
+};
+
+struct weir_task {
+        struct weir__work work; /* first; work.ops is the first member of the kind's struct weir__task_ops */
+
+        /* Its owner's: the caller, then the worker that runs it. */
+        weir_task_fn *done;
+        void *context;
+        weir_free_fn *on_free;
+        struct weir_series *series; /* NULL for a lone task until weir_series_of */
+        int status;                 /* written by who owns its delivery, then by who runs it */
+
+        _Atomic uint32_t word; /* state and flags; release when a step is done, acquire where it is relied upon */
+
+        /* Constant; but a timer's start may change the poller (factory/timer/timer.c). */
+        _Atomic uint8_t poller; /* index of the poller that it belongs to */
+        uint8_t slack;          /* a timer's: its deadline is rounded up to a multiple of 2^slack ns */
+        uint8_t size_class;     /* of the memory it lies in: 8 * this bytes; 0: malloc's own */
+
+        uint8_t flags; /* its owner's */
+
+        /* A timer's, guarded by the poller's lock; taken by its owner before the start, given back at its end. */
+        uint32_t handle; /* of its id; 0: nobody has asked for that */
+};
+
+enum weir__task_flags {
+        WEIR__TASK_CONSUMED = 1, /* started, pushed, added or dismissed */
+        WEIR__TASK_WRONG = 2,    /* `status` says what was wrong at its making; it is never started */
+};
+
+/* Initialises the common part of a task of `size` bytes from weir__alloc. */
+void weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t size, weir_task_fn *done, void *context);
+
+static inline const struct weir__task_ops *
+weir__task_ops(const struct weir_task *task)
+{
+        return (const struct weir__task_ops *)task->work.ops;
+}
+
+/* Marks the task as consumed by `verb`, and seals it; aborts when it was before. */
+void weir__task_consume(struct weir_task *task, const char *verb);
+
+/* Frees a consumed task that never started: no callback. */
+void weir__task_discard(struct weir_task *task);
+
+/* Frees the memory of a task. */
+void weir__task_free(struct weir_task *task);
+
+/* On a worker: READY -> RUNNING, and the status that the callback sees; then the callback. */
+void weir__task_call(struct weir_task *task);
+
+/* The callback alone, of a task that is RUNNING. */
+void weir__task_call_back(struct weir_task *task);
+
+/* The task whose callback runs on this thread; NULL: none. */
+static inline struct weir_task *
+weir__task_of_callback(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        return worker ? worker->task : NULL;
+}
+
+/* After the callback.  First on_free is called and the series leaves the task, so that it does not reach it any more; when the
+ * memory is freed, or nobody will touch it any more, the series (that it had; NULL: the root ends) goes on. */
+void weir__task_leave(struct weir_task *task);
+void weir__task_go_on(struct weir_series *series);
+
+/* The `calls` of all kinds. */
+weir__function *weir__task_calls(const struct weir__work *work);
+
+/* The `run` of most kinds: all of the above, and release. */
+void weir__task_run(struct weir__work *work);
+
+/* All behind the callback: leave, release, free, go on. */
+void weir__task_finish(struct weir_task *task);
+
+/* Delivers a task that is READY to the poller of the worker that this is, if it is one; else to the task's. */
+void weir__task_deliver(struct weir_task *task);
+
+/* Sets READY and delivers, for kinds whose tasks nobody else can end: as above. */
+void weir__task_ready(struct weir_task *task);
+
+#endif

@@ -1,0 +1,79 @@
+/* factory/timer/lateness.c: how late the callbacks of timers begin, told to the program.
+ *
+ * Each poller counts in a histogram of its own, which its worker writes when such a callback begins (factory/timer/timer.c).
+ *
+ * Threads: any.
+ * Locks:   `reading` (a leaf), among those who read; the workers do not take it. */
+#include <errno.h>
+
+#include <weir/stats.h>
+
+#include "factory/timer/timer.h"
+#include "kernel/runtime/config.h"
+
+static struct weir__lock reading = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF);
+
+static void
+collect(struct weir__poller *poller, struct weir__histogram_sum *sum, bool restart)
+{
+        if (!poller)
+                return;
+        weir__lock(&reading);
+        weir__histogram_collect(&poller->lateness, sum, restart);
+        weir__unlock(&reading);
+}
+
+static bool
+exists(int poller)
+{
+        return poller == WEIR_ALL_POLLERS || (poller >= 0 && poller < WEIR__POLLERS_MAX && weir__runtime.pollers[poller]);
+}
+
+static int
+tell(int poller, struct weir_lateness *lateness, bool restart)
+{
+        struct weir__histogram_sum sum = {0};
+
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (!exists(poller) || (lateness && !weir__config_has_size(lateness)))
+                return -EINVAL;
+        if (poller == WEIR_ALL_POLLERS)
+                for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)
+                        collect(weir__runtime.pollers[i], &sum, restart);
+        else
+                collect(weir__runtime.pollers[poller], &sum, restart);
+        if (lateness)
+                weir__config_write(lateness, sizeof *lateness,
+                                   &(struct weir_lateness){
+                                           .count = sum.count,
+                                           .p50 = weir__histogram_quantile(&sum, 500),
+                                           .p90 = weir__histogram_quantile(&sum, 900),
+                                           .p99 = weir__histogram_quantile(&sum, 990),
+                                           .p999 = weir__histogram_quantile(&sum, 999),
+                                           .max = sum.max,
+                                   });
+        return 0;
+}
+
+int
+weir_lateness(int poller, struct weir_lateness *lateness)
+{
+        return lateness ? tell(poller, lateness, false) : -EINVAL;
+}
+
+int
+weir_lateness_reset(int poller, struct weir_lateness *lateness)
+{
+        return tell(poller, lateness, true);
+}
+
+weir_nsec
+weir_timer_lateness(const weir_task *task)
+{
+        const struct weir__timer *timer = weir__timer_of_task((struct weir_task *)task); /* const guards its caller only */
+
+        if (!timer)
+                return task ? -EDOM : -EINVAL;
+        return weir__timer_has_expired(timer) ? timer->node.note : -ENODATA;
+}

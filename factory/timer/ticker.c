@@ -1,0 +1,500 @@
+/* factory/timer/ticker.c: timers that come again and again.
+ *
+ *      PENDING --expiry--> READY --worker--> RUNNING and EXPIRED: a tick
+ *         ^                                     |        |
+ *         `--------------- goes on -------------'        `-- stop, limit, cancel, shutdown --> RUNNING: the last callback
+ *
+ * Threads: tick runs on the ticker's worker; the rest under its poller's lock, on any thread.
+ * Locks:   the poller's guards what a reset changes.
+ *
+ * All of timer.c holds for a ticker.  While the word says RUNNING and EXPIRED, a cancel marks it, and the worker finds the mark
+ * when it compare-and-swaps PENDING into the word at the end of the tick.  It takes EXPIRED away before the last callback, unless
+ * it was marked: then a cancel comes too late. */
+#include "factory/timer/ticker.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <weir/ticker.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/calendar/cron.h"
+#include "kernel/memory/memory.h"
+
+#define CORRECTED WEIR_SEC(3 * 3600) /* as cron(8) of Debian has it */
+#define COUNTED   256                /* missed ticks of a schedule, which have to be looked for one after the other */
+
+/* A schedule by the clock on the wall. */
+struct schedule {
+        struct weir__cron cron;
+        struct weir__zone *zone;
+};
+
+/* Instants are on the clock that it follows: the wall's for a schedule. */
+struct ticker {
+        /* Constant until its end. */
+        struct schedule *schedule; /* NULL: it has a period */
+
+        /* Constant once started. */
+        enum weir_tick_policy policy;
+        uint64_t limit; /* of ticks; 0: none */
+
+        /* Guarded by the poller's lock; `due` stays while the ticker is READY or RUNNING. */
+        weir_nsec period;
+        weir_nsec due;   /* the next tick; in a tick, that one */
+        weir_nsec reset; /* in a tick: when the next one is due; 0: as the policy says */
+        weir_nsec shift; /* in a tick: how much later the next one is than that */
+        bool is_moved;   /* the next tick is not where the schedule has it, but where a reset or an extension has put it */
+
+        /* Its callback's, and the worker's between callbacks. */
+        weir_nsec scheduled, actual;
+        uint64_t count, missed;
+        uint64_t to_be_missed; /* before the next tick */
+
+        /* The next tick, or the present one, is the last: it was stopped, or that is the limit, or its series is cancelled.  Written
+         * by its callback, and under the poller's lock. */
+        _Atomic bool last;
+
+        _Atomic uint64_t returned; /* the worker's, for who waits: ticks whose callback has returned, before it is put back */
+};
+
+/* Behind the timer, its name, and the clock that it follows. */
+static struct ticker *
+ticker_of(struct weir__timer *timer)
+{
+        struct weir__follower *follower = weir__timer_follower(timer);
+        struct weir__name *name = weir__timer_name(timer);
+        size_t before = name ? weir__named_timer_size(name->size) : sizeof *timer;
+
+        return follower ? (struct ticker *)(follower + 1) : (struct ticker *)((char *)timer + before);
+}
+
+/* NULL for what is none. */
+static struct ticker *
+ticker_of_task(const struct weir_task *task)
+{
+        struct weir__timer *timer = weir__timer_of_task((struct weir_task *)task); /* const guards its caller only */
+
+        return timer && weir__timer_ops(timer)->ticks ? ticker_of(timer) : NULL;
+}
+
+/* -- when the next one is due; under the poller's lock -- */
+
+/* Not before the clock began, so that no difference to it overflows. */
+void
+weir__ticker_aim(struct weir__timer *timer, weir_nsec due)
+{
+        const struct weir__follower *follower = weir__timer_follower(timer);
+
+        ticker_of(timer)->due = follower ? follower->target : due > 0 ? due : 0;
+}
+
+weir_nsec
+weir__ticker_due(struct weir__timer *timer)
+{
+        return ticker_of(timer)->due;
+}
+
+void
+weir__ticker_end(struct weir__timer *timer)
+{
+        atomic_store_explicit(&ticker_of(timer)->last, true, memory_order_relaxed);
+}
+
+static bool
+is_last(const struct ticker *ticker)
+{
+        return atomic_load_explicit(&ticker->last, memory_order_relaxed);
+}
+
+/* `periods` after an instant. */
+static weir_nsec
+later(weir_nsec instant, weir_nsec period, weir_nsec periods)
+{
+        weir_nsec by;
+
+        return __builtin_mul_overflow(period, periods, &by) ? WEIR_FOREVER : weir__timer_put_off(instant, by);
+}
+
+/* How many ticks behind the one that has just ended are due already. */
+static weir_nsec
+ticks_behind(const struct ticker *ticker, weir_nsec now)
+{
+        return now > ticker->due ? (now - ticker->due) / ticker->period : 0;
+}
+
+static weir_nsec
+next_by_policy(struct ticker *ticker, weir_nsec now)
+{
+        weir_nsec behind = ticks_behind(ticker, now), dropped = 0;
+
+        if (ticker->policy == WEIR_TICK_DELAY)
+                return weir__clock_after(now, ticker->period);
+        if (ticker->policy == WEIR_TICK_SKIP)
+                dropped = behind;
+        else if (behind > WEIR_TICK_BURST_MOST)
+                dropped = behind - WEIR_TICK_BURST_MOST;
+        ticker->to_be_missed = (uint64_t)dropped;
+        return later(ticker->due, ticker->period, dropped + 1);
+}
+
+static weir_nsec
+next_by_schedule(struct ticker *ticker, weir_nsec shown)
+{
+        const struct schedule *schedule = ticker->schedule;
+        weir_nsec next = weir__cron_next(&schedule->cron, schedule->zone, ticker->due);
+
+        for (; next <= shown && ticker->to_be_missed < COUNTED; ticker->to_be_missed++)
+                next = weir__cron_next(&schedule->cron, schedule->zone, next);
+        return next <= shown ? weir__cron_next(&schedule->cron, schedule->zone, shown) : next;
+}
+
+weir_nsec
+weir__ticker_next(struct weir__timer *timer, weir_nsec now)
+{
+        struct weir__follower *follower = weir__timer_follower(timer);
+        struct ticker *ticker = ticker_of(timer);
+        weir_nsec shown = follower ? weir__follow_read(follower->clock) : now;
+        weir_nsec next = ticker->reset;
+
+        if (!next)
+                next = ticker->schedule ? next_by_schedule(ticker, shown) : next_by_policy(ticker, now);
+
+        next = weir__timer_move(next, ticker->shift, shown);
+        ticker->is_moved = ticker->reset || ticker->shift;
+        ticker->reset = ticker->shift = 0;
+        if (follower)
+                follower->target = next;
+        if (ticker->count + 1 == ticker->limit)
+                weir__ticker_end(timer);
+        return next;
+}
+
+weir_nsec
+weir__ticker_first(struct weir__timer *timer, weir_nsec shown)
+{
+        struct ticker *ticker = ticker_of(timer);
+
+        ticker->is_moved = false;
+        return weir__cron_next(&ticker->schedule->cron, ticker->schedule->zone, shown);
+}
+
+/* Put back by less than that, the clock is corrected, and what has been does not come again; by more, it tells another time. */
+weir_nsec
+weir__ticker_retarget(struct weir__timer *timer, weir_nsec target, weir_nsec shown)
+{
+        const struct ticker *ticker = ticker_of(timer);
+        weir_nsec last = ticker->scheduled;
+
+        if (shown >= target || ticker->is_moved)
+                return target;
+        return weir__ticker_first(timer, last > shown && last - shown < CORRECTED ? last : shown);
+}
+
+bool
+weir__ticker_change_next(struct weir__timer *timer, const struct weir__timer_change *change)
+{
+        struct ticker *ticker = ticker_of(timer);
+
+        if (is_last(ticker))
+                return false;
+        if (change->extends) {
+                ticker->shift = weir__timer_put_off(ticker->shift, change->by);
+        } else {
+                const struct weir__follower *follower = weir__timer_follower(timer);
+                weir_nsec next = weir__clock_after(follower ? weir__follow_read(follower->clock) : change->now, change->by);
+                ticker->reset = next ? next : 1;
+                ticker->shift = 0;
+        }
+        return true;
+}
+
+void
+weir__ticker_changed(struct weir__timer *timer, const struct weir__timer_change *change)
+{
+        struct ticker *ticker = ticker_of(timer);
+
+        ticker->is_moved = true;
+        if (!change->extends && change->by > 0)
+                ticker->period = change->by;
+}
+
+uint64_t
+weir__ticker_returned(struct weir__timer *timer)
+{
+        return weir__timer_ops(timer)->ticks ? atomic_load_explicit(&ticker_of(timer)->returned, memory_order_relaxed) : 0;
+}
+
+/* -- on its worker -- */
+
+/* A tick that has begun goes on to the last callback: from here on a cancel comes too late. */
+static void
+end_ticking(struct weir__timer *timer)
+{
+        uint32_t word = weir__timer_word(timer);
+
+        while (weir__timer_is_ticking(timer, word))
+                if (weir__timer_swap(timer, &word, word & ~(uint32_t)WEIR__EXPIRED))
+                        break;
+        weir__timer_take_verdict(timer, word);
+}
+
+/* Who waits for callbacks of its name that run need not wait for its end.  The ticker may have been freed meanwhile: it belongs to
+ * whoever finds it in the queue. */
+static void
+tell_waiters(const struct weir__name *name, uint32_t hash)
+{
+        weir__fence_light(); /* the heavy one is in weir_timer_cancel_wait */
+        if (!name || !atomic_load_explicit(&weir__timer_waits, memory_order_relaxed))
+                return;
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, hash);
+        weir__names_look_again(shard, name);
+        weir__names_unlock(shard);
+}
+
+static void
+call_back(struct weir__timer *timer, struct ticker *ticker)
+{
+        ticker->scheduled = ticker->due;
+        ticker->actual = ticker->schedule ? weir__follow_read(CLOCK_REALTIME) : weir__clock_now();
+        ticker->missed = ticker->to_be_missed;
+        ticker->to_be_missed = 0;
+        ticker->count++;
+        timer->task.status = -EINPROGRESS;
+        weir__task_call_back(&timer->task);
+        timer->task.status = 0;
+        atomic_store_explicit(&ticker->returned, ticker->count, memory_order_relaxed);
+}
+
+bool
+weir__ticker_tick(struct weir__timer *timer)
+{
+        struct ticker *ticker = ticker_of(timer);
+        uint32_t word = weir__timer_word(timer);
+
+        if (timer->task.status == 0 && weir__timer_is_ticking(timer, word)) {
+                const struct weir__name *name = weir__timer_name(timer);
+                uint32_t hash = name ? name->hash : 0;
+
+                call_back(timer, ticker);
+                if (!is_last(ticker) && weir__timer_rearm(timer, word)) {
+                        tell_waiters(name, hash);
+                        return true;
+                }
+        }
+        end_ticking(timer);
+        return false;
+}
+
+static void
+drop_schedule(struct schedule *schedule)
+{
+        if (!schedule)
+                return;
+        weir__zone_unref(schedule->zone);
+        weir__free(schedule, sizeof *schedule);
+}
+
+void
+weir__ticker_free(struct weir__timer *timer)
+{
+        drop_schedule(ticker_of(timer)->schedule);
+}
+
+/* -- the public face -- */
+
+static weir_task *
+make(const struct weir__name_key *key, const struct ticker *ticker, weir_task_fn *fn, void *context)
+{
+        const struct weir__timer_more more = {.ticks = true,
+                                              .follows = ticker->schedule,
+                                              .clock = CLOCK_REALTIME,
+                                              .ticker = ticker,
+                                              .ticker_size = sizeof *ticker};
+        struct weir__timer *timer = weir__timer_make(key, &more, ticker->period, fn, context);
+
+        return timer ? &timer->task : NULL;
+}
+
+static bool
+is_sound(weir_nsec period, enum weir_tick_policy policy)
+{
+        return period > 0 && (policy == WEIR_TICK_SKIP || policy == WEIR_TICK_BURST || policy == WEIR_TICK_DELAY);
+}
+
+weir_task *
+weir_ticker_new(weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
+{
+        const struct ticker ticker = {.policy = policy, .period = period};
+
+        return is_sound(period, policy) ? make(NULL, &ticker, fn, context) : weir__timer_wrong(-EINVAL, fn, context);
+}
+
+static int
+fault_of_name(const char *name, size_t size)
+{
+        return !name || !size ? -EINVAL : size > WEIR_NAME_MAX ? -ENAMETOOLONG : 0;
+}
+
+weir_task *
+weir_ticker_new_named(const char *name, weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
+{
+        const struct ticker ticker = {.policy = policy, .period = period};
+        size_t size = name ? strlen(name) : 0;
+        int fault = fault_of_name(name, size);
+
+        if (!fault && !is_sound(period, policy))
+                fault = -EINVAL;
+        if (fault)
+                return weir__timer_wrong(fault, fn, context);
+        struct weir__name_key key = weir__name_key(name, size);
+        return make(&key, &ticker, fn, context);
+}
+
+/* Result: 0; -EINVAL, what weir__zone_open reports, -ENOMEM. */
+static int
+read_schedule(struct schedule **schedule, const char *cron, const char *zone, struct weir__cron_error *where)
+{
+        struct schedule read = {0};
+        int failed = weir__cron_parse(cron, &read.cron, where);
+
+        if (!failed && !(read.zone = weir__zone_open(zone, &failed)))
+                return failed;
+        if (failed)
+                return failed;
+        *schedule = weir__alloc(sizeof read);
+        if (!*schedule) {
+                weir__zone_unref(read.zone);
+                return -ENOMEM;
+        }
+        **schedule = read;
+        return 0;
+}
+
+static weir_task *
+make_scheduled(const struct weir__name_key *key, const char *cron, const char *zone, weir_task_fn *fn, void *context)
+{
+        struct ticker ticker = {.policy = WEIR_TICK_SKIP};
+        int failed = read_schedule(&ticker.schedule, cron, zone, NULL);
+
+        if (failed)
+                return failed == -ENOMEM ? NULL : weir__timer_wrong(failed, fn, context);
+        weir_task *task = make(key, &ticker, fn, context);
+        if (!task)
+                drop_schedule(ticker.schedule);
+        return task;
+}
+
+weir_task *
+weir_ticker_new_at(const char *cron, const char *zone, weir_task_fn *fn, void *context)
+{
+        return make_scheduled(NULL, cron, zone, fn, context);
+}
+
+weir_task *
+weir_ticker_new_at_named(const char *name, const char *cron, const char *zone, weir_task_fn *fn, void *context)
+{
+        size_t size = name ? strlen(name) : 0;
+        int fault = fault_of_name(name, size);
+
+        if (fault)
+                return weir__timer_wrong(fault, fn, context);
+        struct weir__name_key key = weir__name_key(name, size);
+        return make_scheduled(&key, cron, zone, fn, context);
+}
+
+int
+weir_ticker_check(const char *cron, const char *zone, size_t *position, const char **expected)
+{
+        struct weir__cron_error where = {0, NULL};
+        struct schedule *schedule;
+        int failed = read_schedule(&schedule, cron, zone, &where);
+
+        if (!failed)
+                drop_schedule(schedule);
+        if (position)
+                *position = where.position;
+        if (expected)
+                *expected = where.expected;
+        return failed;
+}
+
+/* What is wrong with setting something of it; 0: nothing. */
+static int
+fault_before_start(const weir_task *task)
+{
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (!task || task->flags & WEIR__TASK_CONSUMED)
+                return -EINVAL;
+        return ticker_of_task(task) ? 0 : -EDOM;
+}
+
+int
+weir_ticker_set_first(weir_task *task, weir_nsec after)
+{
+        int fault = fault_before_start(task);
+
+        if (!fault && ticker_of_task(task)->schedule)
+                return -EDOM;
+        if (!fault)
+                weir__timer_set_duration(weir__timer_of_task(task), after);
+        return fault;
+}
+
+int
+weir_ticker_set_limit(weir_task *task, uint64_t ticks)
+{
+        int fault = fault_before_start(task);
+
+        if (fault)
+                return fault;
+        ticker_of_task(task)->limit = ticks;
+        atomic_store_explicit(&ticker_of_task(task)->last, ticks == 1, memory_order_relaxed);
+        return 0;
+}
+
+int
+weir_ticker_stop(weir_task *task)
+{
+        struct ticker *ticker = task ? ticker_of_task(task) : NULL;
+
+        if (!ticker)
+                return task ? -EDOM : -EINVAL;
+        if (task->status != -EINPROGRESS)
+                return -EINVAL;
+        atomic_store_explicit(&ticker->last, true, memory_order_relaxed);
+        return 0;
+}
+
+weir_nsec
+weir_ticker_scheduled(const weir_task *task)
+{
+        const struct ticker *ticker = task ? ticker_of_task(task) : NULL;
+
+        return ticker ? ticker->scheduled : -EDOM;
+}
+
+weir_nsec
+weir_ticker_actual(const weir_task *task)
+{
+        const struct ticker *ticker = task ? ticker_of_task(task) : NULL;
+
+        return ticker ? ticker->actual : -EDOM;
+}
+
+uint64_t
+weir_ticker_missed(const weir_task *task)
+{
+        const struct ticker *ticker = task ? ticker_of_task(task) : NULL;
+
+        return ticker ? ticker->missed : 0;
+}
+
+uint64_t
+weir_ticker_count(const weir_task *task)
+{
+        const struct ticker *ticker = task ? ticker_of_task(task) : NULL;
+
+        return ticker ? ticker->count : 0;
+}

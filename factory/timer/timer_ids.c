@@ -1,0 +1,91 @@
+/* factory/timer/timer_ids.c: timers by id.
+ *
+ * Threads: any.
+ * Locks:   the poller's (rank POLLER): under it an id leads to its timer, which cannot go meanwhile.  To cancel one that has a
+ *          name as well, the shard's lock (rank NAMES) must come first: then the id is looked up a second time. */
+#include "factory/timer/timer.h"
+#include "kernel/base/clock.h"
+
+weir_timer_id
+weir_timer_id_of(weir_task *task)
+{
+        struct weir__timer *timer = weir__timer_of_task(task);
+
+        if (!timer || weir__runtime_forked() || (!weir__runtime_pollers() && weir__runtime_use()))
+                return 0;
+        if (weir__timer_word(timer) == WEIR__NEW && !(task->flags & WEIR__TASK_CONSUMED))
+                weir__timer_settle(timer);
+        struct weir__poller *poller = weir__timer_poller(timer);
+
+        weir__lock(&poller->lock);
+        bool may_have = weir__timer_word(timer) == WEIR__NEW && !(task->flags & (WEIR__TASK_CONSUMED | WEIR__TASK_WRONG));
+        if (!task->handle && may_have)
+                task->handle = weir__handles_take(&poller->handles, timer);
+        weir_timer_id id = task->handle ? weir__handles_id(&poller->handles, poller->index, task->handle) : 0;
+        weir__unlock(&poller->lock);
+        return id;
+}
+
+/* The poller that gave out the id, locked; NULL when there is none such. */
+static struct weir__poller *
+lock_poller_of(weir_timer_id id)
+{
+        unsigned index = weir__handles_table(id);
+        struct weir__poller *poller = !weir__runtime_forked() && index < WEIR__POLLERS_MAX ? weir__runtime.pollers[index] : NULL;
+
+        if (poller)
+                weir__lock(&poller->lock);
+        return poller;
+}
+
+/* Of a timer with a name whose hash is this, and neither lock held. */
+static size_t
+cancel_named(weir_timer_id id, uint32_t hash, struct weir__work_list *taken)
+{
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, hash);
+        struct weir__poller *poller = lock_poller_of(id);
+        struct weir__timer *timer = weir__handles_find(&poller->handles, id);
+        bool cancelled = timer && weir__timer_cancel_locked(timer, taken);
+
+        if (cancelled)
+                weir__names_end(shard, weir__timer_name(timer), weir__timer_was_ticking(timer));
+        weir__unlock(&poller->lock);
+        weir__names_unlock(shard);
+        return cancelled;
+}
+
+size_t
+weir_timer_cancel_id(weir_timer_id id)
+{
+        struct weir__poller *poller = lock_poller_of(id);
+        struct weir__work_list taken = {0};
+
+        if (!poller)
+                return 0;
+        struct weir__timer *timer = weir__handles_find(&poller->handles, id);
+        struct weir__name *name = timer ? weir__timer_name(timer) : NULL;
+        uint32_t hash = name ? name->hash : 0;
+        size_t count = timer && !name ? weir__timer_cancel_locked(timer, &taken) : 0;
+        weir__unlock(&poller->lock);
+        if (name)
+                count = cancel_named(id, hash, &taken);
+        weir__timer_deliver(&taken, count);
+        return count;
+}
+
+size_t
+weir_timer_reset_id(weir_timer_id id, weir_nsec after)
+{
+        struct weir__timer_change change = {.now = weir__clock_now(), .by = after};
+        struct weir__poller *poller = lock_poller_of(id);
+        bool wake = false;
+
+        if (!poller)
+                return 0;
+        struct weir__timer *timer = weir__handles_find(&poller->handles, id);
+        size_t count = timer && weir__timer_change(timer, poller, &change, &wake);
+        weir__unlock(&poller->lock);
+        if (wake)
+                weir__poller_wake(poller);
+        return count;
+}

@@ -1,0 +1,267 @@
+/* factory/timer/timer_names.c: timers by name: cancel, reset, extend, wait, count.
+ *
+ * Threads: any.
+ * Locks:   the shard's (rank NAMES); for a reset then the pollers' of the timers found, one at a time (rank POLLER).  All are let
+ *          go after WEIR__TIMERS_AT_ONCE timers; what was taken is delivered, and pollers are woken, in between. */
+#include <errno.h>
+#include <string.h>
+
+#include "factory/timer/ticker.h"
+#include "factory/timer/timer_names.h"
+#include "kernel/base/clock.h"
+
+bool
+weir__timer_key(const char *text, struct weir__name_key *key)
+{
+        size_t size = text ? strlen(text) : 0;
+
+        if (size == 0 || size > WEIR_NAME_MAX)
+                return false;
+        *key = weir__name_key(text, size);
+        return true;
+}
+
+void
+weir__timers_lock_poller(struct weir__poller **locked, struct weir__poller *poller)
+{
+        if (*locked == poller)
+                return;
+        if (*locked)
+                weir__unlock(&(*locked)->lock);
+        if (poller)
+                weir__lock(&poller->lock);
+        *locked = poller;
+}
+
+/* -- cancel -- */
+
+bool
+weir__timers_cancel_some(struct weir__timers_cancel *cancel, struct weir__names_shard *shard, struct weir__name *name)
+{
+        while (name && cancel->left > 0) {
+                struct weir__name *newer = name->newer;
+
+                if (cancel->credit == 0)
+                        return true;
+                struct weir__timer *timer = weir__timer_of_name(name);
+                if (weir__timer_cancel(timer, &cancel->taken)) {
+                        weir__names_end(shard, name, weir__timer_was_ticking(timer));
+                        cancel->credit--;
+                        cancel->count++;
+                        cancel->left--;
+                }
+                name = newer;
+        }
+        return false;
+}
+
+struct weir__names_shard *
+weir__timers_cancel_begin(struct weir__timers_cancel *cancel, uint32_t hash)
+{
+        cancel->credit = WEIR__TIMERS_AT_ONCE;
+        return weir__names_lock(&weir__timer_names, hash);
+}
+
+void
+weir__timers_cancel_end(struct weir__timers_cancel *cancel, struct weir__names_shard *shard)
+{
+        weir__names_unlock(shard);
+        weir__timer_deliver(&cancel->taken, WEIR__TIMERS_AT_ONCE - cancel->credit);
+        if (cancel->credit > 0)
+                return;
+        weir__timer_pause();
+        weir__lock_let_in(&shard->lock);
+}
+
+static size_t
+cancel_named(const struct weir__name_key *key, size_t max)
+{
+        struct weir__timers_cancel cancel = {.left = max};
+
+        for (bool more = max > 0, begun = false; more; begun = true) {
+                struct weir__names_shard *shard = weir__timers_cancel_begin(&cancel, key->hash);
+                struct weir__name *name = weir__names_find(shard, key);
+
+                /* No more than there are now, lest a cancel chase the timers that the callbacks of what it cancelled start. */
+                if (!begun && name && cancel.left > name->count)
+                        cancel.left = name->count;
+                more = weir__timers_cancel_some(&cancel, shard, name);
+                weir__timers_cancel_end(&cancel, shard);
+        }
+        return cancel.count;
+}
+
+size_t
+weir_timer_cancel(const char *name, size_t max)
+{
+        struct weir__name_key key;
+
+        return weir__runtime_forked() || !weir__timer_key(name, &key) ? 0 : cancel_named(&key, max);
+}
+
+/* -- waiting for what ends -- */
+
+/* Whether the walk has come to a timer of that name whose callback or on_free is still to return.  Of those that were not
+ * cancelled only callbacks that have begun count. */
+static bool
+is_awaited(const struct weir__names_walk *walk, struct weir__name *name)
+{
+        uint32_t state = weir__timer_word(weir__timer_of_name(name)) & WEIR__STATE;
+
+        return weir__name_has(name, &walk->key) && (state == WEIR__RUNNING || (walk->over_ending && state == WEIR__READY));
+}
+
+/* What tells a tick from the next one.  One that is ending comes back no more. */
+static uint64_t
+ticks_over(const struct weir__names_walk *walk, struct weir__name *name)
+{
+        return walk->over_ending ? 0 : weir__ticker_returned(weir__timer_of_name(name));
+}
+
+/* Returns when the walk is at its end. */
+static void
+walk_to_the_end(struct weir__names_shard *shard, struct weir__names_walk *walk)
+{
+        unsigned credit = WEIR__TIMERS_AT_ONCE;
+
+        for (struct weir__name *name; (name = weir__names_walk_at(walk));) {
+                uint64_t ticks = ticks_over(walk, name); /* before the look at its state */
+
+                if (is_awaited(walk, name)) {
+                        weir__names_walk_wait(shard, walk);
+                        if (weir__names_walk_at(walk) == name && ticks_over(walk, name) != ticks)
+                                weir__names_walk_on(walk); /* the next one may be running by now */
+                        continue;
+                }
+                weir__names_walk_on(walk);
+                if (--credit == 0) {
+                        weir__names_pause(shard);
+                        credit = WEIR__TIMERS_AT_ONCE;
+                        weir__names_lock(&weir__timer_names, walk->key.hash);
+                }
+        }
+}
+
+int64_t
+weir_timer_cancel_wait(const char *name, size_t max)
+{
+        struct weir__names_walk ending, named;
+        struct weir__name_key key;
+        int failed = weir__runtime_may_wait();
+
+        if (failed || !weir__timer_key(name, &key))
+                return failed;
+        size_t count = cancel_named(&key, max);
+        atomic_fetch_add_explicit(&weir__timer_waits, 1, memory_order_relaxed);
+        weir__fence_heavy(); /* the light one is in weir__timer_end_cancelled */
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, key.hash);
+        weir__names_walk_begin(shard, &ending, &key, true);
+        weir__names_walk_begin(shard, &named, &key, false);
+        walk_to_the_end(shard, &named);
+        walk_to_the_end(shard, &ending);
+        weir__names_walk_end(shard, &named);
+        weir__names_walk_end(shard, &ending);
+        weir__names_unlock(shard);
+        atomic_fetch_sub_explicit(&weir__timer_waits, 1, memory_order_relaxed);
+        return (int64_t)count;
+}
+
+/* -- reset -- */
+
+struct reset {
+        struct weir__timer_change change;
+        size_t count;
+        struct weir__poller *locked;
+        uint64_t wake; /* a bit a poller */
+};
+
+_Static_assert(WEIR__POLLERS_MAX <= 64, "a bit for each poller");
+
+static void
+reset_one(struct reset *reset, struct weir__timer *timer)
+{
+        bool wake = false;
+
+        weir__timers_lock_poller(&reset->locked, weir__timer_poller(timer));
+        reset->count += weir__timer_change(timer, reset->locked, &reset->change, &wake);
+        if (wake)
+                reset->wake |= UINT64_C(1) << timer->task.poller;
+}
+
+static void
+wake_pollers(struct reset *reset)
+{
+        for (; reset->wake; reset->wake &= reset->wake - 1)
+                weir__poller_wake(weir__runtime.pollers[__builtin_ctzll(reset->wake)]);
+}
+
+/* More timers than are to be reset at once. */
+static void
+reset_many(struct reset *reset, struct weir__names_shard *shard, const struct weir__name_key *key)
+{
+        unsigned credit = WEIR__TIMERS_AT_ONCE;
+        struct weir__names_walk walk;
+
+        weir__names_walk_begin(shard, &walk, key, false);
+        for (struct weir__name *name; (name = weir__names_walk_at(&walk));) {
+                reset_one(reset, weir__timer_of_name(name));
+                weir__names_walk_on(&walk); /* before the pause: it is the walk's place that others move */
+                if (--credit > 0)
+                        continue;
+                struct weir__poller *poller = reset->locked;
+                weir__timers_lock_poller(&reset->locked, NULL);
+                weir__names_pause(shard);
+                weir__lock_let_in(&poller->lock);
+                wake_pollers(reset);
+                weir__timer_pause();
+                credit = WEIR__TIMERS_AT_ONCE;
+                weir__names_lock(&weir__timer_names, key->hash);
+        }
+        weir__names_walk_end(shard, &walk);
+}
+
+static size_t
+reset_named(const char *text, weir_nsec by, bool extends)
+{
+        struct weir__name_key key;
+
+        if (weir__runtime_forked() || !weir__timer_key(text, &key))
+                return 0;
+        struct reset reset = {.change = {.now = weir__clock_now(), .by = by, .extends = extends}};
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, key.hash);
+        struct weir__name *name = weir__names_find(shard, &key);
+
+        if (name && name->count > WEIR__TIMERS_AT_ONCE)
+                reset_many(&reset, shard, &key);
+        else
+                for (; name; name = name->newer)
+                        reset_one(&reset, weir__timer_of_name(name));
+        weir__timers_lock_poller(&reset.locked, NULL);
+        weir__names_unlock(shard);
+        wake_pollers(&reset);
+        return reset.count;
+}
+
+size_t
+weir_timer_reset(const char *name, weir_nsec after)
+{
+        return reset_named(name, after, false);
+}
+
+size_t
+weir_timer_extend(const char *name, weir_nsec by)
+{
+        return reset_named(name, by, true);
+}
+
+/* -- count -- */
+
+size_t
+weir_timer_count(const char *name)
+{
+        struct weir__name_key key;
+
+        if (weir__runtime_forked() || !weir__timer_key(name, &key))
+                return 0;
+        return weir__names_count(&weir__timer_names, &key);
+}

@@ -1,0 +1,145 @@
+/* factory/timer/timer_reset.c: another deadline for a timer that will still end by itself.
+ *
+ * Threads: any.
+ * Locks:   the one by which the timer was found, and its poller's (rank POLLER), under which start, expiry, and a worker that puts
+ *          a timer back into the queue, look at what is written here.  timer.c opens with the protocol. */
+#include "factory/timer/ticker.h"
+#include "kernel/base/clock.h"
+
+weir_nsec
+weir__timer_put_off(weir_nsec instant, weir_nsec by)
+{
+        weir_nsec sum;
+
+        if (instant == WEIR_FOREVER)
+                return WEIR_FOREVER;
+        if (__builtin_add_overflow(instant, by, &sum))
+                return by > 0 ? WEIR_FOREVER : INT64_MIN;
+        return sum;
+}
+
+weir_nsec
+weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now)
+{
+        weir_nsec earliest = deadline < now ? deadline : now, moved = weir__timer_put_off(deadline, by);
+
+        return moved > earliest ? moved : earliest;
+}
+
+/* Has the worker put a READY timer back. */
+static bool
+mark_rearmed(struct weir__timer *timer)
+{
+        uint32_t word = weir__timer_word(timer);
+
+        while ((word & (WEIR__STATE | WEIR__EXPIRED | WEIR__CANCELLED)) == (WEIR__READY | WEIR__EXPIRED))
+                if (weir__timer_swap(timer, &word, word | WEIR__REARMED))
+                        return true;
+        return false;
+}
+
+/* A ticker's is not what its slack has made of it, lest it lose its phase. */
+static weir_nsec
+present_deadline(struct weir__timer *timer)
+{
+        bool is_due = weir__timer_ops(timer)->ticks && !(weir__timer_word(timer) & WEIR__REARMED);
+
+        return is_due ? weir__ticker_due(timer) : timer->node.deadline;
+}
+
+static weir_nsec
+changed(struct weir__timer *timer, const struct weir__timer_change *change)
+{
+        struct weir__follower *follower = weir__timer_follower(timer);
+
+        if (follower) {
+                weir__timer_move_target(follower, change);
+                return weir__follow_deadline(follower);
+        }
+        return change->extends ? weir__timer_move(present_deadline(timer), change->by, change->now)
+                               : weir__clock_after(change->now, change->by);
+}
+
+/* The deadline and the place among equal ones come first, so that whoever sees REARMED finds them. */
+static bool
+rearm_later(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change)
+{
+        struct weir__follower *follower = weir__timer_follower(timer);
+        const weir_nsec deadline = timer->node.deadline, target = follower ? follower->target : 0;
+        const uint64_t word = timer->node.word;
+
+        timer->node.deadline = changed(timer, change);
+        weir__poller_take_turn(poller, &timer->node, change->now);
+        if (mark_rearmed(timer))
+                return true;
+        timer->node.deadline = deadline; /* its callback has begun, and may have written the note */
+        timer->node.word = word;
+        if (follower)
+                follower->target = target;
+        return false;
+}
+
+static void
+change_new(struct weir__timer *timer, const struct weir__timer_change *change)
+{
+        struct weir__follower *follower = weir__timer_follower(timer);
+
+        if (weir__timer_has_instant(follower) && weir__timer_ops(timer)->ticks && change->extends)
+                return; /* its first tick is known at the start only */
+        if (weir__timer_has_instant(follower))
+                weir__timer_move_target(follower, change);
+        else
+                timer->node.deadline = change->extends ? weir__timer_put_off(timer->node.deadline, change->by) : change->by;
+}
+
+static bool
+change_pending(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change)
+{
+        weir_nsec deadline = weir__timer_aim(timer, changed(timer, change), change->now);
+
+        return weir__poller_reset_deadline(poller, &timer->node, deadline, change->now);
+}
+
+/* Where the lock makes the state stay, and where it does not: a READY one may begin at any time. */
+static bool
+change_deadline(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change, bool *wake)
+{
+        uint32_t word = weir__timer_word(timer);
+
+        if (word == WEIR__NEW) {
+                change_new(timer, change);
+                return true;
+        }
+        if (poller->closing)
+                return false;
+        if ((word & WEIR__STATE) == WEIR__PENDING) {
+                *wake |= change_pending(timer, poller, change);
+                return true;
+        }
+        /* READY because something else has ended it, or is about to: not EXPIRED. */
+        return (word & (WEIR__STATE | WEIR__EXPIRED)) == (WEIR__READY | WEIR__EXPIRED) && rearm_later(timer, poller, change);
+}
+
+bool
+weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change, bool *wake)
+{
+        bool done = change_deadline(timer, poller, change, wake);
+
+        if (!weir__timer_ops(timer)->ticks)
+                return done;
+        if (!done && !poller->closing && weir__timer_is_ticking(timer, weir__timer_word(timer)))
+                done = weir__ticker_change_next(timer, change);
+        if (done)
+                weir__ticker_changed(timer, change);
+        return done;
+}
+
+void
+weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration)
+{
+        struct weir__poller *poller = weir__timer_poller(timer);
+
+        weir__lock(&poller->lock); /* who knows its name may reset it */
+        timer->node.deadline = duration;
+        weir__unlock(&poller->lock);
+}

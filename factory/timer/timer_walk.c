@@ -1,0 +1,291 @@
+/* factory/timer/timer_walk.c: timers by the beginning of their name: cancel and list.
+ *
+ * Threads: any; a visitor runs on the caller's stack with no lock held.
+ * Locks:   one shard's after the other (rank NAMES), then the pollers' of the timers found (rank POLLER), for about
+ *          WEIR__TIMERS_AT_ONCE timers or lines at a time.
+ *
+ * The names of a shard are gone through in an order of their hashes, which no change of the tables disturbs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "factory/timer/timer_names.h"
+#include "kernel/base/clock.h"
+
+/* Whether the name that was come to is wanted. */
+static bool
+begins_with(const struct weir__name_key *key, const char *prefix, size_t size)
+{
+        return key->size >= size && memcmp(key->text, prefix, size) == 0;
+}
+
+/* -- cancel -- */
+
+struct prefix_cancel {
+        struct weir__timers_cancel cancel;
+        const char *prefix;
+        size_t size, max;
+        struct weir__names_scan scan;
+        bool within; /* the names of the hash where the scan is are being cancelled, `left` timers at most */
+};
+
+/* Goes to the next hash, and counts how many timers there are wanted.  Returns whether there may be more in the shard. */
+static bool
+come_to_next_hash(struct prefix_cancel *walk, struct weir__names_shard *shard, unsigned *budget)
+{
+        bool done;
+        struct weir__name *name = weir__names_scan(shard, &walk->scan, budget, &done);
+        size_t left = walk->max - walk->cancel.count, wanted = 0;
+
+        if (!name)
+                return !done;
+        for (struct weir__names_scan scan = walk->scan; name; name = weir__names_scan_hash(shard, &scan))
+                if (begins_with(&scan.key, walk->prefix, walk->size))
+                        wanted += name->count;
+        walk->scan.key = (struct weir__name_key){.hash = walk->scan.key.hash};
+        walk->cancel.left = wanted < left ? wanted : left;
+        walk->within = true;
+        return true;
+}
+
+/* Cancels timers of all names with the hash where the scan is; leaves that hash when it has tried all.  What was cancelled stays
+ * readable, for nothing is freed without the lock. */
+static void
+cancel_hash(struct prefix_cancel *walk, struct weir__names_shard *shard)
+{
+        struct weir__names_scan scan = walk->scan;
+        struct weir__name *name;
+        bool more = false;
+
+        while (walk->cancel.left > 0 && !more && (name = weir__names_scan_hash(shard, &scan)))
+                if (begins_with(&scan.key, walk->prefix, walk->size))
+                        more = weir__timers_cancel_some(&walk->cancel, shard, name);
+        if (more)
+                return;
+        walk->scan.key.size = SIZE_MAX;
+        walk->within = false;
+}
+
+/* One hold of the lock.  Returns whether there may be more in the shard. */
+static bool
+cancel_slice(struct prefix_cancel *walk)
+{
+        struct weir__names_shard *shard = weir__timers_cancel_begin(&walk->cancel, walk->scan.key.hash);
+        unsigned budget = WEIR__TIMERS_AT_ONCE;
+        bool more = true;
+
+        while (more && budget > 0 && walk->cancel.credit > 0 && walk->cancel.count < walk->max) {
+                budget--;
+                if (!walk->within)
+                        more = come_to_next_hash(walk, shard, &budget);
+                if (walk->within)
+                        cancel_hash(walk, shard);
+        }
+        weir__timers_cancel_end(&walk->cancel, shard);
+        return more && walk->cancel.count < walk->max;
+}
+
+size_t
+weir_timer_cancel_prefix(const char *prefix, size_t max)
+{
+        struct prefix_cancel walk = {.prefix = prefix, .max = max};
+
+        if (!prefix || weir__runtime_forked())
+                return 0;
+        walk.size = strlen(prefix);
+        for (unsigned shard = 0; shard < WEIR__NAMES_SHARDS && walk.cancel.count < max; shard++) {
+                walk.scan = weir__names_scan_begin(shard);
+                walk.within = false;
+                while (cancel_slice(&walk))
+                        weir__timer_pause();
+        }
+        return walk.cancel.count;
+}
+
+/* -- list -- */
+
+/* What was seen under one hold of the lock, to be shown when it was let go. */
+struct seen {
+        struct weir_timer_info timers[WEIR__TIMERS_AT_ONCE];
+        size_t count, used; /* bytes of texts */
+        char texts[2 * (WEIR_NAME_MAX + 1)];
+};
+
+struct list {
+        weir_timer_visit_fn *visit;
+        void *context;
+        const char *prefix;
+        size_t size;
+        int64_t shown;
+        bool stopped;
+
+        struct weir__names_scan scan; /* outside the lock the text of its key is in `last` */
+        struct weir__names_walk walk;
+        bool within; /* `walk` is under way, over the timers of that name */
+        struct seen seen;
+        char last[WEIR_NAME_MAX];
+};
+
+static enum weir_timer_state
+state_of(uint32_t word)
+{
+        switch (word & WEIR__STATE) {
+        case WEIR__NEW: return WEIR_TIMER_NEW;
+        case WEIR__PENDING: return WEIR_TIMER_PENDING;
+        case WEIR__READY: return word & WEIR__REARMED ? WEIR_TIMER_PENDING : WEIR_TIMER_READY;
+        default: return WEIR_TIMER_RUNNING;
+        }
+}
+
+/* Under the lock of its poller. */
+static struct weir_timer_info
+info_of(struct weir__timer *timer, const char *name, weir_nsec now)
+{
+        struct weir__follower *follower = weir__timer_follower(timer);
+        struct weir_timer_info info = {.name = name, .due_in = timer->node.deadline, .state = state_of(weir__timer_word(timer))};
+
+        if (info.state == WEIR_TIMER_NEW && !weir__timer_has_instant(follower))
+                return info;
+        if (info.state == WEIR_TIMER_NEW) {
+                info.due_in = weir__timer_put_off(follower->target, -weir__follow_read(follower->clock));
+                return info;
+        }
+        weir_nsec since = weir__timerq_since(&timer->node);
+        info.since = since < now ? since : now;
+        if (info.due_in != WEIR_FOREVER && __builtin_sub_overflow(info.due_in, now, &info.due_in))
+                info.due_in = INT64_MIN;
+        return info;
+}
+
+static char *
+copy_text(struct seen *seen, const struct weir__name_key *key)
+{
+        char *text = &seen->texts[seen->used];
+
+        memcpy(text, key->text, key->size);
+        text[key->size] = '\0';
+        seen->used += key->size + 1;
+        return text;
+}
+
+/* Notes timers of the name that the walk is in, as long as there is room. */
+static void
+see_name(struct list *list, struct weir__names_shard *shard, weir_nsec now)
+{
+        struct weir__poller *locked = NULL;
+        struct weir__name *name = weir__names_walk_at(&list->walk);
+        const char *text = name ? copy_text(&list->seen, &list->scan.key) : NULL;
+
+        for (; name && list->seen.count < WEIR__TIMERS_AT_ONCE; name = weir__names_walk_at(&list->walk)) {
+                struct weir__timer *timer = weir__timer_of_name(name);
+
+                weir__timers_lock_poller(&locked, weir__timer_poller(timer));
+                list->seen.timers[list->seen.count++] = info_of(timer, text, now);
+                weir__names_walk_on(&list->walk);
+        }
+        weir__timers_lock_poller(&locked, NULL);
+        list->within = name;
+        if (!list->within)
+                weir__names_walk_end(shard, &list->walk);
+}
+
+/* Comes to the next name.  Returns whether there is one, for which there is room. */
+static bool
+come_to_next_name(struct list *list, struct weir__names_shard *shard, unsigned *budget, bool *more)
+{
+        bool done;
+        struct weir__names_scan scan = list->scan;
+        struct weir__name *name = weir__names_scan(shard, &scan, budget, &done);
+
+        *more = !done;
+        if (name && begins_with(&scan.key, list->prefix, list->size) &&
+            list->seen.used + name->size + 1 > sizeof list->seen.texts)
+                return false;
+        list->scan = scan;
+        return name;
+}
+
+static void
+keep_text(struct list *list)
+{
+        struct weir__name_key *key = &list->scan.key;
+
+        if (!key->text || key->text == list->last)
+                return;
+        memcpy(list->last, key->text, key->size);
+        key->text = list->last;
+}
+
+/* One hold of the lock.  Returns whether there may be more in the shard. */
+static bool
+see_some(struct list *list)
+{
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->scan.key.hash);
+        weir_nsec now = weir__clock_now();
+        bool more = true;
+
+        list->seen.count = list->seen.used = 0;
+        if (list->within)
+                see_name(list, shard, now);
+        for (unsigned budget = WEIR__TIMERS_AT_ONCE; more && budget > 0 && list->seen.count < WEIR__TIMERS_AT_ONCE; budget--) {
+                if (!come_to_next_name(list, shard, &budget, &more))
+                        break;
+                if (!begins_with(&list->scan.key, list->prefix, list->size))
+                        continue;
+                keep_text(list);
+                weir__names_walk_begin(shard, &list->walk, &list->scan.key, false);
+                see_name(list, shard, now);
+        }
+        keep_text(list);
+        weir__names_unlock(shard);
+        return more;
+}
+
+static void
+show(struct list *list)
+{
+        for (size_t i = 0; i < list->seen.count && !list->stopped; i++) {
+                list->shown++;
+                list->stopped = list->visit(&list->seen.timers[i], list->context);
+        }
+}
+
+static void
+list_shard(struct list *list, unsigned number)
+{
+        list->scan = weir__names_scan_begin(number);
+        for (bool more = true; more && !list->stopped;) {
+                more = see_some(list);
+                show(list);
+                weir__timer_pause();
+        }
+        if (!list->within)
+                return;
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->scan.key.hash);
+        weir__names_walk_end(shard, &list->walk);
+        weir__names_unlock(shard);
+        list->within = false;
+}
+
+int64_t
+weir_timer_list(const char *prefix, weir_timer_visit_fn *visit, void *context)
+{
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (!prefix || !visit)
+                return -EINVAL;
+        struct list *list = malloc(sizeof *list);
+        if (!list)
+                return -ENOMEM;
+        list->visit = visit;
+        list->context = context;
+        list->prefix = prefix;
+        list->size = strlen(prefix);
+        list->shown = 0;
+        list->stopped = list->within = false;
+        for (unsigned shard = 0; shard < WEIR__NAMES_SHARDS && !list->stopped; shard++)
+                list_shard(list, shard);
+        int64_t shown = list->shown;
+        free(list);
+        return shown;
+}

@@ -1,0 +1,273 @@
+/* kernel/data/rbtree.c: the red-black tree of chapter 13 of Introduction to Algorithms (3rd edition).
+ *
+ * Threads and locks: none of its own; a tree belongs to whoever holds its owner's lock.
+ *
+ * Differences from the book: there is no sentinel, an absent child is NULL and counts as black, so a fix-up carries the parent
+ * beside the node; mirrored cases are one case with a side; and both ends of the order are remembered, because the earliest
+ * deadline is asked for all the time and regular deadlines arrive at the far end. */
+#include "kernel/data/rbtree.h"
+
+#include <stdbool.h>
+
+#include "kernel/base/panic.h"
+
+#define LEFT  WEIR__RBTREE_LEFT
+#define RIGHT WEIR__RBTREE_RIGHT
+
+/* A red node's word is its parent's bare address. */
+#define BLACK ((uintptr_t)1)
+
+static struct weir__rbtree_node *
+parent_of(const struct weir__rbtree_node *node)
+{
+        return (struct weir__rbtree_node *)(node->parent_and_colour & ~BLACK);
+}
+
+static bool
+is_red(const struct weir__rbtree_node *node)
+{
+        return node && !(node->parent_and_colour & BLACK);
+}
+
+static void
+set_parent(struct weir__rbtree_node *node, struct weir__rbtree_node *parent)
+{
+        node->parent_and_colour = (uintptr_t)parent | (node->parent_and_colour & BLACK);
+}
+
+static void
+paint_red(struct weir__rbtree_node *node)
+{
+        node->parent_and_colour &= ~BLACK;
+}
+
+static void
+paint_black(struct weir__rbtree_node *node)
+{
+        node->parent_and_colour |= BLACK;
+}
+
+/* On which side of its parent a node hangs.  `node` may be NULL when its sibling is not. */
+static unsigned
+side_of(const struct weir__rbtree_node *parent, const struct weir__rbtree_node *node)
+{
+        return parent->children[RIGHT] == node;
+}
+
+/* Hangs `heir`, which may be NULL, where `node` hangs. */
+static void
+transplant(struct weir__rbtree *tree, struct weir__rbtree_node *node, struct weir__rbtree_node *heir)
+{
+        struct weir__rbtree_node *parent = parent_of(node);
+
+        if (parent)
+                parent->children[side_of(parent, node)] = heir;
+        else
+                tree->root = heir;
+        if (heir)
+                set_parent(heir, parent);
+}
+
+/* Turns `node` down towards `side`; its child on the other side takes its place. */
+static void
+rotate(struct weir__rbtree *tree, struct weir__rbtree_node *node, unsigned side)
+{
+        struct weir__rbtree_node *up = node->children[!side], *inner = up->children[side];
+
+        transplant(tree, node, up);
+        node->children[!side] = inner;
+        if (inner)
+                set_parent(inner, node);
+        up->children[side] = node;
+        set_parent(node, up);
+}
+
+/* `node` is red; its parent may be red too, which is the only rule that may be broken. */
+static void
+balance_after_insert(struct weir__rbtree *tree, struct weir__rbtree_node *node)
+{
+        struct weir__rbtree_node *parent = parent_of(node);
+
+        while (is_red(parent)) {
+                struct weir__rbtree_node *grandparent = parent_of(parent);
+                unsigned side = side_of(grandparent, parent);
+                struct weir__rbtree_node *uncle = grandparent->children[!side];
+
+                if (is_red(uncle)) {
+                        paint_black(parent);
+                        paint_black(uncle);
+                        paint_red(grandparent);
+                        node = grandparent;
+                        parent = parent_of(node);
+                        continue;
+                }
+                if (node == parent->children[!side]) {
+                        rotate(tree, parent, side);
+                        parent = node;
+                }
+                paint_black(parent);
+                paint_red(grandparent);
+                rotate(tree, grandparent, !side);
+                break;
+        }
+        paint_black(tree->root);
+}
+
+void
+weir__rbtree_insert(struct weir__rbtree *tree, struct weir__rbtree_node *parent, enum weir__rbtree_side side,
+                    struct weir__rbtree_node *node)
+{
+        node->parent_and_colour = (uintptr_t)parent;
+        node->children[LEFT] = node->children[RIGHT] = NULL;
+        if (!parent) {
+                tree->root = tree->ends[LEFT] = tree->ends[RIGHT] = node;
+        } else {
+                parent->children[side] = node;
+                if (parent == tree->ends[side])
+                        tree->ends[side] = node;
+        }
+        balance_after_insert(tree, node);
+}
+
+/* The neighbour of `node` in order, on that side. */
+static struct weir__rbtree_node *
+neighbour(const struct weir__rbtree_node *node, unsigned side)
+{
+        struct weir__rbtree_node *at = node->children[side];
+
+        if (at) {
+                while (at->children[!side])
+                        at = at->children[!side];
+                return at;
+        }
+        for (at = parent_of(node); at && node == at->children[side]; at = parent_of(at))
+                node = at;
+        return at;
+}
+
+/* The paths through `node` (which may be NULL), a child of `parent`, lack one black node. */
+static void
+balance_after_remove(struct weir__rbtree *tree, struct weir__rbtree_node *node, struct weir__rbtree_node *parent)
+{
+        while (parent && !is_red(node)) {
+                unsigned side = side_of(parent, node);
+                struct weir__rbtree_node *sibling = parent->children[!side];
+
+                if (is_red(sibling)) {
+                        paint_black(sibling);
+                        paint_red(parent);
+                        rotate(tree, parent, side);
+                        sibling = parent->children[!side];
+                }
+                if (!is_red(sibling->children[LEFT]) && !is_red(sibling->children[RIGHT])) {
+                        paint_red(sibling);
+                        node = parent;
+                        parent = parent_of(node);
+                        continue;
+                }
+                if (!is_red(sibling->children[!side])) {
+                        paint_black(sibling->children[side]);
+                        paint_red(sibling);
+                        rotate(tree, sibling, !side);
+                        sibling = parent->children[!side];
+                }
+                if (is_red(parent))
+                        paint_red(sibling);
+                else
+                        paint_black(sibling);
+                paint_black(parent);
+                paint_black(sibling->children[!side]);
+                rotate(tree, parent, side);
+                return;
+        }
+        if (node)
+                paint_black(node);
+}
+
+/* A node with two children: its successor takes over its links and its colour, so that the gap opens where the successor was. */
+static void
+remove_between(struct weir__rbtree *tree, struct weir__rbtree_node *node)
+{
+        struct weir__rbtree_node *successor = neighbour(node, RIGHT);
+        struct weir__rbtree_node *orphan = successor->children[RIGHT], *gap = parent_of(successor);
+        bool lost_black = !is_red(successor);
+
+        if (gap == node) {
+                gap = successor;
+        } else {
+                transplant(tree, successor, orphan);
+                successor->children[RIGHT] = node->children[RIGHT];
+                set_parent(successor->children[RIGHT], successor);
+        }
+        transplant(tree, node, successor);
+        successor->children[LEFT] = node->children[LEFT];
+        set_parent(successor->children[LEFT], successor);
+        successor->parent_and_colour = node->parent_and_colour;
+        if (lost_black)
+                balance_after_remove(tree, orphan, gap);
+}
+
+void
+weir__rbtree_remove(struct weir__rbtree *tree, struct weir__rbtree_node *node)
+{
+        struct weir__rbtree_node *heir, *parent = parent_of(node);
+
+        for (unsigned side = LEFT; side <= RIGHT; side++)
+                if (tree->ends[side] == node)
+                        tree->ends[side] = neighbour(node, !side);
+        if (node->children[LEFT] && node->children[RIGHT]) {
+                remove_between(tree, node);
+                return;
+        }
+        heir = node->children[node->children[LEFT] ? LEFT : RIGHT];
+        transplant(tree, node, heir);
+        if (!is_red(node))
+                balance_after_remove(tree, heir, parent);
+}
+
+struct weir__rbtree_node *
+weir__rbtree_next(const struct weir__rbtree_node *node)
+{
+        return neighbour(node, RIGHT);
+}
+
+static void
+expect(bool holds, const char *what)
+{
+        if (!holds)
+                weir__panic("rbtree: expected %s", what);
+}
+
+/* The number of black nodes on every way down from `node`. */
+static unsigned
+check_below(const struct weir__rbtree_node *node, const struct weir__rbtree_node *parent, size_t *count)
+{
+        unsigned left, right;
+
+        if (!node)
+                return 0;
+        expect(parent_of(node) == parent, "each child to know its parent");
+        expect(!is_red(node) || !is_red(parent), "no red node below a red one");
+        left = check_below(node->children[LEFT], node, count);
+        right = check_below(node->children[RIGHT], node, count);
+        expect(left == right, "as many black nodes on every way down");
+        ++*count;
+        return left + !is_red(node);
+}
+
+size_t
+weir__rbtree_check(const struct weir__rbtree *tree)
+{
+        size_t count = 0;
+
+        expect(!is_red(tree->root), "a black root");
+        check_below(tree->root, NULL, &count);
+        for (unsigned side = LEFT; side <= RIGHT; side++) {
+                const struct weir__rbtree_node *end = tree->root;
+
+                while (end && end->children[side])
+                        end = end->children[side];
+                expect(tree->ends[side] == end, "the remembered ends to be the ends");
+        }
+        return count;
+}

@@ -1,0 +1,862 @@
+/* kernel/data/timerq.c: lists for far deadlines, a red-black tree for near ones.
+ *
+ * Threads and locks: none of its own; a queue belongs to whoever holds its owner's lock.  No call touches more than BATCH nodes.
+ *
+ * Time is cut into ticks of 2^20 ns.  Level k has slots of 64^k ticks; slot number n of a level covers the ticks whose upper bits
+ * are n.  Of each level a ring of 128 slots is kept, the parent slot in which the cursor is and the one after it:
+ *
+ *      level 1   ...|   parent 4    |   parent 5    |...      each parent is one slot of level 2
+ *                        ^cursor                              a node lives on the lowest level whose ring covers its tick
+ *
+ * A node goes down:
+ *
+ *      list of level k --smear--> list of a lower level --smear--> list of level 0 --pour--> tree --expire--> out
+ *
+ * unless its deadline was put off meanwhile: then it is in a slot too early, and goes from there to the one that it belongs to,
+ * which is never a slot that is being smeared or poured.
+ *
+ * A node whose deadline becomes so early that its slot would come too late has to be taken out of its list; its neighbours there
+ * lie anywhere in memory.  They are fetched, the node is noted in moving[], and what is noted there is settled (moved where it
+ * belongs) when the array is full, and before anything that looks at slots and tree as a whole: expire and next.
+ *
+ * Pouring:  when time reaches the tick of the cursor, the slot of that tick is moved into the tree and the cursor goes on.  Only
+ *           what lies before the cursor may expire, because only there has everything that could come earlier been sorted in.
+ * Smearing: the cursor never enters a slot of a level above 0 that is not empty.  While it is in slot n - 1 of a level, it moves
+ *           a portion of slot n down at each tick it visits, such that nothing is left when it arrives.  (67,000 nodes of a slot
+ *           of 67 ms moved at once make everything late by 12 ms.)
+ * Jumping:  ticks without work are not visited.  The bitmaps tell the next one that must be.
+ *
+ * A lone timer at the end of an empty day costs one visit: next() asks for visits before a deadline only on account of slots that
+ * hold more than a batch. */
+#include "kernel/data/timerq.h"
+
+#include <stddef.h>
+
+#include "kernel/base/panic.h"
+
+#define LEVELS WEIR__TIMERQ_LEVELS
+#define SLOTS  WEIR__TIMERQ_SLOTS
+#define NEVER  WEIR__TIMERQ_NEVER
+
+#define TICK_SHIFT  20 /* nanoseconds to ticks */
+#define LEVEL_SHIFT 6  /* slots of one level to slots of the level above */
+#define PARENT      64 /* slots under one slot of the level above */
+
+#define PORTION 128 /* the least that is moved down at a visited tick: spares small slots a visit each tick */
+
+/* Values of a node's place. */
+#define OUTSIDE 0
+#define IN_TREE 1
+#define IN_SLOT 2    /* + index */
+#define MOVING  1024 /* + IN_SLOT + index: noted in moving[] */
+
+/* Where in the word of a node its place lies. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define PLACE_SHIFT 52
+#else
+#define PLACE_SHIFT 1
+#endif
+#define PLACE_MASK (UINT64_C(0x7ff) << PLACE_SHIFT)
+
+_Static_assert(IN_SLOT + NEVER < MOVING && 2 * MOVING <= 0x800, "a place to hold every slot, and the mark");
+
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+static struct weir__timerq_node *
+node_of_link(struct weir__timerq_link *link)
+{
+        return (struct weir__timerq_node *)(void *)((char *)link - offsetof(struct weir__timerq_node, link));
+}
+
+static struct weir__timerq_node *
+node_of_tree(struct weir__rbtree_node *node)
+{
+        return (struct weir__timerq_node *)(void *)((char *)node - offsetof(struct weir__timerq_node, tree));
+}
+
+/* A bit field would be written by a store of two bytes, and the next load of the word would have to wait until that is in the
+ * cache: 4 ns of the 11 that an add and a remove took, and more when the cache misses. */
+static void
+set_place(struct weir__timerq_node *node, unsigned place)
+{
+        node->word = (node->word & ~PLACE_MASK) | (uint64_t)place << PLACE_SHIFT;
+}
+
+/* Negative instants have negative ticks, which are before every cursor. */
+static int64_t
+tick_of(weir_nsec instant)
+{
+        return instant >> TICK_SHIFT;
+}
+
+/* The slot of a level in which a tick lies, counted from tick 0. */
+static uint64_t
+number_of(int64_t tick, unsigned level)
+{
+        return (uint64_t)tick >> (level * LEVEL_SHIFT);
+}
+
+static int64_t
+first_tick(uint64_t number, unsigned level)
+{
+        return (int64_t)(number << (level * LEVEL_SHIFT));
+}
+
+static weir_nsec
+begin_of(int64_t tick)
+{
+        return (weir_nsec)((uint64_t)tick << TICK_SHIFT);
+}
+
+static unsigned
+index_of(uint64_t number, unsigned level)
+{
+        return level * SLOTS + number % SLOTS;
+}
+
+/* The lowest level whose ring covers `tick`, which is not before `cursor`.  A distance below 64^(k + 1) is always covered by
+ * level k, and at times, depending on where in its parent the cursor is, by the level below. */
+static unsigned
+level_for(int64_t cursor, int64_t tick)
+{
+        uint64_t distance = (uint64_t)(tick - cursor);
+        unsigned level = (63 - (unsigned)__builtin_clzll(distance | 1)) / LEVEL_SHIFT;
+        bool lower = number_of(tick, level) - number_of(cursor, level) <= 1;
+
+        return level - (lower & (level > 0));
+}
+
+/* -- the tree -- */
+
+static bool
+is_before(const struct weir__timerq_node *a, const struct weir__timerq_node *b)
+{
+        return a->deadline != b->deadline ? a->deadline < b->deadline : a->sequence < b->sequence;
+}
+
+static struct weir__timerq_node *
+first_in_tree(const struct weir__timerq *queue)
+{
+        struct weir__rbtree_node *first = queue->tree.ends[WEIR__RBTREE_LEFT];
+
+        return first ? node_of_tree(first) : NULL;
+}
+
+/* Regular deadlines come in order: the far end is tried before the root. */
+static void
+insert_into_tree(struct weir__timerq *queue, struct weir__timerq_node *node)
+{
+        struct weir__rbtree_node *parent = queue->tree.ends[WEIR__RBTREE_RIGHT], *at;
+        unsigned side = WEIR__RBTREE_RIGHT;
+
+        if (parent && is_before(node, node_of_tree(parent))) {
+                for (at = queue->tree.root; at; at = at->children[side]) {
+                        parent = at;
+                        side = !is_before(node, node_of_tree(at));
+                }
+        }
+        set_place(node, IN_TREE);
+        weir__rbtree_insert(&queue->tree, parent, side, &node->tree);
+}
+
+/* -- the lists -- */
+
+/* To be called when nodes have left a slot; without a branch, for it is a toss-up whether the list is empty then. */
+static void
+note_departure(struct weir__timerq *queue, unsigned index)
+{
+        struct weir__timerq_slot *slot = &queue->slots[index];
+        uint64_t empty = slot->count == 0;
+
+        slot->earliest |= (weir_nsec)(-empty & WEIR_FOREVER); /* no deadline in a list is negative */
+        queue->occupied[index / 64] &= ~(empty << index % 64);
+}
+
+static void
+note_earliest(struct weir__timerq_slot *slot, weir_nsec deadline)
+{
+        slot->earliest = deadline < slot->earliest ? deadline : slot->earliest;
+}
+
+static inline __attribute__((__always_inline__)) void
+append_to_slot(struct weir__timerq *queue, struct weir__timerq_node *node, unsigned index)
+{
+        struct weir__timerq_slot *slot = &queue->slots[index];
+        struct weir__timerq_link *last = slot->list.previous;
+
+        set_place(node, IN_SLOT + index);
+        node->link.previous = last;
+        node->link.next = &slot->list;
+        last->next = slot->list.previous = &node->link;
+        slot->count++;
+        note_earliest(slot, node->deadline);
+        queue->occupied[index / 64] |= UINT64_C(1) << index % 64;
+}
+
+static void
+remove_from_slot(struct weir__timerq *queue, struct weir__timerq_node *node)
+{
+        unsigned index = (unsigned)node->place - IN_SLOT;
+        struct weir__timerq_link *previous = node->link.previous, *next = node->link.next;
+
+        previous->next = next;
+        next->previous = previous;
+        queue->slots[index].count--;
+        note_departure(queue, index);
+}
+
+static unsigned
+lowest_bit(uint64_t word)
+{
+        return (unsigned)__builtin_ctzll(word);
+}
+
+/* The number of the first occupied slot of a level.  Behind the cursor nothing is occupied, so the half of the ring that holds
+ * the cursor comes first, as a whole. */
+static bool
+first_occupied(const struct weir__timerq *queue, unsigned level, uint64_t *number)
+{
+        uint64_t parent = number_of(queue->tick, level + 1);
+        const uint64_t *halves = &queue->occupied[level * (SLOTS / PARENT)];
+        uint64_t near = halves[parent % 2], far = halves[~parent % 2];
+
+        if (!(near | far))
+                return false;
+        *number = near ? parent * PARENT + lowest_bit(near) : (parent + 1) * PARENT + lowest_bit(far);
+        return true;
+}
+
+/* The number of the slot with that index, in the ring where the cursor is. */
+static uint64_t
+number_at(const struct weir__timerq *queue, unsigned index)
+{
+        uint64_t base = number_of(queue->tick, index / SLOTS + 1) * PARENT;
+
+        return base + (index % SLOTS + SLOTS - base % SLOTS) % SLOTS;
+}
+
+static bool
+is_crowded(const struct weir__timerq *queue, unsigned level, uint64_t number)
+{
+        return level > 0 && queue->slots[index_of(number, level)].count > WEIR__TIMERQ_BATCH;
+}
+
+/* Where a deadline that is not before the cursor belongs. */
+static unsigned
+index_for(const struct weir__timerq *queue, weir_nsec deadline)
+{
+        int64_t tick = tick_of(deadline);
+        unsigned level = level_for(queue->tick, tick);
+
+        return unlikely(deadline == WEIR_FOREVER) ? NEVER : index_of(number_of(tick, level), level);
+}
+
+/* Moves a node into the tree or onto its list on a lower level. */
+static inline __attribute__((__always_inline__)) void
+move_node(struct weir__timerq *queue, struct weir__timerq_node *node, bool into_tree)
+{
+        if (into_tree && tick_of(node->deadline) <= queue->tick)
+                insert_into_tree(queue, node);
+        else
+                append_to_slot(queue, node, index_for(queue, node->deadline));
+}
+
+/* Moves up to `most` nodes of a slot down.  Returns how many.  Their order means nothing, so they are taken from both ends by
+ * turns: where a node is, is known only once its neighbour has come from memory, and so two are on their way at any time.  (From
+ * one end alone, firing takes twice as long.) */
+static inline __attribute__((__always_inline__)) unsigned
+move_down(struct weir__timerq *queue, unsigned index, uint32_t most, bool into_tree)
+{
+        struct weir__timerq_slot *slot = &queue->slots[index];
+        struct weir__timerq_link *front = slot->list.next, *back = slot->list.previous;
+        uint32_t count = slot->count < most ? slot->count : most;
+
+        for (uint32_t i = 0; i < count; i++) {
+                struct weir__timerq_link *link = i % 2 ? back : front;
+
+                if (i % 2)
+                        __builtin_prefetch(back = link->previous, 1);
+                else
+                        __builtin_prefetch(front = link->next, 1);
+                move_node(queue, node_of_link(link), into_tree);
+        }
+        if (count == slot->count)
+                front = back = &slot->list;
+        slot->list.next = front;
+        slot->list.previous = back;
+        front->previous = back->next = &slot->list;
+        slot->count -= count;
+        note_departure(queue, index);
+        return count;
+}
+
+/* -- the cursor -- */
+
+/* Decides how much of the next slot of each level is moved down at this tick: an equal share of what is left for each tick that
+ * is left, all of it at the last. */
+static void
+portion_out(struct weir__timerq *queue)
+{
+        for (unsigned level = 1; level < LEVELS; level++) {
+                uint64_t number = number_of(queue->tick, level) + 1;
+                uint64_t count = queue->slots[index_of(number, level)].count;
+                uint64_t share = 0;
+
+                if (count > 0) {
+                        share = count / (uint64_t)(first_tick(number, level) - queue->tick);
+                        share = share < PORTION ? PORTION : share;
+                }
+                queue->portions[level] = (uint32_t)share;
+        }
+}
+
+/* Moves the portions of this tick down.  Returns whether that is done. */
+static bool
+smear(struct weir__timerq *queue, unsigned *budget)
+{
+        for (unsigned level = 1; level < LEVELS; level++) {
+                uint32_t portion = queue->portions[level];
+                unsigned index, moved;
+
+                if (portion == 0)
+                        continue;
+                index = index_of(number_of(queue->tick, level) + 1, level);
+                moved = move_down(queue, index, portion < *budget ? portion : *budget, false);
+                *budget -= moved;
+                queue->portions[level] = queue->slots[index].count ? portion - moved : 0;
+                if (queue->portions[level])
+                        return false;
+        }
+        return true;
+}
+
+/* Pours the slot of this tick into the tree.  Returns whether that is done. */
+static bool
+pour(struct weir__timerq *queue, unsigned *budget)
+{
+        unsigned index = index_of(number_of(queue->tick, 0), 0);
+
+        if (queue->slots[index].count)
+                *budget -= move_down(queue, index, *budget, true);
+        return queue->slots[index].count == 0;
+}
+
+/* Puts the cursor on the next tick that has to be visited, at most `limit`: one with nodes on level 0, or the last before an
+ * occupied slot of another level, which must be emptied there. */
+static void
+advance(struct weir__timerq *queue, int64_t limit)
+{
+        queue->tick++;
+        for (unsigned level = 0; level < LEVELS; level++) {
+                uint64_t number;
+
+                if (first_occupied(queue, level, &number)) {
+                        int64_t stop = first_tick(number, level) - (level > 0);
+                        limit = stop < limit ? stop : limit;
+                }
+        }
+        queue->tick = limit;
+        portion_out(queue);
+}
+
+/* -- nodes that come and move -- */
+
+/* Puts a node that is nowhere where its deadline belongs.  Returns when that wants a visit. */
+static weir_nsec
+put_node(struct weir__timerq *queue, struct weir__timerq_node *node)
+{
+        weir_nsec deadline = node->deadline;
+        unsigned index;
+
+        if (tick_of(deadline) < queue->tick && deadline != WEIR_FOREVER) {
+                insert_into_tree(queue, node);
+                return deadline;
+        }
+        index = index_for(queue, deadline);
+        append_to_slot(queue, node, index);
+        if (unlikely(queue->slots[index].count == WEIR__TIMERQ_BATCH + 1) && index >= SLOTS && index != NEVER)
+                return begin_of(first_tick(number_at(queue, index) - 1, index / SLOTS));
+        return deadline;
+}
+
+/* Whether a node that is in a list will be looked at soon enough there. */
+static bool
+may_stay(const struct weir__timerq *queue, const struct weir__timerq_node *node)
+{
+        unsigned index = (unsigned)node->place - IN_SLOT;
+        unsigned level = index / SLOTS;
+
+        if (index == NEVER || node->deadline == WEIR_FOREVER)
+                return false;
+        return tick_of(node->deadline) >= first_tick(number_at(queue, index), level);
+}
+
+/* Moves what is noted.  Returns when that wants a visit. */
+static weir_nsec
+settle(struct weir__timerq *queue)
+{
+        weir_nsec wanted = WEIR_FOREVER;
+
+        for (unsigned i = 0; i < queue->moving_count; i++) {
+                struct weir__timerq_node *node = queue->moving[i];
+                weir_nsec visit;
+
+                set_place(node, node->place - MOVING);
+                remove_from_slot(queue, node);
+                visit = put_node(queue, node);
+                wanted = visit < wanted ? visit : wanted;
+        }
+        queue->moving_count = 0;
+        return wanted;
+}
+
+/* Notes a node whose slot would come too late.  Returns when it, or what has to be settled first, wants a visit. */
+static weir_nsec
+start_moving(struct weir__timerq *queue, struct weir__timerq_node *node)
+{
+        weir_nsec wanted = node->deadline, visit;
+
+        weir__timerq_prefetch(node);
+        if (queue->moving_count == WEIR__TIMERQ_MOVING) {
+                visit = settle(queue);
+                wanted = visit < wanted ? visit : wanted;
+        }
+        set_place(node, node->place + MOVING);
+        queue->moving[queue->moving_count++] = node;
+        return wanted;
+}
+
+static void
+stop_moving(struct weir__timerq *queue, struct weir__timerq_node *node)
+{
+        unsigned i = 0;
+
+        while (queue->moving[i] != node)
+                i++;
+        queue->moving[i] = queue->moving[--queue->moving_count];
+        set_place(node, node->place - MOVING);
+}
+
+/* -- the interface -- */
+
+void
+weir__timerq_init(struct weir__timerq *queue, weir_nsec now)
+{
+        *queue = (struct weir__timerq){.tick = now > 0 ? tick_of(now) : 0};
+        for (unsigned index = 0; index <= NEVER; index++) {
+                struct weir__timerq_slot *slot = &queue->slots[index];
+                slot->list.previous = slot->list.next = &slot->list;
+                slot->earliest = WEIR_FOREVER;
+        }
+}
+
+weir_nsec
+weir__timerq_add_in_turn(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
+{
+        node->deadline = deadline;
+        queue->count++;
+        return put_node(queue, node);
+}
+
+weir_nsec
+weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
+{
+        weir__timerq_take_turn(queue, node);
+        return weir__timerq_add_in_turn(queue, node, deadline);
+}
+
+weir_nsec
+weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
+{
+        bool is_later = deadline >= node->deadline && deadline != WEIR_FOREVER;
+        unsigned present = node->place;
+
+        node->deadline = deadline;
+        node->sequence = queue->sequence++;
+        if (present == IN_TREE) {
+                weir__rbtree_remove(&queue->tree, &node->tree);
+                return put_node(queue, node);
+        }
+        if (present & MOVING)
+                return deadline;
+        if (is_later)
+                return WEIR_FOREVER;
+        if (!may_stay(queue, node))
+                return start_moving(queue, node);
+        note_earliest(&queue->slots[present - IN_SLOT], deadline);
+        return deadline;
+}
+
+void
+weir__timerq_remove(struct weir__timerq *queue, struct weir__timerq_node *node)
+{
+        if (unlikely(node->place & MOVING))
+                stop_moving(queue, node);
+        if (node->place == IN_TREE)
+                weir__rbtree_remove(&queue->tree, &node->tree);
+        else
+                remove_from_slot(queue, node);
+        set_place(node, OUTSIDE);
+        queue->count--;
+}
+
+/* The first node, when its time has come and nothing that is still in a list could be before it. */
+static struct weir__timerq_node *
+first_due(const struct weir__timerq *queue, weir_nsec now)
+{
+        struct weir__timerq_node *first = first_in_tree(queue);
+
+        return first && first->deadline <= now && tick_of(first->deadline) < queue->tick ? first : NULL;
+}
+
+unsigned
+weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__timerq_node *expired[], unsigned most, bool *more)
+{
+        struct weir__timerq_node *node;
+        unsigned budget = WEIR__TIMERQ_BATCH - queue->moving_count, count = 0;
+
+        settle(queue);
+        for (;;) {
+                while (budget > 0 && count < most && (node = first_due(queue, now))) {
+                        weir__timerq_remove(queue, node);
+                        expired[count++] = node;
+                        budget--;
+                }
+                if (budget == 0 || count == most || queue->tick > tick_of(now))
+                        break;
+                if (pour(queue, &budget) && smear(queue, &budget))
+                        advance(queue, tick_of(now) + 1);
+        }
+        *more = queue->tick <= tick_of(now) || first_due(queue, now);
+        return count;
+}
+
+/* When a level wants a visit, given its first occupied slot.  A crowded slot wants it as soon as its smearing may begin, or goes
+ * on; of those that are not the first, only the one right behind can want it before the first one's deadlines. */
+static weir_nsec
+next_of_level(const struct weir__timerq *queue, unsigned level, uint64_t number)
+{
+        weir_nsec earliest = queue->slots[index_of(number, level)].earliest;
+
+        if (is_crowded(queue, level, number)) {
+                int64_t begin = first_tick(number - 1, level);
+                return begin_of(begin > queue->tick ? begin : queue->tick);
+        }
+        if (is_crowded(queue, level, number + 1)) {
+                weir_nsec begin = begin_of(first_tick(number, level));
+                return begin < earliest ? begin : earliest;
+        }
+        return earliest;
+}
+
+weir_nsec
+weir__timerq_next(struct weir__timerq *queue)
+{
+        const struct weir__timerq_node *first;
+        weir_nsec next;
+
+        settle(queue);
+        first = first_in_tree(queue);
+        next = first ? first->deadline : WEIR_FOREVER;
+        for (unsigned level = 0; level < LEVELS; level++) {
+                uint64_t number;
+
+                if (first_occupied(queue, level, &number)) {
+                        weir_nsec wanted = next_of_level(queue, level, number);
+                        next = wanted < next ? wanted : next;
+                }
+        }
+        return next;
+}
+
+static struct weir__timerq_node *
+any_node(const struct weir__timerq *queue)
+{
+        unsigned word = 0;
+
+        if (first_in_tree(queue))
+                return first_in_tree(queue);
+        while (!queue->occupied[word])
+                word++;
+        return node_of_link(queue->slots[word * 64 + lowest_bit(queue->occupied[word])].list.next);
+}
+
+unsigned
+weir__timerq_drain(struct weir__timerq *queue, struct weir__timerq_node *taken[], unsigned max)
+{
+        unsigned count = 0;
+
+        while (count < max && queue->count > 0) {
+                taken[count] = any_node(queue);
+                weir__timerq_remove(queue, taken[count++]);
+        }
+        return count;
+}
+
+/* -- looking on --
+ *
+ * The lists are gone through from the far end of time to the near one, then the tree.  All that moves nodes brings them nearer,
+ * and so to where the look has still to come, but for those that were put off: these go from the list that they are in, too
+ * early, to where they belong, once.  A second pass meets them.
+ *
+ * The order within a list means nothing.  So what was shown goes to its end, which is to say that its head is put elsewhere in
+ * the ring: the rest is at the front still, whatever comes and goes meanwhile.  The hot path does not know of any of this. */
+
+#define PASSES 2
+
+static void
+go_to_level(struct weir__timerq_look *look, unsigned level)
+{
+        look->level = level;
+        look->number = UINT64_MAX;
+        look->left = 0;
+}
+
+void
+weir__timerq_look_begin(const struct weir__timerq *queue, struct weir__timerq_look *look)
+{
+        *look = (struct weir__timerq_look){.before = queue->sequence};
+        go_to_level(look, LEVELS);
+}
+
+/* Shows nodes from the front of the slot, and puts them to its end. */
+static unsigned
+show_slot(struct weir__timerq_slot *slot, struct weir__timerq_look *look, struct weir__timerq_node *shown[], unsigned most)
+{
+        struct weir__timerq_link *head = &slot->list, *last = head;
+        uint32_t count = look->left < most ? look->left : most;
+        unsigned found = 0;
+
+        count = count < slot->count ? count : slot->count;
+        look->left = slot->count > count ? look->left - count : 0;
+        for (uint32_t i = 0; i < count; i++) {
+                last = last->next;
+                if (node_of_link(last)->sequence < look->before)
+                        shown[found++] = node_of_link(last);
+        }
+        if (last != head) {
+                head->previous->next = head->next;
+                head->next->previous = head->previous;
+                head->previous = last;
+                head->next = last->next;
+                last->next = head->next->previous = head;
+        }
+        return found;
+}
+
+/* Comes to the next slot of the level, nearer than the last one.  Returns false when there is none. */
+static bool
+come_to_slot(const struct weir__timerq *queue, struct weir__timerq_look *look)
+{
+        uint64_t first = number_of(queue->tick, look->level + 1) * PARENT;
+        uint64_t number = look->number < first + SLOTS ? look->number : first + SLOTS;
+
+        while (number-- > first) {
+                look->left = queue->slots[index_of(number, look->level)].count;
+                look->number = number;
+                if (look->left)
+                        return true;
+        }
+        return false;
+}
+
+static unsigned
+show_lists(struct weir__timerq *queue, struct weir__timerq_look *look, struct weir__timerq_node *shown[], unsigned most)
+{
+        unsigned found = 0, gone_through = 0;
+
+        if (look->level == LEVELS && look->number == UINT64_MAX) {
+                look->number = 0;
+                look->left = queue->slots[NEVER].count;
+        }
+        while (gone_through < most) {
+                uint32_t left = look->left;
+
+                if (left) {
+                        unsigned index = look->level == LEVELS ? NEVER : index_of(look->number, look->level);
+
+                        found += show_slot(&queue->slots[index], look, &shown[found], most - gone_through);
+                        gone_through += left - look->left;
+                } else if (look->level == LEVELS || !come_to_slot(queue, look)) {
+                        if (look->level == 0) {
+                                look->is_in_tree = true;
+                                break;
+                        }
+                        go_to_level(look, look->level - 1);
+                }
+        }
+        return found;
+}
+
+/* The first node of the tree behind the one that was come to last. */
+static struct weir__rbtree_node *
+next_in_tree(const struct weir__timerq *queue, const struct weir__timerq_look *look)
+{
+        struct weir__rbtree_node *next = NULL;
+
+        for (struct weir__rbtree_node *at = queue->tree.root; at;) {
+                const struct weir__timerq_node *node = node_of_tree(at);
+                bool is_behind = node->deadline != look->deadline ? node->deadline > look->deadline
+                                                                  : node->sequence > look->sequence;
+
+                if (is_behind)
+                        next = at;
+                at = at->children[is_behind ? WEIR__RBTREE_LEFT : WEIR__RBTREE_RIGHT];
+        }
+        return next;
+}
+
+/* What is in it at the beginning is so until it expires: it has an order, by which the look goes on. */
+static unsigned
+show_tree(const struct weir__timerq *queue, struct weir__timerq_look *look, struct weir__timerq_node *shown[], unsigned most,
+          bool *more)
+{
+        struct weir__rbtree_node *at = next_in_tree(queue, look);
+        unsigned found = 0;
+
+        for (unsigned i = 0; at && i < most; i++, at = weir__rbtree_next(at)) {
+                struct weir__timerq_node *node = node_of_tree(at);
+
+                look->deadline = node->deadline;
+                look->sequence = node->sequence;
+                if (node->sequence < look->before)
+                        shown[found++] = node;
+        }
+        *more = at;
+        return found;
+}
+
+unsigned
+weir__timerq_look_on(struct weir__timerq *queue, struct weir__timerq_look *look, struct weir__timerq_node *shown[], unsigned most,
+                     bool *more)
+{
+        *more = true;
+        if (look->is_in_tree)
+                return show_tree(queue, look, shown, most, more);
+        unsigned found = show_lists(queue, look, shown, most);
+        if (!look->is_in_tree)
+                return found;
+        if (++look->pass < PASSES) {
+                look->is_in_tree = false;
+                go_to_level(look, LEVELS);
+        } else {
+                look->deadline = INT64_MIN; /* nothing has a sequence below 0 */
+                look->sequence = 0;
+        }
+        return found;
+}
+
+/* -- the check -- */
+
+static void
+expect(bool holds, const char *what)
+{
+        if (unlikely(!holds))
+                weir__panic("timerq: expected %s", what);
+}
+
+static void
+expect_slot(bool holds, unsigned index, const char *what)
+{
+        if (unlikely(!holds))
+                weir__panic("timerq: level %u, slot %u: expected %s", index / SLOTS, index % SLOTS, what);
+}
+
+static size_t
+check_tree(const struct weir__timerq *queue)
+{
+        const struct weir__timerq_node *before = NULL;
+        size_t count = weir__rbtree_check(&queue->tree);
+
+        for (struct weir__rbtree_node *at = queue->tree.ends[WEIR__RBTREE_LEFT]; at; at = weir__rbtree_next(at)) {
+                const struct weir__timerq_node *node = node_of_tree(at);
+                expect(node->place == IN_TREE, "a node in the tree to know that it is there");
+                expect(tick_of(node->deadline) <= queue->tick, "no node in the tree that lies beyond the cursor");
+                expect(node->deadline != WEIR_FOREVER, "no node in the tree that never expires");
+                expect(node->sequence < queue->sequence, "sequences in the tree to have been given out");
+                expect(!before || is_before(before, node), "the tree in order of deadline and sequence");
+                before = node;
+        }
+        return count;
+}
+
+static bool
+is_noted(const struct weir__timerq *queue, const struct weir__timerq_node *node)
+{
+        for (unsigned i = 0; i < queue->moving_count; i++)
+                if (queue->moving[i] == node)
+                        return true;
+        return false;
+}
+
+static void
+check_moving(const struct weir__timerq *queue)
+{
+        expect(queue->moving_count <= WEIR__TIMERQ_MOVING, "no more nodes to be moving than are noted");
+        for (unsigned i = 0; i < queue->moving_count; i++) {
+                expect(queue->moving[i]->place >= MOVING, "a node that is noted as moving to know that it is");
+                for (unsigned j = 0; j < i; j++)
+                        expect(queue->moving[i] != queue->moving[j], "a node that is moving to be noted once");
+        }
+}
+
+/* Whether a node may be in the slot of that index, from where the cursor is. */
+static void
+check_node(const struct weir__timerq *queue, const struct weir__timerq_node *node, unsigned index)
+{
+        unsigned level = index / SLOTS;
+        uint64_t number = number_at(queue, index), cursor = number_of(queue->tick, level);
+        int64_t tick = tick_of(node->deadline);
+
+        expect_slot(node->place % MOVING == IN_SLOT + index, index, "each node to know its place");
+        expect_slot(node->sequence < queue->sequence, index, "sequences to have been given out");
+        expect_slot(!(node->place & MOVING) == !is_noted(queue, node), index,
+                    "the nodes that are moving to be noted, and no other");
+        if (node->place & MOVING)
+                return;
+        expect_slot(node->deadline >= queue->slots[index].earliest, index, "no node to be earlier than the earliest");
+        expect_slot((index == NEVER) == (node->deadline == WEIR_FOREVER), index, "WEIR_FOREVER behind all levels, alone there");
+        if (index == NEVER)
+                return;
+        expect_slot(tick >= queue->tick, index, "no node before the cursor in a list");
+        expect_slot(number_of(tick, level) >= number, index, "no node that belongs into a slot before");
+        expect_slot(level == 0 ? number >= cursor : number > cursor, index,
+                    "the slots behind the cursor, and the cursor's, to be empty");
+}
+
+static size_t
+check_slot(const struct weir__timerq *queue, unsigned index)
+{
+        const struct weir__timerq_slot *slot = &queue->slots[index];
+        const struct weir__timerq_link *before = &slot->list;
+        size_t count = 0;
+
+        for (struct weir__timerq_link *link = slot->list.next; link != &slot->list; link = link->next) {
+                expect_slot(link->previous == before, index, "links back to mirror links on");
+                check_node(queue, node_of_link(link), index);
+                before = link;
+                count++;
+        }
+        expect_slot(slot->list.previous == before, index, "the list to end where it ends");
+        expect_slot(slot->count == count, index, "its count to be the number of nodes");
+        expect_slot(count > 0 || slot->earliest == WEIR_FOREVER, index, "an empty slot to have no earliest");
+        expect_slot((queue->occupied[index / 64] >> index % 64 & 1) == (count > 0), index, "its bit to say whether it is empty");
+        return count;
+}
+
+void
+weir__timerq_check(const struct weir__timerq *queue)
+{
+        size_t count = check_tree(queue);
+
+        check_moving(queue);
+        for (unsigned index = 0; index <= NEVER; index++)
+                count += check_slot(queue, index);
+        expect(count == queue->count, "the queue's count to be the number of nodes");
+        for (unsigned level = 1; level < LEVELS; level++) {
+                uint64_t number = number_of(queue->tick, level) + 1;
+                bool last = queue->tick + 1 == first_tick(number, level);
+                expect(!last || queue->portions[level] >= queue->slots[index_of(number, level)].count,
+                       "all of a slot to be moved down before the cursor enters it");
+        }
+}

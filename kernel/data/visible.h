@@ -1,0 +1,62 @@
+/* kernel/data/visible.h: characters in a text of any bytes, and which of them can be shown to people as they are. */
+#ifndef WEIR_KERNEL_VISIBLE_H
+#define WEIR_KERNEL_VISIBLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The length of the character of UTF-8 (RFC 3629) that the text, of `size` bytes and at least one, begins with; 0 if there is
+ * none, more than `size` if it may have been cut off. */
+static inline unsigned
+weir__utf8_character(const char *text, size_t size)
+{
+        static const unsigned char lowest[5] = {0, 0, 0x80, 0xa0, 0x90}; /* of the second byte, behind the least first one */
+        const unsigned char *byte = (const unsigned char *)text;
+        unsigned char lead = byte[0];
+        unsigned length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+
+        for (unsigned i = 1; i < length && i < size; i++)
+                if ((byte[i] & 0xc0) != 0x80)
+                        return 0;
+        if (length > 2 && size > 1 &&
+            (((lead & 0x0f) == 0 && byte[1] < lowest[length]) || (lead == 0xed && byte[1] >= 0xa0) ||
+             (lead == 0xf4 && byte[1] >= 0x90)))
+                return 0;
+        return length;
+}
+
+/* Whether it is one that steers a terminal, or ends a line or turns its direction where it is shown: a control character; U+2028,
+ * U+2029; U+202A to U+202E, U+2066 to U+2069. */
+static inline bool
+weir__character_steers(const char *text, unsigned length)
+{
+        const unsigned char *byte = (const unsigned char *)text;
+
+        if (length == 3 && byte[0] == 0xe2)
+                return (byte[1] == 0x80 && byte[2] >= 0xa8 && byte[2] <= 0xae) ||
+                       (byte[1] == 0x81 && byte[2] >= 0xa6 && byte[2] <= 0xa9);
+        return byte[0] < ' ' || byte[0] == 0x7f || (length == 2 && byte[0] == 0xc2 && byte[1] < 0xa0);
+}
+
+/* The length of the character that the text, of `size` bytes, begins with; 0 if there is none, or one that steers. */
+static inline unsigned
+weir__visible_character(const char *text, size_t size)
+{
+        unsigned length = size ? weir__utf8_character(text, size) : 0;
+
+        return length > size || (length && weir__character_steers(text, length)) ? 0 : length;
+}
+
+/* How many of the bytes of a text of `size` to keep, at most `most`, so that no character is cut. */
+static inline size_t
+weir__utf8_cut(const char *text, size_t size, size_t most)
+{
+        if (size <= most)
+                return size;
+        for (size_t back = 1; back < 4 && back <= most; back++)
+                if (weir__utf8_character(text + most - back, back) > back)
+                        return most - back;
+        return most;
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* kernel/data/work.h: what a worker runs, and lists of it. */
+#ifndef WEIR_KERNEL_WORK_H
+#define WEIR_KERNEL_WORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct weir__work;
+
+typedef void weir__function(void); /* any, as an address */
+
+/* What kinds of work have in common; richer tables begin with it. */
+struct weir__work_ops {
+        void (*run)(struct weir__work *work); /* on the worker's stack, with no lock held */
+        const char *kind; /* in messages: what its callback is that of; NULL: none of the user's */
+        bool roams;       /* may be run by the owner of any poller */
+
+        /* Which function of the program it will call.  NULL: none, or it is not known. */
+        weir__function *(*calls)(const struct weir__work *work);
+
+        /* Fetches from memory what its run will want, while it waits for its turn.  Called for each work of a batch, and then for each
+         * with the next step, which may look at what the one before has fetched, until no work of the batch has another step to make:
+         * what this returns.  NULL: nothing is worth it. */
+        bool (*foresee)(const struct weir__work *work, unsigned step);
+};
+
+/* Embedded in whatever has to be run.  In one list at most; `next` may be used freely while in none. */
+struct weir__work {
+        struct weir__work *next;
+        const struct weir__work_ops *ops;
+};
+
+/* First in, first out.  All zero is empty. */
+struct weir__work_list {
+        struct weir__work *first, *last;
+};
+
+static inline void weir__work_append(struct weir__work_list *list, struct weir__work *work)
+{
+        work->next = NULL;
+        if (list->last)
+                list->last->next = work;
+        else
+                list->first = work;
+        list->last = work;
+}
+
+static inline void weir__work_prepend(struct weir__work_list *list, struct weir__work *work)
+{
+        work->next = list->first;
+        list->first = work;
+        if (!list->last)
+                list->last = work;
+}
+
+/* What is popped keeps its `next`: the one behind it, while that is the first of the list. */
+static inline struct weir__work *weir__work_pop(struct weir__work_list *list)
+{
+        struct weir__work *work = list->first;
+
+        if (work) {
+                list->first = work->next;
+                if (!list->first)
+                        list->last = NULL;
+        }
+        return work;
+}
+
+/* Moves all of `from` behind `to`. */
+static inline void weir__work_concat(struct weir__work_list *to, struct weir__work_list *from)
+{
+        if (!from->first)
+                return;
+        if (to->last)
+                to->last->next = from->first;
+        else
+                to->first = from->first;
+        to->last = from->last;
+        from->first = from->last = NULL;
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* kernel/executor/deque.h: the jobs of one thread of the executor, a ring.
+ *
+ * Its owner adds and takes the newest; thieves, and the owner at times, take the oldest.  All under a lock, which is the owner's
+ * alone nearly always; how many there are may be read without. */
+#ifndef WEIR_KERNEL_DEQUE_H
+#define WEIR_KERNEL_DEQUE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "kernel/base/lock.h"
+
+#define WEIR__DEQUE_SIZE 256 /* a power of two */
+#define WEIR__DEQUE_HALF (WEIR__DEQUE_SIZE / 2)
+
+struct weir__job;
+
+struct weir__deque {
+        struct weir__lock lock;
+
+        /* Written under the lock; tail - head is the number of jobs. */
+        _Atomic unsigned head, tail;
+
+        /* Guarded by lock. */
+        struct weir__job *ring[WEIR__DEQUE_SIZE];
+};
+
+/* Exact under the lock.  Without it a hint: where head and tail are read in another order, one that is far too large. */
+static inline unsigned weir__deque_count(const struct weir__deque *deque)
+{
+        unsigned head = atomic_load_explicit(&deque->head, memory_order_relaxed);
+
+        return atomic_load_explicit(&deque->tail, memory_order_relaxed) - head;
+}
+
+/* Returns false when it is full.  Owner. */
+static inline bool weir__deque_push(struct weir__deque *deque, struct weir__job *job)
+{
+        weir__lock(&deque->lock);
+        unsigned tail = atomic_load_explicit(&deque->tail, memory_order_relaxed);
+        bool room = weir__deque_count(deque) < WEIR__DEQUE_SIZE;
+        if (room) {
+                deque->ring[tail % WEIR__DEQUE_SIZE] = job;
+                atomic_store_explicit(&deque->tail, tail + 1, memory_order_relaxed);
+        }
+        weir__unlock(&deque->lock);
+        return room;
+}
+
+/* Adds that many, the first of which is to be taken next.  It is empty, and they are a half at most.  Owner. */
+static inline void weir__deque_fill(struct weir__deque *deque, struct weir__job *const jobs[], unsigned count)
+{
+        weir__lock(&deque->lock);
+        unsigned tail = atomic_load_explicit(&deque->tail, memory_order_relaxed);
+        for (unsigned i = count; i > 0; i--)
+                deque->ring[tail++ % WEIR__DEQUE_SIZE] = jobs[i - 1];
+        atomic_store_explicit(&deque->tail, tail, memory_order_relaxed);
+        weir__unlock(&deque->lock);
+}
+
+/* The newest, or NULL.  Owner. */
+static inline struct weir__job *weir__deque_pop(struct weir__deque *deque)
+{
+        struct weir__job *job = NULL;
+
+        if (weir__deque_count(deque) == 0)
+                return NULL; /* nobody else adds */
+        weir__lock(&deque->lock);
+        unsigned tail = atomic_load_explicit(&deque->tail, memory_order_relaxed);
+        if (weir__deque_count(deque) > 0) {
+                job = deque->ring[--tail % WEIR__DEQUE_SIZE];
+                atomic_store_explicit(&deque->tail, tail, memory_order_relaxed);
+        }
+        weir__unlock(&deque->lock);
+        return job;
+}
+
+/* The oldest, at most `most` of them, and no more than half; of a single one that is the one.  Any thread. */
+static inline unsigned weir__deque_take(struct weir__deque *deque, struct weir__job *jobs[], unsigned most)
+{
+        if (weir__deque_count(deque) == 0)
+                return 0;
+        weir__lock(&deque->lock);
+        unsigned head = atomic_load_explicit(&deque->head, memory_order_relaxed), half = (weir__deque_count(deque) + 1) / 2;
+        unsigned count = half < most ? half : most;
+        for (unsigned i = 0; i < count; i++)
+                jobs[i] = deque->ring[head++ % WEIR__DEQUE_SIZE];
+        atomic_store_explicit(&deque->head, head, memory_order_relaxed);
+        weir__unlock(&deque->lock);
+        return count;
+}
+
+/* The oldest, which stays; the function is called under the lock, with NULL if there is none.  Returns how many there are.  Any
+ * thread. */
+static inline unsigned weir__deque_show_oldest(struct weir__deque *deque, void (*show)(const struct weir__job *, void *),
+                                               void *context)
+{
+        weir__lock(&deque->lock);
+        unsigned head = atomic_load_explicit(&deque->head, memory_order_relaxed), count = weir__deque_count(deque);
+        show(count > 0 ? deque->ring[head % WEIR__DEQUE_SIZE] : NULL, context);
+        weir__unlock(&deque->lock);
+        return count;
+}
+
+#endif

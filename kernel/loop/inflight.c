@@ -1,0 +1,218 @@
+/* kernel/loop/inflight.c: what is on its way between the connections of a poller and their other ends on this machine.
+ *
+ * Threads: the owner of the only poller of the virtual clock, before time jumps.
+ * Locks:   none.
+ *
+ * On loopback a send() puts its bytes into the other end's queue before it returns, unless the system is so busy that it leaves
+ * that to a thread of its own.  So bytes are either in our queue, which epoll tells; or between, which the counts of both ends
+ * tell: what one has sent and the other has not received; or in the other end's queue.  What the system knows of the other end it
+ * tells who asks for that one connection (NETLINK_SOCK_DIAG).  Where it may not be asked, nothing seems to be on its way.
+ *
+ * A peer that never reads would stop time for ever.  So what is on its way is summed up in one number; when that has not changed for
+ * PATIENCE, time goes on, and waits again only when it has become another one. */
+#include "kernel/loop/inflight.h"
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "kernel/base/clock.h"
+
+#define PATIENCE WEIR_SEC(1)
+
+static struct {
+        int fd;          /* to ask the system by; -1: not opened */
+        uint64_t print;  /* what was on its way, when it was asked last; 0: nothing */
+        weir_nsec since; /* when that was seen first, in real time */
+        uint64_t given_up;
+} inflight = {.fd = -1};
+
+/* The ends of a connection. */
+struct ends {
+        struct sockaddr_storage near, far;
+};
+
+struct counts {
+        uint64_t sent, received;
+        uint32_t unread;
+};
+
+static bool
+is_loopback(const struct sockaddr_storage *address)
+{
+        if (address->ss_family == AF_INET)
+                return (ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+        const struct in6_addr *six = &((const struct sockaddr_in6 *)address)->sin6_addr;
+        return IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == IN_LOOPBACKNET);
+}
+
+static size_t
+host_size(const struct sockaddr_storage *address)
+{
+        return address->ss_family == AF_INET ? sizeof(struct in_addr) : sizeof(struct in6_addr);
+}
+
+static const void *
+host_of(const struct sockaddr_storage *address)
+{
+        return address->ss_family == AF_INET ? (const void *)&((const struct sockaddr_in *)address)->sin_addr
+                                             : (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr;
+}
+
+static in_port_t
+port_of(const struct sockaddr_storage *address)
+{
+        return address->ss_family == AF_INET ? ((const struct sockaddr_in *)address)->sin_port
+                                             : ((const struct sockaddr_in6 *)address)->sin6_port;
+}
+
+/* Whether it is a connection whose other end is on this machine: a loopback address, or the same one. */
+static bool
+find_ends(int fd, struct ends *ends)
+{
+        socklen_t near_size = sizeof ends->near, far_size = sizeof ends->far;
+
+        if (getpeername(fd, (struct sockaddr *)&ends->far, &far_size) < 0 ||
+            getsockname(fd, (struct sockaddr *)&ends->near, &near_size) < 0)
+                return false;
+        if (ends->near.ss_family != ends->far.ss_family || (ends->far.ss_family != AF_INET && ends->far.ss_family != AF_INET6))
+                return false;
+        return is_loopback(&ends->far) || memcmp(host_of(&ends->far), host_of(&ends->near), host_size(&ends->far)) == 0;
+}
+
+static bool
+count_near(int fd, struct counts *counts)
+{
+        struct tcp_info info = {0};
+        socklen_t size = sizeof info;
+
+        if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
+                return false;
+        *counts = (struct counts){.sent = info.tcpi_bytes_sent - info.tcpi_bytes_retrans, .received = info.tcpi_bytes_received};
+        return true;
+}
+
+/* The answer of the system about one socket: its queue, and what it has sent and received. */
+static bool
+read_answer(const char *answer, size_t size, struct counts *counts)
+{
+        const struct nlmsghdr *header = (const struct nlmsghdr *)answer;
+        const struct inet_diag_msg *socket = NLMSG_DATA(header);
+        struct tcp_info info;
+
+        if (size < NLMSG_SPACE(sizeof *socket) || header->nlmsg_type != SOCK_DIAG_BY_FAMILY)
+                return false;
+        for (size_t at = NLMSG_SPACE(sizeof *socket), used; at + NLA_HDRLEN <= size; at += NLA_ALIGN(used)) {
+                const struct nlattr *part = (const struct nlattr *)(answer + at);
+
+                used = part->nla_len;
+                if (used < NLA_HDRLEN || at + used > size)
+                        break;
+                if (part->nla_type != INET_DIAG_INFO)
+                        continue;
+                memset(&info, 0, sizeof info);
+                memcpy(&info, answer + at + NLA_HDRLEN, used - NLA_HDRLEN < sizeof info ? used - NLA_HDRLEN : sizeof info);
+                *counts = (struct counts){.sent = info.tcpi_bytes_sent - info.tcpi_bytes_retrans,
+                                          .received = info.tcpi_bytes_received,
+                                          .unread = socket->idiag_rqueue};
+                return true;
+        }
+        return false; /* it has been closed: what comes there is thrown away */
+}
+
+/* The same of the other end, whose socket may be any process's. */
+static bool
+count_far(const struct ends *ends, struct counts *counts)
+{
+        struct {
+                struct nlmsghdr header;
+                struct inet_diag_req_v2 body;
+        } question = {
+                .header = {.nlmsg_len = sizeof question, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
+                .body = {.sdiag_family = (uint8_t)ends->far.ss_family,
+                         .sdiag_protocol = IPPROTO_TCP,
+                         .idiag_ext = 1 << (INET_DIAG_INFO - 1),
+                         .idiag_states = UINT32_MAX,
+                         .id = {.idiag_sport = port_of(&ends->far),
+                                .idiag_dport = port_of(&ends->near),
+                                .idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
+        };
+        _Alignas(struct nlmsghdr) char answer[2048];
+
+        memcpy(question.body.id.idiag_src, host_of(&ends->far), host_size(&ends->far));
+        memcpy(question.body.id.idiag_dst, host_of(&ends->near), host_size(&ends->near));
+        if (inflight.fd < 0)
+                inflight.fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+        if (inflight.fd < 0 || send(inflight.fd, &question, sizeof question, 0) < 0)
+                return false;
+        ssize_t got = recv(inflight.fd, answer, sizeof answer, 0);
+        return got > 0 && read_answer(answer, (size_t)got, counts);
+}
+
+static uint64_t
+mix(uint64_t value)
+{
+        value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+        return value ^ value >> 31;
+}
+
+/* What is on its way in one connection, as a number which has another value for each state; 0: nothing.  Our own queue does not
+ * count: what the owner wants of it, epoll has told it. */
+static uint64_t
+print_of(int fd, uint64_t salt, bool unread)
+{
+        struct counts near, far;
+        struct ends ends;
+
+        if (!find_ends(fd, &ends) || !count_near(fd, &near) || !count_far(&ends, &far))
+                return 0;
+        uint64_t out = near.sent > far.received ? near.sent - far.received : 0;
+        uint64_t in = far.sent > near.received ? far.sent - near.received : 0;
+        uint64_t waiting = unread ? far.unread : 0;
+        return out | in | waiting ? mix(mix(mix(salt + 1) + out) + in) + waiting : 0;
+}
+
+static uint64_t
+print(const struct weir__poller *poller, bool unread)
+{
+        uint64_t sum = 0;
+
+        for (uint32_t i = 0; i < poller->slot_count; i++)
+                if (poller->slots[i].source)
+                        sum += print_of(poller->slots[i].source->fd, (uint64_t)poller->slots[i].generation << 32 | i, unread);
+        return sum;
+}
+
+bool
+weir__inflight(const struct weir__poller *poller, bool unread)
+{
+        uint64_t now = print(poller, unread);
+
+        if (now == 0 || now == inflight.given_up) {
+                inflight.print = 0;
+                return false;
+        }
+        if (now != inflight.print) {
+                inflight.print = now;
+                inflight.since = weir__clock_monotonic();
+        } else if (weir__clock_monotonic() - inflight.since >= PATIENCE) {
+                inflight.given_up = now;
+                return false;
+        }
+        return true;
+}
+
+void
+weir__inflight_close(void)
+{
+        if (inflight.fd >= 0)
+                close(inflight.fd);
+        inflight.fd = -1;
+        inflight.print = inflight.given_up = 0;
+}

@@ -1,0 +1,112 @@
+/* kernel/loop/source.c: descriptors that are registered with a poller.
+ *
+ * Threads: the owner of the poller.
+ * Locks:   none.
+ *
+ * Edge-triggered, registered once.  A source that is removed leaves a slot of another generation, so an event that was on its way
+ * finds nobody. */
+#include "kernel/loop/source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "kernel/base/panic.h"
+#include "kernel/loop/poller.h"
+#include "kernel/data/prefetch.h"
+
+#define WANTED 384 /* bytes of what a source is a part of, a connection say, that its event will be about */
+
+static int
+grow_slots(struct weir__poller *poller)
+{
+        uint32_t count = poller->slot_count ? poller->slot_count * 2 : 64;
+        struct weir__source_slot *slots = realloc(poller->slots, count * sizeof *slots);
+
+        if (!slots)
+                return -ENOMEM;
+        for (uint32_t i = poller->slot_count; i < count; i++)
+                slots[i] = (struct weir__source_slot){.next_free = i + 1 < count ? i + 1 : WEIR__SLOT_NONE};
+        poller->free_slot = poller->slot_count;
+        poller->slots = slots;
+        poller->slot_count = count;
+        return 0;
+}
+
+int
+weir__poller_add_source(struct weir__poller *poller, struct weir__source *source, uint32_t events)
+{
+        int failed = poller->free_slot == WEIR__SLOT_NONE ? grow_slots(poller) : 0;
+
+        if (failed)
+                return failed;
+        struct weir__source_slot *slot = &poller->slots[poller->free_slot];
+        failed = weir__poller_watch(poller, source->fd, events, (uint64_t)slot->generation << 32 | poller->free_slot);
+        if (failed)
+                return failed;
+        source->slot = poller->free_slot;
+        poller->free_slot = slot->next_free;
+        slot->source = source;
+        return 0;
+}
+
+void
+weir__poller_remove_source(struct weir__poller *poller, struct weir__source *source)
+{
+        struct weir__source_slot *slot = &poller->slots[source->slot];
+
+        if (slot->source != source)
+                weir__panic("source of descriptor %d removed twice", source->fd);
+        slot->source = NULL;
+        slot->generation = (slot->generation + 1) & 0x7fffffff; /* never the data of the descriptors of our own */
+        slot->next_free = poller->free_slot;
+        poller->free_slot = source->slot;
+}
+
+void
+weir__poller_withdraw_source(struct weir__poller *poller, struct weir__source *source)
+{
+        weir__poller_remove_source(poller, source);
+        epoll_ctl(poller->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+}
+
+void
+weir__poller_shutdown_sources(struct weir__poller *poller)
+{
+        for (uint32_t i = 0; i < poller->slot_count; i++)
+                if (poller->slots[i].source)
+                        poller->slots[i].source->ops->shutdown(poller->slots[i].source);
+}
+
+void
+weir__poller_destroy_sources(struct weir__poller *poller)
+{
+        for (uint32_t i = 0; i < poller->slot_count; i++)
+                if (poller->slots[i].source)
+                        poller->slots[i].source->ops->destroy(poller->slots[i].source);
+}
+
+void
+weir__poller_prefetch(const struct weir__poller *poller, const struct epoll_event *events, int count)
+{
+        for (int i = 0; i < count; i++) {
+                uint32_t index = (uint32_t)events[i].data.u64;
+
+                if (events[i].data.u64 < WEIR__SLOT_JUMP && index < poller->slot_count)
+                        weir__prefetch(poller->slots[index].source, WANTED);
+        }
+}
+
+void
+weir__poller_dispatch(struct weir__poller *poller, const struct epoll_event *event)
+{
+        uint64_t data = event->data.u64;
+        uint32_t index = (uint32_t)data;
+
+        if (data == WEIR__SLOT_JUMP)
+                weir__follow_event(poller);
+        if (data >= WEIR__SLOT_JUMP || index >= poller->slot_count)
+                return; /* edge-triggered, so neither eventfd nor timerfd has to be read */
+        struct weir__source_slot *slot = &poller->slots[index];
+        if (slot->source && slot->generation == data >> 32)
+                slot->source->ops->ready(slot->source, event->events);
+}

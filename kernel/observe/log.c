@@ -1,0 +1,265 @@
+/* kernel/observe/log.c: messages, and who takes them.
+ *
+ * Threads: any.
+ * Locks:   sink.lock, a leaf.  It is not held while the log function runs: that one is user code, and may log, set and block.
+ *
+ * Each call of the log function is on a list, by a record on the stack of its thread, with the number of the function that was
+ * set.  Who sets another one waits until no call with a lower number is left; inside a log function it does not, as two such
+ * calls would wait for each other. */
+#include "kernel/observe/log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/base/lock.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/data/visible.h"
+
+#define DOTS "..."
+
+static weir_log_fn to_stderr;
+
+/* A call of the log function: on the stack of its thread. */
+struct call {
+        struct call *previous, *next;
+        uint64_t number;
+        weir_log_fn *fn;
+        void *context;
+};
+
+static struct {
+        struct weir__lock lock;
+
+        /* Guarded by lock. */
+        weir_log_fn *fn;
+        void *context;
+        uint64_t number; /* counts the functions that were set */
+        struct call *calls;
+        unsigned waiting; /* threads, for calls to end */
+
+        _Atomic unsigned ended; /* changes when a call has ended while somebody waits: a futex; written under the lock */
+} sink = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF), .fn = to_stderr};
+
+static _Thread_local struct call *own; /* the call that this thread is in */
+
+/* -- forks -- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int fork_failed;
+
+/* Another thread may have held the lock, or been in a call, and is not here. */
+static void
+become_child(void)
+{
+        weir__lock_init(&sink.lock, WEIR__RANK_LEAF);
+        sink.calls = own;
+        sink.waiting = 0;
+        if (own)
+                own->previous = own->next = NULL;
+}
+
+static void
+watch_forks(void)
+{
+        fork_failed = -pthread_atfork(NULL, NULL, become_child);
+}
+
+/* -- calls -- */
+
+/* Returns false when nobody wants to be told. */
+static bool
+begin_call(struct call *call)
+{
+        pthread_once(&once, watch_forks);
+        weir__lock(&sink.lock);
+        *call = (struct call){.next = sink.calls, .number = sink.number, .fn = sink.fn, .context = sink.context};
+        if (call->fn) {
+                if (call->next)
+                        call->next->previous = call;
+                sink.calls = call;
+                own = call;
+        }
+        weir__unlock(&sink.lock);
+        return call->fn;
+}
+
+static void
+end_call(struct call *call)
+{
+        weir__lock(&sink.lock);
+        if (call->next)
+                call->next->previous = call->previous;
+        *(call->previous ? &call->previous->next : &sink.calls) = call->next;
+        own = NULL;
+        bool wake = sink.waiting > 0;
+        if (wake)
+                atomic_fetch_add_explicit(&sink.ended, 1, memory_order_relaxed);
+        weir__unlock(&sink.lock);
+        if (wake)
+                syscall(SYS_futex, (unsigned *)&sink.ended, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static bool
+has_call_before(uint64_t number)
+{
+        for (const struct call *call = sink.calls; call; call = call->next)
+                if (call->number < number)
+                        return true;
+        return false;
+}
+
+/* The lock is held before and after. */
+static void
+wait_for_calls_before(uint64_t number)
+{
+        sink.waiting++;
+        while (has_call_before(number)) {
+                unsigned seen = atomic_load_explicit(&sink.ended, memory_order_relaxed);
+
+                weir__unlock(&sink.lock);
+                syscall(SYS_futex, (unsigned *)&sink.ended, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+                weir__lock(&sink.lock);
+        }
+        sink.waiting--;
+}
+
+int
+weir_log_set(weir_log_fn *fn, void *context)
+{
+        int before = errno;
+
+        if (weir__runtime_forked())
+                return -ECHILD;
+        pthread_once(&once, watch_forks);
+        if (fork_failed)
+                return fork_failed;
+        weir__lock(&sink.lock);
+        sink.fn = fn;
+        sink.context = context;
+        uint64_t number = ++sink.number;
+        if (!own)
+                wait_for_calls_before(number);
+        weir__unlock(&sink.lock);
+        errno = before;
+        return 0;
+}
+
+/* As long as nobody has set another one.  A line is written at once, so that lines of several threads do not mix. */
+static void
+to_stderr(enum weir_log_level level, const char *message, void *context)
+{
+        char line[WEIR__LOG_SIZE + 8];
+
+        (void)context;
+        if (level > WEIR_LOG_WARNING)
+                return;
+        int size = snprintf(line, sizeof line, "weir: %s\n", message);
+        while (write(STDERR_FILENO, line, (size_t)size) < 0 && errno == EINTR)
+                continue;
+}
+
+/* -- messages -- */
+
+/* Copies a text into so much room, visibly.  One that was cut before, or is cut here, ends in dots. */
+static void
+copy_visibly(char *to, size_t room, const char *from, bool is_cut)
+{
+        const char *text = from, *text_end = from + strlen(from);
+        char *end = to + room - sizeof DOTS;
+
+        while (text < text_end) {
+                unsigned length = *text == '\\' ? 0 : weir__visible_character(text, (size_t)(text_end - text));
+                unsigned size = length ? length : *text == '\\' ? 2 : 4;
+
+                if (to + size > end) {
+                        is_cut = true;
+                        break;
+                }
+                if (length)
+                        memcpy(to, text, length);
+                else if (*text == '\\')
+                        memcpy(to, "\\\\", 2);
+                else
+                        snprintf(to, 5, "\\x%02x", (unsigned char)*text);
+                to += size;
+                text += length ? length : 1;
+        }
+        strcpy(to, is_cut ? DOTS : "");
+}
+
+static void
+compose(char message[WEIR__LOG_SIZE], unsigned left_out, const char *format, va_list arguments)
+{
+        char text[WEIR__LOG_SIZE], note[48] = "";
+        int size = vsnprintf(text, sizeof text, format, arguments);
+
+        if (left_out)
+                snprintf(note, sizeof note, " (%u like this were left out)", left_out);
+        copy_visibly(message, WEIR__LOG_SIZE - strlen(note), size < 0 ? format : text, size >= (int)sizeof text);
+        strcat(message, note);
+}
+
+static void
+say(enum weir_log_level level, unsigned left_out, const char *format, va_list arguments)
+{
+        char message[WEIR__LOG_SIZE];
+        struct call call;
+
+        if (own || weir__runtime_forked() || !begin_call(&call))
+                return;
+        compose(message, left_out, format, arguments);
+        call.fn(level, message, call.context);
+        end_call(&call);
+}
+
+void
+weir__log(enum weir_log_level level, const char *format, ...)
+{
+        int before = errno;
+        va_list arguments;
+
+        weir__lock_expect_none("weir__log");
+        va_start(arguments, format);
+        say(level, 0, format, arguments);
+        va_end(arguments);
+        errno = before;
+}
+
+bool
+weir__log_may(struct weir__log_limit *limit, weir_nsec now, unsigned *left_out)
+{
+        weir_nsec next = atomic_load_explicit(&limit->next, memory_order_relaxed);
+
+        if (now < next ||
+            !atomic_compare_exchange_strong_explicit(&limit->next, &next, weir__clock_after(now, WEIR__LOG_INTERVAL),
+                                                     memory_order_relaxed, memory_order_relaxed)) {
+                atomic_fetch_add_explicit(&limit->left_out, 1, memory_order_relaxed);
+                return false;
+        }
+        *left_out = atomic_exchange_explicit(&limit->left_out, 0, memory_order_relaxed);
+        return true;
+}
+
+void
+weir__log_limited(struct weir__log_limit *limit, enum weir_log_level level, const char *format, ...)
+{
+        int before = errno;
+        unsigned left_out;
+        va_list arguments;
+
+        weir__lock_expect_none("weir__log_limited");
+        if (!weir__log_may(limit, weir__clock_monotonic(), &left_out))
+                return;
+        va_start(arguments, format);
+        say(level, left_out, format, arguments);
+        va_end(arguments);
+        errno = before;
+}

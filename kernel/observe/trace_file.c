@@ -1,0 +1,606 @@
+/* kernel/observe/trace_file.c: a trace from its start to its stop, and its file.
+ *
+ *     none --start--> the session has a number, a thread writes --stop, exit()--> no session; that thread writes the rest --> none
+ *
+ * Threads: start and stop on any, one at a time; the writer is a thread of its own, which formats what is in the rings (trace.c), so
+ *          that nobody else waits for the disk.  It sleeps until a ring is half full, a tenth of a second at most.
+ *          It closes the file as well.  At exit() nobody may read what it writes to, a FIFO or a terminal: it is waited for as long
+ *          as for callbacks, and left where it is.
+ * Locks:   trace.mutex, a mutex of the system, held by start and stop while they wait for file and writer; rings.lock under it.
+ *
+ * What goes out at once is whole events.  So when a write fails the file is cut back to the end of the last one, and the array gets
+ * its end there: the place that was cut off has room for it, however full the disk is. */
+#include <weir/trace.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/sched/crew.h"
+#include "kernel/base/fence.h"
+#include "kernel/base/latch.h"
+#include "kernel/observe/log.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/observe/sink.h"
+#include "kernel/observe/trace_ring.h"
+#include "kernel/data/visible.h"
+
+#define PAUSE     WEIR_MSEC(100)
+#define EVENT_MAX 1536 /* bytes of what one record comes to: most of it a name, of which each byte may take six, three times */
+
+static struct {
+        pthread_mutex_t mutex;
+
+        /* Guarded by mutex. */
+        unsigned sessions; /* how many there have been */
+        pthread_t thread;
+        bool runs;
+        pid_t process;
+
+        /* The writer's while it runs. */
+        struct weir__fd_sink out;
+        weir__sink_fn *write; /* the descriptor's own */
+        off_t size;           /* of the whole events that are in the file */
+        uint64_t arrows;
+        bool begun; /* there is an event before the next one */
+
+        /* Its results, for who has seen it gone. */
+        uint64_t lost;
+        int failed;
+        struct weir__latch gone;
+
+        _Atomic bool ends;
+} trace = {.mutex = PTHREAD_MUTEX_INITIALIZER, .out.fd = -1};
+
+/* -- text -- */
+
+static void
+put(const char *text)
+{
+        weir__sink_text(&trace.out.sink, text);
+}
+
+static void
+put_number(int64_t number)
+{
+        char digits[24], *at = digits + sizeof digits;
+        uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+
+        do {
+                *--at = (char)('0' + rest % 10);
+                rest /= 10;
+        } while (rest);
+        if (number < 0)
+                *--at = '-';
+        weir__sink_write(&trace.out.sink, at, (size_t)(digits + sizeof digits - at));
+}
+
+/* In microseconds. */
+static void
+put_time(weir_nsec time)
+{
+        char thousandths[4] = {'.'};
+        weir_nsec rest = time % 1000;
+
+        if (time < 0) {
+                put("-");
+                put_time(time == INT64_MIN ? INT64_MAX : -time);
+                return;
+        }
+        for (int i = 3; i > 0; i--, rest /= 10)
+                thousandths[i] = (char)('0' + rest % 10);
+        put_number(time / 1000);
+        weir__sink_write(&trace.out.sink, thousandths, sizeof thousandths);
+}
+
+static void
+put_escaped(unsigned char byte)
+{
+        static const char digits[] = "0123456789abcdef";
+        const char text[] = {'\\', 'u', '0', '0', digits[byte >> 4], digits[byte & 15]};
+
+        weir__sink_write(&trace.out.sink, text, sizeof text);
+}
+
+/* The inside of a string.  What is no character becomes U+FFFD; `is_cut`: there is more than that. */
+static void
+put_text(const char *text, size_t size, bool is_cut)
+{
+        for (size_t at = 0; at < size;) {
+                unsigned char byte = (unsigned char)text[at];
+                unsigned length = weir__utf8_character(text + at, size - at);
+
+                if (length > size - at && is_cut)
+                        break;
+                if (byte < ' ' || byte == '"' || byte == '\\' || byte == 0x7f)
+                        put_escaped(byte);
+                else if (length == 0 || length > size - at)
+                        put("\\ufffd");
+                else
+                        weir__sink_write(&trace.out.sink, text + at, length);
+                at += length == 0 || length > size - at ? 1 : length;
+        }
+        if (is_cut)
+                put("...");
+}
+
+static void
+put_name(const struct weir__trace_record *record)
+{
+        bool is_cut = record->name_size > WEIR__TRACE_NAME;
+
+        put_text(record->name, is_cut ? WEIR__TRACE_NAME : record->name_size, is_cut);
+}
+
+/* -- events -- */
+
+/* Each begins so, and ends with a brace.  Before it there is room for all that a record comes to. */
+static void
+begin_event(char phase, uint32_t track)
+{
+        put(trace.begun ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+        trace.begun = true;
+        weir__sink_write(&trace.out.sink, &phase, 1);
+        put("\",\"pid\":");
+        put_number(trace.process);
+        put(",\"tid\":");
+        put_number(track);
+}
+
+static void
+put_at(weir_nsec at)
+{
+        put(",\"ts\":");
+        put_time(at);
+}
+
+static void
+put_track(const struct weir__trace_record *record)
+{
+        begin_event('M', record->track);
+        put(",\"name\":\"thread_name\",\"args\":{\"name\":\"");
+        put_name(record);
+        put("\"}}");
+}
+
+/* Both ends of one: of a series, or to a worker that gets a poller. */
+static void
+put_arrow(const struct weir__trace_record *record)
+{
+        const char *what = record->series ? ",\"cat\":\"flow\",\"name\":\"next\",\"id\":"
+                                          : ",\"cat\":\"flow\",\"name\":\"hand-over\",\"id\":";
+
+        begin_event('s', record->from_track);
+        put_at(record->from_at);
+        put(what);
+        put_number((int64_t)++trace.arrows);
+        put("}");
+        begin_event('f', record->track);
+        put_at(record->at);
+        put(what);
+        put_number((int64_t)trace.arrows);
+        put(",\"bp\":\"e\"}");
+}
+
+/* Arguments come behind each other, the first behind the brace. */
+static void
+put_key(const char *key, bool *follows)
+{
+        put(*follows ? ",\"" : "\"");
+        put(key);
+        put("\":");
+        *follows = true;
+}
+
+static void
+put_status(int status, bool *follows)
+{
+        put_key("status", follows);
+        put_number(status);
+        if (!status)
+                return;
+        put_key("meaning", follows);
+        put("\"");
+        put(weir_strerror(status));
+        put("\"");
+}
+
+static void
+put_arguments(const struct weir__trace_record *record)
+{
+        bool follows = false;
+
+        put(",\"args\":{");
+        if (record->series) {
+                put_key("series", &follows);
+                put_number(record->series);
+        }
+        if (record->has_status)
+                put_status(record->status, &follows);
+        if (record->has_lateness) {
+                put_key("late_us", &follows);
+                put_time(record->lateness);
+        }
+        if (record->poller >= 0) {
+                put_key("poller", &follows);
+                put_number(record->poller);
+        }
+        if (record->has_lost_poller) {
+                put_key("lost_poller", &follows);
+                put("true");
+        }
+        put("}}");
+}
+
+static const char *
+without_article(const char *kind)
+{
+        return strncmp(kind, "a ", 2) == 0 ? kind + 2 : strncmp(kind, "an ", 3) == 0 ? kind + 3 : kind;
+}
+
+static void
+put_slice(const struct weir__trace_record *record)
+{
+        const char *kind = without_article(record->kind);
+
+        begin_event('X', record->track);
+        put_at(record->at);
+        put(",\"dur\":");
+        put_time(record->until - record->at);
+        put(kind == record->kind ? ",\"cat\":\"scheduler\",\"name\":\"" : ",\"cat\":\"callback\",\"name\":\"");
+        put(kind);
+        if (record->name_size) {
+                put(" \\\"");
+                put_name(record);
+                put("\\\"");
+        }
+        put("\"");
+        put_arguments(record);
+        if (record->from_at)
+                put_arrow(record);
+}
+
+static void
+put_note(const struct weir__trace_record *record)
+{
+        begin_event('i', record->track);
+        put_at(record->at);
+        put(",\"s\":\"t\",\"cat\":\"scheduler\",\"name\":\"");
+        put(record->kind);
+        put("\",\"args\":{\"");
+        put(record->unit);
+        put("\":");
+        put_number(record->number);
+        put("}}");
+}
+
+static void
+put_record(const struct weir__trace_record *record)
+{
+        if (sizeof trace.out.sink.buffer - trace.out.sink.used < EVENT_MAX)
+                weir__sink_flush(&trace.out.sink);
+        switch ((enum weir__trace_type)record->type) {
+        case WEIR__TRACE_TRACK: put_track(record); break;
+        case WEIR__TRACE_SLICE: put_slice(record); break;
+        case WEIR__TRACE_NOTE: put_note(record); break;
+        }
+}
+
+/* -- the file -- */
+
+static int
+write_events(struct weir__sink *sink, const char *bytes, size_t size)
+{
+        int failed = trace.write(sink, bytes, size);
+
+        if (!failed)
+                trace.size += (off_t)size;
+        return failed;
+}
+
+static void
+begin_file(int fd)
+{
+        weir__fd_sink_init(&trace.out, fd);
+        trace.write = trace.out.sink.write;
+        trace.out.sink.write = write_events;
+        trace.size = 0;
+        trace.begun = false;
+        trace.arrows = 0;
+        put("[");
+        begin_event('M', 0);
+        put(",\"name\":\"process_name\",\"args\":{\"name\":\"");
+        put_text(program_invocation_short_name, strnlen(program_invocation_short_name, WEIR__TRACE_NAME), false);
+        put("\"}}");
+}
+
+/* Counts what was left out, and begins anew. */
+static uint64_t
+take_lost(void)
+{
+        struct weir__trace_ring *ring = atomic_load_explicit(&weir__trace_rings.first, memory_order_acquire);
+        uint64_t lost = atomic_exchange_explicit(&weir__trace_rings.lost, 0, memory_order_relaxed);
+
+        for (; ring; ring = ring->next)
+                lost += atomic_exchange_explicit(&ring->lost, 0, memory_order_relaxed);
+        return lost;
+}
+
+/* A write has failed. */
+static void
+mend_file(void)
+{
+        static const char end[] = "\n]\n";
+
+        if (trace.size > 0 && ftruncate(trace.out.fd, trace.size) == 0 && lseek(trace.out.fd, trace.size, SEEK_SET) >= 0)
+                (void)!write(trace.out.fd, end, sizeof end - 1);
+}
+
+/* Result: 0 or what was the first to fail. */
+static int
+end_file(uint64_t lost)
+{
+        int fd = trace.out.fd;
+
+        if (lost > 0) {
+                const struct weir__trace_record record = {.type = WEIR__TRACE_NOTE,
+                                                          .at = weir__clock_now(),
+                                                          .kind = "events were left out: a buffer was full",
+                                                          .unit = "count",
+                                                          .number = (int64_t)lost};
+                put_record(&record);
+        }
+        put("\n]\n");
+        int failed = weir__sink_flush(&trace.out.sink);
+        if (failed)
+                mend_file();
+        trace.out.fd = -1; /* first: a child of fork() closes what it finds here */
+        return close(fd) < 0 && !failed && errno != EINTR ? -errno : failed;
+}
+
+/* -- the writer -- */
+
+static void
+write_ring(struct weir__trace_ring *ring)
+{
+        uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+        uint32_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
+
+        while (tail != head) {
+                put_record(&ring->records[tail++ % WEIR__TRACE_RECORDS]);
+                atomic_store_explicit(&ring->tail, tail, memory_order_release);
+        }
+}
+
+static void
+write_rings(void)
+{
+        struct weir__trace_ring *ring = atomic_load_explicit(&weir__trace_rings.first, memory_order_acquire);
+
+        for (; ring; ring = ring->next)
+                write_ring(ring);
+}
+
+static void *
+writer_main(void *unused)
+{
+        static const struct timespec pause = {.tv_nsec = PAUSE};
+        bool ends;
+
+        (void)unused;
+        pthread_setname_np(pthread_self(), "weir/trace");
+        do {
+                ends = atomic_load_explicit(&trace.ends, memory_order_acquire);
+                if (!ends && !atomic_exchange(&weir__trace_rings.wanted, 0))
+                        syscall(SYS_futex, (unsigned *)&weir__trace_rings.wanted, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
+                write_rings();
+                if (!ends)
+                        weir__sink_flush(&trace.out.sink);
+        } while (!ends);
+        trace.lost = take_lost();
+        trace.failed = end_file(trace.lost);
+        weir__latch_open(&trace.gone);
+        return NULL;
+}
+
+/* -- start and stop -- */
+
+/* With the mutex held. */
+static int
+begin(int fd)
+{
+        trace.process = getpid();
+        begin_file(fd);
+        atomic_store(&trace.ends, false);
+        atomic_store(&trace.gone.open, 0);
+        atomic_store(&weir__trace_rings.wanted, 0);
+        int failed = weir__crew_make_thread(&trace.thread, writer_main, NULL);
+        if (failed) {
+                trace.out.fd = -1;
+                close(fd);
+                return failed;
+        }
+        trace.runs = true;
+        if (++trace.sessions == 0)
+                trace.sessions = 1;
+        atomic_store(&weir__trace_session, trace.sessions);
+        return 0;
+}
+
+/* From then on no thread writes an event. */
+static void
+end_session(void)
+{
+        struct weir__trace_ring *ring;
+
+        atomic_store(&weir__trace_session, 0);
+        weir__fence_heavy();
+        for (ring = atomic_load_explicit(&weir__trace_rings.first, memory_order_acquire); ring; ring = ring->next)
+                while (atomic_load_explicit(&ring->is_busy, memory_order_acquire))
+                        (void)sched_yield();
+}
+
+/* Who is just about to take part finds that there is no trace any more. */
+static void
+free_records(void)
+{
+        weir__lock(&weir__trace_rings.lock);
+        for (struct weir__trace_ring *ring = weir__trace_rings.first; ring; ring = ring->next) {
+                free(ring->records);
+                ring->records = NULL;
+                atomic_store_explicit(&ring->head, 0, memory_order_relaxed);
+                atomic_store_explicit(&ring->tail, 0, memory_order_relaxed);
+        }
+        weir__unlock(&weir__trace_rings.lock);
+}
+
+/* Returns whether the writer has come to its end by then. */
+static bool
+join_writer(weir_nsec until)
+{
+        if (until == WEIR_FOREVER)
+                weir__latch_wait(&trace.gone);
+        else if (!weir__latch_wait_until(&trace.gone, until))
+                return false;
+        return pthread_join(trace.thread, NULL) == 0;
+}
+
+/* With the mutex held.  After -ETIMEDOUT the trace is there still, so none can begin that the writer would mix up with it. */
+static int
+end(weir_nsec until, uint64_t *lost)
+{
+        if (!trace.runs)
+                return -EALREADY;
+        end_session();
+        atomic_store_explicit(&trace.ends, true, memory_order_release);
+        weir__trace_call_writer();
+        if (!join_writer(until))
+                return -ETIMEDOUT;
+        trace.runs = false;
+        *lost = trace.lost;
+        free_records();
+        return trace.failed;
+}
+
+static int
+open_file(const char *path)
+{
+        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+
+        return fd < 0 ? -errno : fd;
+}
+
+int
+weir_trace_start(const char *path)
+{
+        int before = errno, failed = weir__runtime_forked() ? -ECHILD : !path ? -EINVAL : weir__trace_register();
+
+        if (failed)
+                return failed;
+        pthread_mutex_lock(&trace.mutex);
+        int fd = trace.runs ? -EBUSY : open_file(path);
+        failed = fd < 0 ? fd : begin(fd);
+        pthread_mutex_unlock(&trace.mutex);
+        errno = before;
+        return failed;
+}
+
+/* Another thread may start or stop a trace, and wait for a file.  Not by pthread_mutex_clocklock, which ThreadSanitizer does not
+ * know. */
+static bool
+lock_until(weir_nsec until)
+{
+        const struct timespec pause = {.tv_nsec = 1000000};
+
+        if (until == WEIR_FOREVER)
+                return pthread_mutex_lock(&trace.mutex) == 0;
+        while (pthread_mutex_trylock(&trace.mutex)) {
+                if (weir__clock_monotonic() >= until)
+                        return false;
+                nanosleep(&pause, NULL);
+        }
+        return true;
+}
+
+static int
+stop(weir_nsec until)
+{
+        uint64_t lost = 0;
+
+        if (!lock_until(until))
+                return -ETIMEDOUT;
+        int failed = end(until, &lost);
+        pthread_mutex_unlock(&trace.mutex);
+        if (lost)
+                weir__log(WEIR_LOG_WARNING, "the trace lacks %llu events, for which there was no room in a buffer",
+                          (unsigned long long)lost);
+        return failed ? failed : lost > INT_MAX ? INT_MAX : (int)lost;
+}
+
+int
+weir_trace_stop(void)
+{
+        int before = errno, result = weir__runtime_forked() ? -ECHILD : stop(WEIR_FOREVER);
+
+        errno = before;
+        return result;
+}
+
+/* -- exit and fork -- */
+
+static void
+stop_at_exit(void)
+{
+        weir_nsec until = weir__clock_after(weir__clock_monotonic(), weir__runtime_exit_wait());
+        int result = weir__runtime_forked() ? -ECHILD : stop(until);
+
+        if (result < 0 && result != -EALREADY && result != -ECHILD)
+                weir__log(WEIR_LOG_ERROR, "the trace is not whole: %s", weir_strerror(result));
+}
+
+/* The trace is the parent's: no byte of it may come from here. */
+static void
+become_child(void)
+{
+        int fd = trace.out.fd;
+
+        atomic_store(&weir__trace_session, 0);
+        pthread_mutex_init(&trace.mutex, NULL);
+        weir__lock_init(&weir__trace_rings.lock, WEIR__RANK_LEAF);
+        trace.out.fd = -1;
+        trace.runs = false;
+        if (fd >= 0)
+                close(fd);
+        for (struct weir__trace_ring *ring = weir__trace_rings.first; ring; ring = ring->next) {
+                ring->is_owned = false;
+                atomic_store(&ring->is_busy, false);
+        }
+        weir__trace_leave();
+        free_records();
+        take_lost();
+}
+
+static int register_failed;
+
+static void
+register_both(void)
+{
+        if (pthread_atfork(NULL, NULL, become_child) || atexit(stop_at_exit))
+                register_failed = -ENOMEM;
+}
+
+int
+weir__trace_register(void)
+{
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+        pthread_once(&once, register_both);
+        return register_failed;
+}

@@ -1,0 +1,75 @@
+/* kernel/observe/trace_ring.h: what trace.c, where events come in, and trace_file.c, which writes them, know of each other. */
+#ifndef WEIR_KERNEL_TRACE_RING_H
+#define WEIR_KERNEL_TRACE_RING_H
+
+#include "kernel/base/lock.h"
+#include "kernel/observe/trace.h"
+
+#define WEIR__TRACE_RECORDS 16384 /* in a ring: a power of two */
+#define WEIR__TRACE_NAME    64
+
+enum weir__trace_type {
+        WEIR__TRACE_TRACK, /* a thread that is new in this trace, by its name */
+        WEIR__TRACE_SLICE,
+        WEIR__TRACE_NOTE,
+};
+
+/* One event: two cache lines, of which the second is its name. */
+struct weir__trace_record {
+        weir_nsec at, until;
+        const char *kind; /* constant text */
+        union {
+                weir_nsec lateness;
+                const char *unit; /* of a note */
+        };
+        union {
+                struct {
+                        weir_nsec from_at; /* 0: no arrow */
+                        uint32_t from_track;
+                        int32_t status;
+                };
+                int64_t number; /* of a note */
+        };
+        uint32_t track, series; /* series 0: in none */
+        int16_t poller;         /* -1: none */
+        uint8_t type;           /* enum weir__trace_type */
+        uint8_t name_size;      /* WEIR__TRACE_NAME + 1: there is more of it */
+        bool has_status, has_lateness, has_lost_poller;
+        char name[WEIR__TRACE_NAME];
+};
+
+/* Single writer, single reader.  The struct stays for ever, for the next thread and the next trace; the records are there while
+ * there is a trace. */
+struct weir__trace_ring {
+        /* Constant. */
+        struct weir__trace_ring *next;
+
+        /* Written under rings.lock; read by its thread without, the records while it is busy in a trace that is not over. */
+        bool is_owned;
+        unsigned session; /* which it was last in */
+        struct weir__trace_record *records;
+
+        /* Its thread's. */
+        uint32_t track;
+        bool is_announced; /* its thread's name has been left in it */
+
+        _Alignas(64) _Atomic uint32_t head; /* its thread's to write: release, acquire */
+        _Atomic bool is_busy;               /* its thread is at it: before it looks whether there is a trace, behind a light fence */
+        _Atomic uint64_t lost;              /* its thread's to write; relaxed */
+
+        _Alignas(64) _Atomic uint32_t tail; /* the writer's: release, acquire */
+};
+
+struct weir__trace_rings {
+        struct weir__lock lock;                    /* a leaf */
+        _Atomic(struct weir__trace_ring *) first;  /* grows only, under the lock */
+        _Atomic uint64_t lost;                     /* by threads that got no ring */
+        _Atomic unsigned wanted;                   /* a futex: 1, a ring is half full, or the trace ends; the writer sets 0 */
+};
+
+extern struct weir__trace_rings weir__trace_rings;
+
+/* Wakes the writer. */
+void weir__trace_call_writer(void);
+
+#endif

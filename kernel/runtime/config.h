@@ -1,0 +1,53 @@
+/* kernel/runtime/config.h: reading a struct that a program filled, or filling one for it, which may be older or newer than this library.
+ *
+ * Such a struct begins with `size_t size`: how much of it the program knows. */
+#ifndef WEIR_KERNEL_CONFIG_H
+#define WEIR_KERNEL_CONFIG_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#define WEIR__CONFIG_MAX 4096 /* no struct of ours will ever be larger: what claims to be was not initialised */
+
+static inline bool
+weir__config_has_size(const void *config)
+{
+        size_t size;
+
+        memcpy(&size, config, sizeof size);
+        return size >= sizeof size && size <= WEIR__CONFIG_MAX;
+}
+
+/* Copies to `to`, whose `to_size` bytes are zero, what the program knows of it.  What it knows and we do not must be zero.
+ * Result:  0 or -EINVAL. */
+static inline int
+weir__config_read(void *to, size_t to_size, const void *from)
+{
+        size_t size;
+
+        if (!weir__config_has_size(from))
+                return -EINVAL;
+        memcpy(&size, from, sizeof size);
+        for (size_t i = to_size; i < size; i++)
+                if (((const char *)from)[i])
+                        return -EINVAL;
+        memcpy(to, from, size < to_size ? size : to_size);
+        return 0;
+}
+
+/* The other way: fills in, behind its size, what the program knows of `from`; what it knows and we do not becomes zero.  It has a
+ * size. */
+static inline void
+weir__config_write(void *to, size_t from_size, const void *from)
+{
+        size_t size, known;
+
+        memcpy(&size, to, sizeof size);
+        known = size < from_size ? size : from_size;
+        memcpy((char *)to + sizeof size, (const char *)from + sizeof size, known - sizeof size);
+        memset((char *)to + known, 0, size - known);
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* kernel/runtime/stats.c: what the scheduler tells of itself.
+ *
+ * Threads: any.  Each part is read by itself: they need not fit together exactly. */
+#include <errno.h>
+
+#include <weir/stats.h>
+
+#include "kernel/sched/blocking.h"
+#include "kernel/runtime/config.h"
+#include "kernel/sched/crew.h"
+#include "kernel/executor/executor.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/sched/share.h"
+#include "kernel/sched/watchdog.h"
+
+static uint64_t
+ready(unsigned pollers)
+{
+        int64_t count = weir__share_depth();
+
+        for (unsigned i = 0; i < pollers; i++)
+                count += atomic_load_explicit(&weir__runtime.pollers[i]->ready_count, memory_order_relaxed);
+        return count > 0 ? (uint64_t)count : 0;
+}
+
+int
+weir_stats(struct weir_stats *stats)
+{
+        struct weir_stats known = {0};
+
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (!stats || !weir__config_has_size(stats))
+                return -EINVAL;
+        if (weir__runtime_is_up()) {
+                known.pollers = weir__runtime_pollers();
+                weir__crew_count(&known.workers, &known.spares);
+                known.functions = weir__executor_threads();
+                known.ready = ready(known.pollers);
+        }
+        known.taken_over = weir__watchdog_claims();
+        known.given_away = weir__blocking_given();
+        known.stolen = weir__share_count();
+        weir__config_write(stats, sizeof known, &known);
+        return 0;
+}

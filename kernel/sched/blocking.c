@@ -1,0 +1,128 @@
+/* kernel/sched/blocking.c: callbacks that say themselves that they block.
+ *
+ * Threads: any; those of workers hand their poller over. */
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "kernel/sched/blocking.h"
+#include "kernel/base/clock.h"
+#include "kernel/sched/crew.h"
+#include "kernel/executor/executor.h"
+#include "kernel/base/panic.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/sched/worker.h"
+
+static _Atomic uint64_t given;
+static _Atomic int out; /* callbacks that run on workers which have lost their poller to this; on the virtual clock */
+
+uint64_t
+weir__blocking_given(void)
+{
+        return atomic_load_explicit(&given, memory_order_relaxed);
+}
+
+bool
+weir__blocking_any(void)
+{
+        return atomic_load(&out) > 0;
+}
+
+void
+weir__blocking_count(int change)
+{
+        if (weir__clock_is_virtual())
+                atomic_fetch_add(&out, change);
+}
+
+/* Gives it to the spare, unless the watchdog has just done so to another. */
+static bool
+give(struct weir__poller *poller, struct weir__worker *worker, struct weir__worker *spare)
+{
+        uintptr_t owner = (uintptr_t)worker;
+
+        do {
+                if (atomic_compare_exchange_strong_explicit(&poller->owner, &owner, (uintptr_t)spare, memory_order_acq_rel,
+                                                            memory_order_relaxed))
+                        return true;
+        } while ((owner & ~WEIR__CLAIMED) == (uintptr_t)worker);
+        return false;
+}
+
+static int
+hand_over(struct weir__worker *worker)
+{
+        struct weir__poller *poller = worker->poller;
+        struct weir__worker *spare = weir__crew_take();
+
+        if (!spare)
+                return -EAGAIN;
+        worker->poller = NULL;
+        if (!give(poller, worker, spare)) {
+                weir__crew_put_back(spare);
+                return 0;
+        }
+        worker->gave = true;
+        weir__blocking_count(+1);
+        atomic_store_explicit(&worker->gave_at, weir__clock_monotonic(), memory_order_relaxed);
+        atomic_fetch_add_explicit(&given, 1, memory_order_relaxed);
+        weir__trace_mark("gives its poller away", "poller", poller->index);
+        spare->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed));
+        weir__crew_call(spare, poller, WEIR__CALL_GIVEN, atomic_load_explicit(&worker->calls, memory_order_relaxed));
+        return 0;
+}
+
+/* On a thread of the executor: another one takes its place. */
+static int
+step_aside(struct weir__worker *worker)
+{
+        weir__blocking_count(+1); /* first: from then on its thread does not keep the virtual clock from jumping */
+        int failed = weir__executor_blocking_begin(worker);
+        if (failed)
+                weir__blocking_count(-1);
+        worker->gave = !failed;
+        weir__trace_mark(failed ? "finds nobody to run functions in its place" : "has another thread run functions", "error",
+                         failed);
+        return failed;
+}
+
+void
+weir__blocking_over(struct weir__worker *worker)
+{
+        worker->blocking = 0;
+        if (!worker->gave || !weir__executor_owns(worker))
+                return; /* one that had a poller gets none before its callback is over */
+        worker->gave = false;
+        weir__executor_blocking_end(worker);
+        weir__blocking_count(-1);
+}
+
+int
+weir_blocking_begin(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (weir__runtime_forked())
+                return -ECHILD;
+        if (!worker)
+                return 0;
+        worker->blocking++;
+        /* Nested in one that has failed it tries once more. */
+        if (weir__executor_owns(worker))
+                return worker->gave ? 0 : step_aside(worker);
+        if (!worker->poller || (!weir__worker_owns(worker) && !weir__worker_settle(worker)))
+                return 0; /* handed over, or the watchdog has been there before */
+        return hand_over(worker);
+}
+
+void
+weir_blocking_end(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (!worker)
+                return;
+        if (worker->blocking == 0)
+                weir__panic("weir_blocking_end: there was no weir_blocking_begin in this callback");
+        if (--worker->blocking == 0)
+                weir__blocking_over(worker);
+}

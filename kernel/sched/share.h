@@ -1,0 +1,30 @@
+/* kernel/sched/share.h: what has become ready on one poller and may be run on any. */
+#ifndef WEIR_KERNEL_SHARE_H
+#define WEIR_KERNEL_SHARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernel/loop/poller.h"
+
+/* Gives half of what is behind the first so many works of the ready list, and of what is due, to others, if any of them sleeps, and
+ * wakes one.  With no lock held.  Owner only. */
+void weir__share_some(struct weir__poller *poller, unsigned but);
+
+/* Takes half of what others gave, if there is something, onto the ready list.  By an owner that has nothing to run. */
+void weir__share_take(struct weir__poller *poller);
+
+/* Whether there is something: looked at by an owner that is about to sleep, with SLEEPING in its inbox. */
+bool weir__share_waits(void);
+
+/* Before it sleeps, at that time: runs into its ready list what is overdue on another poller, whose owner is busy.  Returns
+ * whether there was something. */
+bool weir__share_overdue(struct weir__poller *poller, weir_nsec now);
+
+/* How many wait to be taken. */
+unsigned weir__share_depth(void);
+
+/* How many works were run by another poller than the one where they became ready, since the process began. */
+uint64_t weir__share_count(void);
+
+#endif

@@ -1,0 +1,562 @@
+/* kernel/sched/watchdog.c: takes pollers away from workers whose callbacks block.
+ *
+ *     sleeps --the timer of a poller--> looks at it, and again after a while, until it is asleep or its timer is set anew --> sleeps
+ *
+ * Threads: its own.  Each poller has a timer that its owner keeps setting off while it goes round its loop, to two fifths of a limit
+ *          from then: the watchdog is woken by who does not come round any more, and sleeps as long as all do, or are asleep.
+ * Locks:   none.  It calls nothing of the program, which might block: what it has to say it leaves as a notice, and a worker says it
+ *          (weir__watchdog_speak), or a thread that is made for that when there may be no worker.
+ *
+ * A timer is left as it is, once it has fired, when its poller is asleep.  The owner sets it when it wakes up, before any callback:
+ * it reads the clock after SLEEPING is out of its inbox, so if the watchdog has seen SLEEPING, the clock shows that the timer has
+ * fired.
+ *
+ * A callback that lasts shows as a `turn` that is the same, and odd, at two looks.  The look costs its worker nothing; that it is
+ * seen up to two fifths of a limit too late is the price.  While a poller is suspect, because a callback has just blocked there,
+ * the pauses and the limit are much shorter: a burst of 64 callbacks that block costs its neighbours milliseconds, not 64 limits.  Not every
+ * callback that is longer than the short limit makes it last: one of them at a time is the witness, and only if it turns out to
+ * have blocked for the long one does the suspicion begin anew. */
+#include "kernel/sched/watchdog.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/sched/crew.h"
+#include "kernel/base/fence.h"
+#include "kernel/observe/log.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/data/work.h"
+#include "kernel/sched/worker.h"
+
+#define LIMIT         WEIR_MSEC(10)
+#define SUSPECT_LIMIT WEIR_USEC(200)
+#define SUSPECT_PAUSE WEIR_USEC(100)
+#define TRIES         16 /* of one claim, each of which found its worker in a call of the library */
+#define FEW           64 /* callbacks in half a limit: then others had better take some */
+
+#define STOP UINT64_MAX /* epoll data; of timers: the index of their poller */
+
+/* What it saw of a poller at the last look. */
+struct sight {
+        _Atomic uintptr_t owner; /* these three are read by others, too; relaxed */
+        _Atomic unsigned turn;
+        _Atomic weir_nsec since; /* it has been so */
+        bool is_attended;        /* it was overdue at the last look, so the next comes soon */
+        weir_nsec looked_at;     /* then */
+        weir_nsec early, next;   /* look, if it looks at another anyway, and in any case; WEIR_FOREVER: when the timer fires */
+};
+
+/* A worker that lost its poller under the short limit. */
+struct witness {
+        struct weir__worker *worker; /* NULL: none */
+        unsigned turn;
+        weir_nsec since;
+};
+
+_Atomic weir_nsec weir__watchdog_pause;
+
+static struct {
+        bool runs; /* of who starts and stops it */
+        pthread_t thread;
+        weir_nsec limit, pause;
+        _Atomic bool stops;
+        _Atomic bool speaks; /* a thread is at it */
+        _Atomic uint64_t claims;
+        int epoll_fd, stop_fd;
+
+        /* Its own thread's. */
+        weir_nsec speaks_at; /* before which no thread is made to say something */
+        bool is_starved;     /* there was no spare for the last claim: no reason to hurry */
+        struct sight sights[WEIR__POLLERS_MAX];
+        struct witness witnesses[WEIR__POLLERS_MAX];
+} dog;
+
+uint64_t
+weir__watchdog_claims(void)
+{
+        return atomic_load_explicit(&dog.claims, memory_order_relaxed);
+}
+
+/* The turn is written last, and read first: what comes with it is that old, or newer. */
+weir_nsec
+weir__watchdog_since(unsigned poller, const struct weir__worker *worker, unsigned turn)
+{
+        const struct sight *sight = &dog.sights[poller];
+
+        if (atomic_load_explicit(&sight->turn, memory_order_acquire) != turn ||
+            atomic_load_explicit(&sight->owner, memory_order_relaxed) != (uintptr_t)worker)
+                return 0;
+        return atomic_load_explicit(&sight->since, memory_order_relaxed);
+}
+
+weir_nsec
+weir__watchdog_limit(void)
+{
+        return dog.limit;
+}
+
+/* -- a claim -- */
+
+/* Exchanges the ownership word, unless the worker has come back, or does within a call of the library. */
+static bool
+hand_over(struct weir__poller *poller, struct weir__worker *worker, unsigned turn, struct weir__worker *spare)
+{
+        for (unsigned i = 0; i < TRIES; i++) {
+                uintptr_t own = (uintptr_t)worker, claimed = own | WEIR__CLAIMED;
+
+                if (!atomic_compare_exchange_strong_explicit(&poller->owner, &own, claimed, memory_order_acq_rel,
+                                                             memory_order_relaxed))
+                        return false;
+                weir__fence_heavy();
+                unsigned seen = atomic_load_explicit(&worker->turn, memory_order_acquire);
+                bool pinned = atomic_load_explicit(&worker->pinned, memory_order_acquire);
+                uintptr_t next = seen == turn && !pinned ? (uintptr_t)spare : (uintptr_t)worker;
+                bool swapped = atomic_compare_exchange_strong_explicit(&poller->owner, &claimed, next, memory_order_acq_rel,
+                                                                       memory_order_relaxed);
+                if (seen != turn)
+                        return false;
+                if (!pinned)
+                        return swapped;
+                (void)sched_yield(); /* it is in a short call of the library */
+        }
+        return false;
+}
+
+/* -- notices -- */
+
+enum notice { NO_SPARE, TAKEN, NOTICES };
+
+static struct {
+        _Atomic(const char *) kind; /* of the callback; NULL: nothing to say */
+        _Atomic unsigned poller;
+} notices[NOTICES];
+
+_Atomic bool weir__watchdog_has_notice;
+
+static void
+leave_notice(enum notice notice, const char *kind, const struct weir__poller *poller)
+{
+        atomic_store_explicit(&notices[notice].poller, poller->index, memory_order_relaxed);
+        atomic_store_explicit(&notices[notice].kind, kind, memory_order_release);
+        atomic_store_explicit(&weir__watchdog_has_notice, true, memory_order_release);
+}
+
+void
+weir__watchdog_speak(void)
+{
+        static const char *const texts[NOTICES] = {
+                [NO_SPARE] =
+                        "a callback of %s blocks poller %u, and no spare worker is to be had: what else is ready there waits",
+                [TAKEN] = "a callback of %s blocks poller %u, which another worker has now"};
+        static const enum weir_log_level levels[NOTICES] = {[NO_SPARE] = WEIR_LOG_WARNING, [TAKEN] = WEIR_LOG_INFO};
+        static struct weir__log_limit limits[NOTICES];
+
+        if (!atomic_exchange_explicit(&weir__watchdog_has_notice, false, memory_order_acquire))
+                return;
+        unsigned before = weir__user_begin(NULL); /* the log function is the program's */
+        for (unsigned i = 0; i < NOTICES; i++) {
+                const char *kind = atomic_exchange_explicit(&notices[i].kind, NULL, memory_order_acquire);
+
+                if (kind)
+                        weir__log_limited(&limits[i], levels[i], texts[i], kind,
+                                          atomic_load_explicit(&notices[i].poller, memory_order_relaxed));
+        }
+        weir__user_end(before);
+}
+
+static void *
+speak(void *unused)
+{
+        (void)unused;
+        pthread_setname_np(pthread_self(), "weir/message");
+        weir__watchdog_speak();
+        atomic_store(&dog.speaks, false);
+        return NULL;
+}
+
+/* When all workers may be blocked: by a thread for that, once in an interval.  If there is none to be had a worker says it later. */
+static void
+have_it_said(weir_nsec now)
+{
+        pthread_t thread;
+
+        if (now < dog.speaks_at || atomic_exchange(&dog.speaks, true))
+                return; /* the last one is at it still */
+        dog.speaks_at = now + WEIR__LOG_INTERVAL;
+        if (weir__crew_make_thread(&thread, speak, NULL))
+                atomic_store(&dog.speaks, false);
+        else
+                pthread_detach(thread);
+}
+
+static const char *
+kind_of(const struct weir__worker *worker)
+{
+        const struct weir__work_ops *ops = atomic_load_explicit(&worker->running, memory_order_relaxed);
+
+        return ops && ops->kind ? ops->kind : "a task";
+}
+
+static void
+claim(struct weir__poller *poller, struct sight *sight)
+{
+        struct weir__worker *worker = (struct weir__worker *)sight->owner, *spare = weir__crew_take();
+        struct witness *witness = &dog.witnesses[poller->index];
+        const char *kind = kind_of(worker);
+
+        dog.is_starved = !spare;
+        if (!spare) {
+                weir__trace_mark("finds no spare worker", "poller", poller->index);
+                leave_notice(NO_SPARE, kind, poller);
+                sight->since = weir__clock_monotonic();
+                have_it_said(sight->since);
+                return;
+        }
+        weir__function *blocked = atomic_load_explicit(&worker->calls, memory_order_relaxed); /* unless it comes back */
+        atomic_store_explicit(&worker->blocks_since, sight->since, memory_order_relaxed);
+        spare->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed)); /* while it is in there */
+        if (!hand_over(poller, worker, sight->turn, spare)) {
+                atomic_store_explicit(&worker->blocks_since, 0, memory_order_relaxed);
+                weir__crew_put_back(spare);
+                return;
+        }
+        bool is_suspect = atomic_load_explicit(&poller->is_suspect, memory_order_relaxed);
+        atomic_fetch_add_explicit(&dog.claims, 1, memory_order_relaxed);
+        if (!is_suspect)
+                leave_notice(TAKEN, kind, poller); /* its successor will say it */
+        weir__trace_mark("takes a poller away", "poller", poller->index);
+        weir__crew_call(spare, poller, is_suspect ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN, blocked);
+        if (is_suspect && !witness->worker)
+                *witness = (struct witness){worker, sight->turn, sight->since};
+}
+
+/* -- looking -- */
+
+/* Whether the one that was taken to be blocked under the short limit was. */
+static void
+hear_witness(struct weir__poller *poller, weir_nsec now)
+{
+        struct witness *witness = &dog.witnesses[poller->index];
+
+        if (!witness->worker)
+                return;
+        unsigned turn = atomic_load_explicit(&witness->worker->turn, memory_order_relaxed);
+        if (turn == witness->turn && now - witness->since < dog.limit)
+                return;
+        if (turn == witness->turn)
+                atomic_store_explicit(&poller->suspect_until, now + WEIR__SUSPECT, memory_order_relaxed);
+        witness->worker = NULL;
+}
+
+static bool
+has_asleep(void)
+{
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
+                if (weir__poller_is_asleep(weir__runtime.pollers[i]))
+                        return true;
+        return false;
+}
+
+/* Has an owner whose callbacks are long, for it has run for so long and begun so few, give some of what is ready to those who
+ * sleep. */
+static void
+ask_to_share(struct weir__poller *poller, unsigned begun, weir_nsec ran)
+{
+        unsigned count = begun / WEIR__TURN_COUNT;
+
+        if (ran / (count ? count : 1) > dog.limit / 2 / FEW && has_asleep())
+                atomic_store_explicit(&poller->share_wanted, true, memory_order_relaxed);
+}
+
+/* By the owner, before any callback: a suspicion that has become old while it slept is none. */
+static bool
+is_still_suspect(struct weir__poller *poller, weir_nsec now)
+{
+        if (!atomic_load_explicit(&poller->is_suspect, memory_order_relaxed))
+                return false;
+        bool still = poller->doubtful.first || now < atomic_load_explicit(&poller->suspect_until, memory_order_relaxed);
+        atomic_store_explicit(&poller->is_suspect, still, memory_order_relaxed);
+        return still;
+}
+
+/* One that sleeps has nothing left that is doubtful, and may have fallen asleep as a suspect. */
+static bool
+suspects(struct weir__poller *poller, bool asleep, weir_nsec now)
+{
+        return atomic_load_explicit(&poller->is_suspect, memory_order_relaxed) &&
+               !(asleep && now >= atomic_load_explicit(&poller->suspect_until, memory_order_relaxed));
+}
+
+static void
+see(struct sight *sight, uintptr_t owner, unsigned turn, weir_nsec now)
+{
+        atomic_store_explicit(&sight->owner, owner, memory_order_relaxed);
+        atomic_store_explicit(&sight->since, now, memory_order_relaxed);
+        atomic_store_explicit(&sight->turn, turn, memory_order_release);
+}
+
+/* Whether its owner goes round its loop no more, for all that its timer knows. */
+static bool
+is_overdue(struct weir__poller *poller, weir_nsec now)
+{
+        return atomic_load_explicit(&poller->watch.until, memory_order_relaxed) <= now;
+}
+
+/* When it has to be heard, if nothing else is to be seen. */
+static weir_nsec
+wait_for_witness(const struct witness *witness, weir_nsec now)
+{
+        weir_nsec left = dog.limit - (now - witness->since);
+
+        return !witness->worker ? WEIR_FOREVER : left > SUSPECT_PAUSE ? left : SUSPECT_PAUSE;
+}
+
+/* The next look at one that is overdue: when a callback may have reached its limit, if that is sooner than after a pause. */
+static weir_nsec
+until_limit(const struct sight *sight, weir_nsec now)
+{
+        weir_nsec left = dog.limit - (now - atomic_load_explicit(&sight->since, memory_order_relaxed));
+
+        return left > 0 && left < dog.pause ? left : dog.pause;
+}
+
+/* Returns after what pause it wants to look again; WEIR_FOREVER: when the timer of the poller has fired. */
+static weir_nsec
+look_at(struct weir__poller *poller, weir_nsec now)
+{
+        struct sight *sight = &dog.sights[poller->index];
+        uintptr_t owner = atomic_load_explicit(&poller->owner, memory_order_acquire);
+        bool asleep = weir__poller_is_asleep(poller), claims = false, was_attended = sight->is_attended;
+        bool hurries = suspects(poller, asleep, now) && !dog.is_starved;
+
+        hear_witness(poller, now);
+        sight->is_attended = owner && !asleep && is_overdue(poller, now);
+        if (!owner)
+                return WEIR_FOREVER;
+        unsigned turn = atomic_load_explicit(&((struct weir__worker *)owner)->turn, memory_order_acquire);
+        if (!asleep && was_attended && owner == sight->owner)
+                ask_to_share(poller, turn - sight->turn, now - sight->looked_at);
+        sight->looked_at = now;
+        if (owner != sight->owner || turn != sight->turn || !(turn & WEIR__TURN_USER)) {
+                see(sight, owner, turn, now);
+        } else if (now - sight->since >= (hurries ? SUSPECT_LIMIT : dog.limit)) {
+                claim(poller, sight);
+                claims = true;
+        }
+        if (!sight->is_attended)
+                return wait_for_witness(&dog.witnesses[poller->index], now);
+        return (hurries || claims) && !dog.is_starved ? SUSPECT_PAUSE : until_limit(sight, now);
+}
+
+static void
+look_and_plan(unsigned index, weir_nsec now)
+{
+        struct sight *sight = &dog.sights[index];
+        weir_nsec pause = look_at(weir__runtime.pollers[index], now);
+
+        sight->next = weir__clock_after(now, pause);
+        sight->early = pause == WEIR_FOREVER ? pause : sight->next - pause / 4;
+}
+
+static weir_nsec
+next_look(void)
+{
+        weir_nsec next = WEIR_FOREVER;
+
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
+                next = dog.sights[i].next < next ? dog.sights[i].next : next;
+        return next;
+}
+
+/* When the time of one has come, it looks at all that can be looked at then: many that are overdue are soon looked at together. */
+static void
+look_around(weir_nsec now)
+{
+        if (next_look() > now)
+                return;
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
+                if (dog.sights[i].early <= now)
+                        look_and_plan(i, now);
+}
+
+static void
+sleep_until(weir_nsec next)
+{
+        weir_nsec left = next == WEIR_FOREVER ? 0 : next - weir__clock_monotonic();
+        const struct timespec limit = {.tv_sec = left > 0 ? left / 1000000000 : 0, .tv_nsec = left > 0 ? left % 1000000000 : 0};
+        struct epoll_event events[WEIR__POLLERS_MAX + 1];
+        struct pollfd any = {.fd = dog.epoll_fd, .events = POLLIN};
+
+        if (ppoll(&any, 1, next == WEIR_FOREVER ? NULL : &limit, NULL) <= 0)
+                return;
+        int count = epoll_wait(dog.epoll_fd, events, WEIR__POLLERS_MAX + 1, 0);
+        for (int i = 0; i < count; i++)
+                if (events[i].data.u64 != STOP)
+                        dog.sights[events[i].data.u64].early = dog.sights[events[i].data.u64].next = 0;
+}
+
+static void *
+watch(void *unused)
+{
+        (void)unused;
+        pthread_setname_np(pthread_self(), "weir/watchdog");
+        while (!atomic_load(&dog.stops)) {
+                sleep_until(next_look());
+                look_around(weir__clock_monotonic());
+        }
+        weir__trace_leave();
+        return NULL;
+}
+
+/* -- the timers -- */
+
+/* Whether callbacks are long is judged here while rounds are short: the watchdog does not see these. */
+static void
+judge(struct weir__poller *poller, weir_nsec now, unsigned turn)
+{
+        const struct weir__watch *watch = &poller->watch;
+        weir_nsec ran = now - watch->since - watch->slept;
+
+        if (watch->since && ran >= watch->slept)
+                ask_to_share(poller, turn - watch->turn, ran);
+}
+
+void
+weir__watchdog_renew(struct weir__poller *poller, weir_nsec now, weir_nsec pause)
+{
+        struct weir__watch *watch = &poller->watch;
+        unsigned turn = atomic_load_explicit(&weir__worker_self()->turn, memory_order_relaxed);
+
+        if (is_still_suspect(poller, now)) {
+                pause = SUSPECT_PAUSE;
+                if (now < atomic_load_explicit(&watch->until, memory_order_relaxed) - pause / 2)
+                        return;
+        }
+        judge(poller, now, turn);
+        weir__clock_set_timer(watch->timer_fd, weir__clock_after(now, pause));
+        atomic_store_explicit(&watch->until, weir__clock_after(now, pause), memory_order_relaxed);
+        watch->since = now;
+        watch->turn = turn;
+        watch->slept = 0;
+}
+
+void
+weir__watchdog_disarm(struct weir__poller *poller)
+{
+        weir__clock_set_timer(poller->watch.timer_fd, WEIR_FOREVER);
+        atomic_store_explicit(&poller->watch.until, 0, memory_order_relaxed);
+}
+
+static int
+watch_descriptor(int fd, uint64_t data)
+{
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = data};
+
+        if (fd < 0)
+                return -errno;
+        return epoll_ctl(dog.epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+static int
+open_descriptors(void)
+{
+        dog.stop_fd = -1;
+        dog.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (dog.epoll_fd < 0)
+                return -errno;
+        dog.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        int failed = watch_descriptor(dog.stop_fd, STOP);
+        for (unsigned i = 0; i < weir__runtime_pollers() && !failed; i++) {
+                int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+
+                failed = watch_descriptor(fd, i);
+                weir__runtime.pollers[i]->watch.timer_fd = fd;
+        }
+        return failed;
+}
+
+/* Timers belong to their pollers, whose workers set them until they end: poller.c closes these. */
+static void
+close_descriptors(void)
+{
+        if (dog.stop_fd >= 0)
+                close(dog.stop_fd);
+        if (dog.epoll_fd >= 0)
+                close(dog.epoll_fd);
+}
+
+/* While there are no workers. */
+static void
+close_timers(void)
+{
+        for (unsigned i = 0; i < weir__runtime_pollers(); i++) {
+                int *fd = &weir__runtime.pollers[i]->watch.timer_fd;
+
+                if (*fd >= 0)
+                        close(*fd);
+                *fd = -1;
+        }
+}
+
+/* -- start and stop -- */
+
+int
+weir__watchdog_open(weir_nsec limit)
+{
+        dog.limit = limit ? limit : LIMIT;
+        dog.pause = dog.limit / 5 * 2 > SUSPECT_PAUSE ? dog.limit / 5 * 2 : SUSPECT_PAUSE;
+        atomic_store(&dog.stops, false);
+        for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++) {
+                see(&dog.sights[i], 0, 0, 0);
+                dog.sights[i].early = dog.sights[i].next = WEIR_FOREVER;
+                dog.sights[i].is_attended = false;
+                dog.witnesses[i] = (struct witness){0};
+        }
+        int failed = open_descriptors();
+        if (failed) {
+                close_descriptors();
+                close_timers();
+                return failed;
+        }
+        atomic_store(&weir__watchdog_pause, dog.pause);
+        return 0;
+}
+
+int
+weir__watchdog_start(void)
+{
+        if (!weir__watchdog_pause)
+                return 0;
+        int failed = weir__crew_make_thread(&dog.thread, watch, NULL);
+        dog.runs = !failed;
+        if (failed)
+                weir__watchdog_stop();
+        return failed;
+}
+
+void
+weir__watchdog_stop(void)
+{
+        if (!atomic_exchange(&weir__watchdog_pause, 0)) /* who has read it sets a timer that nobody waits for */
+                return;
+        atomic_store(&dog.stops, true);
+        eventfd_write(dog.stop_fd, 1);
+        if (dog.runs)
+                pthread_join(dog.thread, NULL);
+        dog.runs = false;
+        close_descriptors();
+}
+
+void
+weir__watchdog_forked(void)
+{
+        atomic_store(&weir__watchdog_pause, 0);
+        dog.runs = false;
+}
