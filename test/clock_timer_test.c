@@ -22,11 +22,11 @@ begin(void)
 }
 
 static unsigned
-length(const struct weir__follower_link *list)
+length(const struct weir__list *list)
 {
         unsigned count = 0;
 
-        for (const struct weir__follower_link *link = list->next; link != list; link = link->next) {
+        for (const struct weir__link *link = weir__list_first(list); link; link = weir__list_next(list, link)) {
                 CU_ASSERT_PTR_EQUAL(link->next->previous, link);
                 count++;
         }

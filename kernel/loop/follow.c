@@ -16,7 +16,6 @@
 #include "kernel/loop/follow.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -85,49 +84,6 @@ weir__follow_deadline(struct weir__follower *follower)
         return deadline_by(follower, &sight);
 }
 
-/* -- lists -- */
-
-static void
-list_init(struct weir__follower_link *list)
-{
-        list->previous = list->next = list;
-}
-
-static bool
-list_is_empty(const struct weir__follower_link *list)
-{
-        return list->next == list;
-}
-
-static void
-list_append(struct weir__follower_link *list, struct weir__follower_link *link)
-{
-        link->previous = list->previous;
-        link->next = list;
-        link->previous->next = link->next->previous = link;
-}
-
-static void
-list_remove(struct weir__follower_link *link)
-{
-        link->previous->next = link->next;
-        link->next->previous = link->previous;
-        link->previous = link->next = NULL;
-}
-
-/* Appends the one to the other and empties it. */
-static void
-list_concat(struct weir__follower_link *list, struct weir__follower_link *other)
-{
-        if (list_is_empty(other))
-                return;
-        list->previous->next = other->next;
-        other->next->previous = list->previous;
-        list->previous = other->previous;
-        other->previous->next = list;
-        list_init(other);
-}
-
 /* -- visits: the work that gives new deadlines -- */
 
 /* With the lock held, which is what keeps the runtime up: who asks for a visit has a follower, which is not gone before. */
@@ -144,8 +100,8 @@ static void
 note_jump(struct weir__poller *poller)
 {
         weir__lock(&poller->lock);
-        list_concat(&poller->followers.jumped, &poller->followers.settled);
-        if (!list_is_empty(&poller->followers.jumped))
+        weir__list_concat(&poller->followers.jumped, &poller->followers.settled);
+        if (!weir__list_is_empty(&poller->followers.jumped))
                 ask_for_visit(poller);
         weir__unlock(&poller->lock);
 }
@@ -171,12 +127,11 @@ settle_some(struct weir__poller *poller)
         struct weir__followers *followers = &poller->followers;
         struct sight wall = look_at(CLOCK_REALTIME), boot = look_at(CLOCK_BOOTTIME);
 
-        for (unsigned i = 0; i < WEIR__FOLLOW_AT_ONCE && !list_is_empty(&followers->jumped); i++) {
-                struct weir__follower_link *link = followers->jumped.next;
-                struct weir__follower *follower = (struct weir__follower *)((char *)link - offsetof(struct weir__follower, link));
+        for (unsigned i = 0; i < WEIR__FOLLOW_AT_ONCE && !weir__list_is_empty(&followers->jumped); i++) {
+                struct weir__follower *follower =
+                        weir__container_of(weir__list_pop(&followers->jumped), struct weir__follower, link);
 
-                list_remove(link);
-                list_append(&followers->settled, link);
+                weir__list_append(&followers->settled, &follower->link);
                 settle(poller, follower, follower->clock == CLOCK_REALTIME ? &wall : &boot);
         }
 }
@@ -225,29 +180,29 @@ begin_watching(struct weir__poller *poller)
         struct weir__followers *followers = &poller->followers;
 
         weir__lock(&poller->lock);
-        bool goes_on = !list_is_empty(&followers->jumped);
+        bool goes_on = !weir__list_is_empty(&followers->jumped);
         weir__unlock(&poller->lock);
         if (goes_on)
                 return;
         bool are_watched = watch_clock(poller);
         weir__lock(&poller->lock);
         followers->are_watched = are_watched;
-        list_concat(&followers->jumped, &followers->settled);
+        weir__list_concat(&followers->jumped, &followers->settled);
         weir__unlock(&poller->lock);
 }
 
 static void
 visit(struct weir__work *work)
 {
-        struct weir__poller *poller = (struct weir__poller *)((char *)work - offsetof(struct weir__poller, visit.work));
+        struct weir__poller *poller = weir__container_of(work, struct weir__poller, visit.work);
         struct weir__followers *followers = &poller->followers;
 
         if (!followers->are_watched) /* which nobody but the owner writes */
                 begin_watching(poller);
         weir__lock(&poller->lock);
         settle_some(poller);
-        bool goes_on = !list_is_empty(&followers->jumped),
-             comes_again = !goes_on && !followers->are_watched && !poller->closing && !list_is_empty(&followers->settled);
+        bool goes_on = !weir__list_is_empty(&followers->jumped),
+             comes_again = !goes_on && !followers->are_watched && !poller->closing && !weir__list_is_empty(&followers->settled);
         followers->are_visited = goes_on || comes_again;
         weir__unlock(&poller->lock);
         if (goes_on)
@@ -263,8 +218,8 @@ static const struct weir__work_ops visit_ops = {.run = visit};
 void
 weir__follow(struct weir__poller *poller, struct weir__follower *follower)
 {
-        if (!follower->link.next)
-                list_append(&poller->followers.settled, &follower->link);
+        if (!weir__link_is_used(&follower->link))
+                weir__list_append(&poller->followers.settled, &follower->link);
         if (!poller->followers.are_watched)
                 ask_for_visit(poller);
 }
@@ -272,8 +227,8 @@ weir__follow(struct weir__poller *poller, struct weir__follower *follower)
 void
 weir__follow_end(struct weir__follower *follower)
 {
-        if (follower->link.next)
-                list_remove(&follower->link);
+        if (weir__link_is_used(&follower->link))
+                weir__link_remove(&follower->link);
 }
 
 /* -- pollers -- */
@@ -293,8 +248,7 @@ weir__follow_open(struct weir__poller *poller)
         poller->jump_fd = -1;
         poller->visit = (struct weir__limit){.work.ops = &visit_ops};
         weir__lock(&poller->lock);
-        list_init(&poller->followers.settled);
-        list_init(&poller->followers.jumped);
+        poller->followers.settled = poller->followers.jumped = (struct weir__list){0};
         poller->followers.are_visited = false;
         poller->followers.are_watched = is_virtual;
         weir__unlock(&poller->lock);

@@ -11,6 +11,7 @@
 
 #include <weir/time.h>
 
+#include "kernel/base/list.h"
 #include "kernel/data/timerq.h"
 #include "kernel/data/work.h"
 
@@ -29,10 +30,6 @@ struct weir__follower_ops {
         weir_nsec (*aim)(struct weir__follower *follower, weir_nsec deadline, weir_nsec now);
 };
 
-struct weir__follower_link {
-        struct weir__follower_link *previous, *next; /* NULL: it is in no list */
-};
-
 /* Embedded in what has such a deadline. */
 struct weir__follower {
         /* Constant. */
@@ -41,15 +38,15 @@ struct weir__follower {
         clockid_t clock; /* CLOCK_REALTIME or CLOCK_BOOTTIME */
 
         /* Guarded by the poller's lock. */
-        struct weir__follower_link link;
+        struct weir__link link;
         weir_nsec target;   /* on its clock; WEIR_FOREVER: none */
         weir_nsec computed; /* when the deadline was, on the clock of the queue */
 };
 
 /* The followers of a poller.  Guarded by its lock. */
 struct weir__followers {
-        struct weir__follower_link settled; /* heads of rings, so that a follower leaves without knowing in which it is */
-        struct weir__follower_link jumped;  /* these wait for new deadlines */
+        struct weir__list settled;
+        struct weir__list jumped; /* these wait for new deadlines */
         bool are_visited;                   /* the work that gives them is on its way, or its time limit is set */
         bool are_watched;                   /* jumps are noticed */
 };

@@ -9,16 +9,15 @@
 #include "kernel/observe/log.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "kernel/base/clock.h"
+#include "kernel/base/futex.h"
+#include "kernel/base/list.h"
 #include "kernel/base/lock.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/data/visible.h"
@@ -29,7 +28,7 @@ static weir_log_fn to_stderr;
 
 /* A call of the log function: on the stack of its thread. */
 struct call {
-        struct call *previous, *next;
+        struct weir__link link;
         uint64_t number;
         weir_log_fn *fn;
         void *context;
@@ -42,7 +41,7 @@ static struct {
         weir_log_fn *fn;
         void *context;
         uint64_t number; /* counts the functions that were set */
-        struct call *calls;
+        struct weir__list calls;
         unsigned waiting; /* threads, for calls to end */
 
         _Atomic unsigned ended; /* changes when a call has ended while somebody waits: a futex; written under the lock */
@@ -60,10 +59,10 @@ static void
 become_child(void)
 {
         weir__lock_init(&sink.lock, WEIR__RANK_LEAF);
-        sink.calls = own;
+        sink.calls = (struct weir__list){0};
         sink.waiting = 0;
         if (own)
-                own->previous = own->next = NULL;
+                weir__list_append(&sink.calls, &own->link);
 }
 
 static void
@@ -80,11 +79,9 @@ begin_call(struct call *call)
 {
         pthread_once(&once, watch_forks);
         weir__lock(&sink.lock);
-        *call = (struct call){.next = sink.calls, .number = sink.number, .fn = sink.fn, .context = sink.context};
+        *call = (struct call){.number = sink.number, .fn = sink.fn, .context = sink.context};
         if (call->fn) {
-                if (call->next)
-                        call->next->previous = call;
-                sink.calls = call;
+                weir__list_append(&sink.calls, &call->link);
                 own = call;
         }
         weir__unlock(&sink.lock);
@@ -95,25 +92,22 @@ static void
 end_call(struct call *call)
 {
         weir__lock(&sink.lock);
-        if (call->next)
-                call->next->previous = call->previous;
-        *(call->previous ? &call->previous->next : &sink.calls) = call->next;
+        weir__link_remove(&call->link);
         own = NULL;
         bool wake = sink.waiting > 0;
         if (wake)
                 atomic_fetch_add_explicit(&sink.ended, 1, memory_order_relaxed);
         weir__unlock(&sink.lock);
         if (wake)
-                syscall(SYS_futex, (unsigned *)&sink.ended, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+                weir__futex_wake(&sink.ended, WEIR__FUTEX_ALL);
 }
 
 static bool
 has_call_before(uint64_t number)
 {
-        for (const struct call *call = sink.calls; call; call = call->next)
-                if (call->number < number)
-                        return true;
-        return false;
+        const struct weir__link *oldest = weir__list_first(&sink.calls);
+
+        return oldest && weir__container_of(oldest, struct call, link)->number < number;
 }
 
 /* The lock is held before and after. */
@@ -125,7 +119,7 @@ wait_for_calls_before(uint64_t number)
                 unsigned seen = atomic_load_explicit(&sink.ended, memory_order_relaxed);
 
                 weir__unlock(&sink.lock);
-                syscall(SYS_futex, (unsigned *)&sink.ended, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+                weir__futex_wait(&sink.ended, seen);
                 weir__lock(&sink.lock);
         }
         sink.waiting--;

@@ -11,15 +11,14 @@
  * as long as a copy of 128 bytes: the memory of a ring is given back while no thread writes to it. */
 #include "kernel/observe/trace.h"
 
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "kernel/base/clock.h"
 #include "kernel/base/fence.h"
+#include "kernel/base/futex.h"
 #include "kernel/observe/trace_ring.h"
 #include "kernel/sched/worker.h"
 
@@ -40,7 +39,7 @@ void
 weir__trace_call_writer(void)
 {
         if (!atomic_exchange(&weir__trace_rings.wanted, 1))
-                syscall(SYS_futex, (unsigned *)&weir__trace_rings.wanted, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+                weir__futex_wake(&weir__trace_rings.wanted, 1);
 }
 
 /* -- rings -- */

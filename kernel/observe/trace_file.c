@@ -15,16 +15,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "kernel/base/clock.h"
 #include "kernel/sched/crew.h"
 #include "kernel/base/fence.h"
+#include "kernel/base/futex.h"
 #include "kernel/base/latch.h"
 #include "kernel/observe/log.h"
 #include "kernel/runtime/runtime.h"
@@ -391,7 +390,6 @@ write_rings(void)
 static void *
 writer_main(void *unused)
 {
-        static const struct timespec pause = {.tv_nsec = PAUSE};
         bool ends;
 
         (void)unused;
@@ -399,7 +397,7 @@ writer_main(void *unused)
         do {
                 ends = atomic_load_explicit(&trace.ends, memory_order_acquire);
                 if (!ends && !atomic_exchange(&weir__trace_rings.wanted, 0))
-                        syscall(SYS_futex, (unsigned *)&weir__trace_rings.wanted, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
+                        weir__futex_wait_for(&weir__trace_rings.wanted, 0, PAUSE);
                 write_rings();
                 if (!ends)
                         weir__sink_flush(&trace.out.sink);
