@@ -14,7 +14,7 @@
 #define BETWEEN  4 /* completions that may lie between two looks by accident of the order, besides those of a batch */
 #define OVERDUE  10
 #define FEW_LONG 8
-#define CROWDED  3000
+#define CROWDED  6000
 #define STRANDS  200
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
@@ -26,6 +26,18 @@ int
 __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument)
 {
         return has_no_threads ? EAGAIN : __real_pthread_create(thread, attributes, function, argument);
+}
+
+int __real_eventfd_write(int fd, eventfd_t value);
+int __wrap_eventfd_write(int fd, eventfd_t value);
+
+static _Atomic unsigned wakeups; /* of pollers, by others */
+
+int
+__wrap_eventfd_write(int fd, eventfd_t value)
+{
+        atomic_fetch_add(&wakeups, 1);
+        return __real_eventfd_write(fd, value);
 }
 
 static void
@@ -162,6 +174,59 @@ many_short_callbacks_of_one_poller_are_run_by_both_workers(void)
         end();
 }
 
+/* -- work that is not worth a wake-up -- */
+
+#define SLICES 300
+#define PAIRS  200
+
+static struct {
+        unsigned slices; /* left; of the callback that runs */
+        _Atomic unsigned ended;
+        unsigned wakeups; /* at the first slice */
+        struct weir_test_latch done;
+} pairs;
+
+static void
+count_end(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        if (atomic_fetch_add(&pairs.ended, 1) == SLICES * PAIRS - 1)
+                weir_test_latch_count_down(&pairs.done);
+}
+
+static void
+make_pairs(weir_task *task, void *context)
+{
+        (void)task;
+        for (unsigned i = 0; i < PAIRS; i++) {
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new_named("short", WEIR_SEC(60), count_end, NULL)), 0);
+                weir_timer_cancel("short", WEIR_ALL);
+        }
+        if (--pairs.slices > 0)
+                weir_task_start(weir_timer_new(0, make_pairs, context));
+}
+
+static void
+start_pairs(void)
+{
+        pairs.slices = SLICES;
+        pairs.wakeups = wakeups;
+        make_pairs(NULL, NULL);
+}
+
+static void
+work_of_microseconds_wakes_nobody(void)
+{
+        pairs.ended = 0;
+        weir_test_latch_init(&pairs.done, 1);
+        begin(2, WEIR_MSEC(100));
+        act_on_both(start_pairs, do_nothing);
+        weir_test_latch_wait(&pairs.done);
+        CU_ASSERT(wakeups - pairs.wakeups < SLICES / 8); /* some: a worker that loses its CPU seems to have long callbacks */
+        end();
+}
+
 /* -- work that may not roam -- */
 
 struct settled {
@@ -208,7 +273,7 @@ work_that_may_not_roam_is_not_given_away(void)
         crowd.has_moved = false;
         crowd.runs = 0;
         crowd.alive = CROWDED / 2;
-        crowd.duration = 0;
+        crowd.duration = WEIR_USEC(1);
         crowd.left = weir_test_now() + WEIR_TEST_PATIENCE;
         act_on_both(start_crowd_among_settled, do_nothing);
         WEIR_TEST_EVENTUALLY(crowd.runs > 0 && crowd.alive == 0);
@@ -689,6 +754,7 @@ main(void)
                 WEIR_TEST(few_long_callbacks_of_one_poller_are_run_by_both_workers),
                 WEIR_TEST(many_short_callbacks_of_one_poller_are_run_by_both_workers),
                 WEIR_TEST(what_was_given_is_run_though_no_worker_sleeps_any_more),
+                WEIR_TEST(work_of_microseconds_wakes_nobody),
                 WEIR_TEST(work_that_may_not_roam_is_not_given_away),
                 WEIR_TEST(overdue_timers_of_a_busy_poller_are_expired_by_another),
                 WEIR_TEST(long_work_in_short_rounds_is_given_away),

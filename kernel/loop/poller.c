@@ -161,7 +161,7 @@ weir__poller_open(struct weir__poller *poller)
         poller->rest = REST;
         poller->kept_count = 0;
         poller->exiting = false;
-        poller->behind_since = 0;
+        poller->behind_since = poller->share_after = 0;
         atomic_store(&poller->share_wanted, false);
         atomic_store(&poller->is_suspect, false);
         atomic_store(&poller->ready_count, 0);

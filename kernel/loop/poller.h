@@ -91,7 +91,8 @@ struct weir__poller {
         _Alignas(64) struct weir__work_list ready;
         struct weir__work_list crowd; /* what was delivered in great numbers: has its turn after each batch of ready work */
         struct weir__work_list doubtful; /* what was ready when the poller was taken over: has its turn after all else */
-        weir_nsec behind_since; /* batches have left ready work behind; 0: the last one has not */
+        weir_nsec behind_since; /* when the last batch ended, if it left ready work behind; else 0 */
+        weir_nsec share_after;  /* when it is worth looking again for work to give away */
         unsigned neighbour;     /* whose overdue deadlines are looked for next */
         struct weir__work_list later; /* what is run after the next batch, as far as it gets its locks */
         unsigned later_count;

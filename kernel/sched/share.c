@@ -1,8 +1,11 @@
 /* kernel/sched/share.c: what has become ready on one poller and may be run on any.
  *
- * A ready list has no lock, so that nobody pays for one who has nothing to share.  Its owner gives, instead of being stolen from:
- * when it has been behind for a while, or when it or the watchdog has seen that its callbacks are long, and only while another worker
- * sleeps, which it wakes.  That one takes half of what was given and, while more is left, wakes the next.
+ * A ready list has no lock, so an owner that has nothing to share pays nothing.  Nobody steals: the owner gives.  It does so
+ * when its backlog takes long, by the duration of the last batch, or when it or the watchdog has seen long callbacks.
+ * It gives only while another worker sleeps, and wakes that one.  The sleeper takes half of what was given.  While more is left
+ * it wakes the next.
+ *
+ * A wake-up costs both CPUs some microseconds, and work that moves finds cold caches.  So a backlog of short callbacks stays.
  *
  * Threads: owners.
  * Locks:   given.lock, a leaf.  That of a poller, for what is due: its own, or the one it is taken from. */
@@ -13,7 +16,10 @@
 #include "kernel/runtime/runtime.h"
 #include "kernel/observe/trace.h"
 
-#define LOOKED_AT  256            /* works of a list, at once */
+#define WORTH      WEIR_USEC(200) /* callbacks that last shorter in all are not worth a wake-up */
+#define LEAST      256            /* works of a list that are looked at, at once */
+#define MOST       4096
+#define PAUSE      WEIR_MSEC(1)   /* after a look that has found too few */
 #define OVERDUE    WEIR_USEC(500) /* before others expire it */
 #define NEIGHBOURS 2              /* looked at before each sleep */
 
@@ -60,15 +66,15 @@ wake_one(void)
                 weir__poller_wake(sleeper);
 }
 
-/* Takes every second one that may run anywhere off the list, but for the first so many. */
+/* Looks at so many works behind the first `but`, and takes every second one that may run anywhere off the list. */
 static unsigned
-split(struct weir__work_list *list, unsigned but, struct weir__work_list *taken)
+split(struct weir__work_list *list, unsigned but, unsigned looked_at, struct weir__work_list *taken)
 {
         struct weir__work *before = NULL, *work = list->first;
         unsigned count = 0;
         bool keep = false;
 
-        for (unsigned i = 0; work && i < but + LOOKED_AT; i++) {
+        for (unsigned i = 0; work && i < but + looked_at; i++) {
                 struct weir__work *next = work->next;
 
                 if (i >= but && work->ops->roams)
@@ -87,28 +93,56 @@ split(struct weir__work_list *list, unsigned but, struct weir__work_list *taken)
         return count;
 }
 
-void
-weir__share_some(struct weir__poller *poller, unsigned but)
+static int64_t
+count_ready(const struct weir__poller *poller)
+{
+        return atomic_load_explicit(&poller->ready_count, memory_order_relaxed);
+}
+
+/* Gives half of the works behind the first `but`, among so many.  Returns how many. */
+static unsigned
+give(struct weir__poller *poller, unsigned but, unsigned looked_at)
 {
         struct weir__work_list taken = {0};
-        int64_t ready = atomic_load_explicit(&poller->ready_count, memory_order_relaxed);
+        unsigned count = split(&poller->ready, but, looked_at, &taken);
 
-        if (!find_sleeper())
-                return;
-        if (ready < but + LOOKED_AT) /* what comes behind more than that would not be looked at */
-                weir__poller_expire_many(poller);
-        unsigned count = split(&poller->ready, but, &taken);
         weir__poller_note_ready(poller, -(int64_t)count);
         if (!count)
-                count = split(&poller->crowd, but, &taken);
+                count = split(&poller->crowd, but, looked_at, &taken);
         if (!count)
-                return;
+                return 0;
         weir__lock(&given.lock);
         weir__work_concat(&given.list, &taken);
         atomic_fetch_add(&given.count, count);
         weir__unlock(&given.lock);
         weir__trace_mark("gives some of what is ready", "completions", count);
         wake_one();
+        return count;
+}
+
+void
+weir__share_some(struct weir__poller *poller)
+{
+        if (!find_sleeper())
+                return;
+        if (count_ready(poller) < LEAST) /* due timers count as ready here */
+                weir__poller_expire_many(poller);
+        give(poller, 0, LEAST);
+}
+
+void
+weir__share_backlog(struct weir__poller *poller, weir_nsec now, weir_nsec each)
+{
+        weir_nsec wanted = 2 * WORTH / (each + 1) + 1;
+        unsigned looked_at = wanted > LEAST ? (unsigned)wanted : LEAST;
+
+        if (wanted > MOST || now < poller->share_after || !find_sleeper())
+                return;
+        if (count_ready(poller) < WEIR__BATCH + looked_at)
+                weir__poller_expire_many(poller);
+        if (count_ready(poller) >= WEIR__BATCH + wanted && give(poller, WEIR__BATCH, looked_at) * each >= WORTH)
+                return;
+        poller->share_after = now + PAUSE;
 }
 
 void

@@ -7,9 +7,13 @@
 
 #include "kernel/loop/poller.h"
 
-/* Gives half of what is behind the first so many works of the ready list, and of what is due, to others, if any of them sleeps, and
- * wakes one.  With no lock held.  Owner only. */
-void weir__share_some(struct weir__poller *poller, unsigned but);
+/* The callbacks of this poller are long: gives half of what is ready or due to others, if any of them sleeps, and wakes one.
+ * With no lock held.  Owner only. */
+void weir__share_some(struct weir__poller *poller);
+
+/* After a batch that left work behind, whose works took `each` on average: does the same if it is worth a wake-up.  The next
+ * batch stays.  With no lock held.  Owner only. */
+void weir__share_backlog(struct weir__poller *poller, weir_nsec now, weir_nsec each);
 
 /* Takes half of what others gave, if there is something, onto the ready list.  By an owner that has nothing to run. */
 void weir__share_take(struct weir__poller *poller);

@@ -27,9 +27,6 @@
 #include "kernel/sched/share.h"
 #include "kernel/sched/watchdog.h"
 
-/* How long more works than a batch have to be ready, before some are given to others. */
-#define BACKLOG WEIR_USEC(50)
-
 /* Works of a list that are looked at, when it is taken over, whether they are like the one that has blocked. */
 #define DOUBTED 4096
 
@@ -72,7 +69,7 @@ static void
 share_as_wanted(struct weir__poller *poller)
 {
         atomic_store_explicit(&poller->share_wanted, false, memory_order_relaxed);
-        weir__share_some(poller, 0);
+        weir__share_some(poller);
 }
 
 weir_nsec
@@ -129,21 +126,15 @@ run_doubtful(struct weir__worker *worker, struct weir__poller *poller)
         return run_some(worker, poller, &poller->doubtful, &credit);
 }
 
-/* After a batch: works that have waited for long while others sleep. */
+/* After a round; `is_behind`: it ran a whole batch and left work behind. */
 static void
 share_backlog(struct weir__poller *poller, bool is_behind)
 {
-        if (!is_behind) {
-                poller->behind_since = 0;
-                return;
-        }
-        weir_nsec now = weir__clock_monotonic();
-        if (!poller->behind_since) {
-                poller->behind_since = now;
-        } else if (now - poller->behind_since >= BACKLOG) {
-                weir__share_some(poller, WEIR__BATCH);
-                poller->behind_since = now; /* not after each batch, in case that nothing may roam */
-        }
+        weir_nsec before = poller->behind_since;
+
+        poller->behind_since = is_behind ? weir__clock_monotonic() : 0;
+        if (is_behind && before)
+                weir__share_backlog(poller, poller->behind_since, (poller->behind_since - before) / WEIR__BATCH);
 }
 
 /* Says what the watchdog has to say.  Returns whether it owns the poller still. */
