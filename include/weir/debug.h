@@ -6,27 +6,35 @@
 
 WEIR_BEGIN
 
-/* Prints, as text for people: callbacks that run now, with the worker and since when; each series that has started and not
- * ended, with name, state, age, deadline and how many tasks are behind the current one, and that one with what it waits for;
- * below it, by indentation, what it runs (a parallel, a graph, ...).  Then timers that are in no series, the objects that tasks
- * wait at, and the queues of functions.  The layout may change with any release.
+/* Prints the state of the library as text for people:
  *
- * Everything goes on meanwhile: what starts and ends while this prints may be in it or not.  No lock is held for more than some
- * hundred tasks, and none while it writes.  Callbacks that block do not hold it up: it is meant for when they do.
+ * - callbacks that run now, with their worker and for how long they have run,
+ * - each series that has started and not ended: its name, state, age, deadline and the number of
+ *   tasks behind the current one; the current task and what it waits for; below it, indented, what
+ *   it runs (a parallel, a graph and so on),
+ * - timers that are in no series, the objects that tasks wait at, and the queues of functions.
  *
- * Result:  0; what write(2) reports, such as -EBADF or -EPIPE (no SIGPIPE is raised); -EAGAIN when `fd` does not block and
- *          nobody has read for a second; -ENOMEM when something was left out; -ECHILD in a forked child.  Before the first use
- *          and after weir_shutdown it prints that nothing runs.
+ * The layout may change with any release.  Everything goes on meanwhile: what starts or ends during
+ * the call may be printed or not.  The call holds no lock for more than some hundred tasks, and
+ * none while it writes.  Callbacks that block do not delay it; it is made for that case.
+ *
+ * Result:  0; what write(2) reports, such as -EBADF or -EPIPE (no SIGPIPE is raised); -EAGAIN when
+ *          `fd` is non-blocking and nobody has read for a second; -ENOMEM when something was left
+ *          out; -ECHILD in a forked child.  Before the first use and after weir_shutdown it prints
+ *          that nothing runs.
  * Threads: any, also inside a callback.  Blocks as writes to `fd` do. */
 WEIR_API int weir_debug_dump(int fd);
 
-/* Has each `signal` print that to `fd`, which must stay open, by a thread of the library that may block.  Signals that come
- * while it prints make one more print together.  Called again it changes both.  A signal of 0, or a negative `fd`, ends it: the
- * handler that there was before is installed again, unless another one has taken the place.
+/* Binds a signal: each `signal` prints such a dump to `fd`. A thread of the library writes it and
+ * may block, so `fd` must stay open.  Signals that arrive during a dump cause one more dump
+ * together.
  *
- * Result:  0; -EINVAL for a signal that cannot be caught; -EAGAIN or -ENOMEM when there is no thread to be had: all is as before
- *          then; -ECHILD in a forked child.
- * Threads: any.  A print that is under way is not waited for. */
+ * A second call changes both.  A `signal` of 0 or a negative `fd` ends the binding: the former
+ * handler is installed again, unless the program has installed another one meanwhile.
+ *
+ * Result:  0; -EINVAL for a signal that cannot be caught; -EAGAIN or -ENOMEM when no thread can be
+ *          made, and nothing has changed; -ECHILD in a forked child.
+ * Threads: any.  The call does not wait for a dump that is being written. */
 WEIR_API int weir_debug_dump_on(int signal, int fd);
 
 WEIR_END

@@ -1,4 +1,4 @@
-/* weir/export.h: what every public header needs, and nothing else. */
+/* weir/export.h: what every public header needs. */
 #ifndef WEIR_EXPORT_H
 #define WEIR_EXPORT_H
 
@@ -13,7 +13,8 @@
 #define WEIR_END
 #endif
 
-/* The library is built with hidden visibility: what bears this mark, and it alone, is seen from outside. */
+/* The library is built with hidden visibility.  Only functions with this mark are visible from
+ * outside. */
 #define WEIR_API __attribute__((visibility("default")))
 
 #endif

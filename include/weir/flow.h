@@ -1,4 +1,5 @@
-/* weir/flow.h: tasks that shape a flow: a series as one task, a limit around a task, tasks that are made while the flow runs. */
+/* weir/flow.h: tasks that shape a flow: a series as one task, a time limit, tasks that are made
+ * while the flow runs. */
 #ifndef WEIR_FLOW_H
 #define WEIR_FLOW_H
 
@@ -6,48 +7,59 @@
 
 WEIR_BEGIN
 
-/* Makes a task, or returns NULL.  It is called on a worker, never on the stack of a call into the library; what it returns is
- * consumed, so it must be a new one each time: one that was used before aborts. */
+/* Makes a task, or returns NULL. It is called on a worker, never on the stack of a call into the
+ * library.  The task is consumed, so each call must return a new one; a task that was used before
+ * aborts the process. */
 typedef weir_task *weir_make_fn(void *context);
 
-/* A series as one task: it starts the series and ends when that has.  A series that is NULL or poisoned: its start, run or push
- * reports that.
+/* Makes a task of a series: it starts the series, and ends when the series has ended.  If the
+ * series is NULL or poisoned, the start, run or push of this task reports that.
  *
- * Owner:   the caller, until it is consumed.  It consumes the series, also on failure.
- * Result:  NULL when out of memory, which every consumer accepts.  The task's status: that of the series.
+ * Owner:   the caller, until the task is consumed.  It consumes the series, also on failure.
+ * Result:  NULL when out of memory; every consumer accepts NULL. The task's status: that of the
+ *          series.
  * Threads: any. */
 WEIR_API weir_task *weir_module_new(weir_series *series, weir_task_fn *done, void *context);
 
-/* A task that runs another one, which it ends with -ETIMEDOUT when that has not ended so long after the start of the timeout,
- * nor has what its callback pushed into its series; one that would end at that very instant is ended.  0 or less: the task is
- * dropped, and its callback does not run; WEIR_FOREVER: no limit.  It has no callback of its own: the task has one.  A NULL
- * task, or one that was made wrongly: its start, run or push reports that.
+/* Makes a task that runs another one with a time limit.  The limit counts from the start of this
+ * task.  If the other task, or anything that its callback pushed into its series, has not ended by
+ * then, it ends with -ETIMEDOUT. If both come at the very same instant, the limit wins.
  *
- * Owner:   the caller, until it is consumed.  It consumes the task, also on failure.
- * Result:  NULL when out of memory, which every consumer accepts.  The timeout's status: that of the task; if that is 0,
- *          -ETIMEDOUT if the limit came before all was over; why its series ends early.
+ * With a limit of 0 or less the other task is dropped and its callback does not run.  WEIR_FOREVER
+ * is no limit.  This task has no callback of its own: the other one has.  If the other task is NULL
+ * or was made wrongly, the start, run or push of this task reports that.
+ *
+ * Owner:   the caller, until the task is consumed.  It consumes the other task, also on failure.
+ * Result:  NULL when out of memory; every consumer accepts NULL. The status of this task: that of
+ *          the other one, if it is not 0; -ETIMEDOUT if the limit came before all was over; or why
+ *          its series ends early.
  * Units:   nanoseconds.
  * Threads: any. */
 WEIR_API weir_task *weir_timeout_new(weir_task *task, weir_nsec limit);
 
-/* Runs what `make` makes, one task after the other, each made when the one before has ended and was freed, until `make` returns
- * NULL.  Between two rounds other work has its turn, and the stack does not grow.  A cancel of its series ends it, and so does a
- * task that was made wrongly; out of memory in `make` looks like the end.  `context` is for both `make` and `done`.
+/* Makes a task that runs the tasks which `make` returns, one after the other, until `make` returns
+ * NULL. Each task is made when the one before has ended and was freed.  Between two rounds other
+ * work runs, and the stack does not grow.  It also ends by a cancel of its series, and by a task
+ * that was made wrongly.  Out of memory in `make` looks like the end.  `make` and `done` share
+ * `context`.
  *
- * Owner:   the caller, until it is consumed.
- * Result:  NULL when out of memory, which every consumer accepts; without a `make` it reports -EINVAL when it is started or
- *          pushed.  The task's status: that of the last task; 0 when there was none; what was wrong with one; why its series
- *          ends early.
+ * Owner:   the caller, until the task is consumed.
+ * Result:  NULL when out of memory; every consumer accepts NULL. Without a `make` it reports
+ *          -EINVAL when it is started or pushed.  The task's status: that of the last task; 0 when
+ *          there was none; the error of a task that was made wrongly; or why its series ends early.
  * Threads: any. */
 WEIR_API weir_task *weir_repeater_new(weir_make_fn *make, weir_task_fn *done, void *context);
 
-/* Decides what to be when it is started: it runs the one task that `make` returns.  NULL: nothing is to be done, and it ends at
- * once with status 0; out of memory looks the same, so a `make` for which that matters notes it in the context.
+/* Makes a task that decides at its start what to run: the one task that `make` returns.  If `make`
+ * returns NULL, the task ends at once with status 0. Out of memory looks the same, so `make` should
+ * note it in the context if it matters.
  *
- * Owner:   the caller, until it is consumed.
- * Result:  NULL when out of memory, which every consumer accepts; without a `make` it reports -EINVAL when it is started or
- *          pushed.  The task's status: that of the task made; 0 when there was none; what was wrong with it; why its series ends
- *          early.  A task that is made may be a dynamic one, but that is no loop: each is within the one before.
+ * Owner:   the caller, until the task is consumed.
+ * Result:  NULL when out of memory; every consumer accepts NULL. Without a `make` it reports
+ *          -EINVAL when it is started or pushed.  The task's status: that of the task made; 0 when
+ *          there was none; the error of a task that was made wrongly; or why its series ends early.
+ *          `make` may return another dynamic task, but this is no loop: each one is nested in the
+ *          one before.
  * Threads: any. */
 WEIR_API weir_task *weir_dynamic_new(weir_make_fn *make, weir_task_fn *done, void *context);
 

@@ -1,9 +1,9 @@
-/* weir/mailbox.h: one message, for a task that waits for it.
+/* weir/mailbox.h: one message for one task.
  *
- * A message is a pointer.  A mailbox is used up: it brings one message to one task.
+ * A message is a pointer.  A mailbox is used once: it brings one message to one task.
  *
- * With a name, the mailbox and the task that waits for its message are made in one: who sends knows the name only, and reaches as
- * many as it wants with the same message. */
+ * With a name, one call makes the mailbox and the task that waits for its message.  The sender
+ * needs to know the name only, and can send the same message to many. */
 #ifndef WEIR_MAILBOX_H
 #define WEIR_MAILBOX_H
 
@@ -15,63 +15,68 @@ WEIR_BEGIN
 
 typedef struct weir_mailbox weir_mailbox;
 
-/* An empty mailbox.  `drop` gets the message in the end if nobody has taken it: because nobody received it, or who did left it;
- * it may be NULL, and is not called for a message that is NULL.  It runs on a worker, or on the thread whose call gave the
- * message up.
+/* Makes an empty mailbox.  `drop` gets the message if nobody takes it: no task receives it, or its
+ * receiver leaves it.  `drop` may be NULL and is not called for a NULL message.  It runs on a
+ * worker, or on the thread whose call gave up the message.
  *
  * Owner:   the caller has a reference.
- * Result:  NULL when out of memory, which all that takes a mailbox accepts.
+ * Result:  NULL when out of memory.  Every function that takes a mailbox accepts NULL.
  * Threads: any. */
 WEIR_API weir_mailbox *weir_mailbox_new(weir_free_fn *drop);
 
-/* Another reference, and one less; tasks that are to receive have theirs.  Both accept NULL.
+/* Takes and drops a reference.  Tasks that are to receive have their own.  Both accept NULL.
  *
  * Threads: any. */
 WEIR_API weir_mailbox *weir_mailbox_ref(weir_mailbox *mailbox);
 WEIR_API void weir_mailbox_unref(weir_mailbox *mailbox);
 
-/* Puts the message in: for the first of those who wait to receive, or for the first to come.
+/* Puts the message in.  The first task that waits gets it, or the first one that comes.
  *
- * Owner:   the message is given away if the result is 0, else it stays the caller's.
- * Result:  0; -EALREADY when it has had one; -ENOMEM for NULL; -ECHILD in a forked child.
+ * Owner:   the message is given away if the result is 0; otherwise it stays the caller's.
+ * Result:  0; -EALREADY when it has had a message; -ENOMEM for NULL; -ECHILD in a forked child.
  * Threads: any.  Never blocks. */
 WEIR_API int weir_mailbox_send(weir_mailbox *mailbox, void *message);
 
-/* A task that receives the message, waiting for it.
+/* Makes a task that waits for the message and receives it.
  *
- * Owner:   the caller, until it is consumed.
- * Result:  NULL when out of memory, which every consumer accepts; for a mailbox that is NULL the task's start, run or push
- *          reports -ENOMEM.  The task's status: 0; -EPIPE: another task has received the message, and there will be no other; or
- *          why its series ended before: -ECANCELED, -ETIMEDOUT; -ESHUTDOWN.  Once it has received the message it is 0, though the
- *          series may be cancelled before the callback begins.
+ * Owner:   the caller, until the task is consumed.
+ * Result:  NULL when out of memory; every consumer accepts NULL. For a NULL mailbox the task's
+ *          start, run or push reports -ENOMEM. The task's status: 0; -EPIPE: another task has
+ *          received the message, and no other one will come; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN
+ *          if its series ended before.  Once the message is received the status is 0, even if the
+ *          series is cancelled before the callback begins.
  * Threads: any. */
 WEIR_API weir_task *weir_mailbox_receive_new(weir_mailbox *mailbox, weir_task_fn *done, void *context);
 
-/* A mailbox with a name (bytes other than NUL, 1 to WEIR_NAME_MAX of them; copied), and the task that waits for its message.  It
- * is found by its name from now on, before it is started as well, until it has its message, was cancelled, or the task is gone.
- * Any number may share a name.
+/* Makes a mailbox with a name, and the task that waits for its message.  A name has 1 to
+ * WEIR_NAME_MAX bytes, none of them NUL, and is copied.  The mailbox can be found by its name from
+ * now on, also before the task is started, until it has its message, was cancelled, or the task is
+ * gone.  Any number may share a name.
  *
- * Owner:   the caller, until it is consumed.
- * Result:  NULL when out of memory, which every consumer accepts; for a name that is none the task's start, run or push reports
- *          -EINVAL, for one that is too long -ENAMETOOLONG.  The task's status: as above, but for -EPIPE.
+ * Owner:   the caller, until the task is consumed.
+ * Result:  NULL when out of memory; every consumer accepts NULL. For an invalid name the task's
+ *          start, run or push reports -EINVAL, for one that is too long -ENAMETOOLONG. The task's
+ *          status: as for weir_mailbox_receive_new, except -EPIPE.
  * Threads: any. */
 WEIR_API weir_task *weir_mailbox_new_named(const char *name, weir_task_fn *done, void *context);
 
-/* Gives the message to at most `max` mailboxes of that name, oldest first; WEIR_ALL is no limit.  Each gets it once, and is found
- * no more.
+/* Gives the message to at most `max` mailboxes of that name, oldest first; WEIR_ALL is no limit.
+ * Each of them gets it once and cannot be found any more.
  *
- * Owner:   the sender keeps the message, which has to be there until those who got it are done with it: they share it.  It is
- *          never dropped.
- * Result:  how many got it.  With 0 the message reached nobody: it is not kept for those to come.  One that got it before its
- *          start, and then is dismissed, was counted.
+ * Owner:   the sender keeps the message, which all receivers share.  It must exist until all of
+ *          them are done with it.  It is never dropped.
+ * Result:  how many got it.  With 0 nobody got the message, and it is not kept for later mailboxes.
+ *          A mailbox that got it before the start of its task, and whose task is then dismissed,
+ *          was counted.
  * Threads: any.  Never blocks. */
 WEIR_API size_t weir_mailbox_send_named(const char *name, void *message, size_t max);
 
 /* The message that a task has received.
  *
- * Owner:   of the first: borrowed until the callback returns, then it is dropped; of the second: yours.  But a message that was
- *          sent by name is the sender's in any case.
- * Result:  NULL when there is none, or it was taken, and for a task of another kind.
+ * Owner:   weir_mailbox_message: borrowed until the callback returns; then the message is dropped.
+ *          weir_mailbox_take_message: the message is yours.  A message that was sent by name always
+ *          belongs to the sender.
+ * Result:  NULL when there is none or it was taken, and for another kind of task.
  * Threads: inside the task's callback. */
 WEIR_API void *weir_mailbox_message(const weir_task *task);
 WEIR_API void *weir_mailbox_take_message(weir_task *task);

@@ -8,27 +8,27 @@ WEIR_BEGIN
 
 enum weir_clock {
         WEIR_CLOCK_REAL = 0,    /* CLOCK_MONOTONIC */
-        WEIR_CLOCK_VIRTUAL = 1, /* weir/clock.h: one poller; jumps to the next deadline when a thread waits for it */
+        WEIR_CLOCK_VIRTUAL = 1, /* weir/clock.h: one poller; time jumps to the next deadline when a thread waits for it */
 };
 
 /* How the runtime is set up.  Start from WEIR_CONFIG_DEFAULT; 0 in a field means its default. */
 struct weir_config {
-        size_t size;              /* of this struct, as the program was compiled: set by WEIR_CONFIG_DEFAULT */
+        size_t size;              /* of this struct when the program was compiled; set by WEIR_CONFIG_DEFAULT */
         int pollers;              /* threads that poll and run callbacks; default: one per CPU the process may use; at most 64 */
-        int spare_workers;        /* threads, beyond one for each poller, that may run callbacks which block; default: 256.  As
-                                     many more, 256 at most, may run functions in place of those that block */
-        int compute_threads;      /* threads that run functions (weir/go.h); default: one per CPU the process may use; 256 at most,
-                                     more count as that */
-        int affinity;             /* 1: keeps each poller, whatever thread runs it, and each thread that runs functions on a CPU of its
-                                     own, as far as there are; default: 0, the system decides */
-        weir_nsec blocking_limit; /* how long a callback may run before another worker takes its poller over; default: 10 ms;
-                                     WEIR_FOREVER: none does, and there is no watchdog */
-        weir_nsec exit_wait;      /* how long exit() waits for running callbacks, and then until a trace (weir/trace.h) is
+        int spare_workers;        /* additional threads for callbacks that block; default: 256.  As many more, 256 at most,
+                                     may replace threads of the executor that block */
+        int compute_threads;      /* threads of the executor (weir/go.h); default: one per CPU the process may use; more than
+                                     256 count as 256 */
+        int affinity;             /* 1: each poller, whatever thread runs it, and each thread of the executor stays on a CPU
+                                     of its own, as far as there are enough; default: 0, the system decides */
+        weir_nsec blocking_limit; /* how long a callback may run before another worker takes over its poller; default: 10 ms;
+                                     WEIR_FOREVER: no worker does, and there is no watchdog */
+        weir_nsec exit_wait;      /* how long exit() waits for running callbacks, and then for a trace (weir/trace.h) to be
                                      written; default: 2 seconds; WEIR_FOREVER: no limit */
         enum weir_clock clock;    /* default: WEIR_CLOCK_REAL */
-        int reserved;             /* 0: no padding, so that `size` says which fields a program knows */
-        weir_nsec timer_slack;    /* how much later than their deadline timers may end, so that they end together: the default of
-                                     those made from now on (weir_timer_set_slack); default: 0, exactly */
+        int reserved;             /* 0.  It takes the place of padding, so that `size` says which fields a program knows */
+        weir_nsec timer_slack;    /* how much later than their deadline timers may end, so that they end together
+                                     (weir_timer_set_slack).  For timers that are made from now on; default: 0, exactly */
         size_t stack_size;        /* bytes of the stack of each thread of the library; default: the system's (ulimit -s) */
 };
 
@@ -38,46 +38,63 @@ struct weir_config {
 #define WEIR_CONFIG_DEFAULT {.size = sizeof(struct weir_config)}
 #endif
 
-/* Starts the runtime.  Optional: the first task made starts it with the defaults.
+/* Starts the runtime.  This is optional: the first task that is made starts it with the defaults.
  *
- * Result:  0; -EBUSY while it runs; -EINVAL for a negative or unknown value or a `size` that is none; -ECHILD in a forked
- *          child; -EDEADLK on a worker; -ESHUTDOWN while the process exits; -EAGAIN, -EMFILE, -ENOMEM and what else
- *          pthread_create, epoll_create1, timerfd_create, eventfd and getrandom report: nothing is left running then.
+ * Result:  0; or an error, and nothing is left running:
+ *          -EBUSY while it runs; -ESHUTDOWN while the process exits; -EDEADLK on a worker; -ECHILD
+ *            in a forked child;
+ *          -EINVAL for a negative or unknown value or an invalid `size`;
+ *          -EAGAIN, -EMFILE, -ENOMEM and other errors of pthread_create, epoll_create1,
+ *            timerfd_create, eventfd and getrandom.
  * Threads: any but workers. */
 WEIR_API int weir_init(const struct weir_config *config);
 
-/* Ends the runtime: what is pending ends with -ESHUTDOWN, live series drop what has not started and end with it, callbacks
- * that run are waited for, the threads are joined.  What was ready before keeps its status.  Until weir_init is called
- * again, each start is refused with -ESHUTDOWN (unless nothing had ever been started).  Runs by itself at exit(), for at most
+/* Ends the runtime:
+ *
+ * - Pending tasks end with -ESHUTDOWN. Tasks that were ready before keep their status.
+ * - Running series drop the tasks that are not started and end with -ESHUTDOWN.
+ * - Running callbacks and functions are waited for; then the threads are joined.
+ *
+ * From then on each start is refused with -ESHUTDOWN until weir_init is called again (unless
+ * nothing had ever been started). The shutdown also runs by itself at exit(), for at most
  * config.exit_wait.
  *
  * Result:  0, also when nothing ran; -EDEADLK on a worker; -ECHILD in a forked child.
- * Threads: any but workers; of several callers each returns when it is over. */
+ * Threads: any but workers.  Of several callers each one returns when the shutdown is over. */
 WEIR_API int weir_shutdown(void);
 
-/* Codes of the library, beside the system's negative errno. */
-#define WEIR_ETLS_CERTIFICATE (-10001) /* the file holds no chain of certificates in PEM that could be used */
-#define WEIR_ETLS_KEY         (-10002) /* the file holds no private key in PEM, or one with a passphrase */
-#define WEIR_ETLS_MISMATCH    (-10003) /* the private key is not that of the certificate */
-#define WEIR_ETLS_OCSP        (-10004) /* the file holds no OCSP response in DER, or one that says why there is none */
+/* Codes of the library, in addition to the system's negative errno. */
+#define WEIR_ETLS_CERTIFICATE (-10001) /* the file has no usable chain of certificates in PEM */
+#define WEIR_ETLS_KEY         (-10002) /* the file has no private key in PEM, or the key has a passphrase */
+#define WEIR_ETLS_MISMATCH    (-10003) /* the private key does not belong to the certificate */
+#define WEIR_ETLS_OCSP        (-10004) /* the file has no OCSP response in DER, or the response is an error */
 #define WEIR_ETLS             (-10005) /* OpenSSL refuses something else */
 
-/* Around what may block for long inside a callback: a lock, a file, a program that answers late.  The first has another worker take
- * over at once what else this one would run; without it one does so after config.blocking_limit.  The callback goes on where it
- * is, and may wait for flows in between (weir_series_run, weir_task_run, weir_waitgroup_wait, weir_timer_cancel_wait).  Calls may
- * be nested, and each needs its end; what is open when the callback returns ends with it.  Likewise inside a function of the
- * executor (weir/go.h), where another thread runs functions in its place.  On other threads they do nothing.
+/* Marks the part of a callback that may block for long: a lock, a file, a slow program.
+ * weir_blocking_begin makes another worker take over the other work of this worker at once.
+ * Without it a worker does so after config.blocking_limit.
  *
- * Result:  0; -EAGAIN when there are as many spare workers as may be, or no thread can be had: the callback may block all the
- *          same, and then holds up its neighbours, but not wait for flows (-EDEADLK); -ECHILD in a forked child.  Each needs its
- *          end.
+ *     weir_blocking_begin();
+ *     err = read_a_slow_file(context);
+ *     weir_blocking_end();
+ *
+ * The callback stays on its thread.  Between the two calls it may wait for flows: weir_series_run,
+ * weir_task_run, weir_waitgroup_wait, weir_timer_cancel_wait.  Calls may be nested, and each begin
+ * needs its end, also after -EAGAIN. A begin that is open when the callback returns is ended then.
+ * The same holds inside a function of the executor (weir/go.h): another thread runs functions in
+ * its place.  On other threads both do nothing.
+ *
+ * Result:  0; -ECHILD in a forked child; -EAGAIN when all spare workers are in use, or no thread
+ *          can be made.  After -EAGAIN the callback may block all the same, but then it delays its
+ *          neighbours and may not wait for flows (-EDEADLK).
  * Threads: any.  An end without its begin aborts the process. */
 WEIR_API int weir_blocking_begin(void);
 WEIR_API void weir_blocking_end(void);
 
-/* What a status says, in English: 0, negative errno values and the library's own codes.
+/* Explains a status in English: 0, negative errno values and the codes of the library.
  *
- * Owner:   the library; valid for ever. */
+ * Owner:   the library; valid for ever.
+ * Threads: any. */
 WEIR_API const char *weir_strerror(int status);
 
 /* The version of the library in use, such as "0.1.0". */

@@ -1,4 +1,4 @@
-/* weir/ticker.h: timers that come again and again.
+/* weir/ticker.h: timers that repeat.
  *
  * docs/time.md explains phase, missed ticks and ends by example. */
 #ifndef WEIR_TICKER_H
@@ -8,36 +8,43 @@
 
 WEIR_BEGIN
 
-/* What becomes of ticks that are due while the callback of an earlier one runs still, or waits for a worker. */
+/* What happens to ticks that become due while an earlier tick's callback still runs or waits for a
+ * worker. */
 enum weir_tick_policy {
-        WEIR_TICK_SKIP = 0,  /* they are dropped and counted; those after them come when they always would have: the phase stays */
-        WEIR_TICK_BURST = 1, /* they come one right after the other, at most WEIR_TICK_BURST_MOST of them; those before are dropped
-                                and counted */
-        WEIR_TICK_DELAY = 2, /* there are none: a tick is due a period after the callback before it has returned */
+        WEIR_TICK_SKIP = 0,  /* They are dropped and counted.  Later ticks keep their times. */
+        WEIR_TICK_BURST = 1, /* They come one right after the other, WEIR_TICK_BURST_MOST at most.
+                                Older ones are dropped and counted. */
+        WEIR_TICK_DELAY = 2, /* There are none.  A tick is due one period after the callback before
+                                it has returned. */
 };
 
 #define WEIR_TICK_BURST_MOST 64
 
-/* A ticker: a timer whose callback runs once for each tick, never twice at a time, and a last time when it ends.
+/* Makes a ticker: a timer whose callback runs once for each tick, and one last time when the ticker
+ * ends.  Its callbacks never overlap.
  *
- * The first tick is due `period` after the start (weir_ticker_set_first), the others a period apart, exactly, for ever: there is
- * no drift.  Inside the callback of a tick weir_task_status says -EINPROGRESS.  It ends by
+ * The first tick is due one `period` after the start (see weir_ticker_set_first). The following
+ * ticks are due exactly one period apart, without drift.  Inside the callback of a tick
+ * weir_task_status is -EINPROGRESS. The last callback is no tick; its status says why the ticker
+ * ended:
  *
- *      weir_ticker_stop, inside its callback                  0
- *      the number of ticks asked for (weir_ticker_set_limit)  0
- *      weir_timer_cancel and the like; its series' cancel     -ECANCELED
- *      the deadline of its series                             -ETIMEDOUT
- *      weir_shutdown                                          -ESHUTDOWN
+ *      weir_ticker_stop, inside its callback                      0
+ *      all ticks that were asked for (weir_ticker_set_limit)      0
+ *      weir_timer_cancel and the like; a cancel of its series     -ECANCELED
+ *      the deadline of its series                                 -ETIMEDOUT
+ *      weir_shutdown                                              -ESHUTDOWN
  *
- * and the last callback, which is no tick, sees that status.  A cancel during a tick counts it: the last callback follows.  In a
- * series a ticker takes its turn until its end.
+ * A cancel during a tick counts the ticker, and the last callback follows that tick.  In a series
+ * the next task starts when the ticker has ended.
  *
- * weir_timer_reset makes `after` the period, if it is greater than 0, and the next tick due then; weir_timer_extend moves the next
- * tick and those behind it; neither counts a ticker in the middle of its last tick.  Names and ids are those of timers.
+ * weir_timer_reset: the next tick is due after `after`, and if that is greater than 0 it is also
+ * the new period.  weir_timer_extend moves the next tick and all later ones.  Neither counts a
+ * ticker whose last tick runs.  Names and ids are those of timers.
  *
- * Owner:   the caller, until it is consumed.
- * Result:  NULL when out of memory, which every consumer accepts.  A ticker made with a period of 0 or less, an unknown policy, or
- *          a name that is none reports -EINVAL or -ENAMETOOLONG when it is started or pushed.
+ * Owner:   the caller, until the task is consumed.
+ * Result:  NULL when out of memory; every consumer accepts NULL. A ticker with a period of 0 or
+ *          less, an unknown policy, or an invalid name reports -EINVAL or -ENAMETOOLONG when it is
+ *          started or pushed.
  * Units:   nanoseconds.
  * Threads: any. */
 WEIR_API weir_task *weir_ticker_new(weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context);
@@ -46,63 +53,79 @@ WEIR_API weir_task *weir_ticker_new_named(const char *name, weir_nsec period, en
 
 /* -- by the clock on the wall -- */
 
-/* A ticker that follows a schedule, as crontab(5) has it: minute, hour, day of the month, month, day of the week, such as
- * "30 4 * * mon-fri" or "@hourly"; docs/time.md has all of it.  `zone` is where that clock hangs: "Europe/Berlin", "UTC", or NULL
- * for the local one.  It is read now: later changes of the zone's tables are not seen.
+/* Makes a ticker that follows a schedule as in crontab(5): minute, hour, day of the month, month,
+ * day of the week.  Examples: "30 4 * * mon-fri", "@hourly"; docs/time.md has the whole syntax.
+ * `zone` names the time zone of the schedule: "Europe/Berlin", "UTC", or NULL for the local one.
+ * The zone is read now; later changes of its tables are not seen.
  *
- * It follows the clock when that is set: forward over a tick, which then comes at once, one for all that were passed; back, and
- * what has been does not come again, unless it is put back by three hours or more.  Ticks that were missed are dropped and
- * counted, up to 256 of them.  weir_ticker_scheduled and _actual tell instants of weir_wall_now.  weir_timer_reset and
- * weir_timer_extend move the next tick only, the latter from the start on.  A schedule that is never due, such as "0 0 30 feb *",
- * waits for its cancel.
+ * The ticker follows the wall clock when somebody sets it:
  *
- * Owner:   the caller, until it is consumed.
- * Result:  as of weir_ticker_new.  One whose schedule or zone is none reports what weir_ticker_check does when it is started or
- *          pushed.
- * Threads: any; reads the file of the zone, so it may block. */
+ * - Set forward past ticks: one tick comes at once for all that were passed.
+ * - Set back: ticks that have come do not come again, unless the clock is set back by three hours
+ *   or more.
+ *
+ * Missed ticks are dropped and counted, up to 256 of them.  weir_ticker_scheduled and
+ * weir_ticker_actual return instants of weir_wall_now.  weir_timer_reset and weir_timer_extend move
+ * the next tick only; extend works after the start only.  A schedule that is never due, such as "0
+ * 0 30 feb *", waits until it is cancelled.
+ *
+ * Owner:   the caller, until the task is consumed.
+ * Result:  as for weir_ticker_new.  With an invalid schedule or zone the task reports the error of
+ *          weir_ticker_check when it is started or pushed.
+ * Threads: any.  Reads the file of the zone, so it may block. */
 WEIR_API weir_task *weir_ticker_new_at(const char *cron, const char *zone, weir_task_fn *fn, void *context);
-WEIR_API weir_task *weir_ticker_new_at_named(const char *name, const char *cron, const char *zone, weir_task_fn *fn, void *context);
+WEIR_API weir_task *weir_ticker_new_at_named(const char *name, const char *cron, const char *zone, weir_task_fn *fn,
+                                             void *context);
 
-/* What is wrong with a schedule or a zone.
+/* Checks a schedule and a zone.  `position` and `expected` may be NULL.
  *
- * Result:  0; -EINVAL for a schedule that is none (then *expected says what was expected, in English, and *position where, in
- *          bytes from 0) and for what cannot be the name of a zone (*expected is NULL then); -ENOENT for a zone that is not
- *          there; -EBADMSG or -EOPNOTSUPP for a file that is none of a zone, or counts leap seconds; -ENOMEM; what open and read
- *          report.  `position` and `expected` may be NULL.
- * Owner:   the library, of *expected; valid for ever.
+ * Result:  0; or an error:
+ *          -EINVAL for an invalid schedule: *expected says in English what was expected, *position
+ *            says where, in bytes from 0;
+ *          -EINVAL for an impossible name of a zone: *expected is NULL;
+ *          -ENOENT for an unknown zone; -EBADMSG or -EOPNOTSUPP for a file that is no zone file or
+ *            counts leap seconds;
+ *          -ENOMEM; what open and read report.
+ * Owner:   *expected belongs to the library and is valid for ever.
  * Threads: any; may block. */
 WEIR_API int weir_ticker_check(const char *cron, const char *zone, size_t *position, const char **expected);
 
 /* -- before the start -- */
 
-/* The first tick is due `after` the start instead of a period; 0 or less: at once.
+/* Makes the first tick due `after` the start, instead of one period.  With 0 or less it is due at
+ * once.
  *
- * Result:  0; -EDOM for what is no ticker or has a schedule, -EINVAL for NULL and for one that was started or pushed, -ECHILD in a
- *          forked child.
- * Threads: the task's owner's. */
+ * Result:  0; -EDOM for a task that is no ticker or has a schedule; -EINVAL for NULL and for a
+ *          ticker that was started or pushed; -ECHILD in a forked child.
+ * Threads: the thread that owns the task. */
 WEIR_API int weir_ticker_set_first(weir_task *ticker, weir_nsec after);
 
-/* It ends after so many ticks; 0: never by itself.  Those that were dropped do not count.
+/* Ends the ticker after `ticks` ticks; 0: no limit.  Dropped ticks do not count.
  *
- * Result, Threads: as above. */
+ * Result, Threads: as for weir_ticker_set_first. */
 WEIR_API int weir_ticker_set_limit(weir_task *ticker, uint64_t ticks);
 
 /* -- inside its callback -- */
 
-/* Has this tick be the last one: when its callback has returned, the last callback runs, with status 0.
+/* Makes this tick the last one.  When its callback has returned, the last callback runs with status
+ * 0.
  *
- * Result:  0; -EDOM for what is no ticker, -EINVAL for NULL and outside a tick.
+ * Result:  0; -EDOM for a task that is no ticker; -EINVAL for NULL and outside a tick.
  * Threads: inside its callback. */
 WEIR_API int weir_ticker_stop(weir_task *ticker);
 
-/* Of the tick whose callback runs, or in the last callback of the last one: when it was due, and when its callback began, on the
- * clock of weir_now; the difference is how late it was.  0 before the first tick; -EDOM for what is no ticker.
+/* When this tick was due, and when its callback began; the difference is its lateness.  The last
+ * callback sees the values of the last tick.  0 before the first tick; -EDOM for a task that is no
+ * ticker.
  *
+ * Units:   nanoseconds on the clock of weir_now; with a schedule, on that of weir_wall_now.
  * Threads: inside its callback. */
 WEIR_API weir_nsec weir_ticker_scheduled(const weir_task *ticker);
 WEIR_API weir_nsec weir_ticker_actual(const weir_task *ticker);
 
-/* How many ticks were dropped between the one before and this; how many there were, this one included.  0 for what is no ticker.
+/* weir_ticker_missed: how many ticks were dropped between the tick before and this one.
+ * weir_ticker_count: how many ticks there were, this one included.  Both are 0 for a task that is
+ * no ticker.
  *
  * Threads: inside its callback. */
 WEIR_API uint64_t weir_ticker_missed(const weir_task *ticker);
