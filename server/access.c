@@ -38,7 +38,7 @@
 #include "kernel/sched/crew.h"
 #include "kernel/base/fence.h"
 #include "kernel/observe/log.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 #include "server/server.h"
 
 #define RING_SIZE   ((size_t)512 * 1024)
@@ -710,7 +710,7 @@ weir_http_server_reopen_log(weir_http_server *server)
 {
         struct outlet *outlet = server && server->access ? server->access->outlets : NULL;
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!outlet || !atomic_load(&outlet->serves))
                 return server ? -EDOM : -EINVAL;

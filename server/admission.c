@@ -19,7 +19,6 @@
  * Lateness is measured by a limit that is set for a moment ahead while requests come, and not when there are none: how long after
  * that moment it has its turn is how long everything waits here.  One that is overdue already tells as much without having run. */
 #include "kernel/base/clock.h"
-#include "kernel/runtime/runtime.h"
 #include "server/server.h"
 
 #define LOOK_AHEAD WEIR_MSEC(1)

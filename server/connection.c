@@ -20,7 +20,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 #include "kernel/socket/stream.h"
 #include "server/server.h"
 
@@ -279,7 +279,7 @@ weir__connection_bury(struct weir__connection *connection)
 static void
 tell_exchange(struct weir__connection *connection)
 {
-        int status = weir__runtime_stopping() ? -ESHUTDOWN : 0;
+        int status = weir__phase_is_stopping() ? -ESHUTDOWN : 0;
         struct weir__transfer *reader = connection->reader;
 
         connection->reader = NULL;

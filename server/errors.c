@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 #include "server/server.h"
 
 struct weir__error_page {
@@ -69,7 +69,7 @@ check_type(const char *type)
 int
 weir_http_server_set_error(weir_http_server *server, int status, const char *type, const void *body, size_t size)
 {
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!server)
                 return -ENOMEM;

@@ -13,7 +13,7 @@
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
 #include "kernel/data/prefetch.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/sched/worker.h"
 #include "protocol/bytes.h"
 #include "protocol/compress.h"
@@ -134,7 +134,7 @@ give_back(struct weir__exchange *exchange)
         if (is_to_be_compressed(exchange))
                 weir__user_call_as("a compression", compress, exchange);
         struct weir__worker *worker = weir__worker_self();
-        struct weir__poller *poller = weir__runtime_poller(exchange->task.poller);
+        struct weir__poller *poller = weir__poller_at(exchange->task.poller);
 
         exchange->task.work.ops = &answer_ops;
         if (worker->poller == poller)
@@ -171,7 +171,7 @@ weir__exchange_drop(struct weir__exchange *exchange)
         if (!let_go(exchange))
                 return;
         exchange->task.work.ops = &over_ops;
-        weir__poller_deliver(weir__runtime_poller(exchange->task.poller), &exchange->task.work);
+        weir__poller_deliver(weir__poller_at(exchange->task.poller), &exchange->task.work);
 }
 
 /* The handler has returned, or the series that it asked for has ended. */

@@ -24,7 +24,6 @@
 #include <sys/socket.h>
 
 #include "kernel/base/clock.h"
-#include "kernel/runtime/runtime.h"
 #include "kernel/socket/stream.h"
 #include "server/server.h"
 

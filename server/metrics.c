@@ -20,7 +20,8 @@
 #include "kernel/sched/crew.h"
 #include "kernel/executor/executor.h"
 #include "kernel/data/histogram.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/sched/share.h"
 #include "kernel/sched/watchdog.h"
 #include "server/counts.h"
@@ -72,8 +73,8 @@ write_threads(struct weir__sink *sink)
 {
         unsigned workers = 0, spares = 0, pollers = 0;
 
-        if (weir__runtime_is_up()) {
-                pollers = weir__runtime_pollers();
+        if (weir__phase_is_up()) {
+                pollers = weir__pollers_count();
                 weir__crew_count(&workers, &spares);
         }
         single(sink, "weir_pollers", "gauge", "Pollers, each of which a worker runs.", pollers);
@@ -90,11 +91,11 @@ write_threads(struct weir__sink *sink)
 static void
 write_ready(struct weir__sink *sink)
 {
-        unsigned pollers = weir__runtime_is_up() ? weir__runtime_pollers() : 0;
+        unsigned pollers = weir__phase_is_up() ? weir__pollers_count() : 0;
 
         family(sink, "weir_ready_completions", "gauge", "Completions that wait for the worker of a poller, about.");
         for (unsigned i = 0; i < pollers; i++) {
-                int64_t count = atomic_load_explicit(&weir__runtime.pollers[i]->ready_count, memory_order_relaxed);
+                int64_t count = atomic_load_explicit(&weir__pollers.at[i]->ready_count, memory_order_relaxed);
 
                 weir__sink_printf(sink, "weir_ready_completions{poller=\"%u\"} %lld\n", i, (long long)(count > 0 ? count : 0));
         }
@@ -106,7 +107,7 @@ static void
 write_functions(struct weir__sink *sink)
 {
         struct weir__executor_stats stats;
-        bool is_up = weir__runtime_is_up();
+        bool is_up = weir__phase_is_up();
 
         weir__executor_stats(NULL, &stats);
         single(sink, "weir_executor_threads", "gauge", "Threads that run functions.", is_up ? weir__executor_threads() : 0);
@@ -123,11 +124,11 @@ write_functions(struct weir__sink *sink)
 static void
 write_pending(struct weir__sink *sink)
 {
-        unsigned pollers = weir__runtime_is_up() ? weir__runtime_pollers() : 0;
+        unsigned pollers = weir__phase_is_up() ? weir__pollers_count() : 0;
         size_t timers = 0, limits = 0;
 
         for (unsigned i = 0; i < pollers; i++) {
-                struct weir__poller *poller = weir__runtime.pollers[i];
+                struct weir__poller *poller = weir__pollers.at[i];
 
                 weir__lock(&poller->lock);
                 timers += poller->queue.count - poller->limits;
@@ -158,7 +159,7 @@ collect_lateness(uint64_t counts[WEIR__HISTOGRAM_BUCKETS])
         uint64_t total = 0;
 
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++) {
-                struct weir__poller *poller = weir__runtime.pollers[i];
+                struct weir__poller *poller = weir__pollers.at[i];
 
                 for (unsigned bucket = 0; poller && bucket < WEIR__HISTOGRAM_BUCKETS; bucket++)
                         counts[bucket] += atomic_load_explicit(&poller->lateness.counts[bucket], memory_order_acquire);
@@ -284,7 +285,7 @@ weir_metrics_write(int fd)
 {
         struct weir__fd_sink sink;
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         weir__fd_sink_init(&sink, fd);
         int failed = weir__metrics_write(&sink.sink), broken = weir__sink_flush(&sink.sink);

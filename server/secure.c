@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "kernel/observe/log.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 #include "server/server.h"
 
 /* Copies a name, if there is one.  Returns false when out of memory. */
@@ -187,7 +187,7 @@ weir__secure_accept(weir_http_server *server, int fd)
 int
 weir_http_server_add_certificate(weir_http_server *server, const char *certificate_file, const char *private_key_file)
 {
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!server || !certificate_file || !private_key_file || server->config.ssl_ctx)
                 return -EINVAL;
@@ -201,7 +201,7 @@ weir_http_server_add_certificate(weir_http_server *server, const char *certifica
 int
 weir_http_server_reload(weir_http_server *server)
 {
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!server)
                 return -EINVAL;

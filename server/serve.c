@@ -19,7 +19,6 @@
 
 #include "kernel/socket/inherit.h"
 #include "kernel/observe/log.h"
-#include "kernel/runtime/runtime.h"
 #include "server/server.h"
 
 #define STOP_WITHIN  WEIR_SEC(30)

@@ -267,7 +267,7 @@ give_order(weir_http_server *server, const struct weir__work_ops *ops)
         struct weir__latch ordered = {0};
         int failed = weir__runtime_enter();
 
-        if (!failed && server->generation != weir__runtime.generation) {
+        if (!failed && server->generation != weir__phase_generation) {
                 weir__runtime_leave();
                 failed = -ESHUTDOWN; /* those workers are no more, although there are others */
         }
@@ -303,9 +303,9 @@ weir__eventfd_renew(int fd)
 static int
 make_shards(weir_http_server *server)
 {
-        unsigned count = weir__runtime.poller_count;
+        unsigned count = weir__pollers.count;
 
-        server->generation = weir__runtime.generation;
+        server->generation = weir__phase_generation;
         int failed = weir__eventfd_renew(server->quiet_fd);
         failed = failed ? failed : weir__eventfd_renew(server->ended_fd);
         failed = failed ? failed : weir__access_start(server->access, count);
@@ -318,7 +318,7 @@ make_shards(weir_http_server *server)
                 return -ENOMEM;
         for (unsigned i = 0; i < count; i++) {
                 server->shards[i].server = server;
-                server->shards[i].poller = weir__runtime.pollers[i];
+                server->shards[i].poller = weir__pollers.at[i];
                 server->shards[i].date_second = -1;
                 server->shards[i].log = server->access;
                 atomic_init(&server->shards[i].idle_since, WEIR_FOREVER);
@@ -389,7 +389,7 @@ open_shards(weir_http_server *server)
 static int
 listen_and_open(weir_http_server *server, const char *addresses, struct weir__fault *fault)
 {
-        int failed = weir__listen(addresses, weir__runtime.poller_count, &server->sockets, fault);
+        int failed = weir__listen(addresses, weir__pollers.count, &server->sockets, fault);
 
         if (failed)
                 return failed;

@@ -18,7 +18,8 @@
 
 #include "kernel/runtime/config.h"
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
 #include "server/server.h"
 
 #define HEARTBEAT WEIR_SEC(15)
@@ -60,7 +61,7 @@ try_it(struct weir__event_stream *stream)
 {
         struct weir__connection *connection = stream->exchange->connection;
 
-        if (weir__runtime_stopping())
+        if (weir__phase_is_stopping())
                 return -ESHUTDOWN;
         if (connection->state == WEIR__GONE)
                 return -EPIPE;
@@ -126,7 +127,7 @@ start(struct weir_task *task)
         uint8_t poller = task->poller;
 
         atomic_fetch_add_explicit(&task->word, WEIR__READY, memory_order_release); /* NEW is 0; a cancel may have left its flag */
-        weir__poller_deliver(weir__runtime_poller(poller), &task->work);
+        weir__poller_deliver(weir__poller_at(poller), &task->work);
 }
 
 static struct weir_task *
@@ -227,7 +228,7 @@ weir_http_sse_end(weir_task *exchange)
                 return open == WEIR__EVENTS_NONE ? -EINVAL : 0;
         weir__exchange_hold(known);
         known->end_events.ops = &end_ops;
-        weir__poller_deliver(weir__runtime_poller(known->task.poller), &known->end_events);
+        weir__poller_deliver(weir__poller_at(known->task.poller), &known->end_events);
         return 0;
 }
 

@@ -16,7 +16,8 @@
 #include <string.h>
 
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
 #include "server/server.h"
 
 #define FRAME_BEFORE 18 /* of a chunk: 16 digits and a line's end */
@@ -98,7 +99,7 @@ try_it(struct weir__transfer *transfer)
 {
         struct weir__connection *connection = transfer->exchange->connection;
 
-        if (weir__runtime_stopping())
+        if (weir__phase_is_stopping())
                 return -ESHUTDOWN;
         if (connection->state == WEIR__GONE)
                 return transfer->kind == WEIR__TRANSFER_WRITE ? -EPIPE : -ECONNRESET;
@@ -152,7 +153,7 @@ start(struct weir_task *task)
                 transfer->announced = transfer->size;
         atomic_fetch_add_explicit(&transfer->exchange->unsent, transfer->announced, memory_order_relaxed);
         atomic_fetch_add_explicit(&task->word, WEIR__READY, memory_order_release); /* NEW is 0; a cancel may have left its flag */
-        weir__poller_deliver(weir__runtime_poller(poller), &task->work);
+        weir__poller_deliver(weir__poller_at(poller), &task->work);
 }
 
 static struct weir_task *

@@ -45,7 +45,7 @@ static inline void weir_test_begin_unwatched(int spares)
 /* Whether the worker whose callback this is does not own the first poller. */
 static inline bool weir_test_has_lost_poller(void)
 {
-        return (atomic_load(&weir__runtime_poller(0)->owner) & ~WEIR__CLAIMED) != (uintptr_t)weir__worker_self();
+        return (atomic_load(&weir__poller_at(0)->owner) & ~WEIR__CLAIMED) != (uintptr_t)weir__worker_self();
 }
 
 /* Blocks until it was taken away. */

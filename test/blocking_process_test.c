@@ -455,7 +455,7 @@ fork_without_poller(weir_task *task, void *context)
                 CU_ASSERT_EQUAL(weir_blocking_begin(), 0);
         }
         weir_test_lose_poller();
-        WEIR_TEST_EVENTUALLY(weir__poller_is_asleep(weir__runtime_poller(0)));
+        WEIR_TEST_EVENTUALLY(weir__poller_is_asleep(weir__poller_at(0)));
         weir_test_sleep(20000000);
         pid_t child = fork();
         if (child == 0) {

@@ -16,7 +16,6 @@
 #include <weir/weir.h>
 
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
 #include "test/support.h"
 
 #define REGION ((size_t)2 << 20)

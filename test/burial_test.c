@@ -30,7 +30,7 @@ tread(struct weir__work *work)
         if (treadmill->stops) {
                 weir_test_latch_count_down(&treadmill->stopped);
         } else {
-                weir__poller_deliver(weir__runtime_poller(0), work);
+                weir__poller_deliver(weir__poller_at(0), work);
         }
 }
 
@@ -40,7 +40,7 @@ treadmill_start(struct treadmill *treadmill)
         static const struct weir__work_ops ops = {.run = tread};
 
         *treadmill = (struct treadmill){.work = {.ops = &ops}, .stopped = WEIR_TEST_LATCH(1)};
-        weir__poller_deliver(weir__runtime_poller(0), &treadmill->work);
+        weir__poller_deliver(weir__poller_at(0), &treadmill->work);
 }
 
 static void
@@ -61,7 +61,7 @@ answer(struct weir__work *work)
 {
         struct question *question = (struct question *)work;
 
-        question->postponed = weir__runtime_poller(0)->later_count;
+        question->postponed = weir__poller_at(0)->later_count;
         weir_test_latch_count_down(&question->answered);
 }
 
@@ -72,7 +72,7 @@ postponed(void)
         static const struct weir__work_ops ops = {.run = answer};
         struct question question = {.work = {.ops = &ops}, .answered = WEIR_TEST_LATCH(1)};
 
-        weir__poller_deliver(weir__runtime_poller(0), &question.work);
+        weir__poller_deliver(weir__poller_at(0), &question.work);
         weir_test_latch_wait(&question.answered);
         return question.postponed;
 }

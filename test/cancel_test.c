@@ -4,7 +4,6 @@
 #include <errno.h>
 
 #include "factory/task/series.h"
-#include "kernel/runtime/runtime.h"
 #include "test/blocks_fixture.h"
 
 #define FAR WEIR_SEC(1000)

@@ -38,7 +38,7 @@ __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 static int
 news_of(unsigned poller)
 {
-        struct weir__poller *told = weir__runtime.pollers[poller];
+        struct weir__poller *told = weir__pollers.at[poller];
 
         weir__lock(&told->lock);
         int fd = told->followers.are_watched ? told->jump_fd : -1;

@@ -37,7 +37,7 @@ length(const struct weir__list *list)
 static unsigned
 followers(bool jumped)
 {
-        struct weir__poller *poller = weir__runtime.pollers[0];
+        struct weir__poller *poller = weir__pollers.at[0];
 
         weir__lock(&poller->lock);
         unsigned count = length(jumped ? &poller->followers.jumped : &poller->followers.settled);
@@ -51,7 +51,7 @@ end(void)
 {
         weir_test_end();
         CU_ASSERT_EQUAL(followers(false) + followers(true), 0);
-        CU_ASSERT(!weir__runtime.pollers[0]->followers.are_visited);
+        CU_ASSERT(!weir__pollers.at[0]->followers.are_visited);
 }
 
 static void
@@ -758,7 +758,7 @@ a_jump_may_have_another_target(void)
 
         begin();
         advance(0); /* there is a poller */
-        poller = weir__runtime.pollers[0];
+        poller = weir__pollers.at[0];
         weir__lock(&poller->lock);
         own.follower.target = START + HOUR;
         own.limit.node.kind = WEIR__DEADLINE_SOURCE;

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "factory/task/series.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 #include "test/blocks_fixture.h"
 
 #define FAR WEIR_SEC(1000)
@@ -13,7 +13,7 @@
 static void
 nothing_is_pending(void)
 {
-        CU_ASSERT_EQUAL(weir__runtime_poller(0)->queue.count, 0);
+        CU_ASSERT_EQUAL(weir__poller_at(0)->queue.count, 0);
 }
 
 static weir_series *

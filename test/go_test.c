@@ -6,7 +6,8 @@
 #include <errno.h>
 
 #include "kernel/executor/executor.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
 
 /* -- pthread_create, which fails when told to -- */
 
@@ -635,7 +636,7 @@ shutdown_waits_for_a_function_that_has_outlived_its_task(void)
         begin(1);
         weir_series_unref(outlive(&it, &after, &limit));
         pthread_create(&thread, NULL, shut_down, &result);
-        WEIR_TEST_EVENTUALLY(weir__runtime_stopping());
+        WEIR_TEST_EVENTUALLY(weir__phase_is_stopping());
         weir_test_sleep(WEIR_MSEC(5));
         CU_ASSERT_EQUAL(it.record.frees, 0);
         let_go(&it);
@@ -716,8 +717,8 @@ pending_deadlines(void)
 {
         size_t count = 0;
 
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++) {
-                struct weir__poller *poller = weir__runtime.pollers[i];
+        for (unsigned i = 0; i < weir__pollers_count(); i++) {
+                struct weir__poller *poller = weir__pollers.at[i];
 
                 weir__lock(&poller->lock);
                 count += poller->queue.count;

@@ -98,7 +98,7 @@ make(const char *name, weir_nsec after)
 
         *one = (struct one){.name = name, .after = after};
         one->task = name ? weir_timer_new_named(name, after, called, one) : weir_timer_new(after, called, one);
-        one->task->poller = (uint16_t)interleave_random(weir__runtime_pollers());
+        one->task->poller = (uint16_t)interleave_random(weir__pollers_count());
         weir_task_on_free(one->task, freed);
         return one;
 }
@@ -484,9 +484,9 @@ judge_remains(void)
                 INTERLEAVE_EXPECT(weir_timer_reset_id(run.timers[i].id, 0) == 0);
         }
         INTERLEAVE_EXPECT(weir_timer_list("", look, NULL) == 0);
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++) {
-                weir__timerq_check(&weir__runtime.pollers[i]->queue);
-                INTERLEAVE_EXPECT(weir__runtime.pollers[i]->queue.count == 0);
+        for (unsigned i = 0; i < weir__pollers_count(); i++) {
+                weir__timerq_check(&weir__pollers.at[i]->queue);
+                INTERLEAVE_EXPECT(weir__pollers.at[i]->queue.count == 0);
         }
 }
 

@@ -154,7 +154,7 @@ make_with(const char *name, enum weir_tick_policy policy, weir_nsec period)
         one->task = name ? weir_ticker_new_named(name, period, policy, called, one)
                          : weir_ticker_new(period, policy, called, one);
         if (!run.making)
-                one->task->poller = (uint8_t)interleave_random(weir__runtime_pollers()); /* before anybody looks for it */
+                one->task->poller = (uint8_t)interleave_random(weir__pollers_count()); /* before anybody looks for it */
         weir_task_on_free(one->task, freed);
         if (interleave_random(2))
                 weir_ticker_set_first(one->task, interleave_random(2) * 500);
@@ -454,8 +454,8 @@ play(void)
                 judge(&run.tickers[i], &cancelled);
         }
         INTERLEAVE_EXPECT(run.counted <= cancelled);
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
-                INTERLEAVE_EXPECT(weir__runtime.pollers[i]->queue.count == 0);
+        for (unsigned i = 0; i < weir__pollers_count(); i++)
+                INTERLEAVE_EXPECT(weir__pollers.at[i]->queue.count == 0);
 }
 
 /* -- scenarios -- */

@@ -18,7 +18,8 @@
 #include <weir/weir.h>
 
 #include "factory/names/names.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
 #include "test/support.h"
 
 #define POLLERS 2
@@ -154,7 +155,7 @@ pollers_made(void)
         int64_t made = 0;
 
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)
-                made += weir__runtime.pollers[i] != NULL;
+                made += weir__pollers.at[i] != NULL;
         return made;
 }
 
@@ -164,7 +165,7 @@ tables_made(void)
         int64_t made = 0;
 
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++) {
-                struct weir__poller *poller = weir__runtime.pollers[i];
+                struct weir__poller *poller = weir__pollers.at[i];
 
                 for (unsigned k = 0; poller && k < WEIR__HANDLES_SEGMENTS; k++)
                         made += poller->handles.segments[k] != NULL;
@@ -731,7 +732,7 @@ a_first_start_without_memory_is_refused_and_the_next_one_works(void)
         int status = -ENOMEM, attempts = 0;
         struct record record = {0};
 
-        if (atomic_load(&weir__runtime.phase) != WEIR__PHASE_DOWN)
+        if (atomic_load(&weir__phase) != WEIR__PHASE_DOWN)
                 return; /* run by itself, in another order */
         for (; status == -ENOMEM; attempts++) {
                 weir_task *task = timer(&record, "first");

@@ -5,7 +5,7 @@
 
 #include "factory/task/series.h"
 #include "factory/timer/timer.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/sched/worker.h"
 #include "server/server.h"
 #include "test/fixture.h"
@@ -222,7 +222,7 @@ an_extended_timer_gathers_once(void)
         weir_nsec ended_at = 0;
 
         weir_test_begin_virtual();
-        struct weir__poller *poller = weir__runtime_poller(0);
+        struct weir__poller *poller = weir__poller_at(0);
         weir_series *series = weir_series_new(NULL, NULL);
         CU_ASSERT_PTR_NOT_NULL_FATAL(series);
         weir_series_push(series, weir_empty_new(be_fine, NULL));

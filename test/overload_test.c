@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "kernel/runtime/runtime.h"
 #include "server/server.h"
 #include "test/fixture.h"
 #include "test/http_client.h"

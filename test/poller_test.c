@@ -32,7 +32,7 @@ on_worker(void (*act)(void *argument), void *argument)
         static const struct weir__work_ops ops = {.run = run_errand};
         struct errand errand = {.work = {.ops = &ops}, .act = act, .argument = argument, .done = WEIR_TEST_LATCH(1)};
 
-        weir__poller_deliver(weir__runtime_poller(0), &errand.work);
+        weir__poller_deliver(weir__poller_at(0), &errand.work);
         weir_test_latch_wait(&errand.done);
 }
 
@@ -60,7 +60,7 @@ note_ready(struct weir__source *source, uint32_t events)
 static void
 leave(struct weir__source *source)
 {
-        weir__poller_remove_source(weir__runtime_poller(0), source);
+        weir__poller_remove_source(weir__poller_at(0), source);
 }
 
 static const struct weir__source_ops listener_ops = {.ready = note_ready, .shutdown = leave, .destroy = leave};
@@ -90,13 +90,13 @@ listener_write(struct listener *listener)
 static void
 listener_add(void *listener)
 {
-        CU_ASSERT_EQUAL(weir__poller_add_source(weir__runtime_poller(0), listener, EPOLLIN), 0);
+        CU_ASSERT_EQUAL(weir__poller_add_source(weir__poller_at(0), listener, EPOLLIN), 0);
 }
 
 static void
 listener_remove(void *listener)
 {
-        weir__poller_remove_source(weir__runtime_poller(0), listener);
+        weir__poller_remove_source(weir__poller_at(0), listener);
 }
 
 #define LONG (WEIR_TEST_SANITIZED ? 30000 : 300000)
@@ -132,7 +132,7 @@ cancel_for_long(weir_task *task, void *context)
         weir_test_spin(2 * MSEC);
         during.cancelled += weir_timer_cancel("long", WEIR_ALL);
         during.told = during.listener.told - before;
-        during.kept = weir__runtime_poller(0)->kept_count;
+        during.kept = weir__poller_at(0)->kept_count;
 }
 
 static void
@@ -168,14 +168,14 @@ a_descriptor_that_became_ready_during_a_long_cancel_is_told_once(void)
 static void
 look_at_kept(void *count)
 {
-        *(unsigned *)count = weir__runtime_poller(0)->kept_count;
+        *(unsigned *)count = weir__poller_at(0)->kept_count;
 }
 
 /* The second listener, if there is one, comes to where the first one was. */
 static void
 glance_and_remove(void *argument)
 {
-        struct weir__poller *poller = weir__runtime_poller(0);
+        struct weir__poller *poller = weir__poller_at(0);
         struct listener **listeners = argument;
 
         listener_write(listeners[0]);
@@ -241,7 +241,7 @@ give_crowd(struct weir__work *members, unsigned count)
         for (unsigned i = 0; i < count; i++) {
                 weir__work_append(&crowd, &members[i]);
         }
-        weir__poller_deliver_crowd(weir__runtime_poller(0), &crowd);
+        weir__poller_deliver_crowd(weir__poller_at(0), &crowd);
         CU_ASSERT_PTR_NULL(crowd.first);
 }
 
@@ -274,7 +274,7 @@ a_crowd_given_to_a_sleeping_poller_wakes_it(void)
         unsigned given = 0;
         for (unsigned round = 1; round <= SLEEPS || (round <= rounds && weir_test_now() < until); round++) {
                 if (round <= SLEEPS) {
-                        WEIR_TEST_EVENTUALLY(atomic_load(&weir__runtime_poller(0)->inbox)); /* SLEEPING: nothing was pushed */
+                        WEIR_TEST_EVENTUALLY(atomic_load(&weir__poller_at(0)->inbox)); /* SLEEPING: nothing was pushed */
                         weir_test_sleep(MSEC);
                 } else {
                         weir_test_spin((int64_t)weir_test_random_below(&random, 500));
@@ -319,7 +319,7 @@ static void
 run_repeated(struct weir__work *work)
 {
         if (ran < CROWD && ++turns.repeats < 100 * CROWD) {
-                weir__poller_deliver(weir__runtime_poller(0), work);
+                weir__poller_deliver(weir__poller_at(0), work);
         }
 }
 
@@ -331,7 +331,7 @@ run_inviting_member(struct weir__work *work)
         weir_test_latch_wait(&turns.pushing);
         CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(note_turn, &turns.empty_after)), 0);
         CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(0, note_turn, &turns.timer_after)), 0);
-        weir__poller_deliver(weir__runtime_poller(0), &turns.repeated);
+        weir__poller_deliver(weir__poller_at(0), &turns.repeated);
 }
 
 static void
@@ -351,7 +351,7 @@ crowds_and_ready_work_take_turns(void)
         turns.repeated.ops = &repeated_ops;
         give_crowd(turns.members, CROWD);
         weir_test_latch_wait(&turns.begun);
-        weir__poller_deliver(weir__runtime_poller(0), &turns.pushed);
+        weir__poller_deliver(weir__poller_at(0), &turns.pushed);
         weir_test_latch_count_down(&turns.pushing);
         WEIR_TEST_EVENTUALLY(ran == CROWD && turns.ended == 3);
         weir_test_end();
@@ -372,7 +372,7 @@ static void
 run_push(struct weir__work *work)
 {
         (void)work;
-        if (weir__runtime_poller(0)->doze > 0) {
+        if (weir__poller_at(0)->doze > 0) {
                 atomic_fetch_add(&pushes.dozing, 1);
         }
         atomic_fetch_add(&pushes.run, 1);
@@ -425,7 +425,7 @@ after_a_doze_that_brought_nothing_an_idle_process_makes_no_wake_ups(void)
         pushes.run = pushes.dozing = 0;
         do {
                 dozing = pushes.dozing;
-                weir__poller_deliver(weir__runtime_poller(0), &push);
+                weir__poller_deliver(weir__poller_at(0), &push);
                 for (count++; pushes.run < count;) {
                         sched_yield();
                 }
@@ -458,7 +458,7 @@ push_bursts(void *argument)
                         struct weir__work *work = &pusher->works[pusher->count++];
 
                         work->ops = &push_ops;
-                        weir__poller_deliver(weir__runtime_poller(0), work);
+                        weir__poller_deliver(weir__poller_at(0), work);
                 }
                 if (weir_test_random_below(&pusher->random, 2)) {
                         weir_test_sleep((int64_t)weir_test_random_below(&pusher->random, MSEC / 2));

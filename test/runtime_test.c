@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 
 #define FAR WEIR_SEC(1000)
 
@@ -47,7 +47,7 @@ config_with_a_bad_value_is_refused_whichever_field_it_is(void)
         most.compute_threads = 1000;
         most.blocking_limit = most.exit_wait = WEIR_FOREVER;
         CU_ASSERT_EQUAL(weir_init(&most), 0);
-        CU_ASSERT_EQUAL(weir__runtime.poller_count, 64);
+        CU_ASSERT_EQUAL(weir__pollers.count, 64);
         weir_test_end();
 }
 
@@ -64,14 +64,14 @@ config_of_another_version_is_read_as_far_as_both_know_it(void)
         config.known.clock = (enum weir_clock)77; /* beyond what the older one has */
         config.known.size = offsetof(struct weir_config, spare_workers);
         CU_ASSERT_EQUAL(weir_init(&config.known), 0);
-        CU_ASSERT_EQUAL(weir__runtime.poller_count, 3);
+        CU_ASSERT_EQUAL(weir__pollers.count, 3);
         weir_test_end();
 
         config.known.clock = WEIR_CLOCK_REAL;
         config.known.pollers = 2;
         config.known.size = sizeof config;
         CU_ASSERT_EQUAL(weir_init(&config.known), 0);
-        CU_ASSERT_EQUAL(weir__runtime.poller_count, 2);
+        CU_ASSERT_EQUAL(weir__pollers.count, 2);
         weir_test_end();
 
         config.newer[23] = 1;

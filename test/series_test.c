@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "factory/task/series.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 
 #define FAR WEIR_SEC(1000)
 
@@ -618,7 +618,7 @@ static struct {
 static void *
 hold_the_poller_then_cancel(void *argument)
 {
-        struct weir__lock *lock = &weir__runtime.pollers[0]->lock;
+        struct weir__lock *lock = &weir__pollers.at[0]->lock;
 
         weir__lock(lock);
         weir_test_latch_count_down(&held.locked);

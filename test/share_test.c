@@ -244,7 +244,7 @@ run_settled(struct weir__work *work)
                 atomic_fetch_add(&settled->elsewhere, 1);
         }
         if (!crowd.has_moved) {
-                weir__poller_deliver(weir__runtime_poller(0), work);
+                weir__poller_deliver(weir__poller_at(0), work);
         }
 }
 
@@ -256,7 +256,7 @@ start_crowd_among_settled(void)
 {
         for (unsigned i = 0; i < CROWDED; i++) {
                 settled[i].work.ops = &settled_ops;
-                weir__poller_deliver(weir__runtime_poller(0), &settled[i].work);
+                weir__poller_deliver(weir__poller_at(0), &settled[i].work);
                 if (i < crowd.alive) {
                         weir_task_start(weir_empty_new(run_and_start_another, NULL));
                 }
@@ -311,7 +311,7 @@ static void
 leave_deadlines_and_block(void)
 {
         limit.work.ops = &limit_ops;
-        CU_ASSERT_TRUE(weir__limit_set(weir__runtime_poller(0), &limit, weir_now() + WEIR_USEC(500)));
+        CU_ASSERT_TRUE(weir__limit_set(weir__poller_at(0), &limit, weir_now() + WEIR_USEC(500)));
         for (unsigned i = 0; i < OVERDUE; i++) {
                 overdue[i].counter = &overdue_order;
                 CU_ASSERT_EQUAL(weir_task_start(weir_test_timer(WEIR_MSEC(1) + i, &overdue[i])), 0);
@@ -407,7 +407,7 @@ be_asked(struct weir__source *source, uint32_t events)
 
         (void)events;
         peer->work.ops = &ops;
-        weir__poller_deliver(weir__runtime_poller(0), &peer->work);
+        weir__poller_deliver(weir__poller_at(0), &peer->work);
 }
 
 static void
@@ -424,7 +424,7 @@ add_peers(void)
         for (unsigned i = 0; i < PEERS; i++) {
                 peers[i].source.ops = &ops;
                 peers[i].source.fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
-                CU_ASSERT_EQUAL(weir__poller_add_source(weir__runtime_poller(0), &peers[i].source, EPOLLIN | EPOLLET), 0);
+                CU_ASSERT_EQUAL(weir__poller_add_source(weir__poller_at(0), &peers[i].source, EPOLLIN | EPOLLET), 0);
         }
 }
 
@@ -482,7 +482,7 @@ add_source_and_start_timers(void)
 
         due.source.ops = &idle_ops;
         due.source.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        CU_ASSERT_EQUAL(weir__poller_add_source(weir__runtime_poller(0), &due.source, EPOLLIN | EPOLLET), 0);
+        CU_ASSERT_EQUAL(weir__poller_add_source(weir__poller_at(0), &due.source, EPOLLIN | EPOLLET), 0);
         for (unsigned i = 0; i < DUE; i++)
                 CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(at - weir_now(), come_due, NULL)), 0);
 }
@@ -535,7 +535,7 @@ event_came(struct weir__source *source, uint32_t events)
 {
         if (events & EPOLLIN && !flood.event_took) {
                 flood.event_took = flood.count - flood.event_began;
-                weir__poller_remove_source(weir__runtime_poller(0), source);
+                weir__poller_remove_source(weir__poller_at(0), source);
                 close(source->fd);
                 weir_test_latch_count_down(&flood.done);
         }
@@ -574,7 +574,7 @@ cause_something(void)
                 flood.event_began = flood.count;
                 flood.source.ops = &source_ops;
                 flood.source.fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
-                CU_ASSERT_EQUAL(weir__poller_add_source(weir__runtime_poller(0), &flood.source, EPOLLIN | EPOLLET), 0);
+                CU_ASSERT_EQUAL(weir__poller_add_source(weir__poller_at(0), &flood.source, EPOLLIN | EPOLLET), 0);
         }
 }
 

@@ -15,7 +15,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "kernel/runtime/runtime.h"
 
 #define PATIENCE 20 /* seconds until nothing more is expected to happen */
 

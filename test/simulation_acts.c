@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "kernel/base/clock.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 
 #define MANY 200 /* made by one operation */
 
@@ -776,7 +776,7 @@ act_foreign(const struct actor *actor)
 static void
 act_shutdown(const struct actor *actor)
 {
-        struct weir__poller *poller = weir__runtime_poller(0);
+        struct weir__poller *poller = weir__poller_at(0);
         struct weir__work *last = atomic_load(&poller->inbox);
 
         if (actor->where != 'w' || refuses() || model.starting || simulation.step < simulation.life_ends_at)

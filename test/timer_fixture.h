@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 #include "test/fixture.h"
 
 #define WEIR_TEST_FAR     WEIR_SEC(1000)
@@ -119,7 +119,7 @@ static inline void weir_test_shutdown_begin(struct weir_test_thread *thread)
 /* The same when the only worker is held at a gate: returns when the order to end is the last thing in its inbox. */
 static inline void weir_test_shutdown_begin_behind_gate(struct weir_test_thread *thread)
 {
-        struct weir__poller *poller = weir__runtime_poller(0);
+        struct weir__poller *poller = weir__poller_at(0);
         struct weir__work *last = atomic_load(&poller->inbox);
 
         weir_test_thread_start(thread, weir_test_shut_down, NULL);

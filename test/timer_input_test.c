@@ -43,7 +43,7 @@ shown(const char *prefix)
 static void
 asking_for_what_nobody_bears_starts_nothing(void)
 {
-        if (weir__runtime_pollers()) {
+        if (weir__pollers_count()) {
                 return; /* run by itself, in another order */
         }
         CU_ASSERT_EQUAL(weir_timer_cancel("nobody", WEIR_ALL) + weir_timer_cancel_prefix("", WEIR_ALL), 0);
@@ -51,7 +51,7 @@ asking_for_what_nobody_bears_starts_nothing(void)
         CU_ASSERT_EQUAL(weir_timer_cancel_wait("nobody", WEIR_ALL), 0);
         CU_ASSERT_EQUAL(weir_timer_cancel_id(1) + weir_timer_reset_id(UINT64_MAX, 0), 0);
         CU_ASSERT_EQUAL(shown(""), 0);
-        CU_ASSERT_EQUAL(weir__runtime_pollers(), 0);
+        CU_ASSERT_EQUAL(weir__pollers_count(), 0);
         weir_test_end(); /* should there be some after all, and no more than a no-op if not */
 }
 

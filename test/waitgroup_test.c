@@ -1,6 +1,7 @@
 /* test/waitgroup_test.c: threads that wait until others have done what was added.
  *
  * Limits are those of the virtual clock, where they are exact; on the real one a limit that must not come is a long one. */
+#include "kernel/runtime/runtime.h"
 #include "test/timer_fixture.h"
 
 #define FAR WEIR_TEST_FAR
@@ -134,7 +135,7 @@ waiters_of(weir_waitgroup *group)
 static size_t
 limits_set(void)
 {
-        struct weir__poller *poller = weir__runtime.pollers[0];
+        struct weir__poller *poller = weir__pollers.at[0];
 
         weir__lock(&poller->lock);
         size_t count = poller->queue.count;

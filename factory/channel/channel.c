@@ -14,7 +14,7 @@
 
 #include "factory/task/series.h"
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 #include "kernel/sched/worker.h"
 
 #define BLOCK_ROOM 254 /* messages of a block, at most: 2 KiB */
@@ -170,7 +170,7 @@ weir_channel_unref(weir_channel *channel)
 static int
 unusable(const struct weir_channel *channel)
 {
-        return !channel ? -ENOMEM : weir__runtime_forked() ? -ECHILD : 0;
+        return !channel ? -ENOMEM : weir__phase_is_forked() ? -ECHILD : 0;
 }
 
 int

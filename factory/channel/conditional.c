@@ -11,7 +11,7 @@
 #include "factory/flow/family.h"
 #include "factory/channel/oneshot.h"
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 
 /* -- conditions -- */
 
@@ -42,7 +42,7 @@ weir_condition_unref(weir_condition *condition)
 int
 weir_condition_signal(weir_condition *condition)
 {
-        if (!condition || weir__runtime_forked())
+        if (!condition || weir__phase_is_forked())
                 return condition ? -ECHILD : -ENOMEM;
         return weir__oneshot_count(&condition->oneshot, 1) ? 0 : -EALREADY;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "factory/channel/oneshot.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 
 struct weir_counter {
         struct weir__oneshot oneshot; /* all there is */
@@ -43,7 +43,7 @@ weir_counter_count(weir_counter *counter, uint64_t n)
 uint64_t
 weir_counter_left(weir_counter *counter)
 {
-        if (!counter || weir__runtime_forked())
+        if (!counter || weir__phase_is_forked())
                 return 0;
         weir__lock(&counter->oneshot.object.lock);
         uint64_t left = counter->oneshot.left;

@@ -14,7 +14,7 @@
 
 #include "factory/channel/oneshot.h"
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 #include "kernel/sched/worker.h"
 
 enum state {
@@ -91,7 +91,7 @@ hand_over(struct weir_mailbox *mailbox, struct weir__wait *receiver, void *messa
 int
 weir_mailbox_send(weir_mailbox *mailbox, void *message)
 {
-        if (!mailbox || weir__runtime_forked())
+        if (!mailbox || weir__phase_is_forked())
                 return mailbox ? -ECHILD : -ENOMEM;
         weir__waitable_lock(&mailbox->object);
         bool used = mailbox->state != EMPTY;

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 
 struct weir__oneshot *
 weir__oneshot_new(const struct weir__waitable_ops *ops, uint64_t left)
@@ -32,7 +32,7 @@ take_off(struct weir__oneshot *oneshot, uint64_t n)
 uint64_t
 weir__oneshot_count(struct weir__oneshot *oneshot, uint64_t n)
 {
-        if (!oneshot || weir__runtime_forked())
+        if (!oneshot || weir__phase_is_forked())
                 return 0;
         weir__lock(&oneshot->object.lock);
         uint64_t counted = take_off(oneshot, n);
@@ -118,7 +118,7 @@ weir__oneshot_release(struct weir_task *task, bool discarded)
 {
         struct weir__oneshot *oneshot = (struct weir__oneshot *)((struct weir__wait_task *)task)->wait.object;
 
-        if (oneshot && !weir__runtime_forked()) { /* a thread that held the lock at the fork is not there to let it go */
+        if (oneshot && !weir__phase_is_forked()) { /* a thread that held the lock at the fork is not there to let it go */
                 weir__lock(&oneshot->object.lock);
                 oneshot->sole = NULL;
                 weir__unlock(&oneshot->object.lock);

@@ -21,7 +21,6 @@
 
 #include "kernel/memory/memory.h"
 #include "kernel/base/panic.h"
-#include "kernel/runtime/runtime.h"
 
 #define OWN_CASES     4
 #define WITHOUT_CASES (-EINVAL) /* what it is made wrong with until it has one */

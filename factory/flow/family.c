@@ -11,7 +11,8 @@
 
 #include "kernel/memory/memory.h"
 #include "kernel/base/panic.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/sched/worker.h"
 
 #define BATCH 64 /* children started or cancelled before other work has its turn */
@@ -27,7 +28,7 @@ ops_of(const struct weir__family *family)
 static struct weir__poller *
 home(const struct weir__family *family)
 {
-        return weir__runtime_poller(family->task.poller);
+        return weir__poller_at(family->task.poller);
 }
 
 /* -- children -- */
@@ -66,7 +67,7 @@ cause_to_stop(const struct weir__family *family)
 {
         int cause = weir__series_cause(family->task.series);
 
-        return cause ? cause : weir__runtime_stopping() ? -ESHUTDOWN : 0;
+        return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 
 /* NULL: that was all. */

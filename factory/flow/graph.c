@@ -21,7 +21,8 @@
 #include "factory/flow/graph.h"
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/sched/worker.h"
 
 #define BATCH 256 /* edges told, or nodes begun or looked at, before other work has its turn */
@@ -39,7 +40,7 @@ deliver(struct weir__graph *graph, struct weir__work *work)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        weir__poller_deliver(worker && worker->poller ? worker->poller : weir__runtime_poller(graph->task.poller), work);
+        weir__poller_deliver(worker && worker->poller ? worker->poller : weir__poller_at(graph->task.poller), work);
 }
 
 /* One that was pending is no more. */
@@ -182,7 +183,7 @@ decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__t
         bool skipped = !doomed && no_edge_was_taken(graph, number);
         int cause = weir__series_cause(graph->task.series);
 
-        if (!cause && weir__runtime_stopping())
+        if (!cause && weir__phase_is_stopping())
                 cause = -ESHUTDOWN;
         if (!doomed && !skipped && !cause) {
                 if (prepare(graph, node, number, now))
@@ -488,7 +489,7 @@ graph_start(struct weir_task *task)
         if (!task->series)
                 weir__live_add_task(&graph->live, task);
         atomic_store_explicit(&graph->begins, true, memory_order_relaxed);
-        weir__poller_deliver(weir__runtime_poller(task->poller), &graph->begin_walk.work);
+        weir__poller_deliver(weir__poller_at(task->poller), &graph->begin_walk.work);
 }
 
 /* -- cancel -- */
@@ -550,7 +551,7 @@ graph_cancel(struct weir_task *task)
         graph->cancelled |= walk;
         weir__unlock(&graph->lock);
         if (walk)
-                weir__poller_deliver(weir__runtime_poller(task->poller), &graph->cancel_walk.work);
+                weir__poller_deliver(weir__poller_at(task->poller), &graph->cancel_walk.work);
         return NULL;
 }
 

@@ -13,7 +13,8 @@
 #include "kernel/sched/crew.h"
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
 
 struct print {
         struct weir__sink *sink;
@@ -89,7 +90,7 @@ print_record(const struct weir__debug_record *record, void *context)
 static const char *
 phase_name(void)
 {
-        switch (atomic_load(&weir__runtime.phase)) {
+        switch (atomic_load(&weir__phase)) {
         case WEIR__PHASE_DOWN: return "not started";
         case WEIR__PHASE_UP: return "up";
         case WEIR__PHASE_STOPPING: return "shutting down";
@@ -106,7 +107,7 @@ weir__debug_print_head(struct weir__sink *sink)
         weir__crew_count(&workers, &spares);
         weir__sink_printf(sink,
                           "weir %s, process %d: %s, %u pollers, %u workers (%u spare), %u threads for functions, %zu series%s",
-                          WEIR_VERSION, (int)getpid(), phase_name(), weir__runtime_pollers(), workers, spares,
+                          WEIR_VERSION, (int)getpid(), phase_name(), weir__pollers_count(), workers, spares,
                           weir__executor_threads(), weir__live_series(), weir__clock_is_virtual() ? ", virtual clock" : "");
 }
 
@@ -131,7 +132,7 @@ weir_debug_dump(int fd)
 {
         struct weir__fd_sink sink;
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         weir__fd_sink_init(&sink, fd);
         return weir__debug_print(&sink.sink);

@@ -17,7 +17,6 @@
 #include "factory/sync/guard.h"
 #include "factory/task/live.h"
 #include "factory/task/series_extra.h"
-#include "kernel/runtime/runtime.h"
 
 #define DEPTH_MOST 256 /* frames */
 #define COUNTED    256 /* tasks behind the current one */

@@ -15,7 +15,7 @@
 #include <weir/debug.h>
 
 #include "kernel/sched/crew.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 
 static sem_t wanted; /* by signals; initialised with the first binding */
 
@@ -170,7 +170,7 @@ weir_debug_dump_on(int signal, int fd)
 {
         int failed = 0;
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (signal < 0)
                 return -EINVAL;

@@ -12,7 +12,7 @@
 #include "factory/inspect/debug_walk.h"
 #include "factory/timer/timer.h"
 #include "kernel/base/clock.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 
 #define AT_ONCE 64
 
@@ -158,6 +158,6 @@ walk_poller(struct weir__debug_walk *walk, struct weir__poller *poller)
 void
 weir__debug_walk_timers(struct weir__debug_walk *walk)
 {
-        for (unsigned i = 0; i < weir__runtime_pollers() && !walk->stopped; i++)
-                walk_poller(walk, weir__runtime.pollers[i]);
+        for (unsigned i = 0; i < weir__pollers_count() && !walk->stopped; i++)
+                walk_poller(walk, weir__pollers.at[i]);
 }

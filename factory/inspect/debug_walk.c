@@ -17,7 +17,7 @@
 #include "kernel/sched/crew.h"
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 #include "kernel/data/visible.h"
 
 #define WAITS_AT_ONCE 64
@@ -342,7 +342,7 @@ weir__debug_walk(weir__debug_visit_fn *visit, void *context)
         };
         struct weir__debug_walk walk = {.visit = visit, .context = context};
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS && !walk.stopped; i++)
                 sections[i](&walk);

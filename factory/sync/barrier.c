@@ -14,7 +14,6 @@
 #include "factory/task/series.h"
 #include "factory/sync/waitable.h"
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
 
 #define NOT_YET UINT64_MAX /* for a generation */
 

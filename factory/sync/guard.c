@@ -27,7 +27,7 @@
 #include "kernel/base/clock.h"
 #include "kernel/data/duration.h"
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 #include "kernel/data/visible.h"
 
 #define HOLDER_NAME 44 /* bytes of a name, for those who look */
@@ -108,7 +108,7 @@ weir_guard_unref(weir_guard *guard)
 bool
 weir_guard_is_held(weir_guard *guard, const weir_series *series)
 {
-        if (!guard || weir__runtime_forked())
+        if (!guard || weir__phase_is_forked())
                 return false;
         weir__lock(&guard->object.lock);
         bool held = guard->holder && (!series || guard->holder->series == series);
@@ -249,7 +249,7 @@ weir_guard_release(weir_guard *guard, weir_series *series)
 {
         if (!guard || !series)
                 return guard ? -EINVAL : -ENOMEM;
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         return release(series, &(struct wanted){.guard = guard}) ? 0 : -EPERM;
 }
@@ -259,7 +259,7 @@ weir_guard_release_named(const char *name, weir_series *series)
 {
         if (!name || !*name || !series)
                 return -EINVAL;
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         return release(series, &(struct wanted){.name = name}) ? 0 : -EPERM;
 }

@@ -13,7 +13,7 @@
 
 #include "factory/sync/waitable.h"
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 #include "kernel/sched/worker.h"
 
 #define FEWEST_PLACES 8
@@ -122,7 +122,7 @@ take(weir_pool *pool)
 static bool
 is_usable(const weir_pool *pool)
 {
-        return pool && !weir__runtime_forked();
+        return pool && !weir__phase_is_forked();
 }
 
 static void
@@ -201,7 +201,7 @@ part(struct weir__wait *wait, bool leaves)
         if (!object)
                 return NULL;
         wait->message = NULL;
-        if (weir__runtime_forked()) /* a thread that held the lock at the fork is not there to let it go */
+        if (weir__phase_is_forked()) /* a thread that held the lock at the fork is not there to let it go */
                 return object;
         weir__waitable_lock(&pool->object);
         pool->lent--;

@@ -13,7 +13,7 @@
 
 #include "factory/sync/waitable.h"
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 
 struct weir_semaphore {
         struct weir__waitable object; /* first */
@@ -124,7 +124,7 @@ take(weir_semaphore *semaphore, uint64_t tokens)
 static int
 unusable(const weir_semaphore *semaphore)
 {
-        return !semaphore ? -ENOMEM : weir__runtime_forked() ? -ECHILD : 0;
+        return !semaphore ? -ENOMEM : weir__phase_is_forked() ? -ECHILD : 0;
 }
 
 int

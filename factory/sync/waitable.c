@@ -347,7 +347,7 @@ weir__waitable_visit_named(const struct weir__waitable_ops *ops, const char *nam
         struct weir__name_key key;
         bool more = true;
 
-        if (weir__runtime_forked() || !weir__timer_key(name, &key))
+        if (weir__phase_is_forked() || !weir__timer_key(name, &key))
                 return;
         struct weir__names_shard *shard = weir__names_lock(&names[ops->kind], key.hash);
         weir__names_walk_begin(shard, &walk, &key, false);
@@ -368,7 +368,7 @@ weir__waitable_count(const struct weir__waitable_ops *ops, const char *name)
 {
         struct weir__name_key key;
 
-        if (weir__runtime_forked() || !weir__timer_key(name, &key))
+        if (weir__phase_is_forked() || !weir__timer_key(name, &key))
                 return 0;
         return weir__names_count(&names[ops->kind], &key);
 }
@@ -457,7 +457,7 @@ weir__wait_decide(struct weir__wait_task *self, bool granted, int refused)
                 atomic_store_explicit(&task->word, WEIR__READY, memory_order_release); /* for weir__series_behind */
                 return WEIR__WAIT_GRANTED;
         }
-        if (!refused && weir__runtime_stopping())
+        if (!refused && weir__phase_is_stopping())
                 refused = -ESHUTDOWN;
         if (!refused)
                 return WEIR__WAIT_LINKED;

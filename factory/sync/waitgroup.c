@@ -66,7 +66,7 @@ weir_waitgroup_free(weir_waitgroup *group)
 {
         if (!group)
                 return;
-        if (!weir__runtime_forked()) {
+        if (!weir__phase_is_forked()) {
                 weir__lock(&group->lock);
                 if (group->waiters)
                         weir__panic("weir_waitgroup_free: a thread waits for the group");
@@ -80,7 +80,7 @@ weir_waitgroup_free(weir_waitgroup *group)
 void
 weir_waitgroup_add(weir_waitgroup *group, size_t n)
 {
-        if (!group || weir__runtime_forked())
+        if (!group || weir__phase_is_forked())
                 return;
         if (n > MOST || (atomic_fetch_add_explicit(&group->word, n, memory_order_relaxed) & ~AWAITED) > MOST - n)
                 weir__panic("weir_waitgroup_add: the count overflows by %zu more", n);
@@ -165,7 +165,7 @@ done_with_lock(struct weir_waitgroup *group)
 void
 weir_waitgroup_done(weir_waitgroup *group)
 {
-        if (!group || weir__runtime_forked())
+        if (!group || weir__phase_is_forked())
                 return;
         uint64_t word = atomic_load_explicit(&group->word, memory_order_relaxed);
         while (word != (AWAITED | 1))
@@ -264,7 +264,7 @@ refuse(struct waiter *waiter, int status)
 static void
 wait_with_limit(struct waiter *waiter, weir_nsec deadline)
 {
-        struct weir__poller *poller = weir__runtime.pollers[0];
+        struct weir__poller *poller = weir__pollers.at[0];
         int failed = weir__runtime_enter();
 
         if (failed) {
@@ -307,7 +307,7 @@ weir_waitgroup_wait(weir_waitgroup *group, weir_nsec limit)
         if (!group)
                 return -ENOMEM;
         if (limit <= 0)
-                return weir__runtime_forked() ? -ECHILD : is_done(group) ? 0 : -ETIMEDOUT;
+                return weir__phase_is_forked() ? -ECHILD : is_done(group) ? 0 : -ETIMEDOUT;
         int failed = weir__runtime_may_wait();
         if (failed)
                 return failed;

@@ -26,6 +26,8 @@
 #include "factory/task/series.h"
 #include "factory/timer/timer.h"
 #include "kernel/base/clock.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/runtime/config.h"
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
@@ -168,7 +170,7 @@ get_queue(const struct weir__name_key *key)
 static void
 leave_queue(struct go *go)
 {
-        if (go->job.queue && !weir__runtime_forked())
+        if (go->job.queue && !weir__phase_is_forked())
                 unrefer((struct queue *)go->job.queue);
 }
 
@@ -238,7 +240,7 @@ static void
 deliver(struct weir_task *task, int status)
 {
         task->status = status;
-        weir__poller_deliver(weir__runtime_poller(task->poller), &task->work);
+        weir__poller_deliver(weir__poller_at(task->poller), &task->work);
 }
 
 /* -- the end -- */
@@ -318,7 +320,7 @@ obstacle(const struct weir_task *task)
 {
         int verdict = weir__series_verdict(task->series);
 
-        return verdict ? verdict : weir__runtime_stopping() ? -ESHUTDOWN : 0;
+        return verdict ? verdict : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 
 /* Of a function that has returned; its series, unless that has gone on without it. */
@@ -406,7 +408,7 @@ begin_to_wait(struct weir_task *task)
 
         if (!timed)
                 return swap(task, WEIR__NEW, WEIR__PENDING);
-        struct weir__poller *poller = weir__runtime_poller(task->poller);
+        struct weir__poller *poller = weir__poller_at(task->poller);
         bool wake = false;
         task->poller = (uint8_t)poller->index;
         weir__lock(&poller->lock);
@@ -567,7 +569,7 @@ make(const char *name, const weir_nsec *limit, weir_go_fn *function, weir_task_f
 
         if (fault)
                 return weir__timer_wrong(fault, done, context);
-        if (name && !weir__runtime_forked()) {
+        if (name && !weir__phase_is_forked()) {
                 struct weir__name_key key = weir__name_key(name, length);
 
                 queue = get_queue(&key);
@@ -606,12 +608,12 @@ weir_go_new_timed(const char *queue, weir_nsec limit, weir_go_fn *function, weir
 int
 weir_go_cancelled(void)
 {
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!inside)
                 return 0;
         int reason = atomic_load_explicit(&inside->reason, memory_order_relaxed);
-        return reason ? reason : weir__runtime_stopping() ? -ESHUTDOWN : 0;
+        return reason ? reason : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 
 void
@@ -644,7 +646,7 @@ weir_go_queue_stats(const char *queue, struct weir_go_stats *stats)
         struct weir__executor_stats now = {0};
         size_t length = queue ? strlen(queue) : 0;
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!stats || !weir__config_has_size(stats) || (queue && length == 0))
                 return -EINVAL;

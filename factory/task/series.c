@@ -50,7 +50,7 @@ weir_series_new(weir_series_fn *done, void *context)
                 .done = done,
                 .context = context,
                 .ended = root_ended,
-                .poller = (uint16_t)weir__runtime_home(),
+                .poller = (uint16_t)weir__poller_home(),
         };
         weir__lock_init(&series->lock, WEIR__RANK_SERIES);
         atomic_init(&series->references, 1);
@@ -188,14 +188,14 @@ append_taken(struct weir_series *series, struct weir_task *task)
 __attribute__((noinline)) static int
 push(struct weir_series *series, struct weir_task *task, bool front)
 {
-        int failed = weir__runtime_forked() ? -ECHILD : task && series ? 0 : -ENOMEM;
+        int failed = weir__phase_is_forked() ? -ECHILD : task && series ? 0 : -ENOMEM;
 
         if (task) {
                 weir__task_consume(task, front ? "weir_series_push_front" : "weir_series_push");
                 if (!failed && task->flags & WEIR__TASK_WRONG)
                         failed = task->status;
         }
-        if (series && !weir__runtime_forked()) {
+        if (series && !weir__phase_is_forked()) {
                 bool locked = lock_if_shared(series);
                 if (series->state == WEIR__SERIES_ENDED) {
                         failed = -ESTALE;
@@ -221,7 +221,7 @@ push_in_turn(struct weir_series *series, struct weir_task *task)
         const struct weir_task *turn = weir__task_of_callback();
 
         if (!turn || !task || !series || turn->series != series || atomic_load_explicit(&series->queued, memory_order_relaxed) ||
-            task->flags || weir__task_ops(task)->seal || weir__runtime_forked())
+            task->flags || weir__task_ops(task)->seal || weir__phase_is_forked())
                 return false;
         task->flags = WEIR__TASK_CONSUMED;
         task->series = series;
@@ -270,7 +270,7 @@ void
 weir__series_deliver(struct weir_task *ended)
 {
         if (ended)
-                weir__poller_deliver(weir__runtime_poller(ended->poller), &ended->work);
+                weir__poller_deliver(weir__poller_at(ended->poller), &ended->work);
 }
 
 bool
@@ -288,7 +288,7 @@ weir__series_stop(struct weir_series *series, int cause)
 void
 weir_series_cancel(weir_series *series)
 {
-        if (series && !weir__runtime_forked())
+        if (series && !weir__phase_is_forked())
                 weir__series_stop(series, -ECANCELED);
 }
 
@@ -387,7 +387,7 @@ cause_to_stop(const struct weir_series *series)
 {
         int cause = weir__series_cause(series);
 
-        return cause ? cause : weir__runtime_stopping() ? -ESHUTDOWN : 0;
+        return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 
 /* The next task becomes the current one under the same hold of the lock, if it can be cancelled and is to be started. */
@@ -464,7 +464,7 @@ weir__series_go_on(struct weir_series *series)
                 }
                 weir__task_discard(task);
         }
-        weir__poller_deliver(weir__runtime_poller(series->poller), &series->work);
+        weir__poller_deliver(weir__poller_at(series->poller), &series->work);
 }
 
 /* The first step may be made by the thread that starts the series, unless user code might run in it: an empty series, or one that
@@ -472,7 +472,7 @@ weir__series_go_on(struct weir_series *series)
 void
 weir__series_launch(struct weir_series *series, struct weir_series *parent)
 {
-        struct weir__poller *poller = weir__runtime_poller(series->poller);
+        struct weir__poller *poller = weir__poller_at(series->poller);
         struct weir_task *task = NULL;
 
         weir__lock(&series->lock);

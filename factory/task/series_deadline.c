@@ -17,12 +17,13 @@
 #include "factory/task/series_extra.h"
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
 
 static struct weir__poller *
 home(const struct weir_series *series)
 {
-        return weir__runtime_poller(series->poller);
+        return weir__poller_at(series->poller);
 }
 
 static weir_nsec
@@ -152,7 +153,7 @@ weir_series_set_deadline(weir_series *series, weir_nsec from_now)
 {
         if (!series)
                 return -EINVAL;
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (from_now <= 0)
                 return end_now(series);
@@ -181,7 +182,7 @@ weir_series_time_left(const weir_series *series)
 {
         if (!series)
                 return -EINVAL;
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         struct weir__lock *lock = &((struct weir_series *)series)->lock;
         weir_nsec nearest = WEIR_FOREVER, now = weir__clock_now();

@@ -13,7 +13,7 @@
 #include "factory/task/series_extra.h"
 #include "factory/timer/timer_names.h"
 #include "kernel/memory/memory.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 
 #define TAKEN_AT_ONCE  64  /* series, between two holds of the lock */
 #define PASSED_AT_ONCE 256 /* those that end early already, in one hold */
@@ -108,7 +108,7 @@ weir_series_set_name(weir_series *series, const char *name)
 
         if (!series || (name && size == 0))
                 return -EINVAL;
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (size > WEIR_NAME_MAX)
                 return -ENAMETOOLONG;
@@ -160,7 +160,7 @@ weir_series_cancel_named(const char *name, size_t max)
         struct weir__name_key key;
         size_t cancelled = 0;
 
-        if (weir__runtime_forked() || !weir__timer_key(name, &key))
+        if (weir__phase_is_forked() || !weir__timer_key(name, &key))
                 return 0;
         struct weir__names_shard *shard = weir__names_lock(&names, key.hash);
         weir__names_walk_begin(shard, &walk, &key, false);
@@ -182,7 +182,7 @@ weir_series_count(const char *name)
 {
         struct weir__name_key key;
 
-        if (weir__runtime_forked() || !weir__timer_key(name, &key))
+        if (weir__phase_is_forked() || !weir__timer_key(name, &key))
                 return 0;
         return weir__names_count(&names, &key);
 }

@@ -8,7 +8,7 @@
 
 #include "factory/task/place.h"
 #include "factory/task/series.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 
 #define DEPTH 4 /* series in series that are told of */
 #define IN_IT ", in it "
@@ -18,7 +18,7 @@ weir_series_status(const weir_series *series)
 {
         if (!series)
                 return -EINVAL;
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         struct weir__lock *lock = &((struct weir_series *)series)->lock;
         weir__lock(lock); /* and so, while it has a parent, that one cannot end */
@@ -33,7 +33,7 @@ weir_series_cause(const weir_series *series)
 {
         if (!series)
                 return -EINVAL;
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         struct weir__lock *lock = &((struct weir_series *)series)->lock;
         weir__lock(lock);

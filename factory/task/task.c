@@ -25,7 +25,7 @@ weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t
                 .work.ops = &ops->work,
                 .done = done,
                 .context = context,
-                .poller = (uint8_t)weir__runtime_home(),
+                .poller = (uint8_t)weir__poller_home(),
                 .size_class = size_class > UINT8_MAX ? 0 : (uint8_t)size_class,
         };
 }
@@ -93,7 +93,7 @@ weir__task_deliver(struct weir_task *task)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        weir__poller_deliver(worker && worker->poller ? worker->poller : weir__runtime_poller(task->poller), &task->work);
+        weir__poller_deliver(worker && worker->poller ? worker->poller : weir__poller_at(task->poller), &task->work);
 }
 
 void

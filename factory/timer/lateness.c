@@ -9,6 +9,8 @@
 #include <weir/stats.h>
 
 #include "factory/timer/timer.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/runtime/config.h"
 
 static struct weir__lock reading = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF);
@@ -26,7 +28,7 @@ collect(struct weir__poller *poller, struct weir__histogram_sum *sum, bool resta
 static bool
 exists(int poller)
 {
-        return poller == WEIR_ALL_POLLERS || (poller >= 0 && poller < WEIR__POLLERS_MAX && weir__runtime.pollers[poller]);
+        return poller == WEIR_ALL_POLLERS || (poller >= 0 && poller < WEIR__POLLERS_MAX && weir__pollers.at[poller]);
 }
 
 static int
@@ -34,15 +36,15 @@ tell(int poller, struct weir_lateness *lateness, bool restart)
 {
         struct weir__histogram_sum sum = {0};
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!exists(poller) || (lateness && !weir__config_has_size(lateness)))
                 return -EINVAL;
         if (poller == WEIR_ALL_POLLERS)
                 for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)
-                        collect(weir__runtime.pollers[i], &sum, restart);
+                        collect(weir__pollers.at[i], &sum, restart);
         else
-                collect(weir__runtime.pollers[poller], &sum, restart);
+                collect(weir__pollers.at[poller], &sum, restart);
         if (lateness)
                 weir__config_write(lateness, sizeof *lateness,
                                    &(struct weir_lateness){

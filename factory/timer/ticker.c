@@ -18,6 +18,7 @@
 #include <weir/ticker.h>
 
 #include "kernel/base/clock.h"
+#include "kernel/base/phase.h"
 #include "kernel/calendar/cron.h"
 #include "kernel/memory/memory.h"
 
@@ -423,7 +424,7 @@ weir_ticker_check(const char *cron, const char *zone, size_t *position, const ch
 static int
 fault_before_start(const weir_task *task)
 {
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!task || task->flags & WEIR__TASK_CONSUMED)
                 return -EINVAL;

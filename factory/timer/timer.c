@@ -36,7 +36,9 @@
 
 #include "factory/task/series.h"
 #include "kernel/base/clock.h"
+#include "kernel/base/phase.h"
 #include "kernel/data/duration.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/memory/memory.h"
 #include "kernel/data/prefetch.h"
 #include "kernel/sched/worker.h"
@@ -165,7 +167,7 @@ add_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
 void
 weir__timer_settle(struct weir__timer *timer)
 {
-        if (__builtin_expect(timer->task.poller < weir__runtime_pollers(), 1))
+        if (__builtin_expect(timer->task.poller < weir__pollers_count(), 1))
                 return;
         struct weir__name *name = weir__timer_name(timer);
         struct weir__names_shard *shard = name ? weir__names_lock(&weir__timer_names, name->hash) : NULL;
@@ -173,7 +175,7 @@ weir__timer_settle(struct weir__timer *timer)
 
         weir__lock(&former->lock);
         give_up_id(timer, former);
-        timer->task.poller = (uint8_t)weir__runtime_poller(timer->task.poller)->index;
+        timer->task.poller = (uint8_t)weir__poller_at(timer->task.poller)->index;
         weir__unlock(&former->lock);
         if (shard)
                 weir__names_unlock(shard);
@@ -283,7 +285,7 @@ before_fork(void)
 {
         weir__names_hold(&weir__timer_names);
         for (unsigned i = 0; i <= WEIR__POLLER_NONE; i++) {
-                held[i] = weir__runtime.pollers[i];
+                held[i] = weir__pollers.at[i];
                 if (held[i])
                         weir__lock_hold(&held[i]->lock);
         }
@@ -379,7 +381,7 @@ deliver_crowd(struct weir__work_list *taken)
                 weir__work_append(&crowds[((struct weir__timer *)work)->task.poller], work);
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)
                 if (crowds[i].first)
-                        weir__poller_deliver_crowd(weir__runtime.pollers[i], &crowds[i]);
+                        weir__poller_deliver_crowd(weir__pollers.at[i], &crowds[i]);
 }
 
 void
@@ -606,7 +608,7 @@ timer_release(struct weir_task *task, bool discarded)
         struct weir__name *name = weir__timer_name(timer);
 
         (void)discarded; /* it is: timer_run does without */
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return;
         leave(timer);
         if (name)
@@ -677,7 +679,7 @@ init(struct weir__timer *timer, const struct weir__timer_ops *ops, size_t size, 
      void *context)
 {
         weir__task_init(&timer->task, &ops->task, size, done, context);
-        timer->task.slack = weir__runtime.timer_slack;
+        timer->task.slack = weir__pollers.timer_slack;
         timer->node = (struct weir__timerq_node){.deadline = after, .kind = WEIR__DEADLINE_TIMER};
 }
 
@@ -726,7 +728,7 @@ make_named(const struct weir__timer_ops *ops, const struct weir__name_key *key, 
         named->name.size = (uint16_t)key->size; /* what is behind it is found by this, also in a forked child */
         if (more)
                 init_more(&named->timer, (char *)named + before, more);
-        if (weir__runtime_forked() || weir__names_add(&weir__timer_names, &named->name, key))
+        if (weir__phase_is_forked() || weir__names_add(&weir__timer_names, &named->name, key))
                 return &named->timer;
         weir__free(named, size);
         return NULL;
@@ -784,7 +786,7 @@ weir_timer_set_slack(weir_task *task, weir_nsec slack)
 {
         struct weir__timer *timer = weir__timer_of_task(task);
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!task || slack < 0 || (timer && task->flags & WEIR__TASK_CONSUMED))
                 return -EINVAL;

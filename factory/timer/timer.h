@@ -9,7 +9,7 @@
 #include "factory/names/names.h"
 #include "factory/task/task.h"
 #include "kernel/loop/follow.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 
 #define WEIR__TIMERS_AT_ONCE WEIR__TIMERQ_BATCH /* under one hold of the locks */
 
@@ -75,7 +75,7 @@ struct weir__timer *weir__timer_of_task(struct weir_task *task);
  * first, if it was made before there were any. */
 static inline struct weir__poller *weir__timer_poller(const struct weir__timer *timer)
 {
-        return weir__runtime.pollers[timer->task.poller];
+        return weir__pollers.at[timer->task.poller];
 }
 
 static inline uint32_t weir__timer_word(const struct weir__timer *timer)

@@ -5,13 +5,15 @@
  *          name as well, the shard's lock (rank NAMES) must come first: then the id is looked up a second time. */
 #include "factory/timer/timer.h"
 #include "kernel/base/clock.h"
+#include "kernel/base/phase.h"
+#include "kernel/runtime/runtime.h"
 
 weir_timer_id
 weir_timer_id_of(weir_task *task)
 {
         struct weir__timer *timer = weir__timer_of_task(task);
 
-        if (!timer || weir__runtime_forked() || (!weir__runtime_pollers() && weir__runtime_use()))
+        if (!timer || weir__phase_is_forked() || (!weir__pollers_count() && weir__runtime_use()))
                 return 0;
         if (weir__timer_word(timer) == WEIR__NEW && !(task->flags & WEIR__TASK_CONSUMED))
                 weir__timer_settle(timer);
@@ -31,7 +33,7 @@ static struct weir__poller *
 lock_poller_of(weir_timer_id id)
 {
         unsigned index = weir__handles_table(id);
-        struct weir__poller *poller = !weir__runtime_forked() && index < WEIR__POLLERS_MAX ? weir__runtime.pollers[index] : NULL;
+        struct weir__poller *poller = !weir__phase_is_forked() && index < WEIR__POLLERS_MAX ? weir__pollers.at[index] : NULL;
 
         if (poller)
                 weir__lock(&poller->lock);

@@ -9,6 +9,8 @@
 #include "factory/timer/ticker.h"
 #include "factory/timer/timer_names.h"
 #include "kernel/base/clock.h"
+#include "kernel/base/phase.h"
+#include "kernel/runtime/runtime.h"
 
 bool
 weir__timer_key(const char *text, struct weir__name_key *key)
@@ -96,7 +98,7 @@ weir_timer_cancel(const char *name, size_t max)
 {
         struct weir__name_key key;
 
-        return weir__runtime_forked() || !weir__timer_key(name, &key) ? 0 : cancel_named(&key, max);
+        return weir__phase_is_forked() || !weir__timer_key(name, &key) ? 0 : cancel_named(&key, max);
 }
 
 /* -- waiting for what ends -- */
@@ -192,7 +194,7 @@ static void
 wake_pollers(struct reset *reset)
 {
         for (; reset->wake; reset->wake &= reset->wake - 1)
-                weir__poller_wake(weir__runtime.pollers[__builtin_ctzll(reset->wake)]);
+                weir__poller_wake(weir__pollers.at[__builtin_ctzll(reset->wake)]);
 }
 
 /* More timers than are to be reset at once. */
@@ -225,7 +227,7 @@ reset_named(const char *text, weir_nsec by, bool extends)
 {
         struct weir__name_key key;
 
-        if (weir__runtime_forked() || !weir__timer_key(text, &key))
+        if (weir__phase_is_forked() || !weir__timer_key(text, &key))
                 return 0;
         struct reset reset = {.change = {.now = weir__clock_now(), .by = by, .extends = extends}};
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, key.hash);
@@ -261,7 +263,7 @@ weir_timer_count(const char *name)
 {
         struct weir__name_key key;
 
-        if (weir__runtime_forked() || !weir__timer_key(name, &key))
+        if (weir__phase_is_forked() || !weir__timer_key(name, &key))
                 return 0;
         return weir__names_count(&weir__timer_names, &key);
 }

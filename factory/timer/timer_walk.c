@@ -11,6 +11,7 @@
 
 #include "factory/timer/timer_names.h"
 #include "kernel/base/clock.h"
+#include "kernel/base/phase.h"
 
 /* Whether the name that was come to is wanted. */
 static bool
@@ -90,7 +91,7 @@ weir_timer_cancel_prefix(const char *prefix, size_t max)
 {
         struct prefix_cancel walk = {.prefix = prefix, .max = max};
 
-        if (!prefix || weir__runtime_forked())
+        if (!prefix || weir__phase_is_forked())
                 return 0;
         walk.size = strlen(prefix);
         for (unsigned shard = 0; shard < WEIR__NAMES_SHARDS && walk.cancel.count < max; shard++) {
@@ -270,7 +271,7 @@ list_shard(struct list *list, unsigned number)
 int64_t
 weir_timer_list(const char *prefix, weir_timer_visit_fn *visit, void *context)
 {
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!prefix || !visit)
                 return -EINVAL;

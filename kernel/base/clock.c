@@ -10,7 +10,7 @@
 #include <sys/timerfd.h>
 
 #include "kernel/base/panic.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 
 struct weir__clock weir__clock;
 
@@ -75,7 +75,7 @@ weir_clock_set_wall(weir_nsec wall)
 {
         weir__wall_jump_fn *fn = atomic_load(&on_wall_jump);
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!weir__clock_is_virtual())
                 return -ENOTSUP;

@@ -10,7 +10,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/base/lock.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 
 static struct {
         struct weir__lock lock;
@@ -36,7 +36,7 @@ seed(void)
 static bool
 is_seeded(void)
 {
-        return generator.is_seeded && generator.generation == weir__runtime.generation;
+        return generator.is_seeded && generator.generation == weir__phase_generation;
 }
 
 uint64_t
@@ -45,7 +45,7 @@ weir__random(void)
         weir__lock(&generator.lock);
         if (!is_seeded()) {
                 generator.state = seed();
-                generator.generation = weir__runtime.generation;
+                generator.generation = weir__phase_generation;
                 generator.is_seeded = true;
         }
         uint64_t number = generator.state += 0x9e3779b97f4a7c15;

@@ -462,8 +462,8 @@ static void
 come_to_rest(void)
 {
         if (weir__clock_is_virtual())
-                weir__poller_wake(weir__runtime.pollers[0]);
-        if (weir__runtime_stopping())
+                weir__poller_wake(weir__pollers.at[0]);
+        if (weir__phase_is_stopping())
                 weir__runtime_notify();
 }
 

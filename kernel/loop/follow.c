@@ -22,7 +22,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/loop/poller.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 
 /* How closely together two clocks are to be read, and how often that is tried. */
 #define CLOSE WEIR_USEC(1)
@@ -237,7 +237,7 @@ weir__follow_end(struct weir__follower *follower)
 static void
 virtual_jump(void)
 {
-        note_jump(weir__runtime.pollers[0]);
+        note_jump(weir__pollers.at[0]);
 }
 
 void

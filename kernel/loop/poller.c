@@ -25,7 +25,6 @@
 #include "kernel/executor/executor.h"
 #include "kernel/loop/inflight.h"
 #include "kernel/data/prefetch.h"
-#include "kernel/runtime/runtime.h"
 #include "kernel/sched/share.h"
 #include "kernel/runtime/virtual.h"
 #include "kernel/sched/watchdog.h"

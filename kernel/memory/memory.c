@@ -21,7 +21,7 @@
 
 #include "kernel/base/lock.h"
 #include "kernel/base/panic.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 #include "kernel/base/sanitized.h"
 #include "kernel/sched/worker.h"
 
@@ -51,7 +51,7 @@ static struct {
 static bool
 keeps(void)
 {
-        return atomic_load_explicit(&weir__runtime.phase, memory_order_relaxed) == WEIR__PHASE_UP;
+        return atomic_load_explicit(&weir__phase, memory_order_relaxed) == WEIR__PHASE_UP;
 }
 
 /* -- the depot -- */

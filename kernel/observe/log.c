@@ -19,7 +19,7 @@
 #include "kernel/base/futex.h"
 #include "kernel/base/list.h"
 #include "kernel/base/lock.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 #include "kernel/data/visible.h"
 
 #define DOTS "..."
@@ -130,7 +130,7 @@ weir_log_set(weir_log_fn *fn, void *context)
 {
         int before = errno;
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         pthread_once(&once, watch_forks);
         if (fork_failed)
@@ -207,7 +207,7 @@ say(enum weir_log_level level, unsigned left_out, const char *format, va_list ar
         char message[WEIR__LOG_SIZE];
         struct call call;
 
-        if (own || weir__runtime_forked() || !begin_call(&call))
+        if (own || weir__phase_is_forked() || !begin_call(&call))
                 return;
         compose(message, left_out, format, arguments);
         call.fn(level, message, call.context);

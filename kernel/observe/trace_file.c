@@ -498,7 +498,7 @@ open_file(const char *path)
 int
 weir_trace_start(const char *path)
 {
-        int before = errno, failed = weir__runtime_forked() ? -ECHILD : !path ? -EINVAL : weir__trace_register();
+        int before = errno, failed = weir__phase_is_forked() ? -ECHILD : !path ? -EINVAL : weir__trace_register();
 
         if (failed)
                 return failed;
@@ -545,7 +545,7 @@ stop(weir_nsec until)
 int
 weir_trace_stop(void)
 {
-        int before = errno, result = weir__runtime_forked() ? -ECHILD : stop(WEIR_FOREVER);
+        int before = errno, result = weir__phase_is_forked() ? -ECHILD : stop(WEIR_FOREVER);
 
         errno = before;
         return result;
@@ -557,7 +557,7 @@ static void
 stop_at_exit(void)
 {
         weir_nsec until = weir__clock_after(weir__clock_monotonic(), weir__runtime_exit_wait());
-        int result = weir__runtime_forked() ? -ECHILD : stop(until);
+        int result = weir__phase_is_forked() ? -ECHILD : stop(until);
 
         if (result < 0 && result != -EALREADY && result != -ECHILD)
                 weir__log(WEIR_LOG_ERROR, "the trace is not whole: %s", weir_strerror(result));

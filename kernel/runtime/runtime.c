@@ -1,7 +1,6 @@
 /* kernel/runtime/runtime.c: start and end of everything.
  *
- *     DOWN --init, or first use--> UP --shutdown--> STOPPING --> ENDED --init--> UP
- *      any --fork, in the child, unless DOWN or ENDED--> FORKED
+ * kernel/base/phase.h has the phases.
  *
  * Threads: init and shutdown run on threads that are no workers, one at a time under admin.lock, which is held while shutdown
  *          waits (it is the only lock that is; nothing that runs on a worker takes it).
@@ -34,12 +33,7 @@
 #include "kernel/sched/watchdog.h"
 #include "kernel/sched/worker.h"
 
-#define EXIT_WAIT  WEIR_SEC(2)
-#define HOME_BATCH 64 /* things made by a thread that is no worker, before the next poller has its turn */
-
-static struct weir__poller none = {.index = WEIR__POLLER_NONE, .lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_POLLER)};
-
-struct weir__runtime weir__runtime = {.pollers = {[WEIR__POLLER_NONE] = &none}};
+#define EXIT_WAIT WEIR_SEC(2)
 
 static struct {
         struct weir__lock lock;
@@ -89,7 +83,7 @@ static int
 enter_own(struct weir__worker *worker)
 {
         count_own(worker, +1);
-        int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
+        int phase = atomic_load_explicit(&weir__phase, memory_order_acquire);
         if (__builtin_expect(phase == WEIR__PHASE_UP, 1))
                 return 0;
         weir__runtime_leave();
@@ -103,12 +97,12 @@ weir__runtime_enter(void)
 
         if (worker)
                 return enter_own(worker);
-        int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
+        int phase = atomic_load_explicit(&weir__phase, memory_order_acquire);
         int failed = phase == WEIR__PHASE_UP ? 0 : weir__runtime_use();
         if (failed)
                 return failed;
         atomic_fetch_add(&foreign_live, 1);
-        phase = atomic_load(&weir__runtime.phase);
+        phase = atomic_load(&weir__phase);
         if (phase == WEIR__PHASE_UP)
                 return 0;
         weir__runtime_leave();
@@ -126,7 +120,7 @@ weir__runtime_leave(void)
                 atomic_fetch_sub(&foreign_live, 1);
         if (worker && worker->poller)
                 return; /* the loop notifies when it has nothing left to run */
-        if (atomic_load(&weir__runtime.phase) == WEIR__PHASE_STOPPING)
+        if (atomic_load(&weir__phase) == WEIR__PHASE_STOPPING)
                 weir__runtime_notify();
 }
 
@@ -177,8 +171,8 @@ static bool
 end_workers(struct weir__worker *self, weir_nsec until)
 {
         weir__crew_dismiss();
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++) {
-                struct weir__poller *poller = weir__runtime.pollers[i];
+        for (unsigned i = 0; i < weir__pollers_count(); i++) {
+                struct weir__poller *poller = weir__pollers.at[i];
 
                 exits[i] = (struct farewell){.work = {.ops = &exit_ops}, .poller = poller};
                 if (atomic_load(&poller->owner) && !(self && self->poller == poller))
@@ -195,7 +189,7 @@ static void
 close_pollers(unsigned count)
 {
         for (unsigned i = 0; i < count; i++)
-                weir__poller_close(weir__runtime.pollers[i]);
+                weir__poller_close(weir__pollers.at[i]);
         weir__clock_start(false);
         weir__depot_empty();
 }
@@ -204,9 +198,9 @@ static int
 make_pollers(unsigned count)
 {
         for (unsigned i = 0; i < count; i++) {
-                if (!weir__runtime.pollers[i])
-                        weir__runtime.pollers[i] = weir__poller_new(i);
-                int failed = weir__runtime.pollers[i] ? weir__poller_open(weir__runtime.pollers[i]) : -errno;
+                if (!weir__pollers.at[i])
+                        weir__pollers.at[i] = weir__poller_new(i);
+                int failed = weir__pollers.at[i] ? weir__poller_open(weir__pollers.at[i]) : -errno;
                 if (failed) {
                         close_pollers(i);
                         return failed;
@@ -220,7 +214,7 @@ static void shutdown_at_exit(void);
 static void
 become_child(void)
 {
-        int phase = atomic_load(&weir__runtime.phase);
+        int phase = atomic_load(&weir__phase);
 
         weir__worker_current = NULL;
         if (phase == WEIR__PHASE_DOWN || phase == WEIR__PHASE_ENDED) {
@@ -231,7 +225,7 @@ become_child(void)
                 weir__crew_forked();
                 weir__watchdog_forked();
         } else {
-                atomic_store(&weir__runtime.phase, WEIR__PHASE_FORKED);
+                atomic_store(&weir__phase, WEIR__PHASE_FORKED);
         }
 }
 
@@ -302,8 +296,8 @@ start(const struct weir_config *config)
         failed = make_pollers(count);
         if (failed)
                 return failed;
-        weir__runtime.poller_count = count;
-        weir__runtime.generation++;
+        weir__pollers.count = count;
+        weir__phase_generation++;
         progress.drained = 0;
         open_watchdog(config);
         failed = weir__crew_start(count, config);
@@ -315,9 +309,9 @@ start(const struct weir_config *config)
                 return failed;
         }
         start_watchdog();
-        weir__runtime.timer_slack = weir__clock_slack(config->timer_slack);
+        weir__pollers.timer_slack = weir__clock_slack(config->timer_slack);
         admin.exit_wait = config->exit_wait ? config->exit_wait : EXIT_WAIT;
-        atomic_store(&weir__runtime.phase, WEIR__PHASE_UP);
+        atomic_store(&weir__phase, WEIR__PHASE_UP);
         return 0;
 }
 
@@ -326,7 +320,7 @@ weir_init(const struct weir_config *config)
 {
         struct weir_config known;
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (weir__worker_self())
                 return -EDEADLK;
@@ -334,7 +328,7 @@ weir_init(const struct weir_config *config)
         if (failed)
                 return failed;
         weir__lock(&admin.lock);
-        int phase = atomic_load(&weir__runtime.phase);
+        int phase = atomic_load(&weir__phase);
         failed = phase == WEIR__PHASE_UP ? -EBUSY : phase == WEIR__PHASE_STOPPING ? -ESHUTDOWN : start(&known);
         weir__unlock(&admin.lock);
         say_what_is_missing();
@@ -344,14 +338,14 @@ weir_init(const struct weir_config *config)
 int
 weir__runtime_use(void)
 {
-        int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
+        int phase = atomic_load_explicit(&weir__phase, memory_order_acquire);
 
         if (phase == WEIR__PHASE_UP)
                 return 0;
         if (phase != WEIR__PHASE_DOWN)
                 return phase_error(phase);
         weir__lock(&admin.lock);
-        phase = atomic_load(&weir__runtime.phase);
+        phase = atomic_load(&weir__phase);
         struct weir_config config = WEIR_CONFIG_DEFAULT;
         int failed = phase == WEIR__PHASE_DOWN ? start(&config) : phase == WEIR__PHASE_UP ? 0 : -ESHUTDOWN;
         weir__unlock(&admin.lock);
@@ -359,24 +353,12 @@ weir__runtime_use(void)
         return failed;
 }
 
-unsigned
-weir__runtime_home(void)
-{
-        static _Thread_local unsigned turn;
-        struct weir__worker *worker = weir__worker_self();
-
-        if (worker && worker->poller)
-                return worker->poller->index;
-        unsigned count = weir__runtime_pollers();
-        return count ? turn++ / HOME_BATCH % count : WEIR__POLLER_NONE;
-}
-
 /* -- waiting -- */
 
 int
 weir__runtime_may_stop(void)
 {
-        return weir__runtime_forked() ? -ECHILD : weir__worker_self() ? -EDEADLK : 0;
+        return weir__phase_is_forked() ? -ECHILD : weir__worker_self() ? -EDEADLK : 0;
 }
 
 int
@@ -401,7 +383,7 @@ weir__runtime_wait_begin(bool gave)
         if (gave)
                 weir__blocking_count(-1);
         if (weir__clock_is_virtual())
-                weir__poller_wake(weir__runtime.pollers[0]);
+                weir__poller_wake(weir__pollers.at[0]);
 }
 
 void
@@ -471,7 +453,7 @@ static const struct weir__work_ops drain_ops = {.run = drain_run};
 static void
 stop(void)
 {
-        atomic_store(&weir__runtime.phase, WEIR__PHASE_STOPPING);
+        atomic_store(&weir__phase, WEIR__PHASE_STOPPING);
         weir__fence_heavy();
 }
 
@@ -481,8 +463,8 @@ drain(struct weir__poller *except)
 {
         bool told = false;
 
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++) {
-                struct weir__poller *poller = weir__runtime.pollers[i];
+        for (unsigned i = 0; i < weir__pollers_count(); i++) {
+                struct weir__poller *poller = weir__pollers.at[i];
 
                 if (poller == except)
                         continue;
@@ -500,7 +482,7 @@ static bool
 wait_for_end(const struct weir__worker *on_worker, const struct weir__poller *own, weir_nsec until)
 {
         struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-        unsigned pollers = weir__runtime.poller_count - (own != NULL);
+        unsigned pollers = weir__pollers.count - (own != NULL);
         bool ended = false;
         int failed = 0;
 
@@ -532,7 +514,7 @@ weir_shutdown(void)
         if (failed)
                 return failed;
         weir__lock(&admin.lock);
-        if (atomic_load(&weir__runtime.phase) == WEIR__PHASE_UP) {
+        if (atomic_load(&weir__phase) == WEIR__PHASE_UP) {
                 stop();
                 drain(NULL);
                 weir__executor_drain();
@@ -540,8 +522,8 @@ weir_shutdown(void)
                 weir__watchdog_stop();
                 stop_executor(WEIR_FOREVER);
                 end_workers(NULL, WEIR_FOREVER);
-                close_pollers(weir__runtime.poller_count);
-                atomic_store(&weir__runtime.phase, WEIR__PHASE_ENDED);
+                close_pollers(weir__pollers.count);
+                atomic_store(&weir__phase, WEIR__PHASE_ENDED);
         }
         weir__unlock(&admin.lock);
         return 0;
@@ -589,9 +571,9 @@ shutdown_at_exit(void)
         struct weir__worker *self = weir__worker_self();
         weir_nsec until = weir__clock_after(weir__clock_monotonic(), admin.exit_wait);
 
-        if (weir__runtime_forked() || !lock_until(until))
+        if (weir__phase_is_forked() || !lock_until(until))
                 return;
-        if (atomic_load(&weir__runtime.phase) == WEIR__PHASE_UP) {
+        if (atomic_load(&weir__phase) == WEIR__PHASE_UP) {
                 stop();
                 struct weir__poller *own = keep_poller();
                 drain(own);
@@ -604,8 +586,8 @@ shutdown_at_exit(void)
                         end_workers(self, until);
                 } else if (ended && stop_executor(until)) {
                         end_workers(NULL, WEIR_FOREVER);
-                        close_pollers(weir__runtime.poller_count);
-                        atomic_store(&weir__runtime.phase, WEIR__PHASE_ENDED);
+                        close_pollers(weir__pollers.count);
+                        atomic_store(&weir__phase, WEIR__PHASE_ENDED);
                 }
         }
         weir__unlock(&admin.lock);

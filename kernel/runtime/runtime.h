@@ -2,79 +2,16 @@
 #ifndef WEIR_KERNEL_RUNTIME_H
 #define WEIR_KERNEL_RUNTIME_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <weir/runtime.h>
 
-#include "kernel/base/latch.h"
-#include "kernel/loop/poller.h"
-
-enum weir__phase {
-        WEIR__PHASE_DOWN = 0, /* never started: the first use starts it */
-        WEIR__PHASE_UP,
-        WEIR__PHASE_STOPPING, /* shutdown has begun */
-        WEIR__PHASE_ENDED,    /* shutdown is over; weir_init may start it again */
-        WEIR__PHASE_FORKED,   /* a child of fork: for ever */
-};
-
-struct weir__runtime {
-        _Atomic int phase; /* enum weir__phase; sequentially consistent where it is weighed against the live counts */
-
-        /* Written by weir_init under the runtime's lock before the phase becomes UP, constant then. */
-        _Atomic unsigned poller_count; /* 0 until the first start; also read by who makes tasks at any other time */
-        unsigned generation;           /* counts the starts */
-        _Atomic uint8_t timer_slack;   /* of timers that are made from now on: the power of two of a duration */
-        _Atomic(struct weir__poller *) pollers[WEIR__POLLERS_MAX + 1]; /* never freed: an index stays good for ever */
-};
-
-/* The index of what was made before there were pollers.  There is one with that index, which has nothing but its lock. */
-#define WEIR__POLLER_NONE WEIR__POLLERS_MAX
-
-extern struct weir__runtime weir__runtime;
-
-static inline bool
-weir__runtime_stopping(void)
-{
-        return atomic_load_explicit(&weir__runtime.phase, memory_order_relaxed) == WEIR__PHASE_STOPPING;
-}
-
-static inline bool
-weir__runtime_is_up(void)
-{
-        int phase = atomic_load_explicit(&weir__runtime.phase, memory_order_acquire);
-
-        return phase == WEIR__PHASE_UP || phase == WEIR__PHASE_STOPPING;
-}
-
-static inline bool
-weir__runtime_forked(void)
-{
-        return atomic_load_explicit(&weir__runtime.phase, memory_order_relaxed) == WEIR__PHASE_FORKED;
-}
+#include "kernel/base/phase.h"
+#include "kernel/data/work.h"
+#include "kernel/loop/pollers.h"
 
 /* Starts the runtime if nothing ever did.  Result: 0 when it is up; -ESHUTDOWN; -ECHILD; what weir_init reports. */
 int weir__runtime_use(void);
-
-static inline unsigned
-weir__runtime_pollers(void)
-{
-        return atomic_load_explicit(&weir__runtime.poller_count, memory_order_acquire);
-}
-
-/* The index of the poller that something made by this thread belongs to: a worker's own; other threads take turns, a
- * batch at a time, so that the tasks of one flow are neighbours.  Also while the runtime is not up: then there is a poller with
- * that index, though maybe none with a worker, or WEIR__POLLER_NONE as long as nothing was started ever. */
-unsigned weir__runtime_home(void);
-
-/* What an index means while the runtime is up: the same poller each time. */
-static inline struct weir__poller *
-weir__runtime_poller(unsigned index)
-{
-        unsigned count = weir__runtime_pollers();
-
-        return weir__runtime.pollers[__builtin_expect(index < count, 1) ? index : index % count];
-}
 
 /* A root (a lone task, a series of its own, an exchange) comes to life, or ends; shutdown waits for all of them.
  * Enter fails with -ESHUTDOWN or -ECHILD, or what weir_init reports, and then nothing was counted. */

@@ -9,7 +9,8 @@
 #include "kernel/runtime/config.h"
 #include "kernel/sched/crew.h"
 #include "kernel/executor/executor.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/sched/share.h"
 #include "kernel/sched/watchdog.h"
 
@@ -19,7 +20,7 @@ ready(unsigned pollers)
         int64_t count = weir__share_depth();
 
         for (unsigned i = 0; i < pollers; i++)
-                count += atomic_load_explicit(&weir__runtime.pollers[i]->ready_count, memory_order_relaxed);
+                count += atomic_load_explicit(&weir__pollers.at[i]->ready_count, memory_order_relaxed);
         return count > 0 ? (uint64_t)count : 0;
 }
 
@@ -28,12 +29,12 @@ weir_stats(struct weir_stats *stats)
 {
         struct weir_stats known = {0};
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!stats || !weir__config_has_size(stats))
                 return -EINVAL;
-        if (weir__runtime_is_up()) {
-                known.pollers = weir__runtime_pollers();
+        if (weir__phase_is_up()) {
+                known.pollers = weir__pollers_count();
                 weir__crew_count(&known.workers, &known.spares);
                 known.functions = weir__executor_threads();
                 known.ready = ready(known.pollers);

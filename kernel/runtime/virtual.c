@@ -68,7 +68,7 @@ weir__virtual_forked(void)
 static void
 wake_worker(void)
 {
-        weir__poller_wake(weir__runtime.pollers[0]);
+        weir__poller_wake(weir__pollers.at[0]);
 }
 
 /* -- moving -- */
@@ -92,7 +92,7 @@ weir__virtual_drive(void)
 
         weir__lock(&pace.lock);
         pace.disturbed = false;
-        if (pace.step && weir__runtime_stopping())
+        if (pace.step && weir__phase_is_stopping())
                 over = end_step(-ESHUTDOWN);
         else if (pace.holds == 0)
                 drive = pace.step ? WEIR__DRIVE_STEP : weir__runtime_has_waiters() ? WEIR__DRIVE_WAIT : WEIR__DRIVE_NONE;
@@ -165,7 +165,7 @@ begin_stepping(void)
 {
         int drivers = 0, failed = weir__runtime_may_stop();
 
-        if (!failed && atomic_load(&weir__runtime.phase) == WEIR__PHASE_DOWN)
+        if (!failed && atomic_load(&weir__phase) == WEIR__PHASE_DOWN)
                 failed = -ENOTSUP; /* a start would have the real clock */
         if (!failed)
                 failed = weir__runtime_enter();
@@ -237,7 +237,7 @@ weir_clock_advance(weir_nsec by)
 int
 weir_clock_hold(void)
 {
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!weir__clock_is_virtual())
                 return 0;
@@ -273,7 +273,7 @@ take_hold(void)
 void
 weir_clock_release(void)
 {
-        if (weir__runtime_forked() || !weir__clock_is_virtual())
+        if (weir__phase_is_forked() || !weir__clock_is_virtual())
                 return;
         weir__lock(&pace.lock);
         bool is_taken = take_hold(), is_last = pace.holds == 0;

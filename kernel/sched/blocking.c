@@ -9,7 +9,7 @@
 #include "kernel/sched/crew.h"
 #include "kernel/executor/executor.h"
 #include "kernel/base/panic.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/base/phase.h"
 #include "kernel/sched/worker.h"
 
 static _Atomic uint64_t given;
@@ -101,7 +101,7 @@ weir_blocking_begin(void)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        if (weir__runtime_forked())
+        if (weir__phase_is_forked())
                 return -ECHILD;
         if (!worker)
                 return 0;

@@ -23,7 +23,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/base/lock.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/sched/watchdog.h"
 
 #define SPARES 256
@@ -324,7 +324,7 @@ weir__crew_start(unsigned pollers, const struct weir_config *config)
         crew.leaving = false;
         crew.numbered = 0;
         for (unsigned i = 0; i < pollers; i++) {
-                struct weir__poller *poller = weir__runtime.pollers[i];
+                struct weir__poller *poller = weir__pollers.at[i];
                 struct weir__worker *worker;
                 int failed = make(&worker);
 
@@ -417,8 +417,8 @@ weir__crew_forked(void)
 static int
 poller_of(const struct weir__worker *worker)
 {
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
-                if ((atomic_load_explicit(&weir__runtime.pollers[i]->owner, memory_order_relaxed) & ~WEIR__CLAIMED) ==
+        for (unsigned i = 0; i < weir__pollers_count(); i++)
+                if ((atomic_load_explicit(&weir__pollers.at[i]->owner, memory_order_relaxed) & ~WEIR__CLAIMED) ==
                     (uintptr_t)worker)
                         return (int)i;
         return -1;

@@ -13,7 +13,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/base/lock.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/observe/trace.h"
 
 #define WORTH      WEIR_USEC(200) /* callbacks that last shorter in all are not worth a wake-up */
@@ -51,9 +51,9 @@ weir__share_waits(void)
 static struct weir__poller *
 find_sleeper(void)
 {
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
-                if (weir__poller_is_asleep(weir__runtime.pollers[i]))
-                        return weir__runtime.pollers[i];
+        for (unsigned i = 0; i < weir__pollers_count(); i++)
+                if (weir__poller_is_asleep(weir__pollers.at[i]))
+                        return weir__pollers.at[i];
         return NULL;
 }
 
@@ -177,11 +177,11 @@ is_overdue(struct weir__poller *other, weir_nsec now)
 bool
 weir__share_overdue(struct weir__poller *poller, weir_nsec now)
 {
-        unsigned count = weir__runtime_pollers(), found = 0;
+        unsigned count = weir__pollers_count(), found = 0;
 
         for (unsigned i = 0; i < NEIGHBOURS && i + 1 < count; i++) {
                 unsigned step = 1 + poller->neighbour++ % (count - 1);
-                struct weir__poller *other = weir__runtime.pollers[(poller->index + step) % count];
+                struct weir__poller *other = weir__pollers.at[(poller->index + step) % count];
 
                 if (is_overdue(other, now))
                         found += weir__poller_expire_for(other, poller, now);

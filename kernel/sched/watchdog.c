@@ -31,7 +31,7 @@
 #include "kernel/sched/crew.h"
 #include "kernel/base/fence.h"
 #include "kernel/observe/log.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/data/work.h"
 #include "kernel/sched/worker.h"
 
@@ -258,8 +258,8 @@ hear_witness(struct weir__poller *poller, weir_nsec now)
 static bool
 has_asleep(void)
 {
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
-                if (weir__poller_is_asleep(weir__runtime.pollers[i]))
+        for (unsigned i = 0; i < weir__pollers_count(); i++)
+                if (weir__poller_is_asleep(weir__pollers.at[i]))
                         return true;
         return false;
 }
@@ -359,7 +359,7 @@ static void
 look_and_plan(unsigned index, weir_nsec now)
 {
         struct sight *sight = &dog.sights[index];
-        weir_nsec pause = look_at(weir__runtime.pollers[index], now);
+        weir_nsec pause = look_at(weir__pollers.at[index], now);
 
         sight->next = weir__clock_after(now, pause);
         sight->early = pause == WEIR_FOREVER ? pause : sight->next - pause / 4;
@@ -370,7 +370,7 @@ next_look(void)
 {
         weir_nsec next = WEIR_FOREVER;
 
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
+        for (unsigned i = 0; i < weir__pollers_count(); i++)
                 next = dog.sights[i].next < next ? dog.sights[i].next : next;
         return next;
 }
@@ -381,7 +381,7 @@ look_around(weir_nsec now)
 {
         if (next_look() > now)
                 return;
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++)
+        for (unsigned i = 0; i < weir__pollers_count(); i++)
                 if (dog.sights[i].early <= now)
                         look_and_plan(i, now);
 }
@@ -473,11 +473,11 @@ open_descriptors(void)
                 return -errno;
         dog.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         int failed = watch_descriptor(dog.stop_fd, STOP);
-        for (unsigned i = 0; i < weir__runtime_pollers() && !failed; i++) {
+        for (unsigned i = 0; i < weir__pollers_count() && !failed; i++) {
                 int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 
                 failed = watch_descriptor(fd, i);
-                weir__runtime.pollers[i]->watch.timer_fd = fd;
+                weir__pollers.at[i]->watch.timer_fd = fd;
         }
         return failed;
 }
@@ -496,8 +496,8 @@ close_descriptors(void)
 static void
 close_timers(void)
 {
-        for (unsigned i = 0; i < weir__runtime_pollers(); i++) {
-                int *fd = &weir__runtime.pollers[i]->watch.timer_fd;
+        for (unsigned i = 0; i < weir__pollers_count(); i++) {
+                int *fd = &weir__pollers.at[i]->watch.timer_fd;
 
                 if (*fd >= 0)
                         close(*fd);

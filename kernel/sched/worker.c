@@ -167,7 +167,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 if (!weir__poller_is_busy(poller)) {
                         if (poller->exiting)
                                 return;
-                        if (weir__runtime_stopping())
+                        if (weir__phase_is_stopping())
                                 weir__runtime_notify();
                 }
                 weir__poller_poll(poller);

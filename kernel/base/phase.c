@@ -1,0 +1,5 @@
+/* kernel/base/phase.c: the phase of the runtime.  The header has the states. */
+#include "kernel/base/phase.h"
+
+_Atomic int weir__phase;
+unsigned weir__phase_generation;
