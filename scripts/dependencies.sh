@@ -2,7 +2,7 @@
 # Installs what is missing of the Debian packages that a job needs, and says so.  Does nothing, in a few milliseconds and without
 # the network, when everything is there.
 #
-#   scripts/dependencies.sh build|check|clang|model|fuzz|format|peers ...
+#   scripts/dependencies.sh build|check|clang|model|fuzz|format|peers|cost ...
 #
 # WEIR_INSTALL=no only tells the command.
 set -u
@@ -73,6 +73,10 @@ probe_all() {
                         package libclang-rt-dev has_fuzzer
                         ;;
                 format) package clang-format has_command clang-format ;;
+                cost)
+                        package valgrind has_command valgrind
+                        package valgrind has_header valgrind/callgrind.h
+                        ;;
                 peers)
                         package libuv1-dev has_header uv.h
                         package libevent-dev has_header event2/event.h
