@@ -112,7 +112,7 @@ measure_parallel(const void *argument, double values[BENCH_VALUES])
 
         if (weir_init(NULL))
                 return false;
-        int64_t began = bench_cpu();
+        int64_t began = bench_cpu(), start = bench_now();
         weir_task *parallel = weir_parallel_new(NULL, NULL);
         for (size_t i = 0; i < flow->count; i++) {
                 weir_series *series = weir_series_new(NULL, NULL);
@@ -125,6 +125,7 @@ measure_parallel(const void *argument, double values[BENCH_VALUES])
                 return false;
         values[0] = (double)(bench_cpu() - began) / (double)flow->count;
         values[1] = (double)(built - began) / (double)flow->count;
+        values[2] = (double)(bench_now() - start) / (double)flow->count;
         return true;
 }
 
@@ -258,6 +259,7 @@ in_parallel(const struct bench_size *size)
                 return;
         bench_sample("weir", parallel.name, CPU_PER_SERIES, values[0]);
         bench_sample("weir", parallel.name, "CPU ns per series, building", values[1]);
+        bench_sample("weir", parallel.name, "ns per series", values[2]);
 }
 
 static void
@@ -296,6 +298,7 @@ bench_tasks_ratios(void)
         bench_goal("weir", series.name, "ratio to " QUOTED ", " CPU_PER_TASK, 0.6);
         bench_ratio("weir", QUOTED, parallel.name, CPU_PER_SERIES);
         bench_goal("weir", parallel.name, CPU_PER_SERIES, 120);
+        bench_goal("weir", parallel.name, "ns per series", 120);
         bench_goal("weir", parallel.name, "ratio to " QUOTED ", " CPU_PER_SERIES, 0.6);
         bench_goal("weir", cancel.name, "us until the callback", 5000);
         bench_ratio("weir", "go", hops.name, CPU_PER_TASK);

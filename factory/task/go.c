@@ -43,7 +43,7 @@ enum go_state {
 /* A named queue, as long as tasks have it. */
 struct queue {
         struct weir__job_queue jobs; /* first */
-        size_t references;           /* guarded by the lock of its shard */
+        _Atomic size_t references;   /* made under the lock of its shard; the last is given up under it */
         struct weir__name name;      /* last */
 };
 
@@ -128,16 +128,31 @@ refer(const struct weir__name_key *key)
         struct queue *queue = find_queue(shard, key);
 
         if (queue)
-                queue->references++;
+                atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed);
         weir__names_unlock(shard);
         return queue;
+}
+
+/* Only the last reference needs the lock: a thread that finds the queue meanwhile adds another one. */
+static bool
+drop_one_of_many(struct queue *queue)
+{
+        size_t references = atomic_load_explicit(&queue->references, memory_order_relaxed);
+
+        while (references > 1)
+                if (atomic_compare_exchange_weak_explicit(&queue->references, &references, references - 1, memory_order_release,
+                                                          memory_order_relaxed))
+                        return true;
+        return false;
 }
 
 static void
 unrefer(struct queue *queue)
 {
+        if (drop_one_of_many(queue))
+                return;
         struct weir__names_shard *shard = weir__names_lock(&queues, queue->name.hash);
-        bool is_last = --queue->references == 0;
+        bool is_last = atomic_fetch_sub_explicit(&queue->references, 1, memory_order_acq_rel) == 1;
 
         if (is_last)
                 weir__names_unlink(shard, &queue->name);
@@ -157,7 +172,7 @@ get_queue(const struct weir__name_key *key)
         if (!made)
                 return queue;
         made->jobs = (struct weir__job_queue){0}; /* not all at once: the size of a struct queue counts a few bytes of its name */
-        made->references = 1;
+        atomic_init(&made->references, 1);
         if (!weir__names_add(&queues, &made->name, key)) {
                 weir__free(made, size);
                 return NULL;
@@ -202,6 +217,16 @@ static bool
 swap(struct weir_task *task, uint32_t from, uint32_t to)
 {
         return atomic_compare_exchange_strong_explicit(&task->word, &from, to, memory_order_acq_rel, memory_order_acquire);
+}
+
+/* By the thread of the executor that has the task, from BEGINNING on: only a limit may be faster. */
+static bool
+advance(struct weir_task *task, uint32_t from, uint32_t to)
+{
+        if (timed_of(task))
+                return swap(task, from, to);
+        atomic_store_explicit(&task->word, to, memory_order_release);
+        return true;
 }
 
 /* For the function, unless it was told another one before. */
@@ -310,7 +335,7 @@ call(struct weir_task *task, struct go *go)
         go->function(task->context);
         weir__user_end(before);
         inside = NULL;
-        weir__executor_end(go->job.queue);
+        weir__executor_end();
         return go->failure;
 }
 
@@ -350,10 +375,10 @@ go_run(struct weir__job *job)
         int status = obstacle(task);
         if (weir__trace_is_on())
                 weir__series_trace(task->series, &slice); /* now: once it is INSIDE its series may go on */
-        bool begins = swap(task, BEGINNING, status ? WEIR__READY : INSIDE) && !status;
+        bool begins = advance(task, BEGINNING, status ? WEIR__READY : INSIDE) && !status;
         if (begins) {
                 status = call(task, (struct go *)job);
-                bool ends = swap(task, INSIDE, WEIR__READY);
+                bool ends = advance(task, INSIDE, WEIR__READY);
                 if (__builtin_expect(slice.session != 0, 0))
                         end_trace(&slice, (struct go *)job, status, ends ? task->series : NULL);
                 if (!ends) {
@@ -406,8 +431,12 @@ begin_to_wait(struct weir_task *task)
         struct timed *timed = timed_of(task);
         weir_nsec now = timed ? weir__clock_now() : 0;
 
-        if (!timed)
+        if (!timed && task->series)
                 return swap(task, WEIR__NEW, WEIR__PENDING);
+        if (!timed) { /* nobody else knows it */
+                atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_relaxed);
+                return true;
+        }
         struct weir__poller *poller = weir__poller_at(task->poller);
         bool wake = false;
         task->poller = (uint8_t)poller->index;

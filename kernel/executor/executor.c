@@ -10,13 +10,15 @@
  *          too: never both.  executor.growth, a mutex of the system, is held while threads are started, and nothing under it but
  *          the lock.
  *
- * Where jobs are.  Those of no queue that a thread of the executor submits go to its own deque, those of other threads to the
- * list; who takes from the list takes some for its deque as well.  Deques are stolen from, half at a time.  Jobs of a queue stay in
- * their queue until they are run; queues that have jobs form a line, and the one whose job was taken goes to its end.
+ * Where jobs are.  A job without a queue that a thread of the executor submits goes to its own deque.  Any other job goes to the
+ * inbox, without the lock.  From there it is sorted into its queue, or into the list of those that have none: by the submitting
+ * thread, some at a time, or by a thread of the executor that finds no other job or has worked for a tick of the clock.  A thread
+ * that takes from the list takes some for its deque as well.  Deques are stolen from, half at a time.  Jobs of a queue stay there
+ * until they are run; queues that have jobs form a line, and the one whose job was taken goes to its end.
  *
  * Who is woken.  At most one thread searches on account of a wake-up: while one does, no other is woken.  It wakes the next when
  * it has found something and more is left.  A thread that finds nothing parks itself under the lock and then, behind a fence,
- * looks at all deques once more; who pushes onto its deque looks, behind a fence, whether somebody is parked and nobody searches.
+ * looks at the inbox and at all deques once more; who pushes onto either looks, behind a fence, whether somebody is parked and nobody searches.
  * So one of them sees the other.
  *
  * Who ends.  The first threads, as many as are wanted, stay; those behind them are spares, made while others block.  Spares are woken
@@ -50,6 +52,8 @@
 #define NAP          WEIR_USEC(50) /* and so on, twice as long each time, before it looks again whether a single job is to be stolen */
 #define NAP_MOST     WEIR_USEC(400)
 #define ELSEWHERE    61 /* each so many picks a thread looks at the list, or at its own oldest, before its newest */
+#define UNSORTED_FEW  64  /* jobs that a thread submits before it tries to sort the inbox */
+#define UNSORTED_MOST 256 /* jobs that a thread submits before it waits for the lock to do so */
 #define PART_MOST    32 /* jobs that a thread takes from the list: each is fetched from another CPU, under the lock */
 #define RETRY        WEIR_SEC(1)
 #define LINGER       WEIR_SEC(10)
@@ -80,9 +84,11 @@ struct thread {
         _Atomic unsigned parked;  /* enum parked; written under the lock */
         _Atomic unsigned running; /* odd while a job runs; counts their begins and ends.  Relaxed */
         _Atomic uint32_t since;   /* when the last of them began, as of job.since.  Relaxed */
+        _Atomic(struct weir__job_queue *) queue; /* of the job that runs; NULL: it has none.  Relaxed */
 
         /* Its own. */
         unsigned picks, turn, seed;
+        uint32_t sorted_at; /* what `since` was when it last looked at the inbox on account of the time */
         bool silent;           /* what it has pushed last was told to nobody */
         struct thread *spared; /* whose only job it has left there, and what `running` was then */
         unsigned spared_at;
@@ -94,6 +100,10 @@ struct thread {
 };
 
 static struct {
+        /* Jobs that were submitted and are in no queue or list yet, the newest first, linked by `next`.  Added to by compare-and-swap,
+         * taken whole under the lock. */
+        _Alignas(64) _Atomic(struct weir__job *) inbox;
+
         _Alignas(64) struct weir__lock lock;
 
         /* Guarded by lock; atomic: read without. */
@@ -152,6 +162,50 @@ stamp(void)
         weir_nsec now = weir__clock_is_virtual() ? weir__clock_now() : weir__clock_read(CLOCK_MONOTONIC_COARSE);
 
         return (uint32_t)(now >> UNIT_SHIFT);
+}
+
+/* -- the inbox -- */
+
+static bool
+has_inbox(void)
+{
+        return atomic_load_explicit(&executor.inbox, memory_order_relaxed);
+}
+
+/* Sequentially consistent: the look for a sleeper comes behind it. */
+static void
+push_inbox(struct weir__job *job)
+{
+        struct weir__job *next = atomic_load_explicit(&executor.inbox, memory_order_relaxed);
+
+        do
+                job->next = next;
+        while (!atomic_compare_exchange_weak(&executor.inbox, &next, job));
+}
+
+/* Puts what is in the inbox where it belongs, the oldest first.  Under the lock. */
+static void
+sort_inbox(void)
+{
+        struct weir__job *job = has_inbox() ? atomic_exchange_explicit(&executor.inbox, NULL, memory_order_acquire) : NULL;
+        struct weir__job *oldest = NULL;
+
+        for (struct weir__job *next; job; job = next) {
+                next = job->next;
+                job->next = oldest;
+                oldest = job;
+        }
+        for (struct weir__job *next; oldest; oldest = next) {
+                next = oldest->next;
+                weir__jobs_append(&executor.jobs, oldest);
+        }
+}
+
+/* Under the lock. */
+static bool
+is_any_shared(void)
+{
+        return has_inbox() || weir__jobs_are_any(&executor.jobs);
 }
 
 /* -- waking; all under the lock, but unpark rarely -- */
@@ -254,18 +308,23 @@ choose(void)
         return take_parked(NULL);
 }
 
-/* Behind a push onto a deque, or the end of a search; no lock held. */
+/* Behind a fence, after a push or the end of a search; no lock held. */
 static void
-wake_one(void)
+wake_behind_fence(void)
 {
-        __sync_synchronize();
-        if (!atomic_load_explicit(&executor.any_parked, memory_order_relaxed) ||
-            atomic_load_explicit(&executor.searching, memory_order_relaxed))
+        if (!atomic_load(&executor.any_parked) || atomic_load(&executor.searching))
                 return;
         weir__lock(&executor.lock);
         struct thread *thread = choose();
         weir__unlock(&executor.lock);
         unpark(thread);
+}
+
+static void
+wake_one(void)
+{
+        __sync_synchronize();
+        wake_behind_fence();
 }
 
 /* -- submitting -- */
@@ -274,6 +333,7 @@ bool
 weir__executor_remove(struct weir__job *job)
 {
         weir__lock(&executor.lock);
+        sort_inbox();
         bool listed = job->place == WEIR__JOB_LISTED;
         if (listed)
                 weir__jobs_remove(&executor.jobs, job);
@@ -307,6 +367,22 @@ push_own(struct thread *thread, struct weir__job *job)
                 wake_one();
 }
 
+/* The lines of the newest jobs are in the cache of the thread that has submitted them: it sorts for less than the threads of the
+ * executor, and so the lock is never held for longer than some hundred jobs take. */
+static void
+help_to_sort(void)
+{
+        static _Thread_local unsigned unsorted;
+
+        if (++unsorted < UNSORTED_FEW || (unsorted < UNSORTED_MOST && !weir__trylock(&executor.lock)))
+                return;
+        if (unsorted >= UNSORTED_MOST)
+                weir__lock(&executor.lock);
+        unsorted = 0;
+        sort_inbox();
+        weir__unlock(&executor.lock);
+}
+
 void
 weir__executor_submit(struct weir__job *job)
 {
@@ -317,11 +393,9 @@ weir__executor_submit(struct weir__job *job)
                 push_own(thread, job);
                 return;
         }
-        weir__lock(&executor.lock);
-        weir__jobs_append(&executor.jobs, job);
-        struct thread *woken = choose();
-        weir__unlock(&executor.lock);
-        unpark(woken);
+        push_inbox(job);
+        help_to_sort();
+        wake_behind_fence();
 }
 
 /* -- picking -- */
@@ -335,10 +409,22 @@ is_anything_stealable(void)
         return false;
 }
 
+static void
+sort_inbox_now(void)
+{
+        if (!has_inbox())
+                return;
+        weir__lock(&executor.lock);
+        sort_inbox();
+        weir__unlock(&executor.lock);
+}
+
 /* From the list, as many as are this thread's part.  Under the lock. */
 static unsigned
 take_part(struct weir__job *jobs[PART_MOST])
 {
+        if (!weir__jobs_are_any(&executor.jobs))
+                sort_inbox();
         size_t part = executor.jobs.listed / executor.wanted + 1;
 
         return weir__jobs_take_listed(&executor.jobs, jobs, part < PART_MOST ? (unsigned)part : PART_MOST);
@@ -381,6 +467,7 @@ pick_oldest(struct thread *thread)
                 return NULL;
         if (phase == 0) {
                 weir__lock(&executor.lock);
+                sort_inbox();
                 weir__jobs_take_listed(&executor.jobs, &job, 1);
                 weir__unlock(&executor.lock);
         }
@@ -392,8 +479,14 @@ pick_oldest(struct thread *thread)
 static struct weir__job *
 pick(struct thread *thread)
 {
-        unsigned queues = atomic_load_explicit(&executor.jobs.queues, memory_order_relaxed);
+        uint32_t now = atomic_load_explicit(&thread->since, memory_order_relaxed);
         struct weir__job *job = NULL;
+
+        if (__builtin_expect(thread->sorted_at != now, 0)) {
+                thread->sorted_at = now;
+                sort_inbox_now();
+        }
+        unsigned queues = atomic_load_explicit(&executor.jobs.queues, memory_order_relaxed);
 
         if (__builtin_expect(queues > 0, 0) && thread->turn++ % (queues + 1) != 0)
                 job = pick_queued();
@@ -545,7 +638,7 @@ static bool
 park(struct thread *thread)
 {
         weir__lock(&executor.lock);
-        bool found = weir__jobs_are_any(&executor.jobs), ends = executor.ending && !found;
+        bool found = is_any_shared(), ends = executor.ending && !found;
         if (!found && !ends)
                 add_parked(thread);
         if (!found)
@@ -555,7 +648,7 @@ park(struct thread *thread)
                 return found;
         come_to_rest();
         __sync_synchronize();
-        if (is_anything_stealable()) {
+        if (has_inbox() || is_anything_stealable()) {
                 weir__lock(&executor.lock);
                 if (atomic_load_explicit(&thread->parked, memory_order_relaxed) != AWAKE)
                         take_parked(thread);
@@ -592,8 +685,8 @@ end_search(void)
         bool more = weir__jobs_are_any(&executor.jobs);
         weir__unlock(&executor.lock);
         __sync_synchronize();
-        if (more || is_anything_stealable())
-                wake_one();
+        if (more || has_inbox() || is_anything_stealable())
+                wake_behind_fence();
 }
 
 /* The next job; NULL when it is to end. */
@@ -671,20 +764,18 @@ weir__executor_begin(struct weir__job_queue *queue)
 
         atomic_store_explicit(&thread->since, stamp(), memory_order_relaxed);
         count_running(thread);
-        if (queue)
-                atomic_fetch_add_explicit(&queue->running, 1, memory_order_relaxed);
+        atomic_store_explicit(&thread->queue, queue, memory_order_relaxed);
 }
 
 void
-weir__executor_end(struct weir__job_queue *queue)
+weir__executor_end(void)
 {
         struct thread *thread = self();
 
         if (!thread)
                 weir__panic("a child of fork() returned from a function: it has no thread to return to");
+        atomic_store_explicit(&thread->queue, NULL, memory_order_relaxed);
         count_running(thread);
-        if (queue)
-                atomic_fetch_sub_explicit(&queue->running, 1, memory_order_relaxed);
 }
 
 /* -- threads come -- */
@@ -847,7 +938,7 @@ bool
 weir__executor_is_busy(void)
 {
         weir__lock(&executor.lock);
-        bool busy = weir__jobs_are_any(&executor.jobs) || awake() > 0;
+        bool busy = is_any_shared() || awake() > 0;
         weir__unlock(&executor.lock);
         return busy;
 }
@@ -882,14 +973,26 @@ add_listed_stats(struct weir__executor_stats *stats)
                 note_oldest(queue->first, stats);
 }
 
+/* Under the lock, so that no struct goes. */
+static unsigned
+count_running_of(const struct weir__job_queue *queue)
+{
+        unsigned running = 0;
+
+        for (unsigned i = 0; i < count_of_threads(); i++)
+                running += atomic_load_explicit(&thread_at(i)->queue, memory_order_relaxed) == queue;
+        return running;
+}
+
 void
 weir__executor_stats(const struct weir__job_queue *queue, struct weir__executor_stats *stats)
 {
         *stats = (struct weir__executor_stats){0};
         weir__lock(&executor.lock);
+        sort_inbox();
         if (queue) {
                 stats->queued = queue->queued;
-                stats->running = atomic_load_explicit(&queue->running, memory_order_relaxed);
+                stats->running = count_running_of(queue);
                 note_oldest(queue->first, stats);
         } else {
                 add_listed_stats(stats);
@@ -959,6 +1062,7 @@ static unsigned
 take_from_lists(struct weir__job *jobs[], unsigned most)
 {
         weir__lock(&executor.lock);
+        sort_inbox();
         unsigned count = weir__jobs_take_listed(&executor.jobs, jobs, most);
         while (count < most && (jobs[count] = weir__jobs_take_queued(&executor.jobs)))
                 count++;
@@ -1035,8 +1139,10 @@ weir__executor_stop(weir_nsec until, int64_t *live)
                 return false;
         *live = weir__executor_live();
         pthread_mutex_lock(&executor.growth);
-        free_structs();
+        weir__lock(&executor.lock);
         atomic_store(&executor.count, 0);
+        weir__unlock(&executor.lock);
+        free_structs();
         atomic_store(&executor.here, 0);
         atomic_store(&executor.crowded, false);
         pthread_mutex_unlock(&executor.growth);

@@ -29,7 +29,7 @@ bool weir__executor_remove(struct weir__job *job);
 
 /* Around what `run` counts as running.  Its own thread. */
 void weir__executor_begin(struct weir__job_queue *queue);
-void weir__executor_end(struct weir__job_queue *queue);
+void weir__executor_end(void);
 
 /* Whether a job is queued or runs, or a thread has not come to rest since.  When that ends and the clock is virtual, the poller is
  * woken.  Any thread. */

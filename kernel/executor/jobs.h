@@ -26,8 +26,6 @@ struct weir__job_queue {
         struct weir__job *first, *last;
         size_t queued;
         struct weir__job_queue *next, *previous; /* in the line of those that have jobs */
-
-        _Atomic size_t running; /* relaxed: it is for people */
 };
 
 enum weir__job_place {

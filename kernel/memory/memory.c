@@ -1,10 +1,10 @@
 /* kernel/memory/memory.c: caches of small blocks.
  *
  *     worker:          its poller's bin  <- chains ->  depot  <- chains ->  spans (kernel/memory/span.c)
- *     other threads:                                   depot                spans
+ *     other threads:   their own bin     <- chains ->  depot                spans
  *
- * Threads: a bin belongs to the worker that owns the poller, or to a thread of the executor.  The depot is guarded by its lock,
- * under which only a fork takes another: the one of the spans.
+ * Threads: a bin belongs to the worker that owns the poller, or to one thread: of the executor, or of the program.  The depot is
+ *          guarded by its lock, under which only a fork takes another: the one of the spans.
  * Blocks are moved between them BATCH at a time or more, so that a worker meets the lock once in BATCH blocks.
  *
  * A block that is kept here keeps its span from going back to the kernel, and after a million timers that have ended in random
@@ -42,8 +42,6 @@ static struct {
         struct kept {
                 struct weir__block *chains; /* linked by `next_chain` */
                 unsigned count;             /* of chains */
-                struct weir__block *open;   /* of threads that have no bin */
-                size_t open_count;          /* of blocks */
         } kept[WEIR__BLOCK_CLASSES];
 } depot = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_DEPOT)};
 
@@ -70,11 +68,19 @@ pop_chain(struct kept *kept)
 }
 
 static struct weir__block *
-depot_take(size_t size_class)
+depot_pop(struct kept *kept)
 {
         weir__lock(&depot.lock);
-        struct weir__block *chain = pop_chain(&depot.kept[size_class]);
+        struct weir__block *chain = pop_chain(kept);
         weir__unlock(&depot.lock);
+        return chain;
+}
+
+static struct weir__block *
+depot_take(size_t size_class)
+{
+        struct weir__block *chain = depot_pop(&depot.kept[size_class]);
+
         return chain ? chain : weir__spans_take(size_class);
 }
 
@@ -104,60 +110,6 @@ depot_give(size_t size_class, struct weir__block *chain)
         weir__unlock(&depot.lock);
         weir__spans_give(beyond[0], keeps());
         weir__spans_give(beyond[1], keeps());
-}
-
-/* -- threads that have no bin: one block at a time -- */
-
-/* The next block is fetched from memory meanwhile: it was freed on another CPU. */
-static struct weir__block *
-pop_open(size_t size_class)
-{
-        struct kept *kept = &depot.kept[size_class];
-
-        weir__lock(&depot.lock);
-        if (!kept->open && (kept->open = pop_chain(kept)))
-                kept->open_count = kept->open->count;
-        struct weir__block *block = kept->open;
-        if (block) {
-                kept->open = block->next;
-                kept->open_count--;
-                for (size_t line = 0; block->next && line < weir__block_size(size_class); line += 64)
-                        __builtin_prefetch((char *)block->next + line, 1);
-        }
-        weir__unlock(&depot.lock);
-        return block;
-}
-
-static struct weir__block *
-take_one(size_t size_class)
-{
-        struct weir__block *block = pop_open(size_class);
-
-        if (block || !(block = weir__spans_take(size_class)))
-                return block;
-        if (block->next) {
-                block->next->count = block->count - 1;
-                depot_give(size_class, block->next);
-        }
-        return block;
-}
-
-static void
-give_one(size_t size_class, struct weir__block *block)
-{
-        struct kept *kept = &depot.kept[size_class];
-
-        block->next = NULL;
-        weir__lock(&depot.lock);
-        bool stays = keeps() && kept->open_count < BATCH;
-        if (stays) {
-                block->next = kept->open;
-                kept->open = block;
-                kept->open_count++;
-        }
-        weir__unlock(&depot.lock);
-        if (!stays)
-                weir__spans_give(block, keeps());
 }
 
 /* -- bins -- */
@@ -209,32 +161,67 @@ bin_give(struct weir__cache_bin *bin, size_t size_class, struct weir__block *blo
 
 /* -- what others see -- */
 
-/* Of a thread of the executor, which nobody takes anything away from; NULL on others that have no poller. */
+/* The cache of a thread that owns no poller: made when the thread first allocates or frees, and emptied when it ends. */
+static _Thread_local struct weir__cache *own;
+static pthread_key_t own_key;
+static bool has_own_key;
+
+static void
+end_own(void *cache)
+{
+        own = NULL;
+        weir__cache_empty(cache);
+        free(cache);
+}
+
+RARE struct weir__cache *
+make_own(void)
+{
+        struct weir__cache *cache = has_own_key ? calloc(1, sizeof *cache) : NULL;
+
+        if (cache && pthread_setspecific(own_key, cache)) {
+                free(cache);
+                cache = NULL;
+        }
+        return own = cache;
+}
+
+/* NULL when out of memory. */
 static struct weir__cache *
 cache_of_thread(void)
 {
         const struct weir__worker *worker = weir__worker_self();
 
-        return worker ? worker->cache : NULL;
+        if (worker && worker->cache)
+                return worker->cache;
+        return own ? own : make_own();
 }
 
+/* The block behind the one that is taken was mostly freed on another CPU: it is fetched meanwhile. */
 RARE void *
 alloc_without_poller(size_t size_class)
 {
         struct weir__cache *cache = cache_of_thread();
+        struct weir__cache_bin *bin = cache ? &cache->bins[size_class] : NULL;
+        void *block = bin ? bin_take(bin, size_class) : NULL;
 
-        return cache ? bin_take(&cache->bins[size_class], size_class) : take_one(size_class);
+        if (block)
+                for (size_t line = 0; bin->first && line < weir__block_size(size_class); line += 64)
+                        __builtin_prefetch((char *)bin->first + line, 1);
+        return block;
 }
 
 RARE void
-free_without_poller(size_t size_class, void *block)
+free_without_poller(size_t size_class, struct weir__block *block)
 {
-        struct weir__cache *cache = cache_of_thread();
+        struct weir__cache *cache = keeps() ? cache_of_thread() : NULL;
 
-        if (cache)
+        if (cache) {
                 bin_give(&cache->bins[size_class], size_class, block);
-        else
-                give_one(size_class, block);
+                return;
+        }
+        block->next = NULL;
+        weir__spans_give(block, keeps());
 }
 
 void *
@@ -286,30 +273,18 @@ void
 weir__cache_empty(struct weir__cache *cache)
 {
         for (size_t size_class = 0; size_class < WEIR__BLOCK_CLASSES; size_class++) {
-                weir__spans_give(cache->bins[size_class].first, false);
+                weir__spans_give(cache->bins[size_class].first, keeps());
                 cache->bins[size_class] = (struct weir__cache_bin){0};
         }
-}
-
-/* A chain that the depot keeps, linked to nothing else; NULL: no more. */
-static struct weir__block *
-pop_kept(struct kept *kept)
-{
-        weir__lock(&depot.lock);
-        struct weir__block *chain = kept->open;
-        if (!chain)
-                chain = pop_chain(kept);
-        kept->open = NULL;
-        kept->open_count = 0;
-        weir__unlock(&depot.lock);
-        return chain;
 }
 
 void
 weir__depot_empty(void)
 {
+        if (own)
+                weir__cache_empty(own);
         for (size_t size_class = 0; size_class < WEIR__BLOCK_CLASSES; size_class++)
-                for (struct weir__block *chain; (chain = pop_kept(&depot.kept[size_class]));)
+                for (struct weir__block *chain; (chain = depot_pop(&depot.kept[size_class]));)
                         weir__spans_give(chain, false);
         weir__spans_trim();
 }
@@ -332,7 +307,8 @@ after_fork(void)
 
 /* Before those of timers, whose locks are taken before these. */
 __attribute__((constructor(101))) static void
-watch_forks(void)
+prepare(void)
 {
+        has_own_key = !UNCACHED && pthread_key_create(&own_key, end_own) == 0;
         pthread_atfork(before_fork, after_fork, after_fork);
 }

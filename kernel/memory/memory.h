@@ -1,7 +1,7 @@
 /* kernel/memory/memory.h: small blocks from caches, large ones from malloc.
  *
  * A block is freed with the size it was allocated with; it is aligned to 8 bytes.  The caches belong to pollers, so a worker
- * allocates and frees without a lock; other threads share a depot.  Under a sanitizer every block goes to malloc and free, so
+ * allocates and frees without a lock; each other thread that allocates has a cache of its own.  Under a sanitizer every block goes to malloc and free, so
  * that nothing hides. */
 #ifndef WEIR_KERNEL_MEMORY_H
 #define WEIR_KERNEL_MEMORY_H
