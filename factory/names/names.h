@@ -8,7 +8,9 @@
 #ifndef WEIR_FACTORY_NAMES_H
 #define WEIR_FACTORY_NAMES_H
 
-#include <weir/time.h>
+#include <errno.h>
+
+#include <weir/timer.h>
 
 #include "factory/names/name_table.h"
 #include "kernel/base/latch.h"
@@ -49,6 +51,20 @@ static inline struct weir__name_key
 weir__name_key(const char *text, size_t size)
 {
         return (struct weir__name_key){text, size, weir__name_hash(text, size)};
+}
+
+/* The key of a name that the program gives.
+ *
+ * Result:  0; -EINVAL for NULL and "", -ENAMETOOLONG. */
+static inline int
+weir__name_read(const char *text, struct weir__name_key *key)
+{
+        size_t size = text ? strlen(text) : 0;
+
+        if (size == 0 || size > WEIR_NAME_MAX)
+                return size == 0 ? -EINVAL : -ENAMETOOLONG;
+        *key = weir__name_key(text, size);
+        return 0;
 }
 
 static inline bool

@@ -17,7 +17,6 @@
 #include <weir/timer.h>
 
 #include "factory/task/series.h"
-#include "factory/timer/timer_names.h"
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
 #include "kernel/runtime/runtime.h"
@@ -347,7 +346,7 @@ weir__waitable_visit_named(const struct weir__waitable_ops *ops, const char *nam
         struct weir__name_key key;
         bool more = true;
 
-        if (weir__phase_is_forked() || !weir__timer_key(name, &key))
+        if (weir__phase_is_forked() || weir__name_read(name, &key))
                 return;
         struct weir__names_shard *shard = weir__names_lock(&names[ops->kind], key.hash);
         weir__names_walk_begin(shard, &walk, &key, false);
@@ -368,7 +367,7 @@ weir__waitable_count(const struct weir__waitable_ops *ops, const char *name)
 {
         struct weir__name_key key;
 
-        if (weir__phase_is_forked() || !weir__timer_key(name, &key))
+        if (weir__phase_is_forked() || weir__name_read(name, &key))
                 return 0;
         return weir__names_count(&names[ops->kind], &key);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "factory/task/series_extra.h"
-#include "factory/timer/timer_names.h"
+#include "factory/names/names.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
 
@@ -160,7 +160,7 @@ weir_series_cancel_named(const char *name, size_t max)
         struct weir__name_key key;
         size_t cancelled = 0;
 
-        if (weir__phase_is_forked() || !weir__timer_key(name, &key))
+        if (weir__phase_is_forked() || weir__name_read(name, &key))
                 return 0;
         struct weir__names_shard *shard = weir__names_lock(&names, key.hash);
         weir__names_walk_begin(shard, &walk, &key, false);
@@ -182,7 +182,7 @@ weir_series_count(const char *name)
 {
         struct weir__name_key key;
 
-        if (weir__phase_is_forked() || !weir__timer_key(name, &key))
+        if (weir__phase_is_forked() || weir__name_read(name, &key))
                 return 0;
         return weir__names_count(&names, &key);
 }

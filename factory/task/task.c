@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include <weir/timer.h>
-
 #include "factory/task/series.h"
 #include "kernel/observe/log.h"
 #include "kernel/memory/memory.h"
@@ -148,7 +146,7 @@ static __attribute__((cold, noinline)) void
 call_traced(struct weir_task *task, struct weir__worker *worker)
 {
         const struct weir__task_ops *ops = weir__task_ops(task);
-        weir_nsec lateness = weir_timer_lateness(task);
+        weir_nsec lateness = ops->lateness ? ops->lateness(task) : -1;
         struct weir__trace_facts facts = {.kind = ops->work.kind,
                                           .has_status = true,
                                           .status = task->status,

@@ -66,6 +66,9 @@ struct weir__task_ops {
         /* What it is called, for messages, and how long that is.  NULL: it has no name. */
         const char *(*name)(const struct weir_task *task, int *size);
 
+        /* How late its callback begins; negative: that is unknown.  On its worker.  NULL: it has no deadline. */
+        weir_nsec (*lateness)(const struct weir_task *task);
+
         /* What it waits for, as the rest of a sentence ("guard \"db\", held by ...") of less than `room` bytes with its NUL.  Under the lock of its
          * series, or whatever else keeps it alive.  NULL: there is nothing to say but its kind and its name. */
         void (*describe)(const struct weir_task *task, char *out, size_t room);

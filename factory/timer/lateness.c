@@ -73,9 +73,7 @@ weir_lateness_reset(int poller, struct weir_lateness *lateness)
 weir_nsec
 weir_timer_lateness(const weir_task *task)
 {
-        const struct weir__timer *timer = weir__timer_of_task((struct weir_task *)task); /* const guards its caller only */
-
-        if (!timer)
+        if (!weir__timer_of_task((struct weir_task *)task)) /* const guards its caller only */
                 return task ? -EDOM : -EINVAL;
-        return weir__timer_has_expired(timer) ? timer->node.note : -ENODATA;
+        return weir__timer_lateness(task);
 }

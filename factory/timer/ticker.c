@@ -10,7 +10,7 @@
  * All of timer.c holds for a ticker.  While the word says RUNNING and EXPIRED, a cancel marks it, and the worker finds the mark
  * when it compare-and-swaps PENDING into the word at the end of the tick.  It takes EXPIRED away before the last callback, unless
  * it was marked: then a cancel comes too late. */
-#include "factory/timer/ticker.h"
+#include "factory/timer/timer.h"
 
 #include <errno.h>
 #include <string.h>
@@ -82,22 +82,22 @@ ticker_of_task(const struct weir_task *task)
 /* -- when the next one is due; under the poller's lock -- */
 
 /* Not before the clock began, so that no difference to it overflows. */
-void
-weir__ticker_aim(struct weir__timer *timer, weir_nsec due)
+static void
+set_due(struct weir__timer *timer, weir_nsec due)
 {
         const struct weir__follower *follower = weir__timer_follower(timer);
 
         ticker_of(timer)->due = follower ? follower->target : due > 0 ? due : 0;
 }
 
-weir_nsec
-weir__ticker_due(struct weir__timer *timer)
+static weir_nsec
+due_of(struct weir__timer *timer)
 {
         return ticker_of(timer)->due;
 }
 
-void
-weir__ticker_end(struct weir__timer *timer)
+static void
+end_soon(struct weir__timer *timer)
 {
         atomic_store_explicit(&ticker_of(timer)->last, true, memory_order_relaxed);
 }
@@ -150,8 +150,8 @@ next_by_schedule(struct ticker *ticker, weir_nsec shown)
         return next <= shown ? weir__cron_next(&schedule->cron, schedule->zone, shown) : next;
 }
 
-weir_nsec
-weir__ticker_next(struct weir__timer *timer, weir_nsec now)
+static weir_nsec
+next_tick(struct weir__timer *timer, weir_nsec now)
 {
         struct weir__follower *follower = weir__timer_follower(timer);
         struct ticker *ticker = ticker_of(timer);
@@ -167,12 +167,12 @@ weir__ticker_next(struct weir__timer *timer, weir_nsec now)
         if (follower)
                 follower->target = next;
         if (ticker->count + 1 == ticker->limit)
-                weir__ticker_end(timer);
+                end_soon(timer);
         return next;
 }
 
-weir_nsec
-weir__ticker_first(struct weir__timer *timer, weir_nsec shown)
+static weir_nsec
+first_tick(struct weir__timer *timer, weir_nsec shown)
 {
         struct ticker *ticker = ticker_of(timer);
 
@@ -181,19 +181,19 @@ weir__ticker_first(struct weir__timer *timer, weir_nsec shown)
 }
 
 /* Put back by less than that, the clock is corrected, and what has been does not come again; by more, it tells another time. */
-weir_nsec
-weir__ticker_retarget(struct weir__timer *timer, weir_nsec target, weir_nsec shown)
+static weir_nsec
+retarget(struct weir__timer *timer, weir_nsec target, weir_nsec shown)
 {
         const struct ticker *ticker = ticker_of(timer);
         weir_nsec last = ticker->scheduled;
 
         if (shown >= target || ticker->is_moved)
                 return target;
-        return weir__ticker_first(timer, last > shown && last - shown < CORRECTED ? last : shown);
+        return first_tick(timer, last > shown && last - shown < CORRECTED ? last : shown);
 }
 
-bool
-weir__ticker_change_next(struct weir__timer *timer, const struct weir__timer_change *change)
+static bool
+change_next(struct weir__timer *timer, const struct weir__timer_change *change)
 {
         struct ticker *ticker = ticker_of(timer);
 
@@ -210,8 +210,8 @@ weir__ticker_change_next(struct weir__timer *timer, const struct weir__timer_cha
         return true;
 }
 
-void
-weir__ticker_changed(struct weir__timer *timer, const struct weir__timer_change *change)
+static void
+changed(struct weir__timer *timer, const struct weir__timer_change *change)
 {
         struct ticker *ticker = ticker_of(timer);
 
@@ -220,10 +220,10 @@ weir__ticker_changed(struct weir__timer *timer, const struct weir__timer_change 
                 ticker->period = change->by;
 }
 
-uint64_t
-weir__ticker_returned(struct weir__timer *timer)
+static uint64_t
+returned(struct weir__timer *timer)
 {
-        return weir__timer_ops(timer)->ticks ? atomic_load_explicit(&ticker_of(timer)->returned, memory_order_relaxed) : 0;
+        return atomic_load_explicit(&ticker_of(timer)->returned, memory_order_relaxed);
 }
 
 /* -- on its worker -- */
@@ -267,8 +267,8 @@ call_back(struct weir__timer *timer, struct ticker *ticker)
         atomic_store_explicit(&ticker->returned, ticker->count, memory_order_relaxed);
 }
 
-bool
-weir__ticker_tick(struct weir__timer *timer)
+static bool
+tick(struct weir__timer *timer)
 {
         struct ticker *ticker = ticker_of(timer);
         uint32_t word = weir__timer_word(timer);
@@ -296,25 +296,46 @@ drop_schedule(struct schedule *schedule)
         weir__free(schedule, sizeof *schedule);
 }
 
-void
-weir__ticker_free(struct weir__timer *timer)
+static void
+drop_ticker(struct weir__timer *timer)
 {
         drop_schedule(ticker_of(timer)->schedule);
 }
 
+static const struct weir__ticker_ops ticker_ops = {
+        .tick = tick,
+        .drop = drop_ticker,
+        .returned = returned,
+        .set_due = set_due,
+        .due = due_of,
+        .next = next_tick,
+        .first = first_tick,
+        .retarget = retarget,
+        .end = end_soon,
+        .change_next = change_next,
+        .changed = changed,
+};
+
+#define OPS(is_named, is_follower) WEIR__TIMER_OPS("a ticker", is_named, is_follower, &ticker_ops)
+
+/* Whether it follows, has a name. */
+static const struct weir__timer_ops timer_ops[2][2] = {{OPS(false, false), OPS(true, false)},
+                                                       {OPS(false, true), OPS(true, true)}};
+
 /* -- the public face -- */
 
 static weir_task *
-make(const struct weir__name_key *key, const struct ticker *ticker, weir_task_fn *fn, void *context)
+make(bool is_named, const char *name, const struct ticker *ticker, weir_task_fn *fn, void *context)
 {
-        const struct weir__timer_more more = {.ticks = true,
+        const struct weir__timer_plan plan = {.is_named = is_named,
+                                              .name = name,
                                               .follows = ticker->schedule,
                                               .clock = CLOCK_REALTIME,
+                                              .ticks = timer_ops,
                                               .ticker = ticker,
                                               .ticker_size = sizeof *ticker};
-        struct weir__timer *timer = weir__timer_make(key, &more, ticker->period, fn, context);
 
-        return timer ? &timer->task : NULL;
+        return weir__timer_make(&plan, ticker->period, fn, context);
 }
 
 static bool
@@ -323,33 +344,35 @@ is_sound(weir_nsec period, enum weir_tick_policy policy)
         return period > 0 && (policy == WEIR_TICK_SKIP || policy == WEIR_TICK_BURST || policy == WEIR_TICK_DELAY);
 }
 
+static int
+fault_of_name(bool is_named, const char *name)
+{
+        struct weir__name_key key;
+
+        return is_named ? weir__name_read(name, &key) : 0;
+}
+
+static weir_task *
+make_periodic(bool is_named, const char *name, weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
+{
+        const struct ticker ticker = {.policy = policy, .period = period};
+        int fault = fault_of_name(is_named, name);
+
+        if (!fault && !is_sound(period, policy))
+                fault = -EINVAL;
+        return fault ? weir__timer_wrong(fault, fn, context) : make(is_named, name, &ticker, fn, context);
+}
+
 weir_task *
 weir_ticker_new(weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
 {
-        const struct ticker ticker = {.policy = policy, .period = period};
-
-        return is_sound(period, policy) ? make(NULL, &ticker, fn, context) : weir__timer_wrong(-EINVAL, fn, context);
-}
-
-static int
-fault_of_name(const char *name, size_t size)
-{
-        return !name || !size ? -EINVAL : size > WEIR_NAME_MAX ? -ENAMETOOLONG : 0;
+        return make_periodic(false, NULL, period, policy, fn, context);
 }
 
 weir_task *
 weir_ticker_new_named(const char *name, weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
 {
-        const struct ticker ticker = {.policy = policy, .period = period};
-        size_t size = name ? strlen(name) : 0;
-        int fault = fault_of_name(name, size);
-
-        if (!fault && !is_sound(period, policy))
-                fault = -EINVAL;
-        if (fault)
-                return weir__timer_wrong(fault, fn, context);
-        struct weir__name_key key = weir__name_key(name, size);
-        return make(&key, &ticker, fn, context);
+        return make_periodic(true, name, period, policy, fn, context);
 }
 
 /* Result: 0; -EINVAL, what weir__zone_open reports, -ENOMEM. */
@@ -373,14 +396,16 @@ read_schedule(struct schedule **schedule, const char *cron, const char *zone, st
 }
 
 static weir_task *
-make_scheduled(const struct weir__name_key *key, const char *cron, const char *zone, weir_task_fn *fn, void *context)
+make_scheduled(bool is_named, const char *name, const char *cron, const char *zone, weir_task_fn *fn, void *context)
 {
         struct ticker ticker = {.policy = WEIR_TICK_SKIP};
-        int failed = read_schedule(&ticker.schedule, cron, zone, NULL);
+        int fault = fault_of_name(is_named, name);
 
-        if (failed)
-                return failed == -ENOMEM ? NULL : weir__timer_wrong(failed, fn, context);
-        weir_task *task = make(key, &ticker, fn, context);
+        if (!fault)
+                fault = read_schedule(&ticker.schedule, cron, zone, NULL);
+        if (fault)
+                return fault == -ENOMEM ? NULL : weir__timer_wrong(fault, fn, context);
+        weir_task *task = make(is_named, name, &ticker, fn, context);
         if (!task)
                 drop_schedule(ticker.schedule);
         return task;
@@ -389,19 +414,13 @@ make_scheduled(const struct weir__name_key *key, const char *cron, const char *z
 weir_task *
 weir_ticker_new_at(const char *cron, const char *zone, weir_task_fn *fn, void *context)
 {
-        return make_scheduled(NULL, cron, zone, fn, context);
+        return make_scheduled(false, NULL, cron, zone, fn, context);
 }
 
 weir_task *
 weir_ticker_new_at_named(const char *name, const char *cron, const char *zone, weir_task_fn *fn, void *context)
 {
-        size_t size = name ? strlen(name) : 0;
-        int fault = fault_of_name(name, size);
-
-        if (fault)
-                return weir__timer_wrong(fault, fn, context);
-        struct weir__name_key key = weir__name_key(name, size);
-        return make_scheduled(&key, cron, zone, fn, context);
+        return make_scheduled(true, name, cron, zone, fn, context);
 }
 
 int

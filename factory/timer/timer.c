@@ -27,16 +27,16 @@
  * Who turns PENDING into READY owns the delivery, so there is exactly one.  One that was cancelled by name is ENDED when its
  * callback and on_free have returned, and buried some time later, together with others.  test/model has the models of this, with
  * the orders that do not work as their mutants. */
-#include "factory/timer/ticker.h"
+#include "factory/timer/timer.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "factory/task/series.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
+#include "kernel/base/list.h"
 #include "kernel/data/duration.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/memory/memory.h"
@@ -45,9 +45,6 @@
 
 #define TAKEN_OUT_AT_ONCE 32
 #define CROWD             128 /* timers that are delivered as one */
-
-struct weir__names weir__timer_names = WEIR__NAMES_INITIALIZER;
-_Atomic unsigned weir__timer_waits;
 
 /* Where nobody else does: a NEW one's under the poller's lock; once it is CANCELLED and started, its worker alone. */
 static void
@@ -74,81 +71,13 @@ give_up_id(struct weir__timer *timer, struct weir__poller *poller)
         timer->task.handle = 0;
 }
 
-/* -- deadlines -- */
-
-/* The timers of an exchange end on a grid, so that replies leave together, and those that have slack on a coarser one.  Not for one
- * that is READY and not on its worker: its callback may have begun, which may give it a series. */
-static weir_nsec
-on_grid(const struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
-{
-        weir_nsec grain = timer->task.series ? timer->task.series->grain : 0;
-        weir_nsec slack = (INT64_C(1) << timer->task.slack) - 1;
-
-        if (deadline <= now || deadline > WEIR_FOREVER - grain - slack)
-                return deadline;
-        if (grain)
-                deadline = (deadline + grain - 1) / grain * grain;
-        return (deadline + slack) & ~slack;
-}
-
-static weir_nsec
-aim(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
-{
-        if (weir__timer_ops(timer)->ticks)
-                weir__ticker_aim(timer, deadline);
-        return on_grid(timer, deadline, now);
-}
-
-static struct weir__timer *
-timer_of(struct weir__timerq_node *node)
-{
-        return (struct weir__timer *)((char *)node - offsetof(struct weir__timer, node));
-}
-
-/* After a jump of its clock. */
-static weir_nsec
-aim_again(struct weir__follower *follower, weir_nsec deadline, weir_nsec now)
-{
-        return aim(timer_of(follower->node), deadline, now);
-}
-
-static weir_nsec
-retarget(struct weir__follower *follower, weir_nsec shown)
-{
-        struct weir__timer *timer = timer_of(follower->node);
-
-        return weir__timer_ops(timer)->ticks ? weir__ticker_retarget(timer, follower->target, shown) : follower->target;
-}
-
-static const struct weir__follower_ops follower_ops = {.retarget = retarget, .aim = aim_again};
-
-weir_nsec
-weir__timer_aim(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
-{
-        if (__builtin_expect(weir__timer_ops(timer)->follows, 0)) {
-                deadline = weir__follow_deadline(weir__timer_follower(timer));
-                if (deadline < now)
-                        deadline = now; /* it ends behind what is due already */
-        }
-        return aim(timer, deadline, now);
-}
-
-static __attribute__((noinline)) bool
-add_follower(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
-{
-        if (weir__timer_word(timer) == WEIR__NEW)
-                weir__timer_start_following(timer);
-        weir__follow(poller, weir__timer_follower(timer));
-        return weir__poller_add_deadline(poller, &timer->node, weir__timer_aim(timer, 0, now), now);
-}
-
 /* To the queue.  Under the poller's lock; returns whether the poller is to be woken. */
 static bool
 add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, weir_nsec now)
 {
         if (__builtin_expect(weir__timer_ops(timer)->follows, 0))
-                return add_follower(timer, poller, now);
-        return weir__poller_add_deadline(poller, &timer->node, aim(timer, deadline, now), now);
+                return weir__timer_add_follower(timer, poller, now);
+        return weir__poller_add_deadline(poller, &timer->node, weir__timer_round(timer, deadline, now), now);
 }
 
 /* One that was reset when it was READY, which has its place among equal deadlines since then. */
@@ -156,8 +85,8 @@ static bool
 add_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
 {
         if (__builtin_expect(weir__timer_ops(timer)->follows, 0))
-                return add_follower(timer, poller, now);
-        return weir__poller_add_in_turn(poller, &timer->node, aim(timer, timer->node.deadline, now));
+                return weir__timer_add_follower(timer, poller, now);
+        return weir__poller_add_in_turn(poller, &timer->node, weir__timer_round(timer, timer->node.deadline, now));
 }
 
 /* -- start -- */
@@ -202,8 +131,8 @@ counts_from(const struct weir__timer *timer, const struct weir__poller *poller, 
         return gathers ? weir__poller_gather(poller, now) : now;
 }
 
-static void
-timer_start(struct weir_task *task)
+void
+weir__timer_start(struct weir_task *task)
 {
         struct weir__timer *timer = (struct weir__timer *)task;
         bool wake = false;
@@ -233,7 +162,7 @@ is_put_back(struct weir__timer *timer)
         struct weir__follower *follower = weir__timer_follower(timer);
 
         if (!weir__follow_has_come(follower)) {
-                add_follower(timer, weir__timer_poller(timer), weir__clock_now()); /* a cancel takes it out */
+                weir__timer_add_follower(timer, weir__timer_poller(timer), weir__clock_now()); /* a cancel takes it out */
                 return true;
         }
         if (timer->node.deadline < follower->computed)
@@ -244,7 +173,7 @@ is_put_back(struct weir__timer *timer)
 static struct weir__work *
 timer_due(struct weir__timerq_node *node, int status)
 {
-        struct weir__timer *timer = timer_of(node);
+        struct weir__timer *timer = weir__container_of(node, struct weir__timer, node);
 
         if (__builtin_expect(weir__task_ops(&timer->task)->due != NULL, 0))
                 return weir__task_ops(&timer->task)->due(&timer->task, status);
@@ -260,8 +189,8 @@ timer_due(struct weir__timerq_node *node, int status)
 
 /* After a delay all that a flow has is out of the caches.  Its series timer_due has fetched; who keeps that, and what that one wants,
  * are found through it.  None of it ends, and nothing that is read here changes, before this timer has run. */
-static bool
-timer_foresee(const struct weir__work *work, unsigned step)
+bool
+weir__timer_foresee(const struct weir__work *work, unsigned step)
 {
         const struct weir_series *series = ((const struct weir__timer *)work)->task.series;
         const struct weir_task *keeper = series ? weir__series_keeper(series) : NULL;
@@ -275,45 +204,10 @@ timer_foresee(const struct weir__work *work, unsigned step)
         return step == 0;
 }
 
-/* -- forks: the child of a process in which nothing runs may use the library, so no other thread may be within timers -- */
-
-/* The pollers that there were before the fork: another thread may be making some.  Guarded by the shards' locks. */
-static struct weir__poller *held[WEIR__POLLER_NONE + 1];
-
-static void
-before_fork(void)
-{
-        weir__names_hold(&weir__timer_names);
-        for (unsigned i = 0; i <= WEIR__POLLER_NONE; i++) {
-                held[i] = weir__pollers.at[i];
-                if (held[i])
-                        weir__lock_hold(&held[i]->lock);
-        }
-}
-
-static void
-after_fork(void)
-{
-        for (unsigned i = 0; i <= WEIR__POLLER_NONE; i++)
-                if (held[i])
-                        weir__unlock(&held[i]->lock);
-        weir__names_let_go(&weir__timer_names);
-}
-
-static void
-after_fork_in_child(void)
-{
-        weir__lock_forget_sleepers();
-        after_fork();
-}
-
-/* Before the constructors of a program that has the static library in it, which may make timers; and behind those of the kernel,
- * whose locks come later in the order, so they must be taken later. */
 __attribute__((constructor(102))) static void
 prepare(void)
 {
         weir__poller_on_deadline(WEIR__DEADLINE_TIMER, timer_due);
-        pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
 /* -- cancel -- */
@@ -427,8 +321,8 @@ weir__timer_pause(void)
 }
 
 /* By the series, under its lock. */
-static struct weir_task *
-timer_cancel(struct weir_task *task)
+struct weir_task *
+weir__timer_end_early(struct weir_task *task)
 {
         struct weir__timer *timer = (struct weir__timer *)task;
         struct weir__poller *poller = lock_present_poller(timer);
@@ -441,15 +335,13 @@ timer_cancel(struct weir_task *task)
         } else {
                 forbid_reset(timer);
                 if (weir__timer_ops(timer)->ticks)
-                        weir__ticker_end(timer);
+                        weir__timer_ops(timer)->ticks->end(timer);
         }
         weir__unlock(&poller->lock);
         return taken ? task : NULL;
 }
 
 /* -- on a worker -- */
-
-static void timer_run(struct weir__work *work);
 
 /* A timer and those behind it on its list whose nodes are in the queue of that poller still.  Returns how many. */
 static unsigned
@@ -465,7 +357,8 @@ gather_queued(struct weir__timer *timer, const struct weir__poller *poller, stru
         timers[count++] = timer;
         for (unsigned i = 1; work && i < TAKEN_OUT_AT_ONCE; i++, work = work->next) {
                 timer = (struct weir__timer *)work;
-                if (work->ops->run == timer_run && weir__timer_word(timer) & WEIR__QUEUED && weir__timer_poller(timer) == poller)
+                if (work->ops->run == weir__timer_run && weir__timer_word(timer) & WEIR__QUEUED &&
+                    weir__timer_poller(timer) == poller)
                         timers[count++] = timer;
         }
         return count;
@@ -504,8 +397,9 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
         if (status) {
                 timer->task.status = status;
         } else {
-                wake = weir__timer_is_ticking(timer, word) ? add(timer, poller, weir__ticker_next(timer, now), now)
-                                                           : add_again(timer, poller, now);
+                wake = weir__timer_is_ticking(timer, word)
+                               ? add(timer, poller, weir__timer_ops(timer)->ticks->next(timer, now), now)
+                               : add_again(timer, poller, now);
                 pends = weir__timer_swap(timer, &word, WEIR__PENDING);
                 if (!pends) /* it has just been cancelled */
                         weir__timerq_remove(&poller->queue, &timer->node);
@@ -574,15 +468,16 @@ leave(struct weir__timer *timer)
                 weir__unlock(&poller->lock);
         }
         if (weir__timer_ops(timer)->ticks)
-                weir__ticker_free(timer);
+                weir__timer_ops(timer)->ticks->drop(timer);
 }
 
-static void
-timer_run(struct weir__work *work)
+void
+weir__timer_run(struct weir__work *work)
 {
         struct weir__timer *timer = (struct weir__timer *)work;
+        const struct weir__ticker_ops *ticks = weir__timer_ops(timer)->ticks;
 
-        if (!begin(timer) || (weir__timer_ops(timer)->ticks && weir__ticker_tick(timer)))
+        if (!begin(timer) || (ticks && ticks->tick(timer)))
                 return;
         weir__task_call_back(&timer->task);
         weir__task_leave(&timer->task);
@@ -601,13 +496,13 @@ timer_run(struct weir__work *work)
 
 /* -- making and dismissing -- */
 
-static void
-timer_release(struct weir_task *task, bool discarded)
+void
+weir__timer_release(struct weir_task *task, bool discarded)
 {
         struct weir__timer *timer = (struct weir__timer *)task;
         struct weir__name *name = weir__timer_name(timer);
 
-        (void)discarded; /* it is: timer_run does without */
+        (void)discarded; /* it is: weir__timer_run does without */
         if (weir__phase_is_forked())
                 return;
         leave(timer);
@@ -615,8 +510,8 @@ timer_release(struct weir_task *task, bool discarded)
                 weir__names_remove(&weir__timer_names, name);
 }
 
-static const char *
-timer_name(const struct weir_task *task, int *size)
+const char *
+weir__timer_text(const struct weir_task *task, int *size)
 {
         const struct weir__name *name = weir__timer_name((struct weir__timer *)task);
 
@@ -624,9 +519,17 @@ timer_name(const struct weir_task *task, int *size)
         return name ? name->text : NULL;
 }
 
+weir_nsec
+weir__timer_lateness(const struct weir_task *task)
+{
+        const struct weir__timer *timer = (const struct weir__timer *)task;
+
+        return weir__timer_has_expired(timer) ? timer->node.note : -ENODATA;
+}
+
 /* When it is due, and by which clock. */
-static void
-timer_describe(const struct weir_task *task, char *out, size_t room)
+void
+weir__timer_describe(const struct weir_task *task, char *out, size_t room)
 {
         struct weir__timer *timer = (struct weir__timer *)task;
         char left[WEIR__DURATION_SIZE];
@@ -645,33 +548,16 @@ timer_describe(const struct weir_task *task, char *out, size_t room)
                          weir__timer_ops(timer)->follows ? ", by another clock" : "");
 }
 
-#define OPS(is_named, is_ticker, is_follower)                                       \
-        {                                                                           \
-                .task = {.work = {.run = timer_run,                                 \
-                                  .kind = (is_ticker) ? "a ticker" : "a timer",     \
-                                  .roams = true,                                    \
-                                  .calls = weir__task_calls,                        \
-                                  .foresee = timer_foresee},                        \
-                         .start = timer_start,                                      \
-                         .cancel = timer_cancel,                                    \
-                         .release = timer_release,                                  \
-                         .name = timer_name,                                        \
-                         .describe = timer_describe},                               \
-                .named = (is_named), .ticks = (is_ticker), .follows = (is_follower) \
-        }
+#define OPS(is_named, is_follower) WEIR__TIMER_OPS("a timer", is_named, is_follower, NULL)
 
-static const struct weir__timer_ops timer_ops = OPS(false, false, false), named_timer_ops = OPS(true, false, false);
-
-/* Whether it ticks, follows, has a name. */
-static const struct weir__timer_ops more_ops[2][2][2] = {
-        {{OPS(false, false, false), OPS(true, false, false)}, {OPS(false, false, true), OPS(true, false, true)}},
-        {{OPS(false, true, false), OPS(true, true, false)}, {OPS(false, true, true), OPS(true, true, true)}},
-};
+/* Whether it follows, has a name. */
+static const struct weir__timer_ops timer_ops[2][2] = {{OPS(false, false), OPS(true, false)},
+                                                       {OPS(false, true), OPS(true, true)}};
 
 struct weir__timer *
 weir__timer_of_task(struct weir_task *task)
 {
-        return task && task->work.ops->run == timer_run ? (struct weir__timer *)task : NULL;
+        return task && task->work.ops->run == weir__timer_run ? (struct weir__timer *)task : NULL;
 }
 
 static void
@@ -684,60 +570,35 @@ init(struct weir__timer *timer, const struct weir__timer_ops *ops, size_t size, 
 }
 
 static size_t
-size_of(const struct weir__timer_more *more)
+size_of(const struct weir__timer_plan *plan)
 {
-        return more ? (more->follows ? sizeof(struct weir__follower) : 0) + more->ticker_size : 0;
+        return plan ? (plan->follows ? sizeof(struct weir__follower) : 0) + plan->ticker_size : 0;
 }
 
 static void
-init_more(struct weir__timer *timer, char *behind, const struct weir__timer_more *more)
+init_parts(struct weir__timer *timer, char *behind, const struct weir__timer_plan *plan)
 {
-        if (more->follows) {
+        if (plan->follows) {
                 *(struct weir__follower *)behind = (struct weir__follower){
-                        .ops = &follower_ops, .node = &timer->node, .clock = more->clock, .target = more->target};
+                        .ops = &weir__timer_follower_ops, .node = &timer->node, .clock = plan->clock, .target = plan->target};
                 behind += sizeof(struct weir__follower);
         }
-        if (more->ticks)
-                memcpy(behind, more->ticker, more->ticker_size);
+        if (plan->ticker)
+                memcpy(behind, plan->ticker, plan->ticker_size);
 }
 
-static inline struct weir__timer *
-make(const struct weir__timer_ops *ops, const struct weir__timer_more *more, weir_nsec after, weir_task_fn *done, void *context)
+static inline weir_task *
+make(const struct weir__timer_ops *ops, const struct weir__timer_plan *plan, weir_nsec after, weir_task_fn *done, void *context)
 {
-        size_t size = sizeof(struct weir__timer) + size_of(more);
+        size_t size = sizeof(struct weir__timer) + size_of(plan);
         struct weir__timer *timer = weir__alloc(size);
 
         if (!timer)
                 return NULL;
         init(timer, ops, size, after, done, context);
-        if (more)
-                init_more(timer, (char *)(timer + 1), more);
-        return timer;
-}
-
-static inline struct weir__timer *
-make_named(const struct weir__timer_ops *ops, const struct weir__name_key *key, const struct weir__timer_more *more,
-           weir_nsec after, weir_task_fn *done, void *context)
-{
-        size_t before = weir__named_timer_size(key->size), size = before + size_of(more);
-        struct weir__named_timer *named = weir__alloc(size);
-
-        if (!named)
-                return NULL;
-        init(&named->timer, ops, size, after, done, context);
-        named->name.size = (uint16_t)key->size; /* what is behind it is found by this, also in a forked child */
-        if (more)
-                init_more(&named->timer, (char *)named + before, more);
-        if (weir__phase_is_forked() || weir__names_add(&weir__timer_names, &named->name, key))
-                return &named->timer;
-        weir__free(named, size);
-        return NULL;
-}
-
-static int
-fault_of(const char *name, size_t length)
-{
-        return !name || !length ? -EINVAL : length > WEIR_NAME_MAX ? -ENAMETOOLONG : 0;
+        if (plan)
+                init_parts(timer, (char *)(timer + 1), plan);
+        return &timer->task;
 }
 
 weir_task *
@@ -752,33 +613,47 @@ weir__timer_wrong(int fault, weir_task_fn *done, void *context)
         return task;
 }
 
+static inline weir_task *
+make_named(const struct weir__timer_ops *ops, const char *name, const struct weir__timer_plan *plan, weir_nsec after,
+           weir_task_fn *done, void *context)
+{
+        struct weir__name_key key;
+        int fault = weir__name_read(name, &key);
+
+        if (fault)
+                return weir__timer_wrong(fault, done, context);
+        size_t before = weir__named_timer_size(key.size), size = before + size_of(plan);
+        struct weir__named_timer *named = weir__alloc(size);
+        if (!named)
+                return NULL;
+        init(&named->timer, ops, size, after, done, context);
+        named->name.size = (uint16_t)key.size; /* what is behind it is found by this, also in a forked child */
+        if (plan)
+                init_parts(&named->timer, (char *)named + before, plan);
+        if (weir__phase_is_forked() || weir__names_add(&weir__timer_names, &named->name, &key))
+                return &named->timer.task;
+        weir__free(named, size);
+        return NULL;
+}
+
 weir_task *
 weir_timer_new(weir_nsec after, weir_task_fn *done, void *context)
 {
-        struct weir__timer *timer = make(&timer_ops, NULL, after, done, context);
-
-        return timer ? &timer->task : NULL;
+        return make(&timer_ops[false][false], NULL, after, done, context);
 }
 
 weir_task *
 weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void *context)
 {
-        size_t length = name ? strlen(name) : 0;
-
-        if (length == 0 || length > WEIR_NAME_MAX)
-                return weir__timer_wrong(fault_of(name, length), done, context);
-        struct weir__name_key key = weir__name_key(name, length);
-        struct weir__timer *timer = make_named(&named_timer_ops, &key, NULL, after, done, context);
-        return timer ? &timer->task : NULL;
+        return make_named(&timer_ops[false][true], name, NULL, after, done, context);
 }
 
-struct weir__timer *
-weir__timer_make(const struct weir__name_key *key, const struct weir__timer_more *more, weir_nsec after, weir_task_fn *done,
-                 void *context)
+weir_task *
+weir__timer_make(const struct weir__timer_plan *plan, weir_nsec after, weir_task_fn *done, void *context)
 {
-        const struct weir__timer_ops *ops = &more_ops[more->ticks][more->follows][key != NULL];
+        const struct weir__timer_ops *ops = &(plan->ticks ? plan->ticks : timer_ops)[plan->follows][plan->is_named];
 
-        return key ? make_named(ops, key, more, after, done, context) : make(ops, more, after, done, context);
+        return plan->is_named ? make_named(ops, plan->name, plan, after, done, context) : make(ops, plan, after, done, context);
 }
 
 int

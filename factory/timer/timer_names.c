@@ -6,22 +6,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "factory/timer/ticker.h"
 #include "factory/timer/timer_names.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
-
-bool
-weir__timer_key(const char *text, struct weir__name_key *key)
-{
-        size_t size = text ? strlen(text) : 0;
-
-        if (size == 0 || size > WEIR_NAME_MAX)
-                return false;
-        *key = weir__name_key(text, size);
-        return true;
-}
 
 void
 weir__timers_lock_poller(struct weir__poller **locked, struct weir__poller *poller)
@@ -98,7 +86,7 @@ weir_timer_cancel(const char *name, size_t max)
 {
         struct weir__name_key key;
 
-        return weir__phase_is_forked() || !weir__timer_key(name, &key) ? 0 : cancel_named(&key, max);
+        return weir__phase_is_forked() || weir__name_read(name, &key) ? 0 : cancel_named(&key, max);
 }
 
 /* -- waiting for what ends -- */
@@ -117,7 +105,9 @@ is_awaited(const struct weir__names_walk *walk, struct weir__name *name)
 static uint64_t
 ticks_over(const struct weir__names_walk *walk, struct weir__name *name)
 {
-        return walk->over_ending ? 0 : weir__ticker_returned(weir__timer_of_name(name));
+        struct weir__timer *timer = weir__timer_of_name(name);
+
+        return walk->over_ending || !weir__timer_ops(timer)->ticks ? 0 : weir__timer_ops(timer)->ticks->returned(timer);
 }
 
 /* Returns when the walk is at its end. */
@@ -151,7 +141,7 @@ weir_timer_cancel_wait(const char *name, size_t max)
         struct weir__name_key key;
         int failed = weir__runtime_may_wait();
 
-        if (failed || !weir__timer_key(name, &key))
+        if (failed || weir__name_read(name, &key))
                 return failed;
         size_t count = cancel_named(&key, max);
         atomic_fetch_add_explicit(&weir__timer_waits, 1, memory_order_relaxed);
@@ -227,7 +217,7 @@ reset_named(const char *text, weir_nsec by, bool extends)
 {
         struct weir__name_key key;
 
-        if (weir__phase_is_forked() || !weir__timer_key(text, &key))
+        if (weir__phase_is_forked() || weir__name_read(text, &key))
                 return 0;
         struct reset reset = {.change = {.now = weir__clock_now(), .by = by, .extends = extends}};
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, key.hash);
@@ -263,7 +253,7 @@ weir_timer_count(const char *name)
 {
         struct weir__name_key key;
 
-        if (weir__phase_is_forked() || !weir__timer_key(name, &key))
+        if (weir__phase_is_forked() || weir__name_read(name, &key))
                 return 0;
         return weir__names_count(&weir__timer_names, &key);
 }

@@ -4,17 +4,14 @@
 
 #include "factory/timer/timer.h"
 
-/* The key of a name; false for what is none. */
-bool weir__timer_key(const char *text, struct weir__name_key *key);
-
 /* Holds the lock of that poller instead of the one held before; NULL: none. */
 void weir__timers_lock_poller(struct weir__poller **locked, struct weir__poller *poller);
 
 /* A cancel under way. */
 struct weir__timers_cancel {
         size_t left, count;
-        unsigned credit;               /* for this hold of the locks */
-        struct weir__work_list taken;  /* to be delivered when the locks have been let go */
+        unsigned credit;              /* for this hold of the locks */
+        struct weir__work_list taken; /* to be delivered when the locks have been let go */
 };
 
 /* Takes the lock of the shard for some more timers; lets it go, and delivers what was taken. */

@@ -3,28 +3,8 @@
  * Threads: any.
  * Locks:   the one by which the timer was found, and its poller's (rank POLLER), under which start, expiry, and a worker that puts
  *          a timer back into the queue, look at what is written here.  timer.c opens with the protocol. */
-#include "factory/timer/ticker.h"
+#include "factory/timer/timer.h"
 #include "kernel/base/clock.h"
-
-weir_nsec
-weir__timer_put_off(weir_nsec instant, weir_nsec by)
-{
-        weir_nsec sum;
-
-        if (instant == WEIR_FOREVER)
-                return WEIR_FOREVER;
-        if (__builtin_add_overflow(instant, by, &sum))
-                return by > 0 ? WEIR_FOREVER : INT64_MIN;
-        return sum;
-}
-
-weir_nsec
-weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now)
-{
-        weir_nsec earliest = deadline < now ? deadline : now, moved = weir__timer_put_off(deadline, by);
-
-        return moved > earliest ? moved : earliest;
-}
 
 /* Has the worker put a READY timer back. */
 static bool
@@ -44,7 +24,7 @@ present_deadline(struct weir__timer *timer)
 {
         bool is_due = weir__timer_ops(timer)->ticks && !(weir__timer_word(timer) & WEIR__REARMED);
 
-        return is_due ? weir__ticker_due(timer) : timer->node.deadline;
+        return is_due ? weir__timer_ops(timer)->ticks->due(timer) : timer->node.deadline;
 }
 
 static weir_nsec
@@ -95,7 +75,7 @@ change_new(struct weir__timer *timer, const struct weir__timer_change *change)
 static bool
 change_pending(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change)
 {
-        weir_nsec deadline = weir__timer_aim(timer, changed(timer, change), change->now);
+        weir_nsec deadline = weir__timer_new_deadline(timer, changed(timer, change), change->now);
 
         return weir__poller_reset_deadline(poller, &timer->node, deadline, change->now);
 }
@@ -123,14 +103,15 @@ change_deadline(struct weir__timer *timer, struct weir__poller *poller, const st
 bool
 weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change, bool *wake)
 {
+        const struct weir__ticker_ops *ticks = weir__timer_ops(timer)->ticks;
         bool done = change_deadline(timer, poller, change, wake);
 
-        if (!weir__timer_ops(timer)->ticks)
+        if (!ticks)
                 return done;
         if (!done && !poller->closing && weir__timer_is_ticking(timer, weir__timer_word(timer)))
-                done = weir__ticker_change_next(timer, change);
+                done = ticks->change_next(timer, change);
         if (done)
-                weir__ticker_changed(timer, change);
+                ticks->changed(timer, change);
         return done;
 }
 
