@@ -5,7 +5,7 @@
 set -euo pipefail
 
 cd "$WEIR_SOURCE"
-python3 - README.md docs/*.md <<'PYTHON'
+python3 - README.md docs/*.md docs/decisions/*.md <<'PYTHON'
 import glob, re, sys
 
 failures, quotes = [], 0
