@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 #include "kernel/base/clock.h"
-#include "kernel/sched/crew.h"
+#include "kernel/sched/thread.h"
 #include "kernel/base/fence.h"
 #include "kernel/observe/log.h"
 #include "kernel/base/phase.h"
@@ -650,7 +650,7 @@ outlet_start(struct outlet *outlet, unsigned count)
                 failed = outlet->open_fault = outlet->fd < 0 ? outlet->fd : 0;
         }
         if (!failed)
-                failed = weir__crew_make_thread(&outlet->thread, run, outlet);
+                failed = weir__thread_make(&outlet->thread, run, outlet);
         if (failed) {
                 clear(outlet);
                 return failed;

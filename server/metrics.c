@@ -17,7 +17,7 @@
 
 #include "factory/task/live.h"
 #include "kernel/sched/blocking.h"
-#include "kernel/sched/crew.h"
+#include "kernel/sched/worker_pool.h"
 #include "kernel/executor/executor.h"
 #include "kernel/data/histogram.h"
 #include "kernel/base/phase.h"
@@ -75,7 +75,7 @@ write_threads(struct weir__sink *sink)
 
         if (weir__phase_is_up()) {
                 pollers = weir__pollers_count();
-                weir__crew_count(&workers, &spares);
+                weir__worker_pool_count(&workers, &spares);
         }
         single(sink, "weir_pollers", "gauge", "Pollers, each of which a worker runs.", pollers);
         single(sink, "weir_workers", "gauge", "Threads that run callbacks.", workers);

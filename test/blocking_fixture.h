@@ -5,7 +5,7 @@
 #ifndef WEIR_TEST_BLOCKING_FIXTURE_H
 #define WEIR_TEST_BLOCKING_FIXTURE_H
 
-#include "kernel/sched/crew.h"
+#include "kernel/sched/worker_pool.h"
 #include "kernel/sched/worker.h"
 #include "test/timer_fixture.h"
 
@@ -80,7 +80,7 @@ static inline bool weir_test_are_spares(unsigned but)
 {
         unsigned workers, spares;
 
-        weir__crew_count(&workers, &spares);
+        weir__worker_pool_count(&workers, &spares);
         return workers == spares + but;
 }
 

@@ -11,7 +11,7 @@
 #define BLOCKERS 300
 #define BOUND    257 /* of one poller and the default of spare_workers */
 #define BURST    20
-#define LINGER   10 /* seconds; kernel/sched/crew.c */
+#define LINGER   10 /* seconds; kernel/sched/worker_pool.c */
 
 /* -- what is taken the place of -- */
 
@@ -115,7 +115,7 @@ are_workers(unsigned count)
 {
         unsigned workers, spares;
 
-        weir__crew_count(&workers, &spares);
+        weir__worker_pool_count(&workers, &spares);
         return workers == count && spares == count - 1;
 }
 
@@ -167,7 +167,7 @@ as_many_callbacks_as_may_be_block_at_once_and_the_others_follow(void)
                 CU_ASSERT_EQUAL(weir_task_start(weir_test_recorded(weir_empty_new(block_among_many, &records[i]))), 0);
         }
         weir_test_latch_wait(&many_begun);
-        weir__crew_count(&workers, &spares);
+        weir__worker_pool_count(&workers, &spares);
         CU_ASSERT_EQUAL(workers, BOUND);
         CU_ASSERT_EQUAL(begun_count, BOUND);
         weir_test_latch_count_down(&many_opened);

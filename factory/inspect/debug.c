@@ -4,13 +4,14 @@
 #include "factory/inspect/debug.h"
 
 #include <weir/debug.h>
+#include <weir/runtime.h>
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "factory/task/live.h"
-#include "kernel/sched/crew.h"
+#include "kernel/sched/worker_pool.h"
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
 #include "kernel/base/phase.h"
@@ -104,7 +105,7 @@ weir__debug_print_head(struct weir__sink *sink)
 {
         unsigned workers, spares;
 
-        weir__crew_count(&workers, &spares);
+        weir__worker_pool_count(&workers, &spares);
         weir__sink_printf(sink,
                           "weir %s, process %d: %s, %u pollers, %u workers (%u spare), %u threads for functions, %zu series%s",
                           WEIR_VERSION, (int)getpid(), phase_name(), weir__pollers_count(), workers, spares,

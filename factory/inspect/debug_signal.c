@@ -14,7 +14,7 @@
 
 #include <weir/debug.h>
 
-#include "kernel/sched/crew.h"
+#include "kernel/sched/thread.h"
 #include "kernel/base/phase.h"
 
 static sem_t wanted; /* by signals; initialised with the first binding */
@@ -123,7 +123,7 @@ have_thread(void)
 
         if (bound.waiting > 0)
                 return 0;
-        int failed = weir__crew_make_thread(&thread, print_when_wanted, NULL);
+        int failed = weir__thread_make(&thread, print_when_wanted, NULL);
         if (failed)
                 return failed;
         pthread_detach(thread);

@@ -14,7 +14,7 @@
 
 #include "factory/task/go.h"
 #include "factory/sync/waitable.h"
-#include "kernel/sched/crew.h"
+#include "kernel/sched/worker_pool.h"
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
 #include "kernel/base/phase.h"
@@ -170,7 +170,7 @@ show_workers(struct weir__debug_walk *walk)
                 walk->failed = -ENOMEM;
                 return;
         }
-        unsigned count = weir__crew_show(sights, WEIR__SIGHTS_MAX);
+        unsigned count = weir__worker_pool_show(sights, WEIR__SIGHTS_MAX);
         for (unsigned i = 0; i < count; i++)
                 if (sights[i].in_user)
                         show_worker(walk, &sights[i]);

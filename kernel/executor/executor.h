@@ -31,8 +31,8 @@ bool weir__executor_remove(struct weir__job *job);
 void weir__executor_begin(struct weir__job_queue *queue);
 void weir__executor_end(void);
 
-/* Whether a job is queued or runs, or a thread has not come to rest since.  When that ends and the clock is virtual, the poller is
- * woken.  Any thread. */
+/* Whether a job is queued or runs, or a thread has not come to rest since.  When that ends and the clock is virtual, the poller
+ * is woken.  Any thread. */
 bool weir__executor_is_busy(void);
 
 struct weir__executor_stats {
@@ -40,12 +40,13 @@ struct weir__executor_stats {
         weir_nsec waiting;
 };
 
-/* Of a queue, or of all jobs; then the oldest is that of the WEIR__EXECUTOR_SHOWN queues at most whose turns come next.  Any thread. */
+/* Of a queue, or of all jobs; then the oldest is that of the WEIR__EXECUTOR_SHOWN queues at most whose turns come next.  Any
+ * thread. */
 #define WEIR__EXECUTOR_SHOWN 256
 void weir__executor_stats(const struct weir__job_queue *queue, struct weir__executor_stats *stats);
 
-/* By a thread of the executor, inside a job that is about to block: another thread runs jobs in its place until it says that it is
- * over.  Result: 0; -EAGAIN when there is no other thread and none can be made. */
+/* By a thread of the executor, inside a job that is about to block: another thread runs jobs in its place until it says that it
+ * is over.  Result: 0; -EAGAIN when there is no other thread and none can be made. */
 int weir__executor_blocking_begin(struct weir__worker *worker);
 void weir__executor_blocking_end(struct weir__worker *worker);
 

@@ -1,5 +1,5 @@
-/* kernel/executor/jobs.h: what the executor runs, and where it waits: a list of the jobs that have no queue, and a line of the queues that have
- * jobs.
+/* kernel/executor/jobs.h: what the executor runs, and where it waits: a list of the jobs that have no queue, and a line of the
+ * queues that have jobs.
  *
  * A pure data structure: its owner's lock, the executor's, guards it. */
 #ifndef WEIR_KERNEL_JOBS_H

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "kernel/base/clock.h"
-#include "kernel/sched/crew.h"
+#include "kernel/sched/thread.h"
 #include "kernel/base/fence.h"
 #include "kernel/base/futex.h"
 #include "kernel/base/latch.h"
@@ -419,7 +419,7 @@ begin(int fd)
         atomic_store(&trace.ends, false);
         atomic_store(&trace.gone.open, 0);
         atomic_store(&weir__trace_rings.wanted, 0);
-        int failed = weir__crew_make_thread(&trace.thread, writer_main, NULL);
+        int failed = weir__thread_make(&trace.thread, writer_main, NULL);
         if (failed) {
                 trace.out.fd = -1;
                 close(fd);

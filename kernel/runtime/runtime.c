@@ -24,7 +24,8 @@
 #include "kernel/sched/blocking.h"
 #include "kernel/base/clock.h"
 #include "kernel/runtime/config.h"
-#include "kernel/sched/crew.h"
+#include "kernel/sched/thread.h"
+#include "kernel/sched/worker_pool.h"
 #include "kernel/executor/executor.h"
 #include "kernel/observe/log.h"
 #include "kernel/base/panic.h"
@@ -127,7 +128,7 @@ weir__runtime_leave(void)
 static bool
 roots_left(void)
 {
-        return atomic_load(&foreign_live) + weir__crew_live() + weir__executor_live() != 0;
+        return atomic_load(&foreign_live) + weir__worker_pool_live() + weir__executor_live() != 0;
 }
 
 /* -- start -- */
@@ -170,7 +171,7 @@ static const struct weir__work_ops exit_ops = {.run = exit_run};
 static bool
 end_workers(struct weir__worker *self, weir_nsec until)
 {
-        weir__crew_dismiss();
+        weir__worker_pool_dismiss();
         for (unsigned i = 0; i < weir__pollers_count(); i++) {
                 struct weir__poller *poller = weir__pollers.at[i];
 
@@ -178,9 +179,9 @@ end_workers(struct weir__worker *self, weir_nsec until)
                 if (atomic_load(&poller->owner) && !(self && self->poller == poller))
                         weir__poller_deliver(poller, &exits[i].work);
         }
-        bool gone = weir__crew_join(self, until);
+        bool gone = weir__worker_pool_join(until);
         if (gone && !self)
-                atomic_fetch_add(&foreign_live, weir__crew_forget());
+                atomic_fetch_add(&foreign_live, weir__worker_pool_free());
         return gone;
 }
 
@@ -222,7 +223,7 @@ become_child(void)
                 weir__virtual_forked();
                 atomic_store(&foreign_live, 0); /* another thread may have been about to take back what it had counted */
                 weir__executor_forked();
-                weir__crew_forked();
+                weir__worker_pool_forked();
                 weir__watchdog_forked();
         } else {
                 atomic_store(&weir__phase, WEIR__PHASE_FORKED);
@@ -290,6 +291,7 @@ start(const struct weir_config *config)
 
         if (failed)
                 return failed;
+        weir__thread_configure(config->stack_size, config->affinity);
         weir__clock_start(is_virtual);
         weir__virtual_start();
         weir__executor_configure((unsigned)config->compute_threads, (unsigned)config->spare_workers);
@@ -300,7 +302,7 @@ start(const struct weir_config *config)
         weir__phase_generation++;
         progress.drained = 0;
         open_watchdog(config);
-        failed = weir__crew_start(count, config);
+        failed = weir__worker_pool_start(count, (unsigned)config->spare_workers);
         if (failed) {
                 weir__watchdog_stop();
                 admin.watchdog_fault = 0;

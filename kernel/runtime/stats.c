@@ -7,7 +7,7 @@
 
 #include "kernel/sched/blocking.h"
 #include "kernel/runtime/config.h"
-#include "kernel/sched/crew.h"
+#include "kernel/sched/worker_pool.h"
 #include "kernel/executor/executor.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
@@ -35,7 +35,7 @@ weir_stats(struct weir_stats *stats)
                 return -EINVAL;
         if (weir__phase_is_up()) {
                 known.pollers = weir__pollers_count();
-                weir__crew_count(&known.workers, &known.spares);
+                weir__worker_pool_count(&known.workers, &known.spares);
                 known.functions = weir__executor_threads();
                 known.ready = ready(known.pollers);
         }

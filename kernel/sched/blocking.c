@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <stdatomic.h>
 
+#include <weir/runtime.h>
+
 #include "kernel/sched/blocking.h"
 #include "kernel/base/clock.h"
-#include "kernel/sched/crew.h"
+#include "kernel/sched/worker_pool.h"
 #include "kernel/executor/executor.h"
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
@@ -52,13 +54,13 @@ static int
 hand_over(struct weir__worker *worker)
 {
         struct weir__poller *poller = worker->poller;
-        struct weir__worker *spare = weir__crew_take();
+        struct weir__worker *spare = weir__worker_pool_take();
 
         if (!spare)
                 return -EAGAIN;
         worker->poller = NULL;
         if (!give(poller, worker, spare)) {
-                weir__crew_put_back(spare);
+                weir__worker_pool_put_back(spare);
                 return 0;
         }
         worker->gave = true;
@@ -67,7 +69,7 @@ hand_over(struct weir__worker *worker)
         atomic_fetch_add_explicit(&given, 1, memory_order_relaxed);
         weir__trace_mark("gives its poller away", "poller", poller->index);
         spare->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed));
-        weir__crew_call(spare, poller, WEIR__CALL_GIVEN, atomic_load_explicit(&worker->calls, memory_order_relaxed));
+        weir__worker_pool_call(spare, poller, WEIR__CALL_GIVEN, atomic_load_explicit(&worker->calls, memory_order_relaxed));
         return 0;
 }
 

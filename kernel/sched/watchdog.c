@@ -28,7 +28,8 @@
 #include <unistd.h>
 
 #include "kernel/base/clock.h"
-#include "kernel/sched/crew.h"
+#include "kernel/sched/thread.h"
+#include "kernel/sched/worker_pool.h"
 #include "kernel/base/fence.h"
 #include "kernel/observe/log.h"
 #include "kernel/loop/pollers.h"
@@ -190,7 +191,7 @@ have_it_said(weir_nsec now)
         if (now < dog.speaks_at || atomic_exchange(&dog.speaks, true))
                 return; /* the last one is at it still */
         dog.speaks_at = now + WEIR__LOG_INTERVAL;
-        if (weir__crew_make_thread(&thread, speak, NULL))
+        if (weir__thread_make(&thread, speak, NULL))
                 atomic_store(&dog.speaks, false);
         else
                 pthread_detach(thread);
@@ -207,7 +208,7 @@ kind_of(const struct weir__worker *worker)
 static void
 claim(struct weir__poller *poller, struct sight *sight)
 {
-        struct weir__worker *worker = (struct weir__worker *)sight->owner, *spare = weir__crew_take();
+        struct weir__worker *worker = (struct weir__worker *)sight->owner, *spare = weir__worker_pool_take();
         struct witness *witness = &dog.witnesses[poller->index];
         const char *kind = kind_of(worker);
 
@@ -224,7 +225,7 @@ claim(struct weir__poller *poller, struct sight *sight)
         spare->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed)); /* while it is in there */
         if (!hand_over(poller, worker, sight->turn, spare)) {
                 atomic_store_explicit(&worker->blocks_since, 0, memory_order_relaxed);
-                weir__crew_put_back(spare);
+                weir__worker_pool_put_back(spare);
                 return;
         }
         bool is_suspect = atomic_load_explicit(&poller->is_suspect, memory_order_relaxed);
@@ -232,7 +233,7 @@ claim(struct weir__poller *poller, struct sight *sight)
         if (!is_suspect)
                 leave_notice(TAKEN, kind, poller); /* its successor will say it */
         weir__trace_mark("takes a poller away", "poller", poller->index);
-        weir__crew_call(spare, poller, is_suspect ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN, blocked);
+        weir__worker_pool_call(spare, poller, is_suspect ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN, blocked);
         if (is_suspect && !witness->worker)
                 *witness = (struct witness){worker, sight->turn, sight->since};
 }
@@ -534,7 +535,7 @@ weir__watchdog_start(void)
 {
         if (!weir__watchdog_pause)
                 return 0;
-        int failed = weir__crew_make_thread(&dog.thread, watch, NULL);
+        int failed = weir__thread_make(&dog.thread, watch, NULL);
         dog.runs = !failed;
         if (failed)
                 weir__watchdog_stop();

@@ -1,6 +1,6 @@
 /* kernel/sched/worker.c: the loop of a worker.
  *
- * Threads: the worker's own; the rest of what a worker does is kernel/sched/crew.c (where it comes from and goes to).
+ * Threads: the worker's own; the rest of what a worker does is kernel/sched/worker_pool.c (where it comes from and goes to).
  *
  *     own the poller -> [ run ready work, a batch, then of the crowd and of the doubtful, and what they left for later -> take the
  *                    inbox -> expire some deadlines -> poll ] ... -> exiting -> let go
@@ -21,7 +21,9 @@
 
 #include "kernel/sched/blocking.h"
 #include "kernel/base/clock.h"
-#include "kernel/sched/crew.h"
+#include "kernel/sched/thread.h"
+#include "kernel/sched/thread_set.h"
+#include "kernel/sched/worker_pool.h"
 #include "kernel/base/panic.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/sched/share.h"
@@ -257,10 +259,10 @@ weir__worker_main(void *argument)
         pthread_cleanup_push(weir__worker_vanishes, NULL);
         snprintf(name, sizeof name, "weir/%u", worker->number);
         pthread_setname_np(pthread_self(), name);
-        while ((call = weir__crew_wait(worker)) != WEIR__CALL_LEAVE) {
+        while ((call = weir__worker_pool_wait(worker)) != WEIR__CALL_LEAVE) {
                 struct weir__poller *poller = worker->poller;
 
-                weir__crew_keep_on_cpu(poller->index);
+                weir__thread_keep_on_cpu(poller->index);
                 if (call != WEIR__CALL_START) {
                         weir__watchdog_take_over(poller);
                         take_over_traced(worker, poller, call);
@@ -272,16 +274,14 @@ weir__worker_main(void *argument)
                 if (worker->poller)
                         let_go(worker, poller);
                 worker->poller = NULL;
-                weir__crew_free_of_cpu();
+                weir__thread_release_cpu();
                 if (worker->gave)
                         weir__blocking_count(-1);
                 worker->gave = false;
                 atomic_store_explicit(&worker->gave_at, 0, memory_order_relaxed);
         }
         pthread_cleanup_pop(false);
-        weir__trace_leave();
-        weir__worker_current = NULL;
-        weir__latch_open(&worker->gone);
+        weir__thread_set_exit(worker);
         return NULL;
 }
 

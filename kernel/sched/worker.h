@@ -24,6 +24,7 @@
 
 #include "kernel/base/fence.h"
 #include "kernel/base/latch.h"
+#include "kernel/base/list.h"
 #include "kernel/loop/poller.h"
 #include "kernel/observe/trace.h"
 
@@ -40,7 +41,7 @@ enum weir__call {
 struct weir__worker {
         /* Constant. */
         pthread_t thread;
-        unsigned number;
+        unsigned number; /* its slot in the thread set */
 
         /* Its own thread's. */
         struct weir__poller *poller; /* the one it owns, or has lost without knowing */
@@ -50,9 +51,9 @@ struct weir__worker {
         bool acts_last;              /* what it starts now is the last that its present work does */
         bool gave;                   /* the poller away, by weir_blocking_begin, in the callback that runs */
 
-        /* Guarded by the lock of the crew (kernel/sched/crew.c). */
-        struct weir__worker *next, *next_idle, *previous_idle;
-        bool idle;
+        /* Guarded by the lock of its thread set (kernel/sched/thread_set.h). */
+        struct weir__link idle; /* in a list of idle workers; unused while it works */
+        uint8_t presence;       /* enum weir__presence */
 
         /* Of who calls it, before `call`, which is a futex: release, acquire. */
         struct weir__poller *given;

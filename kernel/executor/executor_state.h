@@ -1,0 +1,162 @@
+/* kernel/executor/executor_state.h: what the files of the executor share.
+ *
+ *     executor.c          the loop of a thread, submitting, start and end
+ *     executor_pick.c     which job is next: inbox, list, queues, deques; stealing
+ *     executor_sleep.c    which thread sleeps, is woken, or ends because there are too many
+ *     executor_threads.c  threads are made, also in place of those that block
+ *     executor_stats.c    what others ask
+ *
+ * Each file calls only those below it and above this line of the list that it includes: executor.c uses all of them,
+ * executor_threads.c uses executor_sleep.c, and that uses executor_pick.c. */
+#ifndef WEIR_KERNEL_EXECUTOR_STATE_H
+#define WEIR_KERNEL_EXECUTOR_STATE_H
+
+#include "kernel/base/clock.h"
+#include "kernel/executor/deque.h"
+#include "kernel/executor/executor.h"
+#include "kernel/sched/thread_set.h"
+
+#define WEIR__EXECUTOR_TICK_SHIFT 20 /* the unit of job.since and of thread.since: 2^20 ns */
+#define WEIR__EXECUTOR_NAP        WEIR_USEC(50)
+
+enum weir__sleep {
+        WEIR__AWAKE = 0,
+        WEIR__SLEEPS,
+        WEIR__SLEEPS_LIMITED, /* it ends after a while */
+};
+
+struct weir__executor_thread {
+        struct weir__worker worker; /* first; worker.idle is its link while it sleeps */
+
+        bool is_blocked; /* guarded by the lock */
+
+        _Atomic unsigned sleeps;  /* enum weir__sleep, a futex; written under the lock */
+        _Atomic unsigned running; /* odd while a job runs; counts their begins and ends.  Relaxed */
+        _Atomic uint32_t since;   /* the tick at which the last job began.  Relaxed */
+        _Atomic(struct weir__job_queue *) queue; /* of the job that runs; NULL: it has none.  Relaxed */
+
+        /* Its own thread's. */
+        unsigned picks, queue_turn, seed;
+        uint32_t sorted_at;                     /* the tick at which it has looked at the inbox */
+        bool has_silent_job;                    /* nobody was woken for the job that it has pushed last */
+        struct weir__executor_thread *lone_of;  /* a thread whose only job it has left there, */
+        unsigned lone_at;                       /* and what `running` of that thread was then */
+        bool saw_lone_job;                      /* in the last search */
+        weir_nsec nap;                          /* how long it sleeps before it looks at a lone job again */
+        struct weir__cache cache;
+
+        struct weir__deque deque;
+};
+
+struct weir__executor {
+        /* Jobs that were submitted and not yet sorted, the newest first, linked by `next`.  Added to by compare-and-swap, taken
+         * whole under the lock. */
+        _Alignas(64) _Atomic(struct weir__job *) inbox;
+
+        _Alignas(64) struct weir__lock lock;
+
+        /* Guarded by lock. */
+        struct weir__jobs jobs;
+        struct weir__list asleep[2]; /* threads, by worker.idle: those that stay, and the extra ones */
+        unsigned asleep_count, blocked_count;
+        bool is_ending;
+
+        /* Written under the lock, read without. */
+        _Atomic bool is_any_asleep;
+        _Atomic unsigned searching; /* threads that look for a job */
+        _Atomic bool is_overfull;   /* more threads are awake than are wanted */
+
+        struct weir__thread_set set;
+
+        pthread_mutex_t growth;  /* held while threads are started or freed; under it only the lock */
+        weir_nsec retry_at;      /* guarded by growth: no thread is started before */
+        _Atomic unsigned wanted; /* threads; constant while the runtime is up */
+};
+
+extern struct weir__executor weir__executor;
+
+static inline unsigned
+weir__executor_count(void)
+{
+        return weir__thread_set_count(&weir__executor.set);
+}
+
+static inline struct weir__executor_thread *
+weir__executor_thread_at(unsigned slot)
+{
+        return (struct weir__executor_thread *)weir__thread_set_at(&weir__executor.set, slot);
+}
+
+/* The thread of the executor that calls this; NULL: another thread does. */
+static inline struct weir__executor_thread *
+weir__executor_self(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        return worker && weir__executor_owns(worker) ? (struct weir__executor_thread *)worker : NULL;
+}
+
+static inline uint32_t
+weir__executor_tick(void)
+{
+        weir_nsec now = weir__clock_is_virtual() ? weir__clock_now() : weir__clock_read(CLOCK_MONOTONIC_COARSE);
+
+        return (uint32_t)(now >> WEIR__EXECUTOR_TICK_SHIFT);
+}
+
+/* -- executor_pick.c -- */
+
+static inline bool
+weir__executor_has_inbox(void)
+{
+        return atomic_load_explicit(&weir__executor.inbox, memory_order_relaxed);
+}
+
+/* Adds a job to the inbox.  Sequentially consistent: a look for a sleeping thread may follow. */
+void weir__executor_push_inbox(struct weir__job *job);
+
+/* Puts the jobs of the inbox into their queues and the list, the oldest first.  Under the lock. */
+void weir__executor_sort_inbox(void);
+
+/* Moves the oldest half of a deque to the list.  No lock held. */
+void weir__executor_spill(struct weir__executor_thread *thread);
+
+/* The next job: from the thread's own deque, the list or a queue; or from another thread's deque.  NULL: there is none. */
+struct weir__job *weir__executor_pick(struct weir__executor_thread *thread);
+struct weir__job *weir__executor_steal(struct weir__executor_thread *thread);
+
+/* Whether any job is in the inbox, the list or a queue.  Under the lock. */
+bool weir__executor_has_shared(void);
+
+/* Whether any job is in the inbox or a deque.  Behind a fence. */
+bool weir__executor_has_unlocked(void);
+
+/* -- executor_sleep.c; the first three under the lock -- */
+
+/* The threads that do not block; those of them that are not asleep. */
+unsigned weir__executor_able(void);
+unsigned weir__executor_awake(void);
+
+/* To be called when the number of threads or of blocked ones has changed. */
+void weir__executor_note_overfull(void);
+
+/* Wakes a thread if one sleeps, none searches, and fewer are awake than are wanted.  Behind a fence or what is like one; or, the
+ * second, with a fence of its own.  No lock held. */
+void weir__executor_wake_behind_fence(void);
+void weir__executor_wake(void);
+
+/* Wakes all threads; `is_ending`: they end when they find no more jobs. */
+void weir__executor_wake_all(bool is_ending);
+
+/* The thread searches from now on; or has found a job. */
+void weir__executor_begin_search(void);
+void weir__executor_end_search(void);
+
+/* A searching thread sleeps until it is to search again.  Returns false when it is to end. */
+bool weir__executor_sleep(struct weir__executor_thread *thread);
+
+/* One thread is too many: the caller leaves its jobs to the others and sleeps.  *searches tells whether it searches afterwards.
+ * Returns false when it is to end. */
+bool weir__executor_give_way(struct weir__executor_thread *thread, bool *searches);
+
+#endif

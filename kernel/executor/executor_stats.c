@@ -1,0 +1,109 @@
+/* kernel/executor/executor_stats.c: what others ask about the executor.
+ *
+ * Threads: any.
+ * Locks:   executor.lock; executor.growth while the deques of all threads are looked at, so that their structs stay. */
+#include "kernel/executor/executor_state.h"
+
+bool
+weir__executor_is_busy(void)
+{
+        weir__lock(&weir__executor.lock);
+        bool busy = weir__executor_has_shared() || weir__executor_awake() > 0;
+        weir__unlock(&weir__executor.lock);
+        return busy;
+}
+
+static weir_nsec
+since_tick(uint32_t tick)
+{
+        return (weir_nsec)(weir__executor_tick() - tick) << WEIR__EXECUTOR_TICK_SHIFT;
+}
+
+/* `job` is the oldest of a list or a deque. */
+static void
+note_oldest(const struct weir__job *job, void *context)
+{
+        struct weir__executor_stats *stats = context;
+        weir_nsec waiting = job ? since_tick(job->since) : 0;
+
+        if (waiting > stats->waiting)
+                stats->waiting = waiting;
+}
+
+/* Under the lock. */
+static void
+add_queue_stats(const struct weir__job_queue *queue, struct weir__executor_stats *stats)
+{
+        stats->queued = queue->queued;
+        note_oldest(queue->first, stats);
+        for (unsigned i = 0; i < weir__executor_count(); i++)
+                stats->running += atomic_load_explicit(&weir__executor_thread_at(i)->queue, memory_order_relaxed) == queue;
+}
+
+/* Of all jobs that are in no deque.  Under the lock. */
+static void
+add_listed_stats(struct weir__executor_stats *stats)
+{
+        const struct weir__job_queue *queue = weir__executor.jobs.line;
+
+        stats->queued = weir__executor.jobs.listed + weir__executor.jobs.queued;
+        note_oldest(weir__executor.jobs.first, stats);
+        for (unsigned i = 0; queue && i < WEIR__EXECUTOR_SHOWN; i++, queue = queue->next)
+                note_oldest(queue->first, stats);
+}
+
+static void
+add_thread_stats(struct weir__executor_thread *thread, struct weir__executor_stats *stats)
+{
+        stats->running += atomic_load_explicit(&thread->running, memory_order_relaxed) & 1;
+        stats->queued += weir__deque_show_oldest(&thread->deque, note_oldest, stats);
+}
+
+void
+weir__executor_stats(const struct weir__job_queue *queue, struct weir__executor_stats *stats)
+{
+        *stats = (struct weir__executor_stats){0};
+        weir__lock(&weir__executor.lock);
+        weir__executor_sort_inbox();
+        if (queue)
+                add_queue_stats(queue, stats);
+        else
+                add_listed_stats(stats);
+        weir__unlock(&weir__executor.lock);
+        if (queue)
+                return;
+        pthread_mutex_lock(&weir__executor.growth);
+        for (unsigned i = 0; i < weir__executor_count(); i++)
+                add_thread_stats(weir__executor_thread_at(i), stats);
+        pthread_mutex_unlock(&weir__executor.growth);
+}
+
+unsigned
+weir__executor_show(struct weir__executor_sight sights[], unsigned room)
+{
+        unsigned found = 0;
+
+        pthread_mutex_lock(&weir__executor.growth);
+        for (unsigned i = 0; i < weir__executor_count() && found < room; i++) {
+                struct weir__executor_thread *thread = weir__executor_thread_at(i);
+                uint32_t since = atomic_load_explicit(&thread->since, memory_order_relaxed);
+
+                if (atomic_load_explicit(&thread->running, memory_order_relaxed) & 1)
+                        sights[found++] = (struct weir__executor_sight){
+                                .thread = i,
+                                .function = atomic_load_explicit(&thread->worker.calls, memory_order_relaxed),
+                                .since = since_tick(since),
+                        };
+        }
+        pthread_mutex_unlock(&weir__executor.growth);
+        return found;
+}
+
+unsigned
+weir__executor_threads(void)
+{
+        weir__lock(&weir__executor.lock);
+        unsigned threads = weir__executor.set.here;
+        weir__unlock(&weir__executor.lock);
+        return threads;
+}

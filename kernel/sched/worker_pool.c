@@ -1,0 +1,261 @@
+/* kernel/sched/worker_pool.c: the workers of the pollers.
+ *
+ *     made --called--> owns a poller --loses it in a callback--> finishes the callback --> idle --called--> ...
+ *                                                                                            \--not called for IDLE_MOST--> ended
+ *
+ * Threads: take, call and put_back on any; wait on the worker; start, dismiss and join on the thread that starts or ends the
+ *          runtime.
+ * Locks:   pool.lock, a leaf.
+ *
+ * The worker that became idle last is called first, so that the others are idle for long enough to end. */
+#include "kernel/sched/worker_pool.h"
+
+#include <errno.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/base/futex.h"
+#include "kernel/loop/pollers.h"
+#include "kernel/sched/thread_set.h"
+#include "kernel/sched/watchdog.h"
+
+#define SPARES_MOST 256
+#define IDLE_MOST   WEIR_SEC(10)
+
+static struct {
+        struct weir__lock lock;
+
+        /* Guarded by lock. */
+        struct weir__list idle; /* by worker.idle; the one that became idle last is the first */
+        unsigned idle_count;
+
+        struct weir__thread_set set;
+} pool = {
+        .lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF),
+        .set = {.lock = &pool.lock, .main = weir__worker_main, .size = sizeof(struct weir__worker)},
+};
+
+/* -- idle workers; under the lock -- */
+
+static void
+add_idle(struct weir__worker *worker)
+{
+        weir__list_prepend(&pool.idle, &worker->idle);
+        pool.idle_count++;
+}
+
+/* NULL: there is none. */
+static struct weir__worker *
+take_idle(void)
+{
+        struct weir__link *link = weir__list_pop(&pool.idle);
+
+        pool.idle_count -= link != NULL;
+        return link ? weir__container_of(link, struct weir__worker, idle) : NULL;
+}
+
+/* Returns false when the pool is closing. */
+static bool
+become_idle(struct weir__worker *worker)
+{
+        weir__lock(&pool.lock);
+        bool stays = !pool.set.is_closing;
+        if (stays)
+                add_idle(worker);
+        weir__unlock(&pool.lock);
+        return stays;
+}
+
+/* -- calling and waiting -- */
+
+struct weir__worker *
+weir__worker_pool_take(void)
+{
+        weir__lock(&pool.lock);
+        struct weir__worker *worker = take_idle();
+        weir__unlock(&pool.lock);
+        return worker || weir__thread_set_add(&pool.set, &worker) == 0 ? worker : NULL;
+}
+
+void
+weir__worker_pool_call(struct weir__worker *worker, struct weir__poller *poller, enum weir__call call, weir__function *blocked)
+{
+        worker->blocked = blocked;
+        worker->given = poller;
+        atomic_store_explicit(&worker->call, call, memory_order_release);
+        weir__futex_wake(&worker->call, 1);
+}
+
+void
+weir__worker_pool_put_back(struct weir__worker *worker)
+{
+        if (!become_idle(worker))
+                weir__worker_pool_call(worker, NULL, WEIR__CALL_LEAVE, NULL);
+}
+
+/* Takes the call, if there is one. */
+static enum weir__call
+answer(struct weir__worker *worker)
+{
+        enum weir__call call = atomic_load_explicit(&worker->call, memory_order_acquire);
+
+        if (call == WEIR__CALL_NONE)
+                return call;
+        atomic_store_explicit(&worker->call, WEIR__CALL_NONE, memory_order_relaxed);
+        worker->poller = worker->given;
+        atomic_store_explicit(&worker->blocks_since, 0, memory_order_relaxed);
+        worker->was_called = call != WEIR__CALL_LEAVE;
+        return call;
+}
+
+/* Ends an idle worker, unless another thread has just taken it. */
+static bool
+end_idle(struct weir__worker *worker)
+{
+        struct weir__worker *before = NULL;
+
+        weir__lock(&pool.lock);
+        bool ends = weir__link_is_used(&worker->idle) && !pool.set.is_closing;
+        if (ends) {
+                weir__link_remove(&worker->idle);
+                pool.idle_count--;
+                worker->was_called = false;
+                before = weir__thread_set_leave(&pool.set, worker);
+        }
+        weir__unlock(&pool.lock);
+        weir__thread_set_join_one(&pool.set, before);
+        return ends;
+}
+
+/* A new worker is not idle: the thread that has made it will call it, or put it back. */
+enum weir__call
+weir__worker_pool_wait(struct weir__worker *worker)
+{
+        enum weir__call call = answer(worker);
+
+        if (call == WEIR__CALL_NONE && worker->was_called && !become_idle(worker))
+                return WEIR__CALL_LEAVE;
+        while (call == WEIR__CALL_NONE) {
+                if (weir__futex_wait_for(&worker->call, WEIR__CALL_NONE, IDLE_MOST) == -ETIMEDOUT && end_idle(worker))
+                        return WEIR__CALL_LEAVE;
+                call = answer(worker);
+        }
+        return call;
+}
+
+/* -- start and end -- */
+
+int
+weir__worker_pool_start(unsigned pollers, unsigned spare_workers)
+{
+        weir__thread_set_open(&pool.set, pollers + (spare_workers ? spare_workers : SPARES_MOST));
+        for (unsigned i = 0; i < pollers; i++) {
+                struct weir__poller *poller = weir__pollers.at[i];
+                struct weir__worker *worker;
+                int failed = weir__thread_set_add(&pool.set, &worker);
+
+                if (failed)
+                        return failed;
+                atomic_store_explicit(&poller->owner, (uintptr_t)worker, memory_order_relaxed);
+                weir__worker_pool_call(worker, poller, WEIR__CALL_START, NULL);
+        }
+        return 0;
+}
+
+void
+weir__worker_pool_dismiss(void)
+{
+        struct weir__worker *worker;
+
+        weir__lock(&pool.lock);
+        pool.set.is_closing = true;
+        while ((worker = take_idle()))
+                weir__worker_pool_call(worker, NULL, WEIR__CALL_LEAVE, NULL);
+        weir__unlock(&pool.lock);
+}
+
+bool
+weir__worker_pool_join(weir_nsec until)
+{
+        return weir__thread_set_join(&pool.set, until);
+}
+
+int64_t
+weir__worker_pool_live(void)
+{
+        return weir__thread_set_live(&pool.set);
+}
+
+int64_t
+weir__worker_pool_free(void)
+{
+        int64_t live = weir__worker_pool_live();
+
+        weir__thread_set_free(&pool.set);
+        return live;
+}
+
+void
+weir__worker_pool_forked(void)
+{
+        weir__lock_init(&pool.lock, WEIR__RANK_LEAF);
+        weir__thread_set_forked(&pool.set);
+        pool.idle = (struct weir__list){0};
+        pool.idle_count = 0;
+}
+
+/* -- what others ask -- */
+
+/* According to the word of the owner: the worker itself may not know that it has lost its poller. */
+static int
+poller_of(const struct weir__worker *worker)
+{
+        for (unsigned i = 0; i < weir__pollers_count(); i++)
+                if ((atomic_load_explicit(&weir__pollers.at[i]->owner, memory_order_relaxed) & ~WEIR__CLAIMED) ==
+                    (uintptr_t)worker)
+                        return (int)i;
+        return -1;
+}
+
+/* A worker that has lost its poller knows when it was seen to block, or when it announced that.  For one that owns its poller the
+ * watchdog knows. */
+static struct weir__worker_sight
+look_at(struct weir__worker *worker)
+{
+        unsigned turn = atomic_load_explicit(&worker->turn, memory_order_acquire);
+        const struct weir__work_ops *ops = atomic_load_explicit(&worker->running, memory_order_relaxed);
+        weir_nsec gave = atomic_load_explicit(&worker->gave_at, memory_order_relaxed);
+        weir_nsec lost = gave ? gave : atomic_load_explicit(&worker->blocks_since, memory_order_relaxed);
+        struct weir__worker_sight sight = {
+                .number = worker->number,
+                .poller = poller_of(worker),
+                .in_user = turn & WEIR__TURN_USER,
+                .kind = ops ? ops->kind : NULL,
+                .function = atomic_load_explicit(&worker->calls, memory_order_relaxed),
+        };
+
+        weir_nsec since = lost ? lost : sight.poller >= 0 ? weir__watchdog_since((unsigned)sight.poller, worker, turn) : 0;
+        sight.since = since ? weir__clock_monotonic() - since : -1;
+        return sight;
+}
+
+unsigned
+weir__worker_pool_show(struct weir__worker_sight sights[], unsigned room)
+{
+        unsigned count = 0;
+
+        weir__lock(&pool.lock);
+        for (unsigned i = 0; i < weir__thread_set_count(&pool.set) && count < room; i++)
+                if (weir__thread_set_at(&pool.set, i)->presence == WEIR__THREAD_HERE)
+                        sights[count++] = look_at(weir__thread_set_at(&pool.set, i));
+        weir__unlock(&pool.lock);
+        return count;
+}
+
+void
+weir__worker_pool_count(unsigned *workers, unsigned *idle)
+{
+        weir__lock(&pool.lock);
+        *workers = pool.set.here;
+        *idle = pool.idle_count;
+        weir__unlock(&pool.lock);
+}
