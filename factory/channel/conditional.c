@@ -1,14 +1,14 @@
 /* factory/channel/conditional.c: conditions, and tasks that are held back until theirs is signalled.
  *
- * A condition is what comes once (factory/channel/oneshot.h).  A conditional is a family of two children, one after the other: a wait for
+ * A condition is what comes once (factory/channel/oneshot.h).  A conditional is a combinator of two children, one after the other: a wait for
  * the condition, and, once that has ended well, the task.
  *
- * Threads: any; `next` and `run` on a worker, as the family's. */
+ * Threads: any; `next` and `run` on a worker, as the combinator's. */
 #include <weir/conditional.h>
 
 #include <errno.h>
 
-#include "factory/flow/family.h"
+#include "factory/flow/combinator.h"
 #include "factory/channel/oneshot.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
@@ -56,7 +56,7 @@ weir_condition_signal_named(const char *name, size_t max)
 /* -- conditionals -- */
 
 struct conditional {
-        struct weir__family family; /* first; its first child waits */
+        struct weir__combinator combinator; /* first; its first child waits */
         struct weir_series *held;   /* the task in a series that was not started; NULL: it was, or there is none */
 };
 
@@ -79,38 +79,38 @@ run(struct weir__work *work)
 }
 
 static void
-release(struct weir__family *family, bool discarded)
+release(struct weir__combinator *combinator, bool discarded)
 {
         (void)discarded;
-        drop_held((struct conditional *)family);
+        drop_held((struct conditional *)combinator);
 }
 
 static bool
-child_ended(struct weir__family *family, const struct weir_series *child, int result)
+child_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
 {
         (void)child;
-        family->task.status = result;
+        combinator->task.status = result;
         return false;
 }
 
-/* The wait has ended well: whatever else ends it ends the family, which then asks for no child. */
+/* The wait has ended well: whatever else ends it ends the combinator, which then asks for no child. */
 static struct weir_series *
-next(struct weir__family *family)
+next(struct weir__combinator *combinator)
 {
-        struct conditional *conditional = (struct conditional *)family;
+        struct conditional *conditional = (struct conditional *)combinator;
         struct weir_series *held = conditional->held;
 
         conditional->held = NULL;
         return held;
 }
 
-static const struct weir__family_ops conditional_ops = {
+static const struct weir__combinator_ops conditional_ops = {
         .task = {.work = {.run = run, .kind = "a conditional", .roams = true, .calls = weir__task_calls},
-                 .start = weir__family_start,
-                 .cancel = weir__family_cancel,
-                 .release = weir__family_release,
-                 .child = weir__family_child,
-                 .describe = weir__family_describe},
+                 .start = weir__combinator_start,
+                 .cancel = weir__combinator_cancel,
+                 .release = weir__combinator_release,
+                 .child = weir__combinator_child,
+                 .describe = weir__combinator_describe},
         .ended = child_ended,
         .next = next,
         .most = 2,
@@ -126,7 +126,7 @@ hold(struct conditional *conditional, struct weir_task *task)
                 weir__task_discard(task);
         conditional->held = fault ? NULL : weir__series_wrap(task);
         if (!conditional->held)
-                weir__family_poison(&conditional->family, fault ? fault : -ENOMEM);
+                weir__task_poison(&conditional->combinator.task, fault ? fault : -ENOMEM);
 }
 
 /* Of a task that was consumed. */
@@ -142,11 +142,11 @@ new_conditional(struct weir__wait_task *wait, struct weir_task *task, weir_task_
                         weir__task_discard(task);
                 return NULL;
         }
-        weir__family_init(&conditional->family, &conditional_ops, sizeof *conditional, done, context);
+        weir__combinator_init(&conditional->combinator, &conditional_ops, sizeof *conditional, done, context);
         conditional->held = NULL;
-        weir__family_add_task(&conditional->family.task, &conditional_ops, wait ? &wait->task : NULL, "weir_conditional_new");
+        weir__combinator_add_task(&conditional->combinator.task, &conditional_ops, wait ? &wait->task : NULL, "weir_conditional_new");
         hold(conditional, task);
-        return &conditional->family.task;
+        return &conditional->combinator.task;
 }
 
 static const struct weir__task_ops wait_ops = WEIR__WAIT_TASK_OPS("a condition", weir__oneshot_start, weir__wait_release);

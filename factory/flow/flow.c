@@ -1,55 +1,55 @@
 /* factory/flow/flow.c: a series as one task, a limit around a task, and tasks that are made while the flow runs.  How they run
- * others: factory/flow/family.h. */
+ * others: factory/flow/combinator.h. */
 #include <weir/flow.h>
 
 #include <errno.h>
 
-#include "factory/flow/family.h"
+#include "factory/flow/combinator.h"
 #include "factory/task/series_extra.h"
 #include "kernel/memory/memory.h"
 
 /* There is one child at a time: its result is the status. */
 static bool
-child_ended(struct weir__family *family, const struct weir_series *child, int result)
+child_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
 {
         (void)child;
-        family->task.status = result;
+        combinator->task.status = result;
         return false;
 }
 
 /* -- module -- */
 
-static const struct weir__family_ops module_ops = {
-        .task = WEIR__FAMILY_TASK_OPS("a module"),
+static const struct weir__combinator_ops module_ops = {
+        .task = WEIR__COMBINATOR_TASK_OPS("a module"),
         .ended = child_ended,
 };
 
 weir_task *
 weir_module_new(weir_series *series, weir_task_fn *done, void *context)
 {
-        struct weir__family *module = weir__alloc(sizeof *module);
+        struct weir__combinator *module = weir__alloc(sizeof *module);
 
         if (!module) {
                 weir_series_dismiss(series);
                 return NULL;
         }
-        weir__family_init(module, &module_ops, sizeof *module, done, context);
-        weir__family_add_series(&module->task, &module_ops, series, "weir_module_new");
+        weir__combinator_init(module, &module_ops, sizeof *module, done, context);
+        weir__combinator_add_series(&module->task, &module_ops, series, "weir_module_new");
         return &module->task;
 }
 
 /* -- timeout -- */
 
 struct timeout {
-        struct weir__family family; /* first */
+        struct weir__combinator combinator; /* first */
         weir_nsec limit;
 };
 
 /* The deadline may come when the task itself has ended well, but not what its callback has pushed. */
 static bool
-timed_ended(struct weir__family *family, const struct weir_series *child, int result)
+timed_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
 {
-        family->task.status = result ? result : weir__series_cause(child);
+        combinator->task.status = result ? result : weir__series_cause(child);
         return false;
 }
 
@@ -58,17 +58,17 @@ timeout_start(struct weir_task *task)
 {
         struct timeout *timeout = (struct timeout *)task;
 
-        weir_series_set_deadline(timeout->family.first, timeout->limit); /* whose memory is there */
-        weir__family_start(task);
+        weir_series_set_deadline(timeout->combinator.first, timeout->limit); /* whose memory is there */
+        weir__combinator_start(task);
 }
 
-static const struct weir__family_ops timeout_ops = {
-        .task = {.work = WEIR__FAMILY_WORK_OPS("a timeout"),
+static const struct weir__combinator_ops timeout_ops = {
+        .task = {.work = WEIR__COMBINATOR_WORK_OPS("a timeout"),
                  .start = timeout_start,
-                 .cancel = weir__family_cancel,
-                 .release = weir__family_release,
-                 .child = weir__family_child,
-                 .describe = weir__family_describe},
+                 .cancel = weir__combinator_cancel,
+                 .release = weir__combinator_release,
+                 .child = weir__combinator_child,
+                 .describe = weir__combinator_describe},
         .ended = timed_ended,
 };
 
@@ -81,57 +81,57 @@ weir_timeout_new(weir_task *task, weir_nsec limit)
                 weir_task_dismiss(task);
                 return NULL;
         }
-        weir__family_init(&timeout->family, &timeout_ops, sizeof *timeout, NULL, NULL);
+        weir__combinator_init(&timeout->combinator, &timeout_ops, sizeof *timeout, NULL, NULL);
         timeout->limit = limit;
-        weir__family_add_task(&timeout->family.task, &timeout_ops, task, "weir_timeout_new");
-        if (timeout->family.first && !weir__series_extra_get(timeout->family.first))
-                weir__family_poison(&timeout->family, -ENOMEM);
-        return &timeout->family.task;
+        weir__combinator_add_task(&timeout->combinator.task, &timeout_ops, task, "weir_timeout_new");
+        if (timeout->combinator.first && !weir__series_extra_get(timeout->combinator.first))
+                weir__task_poison(&timeout->combinator.task, -ENOMEM);
+        return &timeout->combinator.task;
 }
 
 /* -- repeater, dynamic task -- */
 
 struct maker {
-        struct weir__family family; /* first */
+        struct weir__combinator combinator; /* first */
         weir_make_fn *make;
 };
 
 static struct weir_series *
-make_next(struct weir__family *family)
+make_next(struct weir__combinator *combinator)
 {
         int fault;
-        struct weir_series *series = weir__family_make(family, ((struct maker *)family)->make, &fault);
+        struct weir_series *series = weir__combinator_make(combinator, ((struct maker *)combinator)->make, &fault);
 
         if (fault)
-                family->task.status = fault;
+                combinator->task.status = fault;
         return series;
 }
 
-static const struct weir__family_ops repeater_ops = {
-        .task = WEIR__FAMILY_TASK_OPS("a repeater"),
+static const struct weir__combinator_ops repeater_ops = {
+        .task = WEIR__COMBINATOR_TASK_OPS("a repeater"),
         .ended = child_ended,
         .next = make_next,
 };
 
-static const struct weir__family_ops dynamic_ops = {
-        .task = WEIR__FAMILY_TASK_OPS("a dynamic task"),
+static const struct weir__combinator_ops dynamic_ops = {
+        .task = WEIR__COMBINATOR_TASK_OPS("a dynamic task"),
         .ended = child_ended,
         .next = make_next,
         .most = 1,
 };
 
 static weir_task *
-new_maker(const struct weir__family_ops *ops, weir_make_fn *make, weir_task_fn *done, void *context)
+new_maker(const struct weir__combinator_ops *ops, weir_make_fn *make, weir_task_fn *done, void *context)
 {
         struct maker *maker = weir__alloc(sizeof *maker);
 
         if (!maker)
                 return NULL;
-        weir__family_init(&maker->family, ops, sizeof *maker, done, context);
+        weir__combinator_init(&maker->combinator, ops, sizeof *maker, done, context);
         maker->make = make;
         if (!make)
-                weir__family_poison(&maker->family, -EINVAL);
-        return &maker->family.task;
+                weir__task_poison(&maker->combinator.task, -EINVAL);
+        return &maker->combinator.task;
 }
 
 weir_task *

@@ -70,12 +70,6 @@ set_state(struct weir_node *node, enum weir_node_state state)
         atomic_store_explicit(&node->state, (uint8_t)state, memory_order_release);
 }
 
-static enum weir_node_state
-state_of(const struct weir_node *node)
-{
-        return (enum weir_node_state)atomic_load_explicit(&node->state, memory_order_acquire);
-}
-
 /* With the lock held: the graph's status is that of the first one added that failed. */
 static void
 count_failure(struct weir__graph *graph, uint32_t number, int status)
@@ -87,30 +81,6 @@ count_failure(struct weir__graph *graph, uint32_t number, int status)
 }
 
 /* -- a node begins, or is dropped -- */
-
-/* Parts of a task, such as the nodes of a graph in it, are taken apart one after another, not one on the stack of the other. */
-static void
-discard_task(struct weir_task *task)
-{
-        if (!weir__task_ops(task)->release) {
-                weir__task_discard(task);
-                return;
-        }
-        struct weir_series *series = weir__series_wrap(task);
-        if (series) /* else there was no memory, and the task was discarded */
-                weir__series_discard(series);
-}
-
-static void
-discard_node(struct weir_node *node)
-{
-        if (node->series) {
-                node->series->owner = NULL;
-                weir__series_discard(node->series);
-        } else if (node->task) {
-                discard_task(node->task);
-        }
-}
 
 static void
 mark_dropped(struct weir__graph *graph, uint32_t number, enum weir_node_state state, int status, bool counts)
@@ -190,7 +160,7 @@ decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__t
                         return node;
                 mark_dropped(graph, number, WEIR_NODE_CANCELLED, -ENOMEM, true);
         } else {
-                discard_node(node);
+                weir__node_discard(node);
                 if (skipped)
                         mark_dropped(graph, number, WEIR_NODE_SKIPPED, 0, false);
                 else
@@ -221,7 +191,7 @@ enum verdict { TAKEN, NOT_TAKEN, DOOMS };
 static enum verdict
 verdict_of(const struct weir_node *node)
 {
-        enum weir_node_state state = state_of(node);
+        enum weir_node_state state = weir__node_state_of(node);
 
         if (state == WEIR_NODE_CANCELLED || (node->policy == WEIR_NODE_CANCEL && node->status))
                 return DOOMS;
@@ -274,7 +244,7 @@ tell_some(struct weir__graph *graph, uint32_t number, struct telling *telling, u
                         const struct weir__condition *condition = &graph->conditions[after & ~WEIR__EDGE_CONDITIONAL];
 
                         after = condition->after;
-                        if (state_of(node) == WEIR_NODE_ENDED && !is_met(condition, node) && verdict == TAKEN)
+                        if (weir__node_state_of(node) == WEIR_NODE_ENDED && !is_met(condition, node) && verdict == TAKEN)
                                 its = NOT_TAKEN;
                 }
                 if (arrive(graph, after, its))
@@ -498,7 +468,7 @@ static struct weir_series *
 running_of(struct weir__graph *graph, struct weir_node *node)
 {
         weir__lock(&graph->lock);
-        struct weir_series *series = state_of(node) == WEIR_NODE_RUNNING ? weir_series_ref(node->series) : NULL;
+        struct weir_series *series = weir__node_state_of(node) == WEIR_NODE_RUNNING ? weir_series_ref(node->series) : NULL;
         weir__unlock(&graph->lock);
         return series;
 }
@@ -555,81 +525,17 @@ graph_cancel(struct weir_task *task)
         return NULL;
 }
 
-/* -- making and ending -- */
+/* -- making -- */
 
-static void
-free_results(struct weir__graph *graph)
-{
-        for (uint32_t i = 0; i < graph->nodes; i++) {
-                const struct weir_node *node = weir__graph_node(graph, i);
-
-                if (node->free_result)
-                        weir__user_call(node->free_result, node->result);
-        }
-}
-
-static void
-graph_release(struct weir_task *task, bool discarded)
-{
-        struct weir__graph *graph = (struct weir__graph *)task;
-
-        for (uint32_t i = 0; discarded && i < graph->nodes; i++)
-                discard_node(weir__graph_node(graph, i));
-        if (atomic_load_explicit(&graph->has_results, memory_order_relaxed))
-                free_results(graph);
-        if (!discarded)
-                weir__live_remove_task(&graph->live, task);
-        weir__graph_free_parts(graph);
-}
-
-/* -- for who looks on -- */
-
-static bool
-graph_child(struct weir_task *task, struct weir__place *place, struct weir_series **child)
-{
-        struct weir__graph *graph = (struct weir__graph *)task;
-        size_t stop;
-
-        *child = NULL;
-        weir__lock(&graph->lock);
-        if (!place->is_begun)
-                weir__place_begin(place, graph, NULL);
-        stop = place->number + BATCH < graph->nodes ? place->number + BATCH : graph->nodes;
-        while (!*child && place->number < stop) {
-                struct weir_node *node = weir__graph_node(graph, (uint32_t)place->number++);
-
-                if (state_of(node) == WEIR_NODE_RUNNING) {
-                        *child = weir_series_ref(node->series);
-                        place->label = node->label;
-                }
-        }
-        weir__unlock(&graph->lock);
-        return place->number < graph->nodes || *child;
-}
-
-static void
-graph_describe(const struct weir_task *task, char *out, size_t room)
-{
-        const struct weir__graph *graph = (const struct weir__graph *)task;
-
-        snprintf(out, room, "%" PRIu32 " nodes, %" PRIu32 " edges", graph->nodes, graph->edges);
-}
-
-static const struct weir__task_ops graph_ops = {
+const struct weir__task_ops weir__graph_ops = {
         .work = {.run = weir__task_run, .kind = "a graph", .roams = true, .calls = weir__task_calls},
         .seal = weir__graph_seal,
         .start = graph_start,
         .cancel = graph_cancel,
-        .release = graph_release,
-        .describe = graph_describe,
-        .child = graph_child,
+        .release = weir__graph_release,
+        .describe = weir__graph_describe,
+        .child = weir__graph_child,
 };
-
-bool
-weir__is_graph(const struct weir_task *task)
-{
-        return weir__task_ops(task) == &graph_ops;
-}
 
 weir_task *
 weir_graph_new(weir_task_fn *done, void *context)
@@ -639,7 +545,7 @@ weir_graph_new(weir_task_fn *done, void *context)
         if (!graph)
                 return NULL;
         *graph = (struct weir__graph){0};
-        weir__task_init(&graph->task, &graph_ops, sizeof *graph, done, context);
+        weir__task_init(&graph->task, &weir__graph_ops, sizeof *graph, done, context);
         weir__lock_init(&graph->lock, WEIR__RANK_PARALLEL);
         graph->backlog = nobody;
         graph->begin_walk = (struct weir__graph_walk){.work.ops = &begin_ops, .graph = graph};

@@ -13,6 +13,7 @@
 #include "factory/task/live.h"
 #include "factory/task/series.h"
 
+#define WEIR__HUGE_PAGE      ((size_t)2 << 20)
 #define WEIR__GRAPH_PAGE     4096
 #define WEIR__GRAPH_PER_PAGE 63
 #define WEIR__GRAPH_MOST     (UINT32_C(1) << 31) /* nodes, and edges: less than */
@@ -171,19 +172,44 @@ static inline struct weir_node *weir__graph_node(const struct weir__graph *graph
         return &page->nodes[(weir__node_head_place(page) + 1 + number % WEIR__GRAPH_PER_PAGE) % (WEIR__GRAPH_PER_PAGE + 1)];
 }
 
-/* Memory that lies in huge pages where it is large: to be freed by free(). */
-void *weir__graph_alloc(size_t alignment, size_t size);
+static inline enum weir_node_state weir__node_state_of(const struct weir_node *node)
+{
+        return (enum weir_node_state)atomic_load_explicit(&node->state, memory_order_acquire);
+}
+
+extern const struct weir__task_ops weir__graph_ops;
 
 /* The `seal` of graphs: makes the arrays, and says -ELOOP where there is a cycle, or -ENOMEM. */
 int weir__graph_seal(struct weir_task *task);
 
+static inline bool weir__is_graph(const struct weir_task *task)
+{
+        return weir__task_ops(task)->seal == weir__graph_seal;
+}
+
 /* The `ended` of the series of nodes: `owner` is the graph, `index` the number of the node. */
 void weir__graph_child_ended(struct weir_series *child);
 
-/* For the parts of a graph: what was added, and the memory of it all. */
-bool weir__is_graph(const struct weir_task *task);
-void weir__graph_poison(struct weir__graph *graph, int fault);
+/* -- graph_parts.c -- */
+
+/* Memory that lies in huge pages where it is large: to be freed by free(). */
+void *weir__graph_alloc(size_t alignment, size_t size);
+
+/* Makes room for one more element behind `used` ones.  Returns false when out of memory. */
+bool weir__graph_grow(void **array, size_t *room, size_t used, size_t size, size_t least);
+
+/* NULL: out of memory, or there are too many. */
 struct weir_node *weir__graph_new_node(struct weir__graph *graph, const char *label);
-void weir__graph_free_parts(struct weir__graph *graph);
+
+/* Discards what a node would have run. */
+void weir__node_discard(struct weir_node *node);
+
+/* The `release` of graphs. */
+void weir__graph_release(struct weir_task *task, bool discarded);
+
+/* -- graph_dot.c: the `child` and `describe` of graphs -- */
+
+bool weir__graph_child(struct weir_task *task, struct weir__place *place, struct weir_series **child);
+void weir__graph_describe(const struct weir_task *task, char *out, size_t room);
 
 #endif

@@ -1,8 +1,15 @@
-/* factory/flow/graph_dot.c: a graph in the language of Graphviz. */
+/* factory/flow/graph_dot.c: a graph for people: in the language of Graphviz, and in dumps.
+ *
+ * Threads: any that may use the graph.
+ * Locks:   the graph's, to look for nodes that run. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "factory/flow/graph.h"
 #include "kernel/base/clock.h"
+
+#define LOOKED_AT_ONCE 256 /* nodes, under one hold of the lock */
 
 static const struct {
         const char *name, *color;
@@ -84,4 +91,35 @@ weir_graph_dot(const weir_task *task, FILE *file)
         write_edges(graph, file);
         fputs("}\n", file);
         return fflush(file) || ferror(file) ? -EIO : 0; /* what lies in its buffer is not accepted yet */
+}
+
+bool
+weir__graph_child(struct weir_task *task, struct weir__place *place, struct weir_series **child)
+{
+        struct weir__graph *graph = (struct weir__graph *)task;
+        size_t stop;
+
+        *child = NULL;
+        weir__lock(&graph->lock);
+        if (!place->is_begun)
+                weir__place_begin(place, graph, NULL);
+        stop = place->number + LOOKED_AT_ONCE < graph->nodes ? place->number + LOOKED_AT_ONCE : graph->nodes;
+        while (!*child && place->number < stop) {
+                struct weir_node *node = weir__graph_node(graph, (uint32_t)place->number++);
+
+                if (weir__node_state_of(node) == WEIR_NODE_RUNNING) {
+                        *child = weir_series_ref(node->series);
+                        place->label = node->label;
+                }
+        }
+        weir__unlock(&graph->lock);
+        return place->number < graph->nodes || *child;
+}
+
+void
+weir__graph_describe(const struct weir_task *task, char *out, size_t room)
+{
+        const struct weir__graph *graph = (const struct weir__graph *)task;
+
+        snprintf(out, room, "%" PRIu32 " nodes, %" PRIu32 " edges", graph->nodes, graph->edges);
 }

@@ -14,16 +14,10 @@ weir_graph_node_of(const weir_task *task)
         return NULL;
 }
 
-static enum weir_node_state
-state_of(const struct weir_node *node)
-{
-        return (enum weir_node_state)atomic_load_explicit(&node->state, memory_order_acquire);
-}
-
 int
 weir_node_set_result(weir_node *node, void *result, weir_free_fn *fn)
 {
-        int failed = !node ? -EINVAL : state_of(node) == WEIR_NODE_RUNNING ? 0 : -EBUSY;
+        int failed = !node ? -EINVAL : weir__node_state_of(node) == WEIR_NODE_RUNNING ? 0 : -EBUSY;
 
         if (failed) {
                 if (fn)
@@ -61,7 +55,7 @@ weir_node_input(const weir_node *node, size_t i)
 enum weir_node_state
 weir_node_state(const weir_node *node)
 {
-        return node ? state_of(node) : WEIR_NODE_WAITING;
+        return node ? weir__node_state_of(node) : WEIR_NODE_WAITING;
 }
 
 /* It is there once the state says so. */
@@ -70,5 +64,5 @@ weir_node_status(const weir_node *node)
 {
         if (!node)
                 return -EINVAL;
-        return state_of(node) > WEIR_NODE_RUNNING ? node->status : 0;
+        return weir__node_state_of(node) > WEIR_NODE_RUNNING ? node->status : 0;
 }

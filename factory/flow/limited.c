@@ -3,17 +3,17 @@
  *     acquires --has them--> runs the other one --> gives them back, calls back
  *         \--ends without--> drops the other one --^
  *
- * How it runs others: factory/flow/family.h.  Its `run` is on the way of all that was started, once, and nothing is pending then;
- * so that is where it gives back what it has.  What was never started has nothing. */
+ * How it runs others: factory/flow/combinator.h.  Its `run` is on the way of all that was started, once, and nothing is pending
+ * then; so that is where it gives back what it has.  What was never started has nothing. */
 #include <weir/semaphore.h>
 
 #include <errno.h>
 
-#include "factory/flow/family.h"
+#include "factory/flow/combinator.h"
 #include "kernel/memory/memory.h"
 
 struct limited {
-        struct weir__family family; /* first */
+        struct weir__combinator combinator; /* first */
 
         weir_semaphore *semaphore; /* constant; with a reference */
         uint64_t tokens;           /* constant */
@@ -24,20 +24,20 @@ struct limited {
 };
 
 static bool
-child_ended(struct weir__family *family, const struct weir_series *child, int result)
+child_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
 {
-        struct limited *limited = (struct limited *)family;
+        struct limited *limited = (struct limited *)combinator;
 
-        family->task.status = result;
+        combinator->task.status = result;
         if (child->index == 0)
                 limited->has_them = result == 0;
         return false;
 }
 
 static struct weir_series *
-next(struct weir__family *family)
+next(struct weir__combinator *combinator)
 {
-        struct limited *limited = (struct limited *)family;
+        struct limited *limited = (struct limited *)combinator;
         struct weir_series *other = limited->has_them ? limited->other : NULL;
 
         if (other)
@@ -56,9 +56,9 @@ run(struct weir__work *work)
 }
 
 static void
-release(struct weir__family *family, bool discarded)
+release(struct weir__combinator *combinator, bool discarded)
 {
-        struct limited *limited = (struct limited *)family;
+        struct limited *limited = (struct limited *)combinator;
 
         (void)discarded;
         if (limited->other)
@@ -66,13 +66,13 @@ release(struct weir__family *family, bool discarded)
         weir_semaphore_unref(limited->semaphore);
 }
 
-static const struct weir__family_ops limited_ops = {
+static const struct weir__combinator_ops limited_ops = {
         .task = {.work = {.run = run, .kind = "a limited task", .roams = true, .calls = weir__task_calls},
-                 .start = weir__family_start,
-                 .cancel = weir__family_cancel,
-                 .release = weir__family_release,
-                 .child = weir__family_child,
-                 .describe = weir__family_describe},
+                 .start = weir__combinator_start,
+                 .cancel = weir__combinator_cancel,
+                 .release = weir__combinator_release,
+                 .child = weir__combinator_child,
+                 .describe = weir__combinator_describe},
         .ended = child_ended,
         .next = next,
         .most = 2,
@@ -104,15 +104,15 @@ weir_limited_new(weir_semaphore *semaphore, uint64_t tokens, weir_task *task, we
                 weir_task_dismiss(task);
                 return NULL;
         }
-        weir__family_init(&limited->family, &limited_ops, sizeof *limited, done, context);
+        weir__combinator_init(&limited->combinator, &limited_ops, sizeof *limited, done, context);
         limited->semaphore = weir_semaphore_ref(semaphore);
         limited->tokens = tokens;
         limited->other = NULL;
         limited->has_them = false;
         int fault = wrap(limited, task);
         if (fault)
-                weir__family_poison(&limited->family, fault);
-        weir__family_add_task(&limited->family.task, &limited_ops, weir_semaphore_acquire_new(semaphore, tokens, NULL, NULL),
+                weir__task_poison(&limited->combinator.task, fault);
+        weir__combinator_add_task(&limited->combinator.task, &limited_ops, weir_semaphore_acquire_new(semaphore, tokens, NULL, NULL),
                               "weir_limited_new");
-        return &limited->family.task;
+        return &limited->combinator.task;
 }

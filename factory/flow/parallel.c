@@ -1,28 +1,28 @@
-/* factory/flow/parallel.c: a task that runs several series at once.  How it does: factory/flow/family.h. */
+/* factory/flow/parallel.c: a task that runs several series at once.  How it does: factory/flow/combinator.h. */
 #include <weir/parallel.h>
 
-#include "factory/flow/family.h"
+#include "factory/flow/combinator.h"
 #include "kernel/memory/memory.h"
 
 struct parallel {
-        struct weir__family family; /* first */
-        unsigned failed_index;      /* of the child whose status the parallel has; guarded by the family's lock */
+        struct weir__combinator combinator; /* first */
+        unsigned failed_index;      /* of the child whose status the parallel has; guarded by the combinator's lock */
 };
 
 static bool
-child_ended(struct weir__family *family, const struct weir_series *child, int result)
+child_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
 {
-        struct parallel *parallel = (struct parallel *)family;
+        struct parallel *parallel = (struct parallel *)combinator;
 
-        if (result && (!family->task.status || child->index < parallel->failed_index)) {
-                family->task.status = result;
+        if (result && (!combinator->task.status || child->index < parallel->failed_index)) {
+                combinator->task.status = result;
                 parallel->failed_index = child->index;
         }
         return false;
 }
 
-static const struct weir__family_ops parallel_ops = {
-        .task = WEIR__FAMILY_TASK_OPS("a parallel"),
+static const struct weir__combinator_ops parallel_ops = {
+        .task = WEIR__COMBINATOR_TASK_OPS("a parallel"),
         .ended = child_ended,
 };
 
@@ -34,18 +34,18 @@ weir_parallel_new(weir_task_fn *done, void *context)
         if (!parallel)
                 return NULL;
         parallel->failed_index = 0;
-        weir__family_init(&parallel->family, &parallel_ops, sizeof *parallel, done, context);
-        return &parallel->family.task;
+        weir__combinator_init(&parallel->combinator, &parallel_ops, sizeof *parallel, done, context);
+        return &parallel->combinator.task;
 }
 
 void
 weir_parallel_add(weir_task *parallel, weir_task *task)
 {
-        weir__family_add_task(parallel, &parallel_ops, task, "weir_parallel_add");
+        weir__combinator_add_task(parallel, &parallel_ops, task, "weir_parallel_add");
 }
 
 void
 weir_parallel_add_series(weir_task *parallel, weir_series *series)
 {
-        weir__family_add_series(parallel, &parallel_ops, series, "weir_parallel_add_series");
+        weir__combinator_add_series(parallel, &parallel_ops, series, "weir_parallel_add_series");
 }

@@ -1,40 +1,40 @@
 /* factory/flow/race.c: a task that runs several series at once, of which the first to succeed ends the others.
  *
- * The children are within a series of the race's own, which does nothing but say why they end: so the cancel is decisive for
- * all of them, and for what is inside them, at the instant at which one has won.  The walk of the family (factory/flow/family.h)
- * then ends what they have pending. */
+ * The children are within a series of the race's own, which does nothing but say why they end: so the cancel is decisive for all
+ * of them, and for what is inside them, at the instant at which one has won.  The walk of the combinator
+ * (factory/flow/combinator.h) then ends what they have pending. */
 #include <weir/race.h>
 
 #include <errno.h>
 
-#include "factory/flow/family.h"
+#include "factory/flow/combinator.h"
 #include "kernel/memory/memory.h"
 
 struct race {
-        struct weir__family family; /* first */
-        struct weir_series within;  /* constant once started, but for its cause: written under the family's lock, read without */
+        struct weir__combinator combinator; /* first */
+        struct weir_series within;  /* constant once started, but for its cause: written under the combinator's lock, read without */
 
-        /* Guarded by the family's lock. */
+        /* Guarded by the combinator's lock. */
         unsigned failed_index; /* of the child whose status the race has, while none has won */
         int winner;            /* -ENOENT: none yet */
 };
 
 static bool
-child_ended(struct weir__family *family, const struct weir_series *child, int result)
+child_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
 {
-        struct race *race = (struct race *)family;
+        struct race *race = (struct race *)combinator;
 
         if (race->winner >= 0)
                 return false;
         if (result == 0) {
                 race->winner = (int)child->index;
-                family->task.status = 0;
+                combinator->task.status = 0;
                 if (!weir__series_cause(&race->within)) /* else that is why the others end */
                         atomic_store_explicit(&race->within.cause, -ECANCELED, memory_order_release);
                 return true;
         }
-        if (!family->task.status || child->index < race->failed_index) {
-                family->task.status = result;
+        if (!combinator->task.status || child->index < race->failed_index) {
+                combinator->task.status = result;
                 race->failed_index = child->index;
         }
         return false;
@@ -47,18 +47,18 @@ start(struct weir_task *task)
 
         race->within.parent = task->series;
         race->within.grain = task->series ? task->series->grain : 0;
-        if (race->family.added == 0)
+        if (race->combinator.added == 0)
                 task->status = -ENOENT;
-        weir__family_start(task);
+        weir__combinator_start(task);
 }
 
-static const struct weir__family_ops race_ops = {
-        .task = {.work = WEIR__FAMILY_WORK_OPS("a race"),
+static const struct weir__combinator_ops race_ops = {
+        .task = {.work = WEIR__COMBINATOR_WORK_OPS("a race"),
                  .start = start,
-                 .cancel = weir__family_cancel,
-                 .release = weir__family_release,
-                 .child = weir__family_child,
-                 .describe = weir__family_describe},
+                 .cancel = weir__combinator_cancel,
+                 .release = weir__combinator_release,
+                 .child = weir__combinator_child,
+                 .describe = weir__combinator_describe},
         .ended = child_ended,
 };
 
@@ -69,19 +69,19 @@ weir_race_new(weir_task_fn *done, void *context)
 
         if (!race)
                 return NULL;
-        weir__family_init(&race->family, &race_ops, sizeof *race, done, context);
+        weir__combinator_init(&race->combinator, &race_ops, sizeof *race, done, context);
         race->within = (struct weir_series){.state = WEIR__SERIES_RUNNING};
         weir__lock_init(&race->within.lock, WEIR__RANK_SERIES);
-        race->family.within = &race->within;
+        race->combinator.within = &race->within;
         race->failed_index = 0;
         race->winner = -ENOENT;
-        return &race->family.task;
+        return &race->combinator.task;
 }
 
 void
 weir_race_add(weir_task *race, weir_task *task)
 {
-        weir__family_add_task(race, &race_ops, task, "weir_race_add");
+        weir__combinator_add_task(race, &race_ops, task, "weir_race_add");
 }
 
 void
@@ -89,7 +89,7 @@ weir_race_add_series(weir_task *race, weir_series *series)
 {
         if (race && series)
                 series->wraps = series->heeds = true;
-        weir__family_add_series(race, &race_ops, series, "weir_race_add_series");
+        weir__combinator_add_series(race, &race_ops, series, "weir_race_add_series");
 }
 
 int

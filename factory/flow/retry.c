@@ -2,8 +2,9 @@
  *
  *     NEW --start--> TRYING --failed, worth it--> WAITING --> TRYING ... --> READY
  *
- * Attempts and waits are children of a family (factory/flow/family.h), one at a time; so what is not guarded by its lock belongs to
- * who has ended the child before, and needs none.  The limits are deadlines of the attempts' series; no wait outlasts one. */
+ * Attempts and waits are children of a combinator (factory/flow/combinator.h), one at a time; so what is not guarded by its lock
+ * belongs to who has ended the child before, and needs none.  The limits are deadlines of the attempts' series; no wait outlasts
+ * one. */
 #include <weir/retry.h>
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <weir/timer.h>
 
 #include "factory/flow/budget.h"
-#include "factory/flow/family.h"
+#include "factory/flow/combinator.h"
 #include "kernel/base/clock.h"
 #include "kernel/runtime/config.h"
 #include "kernel/memory/memory.h"
@@ -26,7 +27,7 @@ enum state {
 };
 
 struct retry {
-        struct weir__family family; /* first */
+        struct weir__combinator combinator; /* first */
 
         /* Constant. */
         struct weir_retry_config config; /* without zeros where there is a default */
@@ -64,7 +65,7 @@ is_worth_it(const struct retry *retry, int status)
 {
         weir_retry_if_fn *retries = retry->config.retry_if;
         unsigned before = weir__user_begin((weir__function *)retries);
-        bool worth = retries(status, retry->family.task.context);
+        bool worth = retries(status, retry->combinator.task.context);
 
         weir__user_end(before);
         return worth;
@@ -85,7 +86,7 @@ own_time_left(const struct retry *retry)
 static weir_nsec
 time_left(const struct retry *retry)
 {
-        const struct weir_series *series = retry->family.task.series;
+        const struct weir_series *series = retry->combinator.task.series;
 
         return shorter(own_time_left(retry), series ? weir_series_time_left(series) : WEIR_FOREVER);
 }
@@ -109,7 +110,7 @@ next_delay(struct retry *retry)
 static struct weir_series *
 make_wait(struct retry *retry)
 {
-        struct weir_task *task = &retry->family.task;
+        struct weir_task *task = &retry->combinator.task;
 
         if (task->status == 0)
                 return NULL;
@@ -134,17 +135,17 @@ static struct weir_series *
 make_attempt(struct retry *retry)
 {
         int fault;
-        struct weir_series *series = weir__family_make(&retry->family, retry->make, &fault);
+        struct weir_series *series = weir__combinator_make(&retry->combinator, retry->make, &fault);
         weir_nsec limit = shorter(retry->config.attempt_limit, own_time_left(retry));
 
         if (!series) {
-                retry->family.task.status = fault ? fault : -ENOMEM;
+                retry->combinator.task.status = fault ? fault : -ENOMEM;
                 return NULL;
         }
         fault = limit == WEIR_FOREVER ? 0 : weir_series_set_deadline(series, limit);
         if (fault) {
                 weir_series_dismiss(series);
-                retry->family.task.status = fault;
+                retry->combinator.task.status = fault;
                 return NULL;
         }
         retry->state = TRYING;
@@ -154,9 +155,9 @@ make_attempt(struct retry *retry)
 }
 
 static struct weir_series *
-next(struct weir__family *family)
+next(struct weir__combinator *combinator)
 {
-        struct retry *retry = (struct retry *)family;
+        struct retry *retry = (struct retry *)combinator;
 
         if (retry->state == TRYING)
                 return make_wait(retry);
@@ -168,21 +169,21 @@ next(struct weir__family *family)
 }
 
 static bool
-child_ended(struct weir__family *family, const struct weir_series *child, int result)
+child_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
 {
-        family->task.status = result ? result : weir__series_cause(child); /* of an attempt; a wait is followed by one */
+        combinator->task.status = result ? result : weir__series_cause(child); /* of an attempt; a wait is followed by one */
         return false;
 }
 
 static void
-release(struct weir__family *family, bool discarded)
+release(struct weir__combinator *combinator, bool discarded)
 {
         (void)discarded;
-        weir_retry_budget_free(((struct retry *)family)->config.budget);
+        weir_retry_budget_free(((struct retry *)combinator)->config.budget);
 }
 
-static const struct weir__family_ops retry_ops = {
-        .task = WEIR__FAMILY_TASK_OPS("a retry"),
+static const struct weir__combinator_ops retry_ops = {
+        .task = WEIR__COMBINATOR_TASK_OPS("a retry"),
         .ended = child_ended,
         .next = next,
         .release = release,
@@ -217,13 +218,13 @@ weir_retry_new(const struct weir_retry_config *config, weir_make_fn *make, weir_
         if (!retry)
                 return NULL;
         *retry = (struct retry){.make = make};
-        weir__family_init(&retry->family, &retry_ops, sizeof *retry, done, context);
+        weir__combinator_init(&retry->combinator, &retry_ops, sizeof *retry, done, context);
         int failed = read_config(&retry->config, config);
         if (failed || !make)
-                weir__family_poison(&retry->family, -EINVAL);
+                weir__task_poison(&retry->combinator.task, -EINVAL);
         retry->config.budget = failed ? NULL : weir__budget_ref(retry->config.budget);
         retry->delay = retry->config.delay;
-        return &retry->family.task;
+        return &retry->combinator.task;
 }
 
 int

@@ -1,6 +1,6 @@
 /* factory/task/place.h: where somebody who looks on stands, in a list that others change and end meanwhile.
  *
- * A family, a graph or an object has no room for that, and mostly nobody looks: all places of the process are in one list, and
+ * A combinator, a graph or an object has no room for that, and mostly nobody looks: all places of the process are in one list, and
  * who takes something out looks at their number first. */
 #ifndef WEIR_FACTORY_PLACE_H
 #define WEIR_FACTORY_PLACE_H

@@ -36,15 +36,32 @@ mark_consumed(struct weir_task *task, const char *verb)
         task->flags |= WEIR__TASK_CONSUMED;
 }
 
+void
+weir__task_expect_open(const struct weir_task *task, const struct weir__task_ops *ops, const char *verb)
+{
+        const char *kind = ops->work.kind + 2; /* without the article */
+
+        if (weir__task_ops(task) != ops)
+                weir__panic("%s: the task is no %s", verb, kind);
+        if (task->flags & WEIR__TASK_CONSUMED)
+                weir__panic("%s: the %s was started, pushed, added or dismissed before", verb, kind);
+}
+
+void
+weir__task_poison(struct weir_task *task, int fault)
+{
+        if (!(task->flags & WEIR__TASK_WRONG))
+                task->status = fault;
+        task->flags |= WEIR__TASK_WRONG;
+}
+
 static void
 seal(struct weir_task *task)
 {
         int fault = weir__task_ops(task)->seal(task);
 
-        if (fault) {
-                task->status = fault;
-                task->flags |= WEIR__TASK_WRONG;
-        }
+        if (fault)
+                weir__task_poison(task, fault);
 }
 
 void

@@ -135,6 +135,12 @@ weir__task_ops(const struct weir_task *task)
 /* Marks the task as consumed by `verb`, and seals it; aborts when it was before. */
 void weir__task_consume(struct weir_task *task, const char *verb);
 
+/* Aborts with `verb` unless the task is of that kind and was not consumed: more may be added to it. */
+void weir__task_expect_open(const struct weir_task *task, const struct weir__task_ops *ops, const char *verb);
+
+/* The start of the task reports that; the first fault counts. */
+void weir__task_poison(struct weir_task *task, int fault);
+
 /* Frees a consumed task that never started: no callback. */
 void weir__task_discard(struct weir_task *task);
 

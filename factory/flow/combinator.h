@@ -1,0 +1,91 @@
+/* factory/flow/combinator.h: what the tasks that run other series have in common: parallel, race, module, repeater, retry, and
+ * the like.
+ *
+ *     NEW, children added --start--> starting children, a batch at a time --> waiting --> READY, when `pending` is 0 and
+ *                                                                              ^    |     there is no next child
+ *                                                                              '----'
+ *
+ * `pending` counts the children that have not ended, and one for each batch work on its way, so the combinator outlives them.  A
+ * cursor that points to a child is moved on by the child when it ends. */
+#ifndef WEIR_FACTORY_COMBINATOR_H
+#define WEIR_FACTORY_COMBINATOR_H
+
+#include <weir/flow.h>
+
+#include "factory/task/live.h"
+#include "factory/task/series.h"
+
+struct weir__combinator;
+
+struct weir__combinator_ops {
+        struct weir__task_ops task; /* first: WEIR__COMBINATOR_TASK_OPS */
+
+        /* A child has ended, with that result.  Under the combinator's lock.  Returns whether all others are to be cancelled. */
+        bool (*ended)(struct weir__combinator *combinator, const struct weir_series *child, int result);
+
+        /* Nothing is pending any more, and nothing ends the task early: the series to be run next, which was not started, or NULL
+         * for the end.  On a worker, no lock held; it may call user code.  NULL: there is only what was added. */
+        struct weir_series *(*next)(struct weir__combinator *combinator);
+        unsigned most; /* children that there are: what ends the task early comes too late for the last's result; 0: any number */
+
+        /* Gives up what the kind holds besides children.  As weir__task_ops.release.  NULL: nothing. */
+        void (*release)(struct weir__combinator *combinator, bool discarded);
+};
+
+struct weir__walk {
+        struct weir__work work; /* first */
+        struct weir__combinator *combinator;
+        struct weir_series *cursor; /* the next child; of the one that cancels, guarded by the combinator's lock */
+};
+
+struct weir__combinator {
+        struct weir_task task; /* first */
+
+        /* Constant once started: what the children are within, instead of the series of the task; NULL: that. */
+        struct weir_series *within;
+
+        struct weir__lock lock; /* rank PARALLEL: taken also under the lock of the series that the combinator is in; under it nothing else */
+
+        /* Guarded by lock. */
+        struct weir_series *first, *last; /* children that have not ended */
+        size_t pending;
+        unsigned added;
+        bool cancelled;     /* the walk that cancels has begun: no other will */
+        unsigned char walks; /* of those pending */
+        struct weir__walk starting, cancelling;
+
+        struct weir__live_task live; /* of one that is in no series */
+};
+
+void weir__combinator_init(struct weir__combinator *combinator, const struct weir__combinator_ops *ops, size_t size, weir_task_fn *done,
+                       void *context);
+
+/* The body of weir_X_add and weir_X_add_series: consume the child, also on failure, and poison the combinator with what is wrong.
+ * The child's `index` is the number of those added before. */
+void weir__combinator_add_task(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *task, const char *verb);
+void weir__combinator_add_series(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_series *series,
+                             const char *verb);
+
+/* For `next`: the series around the task that the function of the program makes.  NULL: it made nothing, *fault is 0; or what it
+ * made cannot be started, *fault is why. */
+struct weir_series *weir__combinator_make(struct weir__combinator *combinator, weir_make_fn *make, int *fault);
+
+/* For the ops of kinds. */
+void weir__combinator_start(struct weir_task *task);
+struct weir_task *weir__combinator_cancel(struct weir_task *task);
+void weir__combinator_release(struct weir_task *task, bool discarded);
+bool weir__combinator_child(struct weir_task *task, struct weir__place *place, struct weir_series **child);
+void weir__combinator_describe(const struct weir_task *task, char *out, size_t room);
+
+/* Of a kind such as "a parallel". */
+#define WEIR__COMBINATOR_WORK_OPS(a_kind)                                                                          \
+        {                                                                                                      \
+                .run = weir__task_run, .kind = a_kind, .roams = true, .calls = weir__task_calls,               \
+        }
+#define WEIR__COMBINATOR_TASK_OPS(a_kind)                                                                          \
+        {                                                                                                      \
+                .work = WEIR__COMBINATOR_WORK_OPS(a_kind), .start = weir__combinator_start, .cancel = weir__combinator_cancel, \
+                .release = weir__combinator_release, .child = weir__combinator_child, .describe = weir__combinator_describe, \
+        }
+
+#endif

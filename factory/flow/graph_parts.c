@@ -1,0 +1,176 @@
+/* factory/flow/graph_parts.c: the memory of a graph: nodes, labels, and all else that it owns.
+ *
+ * Threads: the owner of the graph, which no other thread knows yet or any more. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "factory/flow/graph.h"
+
+#define SLAB_MOST   (WEIR__HUGE_PAGE / WEIR__GRAPH_PAGE) /* pages */
+#define TEXT_ROOM   ((size_t)4000)
+#define PAGES_LEAST 8
+
+void *
+weir__graph_alloc(size_t alignment, size_t size)
+{
+        if (size < WEIR__HUGE_PAGE)
+                return alignment > 16 ? aligned_alloc(alignment, size) : malloc(size);
+        size = (size + WEIR__HUGE_PAGE - 1) & ~(WEIR__HUGE_PAGE - 1);
+        void *memory = aligned_alloc(WEIR__HUGE_PAGE, size);
+        if (memory)
+                madvise(memory, size, MADV_HUGEPAGE); /* fails where there are none: nothing is lost */
+        return memory;
+}
+
+bool
+weir__graph_grow(void **array, size_t *room, size_t used, size_t size, size_t least)
+{
+        if (used < *room)
+                return true;
+        size_t wanted = *room ? 2 * *room : least;
+        void *grown = realloc(*array, wanted * size);
+        if (!grown)
+                return false;
+        *array = grown;
+        *room = wanted;
+        return true;
+}
+
+/* -- nodes -- */
+
+/* Each slab is as large as all before it, until it is a huge page. */
+static bool
+make_slab(struct weir__graph *graph)
+{
+        size_t pages = !graph->slabs ? 1 : graph->slab_pages < SLAB_MOST ? 2 * graph->slab_pages : SLAB_MOST;
+        struct weir__node_page *slab = weir__graph_alloc(WEIR__GRAPH_PAGE, pages * WEIR__GRAPH_PAGE);
+
+        if (!slab)
+                return false;
+        weir__node_head(slab)->next_slab = graph->slabs;
+        graph->slabs = graph->next_page = slab;
+        graph->slab_pages = graph->slab_left = pages;
+        return true;
+}
+
+static bool
+make_page(struct weir__graph *graph)
+{
+        size_t used = graph->nodes / WEIR__GRAPH_PER_PAGE;
+
+        if (!weir__graph_grow((void **)&graph->pages, &graph->page_room, used, sizeof(*graph->pages), PAGES_LEAST))
+                return false;
+        if (graph->slab_left == 0 && !make_slab(graph))
+                return false;
+        struct weir__node_page *page = graph->next_page++;
+        graph->slab_left--;
+        weir__node_head(page)->graph = graph;
+        weir__node_head(page)->first = graph->nodes;
+        graph->pages[used] = page;
+        return true;
+}
+
+static const char *
+copy_text(struct weir__graph *graph, const char *text)
+{
+        size_t size = strlen(text) + 1;
+        struct weir__text_chunk *chunk = graph->texts;
+
+        if (!chunk || chunk->room - chunk->used < size) {
+                size_t room = size > TEXT_ROOM ? size : TEXT_ROOM;
+
+                chunk = malloc(sizeof *chunk + room);
+                if (!chunk)
+                        return NULL;
+                *chunk = (struct weir__text_chunk){.next = graph->texts, .room = room};
+                graph->texts = chunk;
+        }
+        char *copy = chunk->text + chunk->used;
+        chunk->used += size;
+        return memcpy(copy, text, size);
+}
+
+struct weir_node *
+weir__graph_new_node(struct weir__graph *graph, const char *label)
+{
+        const char *copy = label ? copy_text(graph, label) : NULL;
+
+        if ((label && !copy) || graph->nodes + 1 == WEIR__GRAPH_MOST)
+                return NULL;
+        if (graph->nodes % WEIR__GRAPH_PER_PAGE == 0 && !make_page(graph))
+                return NULL;
+        struct weir_node *node = weir__graph_node(graph, graph->nodes++);
+        *node = (struct weir_node){.label = copy};
+        return node;
+}
+
+/* -- the end -- */
+
+/* Parts of a task, such as the nodes of a graph in it, are taken apart one after another, not one on the stack of the other. */
+static void
+discard_task(struct weir_task *task)
+{
+        if (!weir__task_ops(task)->release) {
+                weir__task_discard(task);
+                return;
+        }
+        struct weir_series *series = weir__series_wrap(task);
+        if (series) /* else there was no memory, and the task was discarded */
+                weir__series_discard(series);
+}
+
+void
+weir__node_discard(struct weir_node *node)
+{
+        if (node->series) {
+                node->series->owner = NULL;
+                weir__series_discard(node->series);
+        } else if (node->task) {
+                discard_task(node->task);
+        }
+}
+
+static void
+free_parts(struct weir__graph *graph)
+{
+        for (struct weir__node_page *slab; (slab = graph->slabs);) {
+                graph->slabs = weir__node_head(slab)->next_slab;
+                free(slab);
+        }
+        for (struct weir__edge_chunk *chunk; (chunk = graph->first_edges);) {
+                graph->first_edges = chunk->next;
+                free(chunk);
+        }
+        for (struct weir__text_chunk *chunk; (chunk = graph->texts);) {
+                graph->texts = chunk->next;
+                free(chunk);
+        }
+        free(graph->pages);
+        free(graph->conditions);
+        free(graph->arrays);
+}
+static void
+free_results(struct weir__graph *graph)
+{
+        for (uint32_t i = 0; i < graph->nodes; i++) {
+                const struct weir_node *node = weir__graph_node(graph, i);
+
+                if (node->free_result)
+                        weir__user_call(node->free_result, node->result);
+        }
+}
+
+void
+weir__graph_release(struct weir_task *task, bool discarded)
+{
+        struct weir__graph *graph = (struct weir__graph *)task;
+
+        for (uint32_t i = 0; discarded && i < graph->nodes; i++)
+                weir__node_discard(weir__graph_node(graph, i));
+        if (atomic_load_explicit(&graph->has_results, memory_order_relaxed))
+                free_results(graph);
+        if (!discarded)
+                weir__live_remove_task(&graph->live, task);
+        free_parts(graph);
+}
