@@ -2,8 +2,8 @@
  *
  *     prepare -> [ fast | slow | (first, then second) ] -> report
  *
- * The callbacks of a series never overlap, so what only they touch needs no lock.  The three children of the parallel may run at
- * once, on different threads: each writes a place of its own, and the parallel's callback comes after all of them. */
+ * The callbacks of a series never overlap, so data that only they use needs no lock.  The three children of the parallel may
+ * run at once, on different threads.  Each writes to a place of its own, and the parallel's callback comes after all of them. */
 #include <stdio.h>
 
 #include <weir/weir.h>
@@ -22,7 +22,7 @@ static void prepare(weir_task *task, void *context)
         printf("prepared\n");
 }
 
-/* A context is whatever the callback needs: here the place to write to. */
+/* A context is anything that the callback needs: here the place to write to. */
 static void arrive(weir_task *timer, void *context)
 {
         const char **place = context;
@@ -37,7 +37,7 @@ static void report(weir_task *parallel, void *context)
 
         printf("fast %s, slow %s, second %s: status %d\n", journey->fast, journey->slow, journey->second,
                weir_task_status(parallel));
-        /* 200 + 200 ms one after another are the longest way; all at once would have been 300, all in a row 800. */
+        /* The longest way is 200 + 200 ms one after another.  All at once would take 300 ms, all in a row 800. */
         printf("together they took %s\n",
                took >= WEIR_MSEC(400) && took < WEIR_MSEC(700) ? "as long as the longest" : "another time");
 }
@@ -65,7 +65,7 @@ int main(void)
         weir_series_push(series, weir_empty_new(prepare, &journey));
         weir_series_push(series, parallel);
 
-        /* One check for all of the above: what could not be made has poisoned the series. */
+        /* One check for all of the above: a task that could not be made has poisoned the series. */
         int status = weir_series_run(series);
         if (status)
                 fprintf(stderr, "02-series: %s\n", weir_strerror(status));

@@ -1,6 +1,6 @@
 /* 03-named-timer.c: a timer that another thread cancels by its name.
  *
- * The name is all that the two sides share: no handle is kept, so none can be stale. */
+ * The two sides share the name only.  No handle is kept, so none can be stale. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -42,7 +42,7 @@ int main(void)
                 return 1;
         pthread_join(thread, NULL);
 
-        /* One that is left alone.  weir_task_run waits for it. */
+        /* This timer is left alone.  weir_task_run waits for it. */
         int status = weir_task_run(weir_timer_new_named("tea", WEIR_MSEC(100), expired, tea));
 
         /* Shutdown waits for the callbacks; at exit it would come by itself. */

@@ -1,4 +1,4 @@
-/* 04-delay-control.c: delayed replies that a second program can tell, by name, not to wait any longer.
+/* 04-delay-control.c: delayed replies that a second program can release by name.
  *
  *     04-delay-control [address]       default 127.0.0.1:8888
  *

@@ -1,9 +1,9 @@
-/* 05-debounce.c: says what has changed once it has been quiet for a while, however often it changed before.
+/* 05-debounce.c: reports a change once it has been quiet for a while, however many changes came before.
  *
  *     05-debounce [milliseconds]       default 300
  *
- * Each line on standard input is the name of something that has just changed: a file, a sensor, a user who types.  A name is
- * said when no line has borne it for that long, once for each burst of lines.
+ * Each line on standard input is the name of something that has just changed: a file, a sensor, a typing user.  A name is
+ * reported when no line has had it for that long, once for each burst of lines.
  *
  * Try it:  inotifywait -q -m -e modify --format %f . | 05-debounce
  *          (echo a; echo b; echo a; sleep 1; echo a) | 05-debounce */
@@ -22,12 +22,12 @@ static void quiet(weir_task *timer, void *context)
         printf("%s: %s\n", name, weir_task_status(timer) == 0 ? "quiet" : "quiet at the end of input");
 }
 
-/* The first line of a burst makes a timer, the others put it off.  When reset counts it, it will end at the new time and not
- * before, even if it had just expired; when reset returns 0, its callback has begun, and the line begins a new burst.
+/* The first line of a burst makes a timer, the others postpone it.  When reset counts the timer, it will end at the new time and
+ * not before, even if it had just expired.  When reset returns 0, its callback has begun, and the line begins a new burst.
  *
  * Only main makes timers here, so nobody can make one between the reset and the start below.  If several threads read events,
- * two of them could find none and each make one, and the name would be said twice.  They would hold a mutex over this function:
- * nothing in it waits, and no callback takes it. */
+ * two of them could find no timer and make one each, and the name would be reported twice.  They would hold a mutex over this
+ * function: nothing in it waits, and no callback takes the mutex. */
 static int changed(const char *name, weir_nsec after)
 {
         if (weir_timer_reset(name, after) > 0)
@@ -54,7 +54,7 @@ int main(int argc, char *argv[])
                 fprintf(stderr, "wanted: 05-debounce [milliseconds]\n");
                 return 1;
         }
-        setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads this through a pipe wants it now */
+        setvbuf(stdout, NULL, _IOLBF, 0); /* a reader of a pipe gets each line at once */
 
         while (getline(&line, &size, stdin) >= 0) {
                 line[strcspn(line, "\n")] = '\0';

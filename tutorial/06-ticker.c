@@ -2,8 +2,8 @@
  *
  *     06-ticker
  *
- * The fourth report takes 350 ms.  The ticks that come meanwhile are dropped and counted; those after them come when they always
- * would have: at multiples of 100 ms after the start, whatever the callbacks do. */
+ * The fourth report takes 350 ms.  The ticks that are due meanwhile are dropped and counted.  Later ticks keep their times, at
+ * multiples of 100 ms after the start, whatever the callbacks do. */
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ static void report(weir_task *ticker, void *context)
                (unsigned long long)weir_ticker_missed(ticker),
                weir_ticker_actual(ticker) - weir_ticker_scheduled(ticker) < WEIR_MSEC(50) ? "in time" : "late");
         if (weir_ticker_count(ticker) == 4)
-                usleep(350000); /* a callback should not: 08-blocking.c shows what it costs */
+                usleep(350000); /* a callback should not block: 08-blocking.c shows the cost */
 }
 
 int main(void)
@@ -36,7 +36,7 @@ int main(void)
 
         setvbuf(stdout, NULL, _IOLBF, 0);
         weir_ticker_set_limit(ticker, 10);
-        int status = weir_task_run(ticker); /* returns when the last callback has */
+        int status = weir_task_run(ticker); /* returns after the last callback */
         if (status)
                 fprintf(stderr, "06-ticker: %s\n", weir_strerror(status));
         return status != 0;

@@ -1,4 +1,4 @@
-/* 07-virtual-clock.c: reminds every day for a year, and is told on day 200 to stop.
+/* 07-virtual-clock.c: reminds every day for a year, and is stopped on day 200.
  *
  *     07-virtual-clock
  *

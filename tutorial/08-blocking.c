@@ -2,9 +2,9 @@
  *
  *     08-blocking
  *
- * A callback should not block, for it runs in the thread that serves timers and connections.  If it does all the same, its
- * neighbours are not lost: a watchdog sees it after 10 ms, and another worker takes over.  A callback that says before that it
- * will block costs them nothing to speak of.  There is one poller here, so that nothing else could step in. */
+ * A callback should not block, because it runs in the thread that serves timers and connections.  If it blocks all the same, its
+ * neighbours are late but not lost: a watchdog sees it after 10 ms, and another worker takes over.  A callback that announces
+ * that it will block delays them hardly at all.  There is one poller here, so no other one can help. */
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -16,14 +16,14 @@
 static _Atomic int answers;
 static weir_nsec latest; /* the tick that was late by the most */
 
-/* Stands for the library of a database, which knows nothing but to wait. */
+/* Stands for the library of a database, which can only wait. */
 static void ask_database(void)
 {
         usleep(200000);
         answers++;
 }
 
-/* Blocks its worker, without a word. */
+/* Blocks its worker, unannounced. */
 static void query(weir_task *timer, void *context)
 {
         (void)timer;
@@ -31,14 +31,14 @@ static void query(weir_task *timer, void *context)
         ask_database();
 }
 
-/* Says that it will block: what else its worker would have to do another one goes on with, at once.  The callback stays where it
- * is, and so does its task. */
+/* Announces that it will block.  Another worker takes over the other work of this one at once.  The callback stays on its
+ * thread, and so does its task. */
 static void query_announced(weir_task *timer, void *context)
 {
         (void)timer;
         (void)context;
         if (weir_blocking_begin() == -EAGAIN)
-                printf("no other worker is to be had\n"); /* it may block all the same, and the others have to wait */
+                printf("no other worker is to be had\n"); /* it may block all the same, but others wait for it */
         ask_database();
         weir_blocking_end();
 }
@@ -53,7 +53,7 @@ static void tick(weir_task *ticker, void *context)
                 latest = late;
 }
 
-/* What the library has to say.  The default is to write warnings and errors to standard error. */
+/* Prints the messages of the library.  By default warnings and errors go to standard error. */
 static void on_message(enum weir_log_level level, const char *message, void *context)
 {
         (void)context;

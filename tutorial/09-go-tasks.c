@@ -1,11 +1,11 @@
-/* 09-go-tasks.c: sorts a large array on all CPUs, and again on one, and tells how long both took.
+/* 09-go-tasks.c: sorts a large array on all CPUs, and again on one, and prints how long both took.
  *
  *     09-go-tasks [numbers]       default 4000000
  *
  *     sorted(part) = series( parallel( sorted(left half), sorted(right half) ), merge )      and of a small part: sort
  *
- * What computes for long has no place in a callback, where timers and connections would wait for it.  A function given to
- * weir_go_new runs on a thread of the executor, which has one for each CPU. */
+ * A long computation does not belong into a callback, where timers and connections would wait for it.  A function that is given
+ * to weir_go_new runs on a thread of the executor, which has one for each CPU. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,11 +15,11 @@
 
 #include <weir/weir.h>
 
-#define LEAVES 16               /* parts that are sorted; the others are merged of two */
+#define LEAVES 16               /* parts that are sorted; each other part is merged from two */
 #define PARTS  (2 * LEAVES - 1) /* part i is made of 2i + 1 and 2i + 2 */
 
 struct part {
-        uint32_t *numbers, *scratch; /* the same piece of two arrays: no two parts that are busy at once share any of it */
+        uint32_t *numbers, *scratch; /* the same piece of two arrays; parts that run at once share nothing of it */
         size_t count, left;          /* how many, and how many of them are in the left half */
 };
 
@@ -65,11 +65,11 @@ static void cut(struct part parts[PARTS], uint32_t *numbers, uint32_t *scratch, 
 
 static void sort_alone(struct part parts[PARTS])
 {
-        for (int i = PARTS; i-- > 0;) /* halves have higher numbers than what is made of them */
+        for (int i = PARTS; i-- > 0;) /* halves have higher numbers than the part that is made of them */
                 (i < LEAVES - 1 ? merge : sort)(&parts[i]);
 }
 
-/* A flow that sorts a part.  It has no check: what cannot be made poisons what it is put into, and the run at the end says so. */
+/* A flow that sorts a part.  It has no check: a task that cannot be made poisons its container, and the run reports it. */
 static weir_series *sorted(struct part parts[PARTS], int i)
 {
         weir_series *series = weir_series_new(NULL, NULL);

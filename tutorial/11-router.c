@@ -1,13 +1,13 @@
-/* 11-router.c: handlers by method and path, and what the path says in between.
+/* 11-router.c: handlers by method and path, with parameters in the path.
  *
  *     11-router [address]              default 127.0.0.1:8888
  *
  *     GET  /hello/{name}               a greeting (HEAD is served by it, too)
  *     GET  /hello/{name}/in/{ms}       the same after so many milliseconds
  *     GET, POST  /hello/world          a literal comes before a parameter
- *     any  /echo/{path...}             says the method and the rest of the path
+ *     any  /echo/{path...}             prints the method and the rest of the path
  *
- * Everything else is 404, or 405 with what is allowed.
+ * Everything else is 404, or 405 with the allowed methods.
  *
  * Try it:  curl http://127.0.0.1:8888/hello/Anna%20B.
  *          curl -i -X DELETE http://127.0.0.1:8888/hello/world

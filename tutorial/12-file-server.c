@@ -10,7 +10,7 @@
 
 #include <weir/weir.h>
 
-/* The reply is complete whatever is returned; here a page of our own takes the place of the usual text. */
+/* The reply is complete whatever the result is.  Here a page of our own replaces the usual text. */
 static void on_request(weir_task *exchange, void *context)
 {
         const char *directory = context;

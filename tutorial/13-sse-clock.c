@@ -1,12 +1,12 @@
-/* 13-sse-clock.c: a page that shows the server's time, which comes as an event each second.
+/* 13-sse-clock.c: a page that shows the server's time, with an event each second.
  *
  *     13-sse-clock [address]       default 127.0.0.1:8888
  *
  *     GET /         the page
  *     GET /time     the events: text/event-stream
  *
- * One ticker serves all subscribers.  They stand in a list, which a client enters when it comes, and leaves when its stream has
- * ended, whoever ended it.
+ * One ticker serves all subscribers.  A list has all of them.  A client enters it when it comes, and leaves it when its stream
+ * has ended, whatever ended it.
  *
  * Try it:  curl -N http://127.0.0.1:8888/time */
 #include <errno.h>
@@ -29,14 +29,14 @@ static const char page[] =
         "</script>\n";
 
 struct subscriber {
-        weir_task *exchange; /* is there as long as the subscriber is in the list */
+        weir_task *exchange; /* exists as long as the subscriber is in the list */
         struct subscriber *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct subscriber *subscribers; /* guarded by lock */
 
-/* The stream has ended: the client has gone, or was dropped, or the server stops.  The exchange goes next. */
+/* The stream has ended: the client has gone, or was dropped, or the server stops.  The exchange is freed next. */
 static void leave(void *context)
 {
         struct subscriber *subscriber = context, **link = &subscribers;
@@ -66,13 +66,13 @@ static void subscribe(weir_task *exchange)
         subscriber->next = subscribers;
         subscribers = subscriber;
         pthread_mutex_unlock(&lock);
-        weir_series_push(weir_series_of(exchange), stream); /* where it stays until the stream ends */
+        weir_series_push(weir_series_of(exchange), stream); /* it stays there until the stream ends */
 }
 
 static void tell(const struct subscriber *subscriber, const struct weir_http_event *event)
 {
         if (weir_http_unsent(subscriber->exchange) > UNSENT_MOST)
-                weir_http_sse_end(subscriber->exchange); /* reads too slowly; it may come again, and then sees the present */
+                weir_http_sse_end(subscriber->exchange); /* it reads too slowly; when it reconnects it sees the present */
         else
                 weir_task_start(weir_http_sse_event_new(subscriber->exchange, event, NULL, NULL));
 }

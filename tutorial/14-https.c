@@ -2,16 +2,15 @@
  *
  *     14-https address certificate.pem key.pem [certificate.pem key.pem ...]
  *
- * A pair to try it with, which nobody trusts:
+ * A pair for a test, which nobody trusts:
  *
  *     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -keyout key.pem -out certificate.pem \
  *             -subj /CN=localhost -addext subjectAltName=DNS:localhost
  *     14-https 127.0.0.1:8443 certificate.pem key.pem
  *     curl --cacert certificate.pem https://localhost:8443/
  *
- * The first pair is for clients that ask for a name which no other certificate is for.  SIGHUP has the files read again: who is
- * connected notices nothing.  SIGUSR2 starts the program anew, or what has taken the place of its file: no client is turned
- * away.  Ctrl-C stops. */
+ * The first pair is for clients that ask for a name of no other certificate.  SIGHUP reads the files again: connected clients
+ * notice nothing.  SIGUSR2 restarts the program, or the file that has replaced it: no client is turned away.  Ctrl-C stops. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -35,7 +34,7 @@ static weir_http_server *make_server(int argc, char *argv[])
         return server;
 }
 
-/* Hands the sockets to a new process, which serves when this returns 1: what there is to do then is to stop. */
+/* Hands the sockets to a new process.  When this returns 1 the new process serves, and this one must stop. */
 static int restart(weir_http_server *server, char *argv[])
 {
         int result = weir_http_server_inherit(server, argv[0], argv, WEIR_SEC(60));
@@ -45,14 +44,14 @@ static int restart(weir_http_server *server, char *argv[])
         return result > 0;
 }
 
-/* Returns when the server is to stop. */
+/* Returns when the server must stop. */
 static void wait_for_end(weir_http_server *server, const sigset_t *signals, char *argv[])
 {
         int signal;
 
         while (sigwait(signals, &signal) == 0) {
                 if (signal == SIGHUP)
-                        weir_http_server_reload(server); /* if that fails, the log says why, and all stays as it was */
+                        weir_http_server_reload(server); /* if that fails, the log says why, and nothing has changed */
                 else if (signal != SIGUSR2 || restart(server, argv))
                         return;
         }

@@ -1,4 +1,4 @@
-/* 15-trace.c: an order that is worked on, as a picture of who did what and when.
+/* 15-trace.c: the work for an order, as a picture of what ran where and when.
  *
  *     15-trace [FILE]
  *
@@ -6,9 +6,9 @@
  *     order (timer) ---+-> add up (a function) --+--> ask (timer) --> ask politely (timer) --> over
  *                      '-> pack (timer) ---------'
  *
- * It writes a trace, trace.json by default, for https://ui.perfetto.dev or chrome://tracing; docs/trace.png shows one.  There is one
- * poller, beside which a ticker beats.  "ask" blocks without a word, so the watchdog takes the poller away from its worker after a
- * while; "ask politely" gives it away at once: the beats go on elsewhere, the second time without a gap. */
+ * It writes a trace, trace.json by default, for https://ui.perfetto.dev or chrome://tracing; docs/trace.png shows one.  There is
+ * one poller, and a ticker beats on it.  "ask" blocks unannounced, so the watchdog takes the poller away from its worker after a
+ * while.  "ask politely" gives it away at once.  The beats go on elsewhere, the second time without a gap. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -53,7 +53,7 @@ static void ask(weir_task *timer, void *context)
 {
         (void)timer;
         (void)context;
-        usleep(25000); /* a database that takes its time */
+        usleep(25000); /* a slow database */
 }
 
 static void ask_politely(weir_task *timer, void *context)
@@ -108,7 +108,7 @@ int main(int argc, char *argv[])
                 weir_task_start(weir_ticker_new_named("beat", WEIR_MSEC(3), WEIR_TICK_SKIP, beat, NULL));
                 failed = weir_series_run(make_flow());
         }
-        int lost = weir_trace_stop(); /* or how it went wrong */
+        int lost = weir_trace_stop(); /* or an error */
         if (failed || lost < 0)
                 fprintf(stderr, "15-trace: %s\n", weir_strerror(failed ? failed : lost));
         else

@@ -6,7 +6,7 @@
  *     fetch -----+-> compile b --+--> link ----+
  *                '-> compile c --'             '--> report     if it is not
  *
- * The steps only pretend: each waits for some milliseconds.  With "fail" one of the files is empty, and so the other branch is
+ * The steps only pretend: each waits for some milliseconds.  With "fail" one of the files is empty, so the other branch is
  * taken. */
 #include <stdio.h>
 #include <string.h>
@@ -20,13 +20,13 @@ struct build {
         int program;      /* size; 0: not good */
 };
 
-/* A step that leaves a number for those that come after it finds its own node by its task. */
+/* A step finds its own node by its task, and leaves a number for later steps. */
 static void compiled(weir_task *compile, void *size)
 {
         weir_node_set_result(weir_graph_node_of(compile), size, NULL);
 }
 
-/* Its inputs are the results of the nodes before it, in the order in which they were made to precede it. */
+/* Its inputs are the results of the nodes before it, in the order of the calls of weir_graph_precede. */
 static void linked(weir_task *link, void *context)
 {
         weir_node *node = weir_graph_node_of(link);
@@ -96,7 +96,7 @@ static weir_task *build_graph(struct build *build)
         }
         weir_graph_precede_if(link, test, good, build);
         weir_graph_precede_if(link, report, bad, build);
-        return graph; /* what could not be made has poisoned it: the run says so */
+        return graph; /* a part that could not be made has poisoned it: the run reports it */
 }
 
 int main(int argc, char *argv[])

@@ -1,12 +1,12 @@
-/* 17-hedged.c: asks a second time when the first answer is late, takes whichever comes first, and cancels the other one.
+/* 17-hedged.c: asks a second time when the first answer is late, takes the first answer that comes, and cancels the other request.
  *
  *     17-hedged [address]              default 127.0.0.1:8888
  *
  *     GET /?first=M&second=N           two backends, which take M and N milliseconds; default 1000 and 20
  *
- * Most answers are fast, few are slow, and a page that needs a hundred answers is as slow as the slowest.  So who has waited
- * for longer than almost any answer takes, here 50 ms, asks another backend: that costs few requests more, and hides the slow
- * ones.
+ * Most answers are fast, few are slow, and a page that needs a hundred answers is as slow as the slowest.  So a client that has
+ * waited for longer than almost any answer takes, here 50 ms, asks another backend.  That costs few additional requests, and
+ * hides the slow answers.
  *
  *     race -+- first ------------------------ cancelled when the second answers
  *           '- 50 ms, then second ----------- never asked when the first answers before that
@@ -18,10 +18,10 @@
 
 #include <weir/weir.h>
 
-/* One request's. */
+/* The data of one request. */
 struct hedge {
         weir_task *exchange;
-        const char *first, *second; /* what has become of them */
+        const char *first, *second; /* the result of each */
 };
 
 /* Either backend; the context is the place to write to. */
@@ -32,7 +32,7 @@ static void answered(weir_task *backend, void *context)
         *place = weir_task_status(backend) == 0 ? "answered" : weir_strerror(weir_task_status(backend));
 }
 
-/* Both have ended: the slower one was told to, so nothing of it is left. */
+/* Both have ended: the slower one was cancelled, so nothing of it is left. */
 static void decided(weir_task *race, void *context)
 {
         static const char *const names[] = {"first", "second"};
@@ -45,7 +45,7 @@ static void decided(weir_task *race, void *context)
         weir_http_reply_text(hedge->exchange, winner < 0 ? 502 : 200, text);
 }
 
-/* A backend that takes as long as the query says: here a timer, elsewhere a task that asks another server. */
+/* A backend that takes as long as the query says.  Here it is a timer, in a real program a task that asks another server. */
 static weir_task *ask_backend(struct hedge *hedge, const char *name, long milliseconds, const char **place)
 {
         const char *value = weir_http_query_value(hedge->exchange, name);

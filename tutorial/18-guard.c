@@ -1,11 +1,11 @@
-/* 18-guard.c: three flows write to one file, each several lines with pauses in between; a guard keeps the lines of each
+/* 18-guard.c: three flows write several lines each to one file, with pauses in between.  A guard keeps the lines of each flow
  * together.
  *
  *     18-guard
  *
- * The second one is cancelled while it holds the guard.  What is pending in it ends then; its series still holds the guard
- * when that calls back, and so it can leave the file as it should be.  It need not release anything: the guard goes to the
- * third flow when its series has ended.
+ * The second one is cancelled while it holds the guard.  Its pending task ends then.  Its series still holds the guard when that
+ * task calls back, so it can leave the file complete.  It need not release anything: the guard goes to the third flow when its
+ * series has ended.
  *
  *     first:   acquires, writes, 20 ms, writes, releases, 20 ms without the guard
  *     second:           waits . . . . . . . . . acquires, writes, 10 s -- cancelled after 20 ms: writes, ends
@@ -39,7 +39,7 @@ static void goes_on(weir_task *timer, void *context)
         }
         append(flow, "ends");
         weir_guard_release_named("file", series);
-        weir_series_push(series, weir_timer_new(flow->pause, NULL, NULL)); /* what need not be guarded */
+        weir_series_push(series, weir_timer_new(flow->pause, NULL, NULL)); /* this need not be guarded */
 }
 
 static void cancels_the_second(weir_task *timer, void *context)
@@ -61,7 +61,7 @@ static void has_the_file(weir_task *acquire, void *context)
                 weir_task_start(weir_timer_new(WEIR_MSEC(20), cancels_the_second, NULL));
 }
 
-/* The flows acquire the guard in the order in which they are started: here that of adding. */
+/* The flows acquire the guard in the order of their start: here that of adding. */
 static weir_series *new_flow(struct flow *flow)
 {
         weir_series *series = weir_series_new(NULL, NULL);

@@ -6,11 +6,11 @@
  *                                 ^
  *     stop -----------------------'
  *
- * A channel holds so many messages and no more.  Shipping takes 30 ms, so what is in front of it fills up, and then the reader waits: that
- * is back-pressure.  Nobody counts or sleeps for it, and the memory that is in use does not depend on how many orders there are.
+ * A channel holds a limited number of messages.  Shipping takes 30 ms, so the channels in front of it fill up, and then the reader
+ * waits: that is back-pressure.  No code counts or sleeps for it, and the memory does not depend on the number of orders.
  *
- * The checker waits at two channels at once: for an order, and for the word to stop.  When it has come, or when the orders are at an
- * end, it closes the channel behind it.  What that holds is shipped still, and then the shipper finds out as well.
+ * The checker waits at two channels at once: for an order, and for the stop.  After the stop, or after the last order, it closes
+ * the channel behind it.  The orders in that channel are still shipped, and then the shipper ends too.
  *
  * On the virtual clock the program is over at once, and prints the same each time. */
 #include <stdio.h>
@@ -45,14 +45,14 @@ static int *order_new(int number)
         return order;
 }
 
-/* What nobody takes, the channel drops. */
+/* The channel drops the messages that nobody takes. */
 static void order_drop(void *order)
 {
         say_order("", "dropped:", order);
         free(order);
 }
 
-/* -- read: makes the next order as soon as the last one has found a place -- */
+/* -- read: makes the next order as soon as the last one is in the channel -- */
 
 static void was_read(weir_task *send, void *number);
 
@@ -81,7 +81,7 @@ static void was_read(weir_task *send, void *context)
 
 static void to_check(weir_task *select, void *context);
 
-/* The word to stop comes first: when both are there, it wins. */
+/* The stop comes first: when both are there, it wins. */
 static void check_next(weir_series *series)
 {
         weir_task *select = weir_select_new(to_check, NULL);
@@ -105,7 +105,7 @@ static void to_check(weir_task *select, void *context)
         (void)context;
         if (!order) { /* -EPIPE: one of the two is closed */
                 say("check", weir_select_winner(select) == 0 ? "is told to stop" : "has seen all");
-                weir_channel_close(orders); /* for the reader, who may wait for a place */
+                weir_channel_close(orders); /* for the reader, which may wait for room */
                 weir_channel_close(good);
                 return;
         }
@@ -116,7 +116,7 @@ static void to_check(weir_task *select, void *context)
                 check_next(series);
 }
 
-/* -- ship: takes its time -- */
+/* -- ship: is slow -- */
 
 static void to_ship(weir_task *receive, void *context);
 
@@ -146,7 +146,7 @@ static void tell_to_stop(weir_task *timer, void *context)
 {
         (void)context;
         if (weir_task_status(timer) == 0)
-                weir_channel_close(stop); /* whoever waits there is told, now and later */
+                weir_channel_close(stop); /* all tasks that wait there see it, now and later */
 }
 
 /* Begins on a worker, so that nothing is printed while it goes on. */

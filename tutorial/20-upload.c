@@ -1,18 +1,18 @@
-/* 20-upload.c: bodies as they come and go, a piece at a time: files of any size in a few kilobytes of memory.
+/* 20-upload.c: bodies that stream, a piece at a time: files of any size in a few kilobytes of memory.
  *
  *     20-upload [address [directory]]  default 127.0.0.1:8888 and the current one
  *
- *     PUT  /files/{name}               streams the body into a file, and says its size and who sent it
+ *     PUT  /files/{name}               streams the body into a file, and prints its size and its sender
  *     GET  /files/{name}               the file (HEAD and Range are served, too)
- *     POST /upper                      sends what comes back in capitals, while it comes
+ *     POST /upper                      sends the body back in capitals, while it comes
  *
- * The next piece is read when the last one was dealt with.  Until then the client cannot send much: its TCP window is closed.
+ * The next piece is read when the last one has been handled.  Until then the client cannot send much: its TCP window is closed.
  *
  * Try it:  curl -T README.md http://127.0.0.1:8888/files/
  *          curl -T - http://127.0.0.1:8888/files/endless </dev/zero        (Ctrl-C: the file does not stay)
  *          curl -T - -X POST http://127.0.0.1:8888/upper
  *
- * A proxy on this machine is believed when it says who its clients are (X-Forwarded-For).  Ctrl-C stops. */
+ * A proxy on this machine is trusted to name its clients (X-Forwarded-For).  Ctrl-C stops. */
 #include <ctype.h>
 #include <errno.h>
 #include <signal.h>
@@ -31,8 +31,8 @@ struct upload {
         int fd;
         int kept; /* the file is complete */
         long long size;
-        char name[1024];      /* in the end */
-        char temporary[1024]; /* until then */
+        char name[1024];      /* the final name */
+        char temporary[1024]; /* the name until the file is complete */
 };
 
 /* After the end of the series: also when the client has gone in the middle, and the series was cancelled. */
@@ -80,7 +80,7 @@ static void finish(struct upload *upload)
         weir_http_reply_text(upload->exchange, 201, text);
 }
 
-/* A regular file is written into the system's memory.  What may last longer belongs into a function (09-go-tasks.c). */
+/* A regular file is written into the system's memory.  A slower write belongs into a function (09-go-tasks.c). */
 static int store(struct upload *upload, const char *data, size_t size)
 {
         while (size > 0) {
@@ -102,7 +102,7 @@ static void on_piece(weir_task *read, void *context)
         const char *data = weir_http_read_data(read, &size);
 
         if (weir_task_status(read))
-                return; /* broken chunks, too slow, gone: the reply, if there is anybody to have it, is 400 or 408 by itself */
+                return; /* broken chunks, too slow, or gone: the reply, if anybody gets it, is 400 or 408 by itself */
         if (size == 0)
                 finish(upload);
         else if (store(upload, data, size))
@@ -139,7 +139,7 @@ static void on_get(weir_task *exchange, void *directory)
 
 /* -- POST -- */
 
-/* A read behind a write: no more comes in than has gone out. */
+/* A read follows each write: no more comes in than has gone out. */
 static void on_letters(weir_task *read, void *exchange)
 {
         char capitals[4096];
