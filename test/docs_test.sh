@@ -1,11 +1,12 @@
 #!/bin/bash
 # The code that README.md and docs/ show is code that the tests run: each C block names the file it is quoted from in the line
 # before it, <!-- tutorial/01-delay-server.c -->, and stands there word for word.  Links lead somewhere, and what is called weir_
-# something is declared in a public header, or the name of a metric.
+# something is declared in a public header, or the name of a metric.  Outside of fenced blocks no line is longer than 100 columns.
+# Each page of docs/decisions is in its index.
 set -euo pipefail
 
 cd "$WEIR_SOURCE"
-python3 - README.md docs/*.md docs/decisions/*.md <<'PYTHON'
+python3 - *.md docs/*.md docs/decisions/*.md <<'PYTHON'
 import glob, re, sys
 
 failures, quotes = [], 0
@@ -21,6 +22,8 @@ for page in sys.argv[1:]:
         elif block.group(2) not in open(named.group(1), encoding="utf-8").read():
             failures.append(f"{page}:{line}: not word for word in {named.group(1)}")
         quotes += 1
+    prose = re.sub(r"```\w*\n.*?```", lambda block: "\n" * block.group().count("\n"), text, flags=re.S)
+    failures += [f"{page}:{number}: {len(line)} columns" for number, line in enumerate(prose.split("\n"), 1) if len(line) > 100]
     for link in re.finditer(r"\]\(([^)#:]+)(#[^)]*)?\)", re.sub(r"\n```.*?\n```", "", text, flags=re.S)):
         base = page.rsplit("/", 1)[0] + "/" if "/" in page else ""
         try:
@@ -32,6 +35,8 @@ for page in sys.argv[1:]:
     for word in re.finditer(r"(?<![\w/-])weir_(?!_|test_)[a-z0-9_]*[a-z0-9](?![\w*])", text):
         if word.group() not in declared:
             failures.append(f"{page}:{text[:word.start()].count(chr(10)) + 1}: {word.group()} is in no public header")
+index = open("docs/decisions/README.md", encoding="utf-8").read()
+failures += [f"{page}: not in docs/decisions/README.md" for page in glob.glob("docs/decisions/[0-9]*.md") if page[15:] not in index]
 print("\n".join(failures))
 if failures or not quotes:
     sys.exit("docs_test: %d faults, %d quotes" % (len(failures), quotes))

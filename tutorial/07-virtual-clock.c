@@ -2,9 +2,9 @@
  *
  *     07-virtual-clock
  *
- * On the virtual clock a year takes milliseconds: while a thread waits for a flow and nothing is left to do, time jumps to the next
- * deadline.  Nothing depends on the machine, so the program prints the same every time.  This is how flows that last for hours
- * are tested; docs/testing-your-flows.md goes on from here. */
+ * On the virtual clock a year takes milliseconds.  While a thread waits for a flow and nothing is left to do, time jumps to the
+ * next deadline.  Nothing depends on the machine, so the program prints the same every time.  Flows that last for hours are
+ * tested in this way; docs/testing-your-flows.md goes on from here. */
 #include <errno.h>
 #include <stdio.h>
 

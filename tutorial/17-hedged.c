@@ -1,4 +1,4 @@
-/* 17-hedged.c: asks a second time when the first answer is late, takes the first answer that comes, and cancels the other request.
+/* 17-hedged.c: asks a second time when the first answer is late, takes the first answer, and cancels the other request.
  *
  *     17-hedged [address]              default 127.0.0.1:8888
  *

@@ -6,8 +6,8 @@
  *                                 ^
  *     stop -----------------------'
  *
- * A channel holds a limited number of messages.  Shipping takes 30 ms, so the channels in front of it fill up, and then the reader
- * waits: that is back-pressure.  No code counts or sleeps for it, and the memory does not depend on the number of orders.
+ * A channel holds a limited number of messages.  Shipping takes 30 ms, so the channels in front of it fill up, and then the
+ * reader waits: that is back-pressure.  No code counts or sleeps for it, and the memory does not depend on the number of orders.
  *
  * The checker waits at two channels at once: for an order, and for the stop.  After the stop, or after the last order, it closes
  * the channel behind it.  The orders in that channel are still shipped, and then the shipper ends too.
