@@ -38,7 +38,7 @@ WEIR_API void weir_barrier_unref(weir_barrier *barrier);
 
 /* Makes a task that arrives when it is started, and ends when n tasks have arrived.  Those n go on
  * together; a later one belongs to the next n.  A task that is cancelled while it waits has not
- * arrived, and another one has to arrive in its place.  What happened before an arrival happens
+ * arrived, and another one has to arrive in its place.  Everything before an arrival happens
  * before the callbacks of the n tasks.
  *
  * Owner:   the caller, until the task is consumed.

@@ -46,7 +46,7 @@ WEIR_API int weir_clock_run_until(weir_nsec instant);
 
 /* Holds the clock: time stands still until the release.  Use it while the program works for a flow
  * where the library does not see it, for example in another thread or a child process.  Holds are
- * counted.  What is due at the present instant runs all the same.  On the real clock both functions
+ * counted.  Work that is due now runs all the same.  On the real clock both functions
  * do nothing.
  *
  *     weir_clock_hold();       time stands still

@@ -31,7 +31,7 @@ WEIR_API weir_condition *weir_condition_ref(weir_condition *condition);
 WEIR_API void weir_condition_unref(weir_condition *condition);
 
 /* Signals the condition.  The tasks that are held back are started in the order in which they came.
- * What happened before the signal happens before their callbacks.
+ * Everything before the signal happens before their callbacks.
  *
  * Result:  0; -EALREADY when it was signalled before; -ENOMEM for NULL; -ECHILD in a forked child.
  * Threads: any.  Never blocks. */

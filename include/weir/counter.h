@@ -31,7 +31,7 @@ WEIR_API weir_counter *weir_counter_ref(weir_counter *counter);
 WEIR_API void weir_counter_unref(weir_counter *counter);
 
 /* Adds n to the count.  At the target the waiting tasks go on, in the order in which they came.  A
- * part of n beyond the target is ignored.  What happened before the call happens before the
+ * part of n beyond the target is ignored.  Everything before the call happens before the
  * callbacks of those tasks.
  *
  * Result:  how much was counted: less than n if the target needed less; 0 for NULL, and in a forked

@@ -26,7 +26,7 @@
 
 WEIR_BEGIN
 
-/* Begins a trace.  What begins from now on is written to the file at `path`, which is made or
+/* Begins a trace.  Everything that begins from now on is written to the file at `path`, which is made or
  * emptied.
  *
  * A trace that is open when the process ends by exit(), or by return from main, is closed as by

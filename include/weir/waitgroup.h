@@ -34,7 +34,7 @@ WEIR_API void weir_waitgroup_free(weir_waitgroup *group);
  * Threads: any, also inside a callback.  Never blocks. */
 WEIR_API void weir_waitgroup_add(weir_waitgroup *group, size_t n);
 
-/* Takes one off the count.  At zero all waits end.  What happened before the call happens before
+/* Takes one off the count.  At zero all waits end.  Everything before the call happens before
  * the return of a wait that it ends.  A count below zero aborts with the reason.  Accepts NULL.
  *
  * Threads: any, also inside a callback.  Never blocks. */
