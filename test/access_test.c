@@ -12,7 +12,7 @@
 
 #include <sys/stat.h>
 
-#include "server/server.h"
+#include "server/base/server.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 

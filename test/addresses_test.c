@@ -16,7 +16,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "server/server.h"
+#include "server/base/server.h"
+#include "server/listen/listener.h"
 #include "test/http_client.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -224,7 +225,7 @@ every_client_of_a_shared_socket_is_served(void)
         CU_ASSERT_EQUAL(begin(4, address), 0);
         for (int i = 0; i < 4; i++) {
                 CU_ASSERT_EQUAL(at.server->shards[i].listener_count, 1);
-                CU_ASSERT_TRUE(at.server->shards[i].listeners[0].shared);
+                CU_ASSERT_TRUE(at.server->shards[i].listeners[0].is_shared);
         }
         for (int round = 0; round < 5; round++) {
                 for (int i = 0; i < CLIENTS; i++) {
@@ -430,7 +431,7 @@ ask_late(bool handed_over, bool used)
         http_open(&at.client, at.port);
         WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 1);
         CU_ASSERT(!used || http_ask(&at.client, GET, &at.reply));
-        at.server->handed_over = handed_over;
+        at.server->is_handed_over = handed_over;
         CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, stop_main, NULL), 0);
         WEIR_TEST_EVENTUALLY(is_refused(at.port) && atomic_load(&at.server->orders_left) == 0); /* it has looked at it */
         answered = http_ask(&at.client, GET, &at.reply);

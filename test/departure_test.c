@@ -8,7 +8,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "server/server.h"
+#include "server/base/server.h"
 #include "test/http_client.h"
 #include "test/timer_fixture.h"
 

@@ -11,7 +11,7 @@ import glob, re, sys
 
 failures, quotes = [], 0
 declared = {word for header in glob.glob("include/weir/*.h") for word in re.findall(r"\bweir_\w+", open(header, encoding="utf-8").read())}
-declared |= {word for source in glob.glob("server/*.c") for word in re.findall(r'"(weir_\w+)', open(source, encoding="utf-8").read())}
+declared |= {word for source in glob.glob("server/*/*.c") for word in re.findall(r'"(weir_\w+)', open(source, encoding="utf-8").read())}
 for page in sys.argv[1:]:
     text = open(page, encoding="utf-8").read()
     for block in re.finditer(r"([^\n]*)\n```c\n(.*?)```", text, re.S):

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "server/server.h"
+#include "server/exchange/exchange.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 

@@ -7,7 +7,7 @@
 #include "factory/timer/timer.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/sched/worker.h"
-#include "server/server.h"
+#include "server/base/server.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 

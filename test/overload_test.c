@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "server/server.h"
+#include "server/base/server.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 
@@ -69,11 +69,11 @@ static int64_t
 count_of(unsigned kind)
 {
         int failed;
-        struct weir__server_report *report = weir__server_reports(&failed);
+        struct weir__serving_report *report = weir__serving_reports(&failed);
         int64_t count = report ? report->counts[kind] : -1;
 
         CU_ASSERT_EQUAL(failed, 0);
-        weir__server_reports_free(report);
+        weir__serving_reports_free(report);
         return count;
 }
 

@@ -5,7 +5,7 @@
 
 #include <sys/eventfd.h>
 
-#include "server/server.h"
+#include "server/base/server.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 
@@ -125,7 +125,7 @@ static struct standing
 standing_of(weir_http_server *server)
 {
         weir__lock(&server->lock);
-        struct standing now = {.is_stopping = server->state == WEIR__SERVER_STOPPING, .has_bystander = server->bystanders};
+        struct standing now = {.is_stopping = server->state == WEIR__SERVER_STOPPING, .has_bystander = server->waiters};
         weir__unlock(&server->lock);
         return now;
 }
@@ -474,7 +474,7 @@ a_server_made_before_a_fork_may_be_started_by_each_process(void)
         eventfd_t written = 0;
         int status = 0;
 
-        CU_ASSERT_EQUAL(eventfd_write(server->quiet_fd, 1), 0);
+        CU_ASSERT_EQUAL(eventfd_write(server->users.quiet_fd, 1), 0);
         pid_t child = fork();
         if (child == 0) {
                 alarm(20);
@@ -485,7 +485,7 @@ a_server_made_before_a_fork_may_be_started_by_each_process(void)
         }
         CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
         CU_ASSERT_EQUAL(status, 0);
-        CU_ASSERT_EQUAL(eventfd_read(server->quiet_fd, &written), 0);
+        CU_ASSERT_EQUAL(eventfd_read(server->users.quiet_fd, &written), 0);
         CU_ASSERT_EQUAL(written, 1);
         weir_http_server_free(server);
 }

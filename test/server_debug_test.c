@@ -9,7 +9,7 @@
 #include <sys/un.h>
 
 #include "factory/inspect/debug.h"
-#include "server/server.h"
+#include "server/exchange/exchange.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 
@@ -74,7 +74,7 @@ handle(weir_task *exchange, void *context)
 {
         (void)context;
         if (at.peer)
-                CU_ASSERT(weir__peer_read(&weir__exchange_of(exchange)->connection->peer, at.peer, strlen(at.peer)));
+                CU_ASSERT(weir__peer_read((struct weir__peer *)&weir__exchange_of(exchange)->client->peer, at.peer, strlen(at.peer)));
         weir_http_debug(exchange, at.context);
 }
 

@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-#include "server/server.h"
+#include "server/base/server.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 #include "test/tls_peer.h"
@@ -200,10 +200,10 @@ static int64_t
 counted(enum weir__count_kind kind)
 {
         int failed;
-        struct weir__server_report *report = weir__server_reports(&failed);
+        struct weir__serving_report *report = weir__serving_reports(&failed);
         int64_t count = report ? report->counts[kind] : -1;
 
-        weir__server_reports_free(report);
+        weir__serving_reports_free(report);
         return count;
 }
 

@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "server/server.h"
+#include "server/connection/connection.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 
@@ -129,7 +129,7 @@ settle(void)
 {
         WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 1);
         weir_test_pass(0);
-        at.servers_fd = at.server->shards->first->stream.source.fd;
+        at.servers_fd = weir__container_of(weir__list_first(&at.server->shards->connections), struct weir__connection, link)->stream.source.fd;
         weir_test_pass(0); /* from here on the list is the worker's again */
 }
 

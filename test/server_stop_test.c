@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "server/server.h"
+#include "server/base/server.h"
 #include "test/http_client.h"
 
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -806,7 +806,7 @@ nothing_is_called_after_stop(void)
                 weir_test_sleep(WEIR_MSEC(5));
                 CU_ASSERT(weir_http_server_stop(at.server, round % 2 ? WEIR_MSEC(200) : 0) >= 0);
                 atomic_store(&is_stopped, true);
-                CU_ASSERT_EQUAL(atomic_load(&at.server->open), 0);
+                CU_ASSERT_EQUAL(atomic_load(&at.server->users.count), 0);
                 end();
                 atomic_store(&is_over, true);
                 for (int i = 0; i < 3; i++) {

@@ -14,7 +14,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "server/server.h"
+#include "server/base/server.h"
 #include "test/http_client.h"
 
 #define HEAD(target) "GET " target " HTTP/1.1\r\nHost: a\r\n"

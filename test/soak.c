@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "kernel/memory/span.h"
-#include "server/server.h"
+#include "server/base/server.h"
 #include "test/fixture.h"
 #include "test/soak.h"
 

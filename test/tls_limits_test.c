@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/server.h"
+#include "server/base/server.h"
 #include "test/http_client.h"
 #include "test/timer_fixture.h"
 #include "test/tls_peer.h"

@@ -5,7 +5,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "server/server.h"
+#include "server/connection/connection.h"
 #include "test/http_client.h"
 #include "test/timer_fixture.h"
 #include "test/tls_peer.h"
@@ -335,7 +335,7 @@ connect_to_keep(void)
         atomic_store(&at.exchange, NULL);
         CU_ASSERT_TRUE(tls_send(client, GET("/keep"), sizeof GET("/keep") - 1));
         WEIR_TEST_EVENTUALLY(atomic_load(&at.exchange));
-        int servers_fd = weir__exchange_of(at.exchange)->connection->stream.source.fd;
+        int servers_fd = weir__exchange_of(at.exchange)->fd;
         CU_ASSERT_EQUAL(setsockopt(SSL_get_fd(client), SOL_SOCKET, SO_RCVBUF, &window, sizeof window), 0);
         CU_ASSERT_EQUAL(setsockopt(servers_fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
         return client;

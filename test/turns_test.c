@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "kernel/sched/worker.h"
-#include "server/server.h"
+#include "server/connection/connection.h"
 #include "test/http_client.h"
 #include "test/timer_fixture.h"
 #include "test/tls_peer.h"
@@ -38,9 +38,12 @@ received(void)
         struct weir__shard *shard = &at.server->shards[0];
         int64_t size = atomic_load_explicit(&shard->counts.of[WEIR__COUNT_RECEIVED], memory_order_relaxed);
 
-        for (struct weir__connection *each = shard->first; each; each = each->next)
+        for (struct weir__link *link = weir__list_first(&shard->connections); link; link = weir__list_next(&shard->connections, link)) {
+                const struct weir__connection *each = weir__container_of(link, struct weir__connection, link);
+
                 if (each->state == WEIR__LINGERING)
-                        size += (int64_t)each->input_size;
+                        size += (int64_t)each->reading.size;
+        }
         return size;
 }
 

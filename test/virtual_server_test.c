@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
-#include "server/server.h"
+#include "server/base/server.h"
 #include "test/http_client.h"
 #include "test/timer_fixture.h"
 

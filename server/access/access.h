@@ -1,0 +1,48 @@
+/* server/access/access.h: the access log: records of requests that are over, on their way to a file or a function of the program's.
+ *
+ * Who records is the owner of a connection's poller, which never blocks, allocates or formats anything here. */
+#ifndef WEIR_SERVER_ACCESS_H
+#define WEIR_SERVER_ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <weir/http_server.h>
+
+#include "protocol/peer.h"
+#include "protocol/request.h"
+
+struct weir__access;
+
+/* What there is to say of a request that is over. */
+struct weir__access_entry {
+        const struct weir__peer *client;
+        const struct weir__request *request; /* NULL: not known */
+        int status;
+        bool is_complete;
+        uint64_t body_sent;
+        weir_nsec began; /* 0: not known */
+};
+
+/* Has copies of what it needs of the configuration.
+ *
+ * Owner:  the caller; weir__access_free, when it is stopped.
+ * Result: 0 and in *ret_access a log, or NULL when none is wanted; -ENOMEM and what eventfd reports. */
+int weir__access_new(const struct weir_http_server_config *config, struct weir__access **ret_access);
+void weir__access_free(struct weir__access *access); /* accepts NULL */
+
+/* Opens the file, if there is one, and makes the threads, while the runtime runs; rings for `count` pollers.  All three accept NULL,
+ * and do nothing.
+ * Result: 0, what open reports, or -ENOMEM, -EAGAIN. */
+int weir__access_start(struct weir__access *access, unsigned count);
+void weir__access_complain(struct weir__access *access); /* of the file, after a start, with no lock held */
+
+/* Has all that was recorded written, and ends the threads; one that is not started stays so. */
+void weir__access_stop(struct weir__access *access);
+
+/* Drops the record, and counts it, wherever a ring is full.  By the owner of the poller of that index. */
+void weir__access_record(struct weir__access *access, unsigned index, const struct weir__access_entry *entry);
+
+bool weir__access_is_own_thread(void); /* whether this is a thread of a log */
+
+#endif

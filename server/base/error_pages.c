@@ -1,0 +1,122 @@
+/* server/base/error_pages.c: the bodies of the server's own replies.
+ *
+ * Threads: the pages are set before the start, and constant from then on. */
+#include "server/base/error_pages.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/base/phase.h"
+#include "server/base/server.h"
+
+struct weir__error_page {
+        struct weir__error_page *next;
+        int status;
+        size_t size;
+        char *type; /* in the same memory, as is the body */
+        char body[];
+};
+
+static const struct weir__error_page *
+page_of(const weir_http_server *server, int status)
+{
+        const struct weir__error_page *page = server->error_pages;
+
+        while (page && page->status != status)
+                page = page->next;
+        return page;
+}
+
+static struct weir__error_page *
+page_new(int status, const char *type, const void *body, size_t size)
+{
+        size_t type_size = strlen(type) + 1;
+        struct weir__error_page *page = malloc(sizeof *page + size + type_size);
+
+        if (!page)
+                return NULL;
+        *page = (struct weir__error_page){.status = status, .size = size, .type = page->body + size};
+        if (size)
+                memcpy(page->body, body, size);
+        memcpy(page->type, type, type_size);
+        return page;
+}
+
+/* Takes the page for this status out; NULL: there is none. */
+static struct weir__error_page *
+take_page(weir_http_server *server, int status)
+{
+        struct weir__error_page **link = &server->error_pages;
+
+        while (*link && (*link)->status != status)
+                link = &(*link)->next;
+        struct weir__error_page *page = *link;
+        if (page)
+                *link = page->next;
+        return page;
+}
+
+static int
+check_type(const char *type)
+{
+        struct weir__response probe = {.fields = NULL};
+        int failed = weir__response_field(&probe, "Content-Type", type, false);
+
+        weir__response_done(&probe);
+        return failed;
+}
+
+int
+weir_http_server_set_error(weir_http_server *server, int status, const char *type, const void *body, size_t size)
+{
+        if (weir__phase_is_forked())
+                return -ECHILD;
+        if (!server)
+                return -ENOMEM;
+        if (status < 400 || status > 599 || !type || (!body && size) || size > INT32_MAX)
+                return -EINVAL;
+        int failed = check_type(type);
+        if (failed)
+                return failed;
+        struct weir__error_page *page = page_new(status, type, body, size), *unused = page;
+        if (!page)
+                return -ENOMEM;
+        weir__lock(&server->lock);
+        bool is_new = server->state == WEIR__SERVER_NEW;
+        if (is_new) {
+                unused = take_page(server, status);
+                page->next = server->error_pages;
+                server->error_pages = page;
+        }
+        weir__unlock(&server->lock);
+        free(unused);
+        return is_new ? 0 : -EBUSY;
+}
+
+void
+weir__error_pages_free(weir_http_server *server)
+{
+        while (server->error_pages) {
+                struct weir__error_page *page = server->error_pages;
+
+                server->error_pages = page->next;
+                free(page);
+        }
+}
+
+int
+weir__error_pages_fill(const weir_http_server *server, int status, struct weir__response *response)
+{
+        const struct weir__error_page *page = page_of(server, status);
+        char text[64];
+        size_t size = page ? page->size : (size_t)snprintf(text, sizeof text, "%d %s\n", status, weir__http_reason(status));
+        int failed = weir__response_field(response, "Content-Type", page ? page->type : "text/plain; charset=utf-8", true);
+
+        response->status = status;
+        response->body_size = 0;
+        if (!failed && status == 503)
+                failed = weir__response_field(response, "Retry-After", "1", true);
+        return failed ? failed : weir__response_append(response, page ? page->body : text, size);
+}

@@ -1,0 +1,13 @@
+/* server/base/error_pages.h: the bodies of the server's own replies. */
+#ifndef WEIR_SERVER_ERROR_PAGES_H
+#define WEIR_SERVER_ERROR_PAGES_H
+
+#include <weir/http_server.h>
+
+#include "protocol/response.h"
+
+/* Makes the response the server's own of that status; its fields stay.  Result: 0 or -ENOMEM. */
+int weir__error_pages_fill(const weir_http_server *server, int status, struct weir__response *response);
+void weir__error_pages_free(weir_http_server *server);
+
+#endif

@@ -1,0 +1,212 @@
+/* server/base/secure.c: what a server needs for TLS: the names of the files, and what was made of them.
+ *
+ * Threads: any.
+ * Locks:   the server's, for the names, until a start was tried.
+ *          secure->lock, a leaf: which context new connections get.  Files are read, and complained about, with no lock held; so
+ *          several may do that at once, and who has begun last is right. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/observe/log.h"
+#include "kernel/base/phase.h"
+#include "server/base/server.h"
+
+/* Copies a name, if there is one.  Returns false when out of memory. */
+static bool
+copy(char **to, const char *from)
+{
+        *to = from ? strdup(from) : NULL;
+        return *to || !from;
+}
+
+static int
+add_pair(struct weir__secure *secure, const char *certificate_file, const char *private_key_file)
+{
+        struct weir__tls_pair *pairs = realloc(secure->pairs, (secure->pair_count + 1) * sizeof *pairs);
+
+        if (!pairs)
+                return -ENOMEM;
+        secure->pairs = pairs;
+        struct weir__tls_pair *pair = &pairs[secure->pair_count];
+        *pair = (struct weir__tls_pair){0};
+        if (!copy(&pair->certificate_file, certificate_file) || !copy(&pair->private_key_file, private_key_file)) {
+                free(pair->certificate_file);
+                return -ENOMEM;
+        }
+        secure->pair_count++;
+        return 0;
+}
+
+/* Returns what is wrong, as far as the config alone tells; or NULL. */
+static const char *
+fault_of(const struct weir_http_server_config *config)
+{
+        bool has_files = config->certificate_file || config->private_key_file;
+
+        if (!config->certificate_file != !config->private_key_file)
+                return "expected certificate_file and private_key_file together";
+        if (config->ssl_ctx && has_files)
+                return "expected certificate_file or ssl_ctx, not both";
+        if (config->ssl_ctx && (config->ocsp_file || config->client_ca_file || config->client_check))
+                return "expected ocsp_file, client_ca_file and client_check not to be set beside ssl_ctx, which has its own ideas of these";
+        if (config->client_check < WEIR_HTTP_CLIENT_UNCHECKED || config->client_check > WEIR_HTTP_CLIENT_REQUIRED)
+                return "expected client_check to be one of enum weir_http_client_check";
+        if (config->client_check && !config->client_ca_file)
+                return "expected client_ca_file beside client_check: who may sign clients' certificates";
+        if (config->client_ca_file && !config->client_check)
+                return "expected client_check beside client_ca_file: nobody would be asked for a certificate";
+        return config->reserved ? "expected reserved to be 0" : NULL;
+}
+
+int
+weir__secure_init(weir_http_server *server)
+{
+        struct weir__secure *secure = &server->secure;
+        const struct weir_http_server_config *config = &server->config;
+
+        secure->fault = fault_of(config);
+        weir__lock_init(&secure->lock, WEIR__RANK_LEAF);
+        if (secure->fault)
+                return -EINVAL;
+        secure->is_on = config->ssl_ctx;
+        if (config->ssl_ctx)
+                return weir__tls_context_new(&secure->context, &(struct weir__tls_config){.ssl_ctx = config->ssl_ctx}, NULL);
+        if (!copy(&secure->ocsp_file, config->ocsp_file) || !copy(&secure->client_ca_file, config->client_ca_file))
+                return -ENOMEM;
+        return config->certificate_file ? add_pair(secure, config->certificate_file, config->private_key_file) : 0;
+}
+
+void
+weir__secure_done(weir_http_server *server)
+{
+        struct weir__secure *secure = &server->secure;
+
+        weir__tls_context_unref(secure->context);
+        for (size_t i = 0; i < secure->pair_count; i++) {
+                free(secure->pairs[i].certificate_file);
+                free(secure->pairs[i].private_key_file);
+        }
+        free(secure->pairs);
+        free(secure->ocsp_file);
+        free(secure->client_ca_file);
+}
+
+bool
+weir__secure_is_on(const weir_http_server *server)
+{
+        return server->secure.is_on;
+}
+
+/* The context that new connections get now, or NULL, with a reference. */
+static struct weir__tls_context *
+current(struct weir__secure *secure)
+{
+        weir__lock(&secure->lock);
+        struct weir__tls_context *context = secure->context ? weir__tls_context_ref(secure->context) : NULL;
+        weir__unlock(&secure->lock);
+        return context;
+}
+
+/* Makes it that of new connections, unless somebody who began to read later has come first.  Consumes it. */
+static void
+install(struct weir__secure *secure, struct weir__tls_context *context, unsigned turn)
+{
+        struct weir__tls_context *former = context;
+
+        weir__lock(&secure->lock);
+        if (turn > secure->installed) {
+                former = secure->context;
+                secure->context = context;
+                secure->installed = turn;
+        }
+        weir__unlock(&secure->lock);
+        weir__tls_context_unref(former);
+}
+
+/* Once a start was tried: the names stay as they are. */
+static int
+read_files(weir_http_server *server)
+{
+        struct weir__secure *secure = &server->secure;
+        const struct weir__tls_config config = {
+                .pairs = secure->pairs,
+                .pair_count = secure->pair_count,
+                .ocsp_file = secure->ocsp_file,
+                .client_ca_file = secure->client_ca_file,
+                .client = (enum weir__tls_client)server->config.client_check,
+        };
+        unsigned turn = atomic_fetch_add_explicit(&secure->turn, 1, memory_order_relaxed) + 1;
+        struct weir__tls_context *made = NULL, *former = current(secure);
+        int failed = weir__tls_context_new(&made, &config, former);
+
+        weir__tls_context_unref(former);
+        if (!failed)
+                install(secure, made, turn);
+        return failed;
+}
+
+/* What would be ignored without a certificate, which may have come after the config. */
+static const char *
+fault_without_certificate(const struct weir__secure *secure)
+{
+        if (secure->is_on || (!secure->ocsp_file && !secure->client_ca_file))
+                return NULL;
+        return secure->ocsp_file ? "expected a certificate beside ocsp_file" : "expected a certificate beside client_ca_file";
+}
+
+void
+weir__secure_complain(const weir_http_server *server)
+{
+        if (server->secure.fault)
+                weir__log(WEIR_LOG_ERROR, "TLS: %s", server->secure.fault);
+}
+
+int
+weir__secure_start(weir_http_server *server)
+{
+        struct weir__secure *secure = &server->secure;
+
+        secure->is_on |= secure->pair_count > 0;
+        const char *fault = fault_without_certificate(secure);
+        if (fault)
+                weir__log(WEIR_LOG_ERROR, "TLS: %s (certificate_file, or weir_http_server_add_certificate)", fault);
+        return fault ? -EINVAL : secure->pair_count ? read_files(server) : 0;
+}
+
+struct weir__tls *
+weir__secure_accept(weir_http_server *server, int fd)
+{
+        struct weir__tls_context *context = current(&server->secure);
+        struct weir__tls *tls = weir__tls_new(context, fd);
+
+        weir__tls_context_unref(context);
+        return tls;
+}
+
+int
+weir_http_server_add_certificate(weir_http_server *server, const char *certificate_file, const char *private_key_file)
+{
+        if (weir__phase_is_forked())
+                return -ECHILD;
+        if (!server || !certificate_file || !private_key_file || server->config.ssl_ctx)
+                return -EINVAL;
+        weir__lock(&server->lock);
+        bool is_late = server->state != WEIR__SERVER_NEW || server->secure.is_start_tried;
+        int failed = is_late ? -EALREADY : add_pair(&server->secure, certificate_file, private_key_file);
+        weir__unlock(&server->lock);
+        return failed;
+}
+
+int
+weir_http_server_reload(weir_http_server *server)
+{
+        if (weir__phase_is_forked())
+                return -ECHILD;
+        if (!server)
+                return -EINVAL;
+        weir__lock(&server->lock);
+        bool has_files = server->secure.is_start_tried && server->secure.pair_count;
+        weir__unlock(&server->lock);
+        return has_files ? read_files(server) : -EDOM;
+}

@@ -1,0 +1,41 @@
+/* server/base/secure.h: what a server needs for TLS. */
+#ifndef WEIR_SERVER_SECURE_H
+#define WEIR_SERVER_SECURE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <weir/http_server.h>
+
+#include "kernel/base/lock.h"
+#include "kernel/socket/stream.h"
+
+struct weir__secure {
+        /* Constant. */
+        const char *fault; /* of the config; or NULL */
+        char *ocsp_file, *client_ca_file;
+
+        /* Guarded by the server's lock; constant after the first attempt to start. */
+        struct weir__tls_pair *pairs;
+        size_t pair_count;
+        bool is_start_tried;
+
+        bool is_on; /* written by the thread that starts the server; constant from there on */
+
+        _Atomic unsigned turn;  /* numbers the readings of the files; relaxed */
+        struct weir__lock lock; /* a leaf */
+
+        /* Guarded by lock. */
+        unsigned installed;                /* the turn that has made ... */
+        struct weir__tls_context *context; /* ... this, of new connections; NULL: plain, or not started */
+};
+
+int weir__secure_init(weir_http_server *server); /* from its config; returns what the start is to report */
+void weir__secure_done(weir_http_server *server);
+void weir__secure_complain(const weir_http_server *server); /* of its config, if that is wrong; with no lock held */
+int weir__secure_start(weir_http_server *server); /* STARTING: reads the files, if there are any; with no lock held */
+bool weir__secure_is_on(const weir_http_server *server); /* constant from the start on */
+struct weir__tls *weir__secure_accept(weir_http_server *server, int fd); /* NULL when out of memory */
+
+#endif

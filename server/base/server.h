@@ -1,0 +1,83 @@
+/* server/base/server.h: a server: what its shards share.  operate/server.c has its states. */
+#ifndef WEIR_SERVER_SERVER_H
+#define WEIR_SERVER_SERVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <weir/http_server.h>
+
+#include "kernel/base/latch.h"
+#include "kernel/base/lock.h"
+#include "kernel/socket/listen.h"
+#include "protocol/forwarded.h"
+#include "protocol/gate.h"
+#include "server/base/addresses.h"
+#include "server/base/secure.h"
+#include "server/base/serving.h"
+#include "server/base/shard.h"
+#include "server/base/users.h"
+
+enum weir__server_state {
+        WEIR__SERVER_NEW = 0,
+        WEIR__SERVER_STARTING,
+        WEIR__SERVER_SERVING,
+        WEIR__SERVER_STOPPING,
+        WEIR__SERVER_STOPPED,
+};
+
+/* A thread that waits until a start or stop is over, to stop the server; on its stack. */
+struct weir__server_waiter {
+        struct weir__server_waiter *next;
+        pthread_t thread;
+        bool is_to_stop; /* this thread stops the server; else another has stopped it, and it may be gone */
+        struct weir__latch over;
+};
+
+struct weir_http_server {
+        /* Constant. */
+        struct weir_http_server_config config; /* defaults filled in */
+        struct weir__gate_limits gate_limits;
+        struct weir__error_page *error_pages; /* from the start on; before that guarded by lock */
+        struct weir__proxies *proxies;
+        struct weir__access *access;       /* the access log; or NULL */
+        struct weir__addresses *addresses; /* from the start on; NULL: connections of one address are not limited */
+        weir_task_fn *handler;
+        void *context;
+        int fault;    /* what its start reports */
+        int ended_fd; /* eventfd: written when the end of the runtime closes a listener */
+
+        struct weir__secure secure;
+
+        struct weir__lock lock; /* a leaf: no thread waits with it held */
+
+        /* Guarded by lock. */
+        uint8_t state;                       /* enum weir__server_state */
+        pthread_t changer;                   /* STARTING, STOPPING: the thread that does it ... */
+        pid_t changer_process;               /* ... in which process: a forked child has no such thread */
+        struct weir__server_waiter *waiters; /* STARTING, STOPPING */
+        unsigned hand_overs;                 /* under way */
+        bool is_handed_over; /* another process has the sockets, too, or may soon; constant once a stop has begun, for all to read */
+
+        /* Written by the thread that starts or stops the server; constant while it serves.  Then others read the sockets, with the
+         * lock. */
+        unsigned shard_count;
+        unsigned generation; /* of the runtime that the shards belong to */
+        struct weir__shard *shards;
+        struct weir__sockets sockets; /* that listen */
+
+        struct weir__serving serving; /* while it serves; guarded by the lock of serving.c */
+
+        struct weir__users users;
+        _Atomic int port;           /* relaxed; -EDOM: none */
+        _Atomic size_t connections; /* that have a place; seq_cst where it may pass the limit: listen/admission.c */
+        _Atomic size_t cut;         /* exchanges; relaxed, read after the orders were carried out */
+
+        _Atomic unsigned orders_left; /* shards that have not carried out the order; acq_rel */
+        struct weir__latch *ordered;  /* opened when all have; of the thread that gave it */
+};
+
+#endif

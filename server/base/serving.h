@@ -1,0 +1,41 @@
+/* server/base/serving.h: the servers that serve, and reports on what they have counted. */
+#ifndef WEIR_SERVER_SERVING_H
+#define WEIR_SERVER_SERVING_H
+
+#include <stdint.h>
+
+#include <weir/http_server.h>
+
+#include "server/base/counts.h"
+
+#define WEIR__SERVER_NAME 160 /* bytes of the name of a server, with the NUL */
+
+/* A server in the list of those that serve. */
+struct weir__serving {
+        weir_http_server *next;
+        uint64_t number; /* in the order of their starts, from 1 on; 0: it does not serve */
+        unsigned ordinal; /* among those that serve at the same address, from 1 on */
+        char name[WEIR__SERVER_NAME];
+};
+
+/* Its shards exist in between. */
+void weir__serving_begin(weir_http_server *server);
+void weir__serving_end(weir_http_server *server);
+
+/* What a server has counted until now. */
+struct weir__serving_report {
+        struct weir__serving_report *next;
+        uint64_t number;
+        char name[WEIR__SERVER_NAME + 16]; /* its first address, such as "127.0.0.1:8080" or "unix:/run/s"; unlike that of others */
+        int64_t connections;
+        int64_t counts[WEIR__COUNTS];
+};
+
+/* Of all that serve, in the order of their starts.
+ *
+ * Owner:  the caller: weir__serving_reports_free.
+ * Result: NULL also when there is none; *failed says -ENOMEM or 0. */
+struct weir__serving_report *weir__serving_reports(int *failed);
+void weir__serving_reports_free(struct weir__serving_report *reports); /* accepts NULL */
+
+#endif

@@ -1,0 +1,64 @@
+/* server/base/shed.c: requests that are refused while the server is late.
+ *
+ * Threads: the owner of the poller only.
+ *
+ * A limit is set a moment ahead while requests come, and not when there are none, so that an idle server has no wake-ups.  Its delay is
+ * the delay of everything here.  An overdue limit already tells as much without having run. */
+#include "kernel/base/clock.h"
+#include "server/base/server.h"
+
+#define PROBE_AHEAD WEIR_MSEC(1)
+#define VALID_FOR   WEIR_MSEC(100) /* a measured lateness */
+
+static void
+probe_run(struct weir__work *work)
+{
+        struct weir__shard *shard = weir__container_of(work, struct weir__shard, shed.probe.work);
+        struct weir__shed *shed = &shard->shed;
+
+        shed->measured_at = weir__clock_now();
+        shed->lateness = shed->measured_at - shed->due;
+        shed->is_probing = false;
+        weir__users_remove(&shard->server->users);
+}
+
+static const struct weir__work_ops probe_ops = {.run = probe_run};
+
+static void
+begin_probe(struct weir__shard *shard, weir_nsec now)
+{
+        struct weir__shed *shed = &shard->shed;
+
+        shed->due = now + PROBE_AHEAD;
+        shed->probe.work.ops = &probe_ops;
+        if (!weir__limit_set(shard->poller, &shed->probe, shed->due))
+                return;
+        shed->is_probing = true;
+        weir__users_add(&shard->server->users);
+}
+
+bool
+weir__shed_admits(struct weir__shard *shard)
+{
+        weir_nsec bound = shard->server->config.shed_lateness;
+        const struct weir__shed *shed = &shard->shed;
+
+        if (bound == WEIR_FOREVER)
+                return true;
+        weir_nsec now = weir__clock_now();
+        weir_nsec late = shed->is_probing ? now - shed->due : 0;
+        if (now - shed->measured_at < VALID_FOR && shed->lateness > late)
+                late = shed->lateness;
+        if (!shed->is_probing)
+                begin_probe(shard, now);
+        return late <= bound;
+}
+
+void
+weir__shed_close(struct weir__shard *shard)
+{
+        if (shard->shed.is_probing && weir__limit_clear(shard->poller, &shard->shed.probe)) {
+                shard->shed.is_probing = false;
+                weir__users_remove(&shard->server->users);
+        }
+}

@@ -1,0 +1,21 @@
+/* server/base/shed.h: requests that are refused while the server is late. */
+#ifndef WEIR_SERVER_SHED_H
+#define WEIR_SERVER_SHED_H
+
+#include <stdbool.h>
+
+#include "kernel/loop/poller.h"
+
+struct weir__shard;
+
+/* How late the work of one poller is.  Owner of the poller only. */
+struct weir__shed {
+        struct weir__limit probe;
+        bool is_probing; /* `probe` is set, or its work is on its way */
+        weir_nsec due, lateness, measured_at;
+};
+
+bool weir__shed_admits(struct weir__shard *shard); /* false: this poller is too late, refuse the request */
+void weir__shed_close(struct weir__shard *shard);
+
+#endif

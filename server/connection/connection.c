@@ -1,0 +1,375 @@
+/* server/connection/connection.c: a connection: its states, its time limit, its end.
+ *
+ *     [HANDSHAKING ->] READING_HEAD -> [READING_BODY ->] ANSWERING -> [WRITING ->] READING_HEAD ...
+ *          |              |                |               |            |
+ *          +--------------+----------------+-- error ------|------------+--> LINGERING --> GONE --> freed
+ *          +--------------+----------------+---------------+------------+-- lost, cut, timed out --^
+ *
+ * http1.c moves it from one to the next: it gets the events.
+ *
+ * Threads: the owner of the poller only.  While an exchange is out at its handler, events only set bits.  A connection that is lost
+ *          meanwhile closes its descriptor at once and waits, GONE, for its exchange to come back.  A connection is never freed while
+ *          a function of it is on the stack: one that is GONE is freed by the work of its limit, from the worker's loop.
+ *
+ * Fairness: reads since others had their turn are counted.  When there are many the connection goes on by a work, behind the others.
+ *
+ * Time limits are lazy: entering a state writes `expires_at`.  The limit in the poller's queue is moved only when it stands later than
+ * that, and put off when it comes early.  So a busy connection costs one queue operation in many requests. */
+#include "server/connection/connection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/base/phase.h"
+#include "server/exchange/sse.h"
+#include "server/exchange/transfer.h"
+
+#define LINGER      WEIR_SEC(5)  /* for the next bytes ... */
+#define LINGER_LONG WEIR_SEC(30) /* ... and at most for all of them, unless the server stops */
+#define LINGER_MAX  ((size_t)1 << 20) /* bytes thrown away before the connection is closed all the same */
+
+#define READ_BUDGET 16 /* reads, each of at most so many bytes, before others have their turn */
+#define READ_SIZE   ((size_t)64 * 1024)
+
+_Static_assert(sizeof(struct weir__connection) <= WEIR__CLIENT_WANTED, "else not all of it is fetched");
+
+/* -- time limits -- */
+
+void
+weir__connection_limit(struct weir__connection *connection, weir_nsec now, weir_nsec duration)
+{
+        struct weir__deadline *deadline = &connection->deadline;
+
+        deadline->expires_at = duration == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(now, duration);
+        if (deadline->expires_at >= deadline->queued_for)
+                return;
+        if (weir__limit_set(connection->client.shard->poller, &deadline->limit, deadline->expires_at))
+                deadline->queued_for = deadline->expires_at;
+}
+
+/* A client that has finished its side may have gone altogether, which only an answer to something sent can tell: the system of a client
+ * that has gone answers with a reset. */
+bool
+weir__connection_is_to_be_probed(const struct weir__connection *connection)
+{
+        const struct weir__exchange *exchange = connection->exchange;
+
+        return connection->reading.has_ended && exchange && !exchange->is_probed &&
+               !weir__connection_config(connection)->ignore_departure;
+}
+
+/* The time of a task that reads runs from its start, whatever is written meanwhile. */
+weir_nsec
+weir__connection_left_to_read(const struct weir__connection *connection)
+{
+        weir_nsec expires_at = connection->reading.reader ? connection->reading.reader->expires_at : WEIR_FOREVER, now;
+
+        if (expires_at == WEIR_FOREVER)
+                return WEIR_FOREVER;
+        now = weir__clock_now();
+        return expires_at > now ? expires_at - now : 0;
+}
+
+/* While the exchange is out, what counts is what it waits for.  A probe waits for its turn: a handler that replies at once needs
+ * none. */
+static weir_nsec
+answering_limit(const struct weir__connection *connection)
+{
+        const struct weir_http_server_config *config = weir__connection_config(connection);
+        const struct weir__sse *sse = weir__connection_sse(connection);
+        weir_nsec reading = weir__connection_left_to_read(connection);
+
+        if (weir__connection_has_output(connection))
+                return reading < config->write_timeout ? reading : config->write_timeout;
+        if (weir__connection_is_to_be_probed(connection))
+                return 0;
+        if (connection->reading.reader)
+                return reading;
+        return sse ? sse->heartbeat : WEIR_FOREVER;
+}
+
+static weir_nsec
+lingering_limit(const struct weir__connection *connection)
+{
+        weir_nsec left = connection->deadline.lingers_until - weir__clock_now();
+
+        return left < LINGER ? left : LINGER;
+}
+
+static weir_nsec
+limit_of(const struct weir__connection *connection)
+{
+        const struct weir_http_server_config *config = weir__connection_config(connection);
+
+        switch ((enum weir__connection_state)connection->state) {
+        case WEIR__HANDSHAKING: return config->handshake_timeout;
+        case WEIR__READING_HEAD:
+                /* The last request of one whose handshake ended after the stop has begun must come soon. */
+                return connection->reading.size || connection->is_last ? config->head_timeout : config->idle_timeout;
+        case WEIR__READING_BODY: return config->body_timeout;
+        case WEIR__ANSWERING: return answering_limit(connection);
+        case WEIR__WRITING: return config->write_timeout;
+        case WEIR__LINGERING: return lingering_limit(connection);
+        case WEIR__GONE: break;
+        }
+        return WEIR_FOREVER;
+}
+
+/* -- those that wait for a request -- */
+
+static struct weir__connection *
+first_idle(struct weir__shard *shard)
+{
+        struct weir__link *first = weir__list_first(&shard->idle);
+
+        return first ? weir__container_of(first, struct weir__connection, idle) : NULL;
+}
+
+static void
+publish_idle(struct weir__shard *shard)
+{
+        const struct weir__connection *first = first_idle(shard);
+
+        atomic_store_explicit(&shard->idle_since, first ? first->deadline.idle_since : WEIR_FOREVER, memory_order_relaxed);
+}
+
+static void
+leave_idle(struct weir__connection *connection)
+{
+        struct weir__shard *shard = connection->client.shard;
+
+        if (!weir__link_is_used(&connection->idle))
+                return;
+        weir__link_remove(&connection->idle);
+        weir__count(&shard->counts, WEIR__COUNT_IDLE, -1);
+        publish_idle(shard);
+}
+
+static void
+enter_idle(struct weir__connection *connection, weir_nsec now)
+{
+        struct weir__shard *shard = connection->client.shard;
+        weir_http_server *server = shard->server;
+
+        leave_idle(connection);
+        weir__count(&shard->counts, WEIR__COUNT_IDLE, 1);
+        connection->deadline.idle_since = now;
+        weir__list_append(&shard->idle, &connection->idle);
+        publish_idle(shard);
+        if (__builtin_expect(atomic_load_explicit(&server->connections, memory_order_relaxed) > server->config.max_connections, 0))
+                shard->ops->has_idle(shard);
+}
+
+bool
+weir__connection_is_idle(const struct weir__connection *connection)
+{
+        return connection->state == WEIR__READING_HEAD && !connection->reading.size;
+}
+
+void
+weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state)
+{
+        connection->state = (uint8_t)state;
+        weir_nsec duration = limit_of(connection), now = duration == WEIR_FOREVER ? 0 : weir__clock_now();
+
+        if (weir__connection_is_idle(connection))
+                enter_idle(connection, now ? now : weir__clock_now());
+        else
+                leave_idle(connection);
+        connection->is_used |= state != WEIR__READING_HEAD && state != WEIR__HANDSHAKING;
+        if (weir__connection_has_output(connection))
+                connection->writing.untaken = weir__stream_untaken(&connection->stream);
+        weir__connection_limit(connection, now, duration);
+}
+
+/* -- birth and death -- */
+
+/* An exchange that is still out, or work that is on its way, will call this again. */
+void
+weir__connection_free(struct weir__connection *connection)
+{
+        struct weir__users *users = &connection->client.shard->server->users;
+
+        if (connection->exchange || connection->deadline.queued_for != WEIR_FOREVER || connection->is_requeued)
+                return;
+        weir__link_remove(&connection->link);
+        free(connection->reading.input);
+        free(connection->writing.output);
+        free(connection->client.certificate);
+        weir__free(connection, sizeof *connection);
+        weir__users_remove(users);
+}
+
+/* Its exchange is out, and the connection is no more. */
+static void
+notify_exchange(struct weir__connection *connection)
+{
+        struct weir__writing *writing = &connection->writing;
+        struct weir__transfer *reader = connection->reading.reader;
+        int shutdown = weir__phase_is_stopping() ? -ESHUTDOWN : 0;
+
+        connection->reading.reader = NULL;
+        writing->writers_end = &writing->writers;
+        if (reader)
+                weir__transfer_complete(reader, shutdown ? shutdown : -ECONNRESET);
+        while (writing->writers) {
+                struct weir__transfer *writer = writing->writers;
+
+                writing->writers = writer->next;
+                weir__transfer_complete(writer, shutdown ? shutdown : -EPIPE);
+        }
+        if (connection->exchange->sse)
+                weir__sse_complete(connection->exchange->sse, shutdown ? shutdown : -EPIPE);
+        if (!shutdown && !weir__connection_config(connection)->ignore_departure) /* at shutdown all series end by themselves */
+                weir__exchange_cut(connection->exchange);
+}
+
+void
+weir__connection_close(struct weir__connection *connection)
+{
+        struct weir__shard *shard = connection->client.shard;
+
+        if (connection->state == WEIR__GONE)
+                return;
+        if (connection->state == WEIR__READING_BODY)
+                weir__connection_drop_exchange(connection);
+        leave_idle(connection);
+        weir__file_close(&connection->writing.file);
+        weir__poller_remove_source(shard->poller, &connection->stream.source);
+        if (connection->writing.ends_reply)
+                weir__stream_break(&connection->stream);
+        else
+                weir__stream_close(&connection->stream);
+        connection->state = WEIR__GONE;
+        weir__record_written(connection, false);
+        if (connection->exchange)
+                notify_exchange(connection);
+        shard->ops->connection_left(connection);
+        if (connection->deadline.queued_for != WEIR_FOREVER && !weir__limit_clear(shard->poller, &connection->deadline.limit))
+                return; /* its work is on its way already */
+        connection->deadline.queued_for = 0;
+        weir__poller_deliver(shard->poller, &connection->deadline.limit.work);
+}
+
+void
+weir__connection_drop_exchange(struct weir__connection *connection)
+{
+        if (connection->exchange) {
+                weir__record_end(connection->exchange);
+                weir__exchange_free(connection->exchange);
+        }
+        connection->exchange = NULL;
+        if (connection->state == WEIR__GONE)
+                weir__connection_free(connection);
+}
+
+/* Reads on, and throws away: the peer may still be sending, and a close would then reset what it has not read of our answer.  As long
+ * as something comes it has not got to that.
+ * Source: RFC 9112 section 9.6. */
+void
+weir__connection_linger(struct weir__connection *connection)
+{
+        struct weir__poller *poller = connection->client.shard->poller;
+        size_t before = connection->reading.size;
+
+        while (weir__connection_may_read(connection)) {
+                ssize_t count = weir__stream_read(&connection->stream, poller->scratch, WEIR__SCRATCH_SIZE);
+
+                if (count == -EAGAIN) {
+                        connection->reading.is_ready = false;
+                        break;
+                }
+                weir__connection_has_read(connection, count > 0 ? (size_t)count : 0);
+                connection->reading.size += count > 0 ? (size_t)count : 0; /* nothing is kept: a count */
+                if (count <= 0 || connection->reading.size > LINGER_MAX) {
+                        weir__connection_close(connection);
+                        return;
+                }
+        }
+        if (connection->reading.size > before)
+                weir__connection_enter(connection, WEIR__LINGERING);
+}
+
+/* -- fairness -- */
+
+void
+weir__connection_requeue(struct weir__connection *connection)
+{
+        if (connection->is_requeued)
+                return;
+        connection->is_requeued = true;
+        weir__poller_deliver_behind(connection->client.shard->poller, &connection->requeued);
+}
+
+void
+weir__connection_has_read(struct weir__connection *connection, size_t size)
+{
+        connection->reading.budget_used += size < READ_SIZE ? 1 : size < READ_BUDGET * READ_SIZE ? (uint32_t)(size / READ_SIZE) : READ_BUDGET;
+}
+
+bool
+weir__connection_may_read(struct weir__connection *connection)
+{
+        if (connection->reading.is_ready && connection->reading.budget_used >= READ_BUDGET)
+                weir__connection_requeue(connection);
+        return connection->reading.is_ready && connection->reading.budget_used < READ_BUDGET;
+}
+
+/* -- the end -- */
+
+void
+weir__connection_finish(struct weir__connection *connection)
+{
+        bool clean = !connection->reading.is_refused && !connection->reading.is_unread && !connection->reading.size;
+
+        /* Whatever comes after a close would reset what the system has not sent yet: a peer of TLS says that it ends, others may have
+         * pipelined. */
+        if (connection->stream.tls)
+                weir__stream_finish(&connection->stream); /* sends what was held back */
+        if (connection->stream.tls || connection->writing.sent > WEIR__LEAVES_FIRST)
+                clean = clean && !weir__stream_unsent(&connection->stream);
+        if (clean && (!connection->reading.is_ready || weir__stream_peek(&connection->stream) == -EAGAIN)) {
+                weir__connection_close(connection);
+                return;
+        }
+        free(connection->reading.input);
+        connection->reading.input = NULL;
+        connection->reading.size = connection->reading.room = 0;
+        weir__stream_finish(&connection->stream);
+        connection->deadline.lingers_until = weir__clock_after(weir__clock_now(), connection->client.shard->is_stopping ? LINGER : LINGER_LONG);
+        weir__connection_enter(connection, WEIR__LINGERING);
+        weir__connection_linger(connection);
+}
+
+/* TLS takes what it looks at out of the socket.  The event, which is on its way, may then speak of writing only, and must read all
+ * the same. */
+ssize_t
+weir__connection_peek(struct weir__connection *connection)
+{
+        ssize_t count = weir__stream_peek(&connection->stream);
+
+        connection->reading.is_ready |= count > 0;
+        return count;
+}
+
+struct weir__connection *
+weir__connection_longest_idle(struct weir__shard *shard)
+{
+        struct weir__connection *each = first_idle(shard);
+
+        while (each && weir__connection_peek(each) > 0) {
+                struct weir__link *next = weir__list_next(&shard->idle, &each->idle);
+
+                each = next ? weir__container_of(next, struct weir__connection, idle) : NULL;
+        }
+        return each;
+}
+
+void
+weir__connection_evict(struct weir__connection *connection, bool has_place)
+{
+        weir__count(&connection->client.shard->counts, WEIR__COUNT_EVICTED, 1);
+        connection->has_place = has_place;
+        weir__connection_close(connection);
+}

@@ -1,0 +1,291 @@
+/* server/connection/http1.c: the entry points of a connection of HTTP/1: events, time, its exchanges, and its server.
+ *
+ * Threads: the owner of the poller only.
+ *
+ * All that happens to a connection begins here, and goes down from here: to receive.c and reply.c, and to the states in connection.c. */
+#include "server/connection/http1.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/runtime/runtime.h"
+#include "server/connection/connection.h"
+#include "server/connection/stream_reply.h"
+#include "server/exchange/sse.h"
+#include "server/exchange/transfer.h"
+
+#define FIRST_WITHIN WEIR_SEC(1)  /* after a hand-over: for the first request of a connection that came to the former process */
+#define LAST_LINGER  WEIR_SEC(5)  /* once the server stops */
+
+/* -- time -- */
+
+/* Asks at once with an interim response, which every client of HTTP/1.1 has to put up with (RFC 9110 section 15.2).  Where none may go
+ * out, and from then on, the system asks again and again: one that has gone answers so only when its own side has been forgotten. */
+static void
+probe(struct weir__connection *connection)
+{
+        struct weir__exchange *exchange = connection->exchange;
+        bool may_continue = exchange->request->minor > 0 && !weir__exchange_has_begun(exchange);
+
+        exchange->is_probed = true;
+        weir__stream_keep_asking(&connection->stream);
+        if (weir__connection_sse(connection))
+                weir__stream_reply_beat(connection);
+        else if (may_continue &&
+                 !weir__stream_untaken(&connection->stream)) /* else an earlier reply, on its way still, asks the same */
+                weir__reply_continue(connection);
+}
+
+/* Whether the peer reads, although slowly.  The socket becomes writable again only when a good part of what it holds, which may be
+ * megabytes, was taken: a slow peer may need longer for that than the limit. */
+static bool
+is_read(struct weir__connection *connection)
+{
+        return weir__connection_has_output(connection) && weir__stream_untaken(&connection->stream) < connection->writing.untaken;
+}
+
+static void
+answering_timed_out(struct weir__connection *connection)
+{
+        if (weir__connection_has_output(connection)) {
+                weir__connection_close(connection);
+        } else if (weir__connection_is_to_be_probed(connection)) {
+                probe(connection);
+                if (connection->state == WEIR__ANSWERING)
+                        weir__connection_enter(connection, WEIR__ANSWERING);
+        } else if (weir__connection_sse(connection)) {
+                weir__stream_reply_beat(connection);
+        } else {
+                weir__connection_enter(connection, WEIR__ANSWERING);
+        }
+}
+
+static void
+timed_out(struct weir__connection *connection)
+{
+        if (connection->state == WEIR__READING_BODY || (connection->state == WEIR__READING_HEAD && connection->reading.size))
+                weir__reply_refuse(connection, 408, weir__receive_is_head(connection));
+        else if (weir__connection_left_to_read(connection) == 0)
+                weir__receive_fail_task(connection, 408);
+        else if (is_read(connection))
+                weir__connection_enter(connection, connection->state);
+        else if (connection->state == WEIR__ANSWERING)
+                answering_timed_out(connection);
+        else
+                weir__connection_close(connection);
+}
+
+static void
+limit_run(struct weir__work *work)
+{
+        struct weir__connection *connection = weir__container_of(work, struct weir__connection, deadline.limit.work);
+        weir_nsec now = weir__clock_now();
+
+        connection->deadline.queued_for = WEIR_FOREVER;
+        if (connection->state == WEIR__GONE)
+                weir__connection_free(connection);
+        else if (connection->deadline.expires_at <= now)
+                timed_out(connection);
+        else if (connection->deadline.expires_at != WEIR_FOREVER)
+                weir__connection_limit(connection, now, connection->deadline.expires_at - now);
+}
+
+static const struct weir__work_ops limit_ops = {.run = limit_run};
+
+/* -- events -- */
+
+static void
+requeued_run(struct weir__work *work)
+{
+        struct weir__connection *connection = weir__container_of(work, struct weir__connection, requeued);
+
+        connection->is_requeued = false;
+        connection->reading.budget_used = 0;
+        if (connection->state == WEIR__GONE) {
+                weir__connection_free(connection);
+                return;
+        }
+        if (connection->state == WEIR__WRITING)
+                weir__reply_flush(connection);
+        if (connection->state == WEIR__LINGERING)
+                weir__connection_linger(connection);
+        else
+                weir__receive(connection);
+}
+
+static const struct weir__work_ops requeued_ops = {.run = requeued_run};
+
+static void
+finished_its_side(struct weir__connection *connection)
+{
+        connection->reading.has_ended = true;
+        if (connection->state == WEIR__ANSWERING)
+                weir__connection_enter(connection, WEIR__ANSWERING); /* its limit may be another one now */
+}
+
+static void
+ready(struct weir__source *source, uint32_t events)
+{
+        struct weir__connection *connection = weir__container_of(source, struct weir__connection, stream.source);
+
+        if (!connection->is_requeued)
+                connection->reading.budget_used = 0;
+        if (connection->state == WEIR__LINGERING) { /* also when both sides are finished: what is unread would reset our reply */
+                connection->reading.is_ready = true;
+                weir__connection_linger(connection);
+                return;
+        }
+        if (events & (EPOLLHUP | EPOLLERR)) { /* reset, or finished on both sides: nothing can be answered */
+                weir__connection_close(connection);
+                return;
+        }
+        /* TLS may have to write before it can read. */
+        if (events & (EPOLLIN | EPOLLRDHUP) || (connection->stream.tls && weir__tls_wants_write(connection->stream.tls)))
+                connection->reading.is_ready = true;
+        if (events & EPOLLOUT && weir__connection_has_output(connection) && connection->state != WEIR__READING_BODY)
+                weir__reply_flush(connection);
+        if (events & EPOLLRDHUP && !connection->reading.has_ended)
+                finished_its_side(connection);
+        weir__receive(connection);
+}
+
+static void
+shutdown_source(struct weir__source *source)
+{
+        struct weir__connection *connection = weir__container_of(source, struct weir__connection, stream.source);
+
+        connection->is_last = true;
+        if (connection->state != WEIR__ANSWERING || connection->reading.reader || connection->writing.writers || weir__connection_sse(connection))
+                weir__connection_close(connection);
+}
+
+static void
+destroy_source(struct weir__source *source)
+{
+        weir__connection_close(weir__container_of(source, struct weir__connection, stream.source));
+}
+
+static const struct weir__source_ops source_ops = {ready, shutdown_source, destroy_source};
+
+/* -- exchanges -- */
+
+static void
+answer(struct weir__exchange *exchange)
+{
+        struct weir__connection *connection = weir__connection_of(exchange);
+        struct weir__poller *poller = connection->client.shard->poller;
+
+        weir__poller_note_reply(poller, poller->woke_at - exchange->began);
+        if (connection->state == WEIR__GONE) {
+                weir__connection_drop_exchange(connection);
+                weir__runtime_leave();
+                return;
+        }
+        if (exchange->upgrade && !exchange->result && !weir__exchange_has_begun(exchange)) /* 101 is all there is */
+                exchange->has_failed |= weir__stream_reply_switch(connection) != 0;
+        connection->exchange = NULL;
+        if (weir__exchange_has_begun(exchange))
+                weir__stream_reply_end(connection, exchange);
+        else
+                weir__reply_send(connection, exchange);
+        if (connection->state == WEIR__WRITING && exchange->request && !connection->reading.is_refused && !connection->replied.request)
+                weir__record_keep_request(connection, exchange);
+        weir__record_end(exchange);
+        weir__exchange_free(exchange);
+        if (connection->state == WEIR__READING_HEAD)
+                weir__receive(connection);
+        weir__runtime_leave();
+}
+
+static int
+read_some(struct weir__transfer *transfer)
+{
+        return weir__connection_of(transfer->exchange)->state == WEIR__GONE ? -ECONNRESET : weir__receive_for_task(transfer);
+}
+
+static int
+write_some(struct weir__transfer *transfer)
+{
+        return weir__connection_of(transfer->exchange)->state == WEIR__GONE ? -EPIPE : weir__stream_reply_write(transfer);
+}
+
+static void
+withdraw(struct weir__transfer *transfer)
+{
+        struct weir__connection *connection = weir__connection_of(transfer->exchange);
+
+        if (transfer->kind == WEIR__TRANSFER_WRITE)
+                weir__stream_reply_withdraw(transfer);
+        else
+                connection->reading.reader = NULL;
+        if (connection->state == WEIR__ANSWERING)
+                weir__connection_enter(connection, WEIR__ANSWERING);
+}
+
+static int
+open_stream(struct weir__sse *sse)
+{
+        struct weir__connection *connection = weir__connection_of(sse->exchange);
+
+        return connection->state == WEIR__GONE ? -EPIPE : weir__stream_reply_begin(connection);
+}
+
+const struct weir__exchange_ops weir__http1_ops = {answer, read_some, write_some, withdraw, open_stream};
+
+/* -- birth and stop -- */
+
+bool
+weir__http1_new(struct weir__shard *shard, int fd, const struct weir__peer *peer, bool is_admitted)
+{
+        struct weir__connection *connection = weir__alloc(sizeof *connection);
+
+        if (!connection)
+                return false;
+        *connection = (struct weir__connection){
+                .client = {.shard = shard, .peer = *peer},
+                .stream.source = {.ops = &source_ops, .fd = fd},
+                .is_admitted = is_admitted,
+                .has_place = is_admitted,
+                .deadline = {.limit.work.ops = &limit_ops, .queued_for = WEIR_FOREVER},
+                .requeued.ops = &requeued_ops,
+        };
+        connection->writing.writers_end = &connection->writing.writers;
+        if (weir__secure_is_on(shard->server) && !(connection->stream.tls = weir__secure_accept(shard->server, fd))) {
+                weir__free(connection, sizeof *connection);
+                return false;
+        }
+        if (weir__poller_add_source(shard->poller, &connection->stream.source, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
+                weir__stream_become_plain(&connection->stream);
+                weir__free(connection, sizeof *connection);
+                return false;
+        }
+        weir__list_prepend(&shard->connections, &connection->link);
+        weir__users_add(&shard->server->users);
+        shard->turned_away += !is_admitted;
+        weir__connection_enter(connection, connection->stream.tls ? WEIR__HANDSHAKING : WEIR__READING_HEAD);
+        return true;
+}
+
+void
+weir__http1_stop(struct weir__connection *connection)
+{
+        connection->is_last = true;
+        if (weir__connection_sse(connection))
+                weir__sse_complete(weir__connection_sse(connection), 0); /* it would not end by itself */
+        if (connection->state == WEIR__LINGERING) {
+                weir_nsec until = weir__clock_after(weir__clock_now(), LAST_LINGER);
+
+                if (connection->deadline.lingers_until > until)
+                        connection->deadline.lingers_until = until;
+        }
+        if (!weir__connection_is_idle(connection))
+                return;
+        /* A request may be on its way already: it is answered. */
+        ssize_t count = weir__connection_peek(connection);
+        if (count == -EAGAIN && !connection->is_used && connection->client.shard->server->is_handed_over)
+                weir__connection_limit(connection, weir__clock_now(), FIRST_WITHIN);
+        else if (count <= 0)
+                weir__connection_close(connection);
+}

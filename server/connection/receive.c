@@ -1,0 +1,529 @@
+/* server/connection/receive.c: what comes in on a connection: heads, bodies, and requests that are not yet their turn.
+ *
+ * Threads: the owner of the poller only.
+ *
+ * In the steady state a request is read into the poller's scratch buffer, and the connection owns no buffer at all.  Only what is
+ * not a whole head, belongs to a body that nobody has asked for, or to a later request, is copied into `input`.  While an exchange
+ * is out nothing is read but pieces of its body that it asks for: what the peer sends meanwhile waits in the socket, which slows it
+ * down.
+ *
+ * A body is collected before the handler runs (state READING_BODY), or, where bodies stream, by a task (ANSWERING, with a reader);
+ * or it is read a piece at a time by such tasks. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/runtime/runtime.h"
+#include "server/connection/connection.h"
+#include "server/connection/handshake.h"
+#include "server/connection/stream_reply.h"
+#include "server/exchange/transfer.h"
+
+#define INPUT_STEP  4096 /* bytes that are read at once behind those that are kept */
+#define INPUT_GRAIN 512  /* by whose multiples the room for these grows */
+#define AT_END      1
+
+static const struct weir__chunked_limits chunked_limits = {
+        .max_extensions = 16 * 1024, .max_trailers = 16 * 1024, .max_trailer_fields = 128};
+
+/* -- input -- */
+
+/* Makes `size` bytes at `data` (perhaps within it) the whole of the input.  Returns false when out of memory. */
+static bool
+keep(struct weir__connection *connection, const char *data, size_t size)
+{
+        if (size > connection->reading.room) {
+                char *input = realloc(connection->reading.input, size);
+
+                if (!input)
+                        return false;
+                connection->reading.input = input;
+                connection->reading.room = size;
+        }
+        if (size)
+                memmove(connection->reading.input, data, size);
+        connection->reading.size = size;
+        if (!size) {
+                free(connection->reading.input);
+                connection->reading.input = NULL;
+                connection->reading.room = 0;
+        }
+        return true;
+}
+
+/* Reads into the buffer; returns the count, or 0 when there is nothing for now or the connection is closed. */
+static size_t
+read_some(struct weir__connection *connection, char *buffer, size_t room)
+{
+        ssize_t count = weir__stream_read(&connection->stream, buffer, room);
+
+        if (count > 0) {
+                weir__connection_has_read(connection, (size_t)count);
+                weir__count(&connection->client.shard->counts, WEIR__COUNT_RECEIVED, count);
+                /* Emptied, unless the end of the stream or an error hides behind it. */
+                if (!weir__stream_may_have_more(&connection->stream, (size_t)count, room) && !connection->reading.has_ended)
+                        connection->reading.is_ready = false;
+                return (size_t)count;
+        }
+        connection->reading.is_ready = false;
+        if (count == 0 && connection->exchange && connection->exchange->is_raw)
+                connection->exchange->body_left = 0;
+        else if (count != -EAGAIN)
+                weir__connection_close(connection); /* in the middle of a request, or between two: nothing to answer */
+        return 0;
+}
+
+/* Puts the bytes behind the input.  Its room grows with it: little at first, for a client that says half a head and no more, then by
+ * parts of what there is.  Returns false when out of memory. */
+static bool
+append(struct weir__connection *connection, const char *data, size_t size)
+{
+        size_t wanted = connection->reading.size + size;
+
+        if (wanted > connection->reading.room) {
+                size_t room = (wanted + wanted / 4 + INPUT_GRAIN - 1) / INPUT_GRAIN * INPUT_GRAIN;
+                char *input = realloc(connection->reading.input, room);
+
+                if (!input)
+                        return false;
+                connection->reading.input = input;
+                connection->reading.room = room;
+        }
+        memcpy(connection->reading.input + connection->reading.size, data, size);
+        connection->reading.size = wanted;
+        return true;
+}
+
+/* -- bodies -- */
+
+/* Takes what belongs to the body off the first `size` bytes at `data`: `used` of them, which leaves *payload bytes of the body
+ * there.  Returns 0, AT_END, or the HTTP status of what was wrong. */
+static int
+decode(struct weir__exchange *exchange, char *data, size_t size, size_t *used, size_t *payload)
+{
+        if (exchange->is_raw || !exchange->request->chunked) {
+                *used = *payload = size < exchange->body_left ? size : (size_t)exchange->body_left;
+                if (!exchange->is_raw)
+                        exchange->body_left -= *used;
+                return exchange->body_left ? 0 : AT_END;
+        }
+        struct weir__connection *connection = weir__connection_of(exchange);
+        int result = weir__chunked_feed(&connection->reading.chunked, &chunked_limits, data, size, used, payload);
+        if (result == AT_END) {
+                exchange->body_left = 0;
+                connection->reading.gate = (struct weir__gate){0}; /* which shares its memory: for the next head */
+        }
+        return result;
+}
+
+/* Room for `more` bytes of the body and a NUL, when it may have `max` in all.  What is announced is reserved at once: memory that is
+ * never written costs nothing.  Returns 0 or the HTTP status of what is wrong. */
+static int
+reserve(struct weir__exchange *exchange, size_t more, size_t max)
+{
+        if (exchange->body_size > max || more > max - exchange->body_size) /* an earlier collection may have been allowed more */
+                return 413;
+        size_t wanted = exchange->body_size + more, room = exchange->body_room;
+        if (exchange->body && wanted <= room)
+                return 0;
+        room = room > max / 2 ? max : 2 * room;
+        room = room < wanted ? wanted : room;
+        if (room == SIZE_MAX)
+                return 500;
+        char *body = realloc(exchange->body, room + 1);
+        if (!body)
+                return 500;
+        exchange->body = body;
+        exchange->body_room = room;
+        return 0;
+}
+
+/* Appends to the body what belongs to it of `size` bytes at `data`, which must not be within it, and keeps the rest.  Returns as
+ * decode. */
+static int
+collect(struct weir__connection *connection, char *data, size_t size, size_t max)
+{
+        struct weir__exchange *exchange = connection->exchange;
+        size_t used, payload;
+        int result = decode(exchange, data, size, &used, &payload);
+
+        if (result > AT_END)
+                return result;
+        int failed = payload ? reserve(exchange, payload, max) : 0;
+        if (failed)
+                return failed;
+        if (payload) {
+                memcpy(exchange->body + exchange->body_size, data, payload);
+                exchange->body_size += payload;
+                exchange->body[exchange->body_size] = '\0';
+        }
+        exchange->has_whole_body = result == AT_END && !exchange->is_read_in_pieces;
+        return keep(connection, data + used, size - used) ? result : 500;
+}
+
+/* What the socket has of a body with a length is read right where it belongs. */
+static int
+collect_in_place(struct weir__connection *connection)
+{
+        struct weir__exchange *exchange = connection->exchange;
+        size_t left = (size_t)exchange->body_left;
+        size_t count = read_some(connection, exchange->body + exchange->body_size, left);
+
+        if (connection->state == WEIR__GONE)
+                return 0;
+        exchange->body_size += count;
+        exchange->body[exchange->body_size] = '\0';
+        exchange->body_left -= count;
+        exchange->has_whole_body = !exchange->body_left && !exchange->is_read_in_pieces;
+        return exchange->body_left ? 0 : AT_END;
+}
+
+static int
+collect_some(struct weir__connection *connection, size_t max)
+{
+        struct weir__exchange *exchange = connection->exchange;
+        char *scratch = connection->client.shard->poller->scratch;
+
+        if (!exchange->request->chunked) {
+                int failed = exchange->body_left > SIZE_MAX ? 413 : reserve(exchange, (size_t)exchange->body_left, max);
+                return failed ? failed : collect_in_place(connection);
+        }
+        size_t count = read_some(connection, scratch, WEIR__SCRATCH_SIZE);
+        return count ? collect(connection, scratch, count, max) : 0;
+}
+
+/* Collects what there is.  Returns as decode: 0 also when the connection is closed. */
+static int
+collect_all(struct weir__connection *connection, size_t max)
+{
+        int result = weir__exchange_is_all_read(connection->exchange) ? AT_END : 0;
+
+        if (!result && connection->reading.size)
+                result = collect(connection, connection->reading.input, connection->reading.size, max);
+        while (!result && weir__connection_may_read(connection))
+                result = collect_some(connection, max);
+        return connection->state == WEIR__GONE ? 0 : result;
+}
+
+/* -- a task reads the body -- */
+
+/* What the reader's task ends with after this HTTP status of a fault; and the reply will be that, if it is no other one. */
+static int
+reader_fault(struct weir__connection *connection, int fault)
+{
+        connection->is_last = connection->reading.is_refused = true;
+        connection->exchange->fault = fault;
+        return fault == 413 ? -EMSGSIZE : fault == 500 ? -ENOMEM : fault == 408 ? -ETIMEDOUT : -EBADMSG;
+}
+
+/* Gives the piece to the reader.  Returns false when out of memory. */
+static bool
+hand_over(struct weir__transfer *transfer, const char *data, size_t size)
+{
+        transfer->memory = malloc(size + 1);
+        if (!transfer->memory)
+                return false;
+        memcpy(transfer->memory, data, size);
+        transfer->memory[size] = '\0';
+        transfer->data = transfer->memory;
+        transfer->size = size;
+        return true;
+}
+
+/* Gives the reader what belongs to the body of these bytes, and keeps the rest.  Returns 0 when that is nothing yet, AT_END when the
+ * reader has its piece, or the HTTP status of what was wrong. */
+static int
+take_piece(struct weir__connection *connection, struct weir__transfer *transfer, char *data, size_t size)
+{
+        size_t used, payload;
+        int result = decode(connection->exchange, data, size, &used, &payload);
+
+        if (result > AT_END)
+                return result;
+        connection->exchange->is_read_in_pieces |= payload > 0;
+        if ((payload && !hand_over(transfer, data, payload)) || !keep(connection, data + used, size - used))
+                return 500;
+        return payload ? AT_END : result;
+}
+
+static int
+read_piece(struct weir__connection *connection, struct weir__transfer *transfer)
+{
+        char *scratch = connection->client.shard->poller->scratch;
+        int result = weir__exchange_is_all_read(connection->exchange) ? AT_END : 0;
+
+        if (!result && connection->reading.size)
+                result = take_piece(connection, transfer, connection->reading.input, connection->reading.size);
+        while (!result && weir__connection_may_read(connection)) {
+                size_t count = read_some(connection, scratch, WEIR__SCRATCH_SIZE);
+
+                if (connection->state == WEIR__GONE)
+                        return 0;
+                if (count)
+                        result = take_piece(connection, transfer, scratch, count);
+                else if (weir__exchange_is_all_read(connection->exchange))
+                        result = AT_END;
+        }
+        return result;
+}
+
+static size_t
+max_of(const struct weir__connection *connection, const struct weir__transfer *transfer)
+{
+        return transfer->max ? transfer->max : weir__connection_config(connection)->max_body;
+}
+
+/* Whether the length that was announced is already more than it may collect. */
+static bool
+is_too_large(const struct weir__connection *connection, const struct weir__transfer *transfer)
+{
+        const struct weir__exchange *exchange = connection->exchange;
+        size_t max = max_of(connection, transfer);
+
+        return transfer->kind == WEIR__TRANSFER_COLLECT && !exchange->request->chunked && exchange->body_left &&
+               (exchange->body_size > max || exchange->body_left > max - exchange->body_size);
+}
+
+/* Reads what there is for the task.  Returns whether it has ended, and how. */
+static bool
+serve_reader(struct weir__connection *connection, struct weir__transfer *transfer, int *status)
+{
+        int result = transfer->kind == WEIR__TRANSFER_READ ? read_piece(connection, transfer)
+                                                           : collect_all(connection, max_of(connection, transfer));
+
+        *status = 0;
+        if (result > AT_END)
+                *status = reader_fault(connection, result);
+        else if (connection->state == WEIR__GONE)
+                *status = -ECONNRESET;
+        return result || *status;
+}
+
+/* The client may wait for this before it sends the body. */
+static void
+say_continue(struct weir__connection *connection)
+{
+        struct weir__exchange *exchange = connection->exchange;
+        bool is_expected = exchange->request->expects_continue && !exchange->has_continued && !connection->reading.size;
+
+        exchange->has_continued = true;
+        if (is_expected && !weir__exchange_has_begun(exchange) && !exchange->body_size)
+                weir__reply_continue(connection);
+}
+
+int
+weir__receive_for_task(struct weir__transfer *transfer)
+{
+        struct weir__connection *connection = weir__connection_of(transfer->exchange);
+        int status;
+
+        if (connection->reading.reader)
+                return -EBUSY;
+        if (connection->reading.is_refused)
+                return -EBADMSG;
+        if (connection->exchange->upgrade && !weir__exchange_has_begun(connection->exchange)) {
+                status = weir__stream_reply_begin(connection); /* the client waits for 101 before it sends */
+                if (status)
+                        return status;
+                if (connection->state == WEIR__GONE)
+                        return -ECONNRESET;
+        }
+        if (connection->exchange->is_raw && transfer->kind == WEIR__TRANSFER_COLLECT)
+                return -EINVAL; /* it has no end */
+        if (is_too_large(connection, transfer))
+                return reader_fault(connection, 413); /* before the client is told to go on and send it */
+        if (!weir__exchange_is_all_read(connection->exchange))
+                say_continue(connection);
+        if (serve_reader(connection, transfer, &status))
+                return status;
+        connection->reading.reader = transfer;
+        transfer->expires_at = connection->exchange->is_raw || weir__connection_config(connection)->body_timeout == WEIR_FOREVER
+                                       ? WEIR_FOREVER
+                                       : weir__clock_after(weir__clock_now(), weir__connection_config(connection)->body_timeout);
+        transfer->is_linked = true;
+        weir__connection_enter(connection, WEIR__ANSWERING); /* from now on its time runs */
+        return 0;
+}
+
+/* Its time does not begin anew with each byte: a client that sends one a minute would hold it for ever. */
+static void
+read_for_task(struct weir__connection *connection)
+{
+        struct weir__transfer *reader = connection->reading.reader;
+        int status;
+
+        if (!serve_reader(connection, reader, &status) || !connection->reading.reader)
+                return; /* waits on, or was told already that the connection is closed */
+        connection->reading.reader = NULL;
+        weir__transfer_complete(reader, status);
+        weir__connection_enter(connection, WEIR__ANSWERING);
+}
+
+void
+weir__receive_fail_task(struct weir__connection *connection, int fault)
+{
+        struct weir__transfer *reader = connection->reading.reader;
+
+        connection->reading.reader = NULL;
+        weir__transfer_complete(reader, reader_fault(connection, fault));
+        weir__connection_enter(connection, WEIR__ANSWERING);
+}
+
+/* -- heads -- */
+
+/* A head, complete or not, may begin with one empty line. */
+static bool
+is_head(const char *data, size_t size)
+{
+        size_t begin = size > 2 && data[0] == '\r' ? 2 : 0;
+
+        return size - begin >= 5 && !memcmp(data + begin, "HEAD ", 5);
+}
+
+bool
+weir__receive_is_head(const struct weir__connection *connection)
+{
+        return connection->exchange ? connection->exchange->request->is_head : is_head(connection->reading.input, connection->reading.size);
+}
+
+/* The exchange has what the handler is to see: off to it. */
+static void
+dispatch(struct weir__connection *connection)
+{
+        if (weir__runtime_enter()) {
+                weir__connection_close(connection);
+                return;
+        }
+        weir__connection_enter(connection, WEIR__ANSWERING);
+        weir__exchange_start(connection->exchange);
+}
+
+static void
+end_body(struct weir__connection *connection, int result)
+{
+        if (result == AT_END)
+                dispatch(connection);
+        else
+                weir__reply_refuse(connection, result, weir__receive_is_head(connection));
+}
+
+static void
+read_body(struct weir__connection *connection)
+{
+        int result = collect_all(connection, weir__connection_config(connection)->max_body);
+
+        if (result)
+                end_body(connection, result);
+}
+
+/* The body comes before the handler; `size` bytes of it, or more, came with the head. */
+static void
+begin_body(struct weir__connection *connection, char *data, size_t size)
+{
+        int result = collect(connection, data, size, weir__connection_config(connection)->max_body);
+
+        if (result) {
+                end_body(connection, result);
+                return;
+        }
+        weir__connection_enter(connection, WEIR__READING_BODY); /* from now on its limit */
+        if (!size)
+                say_continue(connection);
+        weir__receive(connection);
+}
+
+/* A complete head, and what came behind it. */
+static void
+begin_exchange(struct weir__connection *connection, char *data, size_t size, size_t head_size)
+{
+        const struct weir_http_server_config *config = weir__connection_config(connection);
+        struct weir__request *request;
+        int status = weir__request_new(data, head_size, config->stream_bodies ? UINT64_MAX : config->max_body, weir__alloc,
+                                       &request);
+
+        _Static_assert(sizeof connection->reading.chunked >= sizeof connection->reading.gate, "zero is zero for both");
+        connection->reading.chunked = (struct weir__chunked){0}; /* and so is the gate, which shares its memory */
+        if (status) {
+                weir__reply_refuse(connection, status, is_head(data, head_size));
+                return;
+        }
+        connection->state = WEIR__READING_BODY;
+        if (!weir__shed_admits(connection->client.shard)) {
+                weir__count(&connection->client.shard->counts, WEIR__COUNT_SHED, 1);
+                if (connection->client.shard->access)
+                        weir__record_request(connection, request);
+                else
+                        weir__exchange_free_request(request);
+                weir__reply_refuse(connection, 503, is_head(data, head_size));
+                return;
+        }
+        connection->exchange = weir__exchange_new(connection->client.shard->ops->exchange, &connection->client,
+                                                      connection->stream.source.fd, request);
+        if (!connection->exchange) {
+                weir__reply_refuse(connection, 500, is_head(data, head_size));
+        } else if (!config->stream_bodies && !weir__exchange_is_all_read(connection->exchange)) {
+                begin_body(connection, data + head_size, size - head_size);
+        } else if (keep(connection, data + head_size, size - head_size)) {
+                dispatch(connection);
+        } else {
+                weir__reply_refuse(connection, 500, is_head(data, head_size));
+        }
+}
+
+/* Bytes from the beginning of a request on: `size` of them, all there are. */
+static void
+take_head(struct weir__connection *connection, char *data, size_t size)
+{
+        bool is_first = !connection->reading.gate.scanned;
+        size_t head_size;
+        int verdict = weir__gate_feed(&connection->reading.gate, &connection->client.shard->server->gate_limits, data, size, &head_size);
+
+        if (verdict == WEIR__GATE_HEAD)
+                begin_exchange(connection, data, size, head_size);
+        else if (verdict != WEIR__GATE_MORE)
+                weir__reply_refuse(connection, verdict, is_head(data, size));
+        else if (data != connection->reading.input && !keep(connection, data, size))
+                weir__reply_refuse(connection, 500, is_head(data, size));
+        else if (is_first)
+                weir__connection_enter(connection, WEIR__READING_HEAD); /* from now on the limit is that of a head */
+}
+
+/* Of a head that is being continued less is read at once: what is not part of it is copied twice. */
+static void
+read_head(struct weir__connection *connection)
+{
+        char *scratch = connection->client.shard->poller->scratch;
+        bool fresh = !connection->reading.size;
+        size_t count = read_some(connection, scratch, fresh ? WEIR__SCRATCH_SIZE : INPUT_STEP);
+
+        if (!count)
+                return;
+        if (fresh)
+                take_head(connection, scratch, count);
+        else if (append(connection, scratch, count))
+                take_head(connection, connection->reading.input, connection->reading.size);
+        else
+                weir__reply_refuse(connection, 500, weir__receive_is_head(connection));
+}
+
+void
+weir__receive(struct weir__connection *connection)
+{
+        struct weir__reading *reading = &connection->reading;
+
+        if (connection->state == WEIR__READING_HEAD && reading->size && !reading->gate.scanned) /* behind the request before it */
+                take_head(connection, reading->input, reading->size);
+        while (weir__connection_may_read(connection)) {
+                if (connection->state == WEIR__READING_HEAD)
+                        read_head(connection);
+                else if (connection->state == WEIR__READING_BODY)
+                        read_body(connection);
+                else if (connection->state == WEIR__ANSWERING && reading->reader)
+                        read_for_task(connection);
+                else if (connection->state == WEIR__HANDSHAKING)
+                        weir__handshake(connection);
+                else
+                        return;
+        }
+}

@@ -1,0 +1,36 @@
+/* server/connection/receive.h: what comes in on a connection. */
+#ifndef WEIR_SERVER_RECEIVE_H
+#define WEIR_SERVER_RECEIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "protocol/chunked.h"
+#include "protocol/gate.h"
+
+struct weir__connection;
+struct weir__transfer;
+
+/* The input of a connection.  Owner of the poller only. */
+struct weir__reading {
+        union {
+                struct weir__gate gate;       /* of the head that is being read */
+                struct weir__chunked chunked; /* of the body, if it comes in chunks */
+        };
+        char *input; /* what was read and not used: part of a head, or of a body that is streamed, or later requests */
+        size_t size, room;
+        struct weir__transfer *reader; /* a task that waits for a piece of the body; or NULL */
+        uint32_t budget_used;          /* reads since others had their turn, larger ones counted as several: connection.c */
+        bool is_ready;                 /* there may be input that was not read */
+        bool has_ended;  /* the peer may have finished its side: a short read does not mean that there is no more */
+        bool is_refused; /* what the peer still sends is not looked at */
+        bool is_unread;  /* and is a body that nobody wanted */
+};
+
+void weir__receive(struct weir__connection *connection); /* reads on, if it is the time for it */
+int weir__receive_for_task(struct weir__transfer *transfer); /* weir__exchange_ops.read */
+void weir__receive_fail_task(struct weir__connection *connection, int fault); /* the one that reads; an HTTP status */
+bool weir__receive_is_head(const struct weir__connection *connection); /* whether the request that is being read is a HEAD */
+
+#endif

@@ -1,0 +1,434 @@
+/* server/reply.c: what goes out on a connection.
+ *
+ * Threads: the owner of the poller only.
+ *
+ * A whole reply that fits is put together in the poller's scratch buffer and goes out with one write; a large body goes from where it
+ * is, with the head in front of it, and the rest of a file from the system's own memory.  A reply that is written piece by piece
+ * has its head in `output`, and its pieces in the tasks that write them.
+ *
+ * What the socket does not take stays where it is, and the next request waits until it is gone: so a peer that does not read costs
+ * what one reply holds, and that for the write limit only. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernel/base/clock.h"
+#include "server/base/error_pages.h"
+#include "server/connection/connection.h"
+#include "server/exchange/answer.h"
+#include "server/exchange/transfer.h"
+
+#define PIECES            16 /* in one write */
+#define FILE_AT_ONCE      ((size_t)256 * 1024)
+#define FILE_IN_A_TURN    ((size_t)1024 * 1024) /* then other connections have theirs */
+
+static const char *
+date_of(struct weir__shard *shard)
+{
+        int64_t second = weir__clock_wall_coarse() / 1000000000;
+
+        if (second != shard->date_second) {
+                shard->date_second = second;
+                weir__http_date(second, shard->date);
+        }
+        return shard->date;
+}
+
+struct weir__framing
+weir__reply_framing(struct weir__connection *connection, const struct weir__exchange *exchange)
+{
+        return (struct weir__framing){
+                .date = date_of(connection->client.shard),
+                .keep_alive = !connection->is_last,
+                .asked = exchange->request->asks_keep_alive,
+                .minor = exchange->request->minor,
+                .is_head = exchange->request->is_head,
+        };
+}
+
+static bool
+has_file_left(const struct weir__connection *connection)
+{
+        return connection->writing.file && connection->writing.file->size;
+}
+
+/* All of a reply is written. */
+static void
+written(struct weir__connection *connection)
+{
+        weir__file_close(&connection->writing.file);
+        free(connection->writing.output);
+        connection->writing.output = NULL;
+        connection->writing.ends_reply = false;
+        weir__record_written(connection, true);
+        if (connection->is_last)
+                weir__connection_finish(connection);
+        else
+                weir__connection_enter(connection, WEIR__READING_HEAD);
+}
+
+/* -- what the socket takes -- */
+
+static void
+drop_output(struct weir__connection *connection)
+{
+        free(connection->writing.output);
+        connection->writing.output = NULL;
+        connection->writing.output_size = connection->writing.output_sent = 0;
+}
+
+/* Collects what is to go out first.  Returns how many bytes. */
+static size_t
+gather(struct weir__connection *connection, struct iovec pieces[PIECES], int *count)
+{
+        size_t total = 0;
+        int at = 0;
+
+        if (connection->writing.output)
+                pieces[at++] = (struct iovec){connection->writing.output + connection->writing.output_sent,
+                                              connection->writing.output_size - connection->writing.output_sent};
+        for (struct weir__transfer *each = connection->writing.writers; each && at < PIECES; each = each->next)
+                if (each->size)
+                        pieces[at++] = (struct iovec){each->data, each->size};
+        for (int i = 0; i < at; i++)
+                total += pieces[i].iov_len;
+        *count = at;
+        return total;
+}
+
+/* So much of it was sent. */
+static void
+consume(struct weir__connection *connection, size_t sent)
+{
+        if (connection->writing.output) {
+                size_t left = connection->writing.output_size - connection->writing.output_sent;
+
+                connection->writing.output_sent += sent < left ? sent : left;
+                sent -= sent < left ? sent : left;
+                if (connection->writing.output_sent < connection->writing.output_size)
+                        return;
+                drop_output(connection);
+        }
+        for (struct weir__transfer *each; (each = connection->writing.writers);) {
+                size_t part = sent < each->size ? sent : each->size;
+
+                each->is_under_way |= part > 0;
+                each->data += part;
+                each->size -= part;
+                sent -= part;
+                if (each->size)
+                        return;
+                connection->writing.writers = each->next;
+                if (!connection->writing.writers)
+                        connection->writing.writers_end = &connection->writing.writers;
+                weir__transfer_complete(each, 0);
+        }
+}
+
+/* Sends pieces until they are out, 1, or the socket is full, 0; negative: the connection is broken. */
+static ssize_t
+send_pieces(struct weir__connection *connection, bool *progressed)
+{
+        struct iovec pieces[PIECES];
+        int count;
+
+        for (;;) {
+                size_t total = gather(connection, pieces, &count);
+                ssize_t sent = total ? weir__stream_write(&connection->stream, pieces, count) : 0;
+
+                if (sent < 0)
+                        return sent == -EAGAIN ? 0 : sent;
+                *progressed |= sent > 0;
+                connection->writing.sent += (uint64_t)sent;
+                weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, sent);
+                consume(connection, (size_t)sent);
+                if ((size_t)sent < total)
+                        return 0;
+                if (!connection->writing.output && !connection->writing.writers)
+                        return 1;
+        }
+}
+
+/* The same of the file behind them.  A full turn counts as a full socket that will be tried again. */
+static ssize_t
+send_file(struct weir__connection *connection, bool *progressed)
+{
+        struct weir__file_part *file = connection->writing.file;
+        size_t turn = 0;
+
+        while (file->size) {
+                size_t size = file->size < FILE_AT_ONCE ? (size_t)file->size : FILE_AT_ONCE;
+                ssize_t sent = turn < FILE_IN_A_TURN ? weir__stream_write_file(&connection->stream, file->fd, file->at, size)
+                                                     : -EAGAIN;
+
+                if (sent == -EAGAIN && turn >= FILE_IN_A_TURN)
+                        weir__connection_requeue(connection);
+                if (sent <= 0)
+                        return sent == -EAGAIN ? 0 : -EPIPE; /* 0: it has become shorter than was said */
+                *progressed = true;
+                connection->writing.sent += (uint64_t)sent;
+                weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, sent);
+                turn += (size_t)sent;
+                file->at += (uint64_t)sent;
+                file->size -= (uint64_t)sent;
+        }
+        return 1;
+}
+
+/* In WRITING or ANSWERING.  The time of what has to wait begins now, if it is fresh, and anew whenever some of it was taken. */
+static void
+flush(struct weir__connection *connection, bool is_fresh)
+{
+        bool progressed = is_fresh;
+        ssize_t result = send_pieces(connection, &progressed);
+
+        if (result > 0 && has_file_left(connection))
+                result = send_file(connection, &progressed);
+        if (result < 0)
+                weir__connection_close(connection);
+        else if (result > 0 && connection->state == WEIR__WRITING)
+                written(connection);
+        else if (progressed)
+                weir__connection_enter(connection, connection->state);
+}
+
+void
+weir__reply_flush(struct weir__connection *connection)
+{
+        flush(connection, false);
+}
+
+void
+weir__reply_write_on(struct weir__connection *connection)
+{
+        flush(connection, true);
+}
+
+/* -- whole replies -- */
+
+/* Keeps what is left of head and body after `sent` bytes.  Takes the body over when the head is gone.  Returns false when out of
+ * memory. */
+static bool
+keep_rest(struct weir__connection *connection, const struct iovec pieces[2], size_t sent, char **body)
+{
+        size_t head_left = sent < pieces[0].iov_len ? pieces[0].iov_len - sent : 0;
+        size_t body_sent = head_left ? 0 : sent - pieces[0].iov_len;
+
+        if (!head_left && body) {
+                connection->writing.output = *body;
+                connection->writing.output_size = pieces[1].iov_len;
+                connection->writing.output_sent = body_sent;
+                *body = NULL;
+                return true;
+        }
+        connection->writing.output = malloc(head_left + pieces[1].iov_len - body_sent);
+        if (!connection->writing.output)
+                return false;
+        memcpy(connection->writing.output, (char *)pieces[0].iov_base + sent, head_left);
+        if (pieces[1].iov_len)
+                memcpy(connection->writing.output + head_left, (char *)pieces[1].iov_base + body_sent, pieces[1].iov_len - body_sent);
+        connection->writing.output_size = head_left + pieces[1].iov_len - body_sent;
+        connection->writing.output_sent = 0;
+        return true;
+}
+
+/* Writes head and body; `body` is where the pointer to the body is that may be taken over, or NULL. */
+static void
+write_out(struct weir__connection *connection, const struct iovec pieces[2], char **body)
+{
+        if (connection->is_last)
+                weir__stream_hold_back(&connection->stream);
+        ssize_t sent = weir__stream_write(&connection->stream, pieces, pieces[1].iov_len ? 2 : 1);
+        if (sent == -EAGAIN)
+                sent = 0;
+        connection->writing.sent = sent > 0 ? (uint64_t)sent : 0;
+        weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, (int64_t)connection->writing.sent);
+        if (sent < 0)
+                weir__connection_close(connection);
+        else if ((size_t)sent == pieces[0].iov_len + pieces[1].iov_len && !has_file_left(connection))
+                written(connection);
+        else if ((size_t)sent == pieces[0].iov_len + pieces[1].iov_len)
+                connection->state = WEIR__WRITING, flush(connection, true);
+        else if (keep_rest(connection, pieces, (size_t)sent, body))
+                weir__connection_enter(connection, WEIR__WRITING);
+        else
+                weir__connection_close(connection);
+}
+
+/* The beginning of the file goes out behind the head; the connection takes over the rest.  Returns the bytes read into `room`, and
+ * false in *sound when the file has none of what was said. */
+static size_t
+begin_file(struct weir__connection *connection, struct weir__exchange *exchange, char *out, size_t room, bool *sound)
+{
+        struct weir__file_part *file = exchange->file;
+        size_t size = file->size < room ? (size_t)file->size : room;
+        ssize_t count = 0;
+
+        do {
+                count = size ? pread(file->fd, out, size, (off_t)file->at) : 0;
+        } while (count < 0 && errno == EINTR);
+        *sound = count > 0 || !size;
+        if (count > 0) {
+                file->at += (uint64_t)count;
+                file->size -= (uint64_t)count;
+        }
+        connection->writing.file = file;
+        exchange->file = NULL;
+        return count > 0 ? (size_t)count : 0;
+}
+
+static void
+send_response(struct weir__connection *connection, struct weir__response *response, const struct weir__framing *framing,
+              struct weir__exchange *exchange)
+{
+        size_t bound = weir__response_head_bound(response);
+        bool fits = bound <= WEIR__SCRATCH_SIZE, sound = true;
+        char *head = fits ? connection->client.shard->poller->scratch : malloc(bound);
+
+        if (!head) {
+                weir__connection_close(connection);
+                return;
+        }
+        size_t head_size = weir__response_head(response, framing, head);
+        connection->writing.sent = 0;
+        connection->writing.head_size = (uint32_t)head_size;
+        size_t body_size = weir__response_has_body(response, framing) ? response->body_size : 0;
+        struct iovec pieces[2] = {{head, head_size}, {response->body, body_size}};
+        if (body_size && fits && head_size + body_size <= WEIR__SCRATCH_SIZE) {
+                memcpy(head + head_size, response->body, body_size);
+                pieces[0].iov_len += body_size;
+                pieces[1].iov_len = 0;
+        } else if (exchange && exchange->file && weir__response_may_have_body(response, framing)) {
+                pieces[0].iov_len += begin_file(connection, exchange, head + head_size, fits ? WEIR__SCRATCH_SIZE - head_size : 0,
+                                                &sound);
+        }
+        if (sound)
+                write_out(connection, pieces, weir__response_body_to_take(response));
+        else
+                weir__connection_close(connection);
+        if (!fits)
+                free(head);
+}
+
+/* A series that ends with one of these was told to: no reply.  Any other status is a fault of ours. */
+static bool
+is_dropped(int result)
+{
+        return result == -ECANCELED || result == -ESHUTDOWN;
+}
+
+/* A body that was not read to its end: what comes is not the next request, and the client may still be sending.  One that waits for
+ * 100 will not. */
+void
+weir__reply_leave_body(struct weir__connection *connection, const struct weir__exchange *exchange)
+{
+        if (weir__exchange_is_all_read(exchange))
+                return;
+        connection->is_last = true;
+        connection->reading.is_unread = exchange->has_continued || !exchange->request->expects_continue;
+}
+
+/* Whether the body of a whole reply is not as long as was said.  Of a file the client may have asked for a part only.  Where none
+ * goes out it may have been said without one. */
+static bool
+is_of_other_length(const struct weir__exchange *exchange)
+{
+        uint64_t size = exchange->file ? exchange->file->whole : exchange->response.body_size;
+        bool is_without = !exchange->file && !size && !weir__exchange_carries_body(exchange);
+
+        return exchange->reply_left != UINT64_MAX && exchange->reply_left != size && !is_without;
+}
+
+/* The reply to a body that could not be read, unless the handler has made one. */
+static int
+fault_of(const struct weir__exchange *exchange)
+{
+        const struct weir__response *response = &exchange->response;
+
+        if (exchange->result == -ETIMEDOUT) /* the deadline of its series */
+                return 503;
+        if (exchange->has_failed || exchange->result || is_of_other_length(exchange))
+                return 500;
+        return response->status || response->body_size || exchange->file ? 0 : exchange->fault;
+}
+
+void
+weir__reply_send(struct weir__connection *connection, struct weir__exchange *exchange)
+{
+        if (is_dropped(exchange->result)) {
+                weir__connection_close(connection);
+                return;
+        }
+        weir__file_withhold(exchange);
+        int fault = fault_of(exchange);
+        if (fault && weir__answer_error(exchange, fault)) {
+                weir__connection_close(connection);
+                return;
+        }
+        connection->is_last |= !exchange->request->keep_alive;
+        weir__reply_leave_body(connection, exchange);
+        struct weir__framing framing = weir__reply_framing(connection, exchange);
+        if (exchange->file) {
+                framing.end = WEIR__END_AT_LENGTH;
+                framing.length = exchange->file->size;
+        } else if (exchange->reply_left != UINT64_MAX) { /* to HEAD it may be said without a body */
+                framing.end = WEIR__END_AT_LENGTH;
+                framing.length = exchange->reply_left;
+        }
+        weir__record_reply(connection, exchange, exchange->response.status);
+        send_response(connection, &exchange->response, &framing, exchange);
+}
+
+void
+weir__reply_refuse(struct weir__connection *connection, int status, bool is_head)
+{
+        struct weir__response response = {.status = status};
+        struct weir__framing framing = {.date = date_of(connection->client.shard), .minor = 1, .is_head = is_head};
+
+        if (connection->is_admitted) /* else it is counted and logged as little as one that is turned away without TLS */
+                weir__record_reply(connection, connection->exchange, status);
+        if (connection->state == WEIR__READING_BODY)
+                weir__connection_drop_exchange(connection);
+        connection->is_last = connection->reading.is_refused = true;
+        connection->state = WEIR__READING_HEAD;
+        if (weir__error_pages_fill(connection->client.shard->server, status, &response))
+                weir__connection_close(connection);
+        else
+                send_response(connection, &response, &framing, NULL);
+        weir__response_done(&response);
+}
+
+/* Nobody will wait until it is out: so it is no more than leaves at once, and behind what is more a line of text will do. */
+size_t
+weir__reply_turning_away(struct weir__shard *shard)
+{
+        struct weir__response response = {.status = 0};
+        struct weir__framing framing = {.date = date_of(shard), .minor = 1};
+        char *out = shard->poller->scratch;
+        size_t size = 0;
+
+        if (!weir__error_pages_fill(shard->server, 503, &response) &&
+            weir__response_head_bound(&response) + response.body_size <= WEIR__LEAVES_FIRST) {
+                size = weir__response_head(&response, &framing, out);
+                if (response.body_size)
+                        memcpy(out + size, response.body, response.body_size);
+                size += response.body_size;
+        }
+        weir__response_done(&response);
+        return size;
+}
+
+void
+weir__reply_continue(struct weir__connection *connection)
+{
+        struct iovec piece = {(char *)WEIR__HTTP_CONTINUE, sizeof WEIR__HTTP_CONTINUE - 1};
+        ssize_t sent = weir__stream_write(&connection->stream, &piece, 1);
+
+        weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, sent > 0 ? sent : 0);
+        /* A peer whose socket is full has not read our earlier replies, and need not wait for this.  But what TLS has once
+         * encrypted has to go out before all else. */
+        if ((sent != -EAGAIN || connection->stream.tls) && sent != (ssize_t)piece.iov_len)
+                weir__connection_close(connection);
+}

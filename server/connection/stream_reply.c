@@ -1,0 +1,220 @@
+/* server/connection/stream_reply.c: replies that are written piece by piece.
+ *
+ * Threads: the owner of the poller only.
+ *
+ * Such a reply has its head in `output`, and its pieces in the tasks that write them. */
+#include "server/connection/stream_reply.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/connection/connection.h"
+#include "server/exchange/transfer.h"
+
+#define CHUNK_FRAME_BOUND 32
+
+static struct weir__framing
+stream_framing(struct weir__connection *connection, const struct weir__exchange *exchange)
+{
+        const struct weir__request *request = exchange->request;
+        struct weir__framing framing;
+
+        connection->is_last |= !request->keep_alive || exchange->upgrade || exchange->fault ||
+                            (exchange->reply_left == UINT64_MAX && request->minor == 0);
+        framing = weir__reply_framing(connection, exchange);
+        framing.upgrade = exchange->upgrade;
+        framing.length = exchange->reply_left;
+        framing.end = exchange->upgrade                    ? WEIR__END_OF_HTTP
+                      : exchange->reply_left != UINT64_MAX ? WEIR__END_AT_LENGTH
+                      : request->minor == 0                ? WEIR__END_OF_CONNECTION
+                                                           : WEIR__END_BY_CHUNK;
+        return framing;
+}
+
+/* The body that was appended before the first write goes out right behind the head. */
+static char *
+put_appended(struct weir__exchange *exchange, char *out)
+{
+        const struct weir__response *response = &exchange->response;
+
+        if (!response->body_size || !weir__exchange_carries_body(exchange))
+                return out;
+        if (exchange->is_chunked)
+                out += sprintf(out, "%zx\r\n", response->body_size);
+        memcpy(out, response->body, response->body_size);
+        out += response->body_size;
+        if (exchange->is_chunked) {
+                memcpy(out, "\r\n", 2);
+                out += 2;
+        }
+        return out;
+}
+
+/* Makes the head the output.  Returns 0 or what the write ends with. */
+static int
+begin(struct weir__connection *connection, struct weir__exchange *exchange)
+{
+        struct weir__response *response = &exchange->response;
+
+        if (exchange->has_failed)
+                return -ENOMEM;
+        if (exchange->upgrade) /* which has no length, whatever was said of a reply */
+                exchange->reply_left = UINT64_MAX;
+        if (exchange->said_by_file)
+                weir__file_take_back(exchange);
+        if (exchange->reply_left != UINT64_MAX && response->body_size > exchange->reply_left)
+                return -EMSGSIZE;
+        char *output = malloc(weir__response_head_bound(response) + response->body_size + CHUNK_FRAME_BOUND);
+        if (!output)
+                return -ENOMEM;
+        struct weir__framing framing = stream_framing(connection, exchange);
+        size_t head_size = weir__response_head(response, &framing, output);
+        exchange->is_chunked = framing.end == WEIR__END_BY_CHUNK;
+        connection->writing.ends_reply = framing.end == WEIR__END_OF_CONNECTION && weir__exchange_carries_body(exchange);
+        exchange->is_raw = exchange->upgrade;
+        if (exchange->is_raw)
+                exchange->body_left = UINT64_MAX;
+        char *end = put_appended(exchange, output + head_size);
+        if (exchange->reply_left != UINT64_MAX)
+                exchange->reply_left -= response->body_size;
+        connection->writing.output = output;
+        connection->writing.output_size = (size_t)(end - output);
+        connection->writing.output_sent = 0;
+        connection->writing.sent = 0;
+        connection->writing.head_size = (uint32_t)head_size;
+        atomic_store_explicit(&exchange->has_begun, true, memory_order_release);
+        return 0;
+}
+
+int
+weir__stream_reply_switch(struct weir__connection *connection)
+{
+        return begin(connection, connection->exchange);
+}
+
+int
+weir__stream_reply_begin(struct weir__connection *connection)
+{
+        struct weir__exchange *exchange = connection->exchange;
+        bool begun = weir__exchange_has_begun(exchange);
+        int failed = begun ? 0 : begin(connection, exchange);
+
+        if (failed)
+                exchange->has_failed = true;
+        else
+                weir__reply_write_on(connection);
+        return failed;
+}
+
+/* Behind what the peer has not taken yet, such as a large head.  Returns false when out of memory: nothing has changed. */
+static bool
+append_output(struct weir__connection *connection, const char *text)
+{
+        size_t before = connection->writing.output ? connection->writing.output_size : 0, size = strlen(text);
+        char *output = realloc(connection->writing.output, before + size);
+
+        if (!output)
+                return false;
+        memcpy(output + before, text, size);
+        connection->writing.output = output;
+        connection->writing.output_size = before + size;
+        connection->writing.output_sent = before ? connection->writing.output_sent : 0;
+        return true;
+}
+
+void
+weir__stream_reply_beat(struct weir__connection *connection)
+{
+        /* Out of memory, the next one comes when it is due. */
+        (void)append_output(connection, connection->exchange->is_chunked ? "3\r\n:\n\n\r\n" : ":\n\n");
+        weir__reply_write_on(connection);
+}
+
+int
+weir__stream_reply_write(struct weir__transfer *transfer)
+{
+        struct weir__exchange *exchange = transfer->exchange;
+        struct weir__connection *connection = weir__connection_of(exchange);
+        int failed = weir__exchange_has_begun(exchange) ? 0 : begin(connection, exchange);
+
+        if (failed == -ENOMEM)
+                exchange->has_failed = true;
+        if (failed)
+                return failed;
+        if (exchange->reply_left != UINT64_MAX) {
+                if (transfer->size > exchange->reply_left)
+                        return -EMSGSIZE;
+                exchange->reply_left -= transfer->size;
+        }
+        if (!weir__exchange_carries_body(exchange))
+                transfer->size = 0;
+        else if (transfer->size && exchange->is_chunked)
+                weir__transfer_frame(transfer);
+        transfer->is_linked = true;
+        transfer->next = NULL;
+        *connection->writing.writers_end = transfer;
+        connection->writing.writers_end = &transfer->next;
+        weir__reply_write_on(connection);
+        return transfer->is_linked ? 0 : transfer->task.status;
+}
+
+static void
+unlink_writer(struct weir__connection *connection, struct weir__transfer *transfer)
+{
+        struct weir__transfer **link = &connection->writing.writers;
+
+        while (*link != transfer)
+                link = &(*link)->next;
+        *link = transfer->next;
+        if (!*link)
+                connection->writing.writers_end = link;
+}
+
+/* Whether some of it has gone out, or was encrypted to go out next. */
+static bool
+is_on_its_way(const struct weir__connection *connection, const struct weir__transfer *transfer)
+{
+        size_t before = connection->writing.output ? connection->writing.output_size - connection->writing.output_sent : 0;
+
+        for (const struct weir__transfer *each = connection->writing.writers; each != transfer; each = each->next)
+                before += each->size;
+        return transfer->is_under_way || (transfer->size && before < weir__stream_held(&connection->stream));
+}
+
+/* A piece that is half on its way cannot be taken back: nothing can follow it, and the connection ends. */
+void
+weir__stream_reply_withdraw(struct weir__transfer *transfer)
+{
+        struct weir__exchange *exchange = transfer->exchange;
+        struct weir__connection *connection = weir__connection_of(exchange);
+        bool is_lost = is_on_its_way(connection, transfer);
+
+        unlink_writer(connection, transfer);
+        if (is_lost)
+                weir__connection_close(connection);
+        else if (exchange->reply_left != UINT64_MAX) /* the reply is not whole without it */
+                exchange->reply_left += transfer->size;
+}
+
+/* The series of an exchange whose reply has begun is over.  A client must not take for whole what is not. */
+void
+weir__stream_reply_end(struct weir__connection *connection, struct weir__exchange *exchange)
+{
+        bool is_short = exchange->reply_left != UINT64_MAX && exchange->reply_left && weir__exchange_carries_body(exchange);
+
+        if (exchange->result || exchange->has_failed || is_short) {
+                weir__connection_close(connection);
+                return;
+        }
+        if (!exchange->is_raw)
+                weir__reply_leave_body(connection, exchange);
+        if (exchange->is_chunked && weir__exchange_carries_body(exchange) && !append_output(connection, "0\r\n\r\n")) {
+                weir__connection_close(connection);
+                return;
+        }
+        weir__record_reply(connection, exchange, exchange->response.status);
+        connection->state = WEIR__WRITING;
+        weir__reply_write_on(connection);
+}

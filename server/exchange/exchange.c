@@ -1,0 +1,351 @@
+/* server/exchange/exchange.c: one request and its reply: the task, and what a handler may ask of it.
+ *
+ *     made by its connection -> READY -> handler -> its series, if weir_series_of was asked for it -> back to the connection
+ *
+ * Threads: the handler and the series' callbacks run on any worker; the connection is handed the exchange back through its
+ *          poller, and alone frees it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/memory/memory.h"
+#include "kernel/data/prefetch.h"
+#include "kernel/loop/pollers.h"
+#include "kernel/sched/worker.h"
+#include "protocol/compress.h"
+#include "server/base/error_pages.h"
+#include "server/exchange/exchange.h"
+
+static void series_made(struct weir_series *series);
+static void series_failed(struct weir_task *task);
+static void series_ended(struct weir_series *series);
+static void run(struct weir__work *work);
+static void prefetch(const struct weir_task *task);
+static const char *name(const struct weir_task *task, int *size);
+
+static void describe(const struct weir_task *task, char *out, size_t room);
+
+static const struct weir__task_ops exchange_ops = {
+        .work = {.run = run, .kind = "an exchange", .roams = true, .calls = weir__task_calls},
+        .name = name,
+        .describe = describe,
+        .series_made = series_made,
+        .series_failed = series_failed,
+        .series_ended = series_ended,
+        .series_ends_soon = prefetch,
+};
+
+struct weir__exchange *
+weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__client *client, int fd, struct weir__request *request)
+{
+        struct weir__exchange *exchange = weir__alloc(sizeof *exchange);
+        struct weir__shard *shard = client->shard;
+
+        if (!exchange) {
+                weir__exchange_free_request(request);
+                return NULL;
+        }
+        *exchange = (struct weir__exchange){
+                .ops = ops,
+                .client = client,
+                .fd = fd,
+                .request = request,
+                .body_left = request->chunked ? UINT64_MAX : request->content_length,
+                .reply_left = UINT64_MAX,
+                .holds = 1,
+                .has_fine_grain = weir__poller_grain(shard->poller) == WEIR__FINE_GRAIN,
+                .began = shard->access ? weir__clock_now() : shard->poller->woke_at,
+        };
+        weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, shard->server->handler, shard->server->context);
+        exchange->task.flags |= WEIR__TASK_CONSUMED;
+        weir__count(&shard->counts, WEIR__COUNT_EXCHANGES, 1);
+        return exchange;
+}
+
+void
+weir__exchange_start(struct weir__exchange *exchange)
+{
+        weir__task_ready(&exchange->task);
+}
+
+static void
+free_fields(struct weir__fields *fields)
+{
+        for (unsigned i = 0; fields && i < WEIR__LISTS; i++)
+                free(fields->lists[i]);
+        free(fields);
+}
+
+void
+weir__exchange_free(struct weir__exchange *exchange)
+{
+        weir__count(&exchange->client->shard->counts, WEIR__COUNT_EXCHANGES, -1);
+        weir__exchange_free_request(exchange->request);
+        weir__response_done(&exchange->response);
+        weir__file_close(&exchange->file);
+        weir__file_close(&exchange->withheld);
+        free(exchange->upgrade);
+        weir__route_match_free(exchange->route);
+        free_fields(exchange->fields);
+        free(exchange->body);
+        if (exchange->task.series)
+                weir_series_unref(exchange->task.series);
+        weir__free(exchange, sizeof *exchange);
+}
+
+/* -- the way back -- */
+
+static void
+answer_run(struct weir__work *work)
+{
+        struct weir__exchange *exchange = (struct weir__exchange *)work;
+
+        exchange->ops->answer(exchange);
+}
+
+static const struct weir__work_ops answer_ops = {.run = answer_run};
+
+static const struct weir_http_server_config *
+config_of(const struct weir__exchange *exchange)
+{
+        return &exchange->client->shard->server->config; /* constant, and there as long as the exchange */
+}
+
+/* Whole replies only: of those that were dropped, or have become an error, nothing is sent.  One of another length than was said is
+ * an error, too, and must not come to have that length by chance. */
+static bool
+is_to_be_compressed(const struct weir__exchange *exchange)
+{
+        if (exchange->reply_left != UINT64_MAX && exchange->reply_left != exchange->response.body_size)
+                return false;
+        return exchange->response.body_size && config_of(exchange)->compress && !exchange->result && !exchange->has_failed &&
+               !exchange->upgrade && !exchange->file && !weir__exchange_has_begun(exchange);
+}
+
+static void
+compress(void *argument)
+{
+        struct weir__exchange *exchange = argument;
+
+        exchange->reply_left = UINT64_MAX; /* it was kept to, and the length is another one from now on */
+        weir__response_compress(&exchange->response, exchange->request, config_of(exchange)->compress,
+                                config_of(exchange)->compress_least);
+}
+
+/* Nobody holds it any more.  On a worker, in no callback.  Compression takes as long as the body is large: it counts as code of
+ * the user, from which the poller can be taken away. */
+static void
+give_back(struct weir__exchange *exchange)
+{
+        if (exchange->task.on_free)
+                weir__user_call(exchange->task.on_free, exchange->task.context);
+        if (is_to_be_compressed(exchange))
+                weir__user_call_as("a compression", compress, exchange);
+        struct weir__worker *worker = weir__worker_self();
+        struct weir__poller *poller = weir__poller_at(exchange->task.poller);
+
+        exchange->task.work.ops = &answer_ops;
+        if (worker->poller == poller)
+                exchange->ops->answer(exchange);
+        else
+                weir__poller_deliver(poller, &exchange->task.work);
+}
+
+static void
+over_run(struct weir__work *work)
+{
+        give_back((struct weir__exchange *)work);
+}
+
+static const struct weir__work_ops over_ops = {.run = over_run, .roams = true};
+
+void
+weir__exchange_hold(struct weir__exchange *exchange)
+{
+        atomic_fetch_add_explicit(&exchange->holds, 1, memory_order_relaxed);
+}
+
+/* The last one is nobody else's, and only who has one can make another: that costs no atomic operation. */
+static bool
+let_go(struct weir__exchange *exchange)
+{
+        return atomic_load_explicit(&exchange->holds, memory_order_acquire) == 1 ||
+               atomic_fetch_sub_explicit(&exchange->holds, 1, memory_order_acq_rel) == 1;
+}
+
+void
+weir__exchange_drop(struct weir__exchange *exchange)
+{
+        if (!let_go(exchange))
+                return;
+        exchange->task.work.ops = &over_ops;
+        weir__poller_deliver(weir__poller_at(exchange->task.poller), &exchange->task.work);
+}
+
+/* The handler has returned, or the series that it asked for has ended. */
+static void
+ended(struct weir__exchange *exchange, int result)
+{
+        exchange->result = result;
+        if (let_go(exchange))
+                give_back(exchange);
+}
+
+static void
+series_made(struct weir_series *series)
+{
+        struct weir__exchange *exchange = (struct weir__exchange *)series->owner;
+
+        series->grain = exchange->has_fine_grain ? WEIR__FINE_GRAIN : WEIR__GRAIN;
+        if (atomic_exchange_explicit(&exchange->reach, (uintptr_t)series, memory_order_acq_rel) == WEIR__CUT)
+                weir_series_cancel(series);
+}
+
+void
+weir__exchange_cut(struct weir__exchange *exchange)
+{
+        uintptr_t reach = atomic_exchange_explicit(&exchange->reach, WEIR__CUT, memory_order_acq_rel);
+
+        if (reach && reach != WEIR__CUT)
+                weir_series_cancel((struct weir_series *)reach);
+}
+
+/* Its series is kept until it is freed, so that this may look at it. */
+void
+weir__exchange_describe_wait(const struct weir__exchange *exchange, char *out, size_t room)
+{
+        static const char waiting[] = "waiting for ";
+        const size_t before = sizeof waiting - 1;
+        uintptr_t reach = atomic_load_explicit(&exchange->reach, memory_order_acquire);
+
+        snprintf(out, room, "%s", waiting);
+        if (reach && reach != WEIR__CUT)
+                weir__series_describe((struct weir_series *)reach, out + before, room - before);
+        if (!out[before])
+                snprintf(out, room, "%s",
+                         reach == WEIR__CUT ? "whose client has gone" : "which waits for nothing that could be ended");
+}
+
+/* The reply would go out at once, without what the handler wants to happen before. */
+static void
+series_failed(struct weir_task *task)
+{
+        ((struct weir__exchange *)task)->has_failed = true;
+}
+
+/* After a delay all of it is out of the caches. */
+static void
+prefetch(const struct weir_task *task)
+{
+        const struct weir__exchange *exchange = (const struct weir__exchange *)task;
+
+        _Static_assert(sizeof *exchange <= WEIR__KEEPER_WANTED, "else its end is not fetched");
+        weir__prefetch(exchange->client, WEIR__CLIENT_WANTED);
+        weir__prefetch(exchange->request, sizeof *exchange->request);
+}
+
+static void
+series_ended(struct weir_series *series)
+{
+        prefetch(series->owner); /* it may have waited for something else than a timer */
+        /* Kept until the exchange is freed: weir__exchange_cut may look at it until then. */
+        ended(weir_series_ref(series)->owner, weir_series_status(series));
+}
+
+static void
+run(struct weir__work *work)
+{
+        struct weir__exchange *exchange = (struct weir__exchange *)work;
+
+        if (atomic_load_explicit(&exchange->reach, memory_order_relaxed) == WEIR__CUT)
+                weir__series_make_for(
+                        &exchange->task); /* a cancelled one: so the handler sees -ECANCELED, what it pushes is dropped */
+        weir__task_call(&exchange->task);
+        struct weir_series *series = exchange->task.series;
+        if (!series) {
+                ended(exchange, 0);
+                return;
+        }
+        weir__series_leave_task(series, &exchange->task);
+        weir__series_go_on(series);
+}
+
+static const char *
+name(const struct weir_task *task, int *size)
+{
+        const struct weir__exchange *exchange = (const struct weir__exchange *)task;
+
+        *size = (int)strlen(exchange->request->target);
+        return exchange->request->target;
+}
+
+void
+weir__exchange_describe_peer(const struct weir__exchange *exchange, char *out, size_t room)
+{
+        char peer[WEIR__PEER_ROOM];
+
+        weir__peer_write(&exchange->client->peer, true, peer);
+        snprintf(out, room, "%s, fd %d%s", peer, exchange->fd,
+                 atomic_load_explicit(&exchange->reach, memory_order_relaxed) == WEIR__CUT ? ", which has gone" : "");
+}
+
+static void
+describe(const struct weir_task *task, char *out, size_t room)
+{
+        const struct weir__exchange *exchange = (const struct weir__exchange *)task;
+        char peer[WEIR__PEER_ROOM + 32];
+
+        weir__exchange_describe_peer(exchange, peer, sizeof peer);
+        snprintf(out, room, "%s by %s", exchange->request->method, peer);
+}
+
+struct weir__exchange *
+weir__exchange_of(const struct weir_task *task)
+{
+        return task && task->work.ops == &exchange_ops.work ? (struct weir__exchange *)task : NULL;
+}
+
+/* -- the reply -- */
+
+bool
+weir__exchange_is_sealed(const struct weir__exchange *exchange)
+{
+        return atomic_load_explicit(&exchange->has_begun, memory_order_acquire) ||
+               atomic_load_explicit(&exchange->events, memory_order_relaxed) != WEIR__EVENTS_NONE;
+}
+
+/* Any status but that of the upgrade itself takes it back. */
+void
+weir__exchange_set_status(struct weir__exchange *exchange, int status)
+{
+        if (exchange->upgrade) { /* only then it is written: the owner of the poller may be looking at it for a read */
+                free(exchange->upgrade);
+                exchange->upgrade = NULL;
+        }
+        exchange->response.status = status;
+}
+
+int
+weir__exchange_set_field(struct weir__exchange *exchange, const char *name, const char *value)
+{
+        return weir__exchange_check(exchange, weir__response_field(&exchange->response, name, value, true));
+}
+
+int
+weir__exchange_refuse(struct weir__exchange *exchange, int status)
+{
+        weir__exchange_set_status(exchange, status);
+        exchange->reply_left = UINT64_MAX;
+        return weir__exchange_check(exchange, weir__error_pages_fill(exchange->client->shard->server, status, &exchange->response));
+}
+
+bool
+weir__exchange_carries_body(const struct weir__exchange *exchange)
+{
+        struct weir__framing framing = {.is_head = exchange->request->is_head,
+                                        .end = exchange->upgrade ? WEIR__END_OF_HTTP : WEIR__END_OF_BODY};
+
+        return weir__response_may_have_body(&exchange->response, &framing);
+}

@@ -1,0 +1,187 @@
+/* server/exchange/router.c: hands an exchange to the handler that was added for its method and path.
+ *
+ *     filling --first request--> frozen
+ *
+ * Threads: patterns are added by any thread, under the lock, until the first request takes the lock once to set `frozen`.  From
+ *          then on nothing changes, and requests on all workers read without it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir/http_router.h>
+
+#include "protocol/routes.h"
+#include "protocol/target.h"
+#include "server/exchange/answer.h"
+
+struct place {
+        weir_task_fn *handler;
+        void *context;
+};
+
+struct weir_http_router {
+        struct weir__lock lock; /* rank LEAF */
+        _Atomic bool frozen;    /* set under the lock; acquire: who sees it sees all that was added */
+
+        /* Guarded by lock until frozen; constant then. */
+        struct weir__routes *routes;
+        struct place *places; /* by the routes' numbers */
+        size_t count, room;
+};
+
+weir_http_router *
+weir_http_router_new(void)
+{
+        weir_http_router *router = calloc(1, sizeof *router);
+
+        if (!router)
+                return NULL;
+        router->routes = weir__routes_new();
+        if (!router->routes) {
+                free(router);
+                return NULL;
+        }
+        weir__lock_init(&router->lock, WEIR__RANK_LEAF);
+        return router;
+}
+
+void
+weir_http_router_free(weir_http_router *router)
+{
+        if (!router)
+                return;
+        weir__routes_free(router->routes);
+        free(router->places);
+        free(router);
+}
+
+/* -- adding -- */
+
+static int
+make_room(weir_http_router *router)
+{
+        size_t room = router->room ? 2 * router->room : 8;
+
+        if (router->count < router->room)
+                return 0;
+        struct place *grown = realloc(router->places, room * sizeof *grown);
+        if (!grown)
+                return -ENOMEM;
+        router->places = grown;
+        router->room = room;
+        return 0;
+}
+
+static int
+add(weir_http_router *router, const char *methods, const char *pattern, struct place place)
+{
+        int failed = atomic_load_explicit(&router->frozen, memory_order_relaxed) ? -EBUSY : make_room(router);
+
+        if (!failed)
+                failed = weir__routes_add(router->routes, methods, pattern, router->count);
+        if (!failed)
+                router->places[router->count++] = place;
+        return failed;
+}
+
+int
+weir_http_router_add(weir_http_router *router, const char *methods, const char *pattern, weir_task_fn *handler, void *context)
+{
+        if (!router)
+                return -ENOMEM;
+        if (!methods || !pattern || !handler)
+                return -EINVAL;
+        weir__lock(&router->lock);
+        int failed = add(router, methods, pattern, (struct place){handler, context});
+        weir__unlock(&router->lock);
+        return failed;
+}
+
+static void
+freeze(weir_http_router *router)
+{
+        if (atomic_load_explicit(&router->frozen, memory_order_acquire))
+                return;
+        weir__lock(&router->lock);
+        atomic_store_explicit(&router->frozen, true, memory_order_release);
+        weir__unlock(&router->lock);
+}
+
+/* -- requests -- */
+
+static int
+allow(struct weir__exchange *exchange, const weir_http_router *router, uint64_t methods)
+{
+        char *text = weir__routes_allow(router->routes, methods);
+        int failed = text ? weir_http_reply_set_header(&exchange->task, "Allow", text) : -ENOMEM;
+
+        free(text);
+        return failed;
+}
+
+/* There is no handler: the reply says why, unless it is another one already, which is cut then. */
+static int
+answer(struct weir__exchange *exchange, const weir_http_router *router, int result, const struct weir__target *target,
+       uint64_t methods)
+{
+        bool is_options = strcmp(exchange->request->method, "OPTIONS") == 0;
+
+        if (weir__exchange_is_sealed(exchange))
+                return -EALREADY;
+        if (is_options && target->path[0] == '*')
+                methods = weir__routes_methods(router->routes);
+        else if (result == -ENOENT)
+                return weir__answer_error(exchange, 404);
+        if (is_options)
+                weir_http_reply_status(&exchange->task, 204);
+        int failed = is_options ? 0 : weir__answer_error(exchange, 405);
+        return failed ? failed : allow(exchange, router, methods);
+}
+
+static void
+route(struct weir__exchange *exchange, const weir_http_router *router)
+{
+        const struct weir__request *request = exchange->request;
+        struct weir__route_found found = {.match = NULL};
+        struct weir__target target;
+        int result = weir__target_read(&target, request->method, strlen(request->method), request->target,
+                                       strlen(request->target));
+
+        if (!result)
+                result = weir__routes_match(router->routes, request->method, target.path, target.path_size, &found);
+        if (result == -ENOENT || result == -EOPNOTSUPP)
+                result = answer(exchange, router, result, &target, found.allowed);
+        else if (!result) {
+                const struct place *place = &router->places[found.number];
+
+                weir__route_match_free(exchange->route);
+                exchange->route = found.match;
+                exchange->task.context = place->context;
+                place->handler(&exchange->task, place->context);
+        }
+        if (result)
+                exchange->has_failed = true;
+}
+
+void
+weir_http_router_handle(weir_task *exchange, void *router)
+{
+        struct weir__exchange *known = weir__exchange_of(exchange);
+
+        if (!known)
+                return;
+        if (!router) {
+                known->has_failed = true;
+                return;
+        }
+        freeze(router);
+        route(known, router);
+}
+
+const char *
+weir_http_router_parameter(const weir_task *exchange, const char *name)
+{
+        const struct weir__exchange *known = weir__exchange_of(exchange);
+
+        return known && name ? weir__route_match_value(known->route, name) : NULL;
+}

@@ -1,0 +1,164 @@
+/* server/listen/admission.c: which clients are let in: the limit of connections.
+ *
+ * Threads: the owner of the poller; the server's `connections`, and each shard's `eviction`, `idle_since` and count of idle ones are
+ *          shared by all of them.
+ *
+ * At the limit the connection that has been idle longest, on whichever poller, makes room for a new one.  One of this poller is closed
+ * at once, and the new one has its place.  For one of another poller the new one is let in meanwhile, beyond the limit, and that
+ * poller's owner is asked to close it.  There are never more beyond the limit than are idle on other pollers.
+ *
+ * The owner may find that a request has come meanwhile.  Then it asks all others.  If no connection is idle, the next one that becomes
+ * idle on any poller is closed: it finds `connections` above the limit.  Every other end of a connection brings that number down, too.
+ *
+ *     NONE --a new connection--> FIRST --the owner looks, and asks the others if none is idle here--> NONE
+ *       \----another shard, or a connection that becomes idle--> OTHER --the owner looks--> NONE
+ *
+ * An owner that closes an idle connection takes its place off `connections` first, so no two close one for the same new connection.
+ * The owner leaves FIRST or OTHER before it looks, so no order is lost. */
+#include "server/listen/admission.h"
+
+#include "server/connection/connection.h"
+
+enum weir__eviction { NONE = 0, OTHER, FIRST };
+
+static bool
+is_over(const weir_http_server *server)
+{
+        return atomic_load(&server->connections) > server->config.max_connections;
+}
+
+/* Takes a place within the limit, or one of so many beyond it. */
+static bool
+take_place(weir_http_server *server, size_t beyond)
+{
+        size_t limit = server->config.max_connections, there = atomic_load(&server->connections);
+
+        do {
+                if (there >= limit && there - limit >= beyond)
+                        return false;
+        } while (!atomic_compare_exchange_weak(&server->connections, &there, there + 1));
+        return true;
+}
+
+/* Gives a place beyond the limit back, if there is one. */
+static bool
+give_place_back(weir_http_server *server)
+{
+        size_t there = atomic_load(&server->connections);
+
+        do {
+                if (there <= server->config.max_connections)
+                        return false;
+        } while (!atomic_compare_exchange_weak(&server->connections, &there, there - 1));
+        return true;
+}
+
+static void ask(struct weir__shard *shard, int order);
+
+static void
+evict_run(struct weir__work *work)
+{
+        struct weir__shard *shard = weir__container_of(work, struct weir__shard, evict);
+        weir_http_server *server = shard->server;
+        int order = atomic_exchange(&shard->eviction, NONE);
+        struct weir__connection *idle = NULL;
+
+        while (is_over(server) && (idle = weir__connection_longest_idle(shard)))
+                if (give_place_back(server))
+                        weir__connection_evict(idle, false);
+        if (order == FIRST && is_over(server))
+                for (unsigned i = 0; i < server->shard_count; i++)
+                        ask(&server->shards[i], OTHER);
+        weir__users_remove(&server->users);
+}
+
+static const struct weir__work_ops evict_ops = {.run = evict_run};
+
+/* Any thread. */
+static void
+ask(struct weir__shard *shard, int order)
+{
+        int before = atomic_load(&shard->eviction);
+
+        while (before < order && !atomic_compare_exchange_weak(&shard->eviction, &before, order))
+                ;
+        if (before != NONE)
+                return;
+        shard->evict.ops = &evict_ops;
+        weir__users_add(&shard->server->users);
+        weir__poller_deliver(shard->poller, &shard->evict);
+}
+
+void
+weir__admission_evict(struct weir__shard *shard)
+{
+        ask(shard, OTHER);
+}
+
+/* How many are idle on other pollers, and where the longest is, if longer than `since`. */
+static size_t
+count_idle_elsewhere(const struct weir__shard *own, struct weir__shard **longest, weir_nsec since)
+{
+        weir_http_server *server = own->server;
+        size_t count = 0;
+
+        for (struct weir__shard *each = server->shards; each < server->shards + server->shard_count; each++) {
+                weir_nsec at = atomic_load_explicit(&each->idle_since, memory_order_relaxed);
+
+                if (each == own || at == WEIR_FOREVER)
+                        continue;
+                count += (size_t)atomic_load_explicit(&each->counts.of[WEIR__COUNT_IDLE], memory_order_relaxed);
+                if (at < since) {
+                        *longest = each;
+                        since = at;
+                }
+        }
+        return count;
+}
+
+static bool
+make_room(struct weir__shard *shard)
+{
+        struct weir__connection *own = weir__connection_longest_idle(shard);
+        struct weir__shard *other = NULL;
+        size_t beyond = count_idle_elsewhere(shard, &other, own ? own->deadline.idle_since : WEIR_FOREVER);
+
+        if (other && take_place(shard->server, beyond)) {
+                ask(other, FIRST);
+                return true;
+        }
+        if (own)
+                weir__connection_evict(own, false); /* its place is the new one's */
+        return own;
+}
+
+/* A trusted proxy comes with everybody's connections. */
+static bool
+is_limited(const weir_http_server *server, const struct weir__peer *peer)
+{
+        return server->addresses && !weir__proxies_have(server->proxies, peer);
+}
+
+/* The address first: an address that has too many must not take the room of others. */
+bool
+weir__admission_enter(struct weir__shard *shard, const struct weir__peer *peer)
+{
+        weir_http_server *server = shard->server;
+
+        if (is_limited(server, peer) &&
+            !weir__addresses_enter(server->addresses, peer, server->config.max_connections_per_address))
+                return false;
+        if (take_place(server, 0) || make_room(shard))
+                return true;
+        weir__admission_leave(shard, peer, false);
+        return false;
+}
+
+void
+weir__admission_leave(struct weir__shard *shard, const struct weir__peer *peer, bool has_place)
+{
+        if (is_limited(shard->server, peer))
+                weir__addresses_leave(shard->server->addresses, peer);
+        if (has_place)
+                atomic_fetch_sub_explicit(&shard->server->connections, 1, memory_order_relaxed);
+}

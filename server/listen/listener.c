@@ -1,0 +1,286 @@
+/* server/listen/listener.c: new connections.
+ *
+ *     watching --EMFILE, ENOMEM, EPERM ...--> paused --a while, or room--> watching --> closed
+ *
+ * Threads: the owner of the poller only.
+ *
+ * Out of descriptors or memory, the socket stays readable, and as it is watched edge-triggered that costs nothing: accepting
+ * goes on when a connection of this poller closes, or after a pause.
+ *
+ * A socket that several pollers watch is watched with EPOLLEXCLUSIVE: a connection wakes one poller that sleeps; those that do
+ * not sleep find the event later, and at most one EAGAIN each.  (Without, each connection would wake all that sleep.)  No
+ * wake-up is lost, as long as who gets one accepts until EAGAIN, which requeued_run sees to, or dies trying: a poller that pauses
+ * comes back within 50 ms.  Edge-triggered or level-triggered makes no difference in that: the system does not hand an
+ * exclusive event on to another poller in either case.
+ *
+ * For the same reason a socket that lives on elsewhere, at another poller or in another process, is left in this order: withdrawn
+ * from epoll, emptied, closed.  Emptied first, a wake-up that comes between would be taken by us and its connection by nobody.
+ * And close alone would not end the watching, which belongs to the socket. */
+#include "server/listen/listener.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/socket/stream.h"
+#include "server/connection/connection.h"
+#include "server/connection/http1.h"
+#include "server/listen/admission.h"
+
+#define ACCEPTED_AT_ONCE 8
+#define PAUSE            WEIR_MSEC(50)
+
+#define TURNED_AWAY_AT_ONCE 16
+_Static_assert(TURNED_AWAY_AT_ONCE <= UINT8_MAX, "counted in a byte");
+
+/* When there is no memory for another one, or its page is too large. */
+static const char overloaded[] =
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\n"
+        "Content-Length: 24\r\nConnection: close\r\n\r\n503 Service Unavailable\n";
+
+/* Over TLS a reply would not be understood before the handshake, so that some are let in for as long as that takes: if more come at
+ * once, these are closed. */
+static void
+turn_away(struct weir__shard *shard, int fd, const struct weir__peer *peer)
+{
+        struct weir__stream stream = {.source.fd = fd};
+
+        weir__count(&shard->counts, WEIR__COUNT_TURNED_AWAY, 1);
+        if (weir__secure_is_on(shard->server) && shard->turned_away < TURNED_AWAY_AT_ONCE &&
+            weir__http1_new(shard, fd, peer, false))
+                return;
+        if (!weir__secure_is_on(shard->server)) {
+                struct iovec piece = {shard->poller->scratch, weir__reply_turning_away(shard)};
+
+                if (!piece.iov_len)
+                        piece = (struct iovec){(char *)overloaded, sizeof overloaded - 1};
+                (void)weir__stream_write(&stream, &piece, 1);
+                weir__stream_finish(&stream);
+        }
+        weir__stream_close(&stream);
+}
+
+static bool
+is_exhaustion(int error)
+{
+        return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+/* The connection's own trouble, and it is no longer in the queue.  Source: accept(2). */
+static bool
+is_of_connection(int error)
+{
+        switch (error) {
+        case ECONNABORTED:
+        case ECONNRESET:
+        case EHOSTDOWN:
+        case EHOSTUNREACH:
+        case ENETDOWN:
+        case ENETUNREACH:
+        case ENONET:
+        case ENOPROTOOPT:
+        case EOPNOTSUPP:
+        case EPROTO:
+        case ETIMEDOUT: return true;
+        default: return false;
+        }
+}
+
+static void
+pause_accepting(struct weir__listener *listener)
+{
+        weir_nsec until = weir__clock_after(weir__clock_now(), PAUSE);
+
+        listener->is_paused = true;
+        if (!listener->is_pause_set && weir__limit_set(listener->shard->poller, &listener->pause, until)) {
+                listener->is_pause_set = true;
+                weir__users_add(&listener->shard->server->users);
+        }
+}
+
+static void
+take_in(struct weir__shard *shard, int fd, const struct weir__peer *peer)
+{
+        bool admitted = weir__admission_enter(shard, peer);
+
+        weir__count(&shard->counts, WEIR__COUNT_ACCEPTED, 1);
+        if (admitted && weir__http1_new(shard, fd, peer, true))
+                return;
+        if (admitted)
+                weir__admission_leave(shard, peer, true);
+        turn_away(shard, fd, peer);
+}
+
+/* Out of descriptors accept says so although there is nobody to accept: none must be closed for that. */
+static bool
+somebody_waits(const struct weir__listener *listener)
+{
+        struct pollfd queue = {.fd = listener->source.fd, .events = POLLIN};
+
+        return poll(&queue, 1, 0) > 0;
+}
+
+/* Accepts one connection.  Returns false when there is none now. */
+static bool
+accept_one(struct weir__listener *listener)
+{
+        struct sockaddr_storage address;
+        socklen_t size = sizeof address;
+        int fd = accept4(listener->source.fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+                struct weir__peer peer = weir__peer_of(&address, size);
+
+                take_in(listener->shard, fd, &peer);
+                return true;
+        }
+        if (errno == EAGAIN || errno == EBADF || errno == EINVAL)
+                return false;
+        if (errno == EINTR || is_of_connection(errno))
+                return true;
+        bool is_full = is_exhaustion(errno); /* else something forbids it, and would again at once: EPERM, of a sandbox */
+        if (!somebody_waits(listener))
+                return false;
+        struct weir__connection *idle = is_full ? weir__connection_longest_idle(listener->shard) : NULL;
+        if (idle)
+                weir__connection_evict(idle, true);
+        else
+                pause_accepting(listener);
+        return idle;
+}
+
+static void
+requeue(struct weir__listener *listener)
+{
+        if (listener->is_requeued)
+                return;
+        listener->is_requeued = true;
+        weir__users_add(&listener->shard->server->users);
+        weir__poller_deliver(listener->shard->poller, &listener->requeued);
+}
+
+static void
+accept_some(struct weir__listener *listener)
+{
+        for (unsigned i = 0; i < ACCEPTED_AT_ONCE; i++)
+                if (listener->source.fd < 0 || listener->is_paused || !accept_one(listener))
+                        return;
+        requeue(listener);
+}
+
+static void
+requeued_run(struct weir__work *work)
+{
+        struct weir__listener *listener = weir__container_of(work, struct weir__listener, requeued);
+
+        listener->is_requeued = false;
+        accept_some(listener);
+        weir__users_remove(&listener->shard->server->users);
+}
+
+static void
+pause_run(struct weir__work *work)
+{
+        struct weir__listener *listener = weir__container_of(work, struct weir__listener, pause.work);
+
+        listener->is_pause_set = false;
+        listener->is_paused = false;
+        accept_some(listener);
+        weir__users_remove(&listener->shard->server->users);
+}
+
+static const struct weir__work_ops requeued_ops = {.run = requeued_run}, pause_ops = {.run = pause_run};
+
+/* Its descriptor may be the one that a paused listener waits for. */
+void
+weir__listeners_left(struct weir__connection *connection)
+{
+        struct weir__shard *shard = connection->client.shard;
+
+        if (connection->is_admitted)
+                weir__admission_leave(shard, &connection->client.peer, connection->has_place);
+        shard->turned_away -= !connection->is_admitted;
+        for (unsigned i = 0; i < shard->listener_count; i++)
+                if (shard->listeners[i].is_paused) {
+                        shard->listeners[i].is_paused = false;
+                        requeue(&shard->listeners[i]);
+                }
+}
+
+static void
+ready(struct weir__source *source, uint32_t events)
+{
+        (void)events;
+        accept_some((struct weir__listener *)source);
+}
+
+static void listener_close(struct weir__listener *listener, bool empty);
+
+/* The runtime ends. */
+static void
+close_source(struct weir__source *source)
+{
+        struct weir__listener *listener = (struct weir__listener *)source;
+
+        eventfd_write(listener->shard->server->ended_fd, 1);
+        listener_close(listener, false);
+}
+
+static const struct weir__source_ops listener_ops = {ready, close_source, close_source};
+
+static int
+listener_open(struct weir__listener *listener, struct weir__shard *shard)
+{
+        listener->source.ops = &listener_ops;
+        listener->source.fd = listener->socket->fd;
+        listener->shard = shard;
+        listener->requeued.ops = &requeued_ops;
+        listener->pause.work.ops = &pause_ops;
+        int failed = weir__poller_add_source(shard->poller, &listener->source, EPOLLIN | (listener->is_shared ? EPOLLEXCLUSIVE : 0));
+        if (failed)
+                listener->source.fd = -1;
+        else
+                weir__users_add(&shard->server->users);
+        return failed;
+}
+
+int
+weir__listeners_open(struct weir__shard *shard)
+{
+        int failed = 0;
+
+        for (unsigned i = 0; i < shard->listener_count && !failed; i++)
+                failed = listener_open(&shard->listeners[i], shard);
+        return failed;
+}
+
+static void
+listener_close(struct weir__listener *listener, bool empty)
+{
+        struct weir__shard *shard = listener->shard;
+
+        if (listener->source.fd < 0)
+                return;
+        weir__poller_withdraw_source(shard->poller, &listener->source);
+        for (unsigned i = 0; empty && i < SOMAXCONN && accept_one(listener); i++)
+                ;
+        listener->source.fd = -1;
+        weir__socket_leave(listener->socket);
+        listener->socket = NULL;
+        if (listener->is_pause_set && weir__limit_clear(shard->poller, &listener->pause)) {
+                listener->is_pause_set = false;
+                weir__users_remove(&shard->server->users);
+        }
+        weir__users_remove(&shard->server->users);
+}
+
+void
+weir__listeners_close(struct weir__shard *shard)
+{
+        for (unsigned i = 0; i < shard->listener_count; i++)
+                listener_close(&shard->listeners[i], true);
+}

@@ -1,0 +1,464 @@
+/* server/operate/debug_page.c: the page of /debug/flows: all that is alive, in sections, what has waited longest first.
+ *
+ * Threads: any, one for each page.
+ *
+ * Each flow, a root with all that is in it, is made a piece of the page as it is shown, and kept if it is among those that have waited
+ * longest: so there is never more in memory than will go out, however much is alive.  A flow has waited for as long as the oldest of
+ * what it waits for now, those records that nothing deeper follows; a series may be old because it has done much. */
+#include "server/operate/debug.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "factory/inspect/debug.h"
+#include "kernel/data/visible.h"
+
+#define DEEPEST 12 /* what is deeper is not moved in further */
+
+/* A flow that is kept. */
+struct flow {
+        weir_nsec waited; /* -1: not known */
+        size_t rows, size;
+        char *html;
+};
+
+struct section {
+        struct flow *flows; /* those that have waited longest first */
+        size_t count, room;
+        size_t rows;           /* of those that are kept */
+        uint64_t roots, found; /* all there are, and those that have what is looked for */
+        uint64_t tasks;        /* in the roots */
+};
+
+struct page {
+        /* Constant. */
+        size_t limit;
+        const char *find;
+        size_t find_size;
+
+        struct section sections[WEIR__DEBUG_SECTIONS];
+        bool failed;   /* out of memory */
+        bool is_short; /* the walk was: something was left out */
+
+        /* The flow that is being shown. */
+        struct section *section; /* NULL: none is */
+        struct weir__memory_sink sink;
+        size_t rows, left_out;
+        weir_nsec root_age, waited;
+        unsigned last_depth; /* of the last record, */
+        weir_nsec last_age;  /* and its age */
+        bool found;          /* what is looked for */
+        bool skipped;        /* others have waited longer than it can have */
+};
+
+/* -- text -- */
+
+static void
+put_character(struct weir__sink *sink, const char *text, size_t size)
+{
+        switch (*text) {
+        case '&': weir__sink_text(sink, "&amp;"); break;
+        case '<': weir__sink_text(sink, "&lt;"); break;
+        case '>': weir__sink_text(sink, "&gt;"); break;
+        case '"': weir__sink_text(sink, "&quot;"); break;
+        case '\'': weir__sink_text(sink, "&#39;"); break;
+        default: weir__sink_write(sink, text, size); break;
+        }
+}
+
+/* Any bytes.  What cannot be seen is written as \x1b, and so is what would lead out of the page's encoding. */
+static void
+put_text(struct weir__sink *sink, const char *text, size_t size)
+{
+        while (size) {
+                unsigned length = weir__visible_character(text, size);
+
+                if (length)
+                        put_character(sink, text, length);
+                else
+                        weir__sink_printf(sink, "\\x%02x", (unsigned char)*text);
+                length = length ? length : 1;
+                text += length;
+                size -= length;
+        }
+}
+
+static void
+put_string(struct weir__sink *sink, const char *text)
+{
+        put_text(sink, text, strlen(text));
+}
+
+/* 1234567 as 1,234,567. */
+static void
+put_number(struct weir__sink *sink, uint64_t number)
+{
+        if (number >= 1000) {
+                put_number(sink, number / 1000);
+                weir__sink_printf(sink, ",%03u", (unsigned)(number % 1000));
+        } else {
+                weir__sink_printf(sink, "%u", (unsigned)number);
+        }
+}
+
+static void
+put_count(struct weir__sink *sink, uint64_t number, const char *one, const char *many)
+{
+        put_number(sink, number);
+        weir__sink_printf(sink, " %s", number == 1 ? one : many);
+}
+
+/* For people: the two largest units that say something. */
+static void
+put_duration(struct weir__sink *sink, weir_nsec duration)
+{
+        long long second = duration / WEIR_SEC(1);
+
+        if (duration < WEIR_MSEC(1))
+                weir__sink_printf(sink, "%lld µs", (long long)(duration / 1000));
+        else if (duration < WEIR_SEC(1))
+                weir__sink_printf(sink, "%lld ms", (long long)(duration / 1000000));
+        else if (second < 60)
+                weir__sink_printf(sink, "%lld.%lld s", second, (long long)(duration / 100000000 % 10));
+        else if (second < 3600)
+                weir__sink_printf(sink, "%lld min %lld s", second / 60, second % 60);
+        else if (second < 86400)
+                weir__sink_printf(sink, "%lld h %lld min", second / 3600, second / 60 % 60);
+        else
+                weir__sink_printf(sink, "%lld d %lld h", second / 86400, second / 3600 % 24);
+}
+
+/* -- rows -- */
+
+static void
+put_what(struct weir__sink *sink, const struct weir__debug_record *record)
+{
+        weir__sink_text(sink, "<span class=kind>");
+        put_string(sink, record->kind);
+        weir__sink_text(sink, "</span>");
+        if (record->name) {
+                weir__sink_text(sink, " <bdi class=name>");
+                put_text(sink, record->name, record->name_size);
+                weir__sink_text(sink, "</bdi>");
+        }
+}
+
+static void
+put_times(struct weir__sink *sink, const struct weir__debug_record *record)
+{
+        weir__sink_text(sink, "<td class=age>");
+        if (record->age >= 0)
+                put_duration(sink, record->age);
+        weir__sink_printf(sink, "<td class=\"age%s\">", record->deadline < 0 ? " over" : "");
+        if (record->deadline == WEIR_FOREVER)
+                return;
+        weir__sink_text(sink, record->deadline < 0 ? "over for " : "in ");
+        put_duration(sink, record->deadline < 0 ? -record->deadline : record->deadline);
+}
+
+static void
+put_row(struct weir__sink *sink, const struct weir__debug_record *record)
+{
+        weir__sink_printf(sink, "<tr><td class=d%u>", record->depth < DEEPEST ? record->depth : DEEPEST);
+        put_what(sink, record);
+        weir__sink_text(sink, "<td>");
+        put_string(sink, record->state ? record->state : "");
+        put_times(sink, record);
+        weir__sink_text(sink, "<td><bdi>");
+        put_string(sink, record->text);
+        weir__sink_text(sink, "</bdi>\n");
+}
+
+/* -- flows -- */
+
+static bool
+is_found(const struct page *page, const struct weir__debug_record *record)
+{
+        return !page->find_size || (record->name && memmem(record->name, record->name_size, page->find, page->find_size)) ||
+               strstr(record->text, page->find);
+}
+
+static void
+drop_last(struct section *section)
+{
+        struct flow *last = &section->flows[--section->count];
+
+        section->rows -= last->rows;
+        free(last->html);
+}
+
+/* Makes room for one more.  Returns false when out of memory. */
+static bool
+make_room(struct section *section)
+{
+        size_t room = section->room ? 2 * section->room : 64;
+
+        if (section->count < section->room)
+                return true;
+        struct flow *grown = realloc(section->flows, room * sizeof *grown);
+        if (!grown)
+                return false;
+        section->flows = grown;
+        section->room = room;
+        return true;
+}
+
+/* Keeps the flow behind those that have waited as long, and drops the last ones as far as they are too many. */
+static bool
+keep(struct section *section, const struct flow *flow, size_t limit)
+{
+        size_t at = section->count;
+
+        if (!make_room(section))
+                return false;
+        while (at && section->flows[at - 1].waited < flow->waited)
+                at--;
+        memmove(&section->flows[at + 1], &section->flows[at], (section->count - at) * sizeof *flow);
+        section->flows[at] = *flow;
+        section->count++;
+        section->rows += flow->rows;
+        while (section->rows - section->flows[section->count - 1].rows >= limit)
+                drop_last(section);
+        return true;
+}
+
+static bool
+can_be_kept(const struct page *page, const struct section *section, weir_nsec waited)
+{
+        return section->rows < page->limit || section->flows[section->count - 1].waited < waited;
+}
+
+/* The last record has nothing in it: it is what the flow waits for. */
+static void
+end_branch(struct page *page)
+{
+        if (page->last_age > page->waited)
+                page->waited = page->last_age;
+}
+
+static void
+end_flow(struct page *page)
+{
+        struct section *section = page->section;
+
+        page->section = NULL;
+        if (!section)
+                return;
+        end_branch(page);
+        if (page->waited < 0)
+                page->waited = page->root_age;
+        section->found += page->found;
+        if (page->left_out) {
+                weir__sink_text(&page->sink.sink, "<tr><td colspan=5 class=note>and ");
+                put_count(&page->sink.sink, page->left_out, "more task in it\n", "more tasks in it\n");
+        }
+        page->failed |= weir__sink_flush(&page->sink.sink) != 0;
+        struct flow flow = {page->waited, page->rows, page->sink.size, page->sink.bytes};
+        if (page->found && !page->skipped && !page->failed && can_be_kept(page, section, page->waited)) {
+                page->sink.bytes = NULL;
+                page->failed = !keep(section, &flow, page->limit);
+                if (page->failed)
+                        free(flow.html);
+        }
+        weir__memory_sink_done(&page->sink);
+}
+
+static void
+begin_flow(struct page *page, const struct weir__debug_record *record)
+{
+        page->section = &page->sections[record->section];
+        page->section->roots++;
+        weir__memory_sink_init(&page->sink);
+        page->rows = page->left_out = 0;
+        page->root_age = record->age;
+        page->waited = page->last_age = -1;
+        page->last_depth = 0;
+        page->found = false;
+        page->skipped = record->age >= 0 && !can_be_kept(page, page->section, record->age);
+}
+
+static bool
+visit(const struct weir__debug_record *record, void *context)
+{
+        struct page *page = context;
+
+        if (record->depth == 0) {
+                end_flow(page);
+                begin_flow(page, record);
+        } else {
+                page->section->tasks++;
+                if (record->depth <= page->last_depth)
+                        end_branch(page);
+        }
+        page->last_depth = record->depth;
+        page->last_age = record->age;
+        page->found = page->found || is_found(page, record);
+        if (page->skipped)
+                return page->failed;
+        if (page->rows < page->limit) {
+                put_row(&page->sink.sink, record);
+                page->rows++;
+        } else {
+                page->left_out++;
+        }
+        return page->failed;
+}
+
+/* -- the page -- */
+
+static const char style[] =
+        ":root{color-scheme:light dark;--line:#8884;--dim:#5f6672;--soft:#8881;--old:#a35f00;--oldest:#c62828}"
+        "@media(prefers-color-scheme:dark){:root{--dim:#a2a9b4;--old:#ffb74d;--oldest:#ff8a80}}"
+        "body{font:14px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1280px;padding:1.2em}"
+        "h1{font-size:1.35em;margin:0 0 .2em}h2{font-size:1.05em;margin:1.8em 0 .4em}h2::first-letter{text-transform:uppercase}"
+        "h2 small{font-weight:normal;color:var(--dim)}p{margin:.3em 0}a{color:inherit}"
+        "form{display:flex;flex-wrap:wrap;gap:.6em 1em;align-items:center;margin:1em 0}"
+        "input,button{font:inherit;padding:.25em .5em}input[name=find]{width:18em}input[name=limit]{width:5em}"
+        "table{border-collapse:collapse;width:100%;table-layout:fixed}th{width:9%}th:first-child{width:32%}th:last-child{width:41%}th{text-align:left;font-weight:600;color:var(--dim);font-size:.9em}"
+        "td,th{padding:.2em .8em .2em .5em;vertical-align:top}tbody{border-top:1px solid var(--line)}tbody:hover{background:var(--soft)}"
+        "td{overflow-wrap:anywhere}"
+        ".kind,.note,.sum{color:var(--dim)}.name{font:13px/1.45 ui-monospace,monospace;font-weight:600;overflow-wrap:anywhere}"
+        ".age{white-space:nowrap;font-variant-numeric:tabular-nums}.over{color:var(--oldest);font-weight:600}"
+        "tbody td:first-child{border-left:3px solid transparent}tbody.old td:first-child{border-color:var(--old)}"
+        "tbody.oldest td:first-child{border-color:var(--oldest)}"
+        ".cut{border-left:3px solid var(--old);padding:.3em .8em;background:var(--soft)}";
+
+/* Hides what does not match while somebody types, and loads the page anew every two seconds if that is wanted. */
+static const char script[] = "const find=document.forms[0].find,again=document.getElementById('again');"
+                             "function filter(){const text=find.value;for(const flow of document.querySelectorAll('tbody'))"
+                             "flow.hidden=!flow.textContent.includes(text)}"
+                             "find.addEventListener('input',filter);"
+                             "again.checked=sessionStorage.again==='yes';again.parentNode.hidden=false;"
+                             "again.addEventListener('change',()=>{sessionStorage.again=again.checked?'yes':'no'});"
+                             "setInterval(()=>{if(again.checked&&document.activeElement!==find)location.reload()},2000);";
+
+static void
+put_style(struct weir__sink *sink, uint64_t nonce)
+{
+        weir__sink_printf(sink, "<style nonce=\"%016llx\">%s", (unsigned long long)nonce, style);
+        for (unsigned depth = 1; depth <= DEEPEST; depth++)
+                weir__sink_printf(sink, "td.d%u{padding-left:%u.%uem}", depth, (5 + depth * 14) / 10, (5 + depth * 14) % 10);
+        weir__sink_text(sink, "</style>\n");
+}
+
+static void
+put_summary(struct weir__sink *sink, const struct page *page)
+{
+        const char *between = "";
+
+        weir__sink_text(sink, "<p>");
+        for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS; i++) {
+                const struct section *section = &page->sections[i];
+
+                if (section->roots)
+                        weir__sink_printf(sink, "%s<a href=\"#s%u\">%s</a>: ", between, i, weir__debug_title(i));
+                else
+                        weir__sink_printf(sink, "%s%s: ", between, weir__debug_title(i));
+                put_number(sink, section->roots);
+                if (section->tasks)
+                        weir__sink_text(sink, " with "), put_count(sink, section->tasks, "task", "tasks");
+                between = " · ";
+        }
+        weir__sink_text(sink, " · <a href=\"../metrics\">metrics</a></p>\n");
+}
+
+static void
+put_form(struct weir__sink *sink, const struct page *page)
+{
+        weir__sink_text(sink, "<form><label>Find <input name=find type=search value=\"");
+        put_text(sink, page->find, page->find_size);
+        weir__sink_printf(sink,
+                          "\"></label><label>Rows <input name=limit type=number min=1 max=%d value=%zu></label>"
+                          "<button>Show</button><label hidden><input type=checkbox id=again> every 2 s</label></form>\n",
+                          WEIR__DEBUG_ROWS_MAX, page->limit);
+}
+
+static void
+put_head(struct weir__sink *sink, const struct page *page, uint64_t nonce)
+{
+        weir__sink_text(sink, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><title>Flows</title>\n"
+                              "<meta name=viewport content=\"width=device-width\">\n");
+        put_style(sink, nonce);
+        weir__sink_text(sink, "</head><body>\n<h1>Flows</h1>\n");
+        put_summary(sink, page);
+        weir__sink_text(sink, "<p class=sum>");
+        weir__debug_print_head(sink);
+        weir__sink_text(sink, "</p>\n");
+        if (page->is_short)
+                weir__sink_text(sink, "<p class=cut>Out of memory: something is left out.</p>\n");
+        put_form(sink, page);
+}
+
+/* Not all of them are shown. */
+static void
+put_cut(struct weir__sink *sink, const struct page *page, const struct section *section)
+{
+        size_t more = 10 * page->limit < WEIR__DEBUG_ROWS_MAX ? 10 * page->limit : WEIR__DEBUG_ROWS_MAX;
+
+        weir__sink_text(sink, "<p class=cut>Shown: the ");
+        put_number(sink, section->count);
+        weir__sink_text(sink, " that have waited longest, of ");
+        put_number(sink, section->found);
+        weir__sink_text(sink, ".");
+        if (more > page->limit && !page->find_size)
+                weir__sink_printf(sink, " More with <a href=\"?limit=%zu\">limit=%zu</a>.", more, more);
+        weir__sink_text(sink, "</p>\n");
+}
+
+/* Who has waited for long is marked; a series may well be old. */
+static const char *
+class_of(const struct flow *flow)
+{
+        return flow->waited >= WEIR_SEC(60) ? " class=oldest" : flow->waited >= WEIR_SEC(5) ? " class=old" : "";
+}
+
+static void
+put_section(struct weir__sink *sink, const struct page *page, unsigned index)
+{
+        const struct section *section = &page->sections[index];
+
+        if (!section->roots)
+                return;
+        weir__sink_printf(sink, "<h2 id=s%u>%s <small>", index, weir__debug_title(index));
+        put_number(sink, section->roots);
+        if (page->find_size)
+                weir__sink_text(sink, ", found: "), put_number(sink, section->found);
+        weir__sink_text(sink, "</small></h2>\n");
+        if (section->count < section->found)
+                put_cut(sink, page, section);
+        if (!section->count)
+                return;
+        weir__sink_text(sink, "<table><thead><tr><th>What<th>State<th>Age<th>Deadline<th>Waits for</thead>\n");
+        for (size_t i = 0; i < section->count; i++) {
+                weir__sink_printf(sink, "<tbody%s>", class_of(&section->flows[i]));
+                weir__sink_write(sink, section->flows[i].html, section->flows[i].size);
+                weir__sink_text(sink, "</tbody>\n");
+        }
+        weir__sink_text(sink, "</table>\n");
+}
+
+int
+weir__debug_page(struct weir__sink *sink, const struct weir__debug_question *question)
+{
+        struct page page = {.limit = question->limit, .find = question->find, .find_size = strlen(question->find)};
+        int failed = weir__debug_walk(visit, &page);
+
+        end_flow(&page);
+        page.is_short = failed == -ENOMEM;
+        failed = page.failed ? -ENOMEM : page.is_short ? 0 : failed;
+        if (!failed) {
+                put_head(sink, &page, question->nonce);
+                for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS; i++)
+                        put_section(sink, &page, i);
+                weir__sink_printf(sink, "<script nonce=\"%016llx\">%s</script>\n</body></html>\n",
+                                  (unsigned long long)question->nonce, script);
+        }
+        for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS; i++) {
+                while (page.sections[i].count)
+                        drop_last(&page.sections[i]);
+                free(page.sections[i].flows);
+        }
+        return failed;
+}

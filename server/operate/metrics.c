@@ -1,0 +1,292 @@
+/* server/operate/metrics.c: what the library counts, in the text format of Prometheus.
+ *
+ * Threads: any.  What is counted is read first, under the locks that it needs, and written with none.
+ *
+ * All samples of one name stand together, behind their HELP and TYPE: so the servers' counts are read as a whole, and then written
+ * name by name.
+ *
+ * Source: Prometheus, "Exposition formats", text format 0.0.4. */
+#include "server/operate/metrics.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weir/metrics.h>
+#include <weir/runtime.h>
+
+#include "factory/task/live.h"
+#include "kernel/sched/blocking.h"
+#include "kernel/sched/worker_pool.h"
+#include "kernel/executor/executor.h"
+#include "kernel/data/histogram.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
+#include "kernel/sched/share.h"
+#include "kernel/sched/watchdog.h"
+#include "server/base/serving.h"
+
+#define SECOND 1000000000
+
+/* -- the format -- */
+
+static void
+family(struct weir__sink *sink, const char *name, const char *type, const char *help)
+{
+        weir__sink_printf(sink, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void
+single(struct weir__sink *sink, const char *name, const char *type, const char *help, int64_t value)
+{
+        family(sink, name, type, help);
+        weir__sink_printf(sink, "%s %lld\n", name, (long long)value);
+}
+
+static void
+label(struct weir__sink *sink, const char *name, const char *value)
+{
+        weir__sink_printf(sink, "%s=\"", name);
+        for (; *value; value++) {
+                if (*value == '\n')
+                        weir__sink_text(sink, "\\n");
+                else if (*value == '\\' || *value == '"')
+                        weir__sink_printf(sink, "\\%c", *value);
+                else
+                        weir__sink_write(sink, value, 1);
+        }
+        weir__sink_text(sink, "\"");
+}
+
+static void
+seconds(struct weir__sink *sink, uint64_t nanoseconds)
+{
+        weir__sink_printf(sink, " %llu.%09llu\n", (unsigned long long)(nanoseconds / SECOND),
+                          (unsigned long long)(nanoseconds % SECOND));
+}
+
+/* -- the scheduler -- */
+
+static void
+write_threads(struct weir__sink *sink)
+{
+        unsigned workers = 0, spares = 0, pollers = 0;
+
+        if (weir__phase_is_up()) {
+                pollers = weir__pollers_count();
+                weir__worker_pool_count(&workers, &spares);
+        }
+        single(sink, "weir_pollers", "gauge", "Pollers, each of which a worker runs.", pollers);
+        single(sink, "weir_workers", "gauge", "Threads that run callbacks.", workers);
+        single(sink, "weir_spare_workers", "gauge", "Of these, those that wait for a poller.", spares);
+        family(sink, "weir_handovers_total", "counter", "How often a callback that lasted has lost its poller to a spare.");
+        weir__sink_printf(sink, "weir_handovers_total{cause=\"limit\"} %llu\n", (unsigned long long)weir__watchdog_claims());
+        weir__sink_printf(sink, "weir_handovers_total{cause=\"begin\"} %llu\n", (unsigned long long)weir__blocking_given());
+        single(sink, "weir_steals_total", "counter",
+               "Completions and expired timers that another poller ran than the one where they belonged.",
+               (int64_t)weir__share_count());
+}
+
+static void
+write_ready(struct weir__sink *sink)
+{
+        unsigned pollers = weir__phase_is_up() ? weir__pollers_count() : 0;
+
+        family(sink, "weir_ready_completions", "gauge", "Completions that wait for the worker of a poller, about.");
+        for (unsigned i = 0; i < pollers; i++) {
+                int64_t count = atomic_load_explicit(&weir__pollers.at[i]->ready_count, memory_order_relaxed);
+
+                weir__sink_printf(sink, "weir_ready_completions{poller=\"%u\"} %lld\n", i, (long long)(count > 0 ? count : 0));
+        }
+        single(sink, "weir_shared_completions", "gauge", "Completions that wait for any worker.",
+               pollers ? weir__share_depth() : 0);
+}
+
+static void
+write_functions(struct weir__sink *sink)
+{
+        struct weir__executor_stats stats;
+        bool is_up = weir__phase_is_up();
+
+        weir__executor_stats(NULL, &stats);
+        single(sink, "weir_executor_threads", "gauge", "Threads that run functions.", is_up ? weir__executor_threads() : 0);
+        single(sink, "weir_executor_queued_functions", "gauge", "Functions that were started and have not begun.",
+               (int64_t)stats.queued);
+        single(sink, "weir_executor_running_functions", "gauge", "Functions that run.", (int64_t)stats.running);
+        family(sink, "weir_executor_oldest_wait_seconds", "gauge", "For how long the oldest queued function has waited.");
+        weir__sink_text(sink, "weir_executor_oldest_wait_seconds");
+        seconds(sink, stats.waiting > 0 ? (uint64_t)stats.waiting : 0);
+}
+
+/* -- timers -- */
+
+static void
+write_pending(struct weir__sink *sink)
+{
+        unsigned pollers = weir__phase_is_up() ? weir__pollers_count() : 0;
+        size_t timers = 0, limits = 0;
+
+        for (unsigned i = 0; i < pollers; i++) {
+                struct weir__poller *poller = weir__pollers.at[i];
+
+                weir__lock(&poller->lock);
+                timers += poller->queue.count - poller->limits;
+                limits += poller->limits;
+                weir__unlock(&poller->lock);
+        }
+        single(sink, "weir_pending_timers", "gauge", "Timers that wait for their deadlines.", (int64_t)timers);
+        single(sink, "weir_pending_limits", "gauge", "Time limits, of connections and series, that are set.", (int64_t)limits);
+}
+
+/* The bounds of the buckets that are told, shorter ones first. */
+static const struct {
+        const char *text;
+        weir_nsec bound;
+} bounds[] = {
+        {"1e-06", WEIR_USEC(1)},  {"5e-06", WEIR_USEC(5)},     {"1e-05", WEIR_USEC(10)},    {"2.5e-05", WEIR_USEC(25)},
+        {"5e-05", WEIR_USEC(50)}, {"0.0001", WEIR_USEC(100)},  {"0.00025", WEIR_USEC(250)}, {"0.0005", WEIR_USEC(500)},
+        {"0.001", WEIR_MSEC(1)},  {"0.0025", WEIR_USEC(2500)}, {"0.005", WEIR_MSEC(5)},     {"0.01", WEIR_MSEC(10)},
+        {"0.025", WEIR_MSEC(25)}, {"0.05", WEIR_MSEC(50)},     {"0.1", WEIR_MSEC(100)},     {"0.25", WEIR_MSEC(250)},
+        {"0.5", WEIR_MSEC(500)},  {"1", WEIR_SEC(1)},          {"2.5", WEIR_MSEC(2500)},    {"5", WEIR_SEC(5)},
+        {"10", WEIR_SEC(10)},     {"30", WEIR_SEC(30)},
+};
+
+/* What all pollers have counted since the process began.  Returns the sum of all lateness. */
+static uint64_t
+collect_lateness(uint64_t counts[WEIR__HISTOGRAM_BUCKETS])
+{
+        uint64_t total = 0;
+
+        for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++) {
+                struct weir__poller *poller = weir__pollers.at[i];
+
+                for (unsigned bucket = 0; poller && bucket < WEIR__HISTOGRAM_BUCKETS; bucket++)
+                        counts[bucket] += atomic_load_explicit(&poller->lateness.counts[bucket], memory_order_acquire);
+                total += poller ? atomic_load_explicit(&poller->lateness.total, memory_order_relaxed) : 0;
+        }
+        return total;
+}
+
+static void
+write_lateness(struct weir__sink *sink)
+{
+        static const char name[] = "weir_timer_lateness_seconds";
+        uint64_t counts[WEIR__HISTOGRAM_BUCKETS] = {0}, total = collect_lateness(counts), seen = 0;
+        unsigned bucket = 0;
+
+        family(sink, name, "histogram", "How late the callbacks of timers have begun.");
+        for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+                while (bucket < WEIR__HISTOGRAM_BUCKETS && weir__histogram_greatest(bucket) <= bounds[i].bound)
+                        seen += counts[bucket++];
+                weir__sink_printf(sink, "%s_bucket{le=\"%s\"} %llu\n", name, bounds[i].text, (unsigned long long)seen);
+        }
+        while (bucket < WEIR__HISTOGRAM_BUCKETS)
+                seen += counts[bucket++];
+        weir__sink_printf(sink, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum", name, (unsigned long long)seen, name);
+        seconds(sink, total);
+        weir__sink_printf(sink, "%s_count %llu\n", name, (unsigned long long)seen);
+}
+
+/* -- servers -- */
+
+/* One sample for each server; `detail`, with a comma in front, goes behind the label of the server. */
+static void
+sample(struct weir__sink *sink, const struct weir__serving_report *server, const char *name, const char *detail, int64_t value)
+{
+        weir__sink_printf(sink, "%s{", name);
+        label(sink, "server", server->name);
+        weir__sink_printf(sink, "%s} %lld\n", detail, (long long)value);
+}
+
+static const struct {
+        const char *name, *type, *help;
+        enum weir__count_kind kind;
+} simple[] = {
+        {"weir_http_idle_connections", "gauge", "Of these, those that wait for a request.", WEIR__COUNT_IDLE},
+        {"weir_http_exchanges", "gauge", "Requests that are being read or answered.", WEIR__COUNT_EXCHANGES},
+        {"weir_http_accepted_connections_total", "counter", "Connections that came.", WEIR__COUNT_ACCEPTED},
+        {"weir_http_refused_connections_total", "counter", "Of these, those for which there was no room.",
+         WEIR__COUNT_TURNED_AWAY},
+        {"weir_http_evicted_connections_total", "counter", "Idle connections that were closed to make room.",
+         WEIR__COUNT_EVICTED},
+        {"weir_http_shed_requests_total", "counter", "Requests that were answered 503 because all was late.", WEIR__COUNT_SHED},
+        {"weir_http_received_bytes_total", "counter", "Bytes of requests, within TLS.", WEIR__COUNT_RECEIVED},
+        {"weir_http_sent_bytes_total", "counter", "Bytes of replies, within TLS, that the system has taken.", WEIR__COUNT_SENT},
+};
+
+static void
+write_requests(struct weir__sink *sink, const struct weir__serving_report *servers)
+{
+        static const char name[] = "weir_http_requests_total";
+        char detail[32];
+
+        family(sink, name, "counter", "Requests by the status of their replies; 499: none.");
+        for (const struct weir__serving_report *each = servers; each; each = each->next)
+                for (unsigned i = 0; i < WEIR__STATUSES; i++)
+                        if (each->counts[WEIR__COUNT_STATUS + i]) {
+                                snprintf(detail, sizeof detail, ",code=\"%u\"", WEIR__STATUS_LEAST + i);
+                                sample(sink, each, name, detail, each->counts[WEIR__COUNT_STATUS + i]);
+                        }
+}
+
+static void
+write_handshakes(struct weir__sink *sink, const struct weir__serving_report *servers)
+{
+        static const char name[] = "weir_http_tls_handshakes_total";
+
+        family(sink, name, "counter", "Handshakes of TLS by their result.");
+        for (const struct weir__serving_report *each = servers; each; each = each->next) {
+                sample(sink, each, name, ",result=\"done\"", each->counts[WEIR__COUNT_HANDSHAKES]);
+                sample(sink, each, name, ",result=\"failed\"", each->counts[WEIR__COUNT_HANDSHAKES_FAILED]);
+        }
+}
+
+static void
+write_servers(struct weir__sink *sink, const struct weir__serving_report *servers)
+{
+        family(sink, "weir_http_connections", "gauge", "Connections that are open.");
+        for (const struct weir__serving_report *each = servers; each; each = each->next)
+                sample(sink, each, "weir_http_connections", "", each->connections);
+        for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) {
+                family(sink, simple[i].name, simple[i].type, simple[i].help);
+                for (const struct weir__serving_report *each = servers; each; each = each->next)
+                        sample(sink, each, simple[i].name, "", each->counts[simple[i].kind]);
+        }
+        write_requests(sink, servers);
+        write_handshakes(sink, servers);
+}
+
+/* -- all of it -- */
+
+int
+weir__metrics_write(struct weir__sink *sink)
+{
+        int failed;
+        struct weir__serving_report *servers = weir__serving_reports(&failed);
+
+        if (!failed) {
+                family(sink, "weir_info", "gauge", "The version of the library.");
+                weir__sink_printf(sink, "weir_info{version=\"%s\"} 1\n", weir_version());
+                write_threads(sink);
+                write_ready(sink);
+                write_functions(sink);
+                write_pending(sink);
+                write_lateness(sink);
+                single(sink, "weir_live_series", "gauge", "Series that have begun and not ended.", (int64_t)weir__live_series());
+                write_servers(sink, servers);
+        }
+        weir__serving_reports_free(servers);
+        return failed;
+}
+
+int
+weir_metrics_write(int fd)
+{
+        struct weir__fd_sink sink;
+
+        if (weir__phase_is_forked())
+                return -ECHILD;
+        weir__fd_sink_init(&sink, fd);
+        int failed = weir__metrics_write(&sink.sink), broken = weir__sink_flush(&sink.sink);
+        return failed ? failed : broken;
+}

@@ -1,0 +1,12 @@
+/* server/operate/metrics.h: what the library counts, in the text format of Prometheus. */
+#ifndef WEIR_SERVER_METRICS_H
+#define WEIR_SERVER_METRICS_H
+
+#include "kernel/observe/sink.h"
+
+#define WEIR__METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* Writes all of it to the sink, which keeps errors of its own.  Result: 0 or -ENOMEM.  Any thread. */
+int weir__metrics_write(struct weir__sink *sink);
+
+#endif

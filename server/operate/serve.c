@@ -1,0 +1,289 @@
+/* server/operate/serve.c: a server until a signal comes.
+ *
+ * Threads: those that call weir_http_serve; a signal handler on any thread.
+ *
+ * The handler counts, and writes one of two eventfds: `first` at the first signal, `again` at each further one.  They are not read
+ * while servers wait, so each of them sees both; and they are never closed: a handler that another thread's end of serving has
+ * overtaken still writes to them, and must not find another descriptor under their number.
+ *
+ * SIGUSR2 writes a third, `restart`.  Whichever of the threads reads it starts the program anew, with the sockets of all servers
+ * that wait here; when the new process serves, it is as if a signal to stop had come.  Meanwhile no server may go. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "kernel/socket/inherit.h"
+#include "kernel/observe/log.h"
+#include "server/base/server.h"
+#include "server/operate/restart.h"
+#include "server/operate/server.h"
+
+#define STOP_WITHIN  WEIR_SEC(30)
+#define READY_WITHIN WEIR_SEC(60) /* the new process */
+#define CLAIM_WITHIN 1000         /* milliseconds, after which nobody is expected to ask for what was inherited */
+#define RESTART      SIGUSR2
+
+static const int stop_signals[] = {SIGINT, SIGTERM};
+#define STOP_SIGNALS (sizeof stop_signals / sizeof *stop_signals)
+
+/* A server that waits; on the stack of its thread. */
+struct waiter {
+        struct waiter *next;
+        weir_http_server *server;
+        bool serves;
+};
+
+static struct {
+        pthread_mutex_t mutex;
+        pthread_cond_t changed; /* `restarting` */
+
+        /* Guarded by mutex. */
+        struct waiter *waiters; /* the handlers are in place while there are any */
+        bool restarting;        /* a thread looks at all servers that serve */
+        bool takes_restart;     /* RESTART was nobody's */
+        struct sigaction before[STOP_SIGNALS];
+        pid_t maker; /* of the eventfds: a forked child makes its own */
+
+        /* Lock-free, so that a handler may touch them. */
+        _Atomic int first, again, restart; /* eventfds */
+        _Atomic unsigned count;            /* of signals to stop */
+} signals = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .first = -1, .again = -1, .restart = -1};
+
+static void
+on_signal(int number)
+{
+        int before = errno;
+
+        if (number == RESTART)
+                eventfd_write(signals.restart, 1);
+        else
+                eventfd_write(atomic_fetch_add(&signals.count, 1) == 0 ? signals.first : signals.again, 1);
+        errno = before;
+}
+
+static int
+make_eventfds(void)
+{
+        int fds[3];
+
+        for (int i = 0; i < 3; i++) {
+                fds[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+                if (fds[i] < 0) {
+                        int failed = -errno;
+
+                        while (i-- > 0)
+                                close(fds[i]);
+                        return failed;
+                }
+        }
+        atomic_store(&signals.first, fds[0]);
+        atomic_store(&signals.again, fds[1]);
+        atomic_store(&signals.restart, fds[2]);
+        signals.maker = getpid();
+        return 0;
+}
+
+/* A program may have a use of its own for it. */
+static void
+take_restart(const struct sigaction *action)
+{
+        struct sigaction before;
+
+        signals.takes_restart = sigaction(RESTART, NULL, &before) == 0 && before.sa_handler == SIG_DFL &&
+                                sigaction(RESTART, action, NULL) == 0;
+}
+
+static int
+install(void)
+{
+        struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+        int failed = signals.maker == getpid() ? 0 : make_eventfds();
+        eventfd_t ignored;
+
+        if (failed)
+                return failed;
+        eventfd_read(signals.first, &ignored);
+        eventfd_read(signals.again, &ignored);
+        eventfd_read(signals.restart, &ignored);
+        atomic_store(&signals.count, 0);
+        for (size_t i = 0; i < STOP_SIGNALS; i++)
+                sigaction(stop_signals[i], &action, &signals.before[i]);
+        take_restart(&action);
+        return 0;
+}
+
+static void
+uninstall(void)
+{
+        const struct sigaction usual = {.sa_handler = SIG_DFL};
+
+        for (size_t i = 0; i < STOP_SIGNALS; i++)
+                sigaction(stop_signals[i], &signals.before[i], NULL);
+        if (signals.takes_restart)
+                sigaction(RESTART, &usual, NULL);
+}
+
+static int
+watch_signals(struct waiter *waiter)
+{
+        pthread_mutex_lock(&signals.mutex);
+        int failed = signals.waiters ? 0 : install();
+        if (!failed) {
+                waiter->next = signals.waiters;
+                signals.waiters = waiter;
+        }
+        pthread_mutex_unlock(&signals.mutex);
+        return failed;
+}
+
+static void
+unwatch_signals(struct waiter *waiter)
+{
+        struct waiter **at = &signals.waiters;
+
+        pthread_mutex_lock(&signals.mutex);
+        while (signals.restarting)
+                pthread_cond_wait(&signals.changed, &signals.mutex);
+        while (*at != waiter)
+                at = &(*at)->next;
+        *at = waiter->next;
+        if (!signals.waiters)
+                uninstall();
+        pthread_mutex_unlock(&signals.mutex);
+}
+
+/* A server wants a descriptor for each connection; the soft limit is small for the sake of select(2) only. */
+static void
+raise_file_limit(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+                limit.rlim_cur = limit.rlim_max;
+                setrlimit(RLIMIT_NOFILE, &limit);
+        }
+}
+
+/* -- starting anew -- */
+
+/* All servers that serve; they stay while `restarting` is set.  Returns false when another thread is at it, or out of memory. */
+static bool
+begin_restart(weir_http_server ***servers, unsigned *count)
+{
+        unsigned room = 0;
+
+        pthread_mutex_lock(&signals.mutex);
+        for (struct waiter *each = signals.waiters; each; each = each->next)
+                room++;
+        *servers = signals.restarting ? NULL : calloc(room, sizeof **servers);
+        for (struct waiter *each = signals.waiters; each && *servers; each = each->next)
+                if (each->serves)
+                        (*servers)[(*count)++] = each->server;
+        signals.restarting |= *servers != NULL;
+        pthread_mutex_unlock(&signals.mutex);
+        return *servers;
+}
+
+static void
+end_restart(weir_http_server **servers)
+{
+        free(servers);
+        pthread_mutex_lock(&signals.mutex);
+        signals.restarting = false;
+        pthread_cond_broadcast(&signals.changed);
+        pthread_mutex_unlock(&signals.mutex);
+}
+
+static void
+restart(const weir_http_server *server)
+{
+        const int impatient[2] = {signals.first, server->ended_fd};
+        weir_http_server **servers;
+        unsigned count = 0;
+
+        if (!begin_restart(&servers, &count))
+                return;
+        const struct weir__handover handover = {servers, count};
+        int result = weir__restart(&handover, READY_WITHIN, impatient);
+        end_restart(servers);
+        if (result > 0)
+                weir__log(WEIR_LOG_INFO, "process %d serves now; this one ends", result);
+        else if (result != -ECANCELED)
+                weir__log(WEIR_LOG_ERROR, "the new process does not serve: %s; this one goes on", weir_strerror(result));
+        if (result > 0)
+                on_signal(SIGTERM);
+}
+
+/* Whoever started this process waits for it.  Sockets that no server has asked for until now have an address that this program
+ * was not told any more. */
+static void
+claim_no_more(void)
+{
+        unsigned left = weir__inherit_ready();
+
+        if (left)
+                weir__log(WEIR_LOG_WARNING, "%u inherited sockets, at addresses of no server, are closed", left);
+}
+
+/* -- serving -- */
+
+/* Returns false when the runtime ended before a signal came. */
+static bool
+wait_for_signal(const weir_http_server *server)
+{
+        struct pollfd fds[3] = {{.fd = signals.first, .events = POLLIN},
+                                {.fd = server->ended_fd, .events = POLLIN},
+                                {.fd = signals.restart, .events = POLLIN}};
+
+        while (!fds[0].revents && !fds[1].revents) {
+                eventfd_t ignored;
+                int count = poll(fds, 3, weir__inherit_is_awaited() ? CLAIM_WITHIN : -1);
+
+                if (count <= 0)
+                        fds[0].revents = fds[1].revents = 0;
+                if (count == 0)
+                        claim_no_more();
+                else if (count > 0 && fds[2].revents && eventfd_read(signals.restart, &ignored) == 0)
+                        restart(server);
+        }
+        return fds[0].revents;
+}
+
+static int
+serve(struct waiter *waiter, const char *address)
+{
+        int result = weir_http_server_start(waiter->server, address);
+
+        if (result)
+                return result;
+        pthread_mutex_lock(&signals.mutex);
+        waiter->serves = true;
+        pthread_mutex_unlock(&signals.mutex);
+        bool signalled = wait_for_signal(waiter->server);
+        int cut = weir__server_stop(waiter->server, STOP_WITHIN, signals.again);
+        return signalled ? cut : -ESHUTDOWN;
+}
+
+int
+weir_http_serve(const char *address, weir_task_fn *handler, void *context)
+{
+        int result = weir__server_may_stop();
+
+        if (result)
+                return result;
+        raise_file_limit();
+        weir_http_server *server = weir_http_server_new(NULL, handler, context);
+        struct waiter waiter = {.server = server};
+        result = server ? watch_signals(&waiter) : -ENOMEM;
+        if (!result) {
+                result = serve(&waiter, address);
+                unwatch_signals(&waiter);
+        }
+        weir_http_server_free(server);
+        return result;
+}

@@ -1,0 +1,504 @@
+/* server/operate/server.c: a server as a whole: made, started, stopped, freed.
+ *
+ *     NEW --start--> STARTING --> SERVING --stop--> STOPPING --> STOPPED --> freed
+ *      ^\               |                                          ^
+ *      | \--stop, free--)------------------------------------------/
+ *      \----it failed---/
+ *
+ * Threads: starts and stops come from threads that are no workers.  A thread that takes the server to STARTING or STOPPING has it to
+ *          itself, with no lock held, until it takes it to the next state.  Meanwhile a stop waits, and every other call returns at
+ *          once: configuration is for NEW, and calls that ask for sockets are for SERVING.
+ *          The owner of its poller changes a shard: an order is work that is delivered to every poller, and the thread that has
+ *          given it waits until all have carried it out.
+ * Locks:   server->lock, a leaf: the state, and what is read or written in NEW and SERVING.
+ *
+ * `users` keeps the server's memory; stop returns only after the last user has written the eventfd. */
+#include "server/operate/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/runtime/config.h"
+#include "kernel/socket/inherit.h"
+#include "kernel/observe/log.h"
+#include "kernel/base/panic.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/socket/stream.h"
+#include "server/access/access.h"
+#include "server/base/error_pages.h"
+#include "server/base/eventfd.h"
+#include "server/connection/connection.h"
+#include "server/connection/http1.h"
+#include "server/listen/admission.h"
+#include "server/listen/listener.h"
+#include "server/listen/spread.h"
+#include "server/operate/config.h"
+#include "server/operate/cut.h"
+
+/* -- birth -- */
+
+weir_http_server *
+weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn *handler, void *context)
+{
+        weir_http_server *server = calloc(1, sizeof *server);
+
+        if (!server)
+                return NULL;
+        server->fault = weir__server_config_read(&server->config, config);
+        int failed = weir__secure_init(server);
+        if (!server->fault)
+                server->fault = failed;
+        if (!handler)
+                server->fault = -EINVAL;
+        if (!server->fault) {
+                struct weir_http_server_config *own = &server->config;
+
+                server->fault = weir__proxies_new(own->trusted_proxies, own->forwarded_field, &server->proxies);
+                own->trusted_proxies = own->forwarded_field = NULL; /* the caller's memory, which may go now */
+        }
+        server->gate_limits = (struct weir__gate_limits){
+                .max_line = server->config.max_line,
+                .max_head = server->config.max_head,
+                .max_fields = server->config.max_fields,
+        };
+        server->handler = handler;
+        server->context = context;
+        if (!server->fault)
+                server->fault = weir__access_new(&server->config, &server->access);
+        server->config.access_log = NULL; /* the caller's memory, which may go now */
+        server->users.quiet_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        server->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if ((server->users.quiet_fd < 0 || server->ended_fd < 0) && !server->fault)
+                server->fault = -errno;
+        atomic_init(&server->port, -EDOM);
+        weir__lock_init(&server->lock, WEIR__RANK_LEAF);
+        return server;
+}
+
+/* -- one start or stop at a time -- */
+
+/* With the lock held: the server is that thread's alone. */
+static void
+begin_change(weir_http_server *server, enum weir__server_state state, pthread_t thread)
+{
+        server->state = state;
+        server->is_handed_over |= state == WEIR__SERVER_STOPPING && server->hand_overs > 0; /* it may be ready any moment */
+        server->changer = thread;
+        server->changer_process = getpid();
+}
+
+/* With the lock held.  Those who wait want to stop it: what serves now is stopped by one of them, who is returned, and the others wait for
+ * that; else all of them have what they want. */
+static struct weir__server_waiter *
+pass_on(weir_http_server *server, enum weir__server_state state)
+{
+        struct weir__server_waiter *waiting = server->waiters;
+
+        if (waiting && state == WEIR__SERVER_SERVING) {
+                server->waiters = waiting->next;
+                waiting->next = NULL;
+                waiting->is_to_stop = true;
+                begin_change(server, WEIR__SERVER_STOPPING, waiting->thread);
+        } else {
+                server->waiters = NULL;
+                server->state = waiting ? WEIR__SERVER_STOPPED : state;
+        }
+        return waiting;
+}
+
+/* The last touch of the server: a waiter may be about to free it. */
+static void
+end_change(weir_http_server *server, enum weir__server_state state)
+{
+        weir__lock(&server->lock);
+        struct weir__server_waiter *told = pass_on(server, state);
+        weir__unlock(&server->lock);
+        while (told) {
+                struct weir__server_waiter *each = told;
+
+                told = each->next;
+                weir__latch_open(&each->over);
+        }
+}
+
+/* With the lock held, which it lets go of: until no start or stop is under way.  The server may be gone then, unless it is to be stopped.
+ * Result: 1 when it is; else 0; -ECHILD when the change was at the fork, and goes on in the parent alone; -EDEADLK when it is this thread's
+ *         own, which has called the program to log something. */
+static int
+wait_for_change(weir_http_server *server)
+{
+        struct weir__server_waiter own = {.next = server->waiters, .thread = pthread_self()};
+        int refused = server->changer_process != getpid()              ? -ECHILD
+                      : pthread_equal(server->changer, pthread_self()) ? -EDEADLK
+                                                                       : 0;
+
+        if (!refused)
+                server->waiters = &own;
+        weir__unlock(&server->lock);
+        if (refused)
+                return refused;
+        weir__latch_wait(&own.over);
+        return own.is_to_stop;
+}
+
+/* -- orders -- */
+
+static void
+carried_out(weir_http_server *server)
+{
+        struct weir__latch *ordered = server->ordered;
+
+        if (atomic_fetch_sub_explicit(&server->orders_left, 1, memory_order_acq_rel) == 1)
+                weir__latch_open(ordered);
+}
+
+static void
+open_run(struct weir__work *work)
+{
+        struct weir__shard *shard = weir__container_of(work, struct weir__shard, order);
+
+        shard->failed = weir__listeners_open(shard);
+        carried_out(shard->server);
+}
+
+static struct weir__connection *
+connection_of(struct weir__link *link)
+{
+        return weir__container_of(link, struct weir__connection, link);
+}
+
+static void
+stop_run(struct weir__work *work)
+{
+        struct weir__shard *shard = weir__container_of(work, struct weir__shard, order);
+
+        weir__listeners_close(shard);
+        weir__shed_close(shard);
+        shard->is_stopping = true;
+        for (struct weir__link *each = weir__list_first(&shard->connections); each; each = weir__list_next(&shard->connections, each))
+                weir__http1_stop(connection_of(each));
+        carried_out(shard->server);
+}
+
+static void
+cut_run(struct weir__work *work)
+{
+        struct weir__shard *shard = weir__container_of(work, struct weir__shard, order);
+
+        for (struct weir__link *each = weir__list_first(&shard->connections); each; each = weir__list_next(&shard->connections, each))
+                if (weir__cut_connection(connection_of(each)))
+                        atomic_fetch_add_explicit(&shard->server->cut, 1, memory_order_relaxed);
+        carried_out(shard->server);
+}
+
+/* Has each shard do something, and waits until all have.  Returns what weir__runtime_enter reports when there are no workers any
+ * more: then the runtime's end has closed everything, or is about to. */
+static int
+give_order(weir_http_server *server, const struct weir__work_ops *ops)
+{
+        struct weir__latch ordered = {0};
+        int failed = weir__runtime_enter();
+
+        if (!failed && server->generation != weir__phase_generation) {
+                weir__runtime_leave();
+                failed = -ESHUTDOWN; /* those workers are no more, although there are others */
+        }
+        if (failed)
+                return failed;
+        server->ordered = &ordered;
+        atomic_store_explicit(&server->orders_left, server->shard_count, memory_order_release);
+        for (unsigned i = 0; i < server->shard_count; i++) {
+                server->shards[i].order.ops = ops;
+                weir__poller_deliver(server->shards[i].poller, &server->shards[i].order);
+        }
+        weir__latch_wait(&ordered);
+        server->ordered = NULL;
+        weir__runtime_leave();
+        return 0;
+}
+
+static const struct weir__work_ops open_ops = {.run = open_run}, stop_ops = {.run = stop_run}, cut_ops = {.run = cut_run};
+
+/* -- start -- */
+
+static const struct weir__shard_ops shard_ops = {
+        .exchange = &weir__http1_ops,
+        .connection_left = weir__listeners_left,
+        .has_idle = weir__admission_evict,
+};
+
+static int
+make_shards(weir_http_server *server)
+{
+        unsigned count = weir__pollers.count;
+
+        server->generation = weir__phase_generation;
+        int failed = weir__eventfd_renew(server->users.quiet_fd);
+        failed = failed ? failed : weir__eventfd_renew(server->ended_fd);
+        failed = failed ? failed : weir__access_start(server->access, count);
+        if (failed)
+                return failed;
+        if (server->config.max_connections_per_address != SIZE_MAX)
+                server->addresses = weir__addresses_new(server->config.max_connections);
+        server->shards = calloc(count, sizeof *server->shards);
+        if (!server->shards || (server->config.max_connections_per_address != SIZE_MAX && !server->addresses))
+                return -ENOMEM;
+        for (unsigned i = 0; i < count; i++) {
+                server->shards[i].server = server;
+                server->shards[i].poller = weir__pollers.at[i];
+                server->shards[i].ops = &shard_ops;
+                server->shards[i].date_second = -1;
+                server->shards[i].access = server->access;
+                atomic_init(&server->shards[i].idle_since, WEIR_FOREVER);
+        }
+        server->shard_count = count;
+        return 0;
+}
+
+static void
+drop_shards(weir_http_server *server)
+{
+        weir__spread_take_back(server);
+        weir__access_stop(server->access);
+        weir__addresses_free(server->addresses);
+        free(server->shards);
+        server->addresses = NULL;
+        server->shards = NULL;
+        server->shard_count = 0;
+}
+
+static int
+open_listeners(weir_http_server *server)
+{
+        int failed = give_order(server, &open_ops);
+
+        for (unsigned i = 0; i < server->shard_count; i++)
+                if (!failed)
+                        failed = server->shards[i].failed;
+        return failed;
+}
+
+/* Some listeners may be open, others not. */
+static void
+close_listeners(weir_http_server *server)
+{
+        give_order(server, &stop_ops);
+        give_order(server, &cut_ops);
+        weir__runtime_wait_begin(false);
+        weir__users_remove(&server->users);
+        weir__users_wait(&server->users, WEIR_FOREVER, -1);
+        struct weir__cut_report *reports = NULL; /* it is the start that has failed */
+        (void)weir__cut_take_reports(server, &reports);
+        weir__cut_free_reports(reports);
+        atomic_store_explicit(&server->cut, 0, memory_order_relaxed);
+}
+
+/* Every poller's part of what listens. */
+static int
+open_shards(weir_http_server *server)
+{
+        int failed = make_shards(server);
+
+        failed = failed ? failed : weir__spread_listeners(server);
+        if (!failed) {
+                weir__users_add(&server->users); /* the server's own: so 0 is reached once, and only when it is stopped */
+                failed = open_listeners(server);
+                if (failed)
+                        close_listeners(server);
+        }
+        if (failed)
+                drop_shards(server);
+        return failed;
+}
+
+/* As a root: so the runtime stays the same one. */
+static int
+listen_and_open(weir_http_server *server, const char *addresses, struct weir__fault *fault)
+{
+        int failed = weir__listen(addresses, weir__pollers.count, &server->sockets, fault);
+
+        if (failed)
+                return failed;
+        int port = weir__sockets_port(&server->sockets);
+        failed = open_shards(server);
+        if (failed) {
+                weir__sockets_undo(&server->sockets);
+                return failed;
+        }
+        for (unsigned i = 0; i < server->sockets.count; i++)
+                weir__socket_leave(&server->sockets.all[i]); /* now they are the listeners' */
+        weir__serving_begin(server);
+        atomic_store_explicit(&server->port, port, memory_order_relaxed);
+        return 0;
+}
+
+static int
+begin_start(weir_http_server *server)
+{
+        static const int refused[] = {
+                [WEIR__SERVER_STARTING] = -EALREADY,
+                [WEIR__SERVER_SERVING] = -EALREADY,
+                [WEIR__SERVER_STOPPING] = -ESTALE,
+                [WEIR__SERVER_STOPPED] = -ESTALE,
+        };
+
+        if (server->fault)
+                return server->fault;
+        weir__lock(&server->lock);
+        int failed = refused[server->state];
+        if (!failed) {
+                begin_change(server, WEIR__SERVER_STARTING, pthread_self());
+                server->secure.is_start_tried = true;
+        }
+        weir__unlock(&server->lock);
+        return failed;
+}
+
+/* STARTING. */
+static int
+start(weir_http_server *server, const char *addresses, struct weir__fault *fault)
+{
+        int failed = weir__secure_start(server);
+
+        failed = failed ? failed : weir__runtime_enter();
+        if (failed)
+                return failed;
+        failed = listen_and_open(server, addresses, fault);
+        weir__runtime_leave();
+        return failed;
+}
+
+static const char expected[] = " (expected host:port, [v6]:port, unix:path, listen:, or fd:N of a socket that listens)";
+
+int
+weir_http_server_start(weir_http_server *server, const char *address)
+{
+        int failed = weir__runtime_may_stop();
+        struct weir__fault fault = {NULL, 0};
+
+        if (!failed && server)
+                weir__secure_complain(server);
+        if (!failed)
+                failed = server ? begin_start(server) : -ENOMEM;
+        if (failed)
+                return failed;
+        failed = start(server, address, &fault);
+        weir__access_complain(server->access);
+        end_change(server, failed ? WEIR__SERVER_NEW : WEIR__SERVER_SERVING);
+        if (fault.size)
+                weir__log(WEIR_LOG_ERROR, "cannot listen at %.*s: %s%s", fault.size, fault.address, weir_strerror(failed),
+                          failed == -EINVAL ? expected : "");
+        else if (fault.address)
+                weir__log(WEIR_LOG_ERROR, "no address to listen at%s", expected);
+        if (!failed && weir__inherit_left() == 0)
+                weir__inherit_ready();
+        return failed;
+}
+
+int
+weir_http_server_port(const weir_http_server *server)
+{
+        return server ? atomic_load_explicit(&server->port, memory_order_relaxed) : -EINVAL;
+}
+
+/* -- stop -- */
+
+/* STOPPING. */
+static int
+stop(weir_http_server *server, weir_nsec within, int impatient_fd, struct weir__cut_report **reports, unsigned *missing)
+{
+        weir_nsec until = within == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_monotonic(), within);
+
+        if (!server->is_handed_over)
+                weir__sockets_remove_files(&server->sockets);
+        (void)give_order(server, &stop_ops);
+        weir__runtime_wait_begin(false); /* not before the order was carried out: time would not wait for it */
+        weir__users_remove(&server->users);
+        if (!weir__users_wait(&server->users, until, impatient_fd)) {
+                (void)give_order(server, &cut_ops);
+                weir__users_wait(&server->users, WEIR_FOREVER, -1);
+        }
+        *missing = weir__cut_take_reports(server, reports);
+        weir__serving_end(server);
+        drop_shards(server);
+        weir__sockets_free(&server->sockets);
+        atomic_store_explicit(&server->port, -EDOM, memory_order_relaxed);
+        return (int)atomic_load_explicit(&server->cut, memory_order_relaxed);
+}
+
+int
+weir__server_may_stop(void)
+{
+        int failed = weir__runtime_may_stop();
+
+        return failed ? failed : weir__access_is_own_thread() ? -EDEADLK : 0;
+}
+
+/* Result: 1 when there is something to stop, else 0, or as weir_http_server_stop. */
+static int
+begin_stop(weir_http_server *server)
+{
+        weir__lock(&server->lock);
+        if (server->state == WEIR__SERVER_STARTING || server->state == WEIR__SERVER_STOPPING)
+                return wait_for_change(server);
+        bool serves = server->state == WEIR__SERVER_SERVING;
+        if (serves)
+                begin_change(server, WEIR__SERVER_STOPPING, pthread_self());
+        else
+                server->state = WEIR__SERVER_STOPPED;
+        weir__unlock(&server->lock);
+        return serves;
+}
+
+int
+weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd)
+{
+        int result = weir__server_may_stop();
+        struct weir__cut_report *reports = NULL;
+        unsigned missing = 0;
+
+        if (!server || result)
+                return server ? result : -EINVAL;
+        result = begin_stop(server);
+        if (result <= 0)
+                return result;
+        result = stop(server, within, impatient_fd, &reports, &missing);
+        end_change(server, WEIR__SERVER_STOPPED);
+        weir__cut_log(reports, missing);
+        weir__cut_free_reports(reports);
+        return result;
+}
+
+int
+weir_http_server_stop(weir_http_server *server, weir_nsec within)
+{
+        return weir__server_stop(server, within, -1);
+}
+
+void
+weir_http_server_free(weir_http_server *server)
+{
+        if (!server)
+                return;
+        int failed = weir_http_server_stop(server, 0);
+        if (failed == -EDEADLK)
+                weir__panic(
+                        "weir_http_server_free: called on a worker, in an access log, or within the server's own start or stop, "
+                        "which would wait for itself");
+        weir__secure_done(server);
+        if (server->users.quiet_fd >= 0)
+                close(server->users.quiet_fd);
+        if (server->ended_fd >= 0)
+                close(server->ended_fd);
+        weir__error_pages_free(server);
+        free(server->proxies);
+        weir__access_free(server->access);
+        free(server);
+}
