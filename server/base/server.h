@@ -74,6 +74,7 @@ struct weir_http_server {
         struct weir__users users;
         _Atomic int port;           /* relaxed; -EDOM: none */
         _Atomic size_t connections; /* that have a place; seq_cst where it may pass the limit: listen/admission.c */
+        _Atomic bool has_deficit;   /* too many have a place and none was idle: the next one that becomes idle goes; seq_cst */
         _Atomic size_t cut;         /* exchanges; relaxed, read after the orders were carried out */
 
         _Atomic unsigned orders_left; /* shards that have not carried out the order; acq_rel */

@@ -28,7 +28,7 @@ struct weir__shard;
 struct weir__shard_ops {
         const struct weir__exchange_ops *exchange;                    /* of its exchanges */
         void (*connection_left)(struct weir__connection *connection); /* closed: its descriptor and its place are free */
-        void (*has_idle)(struct weir__shard *shard); /* a connection has become idle while there are too many */
+        void (*has_idle)(struct weir__shard *shard); /* a connection has become idle while there is a deficit */
 };
 
 /* Owner of the poller only, but for what is atomic. */

@@ -150,14 +150,13 @@ static void
 enter_idle(struct weir__connection *connection, weir_nsec now)
 {
         struct weir__shard *shard = connection->client.shard;
-        weir_http_server *server = shard->server;
 
         leave_idle(connection);
         weir__count(&shard->counts, WEIR__COUNT_IDLE, 1);
         connection->deadline.idle_since = now;
         weir__list_append(&shard->idle, &connection->idle);
         publish_idle(shard);
-        if (__builtin_expect(atomic_load_explicit(&server->connections, memory_order_relaxed) > server->config.max_connections, 0))
+        if (__builtin_expect(atomic_load_explicit(&shard->server->has_deficit, memory_order_relaxed), 0))
                 shard->ops->has_idle(shard);
 }
 

@@ -7,11 +7,12 @@
  * at once, and the new one has its place.  For one of another poller the new one is let in meanwhile, beyond the limit, and that
  * poller's owner is asked to close it.  There are never more beyond the limit than are idle on other pollers.
  *
- * The owner may find that a request has come meanwhile.  Then it asks all others.  If no connection is idle, the next one that becomes
- * idle on any poller is closed: it finds `connections` above the limit.  Every other end of a connection brings that number down, too.
+ * The owner may find that a request has come meanwhile.  Then there is a deficit: it asks all others, and if no connection is idle, the
+ * next one that becomes idle on any poller is closed.  How large the deficit is, `connections` says, and every other end of a
+ * connection brings that number down, too.
  *
  *     NONE --a new connection--> FIRST --the owner looks, and asks the others if none is idle here--> NONE
- *       \----another shard, or a connection that becomes idle--> OTHER --the owner looks--> NONE
+ *       \----another shard, or, in a deficit, a connection that becomes idle--> OTHER --the owner looks--> NONE
  *
  * An owner that closes an idle connection takes its place off `connections` first, so no two close one for the same new connection.
  * The owner leaves FIRST or OTHER before it looks, so no order is lost. */
@@ -66,9 +67,13 @@ evict_run(struct weir__work *work)
         while (is_over(server) && (idle = weir__connection_longest_idle(shard)))
                 if (give_place_back(server))
                         weir__connection_evict(idle, false);
-        if (order == FIRST && is_over(server))
+        bool was_over = is_over(server);
+        atomic_store(&server->has_deficit, was_over);
+        if (is_over(server) && (order == FIRST || !was_over)) { /* not was_over: the store may have hidden another's deficit */
+                atomic_store(&server->has_deficit, true);
                 for (unsigned i = 0; i < server->shard_count; i++)
                         ask(&server->shards[i], OTHER);
+        }
         weir__users_remove(&server->users);
 }
 

@@ -9,6 +9,6 @@ struct weir__shard;
 
 bool weir__admission_enter(struct weir__shard *shard, const struct weir__peer *peer); /* takes a place; false: turn it away */
 void weir__admission_leave(struct weir__shard *shard, const struct weir__peer *peer, bool has_place);
-void weir__admission_evict(struct weir__shard *shard); /* weir__shard_ops.has_idle: there are too many connections */
+void weir__admission_evict(struct weir__shard *shard); /* weir__shard_ops.has_idle */
 
 #endif
