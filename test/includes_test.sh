@@ -29,6 +29,7 @@ flows_down() {
         local inner own=${2%%/*} other=${3%%/*}
 
         [ -n "$(rooms_of "$1")" ] || return 0
+        [[ " $(rooms_of "$1") " == *" $own "* ]] || return 1
         for inner in $(rooms_of "$1"); do
                 [ "$inner" = "$other" ] && return 0
                 [ "$inner" = "$own" ] && return 1

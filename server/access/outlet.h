@@ -1,0 +1,87 @@
+/* server/access/outlet.h: one way out of the access log: a file, or a function of the program, with rings and a thread of its own. */
+#ifndef WEIR_SERVER_OUTLET_H
+#define WEIR_SERVER_OUTLET_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/http_server.h>
+
+#include "protocol/peer.h"
+
+enum weir__outlet_text { WEIR__TEXT_METHOD, WEIR__TEXT_TARGET, WEIR__TEXT_HOST, WEIR__TEXT_REFERER, WEIR__TEXT_AGENT, WEIR__TEXTS };
+
+/* Bytes of each text, with a NUL. */
+enum { WEIR__METHOD_MAX = 32, WEIR__TARGET_MAX = 4096, WEIR__HOST_MAX = 256, WEIR__REFERER_MAX = 2048, WEIR__AGENT_MAX = 1024 };
+
+/* In a ring, followed by its texts, each with a NUL.  It does not go around the ring's end. */
+struct weir__outlet_record {
+        uint32_t size; /* with texts, a multiple of 8; 0: the rest of the ring, up to its end, is empty */
+        uint16_t status;
+        uint8_t minor;
+        bool is_complete;
+        uint64_t body_sent;
+        weir_nsec ended, duration;
+        struct weir__peer client;
+        uint16_t sizes[WEIR__TEXTS]; /* 0: not there */
+};
+
+/* Positions count bytes since the start. */
+struct weir__outlet_ring {
+        char *bytes;
+
+        _Alignas(64) _Atomic size_t written; /* by the owner of the poller, with release */
+        _Alignas(64) _Atomic size_t taken;   /* by the log's thread, with release: the room may be used again */
+};
+
+struct weir__outlet {
+        /* Constant. */
+        char *path;                    /* the file's; or NULL, and then there is ... */
+        weir_http_access_fn *function; /* ... this */
+        void *context;
+        int wake_fd; /* eventfd */
+
+        /* Of who starts and stops it; constant while the thread runs. */
+        bool is_running;
+        pthread_t thread;
+        unsigned ring_count;
+        int open_fault; /* of the last start */
+        struct weir__outlet_ring *rings;
+
+        /* The thread's, while it runs. */
+        int fd;
+        bool may_block; /* it is the standard output, whose mode belongs to others, too */
+        bool was_given_up;
+        char *out; /* lines; OUT_SIZE bytes */
+        size_t out_size, out_done;
+        int64_t date_second; /* what `date` says */
+        char date[32];
+        size_t lost_said;
+        weir_nsec stop_began; /* 0: not yet */
+
+        _Atomic unsigned call; /* enum call */
+        _Atomic bool is_stopping;    /* release and acquire */
+        _Atomic bool has_file;   /* relaxed: there is a file that can be opened again */
+        _Atomic int next_fd;   /* opened by who wants the file changed, -1: none.  Who exchanges it has it */
+        _Atomic size_t lost;   /* relaxed */
+};
+
+/* To the file, or, when `path` is NULL, to the function.  Result: 0, -ENOMEM, or what eventfd reports; done in any case. */
+int weir__outlet_init(struct weir__outlet *outlet, const char *path, weir_http_access_fn *function, void *context);
+void weir__outlet_done(struct weir__outlet *outlet);
+
+/* Opens the file and makes the thread, with rings for `count` pollers.  Result: 0, what open reports, or -ENOMEM, -EAGAIN. */
+int weir__outlet_start(struct weir__outlet *outlet, unsigned count);
+void weir__outlet_begin_stop(struct weir__outlet *outlet);
+void weir__outlet_end_stop(struct weir__outlet *outlet); /* waits until all is written */
+int weir__outlet_reopen(struct weir__outlet *outlet);    /* any thread.  Result: 0, -EDOM without a file, or what open reports */
+
+/* By the owner of the poller of that index.  The texts follow the record in the ring; one that does not fit is counted as lost. */
+void weir__outlet_add(struct weir__outlet *outlet, unsigned index, const struct weir__outlet_record *made, const char *const texts[WEIR__TEXTS]);
+
+bool weir__outlet_is_own_thread(void); /* whether this is the thread of an outlet */
+
+#endif
