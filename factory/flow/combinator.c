@@ -1,6 +1,6 @@
 /* factory/flow/combinator.c: tasks that run other series.
  *
- * What a combinator is, and its states: factory/flow/combinator.h.
+ * The states: factory/flow/combinator.h.
  *
  * Threads: children end on any worker.  Batches (of starting, of cancelling) are work of the combinator's poller.
  * Locks:   combinator->lock (rank PARALLEL); no user code runs under it.  `pending` keeps the combinator: for each child, and
@@ -61,7 +61,7 @@ parent_of(const struct weir__combinator *combinator)
         return combinator->within ? combinator->within : combinator->task.series;
 }
 
-/* Why it makes no more children: also at a shutdown, which a task that is in no series learns of by nothing else. */
+/* Why the combinator makes no more children; 0: it goes on.  A task in no series learns of a shutdown only here. */
 static int
 cause_to_stop(const struct weir__combinator *combinator)
 {
@@ -85,7 +85,7 @@ next_of(struct weir__combinator *combinator)
         return NULL;
 }
 
-/* Nothing is pending: the next child, or the end.  No lock held. */
+/* Nothing is pending: starts the next child, or ends the task.  No lock held. */
 static void
 go_on(struct weir__combinator *combinator)
 {
@@ -102,9 +102,9 @@ go_on(struct weir__combinator *combinator)
         weir__series_launch(next, parent_of(combinator));
 }
 
-/* Lets go of the lock: one that was pending is no more. */
+/* One of those that `pending` counts is over.  Unlocks. */
 static void
-unlock_settled(struct weir__combinator *combinator)
+unlock_and_count_down(struct weir__combinator *combinator)
 {
         bool ended = --combinator->pending == 0;
 
@@ -113,19 +113,24 @@ unlock_settled(struct weir__combinator *combinator)
                 go_on(combinator);
 }
 
-/* By a walk that is over. */
+/* A walk is over. */
 static void
-settle(struct weir__combinator *combinator)
+end_walk(struct weir__combinator *combinator)
 {
         weir__lock(&combinator->lock);
         combinator->walks--;
-        unlock_settled(combinator);
+        unlock_and_count_down(combinator);
 }
 
 /* -- starting, a batch at a time -- */
 
-/* Without the lock: a child that was not started does not end, so nobody changes the `next` of one that comes before it in the
- * walk, nor its own. */
+static struct weir__walk
+walk_of(struct weir__combinator *combinator, const struct weir__work_ops *ops)
+{
+        return (struct weir__walk){.work.ops = ops, .combinator = combinator, .cursor = combinator->first};
+}
+
+/* Needs no lock: a child that was not started does not end, so its `next` does not change, nor that of the child before it. */
 static void
 start_walk(struct weir__work *work)
 {
@@ -137,7 +142,7 @@ start_walk(struct weir__work *work)
                 struct weir_series *child = walk->cursor;
 
                 if (!child) {
-                        settle(combinator);
+                        end_walk(combinator);
                         return;
                 }
                 walk->cursor = child->next;
@@ -157,10 +162,10 @@ weir__combinator_start(struct weir_task *task)
         if (!task->series)
                 weir__live_add_task(&combinator->live, task);
         weir__lock(&combinator->lock);
-        atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for who looks on */
+        atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for dumps */
         combinator->pending++;
         combinator->walks++;
-        combinator->starting = (struct weir__walk){.work.ops = &start_walk_ops, .combinator = combinator, .cursor = combinator->first};
+        combinator->starting = walk_of(combinator, &start_walk_ops);
         weir__unlock(&combinator->lock);
         weir__poller_deliver(home(combinator), &combinator->starting.work);
 }
@@ -181,7 +186,7 @@ cancel_walk(struct weir__work *work)
                         walk->cursor = child->next;
                 weir__unlock(&combinator->lock);
                 if (!child) {
-                        settle(combinator);
+                        end_walk(combinator);
                         return;
                 }
                 weir__series_stop(child, cause ? cause : -ECANCELED);
@@ -192,21 +197,21 @@ cancel_walk(struct weir__work *work)
 
 static const struct weir__work_ops cancel_walk_ops = {.run = cancel_walk, .roams = true};
 
-/* With the lock held: whether the walk is to be delivered.  One child that has ended just now counts as pending still. */
+/* Returns whether the caller is to deliver the walk.  Under the lock; a child that has just ended still counts as pending. */
 static bool
 begin_to_cancel(struct weir__combinator *combinator)
 {
-        if (!combinator->first || combinator->cancelled)
+        if (!combinator->first || combinator->is_cancelled)
                 return false;
-        combinator->cancelled = true;
+        combinator->is_cancelled = true;
         combinator->pending++;
         combinator->walks++;
-        combinator->cancelling = (struct weir__walk){.work.ops = &cancel_walk_ops, .combinator = combinator, .cursor = combinator->first};
+        combinator->cancelling = walk_of(combinator, &cancel_walk_ops);
         return true;
 }
 
-/* The children learn of it by looking at their ancestors before each callback, so the cancel is decisive at once; the walk only
- * ends what they have pending, soon. */
+/* A child looks at its ancestors before each callback, so the cancel is decisive at once.  The walk ends what the children have
+ * pending. */
 struct weir_task *
 weir__combinator_cancel(struct weir_task *task)
 {
@@ -229,7 +234,7 @@ child_ended(struct weir_series *child)
         weir__lock(&combinator->lock);
         unlink_child(combinator, child);
         bool walk = ops_of(combinator)->ended(combinator, child, result) && begin_to_cancel(combinator);
-        unlock_settled(combinator);
+        unlock_and_count_down(combinator);
         if (walk) /* it is pending, so the combinator is there */
                 weir__poller_deliver(home(combinator), &combinator->cancelling.work);
 }
@@ -275,7 +280,7 @@ weir__combinator_release(struct weir_task *task, bool discarded)
                 weir__live_remove_task(&combinator->live, task);
 }
 
-/* -- for who looks on -- */
+/* -- for dumps -- */
 
 bool
 weir__combinator_child(struct weir_task *task, struct weir__place *place, struct weir_series **child)
@@ -308,7 +313,8 @@ weir__combinator_describe(const struct weir_task *task, char *out, size_t room)
 }
 
 void
-weir__combinator_init(struct weir__combinator *combinator, const struct weir__combinator_ops *ops, size_t size, weir_task_fn *done, void *context)
+weir__combinator_init(struct weir__combinator *combinator, const struct weir__combinator_ops *ops, size_t size,
+                      weir_task_fn *done, void *context)
 {
         *combinator = (struct weir__combinator){0};
         weir__task_init(&combinator->task, &ops->task, size, done, context);
@@ -339,7 +345,8 @@ weir__combinator_add_task(struct weir_task *to, const struct weir__combinator_op
 }
 
 void
-weir__combinator_add_series(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_series *series, const char *verb)
+weir__combinator_add_series(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_series *series,
+                            const char *verb)
 {
         if (!to) {
                 weir_series_dismiss(series);

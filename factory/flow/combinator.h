@@ -44,25 +44,27 @@ struct weir__combinator {
         /* Constant once started: what the children are within, instead of the series of the task; NULL: that. */
         struct weir_series *within;
 
-        struct weir__lock lock; /* rank PARALLEL: taken also under the lock of the series that the combinator is in; under it nothing else */
+        /* Rank PARALLEL: taken also under the lock of the series that the combinator is in. */
+        struct weir__lock lock;
 
         /* Guarded by lock. */
         struct weir_series *first, *last; /* children that have not ended */
         size_t pending;
         unsigned added;
-        bool cancelled;     /* the walk that cancels has begun: no other will */
+        bool is_cancelled;   /* the walk that cancels has begun: no other will */
         unsigned char walks; /* of those pending */
         struct weir__walk starting, cancelling;
 
         struct weir__live_task live; /* of one that is in no series */
 };
 
-void weir__combinator_init(struct weir__combinator *combinator, const struct weir__combinator_ops *ops, size_t size, weir_task_fn *done,
-                       void *context);
+void weir__combinator_init(struct weir__combinator *combinator, const struct weir__combinator_ops *ops, size_t size,
+                            weir_task_fn *done, void *context);
 
 /* The body of weir_X_add and weir_X_add_series: consume the child, also on failure, and poison the combinator with what is wrong.
  * The child's `index` is the number of those added before. */
-void weir__combinator_add_task(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *task, const char *verb);
+void weir__combinator_add_task(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *task,
+                               const char *verb);
 void weir__combinator_add_series(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_series *series,
                              const char *verb);
 

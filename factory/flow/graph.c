@@ -1,18 +1,20 @@
-/* factory/flow/graph.c: a task whose nodes run as soon as all that come before them have ended.
+/* factory/flow/graph.c: a task whose nodes run as soon as all nodes before them have ended.
  *
- *     WAITING --the last edge is told--> RUNNING --its series ends--> ENDED   --> its successors are told
- *        \----------------------------------> SKIPPED, CANCELLED -----------/
+ *     WAITING --its last edge arrives--> RUNNING --its series ends--> ENDED  --> its successors are notified
+ *        \-----------------------------> SKIPPED, CANCELLED ---------/
  *
- * To tell an edge is to count down what the node after it waits for, by an atomic operation; whose operation is the last
- * decides whether that node runs.  A node that is settled (ENDED, SKIPPED, CANCELLED) has its successors told by who settled
- * it, edge by edge; for those that are dropped meanwhile, and so have successors to be told as well, there is a list, so
- * nothing is recursive.  After BATCH edges what is left goes to the backlog, and is gone through as work of its own.
+ * An edge arrives when the node before it is settled: ENDED, SKIPPED or CANCELLED.  Each arrival counts down, by an atomic
+ * operation, what the node after it waits for; the last one decides whether that node runs.  The thread that settles a node
+ * notifies its successors, edge by edge.  Nodes that are dropped on the way are put onto a list, and their successors are
+ * notified in turn, so nothing is recursive.  After BATCH edges the rest goes to the backlog, which is work of its own.
  *
- * The graph is kept by `pending`, which counts nodes without successors until they are settled: from each other node a path
- * leads to one of them, so it is there as long as a node is not settled, or a settled one has an edge that is not told.  Who
- * has told the last edge of all that it held must not touch the graph any more.
+ * `pending` keeps the graph.  It counts the nodes without successors that are not settled, and the works of the graph on their
+ * way. From each other node a path leads to a node without successors.  So the graph is there while a node is not settled or an
+ * edge of a settled node has not arrived.  A thread that has sent the last arrival of its nodes must not touch the graph any
+ * more.
  *
- * Threads: nodes end on any worker.  Walks (of starting, of cancelling, through the backlog) are work that roams. */
+ * Threads: nodes end on any worker.  The works that begin nodes, cancel them and clear the backlog run on any worker.
+ * Locks:   graph->lock (rank PARALLEL). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,10 +27,10 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/sched/worker.h"
 
-#define BATCH 256 /* edges told, or nodes begun or looked at, before other work has its turn */
+#define BATCH 256 /* edges, or nodes begun or looked at, before other work has its turn */
 
-struct telling {
-        struct weir__told_list list; /* settled nodes that are not told */
+struct round {
+        struct weir__node_list list; /* settled nodes whose successors are to be notified */
         unsigned left;               /* edges until other work has its turn */
         weir_nsec now;
 };
@@ -43,7 +45,7 @@ deliver(struct weir__graph *graph, struct weir__work *work)
         weir__poller_deliver(worker && worker->poller ? worker->poller : weir__poller_at(graph->task.poller), work);
 }
 
-/* One that was pending is no more. */
+/* One of those that `pending` counts is over. */
 static void
 settle_one(struct weir__graph *graph)
 {
@@ -51,16 +53,16 @@ settle_one(struct weir__graph *graph)
                 weir__task_ready(&graph->task);
 }
 
-static const struct weir__told_list nobody = {WEIR__NODE_NONE, WEIR__NODE_NONE};
+static const struct weir__node_list nobody = {WEIR__NODE_NONE, WEIR__NODE_NONE};
 
 /* Puts a list that is not empty behind another. */
 static void
-concat(const struct weir__graph *graph, struct weir__told_list *to, const struct weir__told_list *from)
+concat(const struct weir__graph *graph, struct weir__node_list *to, const struct weir__node_list *from)
 {
         if (to->first == WEIR__NODE_NONE)
                 to->first = from->first;
         else
-                weir__graph_node(graph, to->last)->next_told = from->first;
+                weir__graph_node(graph, to->last)->next_settled = from->first;
         to->last = from->last;
 }
 
@@ -88,8 +90,8 @@ mark_dropped(struct weir__graph *graph, uint32_t number, enum weir_node_state st
         struct weir_node *node = weir__graph_node(graph, number);
 
         node->status = status;
-        node->told = graph->first_out[number];
-        node->next_told = WEIR__NODE_NONE;
+        node->next_edge = graph->first_out[number];
+        node->next_settled = WEIR__NODE_NONE;
         if (counts) {
                 weir__lock(&graph->lock);
                 count_failure(graph, number, status);
@@ -114,7 +116,7 @@ prepare(struct weir__graph *graph, struct weir_node *node, uint32_t number, weir
         return true;
 }
 
-/* Marked under the lock, so that either the walk that cancels finds them, or they find the cause when they are launched.
+/* The nodes are marked under the lock.  So the walk that cancels finds them, or they find the cause when they are launched.
  * After the last of them the graph may be gone, unless the caller holds another node. */
 static void
 launch(struct weir__graph *graph, struct weir_node *nodes[], unsigned count)
@@ -144,9 +146,9 @@ no_edge_was_taken(const struct weir__graph *graph, uint32_t number)
         return edges > 0 && atomic_load_explicit(&graph->not_taken[number], memory_order_relaxed) == edges;
 }
 
-/* All its edges were told.  Returns the node when it is to be launched; else it is dropped, and put onto the list. */
+/* All edges of a node have arrived.  Returns the node when it is to be launched; else it is dropped and put onto the list. */
 static struct weir_node *
-decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__told_list *list)
+decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__node_list *list)
 {
         struct weir_node *node = weir__graph_node(graph, number);
         bool doomed = atomic_load_explicit(&graph->waiting[number], memory_order_relaxed) & WEIR__NODE_DOOMED;
@@ -166,24 +168,24 @@ decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__t
                 else
                         mark_dropped(graph, number, WEIR_NODE_CANCELLED, doomed ? -ECANCELED : cause, !doomed);
         }
-        concat(graph, list, &(struct weir__told_list){number, number});
+        concat(graph, list, &(struct weir__node_list){number, number});
         return NULL;
 }
 
 /* The same for several, and launches them: see there. */
 static void
-begin(struct weir__graph *graph, const uint32_t numbers[], unsigned count, struct telling *telling)
+begin(struct weir__graph *graph, const uint32_t numbers[], unsigned count, struct round *round)
 {
         struct weir_node *nodes[BATCH];
         unsigned launched = 0;
 
         for (unsigned i = 0; i < count; i++)
-                if ((nodes[launched] = decide(graph, numbers[i], telling->now, &telling->list)))
+                if ((nodes[launched] = decide(graph, numbers[i], round->now, &round->list)))
                         launched++;
         launch(graph, nodes, launched);
 }
 
-/* -- successors are told -- */
+/* -- successors are notified -- */
 
 /* What became of a node, as its successors see it. */
 enum verdict { TAKEN, NOT_TAKEN, DOOMS };
@@ -223,31 +225,31 @@ arrive(struct weir__graph *graph, uint32_t after, enum verdict verdict)
         return (atomic_fetch_sub_explicit(waiting, 1, memory_order_acq_rel) & ~WEIR__NODE_DOOMED) == 1;
 }
 
-/* Tells edges of the node, until none are left or the turn is over.  Returns whether all were told, and then the node, and the
- * graph unless there are nodes on the list or in `ready`, must not be touched any more. */
+/* Sends arrivals along the edges of a node until none is left or the round is over.  Returns whether none is left.  Then the node
+ * must not be touched any more; nor the graph, unless there are nodes on the list or in `ready`. */
 static bool
-tell_some(struct weir__graph *graph, uint32_t number, struct telling *telling, uint32_t ready[], unsigned *ready_count)
+notify_some(struct weir__graph *graph, uint32_t number, struct round *round, uint32_t ready[], unsigned *ready_count)
 {
         struct weir_node *node = weir__graph_node(graph, number);
-        uint32_t edge = (uint32_t)node->told, end = graph->first_out[number + 1];
+        uint32_t edge = (uint32_t)node->next_edge, end = graph->first_out[number + 1];
         enum verdict verdict = verdict_of(node);
-        uint32_t stop = end - edge > telling->left ? edge + telling->left : end;
+        uint32_t stop = end - edge > round->left ? edge + round->left : end;
         const uint32_t *out = graph->out;
 
-        node->told = stop;
-        telling->left -= stop - edge;
+        node->next_edge = stop;
+        round->left -= stop - edge;
         while (edge < stop) {
                 uint32_t after = out[edge++];
-                enum verdict its = verdict;
+                enum verdict of_edge = verdict;
 
                 if (after & WEIR__EDGE_CONDITIONAL) {
                         const struct weir__condition *condition = &graph->conditions[after & ~WEIR__EDGE_CONDITIONAL];
 
                         after = condition->after;
                         if (weir__node_state_of(node) == WEIR_NODE_ENDED && !is_met(condition, node) && verdict == TAKEN)
-                                its = NOT_TAKEN;
+                                of_edge = NOT_TAKEN;
                 }
-                if (arrive(graph, after, its))
+                if (arrive(graph, after, of_edge))
                         ready[(*ready_count)++] = after;
         }
         return stop == end;
@@ -260,9 +262,9 @@ enqueue(struct weir__graph *graph, const uint32_t ready[], unsigned count)
         weir__lock(&graph->lock);
         memcpy(graph->ready + graph->ready_end, ready, count * sizeof *ready);
         graph->ready_end += count;
-        bool walk = !atomic_load_explicit(&graph->begins, memory_order_relaxed);
+        bool walk = !atomic_load_explicit(&graph->is_beginning, memory_order_relaxed);
         if (walk) {
-                atomic_store_explicit(&graph->begins, true, memory_order_relaxed);
+                atomic_store_explicit(&graph->is_beginning, true, memory_order_relaxed);
                 atomic_fetch_add_explicit(&graph->pending, 1, memory_order_relaxed);
         }
         weir__unlock(&graph->lock);
@@ -277,28 +279,28 @@ is_chain(const struct weir__graph *graph)
 {
         const struct weir__worker *worker = weir__worker_self();
 
-        return !atomic_load_explicit(&graph->begins, memory_order_relaxed) && worker->poller &&
+        return !atomic_load_explicit(&graph->is_beginning, memory_order_relaxed) && worker->poller &&
                !weir__poller_is_busy(worker->poller);
 }
 
 static void
-hand_on(struct weir__graph *graph, const uint32_t ready[], unsigned count, struct telling *telling)
+hand_on(struct weir__graph *graph, const uint32_t ready[], unsigned count, struct round *round)
 {
         if (count == 1 && is_chain(graph))
-                begin(graph, ready, count, telling);
+                begin(graph, ready, count, round);
         else if (count > 0)
                 enqueue(graph, ready, count);
 }
 
 /* Leaves the nodes to the backlog. */
 static void
-put_off(struct weir__graph *graph, struct weir__told_list *list)
+defer(struct weir__graph *graph, struct weir__node_list *list)
 {
         weir__lock(&graph->lock);
         concat(graph, &graph->backlog, list);
-        bool walk = !graph->goes_through;
+        bool walk = !graph->is_clearing;
         if (walk) {
-                graph->goes_through = true;
+                graph->is_clearing = true;
                 atomic_fetch_add_explicit(&graph->pending, 1, memory_order_relaxed);
         }
         weir__unlock(&graph->lock);
@@ -306,26 +308,26 @@ put_off(struct weir__graph *graph, struct weir__told_list *list)
                 deliver(graph, &graph->backlog_walk.work);
 }
 
-/* Tells the successors of the nodes on the list, and of those that are dropped meanwhile.  Returns whether all were told: then
- * the graph may be gone, unless the caller keeps it; else the list holds what is left. */
+/* Notifies the successors of the nodes on the list, and of those that are dropped on the way.  Returns whether all were notified:
+ * then the graph may be gone, unless the caller keeps it.  Else the list holds the rest. */
 static bool
-go_through(struct weir__graph *graph, struct telling *telling)
+notify_all(struct weir__graph *graph, struct round *round)
 {
         uint32_t ready[BATCH];
-        while (telling->list.first != WEIR__NODE_NONE) {
-                uint32_t number = telling->list.first, next = weir__graph_node(graph, number)->next_told;
+        while (round->list.first != WEIR__NODE_NONE) {
+                uint32_t number = round->list.first, next = weir__graph_node(graph, number)->next_settled;
                 bool ends = graph->first_out[number] == graph->first_out[number + 1];
                 unsigned ready_count = 0;
 
-                if (telling->left == 0)
+                if (round->left == 0)
                         return false;
                 if (ends)
-                        telling->left--;
-                if (ends || tell_some(graph, number, telling, ready, &ready_count))
-                        telling->list.first = next;
+                        round->left--;
+                if (ends || notify_some(graph, number, round, ready, &ready_count))
+                        round->list.first = next;
                 if (ends)
                         settle_one(graph);
-                hand_on(graph, ready, ready_count, telling);
+                hand_on(graph, ready, ready_count, round);
         }
         return true;
 }
@@ -334,21 +336,21 @@ static void
 backlog_run(struct weir__work *work)
 {
         struct weir__graph *graph = ((struct weir__graph_walk *)work)->graph;
-        struct telling telling = {.left = BATCH, .now = weir__clock_now()};
+        struct round round = {.left = BATCH, .now = weir__clock_now()};
 
         weir__lock(&graph->lock);
-        telling.list = graph->backlog;
+        round.list = graph->backlog;
         graph->backlog = nobody;
         weir__unlock(&graph->lock);
-        bool all = go_through(graph, &telling);
+        bool all = notify_all(graph, &round);
         weir__lock(&graph->lock);
         if (!all) {
                 if (graph->backlog.first != WEIR__NODE_NONE)
-                        concat(graph, &telling.list, &graph->backlog);
-                graph->backlog = telling.list;
+                        concat(graph, &round.list, &graph->backlog);
+                graph->backlog = round.list;
         }
         bool more = graph->backlog.first != WEIR__NODE_NONE;
-        graph->goes_through = more;
+        graph->is_clearing = more;
         weir__unlock(&graph->lock);
         if (more)
                 deliver(graph, work);
@@ -364,20 +366,20 @@ weir__graph_child_ended(struct weir_series *child)
         struct weir__graph *graph = child->owner;
         uint32_t number = child->index;
         struct weir_node *node = weir__graph_node(graph, number);
-        struct telling telling = {.list = {number, number}, .left = BATCH, .now = weir__clock_now()};
+        struct round round = {.list = {number, number}, .left = BATCH, .now = weir__clock_now()};
         bool dropped = child->wraps && !child->has_result; /* it was cancelled before it began */
 
         node->status = weir__series_result(child);
-        node->ended = telling.now;
-        node->next_told = WEIR__NODE_NONE;
+        node->ended = round.now;
+        node->next_settled = WEIR__NODE_NONE;
         weir__lock(&graph->lock); /* so that the walk that cancels has its reference, or does not find the series */
-        node->told = graph->first_out[number];
+        node->next_edge = graph->first_out[number];
         set_state(node, dropped ? WEIR_NODE_CANCELLED : WEIR_NODE_ENDED);
         if (node->status)
                 count_failure(graph, number, node->status);
         weir__unlock(&graph->lock);
-        if (!go_through(graph, &telling))
-                put_off(graph, &telling.list);
+        if (!notify_all(graph, &round))
+                defer(graph, &round.list);
 }
 
 /* -- start -- */
@@ -429,17 +431,17 @@ static void
 begin_run(struct weir__work *work)
 {
         struct weir__graph *graph = ((struct weir__graph_walk *)work)->graph;
-        struct telling telling = {.list = nobody, .left = BATCH, .now = weir__clock_now()};
+        struct round round = {.list = nobody, .left = BATCH, .now = weir__clock_now()};
         uint32_t numbers[BATCH];
         unsigned count = take_ready(graph, numbers);
 
         fetch(graph, numbers, count);
-        begin(graph, numbers, count, &telling);
-        if (!go_through(graph, &telling))
-                put_off(graph, &telling.list);
+        begin(graph, numbers, count, &round);
+        if (!notify_all(graph, &round))
+                defer(graph, &round.list);
         weir__lock(&graph->lock);
         bool more = graph->ready_first < graph->ready_end || graph->begin_walk.next < graph->nodes;
-        atomic_store_explicit(&graph->begins, more, memory_order_relaxed);
+        atomic_store_explicit(&graph->is_beginning, more, memory_order_relaxed);
         weir__unlock(&graph->lock);
         if (more)
                 deliver(graph, work);
@@ -455,10 +457,10 @@ graph_start(struct weir_task *task)
         struct weir__graph *graph = (struct weir__graph *)task;
 
         graph->began = weir__clock_now();
-        atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for who looks on */
+        atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for dumps */
         if (!task->series)
                 weir__live_add_task(&graph->live, task);
-        atomic_store_explicit(&graph->begins, true, memory_order_relaxed);
+        atomic_store_explicit(&graph->is_beginning, true, memory_order_relaxed);
         weir__poller_deliver(weir__poller_at(task->poller), &graph->begin_walk.work);
 }
 
@@ -509,16 +511,15 @@ keep(struct weir__graph *graph)
         return false;
 }
 
-/* Nodes learn of it by looking at the cause before they begin, so the cancel is decisive at once; the walk only ends what
- * runs. */
+/* A node looks at the cause before it begins, so the cancel is decisive at once.  The walk ends the nodes that run. */
 static struct weir_task *
 graph_cancel(struct weir_task *task)
 {
         struct weir__graph *graph = (struct weir__graph *)task;
 
         weir__lock(&graph->lock);
-        bool walk = !graph->cancelled && keep(graph);
-        graph->cancelled |= walk;
+        bool walk = !graph->is_cancelled && keep(graph);
+        graph->is_cancelled |= walk;
         weir__unlock(&graph->lock);
         if (walk)
                 weir__poller_deliver(weir__poller_at(task->poller), &graph->cancel_walk.work);

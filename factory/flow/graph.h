@@ -22,17 +22,17 @@
 #define WEIR__NODE_DOOMED      (UINT32_C(1) << 31)
 #define WEIR__NODE_NONE        UINT32_MAX
 
-/* Each step in the life of a node is one party's: the graph's owner, then who decides whether it runs, then its callbacks,
- * then who tells its successors.  `series` and `state` change under the graph's lock when it begins to run and when it ends,
- * for the walk that cancels; `state` is written with release, last, for who looks on. */
+/* A node has one owner at a time: the maker of the graph, the thread that decides whether the node runs, its callbacks, and the
+ * thread that notifies its successors.  `series` and `state` change under the graph's lock when the node begins and when it ends,
+ * for the walk that cancels.  `state` is written last, with release, for other readers. */
 struct weir_node {
         union {
                 struct weir_task *task;      /* WAITING, and no series */
-                uint32_t next_told;          /* settled: the next one whose successors are to be told, or WEIR__NODE_NONE */
+                uint32_t next_settled;       /* settled: the next node of its list, or WEIR__NODE_NONE */
         };
         union {
                 struct weir_series *series; /* WAITING: NULL, or what was added; RUNNING: it runs */
-                size_t told;                /* settled: the edge that is to be told next */
+                size_t next_edge;           /* settled: along which the next arrival goes */
         };
         const char *label; /* NULL: none */
         void *result;
@@ -80,8 +80,8 @@ struct weir__text_chunk {
         char text[];
 };
 
-struct weir__told_list {
-        uint32_t first, last; /* numbers, linked by next_told; or WEIR__NODE_NONE */
+struct weir__node_list {
+        uint32_t first, last; /* numbers, linked by next_settled; or WEIR__NODE_NONE */
 };
 
 struct weir__graph_walk {
@@ -95,7 +95,7 @@ struct weir__graph {
 
         /* Its owner's; constant once sealed. */
         uint32_t nodes, edges, conditional; /* how many; conditional edges are edges, too */
-        bool descends; /* an edge goes from a node to one that was added before it: there may be a cycle */
+        bool may_have_cycle; /* an edge goes from a node to one that was added before it: there may be a cycle */
         struct weir__node_page **pages;
         size_t page_room;
         struct weir__node_page *slabs, *next_page; /* the last slab, and its page that comes next */
@@ -111,8 +111,8 @@ struct weir__graph {
         const uint32_t *first_out, *first_in;
         const uint32_t *out;           /* the number of the node after it, or WEIR__EDGE_CONDITIONAL and that of the condition */
         const uint32_t *in;            /* the number of the node before it, in order of precede */
-        _Atomic uint32_t *waiting;     /* of each node: how many edges have not been told, or with WEIR__NODE_DOOMED */
-        _Atomic uint32_t *not_taken;   /* how many edges were told and not taken; NULL where there are no conditions */
+        _Atomic uint32_t *waiting;     /* of each node: how many edges have not arrived, with WEIR__NODE_DOOMED or without */
+        _Atomic uint32_t *not_taken;   /* of each node: edges that have arrived and were not taken; NULL: none has a condition */
 
         uint32_t *ready; /* the queue of nodes that may begin; guarded by lock */
 
@@ -121,16 +121,16 @@ struct weir__graph {
         /* What keeps the graph: nodes without successors that have not been settled, and walks on their way. */
         _Atomic uint32_t pending;
         _Atomic bool has_results;
-        _Atomic bool begins; /* `begin_walk` is on its way; written under lock */
+        _Atomic bool is_beginning; /* `begin_walk` is on its way; written under lock */
 
         struct weir__lock lock; /* rank PARALLEL: taken also under that of the series around it; under it nothing else */
 
         /* Guarded by lock. */
         uint32_t failed;   /* number of the node whose status the graph has */
         uint32_t ready_first, ready_end; /* what the queue holds: no node comes into it twice */
-        bool cancelled;    /* the walk that cancels has begun: no other will */
-        bool goes_through; /* `backlog_walk` is on its way */
-        struct weir__told_list backlog;
+        bool is_cancelled;    /* the walk that cancels has begun: no other will */
+        bool is_clearing; /* `backlog_walk` is on its way */
+        struct weir__node_list backlog;
         struct weir__graph_walk begin_walk, cancel_walk, backlog_walk;
 
         struct weir__live_task live; /* of one that is in no series */

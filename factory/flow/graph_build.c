@@ -127,7 +127,7 @@ connect(struct weir_node *before, struct weir_node *after, uint32_t conditional)
                 weir__task_poison(&graph->task, -ENOMEM);
                 return -ENOMEM;
         }
-        graph->descends |= to < from;
+        graph->may_have_cycle |= to < from;
         return 0;
 }
 

@@ -62,8 +62,8 @@ set_waiting(struct weir__graph *graph)
 static bool
 make_arrays(struct weir__graph *graph)
 {
-        size_t nodes = graph->nodes, edges = graph->edges, untold = graph->conditional ? nodes : 0;
-        size_t size = (2 * (nodes + 2) + 2 * edges + 2 * nodes + untold) * sizeof(uint32_t);
+        size_t nodes = graph->nodes, edges = graph->edges, counted = graph->conditional ? nodes : 0;
+        size_t size = (2 * (nodes + 2) + 2 * edges + 2 * nodes + counted) * sizeof(uint32_t);
         uint32_t *arrays = weir__graph_alloc(1, size);
 
         if (!arrays)
@@ -79,7 +79,7 @@ make_arrays(struct weir__graph *graph)
         graph->in = in;
         graph->waiting = (_Atomic uint32_t *)(in + edges);
         graph->ready = in + edges + nodes;
-        if (untold) {
+        if (counted) {
                 graph->not_taken = graph->waiting + 2 * nodes;
                 memset((void *)graph->not_taken, 0, nodes * sizeof *arrays);
         }
@@ -214,7 +214,7 @@ weir__graph_seal(struct weir_task *task)
 
         if (!make_arrays(graph))
                 return -ENOMEM;
-        int failed = graph->descends ? look_for_cycles(graph) : 0;
+        int failed = graph->may_have_cycle ? look_for_cycles(graph) : 0;
         if (!failed)
                 set_waiting(graph);
         return failed;

@@ -18,7 +18,7 @@ struct limited {
         weir_semaphore *semaphore; /* constant; with a reference */
         uint64_t tokens;           /* constant */
 
-        /* Of who runs it. */
+        /* Of the worker that runs it. */
         struct weir_series *other; /* NULL: it is a child, or there is none */
         bool has_them;
 };
@@ -112,7 +112,7 @@ weir_limited_new(weir_semaphore *semaphore, uint64_t tokens, weir_task *task, we
         int fault = wrap(limited, task);
         if (fault)
                 weir__task_poison(&limited->combinator.task, fault);
-        weir__combinator_add_task(&limited->combinator.task, &limited_ops, weir_semaphore_acquire_new(semaphore, tokens, NULL, NULL),
-                              "weir_limited_new");
+        weir_task *acquire = weir_semaphore_acquire_new(semaphore, tokens, NULL, NULL);
+        weir__combinator_add_task(&limited->combinator.task, &limited_ops, acquire, "weir_limited_new");
         return &limited->combinator.task;
 }

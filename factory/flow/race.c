@@ -12,7 +12,8 @@
 
 struct race {
         struct weir__combinator combinator; /* first */
-        struct weir_series within;  /* constant once started, but for its cause: written under the combinator's lock, read without */
+        /* Constant once started, but for its cause, which is written under the combinator's lock and read without. */
+        struct weir_series within;
 
         /* Guarded by the combinator's lock. */
         unsigned failed_index; /* of the child whose status the race has, while none has won */

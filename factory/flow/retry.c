@@ -2,8 +2,8 @@
  *
  *     NEW --start--> TRYING --failed, worth it--> WAITING --> TRYING ... --> READY
  *
- * Attempts and waits are children of a combinator (factory/flow/combinator.h), one at a time; so what is not guarded by its lock
- * belongs to who has ended the child before, and needs none.  The limits are deadlines of the attempts' series; no wait outlasts
+ * Attempts and waits are children of a combinator (factory/flow/combinator.h), one at a time.  A field that its lock does not
+ * guard belongs to the worker that has ended the last child.  The limits are deadlines of the attempts' series; no wait outlasts
  * one. */
 #include <weir/retry.h>
 
@@ -33,7 +33,7 @@ struct retry {
         struct weir_retry_config config; /* without zeros where there is a default */
         weir_make_fn *make;
 
-        /* Of who makes the next child. */
+        /* Of the worker that makes the next child. */
         enum state state;
         int attempts;
         weir_nsec delay;    /* of the next wait, but for jitter */

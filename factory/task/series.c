@@ -414,7 +414,7 @@ become_ended(struct weir_series *series)
 {
         series->state = WEIR__SERIES_ENDED;
         series->parent = NULL; /* which may end from now on */
-        return weir__series_extra_leave(series);
+        return !weir__series_extra_of(series) || weir__series_extra_leave(series);
 }
 
 /* Takes the next task off the queue, and makes it the current one if it is to be started and can be cancelled.  Sets *cause when it
@@ -479,7 +479,7 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
         series->state = WEIR__SERIES_RUNNING;
         series->parent = parent;
         series->grain = parent ? parent->grain : 0;
-        bool wake = weir__series_deadline_begin(series);
+        bool wake = weir__series_extra_of(series) && weir__series_deadline_begin(series);
         if (!cause_to_stop(series)) {
                 take_some(series);
                 task = pop_taken(series);
