@@ -1,7 +1,7 @@
 #!/bin/bash
-# The code that README.md and docs/ show is code that the tests run: each C block names the file it is quoted from in the line
-# before it, <!-- tutorial/01-delay-server.c -->, and stands there word for word.  Links lead somewhere.  A word that begins with weir_
-# is declared in a public header, or the name of a metric.  Outside of fenced blocks no line is longer than 100 columns.
+# The code that README.md and docs/ show is code that the tests run.  Each C block names the file that it is quoted from in the line
+# before it, <!-- tutorial/01-delay-server.c -->, and stands there word for word.  Links lead somewhere.  A word that begins with
+# weir_ is declared in a public header, or is the name of a metric.  Outside of fenced blocks no line is longer than 100 columns.
 # Each page of docs/decisions is in its index.
 set -euo pipefail
 
