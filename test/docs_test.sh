@@ -1,7 +1,7 @@
 #!/bin/bash
-# The code that README.md and docs/ show is code that the tests run.  Each C block names the file that it is quoted from in the line
-# before it, <!-- tutorial/01-delay-server.c -->, and stands there word for word.  Links lead somewhere.  A word that begins with
-# weir_ is declared in a public header, or is the name of a metric.  Outside of fenced blocks no line is longer than 100 columns.
+# README.md and docs/ show code that the tests run.  Each C block names the file that it is quoted from in the line before it,
+# <!-- tutorial/01-delay-server.c -->, and stands there word for word.  Links lead somewhere.  A word that begins with weir_ is
+# declared in a public header, or is the name of a metric.  Outside of fenced blocks no line is longer than 100 columns.
 # Each page of docs/decisions is in its index.
 set -euo pipefail
 
@@ -10,8 +10,11 @@ python3 - *.md docs/*.md docs/decisions/*.md <<'PYTHON'
 import glob, re, sys
 
 failures, quotes = [], 0
-declared = {word for header in glob.glob("include/weir/*.h") for word in re.findall(r"\bweir_\w+", open(header, encoding="utf-8").read())}
-declared |= {word for source in glob.glob("server/*/*.c") for word in re.findall(r'"(weir_\w+)', open(source, encoding="utf-8").read())}
+declared = set()
+for header in glob.glob("include/weir/*.h"):
+    declared |= set(re.findall(r"\bweir_\w+", open(header, encoding="utf-8").read()))
+for source in glob.glob("server/**/*.c", recursive=True):
+    declared |= set(re.findall(r'"(weir_\w+)', open(source, encoding="utf-8").read()))
 for page in sys.argv[1:]:
     text = open(page, encoding="utf-8").read()
     for block in re.finditer(r"([^\n]*)\n```c\n(.*?)```", text, re.S):
@@ -36,7 +39,9 @@ for page in sys.argv[1:]:
         if word.group() not in declared:
             failures.append(f"{page}:{text[:word.start()].count(chr(10)) + 1}: {word.group()} is in no public header")
 index = open("docs/decisions/README.md", encoding="utf-8").read()
-failures += [f"{page}: not in docs/decisions/README.md" for page in glob.glob("docs/decisions/[0-9]*.md") if page[15:] not in index]
+for page in glob.glob("docs/decisions/[0-9]*.md"):
+    if page.rsplit("/", 1)[1] not in index:
+        failures.append(f"{page}: not in docs/decisions/README.md")
 print("\n".join(failures))
 if failures or not quotes:
     sys.exit("docs_test: %d faults, %d quotes" % (len(failures), quotes))
