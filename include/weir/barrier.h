@@ -16,13 +16,13 @@ typedef struct weir_barrier weir_barrier;
 /* Makes a barrier for n tasks at a time.
  *
  * Owner:   the caller has a reference.
- * Result:  NULL with errno EINVAL when n is 0, or ENOMEM. Every function that takes a barrier
+ * Result:  NULL with errno EINVAL when n is 0, or ENOMEM.  Every function that takes a barrier
  *          accepts NULL.
  * Threads: any. */
 WEIR_API weir_barrier *weir_barrier_new(size_t n);
 
 /* Opens the barrier of that name, or makes it if there is none.  A name has 1 to WEIR_NAME_MAX
- * bytes, none of them NUL. The barrier exists as long as anybody has a reference.
+ * bytes, none of them NUL.  The barrier exists as long as anybody has a reference.
  *
  * Owner:   the caller has a reference.
  * Result:  NULL with errno EINVAL (invalid name, or n is 0), ENAMETOOLONG, EEXIST (it exists with
@@ -42,8 +42,8 @@ WEIR_API void weir_barrier_unref(weir_barrier *barrier);
  * before the callbacks of the n tasks.
  *
  * Owner:   the caller, until the task is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. For a NULL barrier the task's
- *          start, run or push reports -ENOMEM. The task's status: 0; -ECANCELED, -ETIMEDOUT or
+ * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL barrier the task's
+ *          start, run or push reports -ENOMEM.  The task's status: 0; -ECANCELED, -ETIMEDOUT or
  *          -ESHUTDOWN if its series ended before n had arrived.  Once n have arrived it is 0, even
  *          if the series is cancelled before the callback begins.
  * Threads: any. */

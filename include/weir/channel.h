@@ -28,7 +28,7 @@ typedef struct weir_channel weir_channel;
  * received.  `drop` may be NULL; it is not called for NULL messages.  It runs on a worker, or on
  * the thread whose call gave up the message.
  *
- * A channel may be a message, with weir_channel_unref as `drop`. What it holds is dropped inside
+ * A channel may be a message, with weir_channel_unref as `drop`.  What it holds is dropped inside
  * that call.  A long chain of channels, each inside the next, therefore needs a deep stack when it
  * is freed.  Do not build long ones.
  *
@@ -38,7 +38,7 @@ typedef struct weir_channel weir_channel;
 WEIR_API weir_channel *weir_channel_new(size_t capacity, weir_free_fn *drop);
 
 /* Opens the channel of that name, or makes it if there is none.  A name has 1 to WEIR_NAME_MAX
- * bytes, none of them NUL. The channel exists, with its messages, as long as anybody has a
+ * bytes, none of them NUL.  The channel exists, with its messages, as long as anybody has a
  * reference.
  *
  * Owner:   the caller has a reference.
@@ -64,7 +64,7 @@ WEIR_API int weir_channel_close(weir_channel *channel);
  *
  * Owner:   the caller, until the task is consumed.  The message is given away, also on failure.
  *          Only for a NULL channel, which cannot drop it, the message stays the caller's.
- * Result:  NULL when out of memory; every consumer accepts NULL. For a NULL channel the task's
+ * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL channel the task's
  *          start, run or push reports -ENOMEM. The task's status: 0: the message is in the channel,
  *          or received; -EPIPE: the channel is closed; -ENOMEM: no memory to store the message;
  *          -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before.  Once the message is

@@ -56,7 +56,7 @@ WEIR_API int weir_clock_run_until(weir_nsec instant);
  * A hold that was made in a callback may be released anywhere.  A `_run` between
  * weir_blocking_begin and weir_blocking_end in that callback waits for the release.  A hold of
  * another thread must be released by that thread.  Until then that thread cannot wait for time to
- * pass: `_run` and weir_clock_advance return -EDEADLK. A hold belongs to its runtime: release it
+ * pass: `_run` and weir_clock_advance return -EDEADLK.  A hold belongs to its runtime: release it
  * before weir_shutdown.
  *
  * Result:  0; -ECHILD in a forked child.  A release without a hold aborts with the reason.
@@ -64,7 +64,7 @@ WEIR_API int weir_clock_run_until(weir_nsec instant);
 WEIR_API int weir_clock_hold(void);
 WEIR_API void weir_clock_release(void);
 
-/* The wall clock: CLOCK_REALTIME. On the virtual clock it is WEIR_WALL_EPOCH plus the time since
+/* The wall clock: CLOCK_REALTIME.  On the virtual clock it is WEIR_WALL_EPOCH plus the time since
  * the start, unless it was set.
  *
  * Units:   nanoseconds since 1970-01-01 00:00:00 UTC.

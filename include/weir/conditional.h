@@ -40,8 +40,8 @@ WEIR_API int weir_condition_signal(weir_condition *condition);
 /* Makes a task that waits for the signal and then runs `task` in a series of its own.
  *
  * Owner:   the caller, until the conditional is consumed.  `task` is consumed, also on failure.
- * Result:  NULL when out of memory; every consumer accepts NULL. For a NULL condition or task the
- *          conditional's start, run or push reports -ENOMEM. If the task was made wrongly, it
+ * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL condition or task the
+ *          conditional's start, run or push reports -ENOMEM.  If the task was made wrongly, it
  *          reports the error of that.  The conditional's status: that of the task; -ECANCELED,
  *          -ETIMEDOUT or -ESHUTDOWN if its series ended before.  A task that was not started by
  *          then is dropped: its free function runs before the conditional's callback, its own

@@ -49,8 +49,8 @@ WEIR_API uint64_t weir_counter_left(weir_counter *counter);
  * counter.
  *
  * Owner:   the caller, until the task is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. For a NULL counter the task's
- *          start, run or push reports -ENOMEM. The task's status: 0; -ECANCELED, -ETIMEDOUT or
+ * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL counter the task's
+ *          start, run or push reports -ENOMEM.  The task's status: 0; -ECANCELED, -ETIMEDOUT or
  *          -ESHUTDOWN if its series ended before the target.  Once the target is reached it is 0,
  *          even if the series is cancelled before the callback begins.
  * Threads: any. */
@@ -62,8 +62,8 @@ WEIR_API weir_task *weir_counter_wait_new(weir_counter *counter, weir_task_fn *d
  * Any number may share a name.
  *
  * Owner:   the caller, until the task is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. For an invalid name the task's
- *          start, run or push reports -EINVAL, for one that is too long -ENAMETOOLONG. The task's
+ * Result:  NULL when out of memory; every consumer accepts NULL.  For an invalid name the task's
+ *          start, run or push reports -EINVAL, for one that is too long -ENAMETOOLONG.  The task's
  *          status: as for weir_counter_wait_new.
  * Threads: any. */
 WEIR_API weir_task *weir_counter_new_named(const char *name, uint64_t target, weir_task_fn *done, void *context);

@@ -25,7 +25,7 @@ WEIR_BEGIN
  * Threads: any, also inside a callback.  Blocks as writes to `fd` do. */
 WEIR_API int weir_debug_dump(int fd);
 
-/* Binds a signal: each `signal` prints such a dump to `fd`. A thread of the library writes it and
+/* Binds a signal: each `signal` prints such a dump to `fd`.  A thread of the library writes it and
  * may block, so `fd` must stay open.  Signals that arrive during a dump cause one more dump
  * together.
  *

@@ -7,7 +7,7 @@
 
 WEIR_BEGIN
 
-/* Makes a task, or returns NULL. It is called on a worker, never on the stack of a call into the
+/* Makes a task, or returns NULL.  It is called on a worker, never on the stack of a call into the
  * library.  The task is consumed, so each call must return a new one; a task that was used before
  * aborts the process. */
 typedef weir_task *weir_make_fn(void *context);
@@ -16,21 +16,21 @@ typedef weir_task *weir_make_fn(void *context);
  * series is NULL or poisoned, the start, run or push of this task reports that.
  *
  * Owner:   the caller, until the task is consumed.  It consumes the series, also on failure.
- * Result:  NULL when out of memory; every consumer accepts NULL. The task's status: that of the
+ * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: that of the
  *          series.
  * Threads: any. */
 WEIR_API weir_task *weir_module_new(weir_series *series, weir_task_fn *done, void *context);
 
 /* Makes a task that runs another one with a time limit.  The limit counts from the start of this
  * task.  If the other task, or anything that its callback pushed into its series, has not ended by
- * then, it ends with -ETIMEDOUT. If both come at the very same instant, the limit wins.
+ * then, it ends with -ETIMEDOUT.  If both come at the very same instant, the limit wins.
  *
  * With a limit of 0 or less the other task is dropped and its callback does not run.  WEIR_FOREVER
  * is no limit.  This task has no callback of its own: the other one has.  If the other task is NULL
  * or was made wrongly, the start, run or push of this task reports that.
  *
  * Owner:   the caller, until the task is consumed.  It consumes the other task, also on failure.
- * Result:  NULL when out of memory; every consumer accepts NULL. The status of this task: that of
+ * Result:  NULL when out of memory; every consumer accepts NULL.  The status of this task: that of
  *          the other one, if it is not 0; -ETIMEDOUT if the limit came before all was over; or why
  *          its series ends early.
  * Units:   nanoseconds.
@@ -38,13 +38,13 @@ WEIR_API weir_task *weir_module_new(weir_series *series, weir_task_fn *done, voi
 WEIR_API weir_task *weir_timeout_new(weir_task *task, weir_nsec limit);
 
 /* Makes a task that runs the tasks which `make` returns, one after the other, until `make` returns
- * NULL. Each task is made when the one before has ended and was freed.  Between two rounds other
+ * NULL.  Each task is made when the one before has ended and was freed.  Between two rounds other
  * work runs, and the stack does not grow.  It also ends by a cancel of its series, and by a task
  * that was made wrongly.  Out of memory in `make` looks like the end.  `make` and `done` share
  * `context`.
  *
  * Owner:   the caller, until the task is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. Without a `make` it reports
+ * Result:  NULL when out of memory; every consumer accepts NULL.  Without a `make` it reports
  *          -EINVAL when it is started or pushed.  The task's status: that of the last task; 0 when
  *          there was none; the error of a task that was made wrongly; or why its series ends early.
  * Threads: any. */
@@ -55,7 +55,7 @@ WEIR_API weir_task *weir_repeater_new(weir_make_fn *make, weir_task_fn *done, vo
  * note it in the context if it matters.
  *
  * Owner:   the caller, until the task is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. Without a `make` it reports
+ * Result:  NULL when out of memory; every consumer accepts NULL.  Without a `make` it reports
  *          -EINVAL when it is started or pushed.  The task's status: that of the task made; 0 when
  *          there was none; the error of a task that was made wrongly; or why its series ends early.
  *          `make` may return another dynamic task, but this is no loop: each one is nested in the

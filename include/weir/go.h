@@ -22,13 +22,13 @@ typedef void weir_go_fn(void *context);
  * when the function has returned, and its callback runs right then on that thread.  If the function
  * is never called, the callback runs on any worker.
  *
- * `queue` is the name of a queue: 1 to WEIR_NAME_MAX bytes, none of them NUL. A queue exists as
+ * `queue` is the name of a queue: 1 to WEIR_NAME_MAX bytes, none of them NUL.  A queue exists as
  * long as there are tasks of it.  NULL is no queue: such functions begin in no particular order.
  * One that is started inside another function, or inside its callback, begins soon: on the same
  * thread, if no other thread is free.
  *
  * Owner:   the caller, until the task is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. Without a function, or with an
+ * Result:  NULL when out of memory; every consumer accepts NULL.  Without a function, or with an
  *          invalid name of a queue, the task reports -EINVAL or -ENAMETOOLONG when it is started or
  *          pushed.  weir_task_start reports -EAGAIN when there is no thread and none can be made;
  *          in a series, or under weir_task_run, that is the status of the task.  The task's status:
@@ -62,7 +62,7 @@ WEIR_API weir_task *weir_go_new_timed(const char *queue, weir_nsec limit, weir_g
 WEIR_API int weir_go_cancelled(void);
 
 /* Inside a function: sets the status with which its task ends.  The last call counts.  0 is success
- * again; a value above 0 counts as -EINVAL. A cancel and a limit override it.  Outside a function
+ * again; a value above 0 counts as -EINVAL.  A cancel and a limit override it.  Outside a function
  * the call has no effect. */
 WEIR_API void weir_go_fail(int status);
 

@@ -47,7 +47,7 @@ enum weir_node_policy {
  * policy has cancelled do not count.  Callbacks of different nodes may run at the same time.
  *
  * Owner:   the caller, until the graph is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. A graph with a cycle is refused
+ * Result:  NULL when out of memory; every consumer accepts NULL.  A graph with a cycle is refused
  *          with -ELOOP where it is consumed (start, run, push or add report it); the log names the
  *          nodes of one cycle.
  * Threads: any. */

@@ -31,7 +31,7 @@ typedef struct weir_guard weir_guard;
 WEIR_API weir_guard *weir_guard_new(void);
 
 /* Opens the guard of that name, or makes it if there is none.  A name has 1 to WEIR_NAME_MAX bytes,
- * none of them NUL. The guard exists as long as anybody holds it or has a reference.
+ * none of them NUL.  The guard exists as long as anybody holds it or has a reference.
  *
  * Owner:   the caller has a reference.
  * Result:  NULL with errno EINVAL (invalid name), ENAMETOOLONG, ENOMEM.
@@ -52,7 +52,7 @@ WEIR_API void weir_guard_unref(weir_guard *guard);
  *
  * Owner:   the caller, until the task is consumed.
  * Result:  NULL when out of memory; every consumer accepts NULL. For a NULL guard the task's start,
- *          run or push reports -ENOMEM, for an invalid name -EINVAL or -ENAMETOOLONG. The task's
+ *          run or push reports -ENOMEM, for an invalid name -EINVAL or -ENAMETOOLONG.  The task's
  *          status: 0: the series holds the guard; -EDEADLK: it, or a series that contains it,
  *          already held the guard; -ENOMEM; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if it ended
  *          before.  Once the guard is acquired the status is 0, even if the series is cancelled

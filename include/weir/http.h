@@ -22,7 +22,7 @@ WEIR_API const char *weir_http_method(const weir_task *exchange);
 /* The request target as it came, such as "/a%20b?c=d". */
 WEIR_API const char *weir_http_target(const weir_task *exchange);
 
-/* The path of the target: percent-decoded, without the query; "*" for `OPTIONS *`. Dots are not
+/* The path of the target: percent-decoded, without the query; "*" for `OPTIONS *`.  Dots are not
  * resolved.
  *
  * Source:  RFC 3986 section 2.1. */

@@ -37,7 +37,7 @@ struct weir_http_access {
 /* Receives a finished request.
  *
  * The function must not stop a server or call weir_http_serve (-EDEADLK), because a stop waits for
- * it.  It must not free a server (that aborts). All other calls for a server are allowed, also
+ * it.  It must not free a server (that aborts).  All other calls for a server are allowed, also
  * while that server starts or stops.
  *
  * Owner:   the struct belongs to the server and is borrowed until the function returns.

@@ -29,7 +29,7 @@ WEIR_BEGIN
  * Threads: any.  After weir_http_reply_upgrade the first read follows the rule of the first write. */
 WEIR_API weir_task *weir_http_read_new(weir_task *exchange, weir_task_fn *done, void *context);
 
-/* The piece that a read task has read.  At the end it has no bytes, but is not NULL. NULL for
+/* The piece that a read task has read.  At the end it has no bytes, but is not NULL.  NULL for
  * another kind of task.
  *
  * Owner:   borrowed until the callback of the task returns. */

@@ -13,7 +13,7 @@
  * waits for.  The page needs no script and loads nothing.
  *
  * Access.  The state of a program is private.  By default only clients on this machine may read it,
- * by a loopback address or a Unix socket; all others get a 403. Their request must also be
+ * by a loopback address or a Unix socket; all others get a 403.  Their request must also be
  *
  * - direct.  A request with a Forwarded, X-Forwarded-For, X-Real-IP or Via field, or with the
  *   server's own forwarded_field, is refused, whatever it says.  So is a request whose client is

@@ -1,8 +1,8 @@
 /* weir/http_fields.h: the parts of a request: query, form, cookies, and the client's address.
  *
  * Each part is parsed when a program first asks for it.  Results are borrowed from the exchange, as
- * in weir/http.h.  For a task that is no exchange the result is NULL or -EDOM. When out of memory,
- * a question for a value returns NULL, one by index -ENOMEM, and the reply becomes a 500. So a
+ * in weir/http.h.  For a task that is no exchange the result is NULL or -EDOM.  When out of memory,
+ * a question for a value returns NULL, one by index -ENOMEM, and the reply becomes a 500.  So a
  * value that could not be read is not taken for an absent one.
  *
  * Names and values of queries, forms and cookies are NUL-terminated bytes, UTF-8 or not.  A pair
@@ -19,7 +19,7 @@
 WEIR_BEGIN
 
 /* The decoded value of a name in the query: "a+b" and "a%20b" are "a b". A name without '=' has the
- * value "". Only '&' separates pairs.  An invalid escape stays as it is.
+ * value "".  Only '&' separates pairs.  An invalid escape stays as it is.
  *
  * Result:  NULL when no pair among the first max_pairs (of the server's config) has that name, and
  *          for a NULL name.

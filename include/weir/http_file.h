@@ -6,7 +6,7 @@
 
 WEIR_BEGIN
 
-/* Makes the reply the file at `path` below the directory `root`. `path` is percent-decoded, as
+/* Makes the reply the file at `path` below the directory `root`.  `path` is percent-decoded, as
  * weir_http_path returns it.  Slashes at its beginning are skipped.  A path that is empty or ends
  * in a slash names the index.html in that directory.
  *

@@ -25,7 +25,7 @@
  * was added several times, the method itself comes first, then for HEAD the one with GET, then the
  * one with any method.
  *
- * No handler.  No pattern matches the path: 404. None with the method: 405 with Allow.  OPTIONS
+ * No handler.  No pattern matches the path: 404.  None with the method: 405 with Allow.  OPTIONS
  * gets a 204 with Allow; for "*", Allow has the methods of all patterns.  A pattern "/{path...}"
  * that was added with "*" takes over all of these except `OPTIONS *`; the pattern "*" added with
  * OPTIONS takes over that.
@@ -51,7 +51,7 @@ WEIR_API weir_http_router *weir_http_router_new(void);
 /* Frees a router.  Accepts NULL. */
 WEIR_API void weir_http_router_free(weir_http_router *router);
 
-/* Adds a handler for paths that match `pattern`. `methods` is one method, several with commas
+/* Adds a handler for paths that match `pattern`.  `methods` is one method, several with commas
  * between, such as "GET,POST", or "*" for any.  The handler gets `context`, which becomes the
  * context of the exchange, also for weir_task_context and weir_task_on_free.
  *

@@ -2,7 +2,7 @@
  *
  * The handler runs once per request, with the exchange as its task.  The reply goes out when the
  * exchange's series has nothing left to run.  To delay a reply, push a timer into
- * weir_series_of(exchange). To drop it, cancel that series; the connection is closed then.
+ * weir_series_of(exchange).  To drop it, cancel that series; the connection is closed then.
  *
  *     weir_http_server *server = weir_http_server_new(NULL, on_request, NULL);
  *     int err = weir_http_server_start(server, ":8080");
@@ -98,7 +98,7 @@ struct weir_http_server_config {
  *
  * SIGUSR2 restarts the program, unless the program uses that signal itself.  The new process gets
  * the same arguments and the listening sockets, as with weir_http_server_inherit.  When it serves,
- * this process stops as after SIGTERM. If it does not serve within 60 s, this process goes on and
+ * this process stops as after SIGTERM.  If it does not serve within 60 s, this process goes on and
  * logs why.  The program that is started is argv[0] if that is an absolute path; otherwise the file
  * of the running program, or the file that has replaced it.
  *
@@ -178,14 +178,15 @@ WEIR_API int weir_http_server_reload(weir_http_server *server);
  *          -ENOENT, -EACCES, WEIR_ETLS_KEY and the like for a file of TLS that cannot be used;
  *            errors of open for the access log;
  *          -ESHUTDOWN, -ECHILD and errors of weir_init.
- * Threads: any but workers (-EDEADLK). A stop that comes meanwhile waits for the start, and then
+ * Threads: any but workers (-EDEADLK).  A stop that comes meanwhile waits for the start, and then
  *          stops. */
 WEIR_API int weir_http_server_start(weir_http_server *server, const char *address);
 
 /* The port of the first address that has one.
  *
  * Result:  the port; -EDOM when no address has one, before the start is over, and after the stop;
- *          -EINVAL for NULL. */
+ *          -EINVAL for NULL.
+ * Threads: any.  Never waits for a start or stop. */
 WEIR_API int weir_http_server_port(const weir_http_server *server);
 
 /* The descriptors that the server listens at, several for each address.  The first `room` of them
@@ -194,7 +195,7 @@ WEIR_API int weir_http_server_port(const weir_http_server *server);
  * Owner:   the server, until it stops or the runtime ends.
  * Result:  how many there are; -EDOM when it does not serve: before the start is over, and once a
  *          stop has begun; -EINVAL for NULL.
- * Threads: any but workers (-EDEADLK). Never waits for a start or stop. */
+ * Threads: any but workers (-EDEADLK).  Never waits for a start or stop. */
 WEIR_API int weir_http_server_fds(weir_http_server *server, int *fds, size_t room);
 
 /* Starts the program at `path` as a new process that listens at the same sockets, and waits until
@@ -207,7 +208,7 @@ WEIR_API int weir_http_server_fds(weir_http_server *server, int *fds, size_t roo
  *             weir_http_server_stop(server, WEIR_SEC(30));
  *
  * The new process has this environment, with the sockets as descriptors from 3 on (LISTEN_FDS,
- * LISTEN_PID, LISTEN_FDNAMES), and WEIR_READY_FD. It serves when its servers have taken over all
+ * LISTEN_PID, LISTEN_FDNAMES), and WEIR_READY_FD.  It serves when its servers have taken over all
  * sockets, or when it calls weir_http_server_ready.  A program without this library writes a byte 0
  * to that descriptor.
  *
@@ -228,7 +229,7 @@ WEIR_API int weir_http_server_inherit(weir_http_server *server, const char *path
 WEIR_API int weir_http_server_ready(void);
 
 /* Stops the server.  It accepts no new connections, closes idle ones, and lets running exchanges
- * finish; their replies have `Connection: close`. After `within`, the rest is cut: the connections
+ * finish; their replies have `Connection: close`.  After `within`, the rest is cut: the connections
  * are closed, the series cancelled.  When the call returns, no callback of the server runs or will
  * run.
  *
@@ -257,7 +258,7 @@ WEIR_API int weir_http_server_reopen_log(weir_http_server *server);
  * Threads: any. */
 WEIR_API size_t weir_http_server_access_lost(const weir_http_server *server);
 
-/* Frees the server.  If it still serves, it is stopped first, with a limit of 0. Accepts NULL.
+/* Frees the server.  If it still serves, it is stopped first, with a limit of 0.  Accepts NULL.
  *
  * In a forked child it stops nothing, and memory that the pollers use is not freed.
  *

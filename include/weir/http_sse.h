@@ -16,7 +16,7 @@ WEIR_BEGIN
 
 /* Makes the reply a stream of events.  It sets Content-Type: text/event-stream and, unless they are
  * set, Cache-Control: no-cache and X-Accel-Buffering: no (without the latter nginx holds back the
- * events). Status and fields cannot be changed any more.  The head goes out when the task is
+ * events).  Status and fields cannot be changed any more.  The head goes out when the task is
  * started, or with the first event.
  *
  * After each `heartbeat` without data a comment is sent.  It keeps machines in between from closing

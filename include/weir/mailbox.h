@@ -40,8 +40,8 @@ WEIR_API int weir_mailbox_send(weir_mailbox *mailbox, void *message);
 /* Makes a task that waits for the message and receives it.
  *
  * Owner:   the caller, until the task is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. For a NULL mailbox the task's
- *          start, run or push reports -ENOMEM. The task's status: 0; -EPIPE: another task has
+ * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL mailbox the task's
+ *          start, run or push reports -ENOMEM.  The task's status: 0; -EPIPE: another task has
  *          received the message, and no other one will come; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN
  *          if its series ended before.  Once the message is received the status is 0, even if the
  *          series is cancelled before the callback begins.
@@ -54,8 +54,8 @@ WEIR_API weir_task *weir_mailbox_receive_new(weir_mailbox *mailbox, weir_task_fn
  * gone.  Any number may share a name.
  *
  * Owner:   the caller, until the task is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. For an invalid name the task's
- *          start, run or push reports -EINVAL, for one that is too long -ENAMETOOLONG. The task's
+ * Result:  NULL when out of memory; every consumer accepts NULL.  For an invalid name the task's
+ *          start, run or push reports -EINVAL, for one that is too long -ENAMETOOLONG.  The task's
  *          status: as for weir_mailbox_receive_new, except -EPIPE.
  * Threads: any. */
 WEIR_API weir_task *weir_mailbox_new_named(const char *name, weir_task_fn *done, void *context);

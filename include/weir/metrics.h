@@ -9,7 +9,7 @@ WEIR_BEGIN
 /* Writes everything that the library counts to a descriptor, in the text format 0.0.4 of
  * Prometheus.  weir/http_debug.h serves the same text.
  *
- * - Names begin with weir_. Times are in seconds, sizes in bytes.
+ * - Names begin with weir_.  Times are in seconds, sizes in bytes.
  * - A value that ends in _total only grows.  It counts from the beginning of the process; a value
  *   of a server (weir_http_) counts from the start of that server.
  * - Only servers that serve are listed.  A server is named by its first address, with "#2" and so

@@ -26,7 +26,7 @@ typedef struct weir_pool weir_pool;
 WEIR_API weir_pool *weir_pool_new(weir_free_fn *drop);
 
 /* Opens the pool of that name, or makes it if there is none.  A name has 1 to WEIR_NAME_MAX bytes,
- * none of them NUL. The pool exists, with its objects, as long as anybody has a reference.
+ * none of them NUL.  The pool exists, with its objects, as long as anybody has a reference.
  *
  * Owner:   the caller has a reference.
  * Result:  NULL with errno EINVAL (invalid name), ENAMETOOLONG, EEXIST (it exists with another
@@ -51,8 +51,8 @@ WEIR_API int weir_pool_put(weir_pool *pool, void *object);
 /* Makes a task that takes an object.  It waits for one, behind the tasks that came before.
  *
  * Owner:   the caller, until the task is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. For a NULL pool the task's start,
- *          run or push reports -ENOMEM. The task's status: 0: it has an object; -ECANCELED,
+ * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL pool the task's start,
+ *          run or push reports -ENOMEM.  The task's status: 0: it has an object; -ECANCELED,
  *          -ETIMEDOUT or -ESHUTDOWN if its series ended before.  Once it has an object the status
  *          is 0, even if the series is cancelled before the callback begins.
  * Threads: any. */

@@ -15,15 +15,15 @@ WEIR_BEGIN
  * callbacks of the others keep the status that they saw.
  *
  * Owner:   the caller, until the race is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. The task's status: 0 if a child
+ * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: 0 if a child
  *          won; otherwise the first non-zero status in the order of adding; -ENOENT without
  *          children; or why its series ends early, even if a child had already won.  After a child
  *          has won, a shutdown changes nothing.
  * Threads: any. */
 WEIR_API weir_task *weir_race_new(weir_task_fn *done, void *context);
 
-/* Adds a child: a task or a series that was not started.  A task succeeds if its status is 0. A
- * series succeeds if nothing ended it early and the status of its last task is 0. NULL, or a child
+/* Adds a child: a task or a series that was not started.  A task succeeds if its status is 0.  A
+ * series succeeds if nothing ended it early and the status of its last task is 0.  NULL, or a child
  * that was made wrongly, poisons the race: its start, run or push reports the error.
  *
  * Owner:   consumes the child.

@@ -20,7 +20,7 @@ enum weir_retry_jitter {
 /* A budget that several retries share. */
 typedef struct weir_retry_budget weir_retry_budget;
 
-/* Decides whether to try again after an attempt that ended with `status`, which is not 0. Returns
+/* Decides whether to try again after an attempt that ended with `status`, which is not 0.  Returns
  * non-zero for yes. */
 typedef int weir_retry_if_fn(int status, void *context);
 
@@ -50,7 +50,7 @@ struct weir_retry_config {
 #endif
 
 /* Makes a task that runs the task which `make` makes.  If that fails, it waits and makes another
- * one, as the config says (NULL: the default config). It ends
+ * one, as the config says (NULL: the default config).  It ends
  *
  * - when an attempt ends with 0;
  * - when the attempts or the budget are used up, or the status is not worth another attempt;
@@ -63,7 +63,7 @@ struct weir_retry_config {
  *
  * Owner:   the caller, until the task is consumed.  The config is copied; the budget is referred to
  *          until the task is freed.
- * Result:  NULL when out of memory; every consumer accepts NULL. Without a `make`, or with an
+ * Result:  NULL when out of memory; every consumer accepts NULL.  Without a `make`, or with an
  *          invalid config, it reports -EINVAL when it is started or pushed.  The task's status:
  *          that of the last attempt, which is -ETIMEDOUT when the limit has ended it; -ENOMEM when
  *          `make` returned NULL or there is no memory for a wait; the error of a task that was made
@@ -79,8 +79,8 @@ WEIR_API weir_task *weir_retry_new(const struct weir_retry_config *config, weir_
 WEIR_API int weir_retry_attempts(const weir_task *retry);
 
 /* Makes a budget.  The retries of all tasks that share it are at most `percent` of their first
- * attempts, plus `burst`. So if everything fails, the server behind them has only a little more
- * work, not `attempts` times as much.  At most `burst` retries can be saved up; 0 counts as 1. A
+ * attempts, plus `burst`.  So if everything fails, the server behind them has only a little more
+ * work, not `attempts` times as much.  At most `burst` retries can be saved up; 0 counts as 1.  A
  * task that gets no retry from the budget ends with the status of its last attempt.
  *
  * Owner:   the caller, until it is freed.  Tasks keep the part of it that they need, so it may be

@@ -51,12 +51,12 @@ WEIR_API int weir_init(const struct weir_config *config);
 
 /* Ends the runtime:
  *
- * - Pending tasks end with -ESHUTDOWN. Tasks that were ready before keep their status.
+ * - Pending tasks end with -ESHUTDOWN.  Tasks that were ready before keep their status.
  * - Running series drop the tasks that are not started and end with -ESHUTDOWN.
  * - Running callbacks and functions are waited for; then the threads are joined.
  *
  * From then on each start is refused with -ESHUTDOWN until weir_init is called again (unless
- * nothing had ever been started). The shutdown also runs by itself at exit(), for at most
+ * nothing had ever been started).  The shutdown also runs by itself at exit(), for at most
  * config.exit_wait.
  *
  * Result:  0, also when nothing ran; -EDEADLK on a worker; -ECHILD in a forked child.
@@ -80,7 +80,7 @@ WEIR_API int weir_shutdown(void);
  *
  * The callback stays on its thread.  Between the two calls it may wait for flows: weir_series_run,
  * weir_task_run, weir_waitgroup_wait, weir_timer_cancel_wait.  Calls may be nested, and each begin
- * needs its end, also after -EAGAIN. A begin that is open when the callback returns is ended then.
+ * needs its end, also after -EAGAIN.  A begin that is open when the callback returns is ended then.
  * The same holds inside a function of the executor (weir/go.h): another thread runs functions in
  * its place.  On other threads both do nothing.
  *

@@ -20,11 +20,11 @@ WEIR_BEGIN
  * first case that becomes possible wins.
  *
  * A case on a closed channel is possible.  Receive wins with a message that is left in the channel,
- * then with -EPIPE. Send wins with -EPIPE. So leave a closed channel out of the next select.
+ * then with -EPIPE.  Send wins with -EPIPE.  So leave a closed channel out of the next select.
  *
  * Owner:   the caller, until the select is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. Without cases its start, run or
- *          push reports -EINVAL. The task's status: 0; -EPIPE: the winner's channel is closed;
+ * Result:  NULL when out of memory; every consumer accepts NULL.  Without cases its start, run or
+ *          push reports -EINVAL.  The task's status: 0; -EPIPE: the winner's channel is closed;
  *          -ENOMEM: no memory to store the winner's message; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN
  *          if its series ended before.  Once a case has won, the status is that of the case, even
  *          if the series is cancelled before the callback begins.

@@ -24,7 +24,7 @@ typedef struct weir_semaphore weir_semaphore;
 WEIR_API weir_semaphore *weir_semaphore_new(uint64_t tokens);
 
 /* Opens the semaphore of that name, or makes it if there is none.  A name has 1 to WEIR_NAME_MAX
- * bytes, none of them NUL. The semaphore exists as long as anybody has a reference.  Without
+ * bytes, none of them NUL.  The semaphore exists as long as anybody has a reference.  Without
  * references it is forgotten, also with tokens that were not given back.
  *
  * Owner:   the caller has a reference.
@@ -44,9 +44,9 @@ WEIR_API void weir_semaphore_unref(weir_semaphore *semaphore);
  *
  * Owner:   the caller, until the task is consumed.  If the task's status is 0, the tokens must be
  *          given back by weir_semaphore_release.
- * Result:  NULL when out of memory; every consumer accepts NULL. For a NULL semaphore the task's
+ * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL semaphore the task's
  *          start, run or push reports -ENOMEM, for more tokens than it was made with (if that is
- *          not 0) -EINVAL. The task's status: 0: it has the tokens; -ECANCELED, -ETIMEDOUT or
+ *          not 0) -EINVAL.  The task's status: 0: it has the tokens; -ECANCELED, -ETIMEDOUT or
  *          -ESHUTDOWN if its series ended before.  Once it has them the status is 0, even if the
  *          series is cancelled before the callback begins.
  * Threads: any. */
@@ -80,7 +80,7 @@ WEIR_API uint64_t weir_semaphore_available(weir_semaphore *semaphore);
  * them, the other task is dropped: its callback does not run, its free function does.
  *
  * Owner:   the caller, until the task is consumed.  It consumes the other task, also on failure.
- * Result:  NULL when out of memory; every consumer accepts NULL. Its start, run or push reports
+ * Result:  NULL when out of memory; every consumer accepts NULL.  Its start, run or push reports
  *          -ENOMEM for a NULL task, the error of a task that was made wrongly, and the errors of
  *          weir_semaphore_acquire_new.  The status of this task: that of the other one; -ECANCELED,
  *          -ETIMEDOUT or -ESHUTDOWN if its series ends early.

@@ -116,7 +116,7 @@ WEIR_API int weir_series_cause(const weir_series *series);
 WEIR_API int weir_series_set_name(weir_series *series, const char *name);
 
 /* Cancels up to `max` series named `name`, oldest first; WEIR_ALL is no limit.  The callback of
- * each cancelled series runs exactly once, with -ECANCELED. For a series that is not started yet,
+ * each cancelled series runs exactly once, with -ECANCELED.  For a series that is not started yet,
  * this happens when it is started.
  *
  * A series is not counted if it already ends early, or if a series that contains it does.  Of
@@ -135,7 +135,7 @@ WEIR_API size_t weir_series_count(const char *name);
 /* -- deadlines -- */
 
 /* Sets a deadline.  If the series has not ended `from_now` after this call, it ends early with
- * -ETIMEDOUT, as weir_series_cancel ends it with -ECANCELED. The time counts from this call, also
+ * -ETIMEDOUT, as weir_series_cancel ends it with -ECANCELED.  The time counts from this call, also
  * for a series that is not started.
  *
  * A series ends together with a series that contains it, so the earliest of all their deadlines

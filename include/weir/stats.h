@@ -56,7 +56,7 @@ struct weir_lateness {
 #define WEIR_LATENESS_DEFAULT {.size = sizeof(struct weir_lateness)}
 #endif
 
-/* Tells how late callbacks began on a poller, counted from 0, or on WEIR_ALL_POLLERS. The figures
+/* Tells how late callbacks began on a poller, counted from 0, or on WEIR_ALL_POLLERS.  The figures
  * cover the time since the process began or since the last weir_lateness_reset.  A shutdown and the
  * next weir_init do not reset them.  No worker is delayed.
  *

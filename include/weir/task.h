@@ -23,7 +23,7 @@ typedef void weir_task_fn(weir_task *task, void *context);
 /* Frees a context.  It must not block. */
 typedef void weir_free_fn(void *context);
 
-/* Makes a task that ends at once with status 0. It serves as a plain callback in a series.
+/* Makes a task that ends at once with status 0.  It serves as a plain callback in a series.
  *
  * Owner:   the caller, until the task is consumed.
  * Result:  NULL when out of memory.  Every consumer accepts NULL and reports it as -ENOMEM.

@@ -23,9 +23,9 @@ enum weir_tick_policy {
 /* Makes a ticker: a timer whose callback runs once for each tick, and one last time when the ticker
  * ends.  Its callbacks never overlap.
  *
- * The first tick is due one `period` after the start (see weir_ticker_set_first). The following
+ * The first tick is due one `period` after the start (see weir_ticker_set_first).  The following
  * ticks are due exactly one period apart, without drift.  Inside the callback of a tick
- * weir_task_status is -EINPROGRESS. The last callback is no tick; its status says why the ticker
+ * weir_task_status is -EINPROGRESS.  The last callback is no tick; its status says why the ticker
  * ended:
  *
  *      weir_ticker_stop, inside its callback                      0
@@ -42,7 +42,7 @@ enum weir_tick_policy {
  * ticker whose last tick runs.  Names and ids are those of timers.
  *
  * Owner:   the caller, until the task is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. A ticker with a period of 0 or
+ * Result:  NULL when out of memory; every consumer accepts NULL.  A ticker with a period of 0 or
  *          less, an unknown policy, or an invalid name reports -EINVAL or -ENAMETOOLONG when it is
  *          started or pushed.
  * Units:   nanoseconds.

@@ -25,7 +25,7 @@ WEIR_BEGIN
  * millisecond (weir/http_server.h).
  *
  * Owner:   the caller, until the task is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL. The task's status: 0, -ECANCELED
+ * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: 0, -ECANCELED
  *          or -ESHUTDOWN; -ETIMEDOUT at the deadline of its series.
  * Units:   nanoseconds.
  * Threads: any. */
@@ -54,7 +54,7 @@ WEIR_API weir_task *weir_timer_new_named(const char *name, weir_nsec after, weir
 WEIR_API weir_task *weir_timer_new_at(weir_nsec wall, weir_task_fn *done, void *context);
 WEIR_API weir_task *weir_timer_new_at_named(const char *name, weir_nsec wall, weir_task_fn *done, void *context);
 
-/* As weir_timer_new and weir_timer_new_named, but on CLOCK_BOOTTIME. Time during which the machine
+/* As weir_timer_new and weir_timer_new_named, but on CLOCK_BOOTTIME.  Time during which the machine
  * was suspended counts.  A timer whose end came meanwhile ends when the machine wakes up; it does
  * not wake the machine.  Nobody can set this clock.  Resets and extensions count on it as well.  On
  * the virtual clock it is the same as the clock of weir_timer_new. */
@@ -78,7 +78,7 @@ WEIR_API int weir_timer_set_slack(weir_task *timer, weir_nsec slack);
 /* -- by name -- */
 
 /* Cancels up to `max` timers named `name`, oldest first; WEIR_ALL is no limit.  The callback of
- * each cancelled timer runs exactly once, on a worker, with -ECANCELED. For a timer that is not
+ * each cancelled timer runs exactly once, on a worker, with -ECANCELED.  For a timer that is not
  * started yet, this happens when it is started.
  *
  * A timer whose callback has begun is not cancelled and not counted.  A timer that is made under

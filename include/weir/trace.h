@@ -48,7 +48,7 @@ WEIR_API int weir_trace_start(const char *path);
  *
  * Result:  how many events were left out because a buffer was full, at most INT_MAX (the file and a
  *          warning have the number too); or an error: -EALREADY when there is no trace; -ECHILD in
- *          a forked child; the error of a write to the file, such as -ENOSPC. After such an error
+ *          a forked child; the error of a write to the file, such as -ENOSPC.  After such an error
  *          the file has what was written before, and the end of its array if that could be written.
  * Threads: any, also inside a callback.  Blocks as the disk does. */
 WEIR_API int weir_trace_stop(void);
