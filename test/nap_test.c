@@ -1,4 +1,4 @@
-/* test/nap_test.c: a server whose replies are all late naps between its deadlines (docs/design.md, "Naps"): nobody is answered early or
+/* test/nap_test.c: a server whose replies are all late naps between its deadlines (docs/decisions/037): nobody is answered early or
  * forgotten, and who is in a hurry, or comes from another thread, is not kept waiting for longer than a nap. */
 #include <stdatomic.h>
 #include <string.h>

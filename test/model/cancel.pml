@@ -1,4 +1,4 @@
-/* cancel.pml: how a series ends: its tasks, cancels by reference and by name, its deadline (docs/design.md, "Flows that end early";
+/* cancel.pml: how a series ends: its tasks, cancels by reference and by name, its deadline (docs/design.md, "Series and flows";
  * factory/task/series.c, factory/task/series_names.c, factory/task/series_deadline.c).
  *
  *   Worker    two of them: expire timers and the limit, run callbacks, make the steps of the series, run the work of the limit

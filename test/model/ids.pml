@@ -1,4 +1,4 @@
-/* ids.pml: timers by id: the slot and its generation, the memory and its next timer (docs/design.md, "Tasks").
+/* ids.pml: timers by id: the slot and its generation, the memory and its next timer (docs/design.md, "The states of a timer").
  *
  *   Life         two timers, one after the other, in the same memory and with the same slot: their maker, owner and worker.  Each
  *                has a name or none, and is started or dismissed.  The first one may have outlived a shutdown: the poller that it

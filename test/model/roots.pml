@@ -1,4 +1,4 @@
-/* roots.pml: who is counted, and when the workers may leave (docs/design.md, "Shutdown"; kernel/runtime/runtime.c, kernel/sched/crew.c).
+/* roots.pml: who is counted, and when the workers may leave (docs/design.md, "Start, shutdown, fork"; kernel/runtime/runtime.c, kernel/sched/crew.c).
  *
  *   Worker    two of them: enters roots in its loop and in callbacks, ends them or has them go on elsewhere, runs the drain of
  *             its poller, leaves when told.  Either each has one; or there is one, which the first may lose in a callback: the

@@ -1,4 +1,4 @@
-/* timer.pml: the protocol of one named timer (docs/design.md, "The protocol"), with everybody who may touch it.
+/* timer.pml: the protocol of one named timer (docs/design.md, "The states of a timer"), with everybody who may touch it.
  *
  *   Owner       starts the series that the timer is the only task of, or dismisses it instead; the timer may have been made
  *               before there were pollers

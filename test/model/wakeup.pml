@@ -1,4 +1,4 @@
-/* wakeup.pml: the inbox of a poller, its sleep and its end (docs/design.md, "The protocol").
+/* wakeup.pml: the inbox of a poller, its sleep and its end (docs/design.md, "Wake-up and sleep").
  *
  *   Worker    the poller's thread: takes the inbox, expires deadlines, sleeps, drains, leaves
  *   Pusher    two of them: each pushes one READY node (a cancel, or a start which came after a cancel); the second one may
