@@ -105,29 +105,12 @@ next(struct weir__combinator *combinator)
 }
 
 static const struct weir__combinator_ops conditional_ops = {
-        .task = {.work = {.run = run, .kind = "a conditional", .roams = true, .calls = weir__task_calls},
-                 .start = weir__combinator_start,
-                 .cancel = weir__combinator_cancel,
-                 .release = weir__combinator_release,
-                 .child = weir__combinator_child,
-                 .describe = weir__combinator_describe},
+        .task = WEIR__COMBINATOR_OPS_WITH("a conditional", run, weir__combinator_start),
         .ended = child_ended,
         .next = next,
         .most = 2,
         .release = release,
 };
-
-static void
-hold(struct conditional *conditional, struct weir_task *task)
-{
-        int fault = !task ? -ENOMEM : task->flags & WEIR__TASK_WRONG ? task->status : 0;
-
-        if (fault && task)
-                weir__task_discard(task);
-        conditional->held = fault ? NULL : weir__series_wrap(task);
-        if (!conditional->held)
-                weir__task_poison(&conditional->combinator.task, fault ? fault : -ENOMEM);
-}
 
 /* Of a task that was consumed. */
 static weir_task *
@@ -145,7 +128,7 @@ new_conditional(struct weir__wait_task *wait, struct weir_task *task, weir_task_
         weir__combinator_init(&conditional->combinator, &conditional_ops, sizeof *conditional, done, context);
         conditional->held = NULL;
         weir__combinator_add_task(&conditional->combinator.task, &conditional_ops, wait ? &wait->task : NULL, "weir_conditional_new");
-        hold(conditional, task);
+        conditional->held = weir__combinator_wrap(&conditional->combinator, task);
         return &conditional->combinator.task;
 }
 

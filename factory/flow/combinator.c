@@ -321,6 +321,19 @@ weir__combinator_init(struct weir__combinator *combinator, const struct weir__co
         weir__lock_init(&combinator->lock, WEIR__RANK_PARALLEL);
 }
 
+struct weir_series *
+weir__combinator_wrap(struct weir__combinator *combinator, struct weir_task *task)
+{
+        int fault = !task ? -ENOMEM : task->flags & WEIR__TASK_WRONG ? task->status : 0;
+
+        if (fault && task)
+                weir__task_discard(task);
+        struct weir_series *series = fault ? NULL : weir__series_wrap(task);
+        if (!series)
+                weir__task_poison(&combinator->task, fault ? fault : -ENOMEM);
+        return series;
+}
+
 void
 weir__combinator_add_task(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *task, const char *verb)
 {
@@ -332,16 +345,10 @@ weir__combinator_add_task(struct weir_task *to, const struct weir__combinator_op
                 return;
         }
         struct weir__combinator *combinator = (struct weir__combinator *)to;
-
         weir__task_expect_open(to, &ops->task, verb);
-        int fault = !task ? -ENOMEM : task->flags & WEIR__TASK_WRONG ? task->status : 0;
-        if (fault && task)
-                weir__task_discard(task);
-        struct weir_series *child = fault ? NULL : weir__series_wrap(task);
+        struct weir_series *child = weir__combinator_wrap(combinator, task);
         if (child)
                 append_child(combinator, child);
-        else
-                weir__task_poison(&combinator->task, fault ? fault : -ENOMEM);
 }
 
 void

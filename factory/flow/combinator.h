@@ -68,6 +68,9 @@ void weir__combinator_add_task(struct weir_task *to, const struct weir__combinat
 void weir__combinator_add_series(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_series *series,
                              const char *verb);
 
+/* The series around a task that was consumed.  NULL: it cannot be started, the combinator is poisoned, and the task is gone. */
+struct weir_series *weir__combinator_wrap(struct weir__combinator *combinator, struct weir_task *task);
+
 /* For `next`: the series around the task that the function of the program makes.  NULL: it made nothing, *fault is 0; or what it
  * made cannot be started, *fault is why. */
 struct weir_series *weir__combinator_make(struct weir__combinator *combinator, weir_make_fn *make, int *fault);
@@ -79,15 +82,13 @@ void weir__combinator_release(struct weir_task *task, bool discarded);
 bool weir__combinator_child(struct weir_task *task, struct weir__place *place, struct weir_series **child);
 void weir__combinator_describe(const struct weir_task *task, char *out, size_t room);
 
-/* Of a kind such as "a parallel". */
-#define WEIR__COMBINATOR_WORK_OPS(a_kind)                                                                          \
-        {                                                                                                      \
-                .run = weir__task_run, .kind = a_kind, .roams = true, .calls = weir__task_calls,               \
+/* Of a kind such as "a parallel", whose `run` and `start` may be its own. */
+#define WEIR__COMBINATOR_OPS_WITH(a_kind, its_run, its_start)                                               \
+        {                                                                                                   \
+                .work = {.run = (its_run), .kind = a_kind, .roams = true, .calls = weir__task_calls},       \
+                .start = (its_start), .cancel = weir__combinator_cancel, .release = weir__combinator_release, \
+                .child = weir__combinator_child, .describe = weir__combinator_describe,                     \
         }
-#define WEIR__COMBINATOR_TASK_OPS(a_kind)                                                                          \
-        {                                                                                                      \
-                .work = WEIR__COMBINATOR_WORK_OPS(a_kind), .start = weir__combinator_start, .cancel = weir__combinator_cancel, \
-                .release = weir__combinator_release, .child = weir__combinator_child, .describe = weir__combinator_describe, \
-        }
+#define WEIR__COMBINATOR_TASK_OPS(a_kind) WEIR__COMBINATOR_OPS_WITH(a_kind, weir__task_run, weir__combinator_start)
 
 #endif

@@ -63,12 +63,7 @@ timeout_start(struct weir_task *task)
 }
 
 static const struct weir__combinator_ops timeout_ops = {
-        .task = {.work = WEIR__COMBINATOR_WORK_OPS("a timeout"),
-                 .start = timeout_start,
-                 .cancel = weir__combinator_cancel,
-                 .release = weir__combinator_release,
-                 .child = weir__combinator_child,
-                 .describe = weir__combinator_describe},
+        .task = WEIR__COMBINATOR_OPS_WITH("a timeout", weir__task_run, timeout_start),
         .ended = timed_ended,
 };
 

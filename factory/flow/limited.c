@@ -67,33 +67,12 @@ release(struct weir__combinator *combinator, bool discarded)
 }
 
 static const struct weir__combinator_ops limited_ops = {
-        .task = {.work = {.run = run, .kind = "a limited task", .roams = true, .calls = weir__task_calls},
-                 .start = weir__combinator_start,
-                 .cancel = weir__combinator_cancel,
-                 .release = weir__combinator_release,
-                 .child = weir__combinator_child,
-                 .describe = weir__combinator_describe},
+        .task = WEIR__COMBINATOR_OPS_WITH("a limited task", run, weir__combinator_start),
         .ended = child_ended,
         .next = next,
         .most = 2,
         .release = release,
 };
-
-/* Returns what is wrong with it, and then it is gone. */
-static int
-wrap(struct limited *limited, struct weir_task *task)
-{
-        if (!task)
-                return -ENOMEM;
-        weir__task_consume(task, "weir_limited_new");
-        int fault = task->flags & WEIR__TASK_WRONG ? task->status : 0;
-        if (fault) {
-                weir__task_discard(task);
-                return fault;
-        }
-        limited->other = weir__series_wrap(task);
-        return limited->other ? 0 : -ENOMEM;
-}
 
 weir_task *
 weir_limited_new(weir_semaphore *semaphore, uint64_t tokens, weir_task *task, weir_task_fn *done, void *context)
@@ -107,11 +86,10 @@ weir_limited_new(weir_semaphore *semaphore, uint64_t tokens, weir_task *task, we
         weir__combinator_init(&limited->combinator, &limited_ops, sizeof *limited, done, context);
         limited->semaphore = weir_semaphore_ref(semaphore);
         limited->tokens = tokens;
-        limited->other = NULL;
         limited->has_them = false;
-        int fault = wrap(limited, task);
-        if (fault)
-                weir__task_poison(&limited->combinator.task, fault);
+        if (task)
+                weir__task_consume(task, "weir_limited_new");
+        limited->other = weir__combinator_wrap(&limited->combinator, task);
         weir_task *acquire = weir_semaphore_acquire_new(semaphore, tokens, NULL, NULL);
         weir__combinator_add_task(&limited->combinator.task, &limited_ops, acquire, "weir_limited_new");
         return &limited->combinator.task;

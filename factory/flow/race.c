@@ -54,12 +54,7 @@ start(struct weir_task *task)
 }
 
 static const struct weir__combinator_ops race_ops = {
-        .task = {.work = WEIR__COMBINATOR_WORK_OPS("a race"),
-                 .start = start,
-                 .cancel = weir__combinator_cancel,
-                 .release = weir__combinator_release,
-                 .child = weir__combinator_child,
-                 .describe = weir__combinator_describe},
+        .task = WEIR__COMBINATOR_OPS_WITH("a race", weir__task_run, start),
         .ended = child_ended,
 };
 

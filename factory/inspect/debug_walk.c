@@ -142,7 +142,7 @@ weir__debug_line_add_function(struct weir__debug_line *line, void (*function)(vo
 /* -- what runs now -- */
 
 static void
-show_worker(struct weir__debug_walk *walk, const struct weir__worker_sight *sight)
+show_worker(struct weir__debug_walk *walk, const struct weir__worker_snapshot *sight)
 {
         struct weir__debug_line line;
         char number[16];
@@ -164,13 +164,13 @@ show_worker(struct weir__debug_walk *walk, const struct weir__worker_sight *sigh
 static void
 show_workers(struct weir__debug_walk *walk)
 {
-        struct weir__worker_sight *sights = malloc(WEIR__SIGHTS_MAX * sizeof *sights);
+        struct weir__worker_snapshot *sights = malloc(WEIR__WORKER_SNAPSHOTS_MAX * sizeof *sights);
 
         if (!sights) {
                 walk->failed = -ENOMEM;
                 return;
         }
-        unsigned count = weir__worker_pool_show(sights, WEIR__SIGHTS_MAX);
+        unsigned count = weir__worker_pool_show(sights, WEIR__WORKER_SNAPSHOTS_MAX);
         for (unsigned i = 0; i < count; i++)
                 if (sights[i].in_user)
                         show_worker(walk, &sights[i]);
@@ -180,14 +180,14 @@ show_workers(struct weir__debug_walk *walk)
 void
 weir__debug_walk_callbacks(struct weir__debug_walk *walk)
 {
-        struct weir__executor_sight *sights = malloc(WEIR__EXECUTOR_SIGHTS_MAX * sizeof *sights);
+        struct weir__executor_snapshot *sights = malloc(WEIR__EXECUTOR_SNAPSHOTS_MAX * sizeof *sights);
 
         show_workers(walk);
         if (!sights) {
                 walk->failed = -ENOMEM;
                 return;
         }
-        unsigned count = weir__executor_show(sights, WEIR__EXECUTOR_SIGHTS_MAX);
+        unsigned count = weir__executor_show(sights, WEIR__EXECUTOR_SNAPSHOTS_MAX);
         for (unsigned i = 0; i < count; i++) {
                 struct weir__debug_line line;
                 char name[16];

@@ -7,13 +7,13 @@
  * Threads: start and cancel on any thread; the rest on a thread of the executor, or on the worker of its poller.
  * Locks:   the map of queues has its shards' (rank NAMES).  The poller's guards the node of a limit.
  *
- * Who brings the word to READY owns the end of the task and, as long as the task may be in the executor or inside its function, one of
- * two sides: the other is the executor's.  Who gives up the second side frees the memory.  The thread that has taken a PENDING task
- * and ends it itself has both.
+ * The thread that brings the word to READY owns the end of the task.  While the task may be in the executor or inside its
+ * function there are two references: one belongs to that owner, the other to the executor.  The last one frees the memory.  A
+ * thread that takes a PENDING task and ends it itself has both.
  *
- * The limit may come while the function runs: then the end is delivered to the poller, and the series goes on.  So nobody looks at the
- * series of a task with a limit that is INSIDE; BEGINNING is there for that: then a limit only leaves a mark, while the thread looks
- * whether the series was cancelled. */
+ * The limit may come while the function runs: then the end is delivered to the poller, and the series goes on.  So nobody looks
+ * at the series of a task with a limit that is INSIDE; BEGINNING is there for that: then a limit only leaves a mark, while the
+ * thread looks whether the series was cancelled. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -161,8 +161,8 @@ unrefer(struct queue *queue)
                 weir__free(queue, size_of_queue(queue->name.size));
 }
 
-/* The queue of that name, made if there is none; NULL when out of memory.  Two threads may make one at the same time: then the older
- * counts. */
+/* The queue of that name, made if there is none; NULL when out of memory.  Two threads may make one at the same time: then the
+ * older counts. */
 static struct queue *
 get_queue(const struct weir__name_key *key)
 {
@@ -238,12 +238,12 @@ tell(struct go *go, int reason)
         atomic_compare_exchange_strong_explicit(&go->reason, &none, reason, memory_order_relaxed, memory_order_relaxed);
 }
 
-/* By who owns the end: it is the only side left if the executor has not got to it. */
+/* By the owner of the end: its reference is the only one if the executor has not got to the job. */
 static void
 take_back(struct go *go)
 {
         if (weir__executor_remove(&go->job))
-                atomic_store_explicit(&go->job.sides, 1, memory_order_relaxed);
+                atomic_store_explicit(&go->job.references, 1, memory_order_relaxed);
 }
 
 /* By who owns the end: its limit does not come any more. */
@@ -277,20 +277,20 @@ free_go(struct weir_task *task)
         weir__task_free(task);
 }
 
-/* One side: the second one frees the memory.  What outlived its task frees the context then. */
+/* Gives up a reference: the last one frees the memory.  What outlived its task frees the context then. */
 static void
 give_up(struct weir_task *task)
 {
         struct timed *timed = timed_of(task);
 
-        if (atomic_fetch_sub_explicit(&go_of(task)->job.sides, 1, memory_order_acq_rel) > 1)
+        if (atomic_fetch_sub_explicit(&go_of(task)->job.references, 1, memory_order_acq_rel) > 1)
                 return;
         if (timed && timed->outlived && task->on_free)
                 weir__user_call(task->on_free, task->context);
         free_go(task);
 }
 
-/* On a worker, of a task that is READY; `alone`: with both sides. */
+/* On a worker, of a task that is READY; `alone`: with both references. */
 static void
 end(struct weir_task *task, bool alone)
 {
@@ -401,7 +401,7 @@ go_refuse(struct weir__job *job)
                 return;
         }
         remove_limit(task);
-        atomic_store_explicit(&job->sides, 1, memory_order_relaxed);
+        atomic_store_explicit(&job->references, 1, memory_order_relaxed);
         deliver(task, -ESHUTDOWN);
 }
 
@@ -460,7 +460,7 @@ go_start(struct weir_task *task)
                 weir__executor_submit(&go_of(task)->job);
                 return;
         }
-        atomic_store_explicit(&go_of(task)->job.sides, 1, memory_order_relaxed);
+        atomic_store_explicit(&go_of(task)->job.references, 1, memory_order_relaxed);
         atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
         deliver(task, status ? status : weir__series_verdict(task->series));
 }
@@ -616,7 +616,7 @@ make(const char *name, const weir_nsec *limit, weir_go_fn *function, weir_task_f
         struct go *go = go_of(task);
         go->function = function;
         go->job.queue = queue ? &queue->jobs : NULL;
-        atomic_init(&go->job.sides, 2);
+        atomic_init(&go->job.references, 2);
         return task;
 }
 

@@ -12,26 +12,28 @@
 #include "kernel/executor/jobs.h"
 #include "kernel/sched/worker.h"
 
-/* How many threads there are to be, when they are needed: 0: one per CPU that the process may use; and how many more for those
+/* Sets how many threads run jobs (0: one for each CPU that the process may use), and how many more are made in place of those
  * that block.  While the runtime is not up. */
 void weir__executor_configure(unsigned threads, unsigned spares);
 
-/* To be called before a job is submitted, by who is counted as a root: starts the threads.  Result: 0, also if only some of them
- * could be started, which is tried again later; -EAGAIN, -ENOMEM when there is none.  Any thread, no lock held. */
+/* Starts the threads; to be called before a job is submitted, under a root that is counted.
+ *
+ * Result:  0, also when only some threads could be started: the rest is tried again later.  -EAGAIN, -ENOMEM: there is no thread.
+ * Threads: any, no lock held. */
 int weir__executor_use(void);
 
-/* Has the job run soon: its `run` or its `refuse` is called exactly once, unless it is removed.  Any thread, no lock held. */
+/* Runs the job soon: its `run` or its `refuse` is called exactly once, unless it is removed.  Any thread, no lock held. */
 void weir__executor_submit(struct weir__job *job);
 
-/* Takes back a job; false when it is about to be run, or soon will be looked at by the thread that has it.  Any thread; locks of
- * lower rank than a leaf may be held. */
+/* Takes back a job.  Returns false when a thread has it, and will soon call its `run`.  Any thread; locks of lower rank than a
+ * leaf may be held. */
 bool weir__executor_remove(struct weir__job *job);
 
-/* Around what `run` counts as running.  Its own thread. */
+/* `run` calls these around the part of it that counts as running. */
 void weir__executor_begin(struct weir__job_queue *queue);
 void weir__executor_end(void);
 
-/* Whether a job is queued or runs, or a thread has not come to rest since.  When that ends and the clock is virtual, the poller
+/* Whether a job is queued or runs, or a thread does not sleep yet.  When that ends and the clock is virtual, the poller
  * is woken.  Any thread. */
 bool weir__executor_is_busy(void);
 
@@ -40,13 +42,13 @@ struct weir__executor_stats {
         weir_nsec waiting;
 };
 
-/* Of a queue, or of all jobs; then the oldest is that of the WEIR__EXECUTOR_SHOWN queues at most whose turns come next.  Any
+/* The numbers of a queue, or with NULL of all jobs.  Then `waiting` looks at the next WEIR__EXECUTOR_SHOWN queues only.  Any
  * thread. */
 #define WEIR__EXECUTOR_SHOWN 256
 void weir__executor_stats(const struct weir__job_queue *queue, struct weir__executor_stats *stats);
 
-/* By a thread of the executor, inside a job that is about to block: another thread runs jobs in its place until it says that it
- * is over.  Result: 0; -EAGAIN when there is no other thread and none can be made. */
+/* A job is about to block: another thread runs jobs in place of its own, until blocking_end.  Result: 0; -EAGAIN when there is no
+ * other thread and none can be made.  On a thread of the executor. */
 int weir__executor_blocking_begin(struct weir__worker *worker);
 void weir__executor_blocking_end(struct weir__worker *worker);
 
@@ -56,32 +58,32 @@ static inline bool weir__executor_owns(const struct weir__worker *worker)
         return worker->cache != NULL;
 }
 
-/* How many threads it has now.  Any thread. */
+/* The number of threads now.  Any thread. */
 unsigned weir__executor_threads(void);
 
-/* What a thread of it is at. */
-struct weir__executor_sight {
+/* What a thread of the executor runs. */
+struct weir__executor_snapshot {
         unsigned thread;
-        weir__function *function; /* which is running; NULL: it is just about to */
+        weir__function *function; /* NULL: it is about to begin */
         weir_nsec since;          /* for how long */
 };
 
-#define WEIR__EXECUTOR_SIGHTS_MAX 512
+#define WEIR__EXECUTOR_SNAPSHOTS_MAX 512
 
-/* Looks at those that run something, `room` at most; returns how many.  Any thread, no lock held. */
-unsigned weir__executor_show(struct weir__executor_sight sights[], unsigned room);
+/* Lists the threads that run a job, `room` at most; returns how many.  Any thread, no lock held. */
+unsigned weir__executor_show(struct weir__executor_snapshot snapshots[], unsigned room);
 
-/* Shutdown has begun: refuses what is queued, and has each thread that comes to rest notify the runtime. */
+/* Shutdown has begun: refuses all queued jobs.  From then on each thread that falls asleep notifies the runtime. */
 void weir__executor_drain(void);
 
-/* The roots that were left by threads of the executor, as a number that is never positive. */
+/* The sum of what threads of the executor have counted in `live`. */
 int64_t weir__executor_live(void);
 
 /* All roots have ended: ends the threads when they have nothing more to run, and waits for them until then; not for the one that
  * calls this.  Returns whether all have ended; *live is what the above came to. */
 bool weir__executor_stop(weir_nsec until, int64_t *live);
 
-/* In the child of a fork which may use the library anew: no thread had been there. */
+/* In the child of a fork that may use the library anew: no thread of the executor is there. */
 void weir__executor_forked(void);
 
 #endif

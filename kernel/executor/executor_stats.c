@@ -79,7 +79,7 @@ weir__executor_stats(const struct weir__job_queue *queue, struct weir__executor_
 }
 
 unsigned
-weir__executor_show(struct weir__executor_sight sights[], unsigned room)
+weir__executor_show(struct weir__executor_snapshot snapshots[], unsigned room)
 {
         unsigned found = 0;
 
@@ -89,7 +89,7 @@ weir__executor_show(struct weir__executor_sight sights[], unsigned room)
                 uint32_t since = atomic_load_explicit(&thread->since, memory_order_relaxed);
 
                 if (atomic_load_explicit(&thread->running, memory_order_relaxed) & 1)
-                        sights[found++] = (struct weir__executor_sight){
+                        snapshots[found++] = (struct weir__executor_snapshot){
                                 .thread = i,
                                 .function = atomic_load_explicit(&thread->worker.calls, memory_order_relaxed),
                                 .since = since_tick(since),

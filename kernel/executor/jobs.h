@@ -1,7 +1,6 @@
-/* kernel/executor/jobs.h: what the executor runs, and where it waits: a list of the jobs that have no queue, and a line of the
- * queues that have jobs.
+/* kernel/executor/jobs.h: jobs that wait: a list of those without a queue, and a line of the queues that have some.
  *
- * A pure data structure: its owner's lock, the executor's, guards it. */
+ * A pure data structure, guarded by the lock of the executor. */
 #ifndef WEIR_KERNEL_JOBS_H
 #define WEIR_KERNEL_JOBS_H
 
@@ -16,7 +15,7 @@ struct weir__job_ops {
         /* On a thread of the executor, with no lock held; the job may be gone afterwards. */
         void (*run)(struct weir__job *job);
 
-        /* It will not be run, for the runtime ends.  On the thread that ends it, with no lock held. */
+        /* The job is not run, because the runtime ends.  On the thread that ends the runtime, with no lock held. */
         void (*refuse)(struct weir__job *job);
 };
 
@@ -44,7 +43,7 @@ struct weir__job {
         uint32_t since; /* when it was submitted, in units of 2^20 ns */
         uint8_t place;  /* enum weir__job_place; 0 before it is submitted */
 
-        _Atomic uint8_t sides; /* its owner's, untouched here */
+        _Atomic uint8_t references; /* its owner's, untouched here */
 };
 
 /* All zero is empty. */

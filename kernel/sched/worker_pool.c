@@ -218,14 +218,14 @@ poller_of(const struct weir__worker *worker)
 
 /* A worker that has lost its poller knows when it was seen to block, or when it announced that.  For one that owns its poller the
  * watchdog knows. */
-static struct weir__worker_sight
+static struct weir__worker_snapshot
 look_at(struct weir__worker *worker)
 {
         unsigned turn = atomic_load_explicit(&worker->turn, memory_order_acquire);
         const struct weir__work_ops *ops = atomic_load_explicit(&worker->running, memory_order_relaxed);
         weir_nsec gave = atomic_load_explicit(&worker->gave_at, memory_order_relaxed);
         weir_nsec lost = gave ? gave : atomic_load_explicit(&worker->blocks_since, memory_order_relaxed);
-        struct weir__worker_sight sight = {
+        struct weir__worker_snapshot snapshot = {
                 .number = worker->number,
                 .poller = poller_of(worker),
                 .in_user = turn & WEIR__TURN_USER,
@@ -233,20 +233,20 @@ look_at(struct weir__worker *worker)
                 .function = atomic_load_explicit(&worker->calls, memory_order_relaxed),
         };
 
-        weir_nsec since = lost ? lost : sight.poller >= 0 ? weir__watchdog_since((unsigned)sight.poller, worker, turn) : 0;
-        sight.since = since ? weir__clock_monotonic() - since : -1;
-        return sight;
+        weir_nsec since = lost ? lost : snapshot.poller >= 0 ? weir__watchdog_since((unsigned)snapshot.poller, worker, turn) : 0;
+        snapshot.since = since ? weir__clock_monotonic() - since : -1;
+        return snapshot;
 }
 
 unsigned
-weir__worker_pool_show(struct weir__worker_sight sights[], unsigned room)
+weir__worker_pool_show(struct weir__worker_snapshot snapshots[], unsigned room)
 {
         unsigned count = 0;
 
         weir__lock(&pool.lock);
         for (unsigned i = 0; i < weir__thread_set_count(&pool.set) && count < room; i++)
                 if (weir__thread_set_at(&pool.set, i)->presence == WEIR__THREAD_HERE)
-                        sights[count++] = look_at(weir__thread_set_at(&pool.set, i));
+                        snapshots[count++] = look_at(weir__thread_set_at(&pool.set, i));
         weir__unlock(&pool.lock);
         return count;
 }

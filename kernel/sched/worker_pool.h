@@ -42,7 +42,7 @@ int64_t weir__worker_pool_live(void);
 void weir__worker_pool_forked(void);
 
 /* What a worker does now. */
-struct weir__worker_sight {
+struct weir__worker_snapshot {
         unsigned number;
         int poller;               /* that it owns; -1: none */
         bool in_user;             /* code of the program runs */
@@ -51,10 +51,10 @@ struct weir__worker_sight {
         weir_nsec since;          /* for how long it has, at least; negative: not known */
 };
 
-#define WEIR__SIGHTS_MAX (WEIR__POLLERS_MAX + 256)
+#define WEIR__WORKER_SNAPSHOTS_MAX (WEIR__POLLERS_MAX + 256)
 
 /* Looks at all workers, `room` at most; returns how many.  Any thread, no lock held. */
-unsigned weir__worker_pool_show(struct weir__worker_sight sights[], unsigned room);
+unsigned weir__worker_pool_show(struct weir__worker_snapshot snapshots[], unsigned room);
 
 /* Counts the workers, and those of them that are idle. */
 void weir__worker_pool_count(unsigned *workers, unsigned *idle);
