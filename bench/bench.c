@@ -188,6 +188,14 @@ bench_interrupted(void)
         return interrupted;
 }
 
+bool
+bench_is_alone(void)
+{
+        const char *value = getenv("BENCH_ALONE");
+
+        return value && strcmp(value, "yes") == 0;
+}
+
 int64_t
 bench_machine_busy(void)
 {

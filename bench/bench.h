@@ -80,6 +80,9 @@ bool bench_interrupted(void);
 /* Nanoseconds for which the CPUs of the machine were not idle, since it started; in steps of 10 ms. */
 int64_t bench_machine_busy(void);
 
+/* Whether BENCH_ALONE=yes is set: then the peers are left out and there is one round, as bench/ablate wants it. */
+bool bench_is_alone(void);
+
 /* How much of the machine others used since bench_begin, in percent of one CPU: what the figures are to be judged by. */
 double bench_others(void);
 

@@ -171,7 +171,8 @@ run_round(const struct http_case *what, unsigned round)
         unsigned count = 0;
 
         for (enum bench_peer peer = 0; peer < BENCH_PEERS; peer++)
-                if (bench_peer_present(peer, what->service) && !(what->everywhere && peer == BENCH_FLOOR))
+                if (peer == BENCH_WEIR || (!bench_is_alone() && bench_peer_present(peer, what->service) &&
+                                           !(what->everywhere && peer == BENCH_FLOOR)))
                         peers[count++] = peer;
         for (unsigned i = 0; i < count && !bench_interrupted(); i++) {
                 unsigned step = round / count % 2 ? count - i : i;
@@ -183,7 +184,7 @@ run_round(const struct http_case *what, unsigned round)
 static void
 run(const struct http_case *what)
 {
-        unsigned rounds = options.quick ? (what->rounds + 1) / 2 : what->rounds;
+        unsigned rounds = bench_is_alone() ? 1 : options.quick ? (what->rounds + 1) / 2 : what->rounds;
 
         for (unsigned round = 0; round < rounds; round++)
                 run_round(what, round);

@@ -144,7 +144,7 @@ bench_peer(const char *name, struct bench_reading *reading, unsigned seconds, co
         va_list arguments;
 
         *reading = (struct bench_reading){0};
-        if (bench_interrupted())
+        if (bench_interrupted() || bench_is_alone())
                 return false;
         if (!find_program(name, path)) {
                 remember_missing(name);

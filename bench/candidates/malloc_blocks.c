@@ -1,0 +1,77 @@
+/* bench/candidates/malloc_blocks.c: blocks from malloc behind the caches of kernel/memory/memory.c.  `-DWEIR_ABLATE=slab` builds it in
+ * place of the slabs, so that bench/ablate measures what they save.
+ *
+ * Threads: any; malloc has its own locks. */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "kernel/memory/span.h"
+
+#define CHAIN 64 /* blocks of a chain */
+
+static _Atomic size_t out;
+
+struct weir__block *
+weir__spans_take(size_t size_class)
+{
+        struct weir__block *chain = NULL;
+        size_t count = 0;
+
+        for (; count < CHAIN; count++) {
+                struct weir__block *block = malloc(weir__block_size(size_class));
+
+                if (!block)
+                        break;
+                block->next = chain;
+                chain = block;
+        }
+        if (chain)
+                chain->count = count;
+        atomic_fetch_add_explicit(&out, count, memory_order_relaxed);
+        return chain;
+}
+
+void
+weir__spans_give(struct weir__block *chain, bool keep)
+{
+        (void)keep;
+        for (struct weir__block *next; chain; chain = next) {
+                next = chain->next;
+                free(chain);
+                atomic_fetch_sub_explicit(&out, 1, memory_order_relaxed);
+        }
+}
+
+size_t
+weir__spans_out(size_t size_class)
+{
+        (void)size_class;
+        return atomic_load_explicit(&out, memory_order_relaxed);
+}
+
+size_t
+weir__spans_class(const void *block)
+{
+        (void)block;
+        return 0;
+}
+
+void
+weir__spans_trim(void)
+{
+}
+
+void
+weir__spans_hold(void)
+{
+}
+
+void
+weir__spans_release(void)
+{
+}
+
+void
+weir__spans_check(void)
+{
+}
