@@ -22,8 +22,8 @@ static inline bool weir__byte_is(char byte, unsigned classes)
         return (weir__byte_classes[(unsigned char)byte] & classes) != 0;
 }
 
-/* The size of a part at the beginning all of which is WEIR__BYTE_VALUE; eight bytes are looked at at once, so there may be more of them
- * behind it: a HTAB, or what does not fill eight. */
+/* The size of a part at the beginning all of which is WEIR__BYTE_VALUE; eight bytes are looked at at once, so there may be more
+ * of them behind it: a HTAB, or what does not fill eight. */
 size_t weir__bytes_value_part(const char *text, size_t size);
 
 /* The number of leading bytes that are in one of the classes. */

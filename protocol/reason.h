@@ -6,8 +6,8 @@
 
 #define WEIR__STATUS_LINE_ROOM 51
 
-/* The status line up to its CRLF, such as "HTTP/1.1 200 OK", and in *size its length; NULL for a status without a phrase here.  It
- * lies in WEIR__STATUS_LINE_ROOM bytes, all of which may be read. */
+/* The status line up to its CRLF, such as "HTTP/1.1 200 OK", and in *size its length; NULL for a status without a phrase here.
+ * It lies in WEIR__STATUS_LINE_ROOM bytes, all of which may be read. */
 const char *weir__http_status_line(int status, size_t *size);
 
 /* The reason phrase of a status; "" for an unknown one.

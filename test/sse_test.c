@@ -621,7 +621,11 @@ a_client_that_takes_nothing_is_given_up(void)
                 send_data(large);
         }
         CU_ASSERT(weir_http_unsent(atomic_load(&at.exchange)) > 4000000);
-        CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(60)), 0);
+        /* The system may still have moved bytes to the client's side in the first of these limits. */
+        for (int i = 0; i < 3 && !atomic_load(&at.ended); i++) {
+                CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(60)), 0);
+                settle();
+        }
         assert_ended(-ECANCELED);
         CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
         end();

@@ -2,8 +2,8 @@
  *
  *     a reply is over --> a record for each outlet
  *
- * File and function are an outlet each.  Either may block for as long as it likes, and lose what does not fit into its rings, and the
- * other does not notice.  A log has the one, the other, or both.
+ * File and function are an outlet each.  Either may block for as long as it likes, and lose what does not fit into its rings,
+ * and the other does not notice.  A log has the one, the other, or both.
  *
  * Threads: the owner of a poller records; any thread reopens; the threads that start and stop the server start and stop it. */
 #include "server/access/access.h"
@@ -26,7 +26,8 @@ struct weir__access {
         struct weir__outlet outlets[OUTLETS]; /* the file, if there is one, comes first */
 };
 
-static const uint16_t text_max[WEIR__TEXTS] = {WEIR__METHOD_MAX, WEIR__TARGET_MAX, WEIR__HOST_MAX, WEIR__REFERER_MAX, WEIR__AGENT_MAX};
+static const uint16_t text_max[WEIR__TEXTS] = {WEIR__METHOD_MAX, WEIR__TARGET_MAX, WEIR__HOST_MAX, WEIR__REFERER_MAX,
+                                               WEIR__AGENT_MAX};
 
 /* With its NUL. */
 static uint16_t

@@ -1,4 +1,5 @@
-/* server/access/access.h: the access log: records of requests that are over, on their way to a file or a function of the program's.
+/* server/access/access.h: the access log: records of requests that are over, on their way to a file or a function of the
+ * program's.
  *
  * Who records is the owner of a connection's poller, which never blocks, allocates or formats anything here. */
 #ifndef WEIR_SERVER_ACCESS_H
@@ -31,8 +32,8 @@ struct weir__access_entry {
 int weir__access_new(const struct weir_http_server_config *config, struct weir__access **ret_access);
 void weir__access_free(struct weir__access *access); /* accepts NULL */
 
-/* Opens the file, if there is one, and makes the threads, while the runtime runs; rings for `count` pollers.  All three accept NULL,
- * and do nothing.
+/* Opens the file, if there is one, and makes the threads, while the runtime runs; rings for `count` pollers.  All three accept
+ * NULL, and do nothing.
  * Result: 0, what open reports, or -ENOMEM, -EAGAIN. */
 int weir__access_start(struct weir__access *access, unsigned count);
 void weir__access_complain(struct weir__access *access); /* of the file, after a start, with no lock held */

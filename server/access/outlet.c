@@ -2,20 +2,21 @@
  *
  *     record in a ring of its poller --> the thread of the outlet: a line in the file, or a call of the function
  *
- * Threads: the owner of a poller adds records; the thread of the outlet does all that may block: it formats, writes and calls.  Any
- *          thread reopens; the threads that start and stop the server start and stop it.
+ * Threads: the owner of a poller adds records; the thread of the outlet does all that may block: it formats, writes and calls.
+ *          Any thread reopens; the threads that start and stop the server start and stop it.
  * Locks:   none.  A ring has one writer and one reader.
  *
  * `call` says what the thread is to do:
  *
  *     IDLE --a record--> SOON --64 KiB of them in one ring--> NOW --the thread--> IDLE, and then it looks at the rings
  *
- * A thread that leaves IDLE or comes to NOW wakes the outlet's thread.  That happens a few times in each LATENCY however many requests
- * there are, and an idle server has no wake-ups.  A record that comes after the thread has looked finds IDLE: the thread writes that,
- * runs the heavy half of a fence, and then looks.
+ * A thread that leaves IDLE or comes to NOW wakes the outlet's thread.  That happens a few times in each LATENCY however many
+ * requests there are, and an idle server has no wake-ups.  A record that comes after the thread has looked finds IDLE: the
+ * thread writes that, runs the heavy half of a fence, and then looks.
  *
- * A file that cannot be written is tried again after a second, or when it has become writable.  Meanwhile the rings fill, and what does
- * not fit is lost and counted.  A stop goes on trying for FLUSH_LIMIT only where nobody reads, and not at all where the disk is full. */
+ * A file that cannot be written is tried again after a second, or when it has become writable.  Meanwhile the rings fill, and
+ * what does not fit is lost and counted.  A stop goes on trying for FLUSH_LIMIT only where nobody reads, and not at all where
+ * the disk is full. */
 #include "server/access/outlet.h"
 
 #include <errno.h>
@@ -41,8 +42,9 @@
 #define RETRY       1000                /* milliseconds */
 #define FLUSH_LIMIT WEIR_SEC(1)
 #define OUT_SIZE    ((size_t)64 * 1024)
-#define LINE_BOUND  (4 * (WEIR__METHOD_MAX + WEIR__TARGET_MAX + WEIR__REFERER_MAX + WEIR__AGENT_MAX) + 256) /* each byte may become four */
-#define DOTS        "..."
+#define LINE_BOUND \
+        (4 * (WEIR__METHOD_MAX + WEIR__TARGET_MAX + WEIR__REFERER_MAX + WEIR__AGENT_MAX) + 256) /* each byte may become four */
+#define DOTS "..."
 
 _Static_assert(2 * LINE_BOUND < OUT_SIZE, "a line has to fit");
 
@@ -108,7 +110,8 @@ copy_texts(struct weir__outlet_record *record, const char *const texts[WEIR__TEX
 }
 
 void
-weir__outlet_add(struct weir__outlet *outlet, unsigned index, const struct weir__outlet_record *made, const char *const texts[WEIR__TEXTS])
+weir__outlet_add(struct weir__outlet *outlet, unsigned index, const struct weir__outlet_record *made,
+                 const char *const texts[WEIR__TEXTS])
 {
         struct weir__outlet_ring *ring = &outlet->rings[index];
         size_t end = 0;
@@ -376,7 +379,8 @@ empty_ring(struct weir__outlet *outlet, struct weir__outlet_ring *ring)
         size_t written = atomic_load_explicit(&ring->written, memory_order_acquire);
 
         while (taken != written) {
-                const struct weir__outlet_record *record = (const struct weir__outlet_record *)(const void *)(ring->bytes + taken % RING_SIZE);
+                const void *at = ring->bytes + taken % RING_SIZE;
+                const struct weir__outlet_record *record = at;
 
                 if (record->size)
                         notify(outlet, record);

@@ -1,4 +1,5 @@
-/* server/access/outlet.h: one way out of the access log: a file, or a function of the program, with rings and a thread of its own. */
+/* server/access/outlet.h: one way out of the access log: a file, or a function of the program, with rings and a thread of its
+ * own. */
 #ifndef WEIR_SERVER_OUTLET_H
 #define WEIR_SERVER_OUTLET_H
 
@@ -12,7 +13,14 @@
 
 #include "protocol/peer.h"
 
-enum weir__outlet_text { WEIR__TEXT_METHOD, WEIR__TEXT_TARGET, WEIR__TEXT_HOST, WEIR__TEXT_REFERER, WEIR__TEXT_AGENT, WEIR__TEXTS };
+enum weir__outlet_text {
+        WEIR__TEXT_METHOD,
+        WEIR__TEXT_TARGET,
+        WEIR__TEXT_HOST,
+        WEIR__TEXT_REFERER,
+        WEIR__TEXT_AGENT,
+        WEIR__TEXTS,
+};
 
 /* Bytes of each text, with a NUL. */
 enum { WEIR__METHOD_MAX = 32, WEIR__TARGET_MAX = 4096, WEIR__HOST_MAX = 256, WEIR__REFERER_MAX = 2048, WEIR__AGENT_MAX = 1024 };
@@ -79,8 +87,10 @@ void weir__outlet_begin_stop(struct weir__outlet *outlet);
 void weir__outlet_end_stop(struct weir__outlet *outlet); /* waits until all is written */
 int weir__outlet_reopen(struct weir__outlet *outlet);    /* any thread.  Result: 0, -EDOM without a file, or what open reports */
 
-/* By the owner of the poller of that index.  The texts follow the record in the ring; one that does not fit is counted as lost. */
-void weir__outlet_add(struct weir__outlet *outlet, unsigned index, const struct weir__outlet_record *made, const char *const texts[WEIR__TEXTS]);
+/* By the owner of the poller of that index.  The texts follow the record in the ring.  A record that does not fit is lost, and
+ * counted. */
+void weir__outlet_add(struct weir__outlet *outlet, unsigned index, const struct weir__outlet_record *made,
+                      const char *const texts[WEIR__TEXTS]);
 
 bool weir__outlet_is_own_thread(void); /* whether this is the thread of an outlet */
 

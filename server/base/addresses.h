@@ -14,8 +14,8 @@ struct weir__addresses;
 struct weir__addresses *weir__addresses_new(size_t max_connections);
 void weir__addresses_free(struct weir__addresses *addresses); /* accepts NULL */
 
-/* Counts one more connection of the peer's address: of an IPv4 address, of the first 64 bits of an IPv6 one.  What has no address is
- * not counted, and always let in.
+/* Counts one more connection of the peer's address: of an IPv4 address, of the first 64 bits of an IPv6 one.  What has no
+ * address is not counted, and always let in.
  *
  * Result:  false, and nothing is counted, when it has `max` of them, or when out of memory.
  * Threads: any. */

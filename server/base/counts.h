@@ -1,7 +1,7 @@
 /* server/base/counts.h: what a server counts of its work.
  *
- * Each shard has counts of its own.  Only the owner of its poller writes them, so it needs no locked instruction.  A reader adds the
- * counts of all shards up. */
+ * Each shard has counts of its own.  Only the owner of its poller writes them, so it needs no locked instruction.  A reader
+ * adds the counts of all shards up. */
 #ifndef WEIR_SERVER_COUNTS_H
 #define WEIR_SERVER_COUNTS_H
 

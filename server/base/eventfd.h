@@ -7,8 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Puts a new eventfd in the place of `fd`.  A server that was made before a fork may be started in several processes; from then on each
- * has its own.  Returns 0 or a negative errno. */
+/* Puts a new eventfd in the place of `fd`.  A server that was made before a fork may be started in several processes; from then
+ * on each has its own.  Returns 0 or a negative errno. */
 static inline int weir__eventfd_renew(int fd)
 {
         int other = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -49,7 +49,7 @@ fault_of(const struct weir_http_server_config *config)
         if (config->ssl_ctx && has_files)
                 return "expected certificate_file or ssl_ctx, not both";
         if (config->ssl_ctx && (config->ocsp_file || config->client_ca_file || config->client_check))
-                return "expected ocsp_file, client_ca_file and client_check not to be set beside ssl_ctx, which has its own ideas of these";
+                return "expected ocsp_file, client_ca_file and client_check not to be set beside ssl_ctx";
         if (config->client_check < WEIR_HTTP_CLIENT_UNCHECKED || config->client_check > WEIR_HTTP_CLIENT_REQUIRED)
                 return "expected client_check to be one of enum weir_http_client_check";
         if (config->client_check && !config->client_ca_file)

@@ -60,10 +60,11 @@ struct weir_http_server {
         pid_t changer_process;               /* ... in which process: a forked child has no such thread */
         struct weir__server_waiter *waiters; /* STARTING, STOPPING */
         unsigned hand_overs;                 /* under way */
-        bool is_handed_over; /* another process has the sockets, too, or may soon; constant once a stop has begun, for all to read */
+        /* Another process has the sockets, too, or may soon; constant once a stop has begun, for all to read. */
+        bool is_handed_over;
 
-        /* Written by the thread that starts or stops the server; constant while it serves.  Then others read the sockets, with the
-         * lock. */
+        /* Written by the thread that starts or stops the server; constant while it serves.  Then others read the sockets, with
+         * the lock. */
         unsigned shard_count;
         unsigned generation; /* of the runtime that the shards belong to */
         struct weir__shard *shards;

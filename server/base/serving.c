@@ -1,8 +1,8 @@
 /* server/base/serving.c: the servers that serve, and what they have counted.
  *
  * Threads: the threads that start and stop servers change the list; any thread asks for reports.
- * Locks:   `serving.lock` (a leaf) guards the list, and keeps the shards of the servers in it.  It is held while the counts of one
- *          server are added up, some hundred for each poller; the pollers do not take it. */
+ * Locks:   `serving.lock` (a leaf) guards the list, and keeps the shards of the servers in it.  It is held while the counts of
+ *          one server are added up, some hundred for each poller; the pollers do not take it. */
 #include "server/base/serving.h"
 
 #include <errno.h>

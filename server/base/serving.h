@@ -26,7 +26,8 @@ void weir__serving_end(weir_http_server *server);
 struct weir__serving_report {
         struct weir__serving_report *next;
         uint64_t number;
-        char name[WEIR__SERVER_NAME + 16]; /* its first address, such as "127.0.0.1:8080" or "unix:/run/s"; unlike that of others */
+        /* Its first address, such as "127.0.0.1:8080" or "unix:/run/s"; unlike that of others. */
+        char name[WEIR__SERVER_NAME + 16];
         int64_t connections;
         int64_t counts[WEIR__COUNTS];
 };

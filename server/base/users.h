@@ -22,8 +22,8 @@ static inline void weir__users_add(struct weir__users *users)
 /* For the last user this is the last touch of the server. */
 void weir__users_remove(struct weir__users *users);
 
-/* Waits until the count is 0.  Returns false at the given time, or when impatient_fd (-1: none) is readable.  Time is real here: it is
- * a limit for people. */
+/* Waits until the count is 0.  Returns false at the given time, or when impatient_fd (-1: none) is readable.  Time is real
+ * here: it is a limit for people. */
 bool weir__users_wait(struct weir__users *users, weir_nsec until, int impatient_fd);
 
 #endif

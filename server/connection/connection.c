@@ -7,14 +7,16 @@
  *
  * http1.c moves it from one to the next: it gets the events.
  *
- * Threads: the owner of the poller only.  While an exchange is out at its handler, events only set bits.  A connection that is lost
- *          meanwhile closes its descriptor at once and waits, GONE, for its exchange to come back.  A connection is never freed while
- *          a function of it is on the stack: one that is GONE is freed by the work of its limit, from the worker's loop.
+ * Threads: the owner of the poller only.  While an exchange is out at its handler, events only set bits.  A connection that is
+ *          lost meanwhile closes its descriptor at once and waits, GONE, for its exchange to come back.  A connection is never
+ *          freed while a function of it is on the stack: one that is GONE is freed by the work of its limit, from the worker's
+ *          loop.
  *
- * Fairness: reads since others had their turn are counted.  When there are many the connection goes on by a work, behind the others.
+ * Fairness: reads since others had their turn are counted.  When there are many the connection goes on by a work, behind the
+ * others.
  *
- * Time limits are lazy: entering a state writes `expires_at`.  The limit in the poller's queue is moved only when it stands later than
- * that, and put off when it comes early.  So a busy connection costs one queue operation in many requests. */
+ * Time limits are lazy: entering a state writes `expires_at`.  The limit in the poller's queue is moved only when it stands
+ * later than that, and put off when it comes early.  So a busy connection costs one queue operation in many requests. */
 #include "server/connection/connection.h"
 
 #include <errno.h>
@@ -25,8 +27,8 @@
 #include "server/exchange/sse.h"
 #include "server/exchange/transfer.h"
 
-#define LINGER      WEIR_SEC(5)  /* for the next bytes ... */
-#define LINGER_LONG WEIR_SEC(30) /* ... and at most for all of them, unless the server stops */
+#define LINGER      WEIR_SEC(5)       /* for the next bytes ... */
+#define LINGER_LONG WEIR_SEC(30)      /* ... and at most for all of them, unless the server stops */
 #define LINGER_MAX  ((size_t)1 << 20) /* bytes thrown away before the connection is closed all the same */
 
 #define READ_BUDGET 16 /* reads, each of at most so many bytes, before others have their turn */
@@ -48,8 +50,8 @@ weir__connection_limit(struct weir__connection *connection, weir_nsec now, weir_
                 deadline->queued_for = deadline->expires_at;
 }
 
-/* A client that has finished its side may have gone altogether, which only an answer to something sent can tell: the system of a client
- * that has gone answers with a reset. */
+/* A client that has finished its side may have gone altogether, which only an answer to something sent can tell: the system of
+ * a client that has gone answers with a reset. */
 bool
 weir__connection_is_to_be_probed(const struct weir__connection *connection)
 {
@@ -263,8 +265,8 @@ weir__connection_drop_exchange(struct weir__connection *connection)
                 weir__connection_free(connection);
 }
 
-/* Reads on, and throws away: the peer may still be sending, and a close would then reset what it has not read of our answer.  As long
- * as something comes it has not got to that.
+/* Reads on, and throws away: the peer may still be sending, and a close would then reset what it has not read of our answer.
+ * As long as something comes it has not got to that.
  * Source: RFC 9112 section 9.6. */
 void
 weir__connection_linger(struct weir__connection *connection)
@@ -304,7 +306,9 @@ weir__connection_requeue(struct weir__connection *connection)
 void
 weir__connection_has_read(struct weir__connection *connection, size_t size)
 {
-        connection->reading.budget_used += size < READ_SIZE ? 1 : size < READ_BUDGET * READ_SIZE ? (uint32_t)(size / READ_SIZE) : READ_BUDGET;
+        connection->reading.budget_used += size < READ_SIZE                 ? 1
+                                           : size < READ_BUDGET * READ_SIZE ? (uint32_t)(size / READ_SIZE)
+                                                                            : READ_BUDGET;
 }
 
 bool
@@ -322,8 +326,8 @@ weir__connection_finish(struct weir__connection *connection)
 {
         bool clean = !connection->reading.is_refused && !connection->reading.is_unread && !connection->reading.size;
 
-        /* Whatever comes after a close would reset what the system has not sent yet: a peer of TLS says that it ends, others may have
-         * pipelined. */
+        /* Whatever comes after a close would reset what the system has not sent yet: a peer of TLS says that it ends, others
+         * may have pipelined. */
         if (connection->stream.tls)
                 weir__stream_finish(&connection->stream); /* sends what was held back */
         if (connection->stream.tls || connection->writing.sent > WEIR__LEAVES_FIRST)
@@ -336,13 +340,14 @@ weir__connection_finish(struct weir__connection *connection)
         connection->reading.input = NULL;
         connection->reading.size = connection->reading.room = 0;
         weir__stream_finish(&connection->stream);
-        connection->deadline.lingers_until = weir__clock_after(weir__clock_now(), connection->client.shard->is_stopping ? LINGER : LINGER_LONG);
+        connection->deadline.lingers_until = weir__clock_after(weir__clock_now(),
+                                                               connection->client.shard->is_stopping ? LINGER : LINGER_LONG);
         weir__connection_enter(connection, WEIR__LINGERING);
         weir__connection_linger(connection);
 }
 
-/* TLS takes what it looks at out of the socket.  The event, which is on its way, may then speak of writing only, and must read all
- * the same. */
+/* TLS takes what it looks at out of the socket.  The event, which is on its way, may then speak of writing only, and must read
+ * all the same. */
 ssize_t
 weir__connection_peek(struct weir__connection *connection)
 {

@@ -30,7 +30,8 @@ struct weir__deadline {
                 weir_nsec lingers_until; /* LINGERING: whatever still comes */
         };
         weir_nsec expires_at; /* WEIR_FOREVER: none */
-        weir_nsec queued_for; /* what `limit` is set to: may be earlier, and is put off when it comes; WEIR_FOREVER: it is not set */
+        /* What `limit` is set to: may be earlier, and is put off when it comes; WEIR_FOREVER: it is not set. */
+        weir_nsec queued_for;
         struct weir__limit limit;
 };
 
@@ -98,7 +99,9 @@ void weir__connection_requeue(struct weir__connection *connection);
 
 /* Looks for a request that has come and was not read yet.  Returns as weir__stream_peek. */
 ssize_t weir__connection_peek(struct weir__connection *connection);
-struct weir__connection *weir__connection_longest_idle(struct weir__shard *shard); /* whose request has not come either; or NULL */
-void weir__connection_evict(struct weir__connection *connection, bool has_place);  /* closes an idle one; which still has a place */
+/* Whose request has not come either; or NULL. */
+struct weir__connection *weir__connection_longest_idle(struct weir__shard *shard);
+/* Closes an idle one; which still has a place. */
+void weir__connection_evict(struct weir__connection *connection, bool has_place);
 
 #endif

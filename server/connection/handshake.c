@@ -38,7 +38,8 @@ weir__handshake(struct weir__connection *connection)
         } else {
                 weir__count(&connection->client.shard->counts, WEIR__COUNT_HANDSHAKES, 1);
                 connection->client.certificate = weir__tls_peer(connection->stream.tls);
-                connection->reading.is_ready = connection->reading.has_ended || weir__stream_may_have_more(&connection->stream, 0, 0);
+                connection->reading.is_ready = connection->reading.has_ended ||
+                                               weir__stream_may_have_more(&connection->stream, 0, 0);
                 if (connection->is_admitted)
                         weir__connection_enter(connection, WEIR__READING_HEAD);
                 else

@@ -2,7 +2,8 @@
  *
  * Threads: the owner of the poller only.
  *
- * All that happens to a connection begins here, and goes down from here: to receive.c and reply.c, and to the states in connection.c. */
+ * All that happens to a connection begins here, and goes down from here: to receive.c and reply.c, and to the states in
+ * connection.c. */
 #include "server/connection/http1.h"
 
 #include <errno.h>
@@ -16,13 +17,14 @@
 #include "server/exchange/sse.h"
 #include "server/exchange/transfer.h"
 
-#define FIRST_WITHIN WEIR_SEC(1)  /* after a hand-over: for the first request of a connection that came to the former process */
-#define LAST_LINGER  WEIR_SEC(5)  /* once the server stops */
+#define FIRST_WITHIN WEIR_SEC(1) /* after a hand-over: for the first request of a connection that came to the former process */
+#define LAST_LINGER  WEIR_SEC(5) /* once the server stops */
 
 /* -- time -- */
 
-/* Asks at once with an interim response, which every client of HTTP/1.1 has to put up with (RFC 9110 section 15.2).  Where none may go
- * out, and from then on, the system asks again and again: one that has gone answers so only when its own side has been forgotten. */
+/* Asks at once with an interim response, which every client of HTTP/1.1 has to put up with (RFC 9110 section 15.2).  Where none
+ * may go out, and from then on, the system asks again and again: one that has gone answers so only when its own side has been
+ * forgotten. */
 static void
 probe(struct weir__connection *connection)
 {
@@ -38,8 +40,8 @@ probe(struct weir__connection *connection)
                 weir__reply_continue(connection);
 }
 
-/* Whether the peer reads, although slowly.  The socket becomes writable again only when a good part of what it holds, which may be
- * megabytes, was taken: a slow peer may need longer for that than the limit. */
+/* Whether the peer reads, although slowly.  The socket becomes writable again only when a good part of what it holds, which may
+ * be megabytes, was taken: a slow peer may need longer for that than the limit. */
 static bool
 is_read(struct weir__connection *connection)
 {
@@ -157,7 +159,8 @@ shutdown_source(struct weir__source *source)
         struct weir__connection *connection = weir__container_of(source, struct weir__connection, stream.source);
 
         connection->is_last = true;
-        if (connection->state != WEIR__ANSWERING || connection->reading.reader || connection->writing.writers || weir__connection_sse(connection))
+        if (connection->state != WEIR__ANSWERING || connection->reading.reader || connection->writing.writers ||
+            weir__connection_sse(connection))
                 weir__connection_close(connection);
 }
 
@@ -190,7 +193,8 @@ answer(struct weir__exchange *exchange)
                 weir__stream_reply_end(connection, exchange);
         else
                 weir__reply_send(connection, exchange);
-        if (connection->state == WEIR__WRITING && exchange->request && !connection->reading.is_refused && !connection->replied.request)
+        if (connection->state == WEIR__WRITING && exchange->request && !connection->reading.is_refused &&
+            !connection->replied.request)
                 weir__record_keep_request(connection, exchange);
         weir__record_end(exchange);
         weir__exchange_free(exchange);

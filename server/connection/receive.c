@@ -2,13 +2,13 @@
  *
  * Threads: the owner of the poller only.
  *
- * In the steady state a request is read into the poller's scratch buffer, and the connection owns no buffer at all.  Only what is
- * not a whole head, belongs to a body that nobody has asked for, or to a later request, is copied into `input`.  While an exchange
- * is out nothing is read but pieces of its body that it asks for: what the peer sends meanwhile waits in the socket, which slows it
- * down.
+ * In the steady state a request is read into the poller's scratch buffer, and the connection owns no buffer at all.  Only what
+ * is not a whole head, belongs to a body that nobody has asked for, or to a later request, is copied into `input`.  While an
+ * exchange is out nothing is read but pieces of its body that it asks for: what the peer sends meanwhile waits in the socket,
+ * which slows it down.
  *
- * A body is collected before the handler runs (state READING_BODY), or, where bodies stream, by a task (ANSWERING, with a reader);
- * or it is read a piece at a time by such tasks. */
+ * A body is collected before the handler runs (state READING_BODY), or, where bodies stream, by a task (ANSWERING, with a
+ * reader); or it is read a piece at a time by such tasks. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,8 +74,8 @@ read_some(struct weir__connection *connection, char *buffer, size_t room)
         return 0;
 }
 
-/* Puts the bytes behind the input.  Its room grows with it: little at first, for a client that says half a head and no more, then by
- * parts of what there is.  Returns false when out of memory. */
+/* Puts the bytes behind the input.  Its room grows with it: little at first, for a client that says half a head and no more,
+ * then by parts of what there is.  Returns false when out of memory. */
 static bool
 append(struct weir__connection *connection, const char *data, size_t size)
 {
@@ -117,8 +117,8 @@ decode(struct weir__exchange *exchange, char *data, size_t size, size_t *used, s
         return result;
 }
 
-/* Room for `more` bytes of the body and a NUL, when it may have `max` in all.  What is announced is reserved at once: memory that is
- * never written costs nothing.  Returns 0 or the HTTP status of what is wrong. */
+/* Room for `more` bytes of the body and a NUL, when it may have `max` in all.  What is announced is reserved at once: memory
+ * that is never written costs nothing.  Returns 0 or the HTTP status of what is wrong. */
 static int
 reserve(struct weir__exchange *exchange, size_t more, size_t max)
 {
@@ -231,8 +231,8 @@ hand_over(struct weir__transfer *transfer, const char *data, size_t size)
         return true;
 }
 
-/* Gives the reader what belongs to the body of these bytes, and keeps the rest.  Returns 0 when that is nothing yet, AT_END when the
- * reader has its piece, or the HTTP status of what was wrong. */
+/* Gives the reader what belongs to the body of these bytes, and keeps the rest.  Returns 0 when that is nothing yet, AT_END
+ * when the reader has its piece, or the HTTP status of what was wrong. */
 static int
 take_piece(struct weir__connection *connection, struct weir__transfer *transfer, char *data, size_t size)
 {
@@ -384,7 +384,8 @@ is_head(const char *data, size_t size)
 bool
 weir__receive_is_head(const struct weir__connection *connection)
 {
-        return connection->exchange ? connection->exchange->request->is_head : is_head(connection->reading.input, connection->reading.size);
+        return connection->exchange ? connection->exchange->request->is_head
+                                    : is_head(connection->reading.input, connection->reading.size);
 }
 
 /* The exchange has what the handler is to see: off to it. */
@@ -459,7 +460,7 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
                 return;
         }
         connection->exchange = weir__exchange_new(connection->client.shard->ops->exchange, &connection->client,
-                                                      connection->stream.source.fd, request);
+                                                  connection->stream.source.fd, request);
         if (!connection->exchange) {
                 weir__reply_refuse(connection, 500, is_head(data, head_size));
         } else if (!config->stream_bodies && !weir__exchange_is_all_read(connection->exchange)) {
@@ -477,7 +478,8 @@ take_head(struct weir__connection *connection, char *data, size_t size)
 {
         bool is_first = !connection->reading.gate.scanned;
         size_t head_size;
-        int verdict = weir__gate_feed(&connection->reading.gate, &connection->client.shard->server->gate_limits, data, size, &head_size);
+        int verdict = weir__gate_feed(&connection->reading.gate, &connection->client.shard->server->gate_limits, data, size,
+                                      &head_size);
 
         if (verdict == WEIR__GATE_HEAD)
                 begin_exchange(connection, data, size, head_size);

@@ -2,12 +2,12 @@
  *
  * Threads: the owner of the poller only.
  *
- * A whole reply that fits is put together in the poller's scratch buffer and goes out with one write; a large body goes from where it
- * is, with the head in front of it, and the rest of a file from the system's own memory.  A reply that is written piece by piece
- * has its head in `output`, and its pieces in the tasks that write them.
+ * A whole reply that fits is put together in the poller's scratch buffer and goes out with one write; a large body goes from
+ * where it is, with the head in front of it, and the rest of a file from the system's own memory.  A reply that is written
+ * piece by piece has its head in `output`, and its pieces in the tasks that write them.
  *
- * What the socket does not take stays where it is, and the next request waits until it is gone: so a peer that does not read costs
- * what one reply holds, and that for the write limit only. */
+ * What the socket does not take stays where it is, and the next request waits until it is gone: so a peer that does not read
+ * costs what one reply holds, and that for the write limit only. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +20,9 @@
 #include "server/exchange/answer.h"
 #include "server/exchange/transfer.h"
 
-#define PIECES            16 /* in one write */
-#define FILE_AT_ONCE      ((size_t)256 * 1024)
-#define FILE_IN_A_TURN    ((size_t)1024 * 1024) /* then other connections have theirs */
+#define PIECES         16 /* in one write */
+#define FILE_AT_ONCE   ((size_t)256 * 1024)
+#define FILE_IN_A_TURN ((size_t)1024 * 1024) /* then other connections have theirs */
 
 static const char *
 date_of(struct weir__shard *shard)
@@ -228,7 +228,8 @@ keep_rest(struct weir__connection *connection, const struct iovec pieces[2], siz
                 return false;
         memcpy(connection->writing.output, (char *)pieces[0].iov_base + sent, head_left);
         if (pieces[1].iov_len)
-                memcpy(connection->writing.output + head_left, (char *)pieces[1].iov_base + body_sent, pieces[1].iov_len - body_sent);
+                memcpy(connection->writing.output + head_left, (char *)pieces[1].iov_base + body_sent,
+                       pieces[1].iov_len - body_sent);
         connection->writing.output_size = head_left + pieces[1].iov_len - body_sent;
         connection->writing.output_sent = 0;
         return true;
@@ -257,8 +258,8 @@ write_out(struct weir__connection *connection, const struct iovec pieces[2], cha
                 weir__connection_close(connection);
 }
 
-/* The beginning of the file goes out behind the head; the connection takes over the rest.  Returns the bytes read into `room`, and
- * false in *sound when the file has none of what was said. */
+/* The beginning of the file goes out behind the head; the connection takes over the rest.  Returns the bytes read into `room`,
+ * and false in *sound when the file has none of what was said. */
 static size_t
 begin_file(struct weir__connection *connection, struct weir__exchange *exchange, char *out, size_t room, bool *sound)
 {
@@ -319,8 +320,8 @@ is_dropped(int result)
         return result == -ECANCELED || result == -ESHUTDOWN;
 }
 
-/* A body that was not read to its end: what comes is not the next request, and the client may still be sending.  One that waits for
- * 100 will not. */
+/* A body that was not read to its end: what comes is not the next request, and the client may still be sending.  One that waits
+ * for 100 will not. */
 void
 weir__reply_leave_body(struct weir__connection *connection, const struct weir__exchange *exchange)
 {

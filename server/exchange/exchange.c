@@ -113,8 +113,8 @@ config_of(const struct weir__exchange *exchange)
         return &exchange->client->shard->server->config; /* constant, and there as long as the exchange */
 }
 
-/* Whole replies only: of those that were dropped, or have become an error, nothing is sent.  One of another length than was said is
- * an error, too, and must not come to have that length by chance. */
+/* Whole replies only: of those that were dropped, or have become an error, nothing is sent.  One of another length than was
+ * said is an error, too, and must not come to have that length by chance. */
 static bool
 is_to_be_compressed(const struct weir__exchange *exchange)
 {
@@ -338,7 +338,8 @@ weir__exchange_refuse(struct weir__exchange *exchange, int status)
 {
         weir__exchange_set_status(exchange, status);
         exchange->reply_left = UINT64_MAX;
-        return weir__exchange_check(exchange, weir__error_pages_fill(exchange->client->shard->server, status, &exchange->response));
+        return weir__exchange_check(exchange,
+                                    weir__error_pages_fill(exchange->client->shard->server, status, &exchange->response));
 }
 
 bool

@@ -24,15 +24,16 @@ struct weir__exchange;
 struct weir__sse;
 struct weir__transfer;
 
-/* The client that has sent the request, and the shard that serves it.  The beginning of a connection, which outlives its exchanges. */
+/* The client that has sent the request, and the shard that serves it.  The beginning of a connection, which outlives its
+ * exchanges. */
 struct weir__client {
         struct weir__shard *shard;
         struct weir__peer peer;
         char *certificate; /* a description of the one that it has shown; or NULL.  Constant once there is an exchange */
 };
 
-/* What carries an exchange.  The owner of its poller calls.  `read`, `write` and `open` return the status of the task, unless that is
- * linked afterwards: then it waits. */
+/* What carries an exchange.  The owner of its poller calls.  `read`, `write` and `open` return the status of the task, unless
+ * that is linked afterwards: then it waits. */
 struct weir__exchange_ops {
         void (*answer)(struct weir__exchange *exchange); /* the series has ended: replies, and frees the exchange */
         int (*read)(struct weir__transfer *transfer);
@@ -98,8 +99,8 @@ struct weir__exchange {
 
         struct weir__sse *sse; /* the open stream of events; or NULL.  Owner of the poller only */
 
-        /* Its series, once that is made, or WEIR__CUT.  The handler's worker writes the one and the connection the other, by exchange.
-         * The second of them sees both, and cancels the series, which is kept until the exchange is freed. */
+        /* Its series, once that is made, or WEIR__CUT.  The handler's worker writes the one and the connection the other, by
+         * exchange. The second of them sees both, and cancels the series, which is kept until the exchange is freed. */
         _Atomic uintptr_t reach;
 
         int result;                   /* of the series, on its way to the connection */
@@ -127,8 +128,8 @@ void weir__exchange_describe_peer(const struct weir__exchange *exchange, char *o
 
 bool weir__exchange_carries_body(const struct weir__exchange *exchange); /* the reply: not behind HEAD, 204 or 304 */
 
-/* Whether the reply can be changed no more: its head is made, or being made.  A stream of events is sealed before its head is on its
- * way: another thread may send that. */
+/* Whether the reply can be changed no more: its head is made, or being made.  A stream of events is sealed before its head is
+ * on its way: another thread may send that. */
 bool weir__exchange_is_sealed(const struct weir__exchange *exchange);
 
 /* These only before that. */

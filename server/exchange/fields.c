@@ -50,9 +50,12 @@ read_list(const struct weir__exchange *exchange, enum weir__list_kind which, str
         size_t max = server_of(exchange)->config.max_pairs;
 
         switch (which) {
-        case WEIR__LIST_QUERY: return request->query ? weir__query_parse(request->query, strlen(request->query), max, ret_pairs) : 0;
-        case WEIR__LIST_FORM: return has_form(exchange) ? weir__query_parse(exchange->body, exchange->body_size, max, ret_pairs) : 0;
-        case WEIR__LIST_COOKIES: return weir__request_header(request, "Cookie") ? weir__cookies_parse(request, max, ret_pairs) : 0;
+        case WEIR__LIST_QUERY:
+                return request->query ? weir__query_parse(request->query, strlen(request->query), max, ret_pairs) : 0;
+        case WEIR__LIST_FORM:
+                return has_form(exchange) ? weir__query_parse(exchange->body, exchange->body_size, max, ret_pairs) : 0;
+        case WEIR__LIST_COOKIES:
+                return weir__request_header(request, "Cookie") ? weir__cookies_parse(request, max, ret_pairs) : 0;
         case WEIR__LISTS: break;
         }
         return 0;

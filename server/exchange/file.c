@@ -217,7 +217,7 @@ weir__file_leave_field(struct weir__exchange *exchange, const char *name)
 
 /* -- replies without a file -- */
 
-/* Makes the reply the server's own of that status; fields that were set stay, but what they say of the type.  Returns the error. */
+/* Makes the reply the server's own of that status.  Fields stay, but for the type.  Returns the error. */
 static int
 refuse(struct weir__exchange *exchange, int status, int error)
 {

@@ -29,7 +29,8 @@ static inline void weir__file_close(struct weir__file_part **file)
 /* The reply changes after weir_http_reply_file has set it: `said_by_file` is not 0. */
 void weir__file_take_back(struct weir__exchange *exchange); /* all that file.c has set */
 void weir__file_other_status(struct weir__exchange *exchange, int status); /* before that is set: the whole file is the body */
-void weir__file_withhold(struct weir__exchange *exchange); /* the reply stays so: a withheld file is replaced by the server's page */
+/* The reply stays so: a withheld file is replaced by the server's page. */
+void weir__file_withhold(struct weir__exchange *exchange);
 bool weir__file_leave_field(struct weir__exchange *exchange, const char *name); /* to the handler: whether it was the file's */
 
 #endif

@@ -4,8 +4,9 @@
  *                                  \--wait--> PENDING --end--> READY --> the callback
  *                                                 \---cancel--> READY --> the callback, -ECANCELED
  *
- * While a task is PENDING its work is in no list.  The thread that takes it out of PENDING, by end or cancel, delivers the work, once.
- * A cancel at any other time only leaves its flag, which the work finds.  The work always runs on the poller of the connection. */
+ * While a task is PENDING its work is in no list.  The thread that takes it out of PENDING, by end or cancel, delivers the
+ * work, once. A cancel at any other time only leaves its flag, which the work finds.  The work always runs on the poller of the
+ * connection. */
 #ifndef WEIR_SERVER_PENDING_H
 #define WEIR_SERVER_PENDING_H
 

@@ -3,8 +3,8 @@
  * Threads: started and cancelled on any thread; the work runs on the poller of the connection.  pending.h has the states.
  * Locks:   none.
  *
- * The connection knows the stream by its exchange.  It ends the stream when the client has gone, when the server stops, and when it
- * is cut.  Heartbeats are a matter of the connection's time limit: there is no timer that could outlive the stream. */
+ * The connection knows the stream by its exchange.  It ends the stream when the client has gone, when the server stops, and
+ * when it is cut.  Heartbeats are a matter of the connection's time limit: there is no timer that could outlive the stream. */
 #include "server/exchange/sse.h"
 
 #include <errno.h>
@@ -291,7 +291,8 @@ weir_http_sse_event_new(weir_task *exchange, const struct weir_http_event *event
                 failed = -EDOM;
         else if (state != WEIR__EVENTS_OPEN && !failed)
                 failed = state == WEIR__EVENTS_NONE ? -EINVAL : -EPIPE;
-        struct weir__transfer *transfer = weir__transfer_new_write(exchange, failed ? 0 : put_event(NULL, &copy), failed, done, context);
+        struct weir__transfer *transfer = weir__transfer_new_write(exchange, failed ? 0 : put_event(NULL, &copy), failed, done,
+                                                                   context);
 
         if (!transfer)
                 return NULL;

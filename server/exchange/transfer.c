@@ -1,7 +1,7 @@
 /* server/exchange/transfer.c: tasks that read and write pieces of bodies.
  *
- * Threads: started and cancelled on any thread; the work runs on the poller of the connection.  The owner first tries it; a second time,
- *          when it has ended, it calls back.  pending.h has the states.
+ * Threads: started and cancelled on any thread; the work runs on the poller of the connection.  The owner first tries it; a
+ *          second time, when it has ended, it calls back.  pending.h has the states.
  * Locks:   none. */
 #include "server/exchange/transfer.h"
 

@@ -27,7 +27,8 @@ struct weir__transfer {
         size_t announced;     /* WRITE: in `unsent` */
 };
 
-/* A write with room for `size` bytes at `data`; reports `fault` when it is started, unless that is 0.  NULL when out of memory. */
+/* A write with room for `size` bytes at `data`.  It reports `fault` when it is started, unless that is 0.  NULL when out of
+ * memory. */
 struct weir__transfer *weir__transfer_new_write(weir_task *exchange, size_t size, int fault, weir_task_fn *done, void *context);
 void weir__transfer_complete(struct weir__transfer *transfer, int status); /* of one that waited and was taken out.  Owner */
 void weir__transfer_frame(struct weir__transfer *transfer);                /* makes its data a chunk */

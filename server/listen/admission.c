@@ -1,21 +1,21 @@
 /* server/listen/admission.c: which clients are let in: the limit of connections.
  *
- * Threads: the owner of the poller; the server's `connections`, and each shard's `eviction`, `idle_since` and count of idle ones are
- *          shared by all of them.
+ * Threads: the owner of the poller; the server's `connections`, and each shard's `eviction`, `idle_since` and count of idle
+ *          ones are shared by all of them.
  *
- * At the limit the connection that has been idle longest, on whichever poller, makes room for a new one.  One of this poller is closed
- * at once, and the new one has its place.  For one of another poller the new one is let in meanwhile, beyond the limit, and that
- * poller's owner is asked to close it.  There are never more beyond the limit than are idle on other pollers.
+ * At the limit the connection that has been idle longest, on whichever poller, makes room for a new one.  One of this poller is
+ * closed at once, and the new one has its place.  For one of another poller the new one is let in meanwhile, beyond the limit,
+ * and that poller's owner is asked to close it.  There are never more beyond the limit than are idle on other pollers.
  *
- * The owner may find that a request has come meanwhile.  Then there is a deficit: it asks all others, and if no connection is idle, the
- * next one that becomes idle on any poller is closed.  How large the deficit is, `connections` says, and every other end of a
- * connection brings that number down, too.
+ * The owner may find that a request has come meanwhile.  Then there is a deficit: it asks all others, and if no connection is
+ * idle, the next one that becomes idle on any poller is closed.  How large the deficit is, `connections` says, and every other
+ * end of a connection brings that number down, too.
  *
  *     NONE --a new connection--> FIRST --the owner looks, and asks the others if none is idle here--> NONE
  *       \----another shard, or, in a deficit, a connection that becomes idle--> OTHER --the owner looks--> NONE
  *
- * An owner that closes an idle connection takes its place off `connections` first, so no two close one for the same new connection.
- * The owner leaves FIRST or OTHER before it looks, so no order is lost. */
+ * An owner that closes an idle connection takes its place off `connections` first, so no two close one for the same new
+ * connection. The owner leaves FIRST or OTHER before it looks, so no order is lost. */
 #include "server/listen/admission.h"
 
 #include "server/connection/connection.h"

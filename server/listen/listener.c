@@ -42,8 +42,8 @@ static const char overloaded[] =
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\n"
         "Content-Length: 24\r\nConnection: close\r\n\r\n503 Service Unavailable\n";
 
-/* Over TLS a reply would not be understood before the handshake, so that some are let in for as long as that takes: if more come at
- * once, these are closed. */
+/* Over TLS a reply would not be understood before the handshake, so that some are let in for as long as that takes: if more
+ * come at once, these are closed. */
 static void
 turn_away(struct weir__shard *shard, int fd, const struct weir__peer *peer)
 {
@@ -240,7 +240,8 @@ listener_open(struct weir__listener *listener, struct weir__shard *shard)
         listener->shard = shard;
         listener->requeued.ops = &requeued_ops;
         listener->pause.work.ops = &pause_ops;
-        int failed = weir__poller_add_source(shard->poller, &listener->source, EPOLLIN | (listener->is_shared ? EPOLLEXCLUSIVE : 0));
+        int failed = weir__poller_add_source(shard->poller, &listener->source,
+                                             EPOLLIN | (listener->is_shared ? EPOLLEXCLUSIVE : 0));
         if (failed)
                 listener->source.fd = -1;
         else

@@ -2,7 +2,8 @@
  *
  *     the order to cut: each connection cut, a report on each exchange -> taken by the thread that stops -> the log
  *
- * Threads: the owner of the poller cuts; who has given the order takes the reports when it has been carried out, and logs them with
+ * Threads: the owner of the poller cuts; who has given the order takes the reports when it has been carried out, and logs them
+ *          with
  * no lock held, as the log is user code. */
 #include "server/operate/cut.h"
 
@@ -19,7 +20,8 @@
 static uint64_t
 left_to_read(const struct weir__connection *connection)
 {
-        return connection->writing.output_size - connection->writing.output_sent + (connection->writing.file ? connection->writing.file->size : 0);
+        return connection->writing.output_size - connection->writing.output_sent +
+               (connection->writing.file ? connection->writing.file->size : 0);
 }
 
 static void

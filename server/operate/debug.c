@@ -2,9 +2,9 @@
  *
  * Threads: callbacks of the exchange's series.
  *
- * Why the page is made right here, and not by a function on the executor: a program whose functions all hang has no thread left there,
- * and its page would never come; but that is when somebody looks for it.  Here another worker takes the poller over, and when there
- * is none left, the page holds up its neighbours, but it comes. */
+ * Why the page is made right here, and not by a function on the executor: a program whose functions all hang has no thread left
+ * there, and its page would never come; but that is when somebody looks for it.  Here another worker takes the poller over, and
+ * when there is none left, the page holds up its neighbours, but it comes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,10 @@
  *
  * Threads: any, one for each page.
  *
- * Each flow, a root with all that is in it, is made a piece of the page as it is shown, and kept if it is among those that have waited
- * longest: so there is never more in memory than will go out, however much is alive.  A flow has waited for as long as the oldest of
- * what it waits for now, those records that nothing deeper follows; a series may be old because it has done much. */
+ * Each flow, a root with all that is in it, is made a piece of the page as it is shown, and kept if it is among those that have
+ * waited longest: so there is never more in memory than will go out, however much is alive.  A flow has waited for as long as
+ * the oldest of what it waits for now, those records that nothing deeper follows; a series may be old because it has done much.
+ */
 #include "server/operate/debug.h"
 
 #include <errno.h>
@@ -316,8 +317,10 @@ static const char style[] =
         "h2 small{font-weight:normal;color:var(--dim)}p{margin:.3em 0}a{color:inherit}"
         "form{display:flex;flex-wrap:wrap;gap:.6em 1em;align-items:center;margin:1em 0}"
         "input,button{font:inherit;padding:.25em .5em}input[name=find]{width:18em}input[name=limit]{width:5em}"
-        "table{border-collapse:collapse;width:100%;table-layout:fixed}th{width:9%}th:first-child{width:32%}th:last-child{width:41%}th{text-align:left;font-weight:600;color:var(--dim);font-size:.9em}"
-        "td,th{padding:.2em .8em .2em .5em;vertical-align:top}tbody{border-top:1px solid var(--line)}tbody:hover{background:var(--soft)}"
+        "table{border-collapse:collapse;width:100%;table-layout:fixed}th{width:9%}"
+        "th:first-child{width:32%}th:last-child{width:41%}th{text-align:left;font-weight:600;color:var(--dim);font-size:.9em}"
+        "td,th{padding:.2em .8em .2em .5em;vertical-align:top}tbody{border-top:1px solid var(--line)}"
+        "tbody:hover{background:var(--soft)}"
         "td{overflow-wrap:anywhere}"
         ".kind,.note,.sum{color:var(--dim)}.name{font:13px/1.45 ui-monospace,monospace;font-weight:600;overflow-wrap:anywhere}"
         ".age{white-space:nowrap;font-variant-numeric:tabular-nums}.over{color:var(--oldest);font-weight:600}"

@@ -116,7 +116,7 @@ end_hand_over(weir_http_server *server, bool is_done)
 
 int
 weir__handover_start(const struct weir__handover *handover, const char *path, char *const arguments[], weir_nsec within,
-                        const int impatient[2])
+                     const int impatient[2])
 {
         struct weir__heir heir;
 

@@ -9,8 +9,8 @@ struct weir__handover {
         unsigned count;
 };
 
-/* Starts a program with the sockets of those servers, and waits until it serves, or one of `impatient` is readable.  Then the sockets
- * are handed over.
+/* Starts a program with the sockets of those servers, and waits until it serves, or one of `impatient` is readable.  Then the
+ * sockets are handed over.
  *
  * Result: its process; negative as weir_http_server_inherit. */
 int weir__handover_start(const struct weir__handover *handover, const char *path, char *const arguments[], weir_nsec within,

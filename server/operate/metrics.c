@@ -2,8 +2,8 @@
  *
  * Threads: any.  What is counted is read first, under the locks that it needs, and written with none.
  *
- * All samples of one name stand together, behind their HELP and TYPE: so the servers' counts are read as a whole, and then written
- * name by name.
+ * All samples of one name stand together, behind their HELP and TYPE: so the servers' counts are read as a whole, and then
+ * written name by name.
  *
  * Source: Prometheus, "Exposition formats", text format 0.0.4. */
 #include "server/operate/metrics.h"

@@ -2,9 +2,9 @@
  *
  * Threads: those that call weir_http_serve; a signal handler on any thread.
  *
- * The handler counts, and writes one of two eventfds: `first` at the first signal, `again` at each further one.  They are not read
- * while servers wait, so each of them sees both; and they are never closed: a handler that another thread's end of serving has
- * overtaken still writes to them, and must not find another descriptor under their number.
+ * The handler counts, and writes one of two eventfds: `first` at the first signal, `again` at each further one.  They are not
+ * read while servers wait, so each of them sees both; and they are never closed: a handler that another thread's end of serving
+ * has overtaken still writes to them, and must not find another descriptor under their number.
  *
  * SIGUSR2 writes a third, `restart`.  Whichever of the threads reads it starts the program anew, with the sockets of all servers
  * that wait here; when the new process serves, it is as if a signal to stop had come.  Meanwhile no server may go. */

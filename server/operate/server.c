@@ -5,11 +5,11 @@
  *      | \--stop, free--)------------------------------------------/
  *      \----it failed---/
  *
- * Threads: starts and stops come from threads that are no workers.  A thread that takes the server to STARTING or STOPPING has it to
- *          itself, with no lock held, until it takes it to the next state.  Meanwhile a stop waits, and every other call returns at
- *          once: configuration is for NEW, and calls that ask for sockets are for SERVING.
- *          The owner of its poller changes a shard: an order is work that is delivered to every poller, and the thread that has
- *          given it waits until all have carried it out.
+ * Threads: starts and stops come from threads that are no workers.  A thread that takes the server to STARTING or STOPPING has
+ *          it to itself, with no lock held, until it takes it to the next state.  Meanwhile a stop waits, and every other call
+ *          returns at once: configuration is for NEW, and calls that ask for sockets are for SERVING. The owner of its poller
+ *          changes a shard: an order is work that is delivered to every poller, and the thread that has given it waits until
+ *          all have carried it out.
  * Locks:   server->lock, a leaf: the state, and what is read or written in NEW and SERVING.
  *
  * `users` keeps the server's memory; stop returns only after the last user has written the eventfd. */
@@ -94,8 +94,8 @@ begin_change(weir_http_server *server, enum weir__server_state state, pthread_t 
         server->changer_process = getpid();
 }
 
-/* With the lock held.  Those who wait want to stop it: what serves now is stopped by one of them, who is returned, and the others wait for
- * that; else all of them have what they want. */
+/* With the lock held.  Those who wait want to stop it: what serves now is stopped by one of them, who is returned, and the
+ * others wait for that; else all of them have what they want. */
 static struct weir__server_waiter *
 pass_on(weir_http_server *server, enum weir__server_state state)
 {
@@ -128,9 +128,10 @@ end_change(weir_http_server *server, enum weir__server_state state)
         }
 }
 
-/* With the lock held, which it lets go of: until no start or stop is under way.  The server may be gone then, unless it is to be stopped.
- * Result: 1 when it is; else 0; -ECHILD when the change was at the fork, and goes on in the parent alone; -EDEADLK when it is this thread's
- *         own, which has called the program to log something. */
+/* With the lock held, which it lets go of: until no start or stop is under way.  The server may be gone then, unless it is to
+ * be stopped.
+ * Result:  1 when it is; else 0; -ECHILD when the change was at the fork, and goes on in the parent alone; -EDEADLK when it is
+ *          this thread's own, which has called the program to log something. */
 static int
 wait_for_change(weir_http_server *server)
 {
@@ -182,7 +183,8 @@ stop_run(struct weir__work *work)
         weir__listeners_close(shard);
         weir__shed_close(shard);
         shard->is_stopping = true;
-        for (struct weir__link *each = weir__list_first(&shard->connections); each; each = weir__list_next(&shard->connections, each))
+        for (struct weir__link *each = weir__list_first(&shard->connections); each;
+             each = weir__list_next(&shard->connections, each))
                 weir__http1_stop(connection_of(each));
         carried_out(shard->server);
 }
@@ -192,7 +194,8 @@ cut_run(struct weir__work *work)
 {
         struct weir__shard *shard = weir__container_of(work, struct weir__shard, order);
 
-        for (struct weir__link *each = weir__list_first(&shard->connections); each; each = weir__list_next(&shard->connections, each))
+        for (struct weir__link *each = weir__list_first(&shard->connections); each;
+             each = weir__list_next(&shard->connections, each))
                 if (weir__cut_connection(connection_of(each)))
                         atomic_fetch_add_explicit(&shard->server->cut, 1, memory_order_relaxed);
         carried_out(shard->server);

@@ -4,8 +4,8 @@
 
 #include <weir/http_server.h>
 
-/* Whether this thread may wait for a stop: 0; -EDEADLK on a worker, and where an access log calls the program; -ECHILD in a forked
- * child. */
+/* Whether this thread may wait for a stop: 0; -EDEADLK on a worker, and where an access log calls the program; -ECHILD in a
+ * forked child. */
 int weir__server_may_stop(void);
 
 /* Stops; cuts as soon as `impatient_fd` (-1: none) becomes readable. */
