@@ -38,7 +38,7 @@ enum weir__chunked_verdict {
  *         data[*payload, *used) is no longer of any meaning; data[*used, size) is as it was.
  *         Every verdict falls on one certain byte, as early as its reason is plain: it is the same however the bytes were cut.
  *         After a verdict other than MORE the decoder is spent: make it all zero before the next body.
- *         Payload is not limited here, for it is not kept: who keeps it counts it. */
+ *         Payload is not limited here: the caller that keeps it counts it. */
 int weir__chunked_feed(struct weir__chunked *chunked, const struct weir__chunked_limits *limits, char *data, size_t size,
                        size_t *used, size_t *payload);
 

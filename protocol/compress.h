@@ -8,7 +8,7 @@
 #include "protocol/request.h"
 #include "protocol/response.h"
 
-/* Whether the client takes gzip, and not less gladly than what is not compressed.  Who says nothing of codings is sent none.
+/* Whether the client takes gzip, and not less gladly than what is not compressed.  A client that names no codings is sent none.
  *
  * Source: RFC 9110 section 12.5.3. */
 bool weir__accepts_gzip(const struct weir__request *request);

@@ -13,7 +13,7 @@
 /* Writes the tag of a file: when it was last modified, in nanoseconds, its size and its inode, in hexadecimal.
  *
  * It is a strong one, as ranges and If-Match need: to write changes the time, and a file that was put in the place of another
- * with the time kept is another inode.  What it cannot see is who writes as many bytes twice within one tick of the kernel's
+ * with the time kept is another inode.  It cannot see a program that writes as many bytes twice within one tick of the kernel's
  * clock, or puts the time back.  The same file elsewhere, on another file system, has another tag. */
 void weir__etag_make(char out[WEIR__ETAG_SIZE], int64_t modified, uint64_t size, uint64_t inode);
 

@@ -3,7 +3,7 @@
  * Each proxy adds its member at the end of the field, or a line behind it, so reading begins there and ends at the first
  * stranger: what is before its member it may have invented.  For the same reason only one field is believed.  A proxy that
  * writes X-Forwarded-For passes Forwarded on as the client sent it, and the other way round: whichever of the two were
- * preferred, some client could say there who it is.
+ * preferred, some client could name any address there.
  *
  * Commas divide also inside a quoted string, which a stranger could have left open on purpose.  A member that is cut out of a
  * quoted string ends with a quotation mark that has no beginning, or one behind a backslash: it has no address then.
@@ -30,7 +30,7 @@ struct weir__proxies {
         struct network networks[];
 };
 
-/* -- who is trusted -- */
+/* -- trusted proxies -- */
 
 static bool
 bits_are_equal(const uint8_t *one, const uint8_t *other, unsigned bits)

@@ -33,7 +33,7 @@ typedef void *weir__request_alloc(size_t size);
 /* Builds the request from a complete head that the gate has passed: one allocation, exactly sized (and a second one for the time
  * of the call when it has more than 256 fields).
  *
- * Owner:  the caller, who has given `alloc` and frees it as that wants it.
+ * Owner:  the caller, which has given `alloc` and frees the memory accordingly.
  * Result: 0 and *ret_request; else the HTTP status to refuse it with, after which the connection must be closed, because where
  *         the next request begins is not known or not to be trusted: 400, 413, 417, 431, 501, 500 when out of memory.
  *         *ret_request is untouched then.  A body above `max_body` is 413, when its length is said; a chunked one is not

@@ -26,7 +26,7 @@ struct weir__response {
 
 void weir__response_done(struct weir__response *response); /* frees what it holds and makes it empty again */
 
-/* Where the pointer to the body is, for who may take its memory over and free it; NULL when there is nothing to take. */
+/* Where the pointer to the body is, for a caller that takes its memory over and frees it; NULL when there is nothing to take. */
 char **weir__response_body_to_take(struct weir__response *response);
 
 /* Has it hold this body, which it will free, instead of its own.  Not an empty one. */

@@ -1,4 +1,4 @@
-/* protocol/routes.h: which of many patterns a path is meant by.  No I/O, and nothing is known of who asks.
+/* protocol/routes.h: which of many patterns a path is meant by.  No I/O; the caller is not known.
  *
  * What a pattern is, and which of several wins, is said where users read it: weir/http_router.h.  Routes are written while nobody
  * reads them; then any number of threads may match. */

@@ -1,7 +1,7 @@
 /* server/access/access.h: the access log: records of requests that are over, on their way to a file or a function of the
  * program's.
  *
- * Who records is the owner of a connection's poller, which never blocks, allocates or formats anything here. */
+ * The owner of a connection's poller records.  It never blocks, allocates or formats anything here. */
 #ifndef WEIR_SERVER_ACCESS_H
 #define WEIR_SERVER_ACCESS_H
 

@@ -413,7 +413,7 @@ run(void *argument)
                 change_file(outlet);
                 empty_rings(outlet);
         }
-        empty_rings(outlet); /* whoever said stop has seen the last record */
+        empty_rings(outlet); /* the thread that stops the outlet has seen the last record */
         return NULL;
 }
 

@@ -52,7 +52,7 @@ struct weir__outlet {
         void *context;
         int wake_fd; /* eventfd */
 
-        /* Of who starts and stops it; constant while the thread runs. */
+        /* The thread that starts and stops it; constant while the outlet runs. */
         bool is_running;
         pthread_t thread;
         unsigned ring_count;
@@ -73,7 +73,7 @@ struct weir__outlet {
         _Atomic unsigned call; /* enum call */
         _Atomic bool is_stopping;    /* release and acquire */
         _Atomic bool has_file;   /* relaxed: there is a file that can be opened again */
-        _Atomic int next_fd;   /* opened by who wants the file changed, -1: none.  Who exchanges it has it */
+        _Atomic int next_fd;   /* opened to replace the file; -1: none.  The thread that exchanges it closes it */
         _Atomic size_t lost;   /* relaxed */
 };
 

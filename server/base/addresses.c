@@ -4,8 +4,8 @@
  * Locks:   addresses->lock, a leaf, for the length of one chain.  Memory is allocated before it is taken, and freed after.
  *
  * A map with chains, whose number is chosen once by how many connections there can be: it never grows, so that no lock is held
- * while many nodes move.  Chains may be some nodes long when the program allows itself more descriptors later; who sends the
- * connections cannot make them longer, as the hash has a key.  A node lives as long as its address has connections, so that
+ * while many nodes move.  Chains may be some nodes long when the program allows itself more descriptors later; a client
+ * cannot make them longer, as the hash has a key.  A node lives as long as its address has connections, so that
  * there are never more nodes than connections. */
 #include "server/base/addresses.h"
 

@@ -3,7 +3,7 @@
  * Threads: any.
  * Locks:   the server's, for the names, until a start was tried.
  *          secure->lock, a leaf: which context new connections get.  Files are read, and complained about, with no lock held; so
- *          several may do that at once, and who has begun last is right. */
+ *          several may do that at once, and the one that has begun last wins. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ add_pair(struct weir__secure *secure, const char *certificate_file, const char *
         return 0;
 }
 
-/* Returns what is wrong, as far as the config alone tells; or NULL. */
+/* Returns what is wrong, as far as the config alone shows; or NULL. */
 static const char *
 fault_of(const struct weir_http_server_config *config)
 {
@@ -53,7 +53,7 @@ fault_of(const struct weir_http_server_config *config)
         if (config->client_check < WEIR_HTTP_CLIENT_UNCHECKED || config->client_check > WEIR_HTTP_CLIENT_REQUIRED)
                 return "expected client_check to be one of enum weir_http_client_check";
         if (config->client_check && !config->client_ca_file)
-                return "expected client_ca_file beside client_check: who may sign clients' certificates";
+                return "expected client_ca_file beside client_check: the authorities that may sign clients' certificates";
         if (config->client_ca_file && !config->client_check)
                 return "expected client_check beside client_ca_file: nobody would be asked for a certificate";
         return config->reserved ? "expected reserved to be 0" : NULL;
@@ -108,17 +108,17 @@ current(struct weir__secure *secure)
         return context;
 }
 
-/* Makes it that of new connections, unless somebody who began to read later has come first.  Consumes it. */
+/* Makes it that of new connections, unless one that was begun later has come first.  Consumes it. */
 static void
-install(struct weir__secure *secure, struct weir__tls_context *context, unsigned turn)
+install(struct weir__secure *secure, struct weir__tls_context *context, unsigned reading)
 {
         struct weir__tls_context *former = context;
 
         weir__lock(&secure->lock);
-        if (turn > secure->installed) {
+        if (reading > secure->installed) {
                 former = secure->context;
                 secure->context = context;
-                secure->installed = turn;
+                secure->installed = reading;
         }
         weir__unlock(&secure->lock);
         weir__tls_context_unref(former);
@@ -136,13 +136,13 @@ read_files(weir_http_server *server)
                 .client_ca_file = secure->client_ca_file,
                 .client = (enum weir__tls_client)server->config.client_check,
         };
-        unsigned turn = atomic_fetch_add_explicit(&secure->turn, 1, memory_order_relaxed) + 1;
+        unsigned reading = atomic_fetch_add_explicit(&secure->reading, 1, memory_order_relaxed) + 1;
         struct weir__tls_context *made = NULL, *former = current(secure);
         int failed = weir__tls_context_new(&made, &config, former);
 
         weir__tls_context_unref(former);
         if (!failed)
-                install(secure, made, turn);
+                install(secure, made, reading);
         return failed;
 }
 

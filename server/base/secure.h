@@ -23,11 +23,11 @@ struct weir__secure {
 
         bool is_on; /* written by the thread that starts the server; constant from there on */
 
-        _Atomic unsigned turn;  /* numbers the readings of the files; relaxed */
+        _Atomic unsigned reading; /* numbers the readings of the files; relaxed */
         struct weir__lock lock; /* a leaf */
 
         /* Guarded by lock. */
-        unsigned installed;                /* the turn that has made ... */
+        unsigned installed;                /* the reading that has made ... */
         struct weir__tls_context *context; /* ... this, of new connections; NULL: plain, or not started */
 };
 

@@ -10,7 +10,7 @@
 static const char not_plain[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 55\r\n"
                                 "Connection: close\r\n\r\nA plain HTTP request was sent to a port that has HTTPS\n";
 
-/* The peer speaks HTTP without TLS, and so it is told. */
+/* The peer speaks HTTP without TLS: the reply says that it has to. */
 static void
 refuse_plain(struct weir__connection *connection)
 {

@@ -20,9 +20,9 @@
 #include "server/exchange/answer.h"
 #include "server/exchange/transfer.h"
 
-#define PIECES         16 /* in one write */
-#define FILE_AT_ONCE   ((size_t)256 * 1024)
-#define FILE_IN_A_TURN ((size_t)1024 * 1024) /* then other connections have theirs */
+#define PIECES       16 /* in one write */
+#define FILE_AT_ONCE ((size_t)256 * 1024)
+#define FILE_BUDGET  ((size_t)1024 * 1024) /* then other connections have theirs */
 
 static const char *
 date_of(struct weir__shard *shard)
@@ -151,26 +151,26 @@ send_pieces(struct weir__connection *connection, bool *progressed)
         }
 }
 
-/* The same of the file behind them.  A full turn counts as a full socket that will be tried again. */
+/* The same of the file behind them.  A used-up budget counts as a full socket, and the connection is requeued. */
 static ssize_t
 send_file(struct weir__connection *connection, bool *progressed)
 {
         struct weir__file_part *file = connection->writing.file;
-        size_t turn = 0;
+        size_t written_now = 0;
 
         while (file->size) {
                 size_t size = file->size < FILE_AT_ONCE ? (size_t)file->size : FILE_AT_ONCE;
-                ssize_t sent = turn < FILE_IN_A_TURN ? weir__stream_write_file(&connection->stream, file->fd, file->at, size)
-                                                     : -EAGAIN;
+                ssize_t sent = written_now < FILE_BUDGET ? weir__stream_write_file(&connection->stream, file->fd, file->at, size)
+                                                         : -EAGAIN;
 
-                if (sent == -EAGAIN && turn >= FILE_IN_A_TURN)
+                if (sent == -EAGAIN && written_now >= FILE_BUDGET)
                         weir__connection_requeue(connection);
                 if (sent <= 0)
                         return sent == -EAGAIN ? 0 : -EPIPE; /* 0: it has become shorter than was said */
                 *progressed = true;
                 connection->writing.sent += (uint64_t)sent;
                 weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, sent);
-                turn += (size_t)sent;
+                written_now += (size_t)sent;
                 file->at += (uint64_t)sent;
                 file->size -= (uint64_t)sent;
         }
@@ -313,7 +313,7 @@ send_response(struct weir__connection *connection, struct weir__response *respon
                 free(head);
 }
 
-/* A series that ends with one of these was told to: no reply.  Any other status is a fault of ours. */
+/* A series that was cancelled or shut down has no reply.  Any other status is a fault of ours. */
 static bool
 is_dropped(int result)
 {

@@ -167,7 +167,7 @@ weir__exchange_hold(struct weir__exchange *exchange)
         atomic_fetch_add_explicit(&exchange->holds, 1, memory_order_relaxed);
 }
 
-/* The last one is nobody else's, and only who has one can make another: that costs no atomic operation. */
+/* Only the holder of one can make another, so the last one needs no locked instruction. */
 static bool
 let_go(struct weir__exchange *exchange)
 {

@@ -1,4 +1,4 @@
-/* server/exchange/fields.c: what a request says, taken apart, and who sent it.
+/* server/exchange/fields.c: the parts of a request, and the address that sent it.
  *
  *     no question --the first for a list, or for an address--> that one is read, and kept until the exchange is freed
  *

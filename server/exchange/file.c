@@ -28,7 +28,7 @@
 #include "protocol/range.h"
 #include "server/exchange/exchange.h"
 
-/* Not to wait for somebody who opens the other end of a FIFO; a file is read as ever. */
+/* O_NONBLOCK: an open must not wait for the other end of a FIFO. */
 #define OPEN_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 
 /* Each rename on the machine may make one try fail. */
@@ -99,7 +99,7 @@ goes_up(const char *path)
         return false;
 }
 
-/* What a handler need not tell apart is one error. */
+/* Errors that a handler need not distinguish become one. */
 static int
 simplified(int error)
 {
@@ -344,7 +344,7 @@ struct file {
 };
 
 /* A date is said only when its second is over: until then the file may be modified again in it, and one that is still to come
- * must not be said (RFC 9110, section 8.8.2.1).  So who shows us the date, as it stands, has bytes of this very file. */
+ * must not be said (RFC 9110, section 8.8.2.1).  So a client that shows the date has bytes of this very file. */
 static void
 describe(struct file *file, const struct stat *status)
 {
@@ -371,7 +371,7 @@ set_fields(struct weir__exchange *exchange, const struct file *file)
         return failed;
 }
 
-/* The request does not want the file, or must not have it: so it is told, if the handler leaves it at that. */
+/* The request does not want the file, or must not have it: so the reply says, unless the handler changes it. */
 static int
 leave_out(struct weir__exchange *exchange, int status)
 {
@@ -407,7 +407,7 @@ reply_bytes(struct weir__exchange *exchange, const struct file *file)
         return 0;
 }
 
-/* A 304 says the tag only: what else is said of the file, who has it knows.  Source: RFC 9110 section 15.4.5. */
+/* A 304 has the tag only: the client has the other fields.  Source: RFC 9110 section 15.4.5. */
 static int
 reply_file(struct weir__exchange *exchange, const struct file *file)
 {

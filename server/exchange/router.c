@@ -14,18 +14,18 @@
 #include "protocol/target.h"
 #include "server/exchange/answer.h"
 
-struct place {
+struct route_handler {
         weir_task_fn *handler;
         void *context;
 };
 
 struct weir_http_router {
         struct weir__lock lock; /* rank LEAF */
-        _Atomic bool frozen;    /* set under the lock; acquire: who sees it sees all that was added */
+        _Atomic bool frozen;    /* set under the lock; acquire: with it all that was added is seen */
 
         /* Guarded by lock until frozen; constant then. */
         struct weir__routes *routes;
-        struct place *places; /* by the routes' numbers */
+        struct route_handler *handlers; /* by the routes' numbers */
         size_t count, room;
 };
 
@@ -51,7 +51,7 @@ weir_http_router_free(weir_http_router *router)
         if (!router)
                 return;
         weir__routes_free(router->routes);
-        free(router->places);
+        free(router->handlers);
         free(router);
 }
 
@@ -64,23 +64,23 @@ make_room(weir_http_router *router)
 
         if (router->count < router->room)
                 return 0;
-        struct place *grown = realloc(router->places, room * sizeof *grown);
+        struct route_handler *grown = realloc(router->handlers, room * sizeof *grown);
         if (!grown)
                 return -ENOMEM;
-        router->places = grown;
+        router->handlers = grown;
         router->room = room;
         return 0;
 }
 
 static int
-add(weir_http_router *router, const char *methods, const char *pattern, struct place place)
+add(weir_http_router *router, const char *methods, const char *pattern, struct route_handler handler)
 {
         int failed = atomic_load_explicit(&router->frozen, memory_order_relaxed) ? -EBUSY : make_room(router);
 
         if (!failed)
                 failed = weir__routes_add(router->routes, methods, pattern, router->count);
         if (!failed)
-                router->places[router->count++] = place;
+                router->handlers[router->count++] = handler;
         return failed;
 }
 
@@ -92,7 +92,7 @@ weir_http_router_add(weir_http_router *router, const char *methods, const char *
         if (!methods || !pattern || !handler)
                 return -EINVAL;
         weir__lock(&router->lock);
-        int failed = add(router, methods, pattern, (struct place){handler, context});
+        int failed = add(router, methods, pattern, (struct route_handler){handler, context});
         weir__unlock(&router->lock);
         return failed;
 }
@@ -152,12 +152,12 @@ route(struct weir__exchange *exchange, const weir_http_router *router)
         if (result == -ENOENT || result == -EOPNOTSUPP)
                 result = answer(exchange, router, result, &target, found.allowed);
         else if (!result) {
-                const struct place *place = &router->places[found.number];
+                const struct route_handler *found_handler = &router->handlers[found.number];
 
                 weir__route_match_free(exchange->route);
                 exchange->route = found.match;
-                exchange->task.context = place->context;
-                place->handler(&exchange->task, place->context);
+                exchange->task.context = found_handler->context;
+                found_handler->handler(&exchange->task, found_handler->context);
         }
         if (result)
                 exchange->has_failed = true;

@@ -9,7 +9,7 @@
  *
  * A socket that several pollers watch is watched with EPOLLEXCLUSIVE: a connection wakes one poller that sleeps; those that do
  * not sleep find the event later, and at most one EAGAIN each.  (Without, each connection would wake all that sleep.)  No
- * wake-up is lost, as long as who gets one accepts until EAGAIN, which requeued_run sees to, or dies trying: a poller that pauses
+ * wake-up is lost, as long as the poller that gets one accepts until EAGAIN, which requeued_run sees to: a poller that pauses
  * comes back within 50 ms.  Edge-triggered or level-triggered makes no difference in that: the system does not hand an
  * exclusive event on to another poller in either case.
  *

@@ -2,8 +2,8 @@
  *
  *     the order to cut: each connection cut, a report on each exchange -> taken by the thread that stops -> the log
  *
- * Threads: the owner of the poller cuts; who has given the order takes the reports when it has been carried out, and logs them
- *          with
+ * Threads: the owner of the poller cuts; the thread that has given the order takes the reports when it has been carried out,
+ *          and logs them with
  * no lock held, as the log is user code. */
 #include "server/operate/cut.h"
 

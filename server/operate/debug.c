@@ -1,4 +1,4 @@
-/* server/operate/debug.c: the handler of /metrics and /debug/flows: who may read, and which of them is meant.
+/* server/operate/debug.c: the handler of /metrics and /debug/flows: the right to read, and which page is meant.
  *
  * Threads: callbacks of the exchange's series.
  *
@@ -22,7 +22,7 @@
 #include "server/operate/metrics.h"
 #include "server/exchange/answer.h"
 
-/* -- who may read -- */
+/* -- the right to read -- */
 
 static bool
 is_local(const struct weir__peer *peer)

@@ -281,7 +281,7 @@ begin_flow(struct page *page, const struct weir__debug_record *record)
 }
 
 static bool
-visit(const struct weir__debug_record *record, void *context)
+add_record(const struct weir__debug_record *record, void *context)
 {
         struct page *page = context;
 
@@ -410,7 +410,7 @@ put_cut(struct weir__sink *sink, const struct page *page, const struct section *
         weir__sink_text(sink, "</p>\n");
 }
 
-/* Who has waited for long is marked; a series may well be old. */
+/* A flow that has waited for long is marked; a series may well be old. */
 static const char *
 class_of(const struct flow *flow)
 {
@@ -446,7 +446,7 @@ int
 weir__debug_page(struct weir__sink *sink, const struct weir__debug_question *question)
 {
         struct page page = {.limit = question->limit, .find = question->find, .find_size = strlen(question->find)};
-        int failed = weir__debug_walk(visit, &page);
+        int failed = weir__debug_walk(add_record, &page);
 
         end_flow(&page);
         page.is_short = failed == -ENOMEM;

@@ -31,7 +31,7 @@
 /* -- the format -- */
 
 static void
-family(struct weir__sink *sink, const char *name, const char *type, const char *help)
+describe(struct weir__sink *sink, const char *name, const char *type, const char *help)
 {
         weir__sink_printf(sink, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
@@ -39,7 +39,7 @@ family(struct weir__sink *sink, const char *name, const char *type, const char *
 static void
 single(struct weir__sink *sink, const char *name, const char *type, const char *help, int64_t value)
 {
-        family(sink, name, type, help);
+        describe(sink, name, type, help);
         weir__sink_printf(sink, "%s %lld\n", name, (long long)value);
 }
 
@@ -79,7 +79,7 @@ write_threads(struct weir__sink *sink)
         single(sink, "weir_pollers", "gauge", "Pollers, each of which a worker runs.", pollers);
         single(sink, "weir_workers", "gauge", "Threads that run callbacks.", workers);
         single(sink, "weir_spare_workers", "gauge", "Of these, those that wait for a poller.", spares);
-        family(sink, "weir_handovers_total", "counter", "How often a callback that lasted has lost its poller to a spare.");
+        describe(sink, "weir_handovers_total", "counter", "How often a callback that lasted has lost its poller to a spare.");
         weir__sink_printf(sink, "weir_handovers_total{cause=\"limit\"} %llu\n", (unsigned long long)weir__watchdog_claims());
         weir__sink_printf(sink, "weir_handovers_total{cause=\"begin\"} %llu\n", (unsigned long long)weir__blocking_given());
         single(sink, "weir_steals_total", "counter",
@@ -92,7 +92,7 @@ write_ready(struct weir__sink *sink)
 {
         unsigned pollers = weir__phase_is_up() ? weir__pollers_count() : 0;
 
-        family(sink, "weir_ready_completions", "gauge", "Completions that wait for the worker of a poller, about.");
+        describe(sink, "weir_ready_completions", "gauge", "Completions that wait for the worker of a poller, about.");
         for (unsigned i = 0; i < pollers; i++) {
                 int64_t count = atomic_load_explicit(&weir__pollers.at[i]->ready_count, memory_order_relaxed);
 
@@ -113,7 +113,7 @@ write_functions(struct weir__sink *sink)
         single(sink, "weir_executor_queued_functions", "gauge", "Functions that were started and have not begun.",
                (int64_t)stats.queued);
         single(sink, "weir_executor_running_functions", "gauge", "Functions that run.", (int64_t)stats.running);
-        family(sink, "weir_executor_oldest_wait_seconds", "gauge", "For how long the oldest queued function has waited.");
+        describe(sink, "weir_executor_oldest_wait_seconds", "gauge", "For how long the oldest queued function has waited.");
         weir__sink_text(sink, "weir_executor_oldest_wait_seconds");
         seconds(sink, stats.waiting > 0 ? (uint64_t)stats.waiting : 0);
 }
@@ -138,7 +138,7 @@ write_pending(struct weir__sink *sink)
         single(sink, "weir_pending_limits", "gauge", "Time limits, of connections and series, that are set.", (int64_t)limits);
 }
 
-/* The bounds of the buckets that are told, shorter ones first. */
+/* The bounds of the buckets that are shown, shorter ones first. */
 static const struct {
         const char *text;
         weir_nsec bound;
@@ -174,7 +174,7 @@ write_lateness(struct weir__sink *sink)
         uint64_t counts[WEIR__HISTOGRAM_BUCKETS] = {0}, total = collect_lateness(counts), seen = 0;
         unsigned bucket = 0;
 
-        family(sink, name, "histogram", "How late the callbacks of timers have begun.");
+        describe(sink, name, "histogram", "How late the callbacks of timers have begun.");
         for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
                 while (bucket < WEIR__HISTOGRAM_BUCKETS && weir__histogram_greatest(bucket) <= bounds[i].bound)
                         seen += counts[bucket++];
@@ -220,7 +220,7 @@ write_requests(struct weir__sink *sink, const struct weir__serving_report *serve
         static const char name[] = "weir_http_requests_total";
         char detail[32];
 
-        family(sink, name, "counter", "Requests by the status of their replies; 499: none.");
+        describe(sink, name, "counter", "Requests by the status of their replies; 499: none.");
         for (const struct weir__serving_report *each = servers; each; each = each->next)
                 for (unsigned i = 0; i < WEIR__STATUSES; i++)
                         if (each->counts[WEIR__COUNT_STATUS + i]) {
@@ -234,7 +234,7 @@ write_handshakes(struct weir__sink *sink, const struct weir__serving_report *ser
 {
         static const char name[] = "weir_http_tls_handshakes_total";
 
-        family(sink, name, "counter", "Handshakes of TLS by their result.");
+        describe(sink, name, "counter", "Handshakes of TLS by their result.");
         for (const struct weir__serving_report *each = servers; each; each = each->next) {
                 sample(sink, each, name, ",result=\"done\"", each->counts[WEIR__COUNT_HANDSHAKES]);
                 sample(sink, each, name, ",result=\"failed\"", each->counts[WEIR__COUNT_HANDSHAKES_FAILED]);
@@ -244,11 +244,11 @@ write_handshakes(struct weir__sink *sink, const struct weir__serving_report *ser
 static void
 write_servers(struct weir__sink *sink, const struct weir__serving_report *servers)
 {
-        family(sink, "weir_http_connections", "gauge", "Connections that are open.");
+        describe(sink, "weir_http_connections", "gauge", "Connections that are open.");
         for (const struct weir__serving_report *each = servers; each; each = each->next)
                 sample(sink, each, "weir_http_connections", "", each->connections);
         for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) {
-                family(sink, simple[i].name, simple[i].type, simple[i].help);
+                describe(sink, simple[i].name, simple[i].type, simple[i].help);
                 for (const struct weir__serving_report *each = servers; each; each = each->next)
                         sample(sink, each, simple[i].name, "", each->counts[simple[i].kind]);
         }
@@ -265,7 +265,7 @@ weir__metrics_write(struct weir__sink *sink)
         struct weir__serving_report *servers = weir__serving_reports(&failed);
 
         if (!failed) {
-                family(sink, "weir_info", "gauge", "The version of the library.");
+                describe(sink, "weir_info", "gauge", "The version of the library.");
                 weir__sink_printf(sink, "weir_info{version=\"%s\"} 1\n", weir_version());
                 write_threads(sink);
                 write_ready(sink);

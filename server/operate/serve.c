@@ -219,8 +219,8 @@ restart(const weir_http_server *server)
                 on_signal(SIGTERM);
 }
 
-/* Whoever started this process waits for it.  Sockets that no server has asked for until now have an address that this program
- * was not told any more. */
+/* The process that has started this one waits for it.  Sockets that no server has asked for until now have an address that this
+ * program was not told any more. */
 static void
 claim_no_more(void)
 {

@@ -94,8 +94,8 @@ begin_change(weir_http_server *server, enum weir__server_state state, pthread_t 
         server->changer_process = getpid();
 }
 
-/* With the lock held.  Those who wait want to stop it: what serves now is stopped by one of them, who is returned, and the
- * others wait for that; else all of them have what they want. */
+/* With the lock held.  The threads that wait want to stop it.  If it serves now, one of them, which is
+ * returned, stops it, and the others wait for that; else all of them have what they want. */
 static struct weir__server_waiter *
 pass_on(weir_http_server *server, enum weir__server_state state)
 {
@@ -118,12 +118,12 @@ static void
 end_change(weir_http_server *server, enum weir__server_state state)
 {
         weir__lock(&server->lock);
-        struct weir__server_waiter *told = pass_on(server, state);
+        struct weir__server_waiter *waiting = pass_on(server, state);
         weir__unlock(&server->lock);
-        while (told) {
-                struct weir__server_waiter *each = told;
+        while (waiting) {
+                struct weir__server_waiter *each = waiting;
 
-                told = each->next;
+                waiting = each->next;
                 weir__latch_open(&each->over);
         }
 }
