@@ -7,9 +7,15 @@ set -euo pipefail
 
 cd "$WEIR_SOURCE"
 python3 - *.md docs/*.md docs/decisions/*.md <<'PYTHON'
-import glob, re, sys
+import glob, os, re, sys
 
 failures, quotes = [], 0
+
+def anchors(page):
+    """The headings of a page, as links name them."""
+    text = re.sub(r"```.*?```", "", open(page, encoding="utf-8").read(), flags=re.S)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.M)}
+
 declared = set()
 for header in glob.glob("include/weir/*.h"):
     declared |= set(re.findall(r"\bweir_\w+", open(header, encoding="utf-8").read()))
@@ -27,14 +33,12 @@ for page in sys.argv[1:]:
         quotes += 1
     prose = re.sub(r"```\w*\n.*?```", lambda block: "\n" * block.group().count("\n"), text, flags=re.S)
     failures += [f"{page}:{number}: {len(line)} columns" for number, line in enumerate(prose.split("\n"), 1) if len(line) > 100]
-    for link in re.finditer(r"\]\(([^)#:]+)(#[^)]*)?\)", re.sub(r"\n```.*?\n```", "", text, flags=re.S)):
-        base = page.rsplit("/", 1)[0] + "/" if "/" in page else ""
-        try:
-            open(base + link.group(1)).close()
-        except IsADirectoryError:
-            pass
-        except OSError:
-            failures.append(f"{page}: a link to {link.group(1)}, which is not there")
+    for path, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", prose):
+        target = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+        if not os.path.exists(target):
+            failures.append(f"{page}: a link to {path}, which is not there")
+        elif anchor and anchor not in anchors(target):
+            failures.append(f"{page}: a link to #{anchor}, which {target} does not have")
     for word in re.finditer(r"(?<![\w/-])weir_(?!_|test_)[a-z0-9_]*[a-z0-9](?![\w*])", text):
         if word.group() not in declared:
             failures.append(f"{page}:{text[:word.start()].count(chr(10)) + 1}: {word.group()} is in no public header")
