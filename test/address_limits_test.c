@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "kernel/memory/memory.h"
 #include "server/base/server.h"
 #include "test/fixture.h"
 #include "test/http_client.h"

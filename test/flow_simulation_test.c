@@ -13,6 +13,7 @@
  *          rest.  Where there are functions, their threads call back as well: what begins there just when it is cancelled may
  *          see 0.
  * Locks:   turn: one of them at a time.  Taken again by who has it, when something is freed at once. */
+#include "kernel/memory/memory.h"
 #include "test/fixture.h"
 
 #include <errno.h>

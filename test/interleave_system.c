@@ -304,12 +304,6 @@ weir__free(void *block, size_t size)
 }
 
 void
-weir__cache_empty(struct weir__cache *cache)
-{
-        (void)cache;
-}
-
-void
 weir__depot_empty(void)
 {
 }

@@ -20,6 +20,7 @@
 #include "factory/names/names.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/memory/memory.h"
 #include "test/support.h"
 
 #define POLLERS 2

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#include "kernel/base/random.h"
+#include "kernel/runtime/random.h"
 #include "kernel/loop/pollers.h"
 
 #define FAR WEIR_SEC(1000)

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "kernel/memory/memory.h"
 #include "kernel/sched/worker.h"
 #include "protocol/response.h"
 #include "test/body_fixture.h"

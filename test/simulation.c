@@ -3,6 +3,7 @@
  * Threads: the main thread starts the runtime and lets time pass; the worker runs callbacks, in which it acts; the other thread
  *          acts when a callback asks for it and waits.  So there is one at a time, and the same seed does the same.
  * Locks:   none; the two semaphores hand the turn over. */
+#include "kernel/memory/memory.h"
 #include "test/simulation_driver.h"
 
 #include <errno.h>

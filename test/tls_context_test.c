@@ -8,6 +8,7 @@
 
 #include <weir/log.h>
 
+#include "kernel/memory/memory.h"
 #include "test/tls_wire.h"
 
 static struct tls_wire wire;

@@ -11,6 +11,7 @@
  *     build/test/waiting_simulation_test SEED [LIVES]     goes on from that seed
  *
  * Threads: all happens on the one worker; the main thread lets time pass. */
+#include "kernel/memory/memory.h"
 #include "test/fixture.h"
 
 #include <errno.h>

@@ -15,7 +15,7 @@
 #include "factory/task/series.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
-#include "kernel/sched/worker.h"
+#include "kernel/sched/user.h"
 
 #define BLOCK_ROOM 254 /* messages of a block, at most: 2 KiB */
 

@@ -15,7 +15,7 @@
 #include "factory/channel/oneshot.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
-#include "kernel/sched/worker.h"
+#include "kernel/sched/user.h"
 
 enum state {
         EMPTY = 0,

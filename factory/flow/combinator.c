@@ -13,6 +13,7 @@
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/sched/user.h"
 #include "kernel/sched/worker.h"
 
 #define BATCH 64 /* children started or cancelled before other work has its turn */

@@ -25,7 +25,7 @@
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
-#include "kernel/sched/worker.h"
+#include "kernel/sched/user.h"
 
 #define BATCH 256 /* edges, or nodes begun or looked at, before other work has its turn */
 

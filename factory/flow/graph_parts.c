@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "factory/flow/graph.h"
+#include "kernel/sched/user.h"
 
 #define SLAB_MOST   (WEIR__HUGE_PAGE / WEIR__GRAPH_PAGE) /* pages */
 #define TEXT_ROOM   ((size_t)4000)

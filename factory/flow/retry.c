@@ -17,8 +17,8 @@
 #include "kernel/base/clock.h"
 #include "kernel/runtime/config.h"
 #include "kernel/memory/memory.h"
-#include "kernel/base/random.h"
-#include "kernel/sched/worker.h"
+#include "kernel/runtime/random.h"
+#include "kernel/sched/user.h"
 
 enum state {
         NEW = 0,

@@ -14,7 +14,7 @@
 
 #include <weir/debug.h>
 
-#include "kernel/sched/thread.h"
+#include "kernel/base/thread.h"
 #include "kernel/base/phase.h"
 
 static sem_t wanted; /* by signals; initialised with the first binding */

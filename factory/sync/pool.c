@@ -14,7 +14,7 @@
 #include "factory/sync/waitable.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
-#include "kernel/sched/worker.h"
+#include "kernel/sched/user.h"
 
 #define FEWEST_PLACES 8
 

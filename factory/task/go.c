@@ -32,6 +32,7 @@
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
 #include "kernel/memory/memory.h"
+#include "kernel/sched/user.h"
 
 /* Of a task's word, besides those of factory/task/task.h. */
 enum go_state {

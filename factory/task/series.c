@@ -19,7 +19,7 @@
 #include "kernel/base/panic.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/runtime/virtual.h"
-#include "kernel/sched/worker.h"
+#include "kernel/sched/user.h"
 
 #define DROPPED_AT_ONCE 256 /* tasks, before other work has its turn */
 
@@ -50,7 +50,7 @@ weir_series_new(weir_series_fn *done, void *context)
                 .done = done,
                 .context = context,
                 .ended = root_ended,
-                .poller = (uint16_t)weir__poller_home(),
+                .poller = (uint16_t)weir__worker_home(),
         };
         weir__lock_init(&series->lock, WEIR__RANK_SERIES);
         atomic_init(&series->references, 1);

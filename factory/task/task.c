@@ -12,7 +12,8 @@
 #include "kernel/memory/memory.h"
 #include "kernel/base/panic.h"
 #include "kernel/runtime/runtime.h"
-#include "kernel/sched/worker.h"
+#include "kernel/sched/user.h"
+#include "kernel/sched/worker_loop.h"
 
 void
 weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t size, weir_task_fn *done, void *context)
@@ -23,7 +24,7 @@ weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t
                 .work.ops = &ops->work,
                 .done = done,
                 .context = context,
-                .poller = (uint8_t)weir__poller_home(),
+                .poller = (uint8_t)weir__worker_home(),
                 .size_class = size_class > UINT8_MAX ? 0 : (uint8_t)size_class,
         };
 }

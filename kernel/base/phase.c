@@ -3,3 +3,4 @@
 
 _Atomic int weir__phase;
 unsigned weir__phase_generation;
+_Atomic weir_nsec weir__phase_exit_wait = WEIR__PHASE_EXIT_WAIT;

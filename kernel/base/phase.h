@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include <weir/time.h>
+
 enum weir__phase {
         WEIR__PHASE_DOWN = 0, /* never started: the first use starts it */
         WEIR__PHASE_UP,
@@ -20,6 +22,10 @@ enum weir__phase {
 
 extern _Atomic int weir__phase;         /* enum weir__phase; sequentially consistent where it is compared with counts of roots */
 extern unsigned weir__phase_generation; /* counts the starts; written before the phase becomes UP, constant while it is */
+
+/* How long exit() waits for what runs: config.exit_wait of the last start.  Read by exit() without a lock. */
+#define WEIR__PHASE_EXIT_WAIT WEIR_SEC(2) /* the default */
+extern _Atomic weir_nsec weir__phase_exit_wait;
 
 static inline bool
 weir__phase_is_stopping(void)

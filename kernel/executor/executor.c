@@ -18,8 +18,8 @@
 #include "kernel/executor/executor_state.h"
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
-#include "kernel/runtime/runtime.h"
-#include "kernel/sched/thread.h"
+#include "kernel/sched/progress.h"
+#include "kernel/base/thread.h"
 
 #define UNSORTED_FEW  64  /* jobs that a thread submits before it tries to sort the inbox */
 #define UNSORTED_MOST 256 /* jobs that a thread submits before it waits for the lock to do so */
@@ -145,13 +145,18 @@ next_job(struct weir__executor_thread *thread)
         }
 }
 
+static const struct weir__executor_ops executor_ops = {
+        .blocking_begin = weir__executor_blocking_begin,
+        .blocking_end = weir__executor_blocking_end,
+};
+
 static void
 prepare(struct weir__worker *worker)
 {
         struct weir__executor_thread *thread = (struct weir__executor_thread *)worker;
 
         thread->nap = WEIR__EXECUTOR_NAP;
-        worker->cache = &thread->cache;
+        worker->executor_ops = &executor_ops;
         weir__lock_init(&thread->deque.lock, WEIR__RANK_LEAF);
 }
 
@@ -173,7 +178,6 @@ thread_main(void *argument)
                 if (weir__worker_self() != &thread->worker)
                         weir__panic("a child of fork() returned from a callback: it has no thread to return to");
         }
-        weir__cache_empty(&thread->cache);
         weir__thread_set_exit(&thread->worker);
         return NULL;
 }

@@ -55,7 +55,7 @@ void weir__executor_blocking_end(struct weir__worker *worker);
 /* Whether the worker is a thread of the executor. */
 static inline bool weir__executor_owns(const struct weir__worker *worker)
 {
-        return worker->cache != NULL;
+        return worker->executor_ops != NULL;
 }
 
 /* The number of threads now.  Any thread. */

@@ -18,9 +18,10 @@
 #include <errno.h>
 
 #include "kernel/base/futex.h"
+#include "kernel/base/phase.h"
 #include "kernel/executor/executor_state.h"
 #include "kernel/loop/pollers.h"
-#include "kernel/runtime/runtime.h"
+#include "kernel/sched/progress.h"
 
 #define EXTRA_IDLE_MOST WEIR_SEC(10)
 
@@ -197,7 +198,7 @@ come_to_rest(void)
         if (weir__clock_is_virtual())
                 weir__poller_wake(weir__pollers.at[0]);
         if (weir__phase_is_stopping())
-                weir__runtime_notify();
+                weir__progress_notify();
 }
 
 /* Ends a thread that has slept for long enough, unless another thread has just woken it or it is not one too many. */

@@ -43,7 +43,6 @@ struct weir__executor_thread {
         unsigned lone_at;                       /* and what `running` of that thread was then */
         bool saw_lone_job;                      /* in the last search */
         weir_nsec nap;                          /* how long it sleeps before it looks at a lone job again */
-        struct weir__cache cache;
 
         struct weir__deque deque;
 };

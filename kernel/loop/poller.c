@@ -197,7 +197,6 @@ weir__poller_close(struct weir__poller *poller)
         close_descriptor(&poller->watch.timer_fd);
         weir__follow_close(poller);
         weir__inflight_close();
-        weir__cache_empty(&poller->cache);
         free(poller->slots);
         free(poller->scratch);
         poller->slots = NULL;

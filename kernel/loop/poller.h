@@ -13,7 +13,6 @@
 #include "kernel/data/handles.h"
 #include "kernel/data/histogram.h"
 #include "kernel/base/lock.h"
-#include "kernel/memory/memory.h"
 #include "kernel/loop/source.h"
 #include "kernel/data/timerq.h"
 #include "kernel/loop/watch.h"
@@ -98,7 +97,6 @@ struct weir__poller {
         unsigned later_count;
         bool patient;                 /* what is run from `later` waits for its locks */
         bool stuck;                   /* it has not got one */
-        struct weir__cache cache;
         struct weir__source_slot *slots;
         uint32_t slot_count, free_slot;
         weir_nsec armed_for;  /* what the timerfd is set to; WEIR_FOREVER: disarmed */

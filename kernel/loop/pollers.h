@@ -36,9 +36,4 @@ weir__poller_at(unsigned index)
         return weir__pollers.at[__builtin_expect(index < count, 1) ? index : index % count];
 }
 
-/* The index of the poller to which new objects of this thread belong.  For a worker it is its own.  For other threads it changes
- * after a batch of objects, so that the tasks of one flow are neighbours.  Before the first start it is WEIR__POLLER_NONE; after a
- * shutdown the poller may have no worker. */
-unsigned weir__poller_home(void);
-
 #endif

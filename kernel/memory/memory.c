@@ -1,11 +1,10 @@
 /* kernel/memory/memory.c: caches of small blocks.
  *
- *     worker:          its poller's bin  <- chains ->  depot  <- chains ->  spans (kernel/memory/span.c)
- *     other threads:   their own bin     <- chains ->  depot                spans
+ *     a thread: the bins of its cache  <- chains ->  depot  <- chains ->  spans (kernel/memory/span.c)
  *
- * Threads: a bin belongs to the worker that owns the poller, or to one thread: of the executor, or of the program.  The depot is
- *          guarded by its lock, under which only a fork takes another: the one of the spans.
- * Blocks are moved between them BATCH at a time or more, so that a worker meets the lock once in BATCH blocks.
+ * Threads: a cache belongs to one thread.  It is made when the thread first allocates or frees, and emptied when the thread ends.  The
+ *          depot is guarded by its lock, under which only a fork takes another: the one of the spans.
+ * Blocks are moved between them BATCH at a time or more, so that a thread meets the lock once in BATCH blocks.
  *
  * A block that is kept here keeps its span from going back to the kernel, and after a million timers that have ended in random
  * order each block is of another span.  So bins are small, and what the depot keeps is bounded by the number of blocks that are
@@ -17,13 +16,13 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "kernel/base/lock.h"
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
-#include "kernel/base/sanitized.h"
-#include "kernel/sched/worker.h"
+#include "kernel/memory/sanitized.h"
 
 /* A test of the caches themselves says 0. */
 #ifdef WEIR_ABLATE_CACHE
@@ -47,11 +46,11 @@ static struct {
         } kept[WEIR__BLOCK_CLASSES];
 } depot = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_DEPOT)};
 
-/* Whether memory is worth keeping.  What outlives a shutdown goes back to the kernel as soon as it can. */
+/* Whether memory is worth keeping.  Memory that outlives a shutdown goes back to the kernel as soon as it can. */
 static bool
 keeps(void)
 {
-        return atomic_load_explicit(&weir__phase, memory_order_relaxed) == WEIR__PHASE_UP;
+        return weir__phase_is_up();
 }
 
 /* -- the depot -- */
@@ -116,19 +115,29 @@ depot_give(size_t size_class, struct weir__block *chain)
 
 /* -- bins -- */
 
+struct bin {
+        struct weir__block *first;
+        uint32_t count;
+        uint32_t cold; /* the lowest blocks that this thread has not touched: another CPU has freed them */
+};
+
+struct cache {
+        struct bin bins[WEIR__BLOCK_CLASSES];
+};
+
 /* What is rare is kept apart, so that the rest needs no registers saved. */
 #define RARE __attribute__((noinline)) static
 
 RARE bool
-refill(struct weir__cache_bin *bin, size_t size_class)
+refill(struct bin *bin, size_t size_class)
 {
         bin->first = depot_take(size_class);
-        bin->count = bin->first ? bin->first->count : 0;
+        bin->count = bin->cold = bin->first ? (uint32_t)bin->first->count : 0;
         return bin->first;
 }
 
 RARE void
-give_batch(struct weir__cache_bin *bin, size_t size_class)
+give_batch(struct bin *bin, size_t size_class)
 {
         struct weir__block *block = bin->first, *last = block;
 
@@ -141,19 +150,29 @@ give_batch(struct weir__cache_bin *bin, size_t size_class)
         depot_give(size_class, block);
 }
 
+/* The block behind a cold one is cold as well: it is fetched while the caller fills the one that was taken. */
+static void
+fetch_next(struct bin *bin, size_t size_class)
+{
+        bin->cold = bin->count;
+        for (size_t line = 0; bin->first && line < weir__block_size(size_class); line += 64)
+                __builtin_prefetch((char *)bin->first + line, 1);
+}
+
 static struct weir__block *
-bin_take(struct weir__cache_bin *bin, size_t size_class)
+bin_take(struct bin *bin, size_t size_class)
 {
         if (__builtin_expect(!bin->first, 0) && !refill(bin, size_class))
                 return NULL;
         struct weir__block *block = bin->first;
         bin->first = block->next;
-        bin->count--;
+        if (__builtin_expect(--bin->count < bin->cold, 0))
+                fetch_next(bin, size_class);
         return block;
 }
 
 static void
-bin_give(struct weir__cache_bin *bin, size_t size_class, struct weir__block *block)
+bin_give(struct bin *bin, size_t size_class, struct weir__block *block)
 {
         block->next = bin->first;
         bin->first = block;
@@ -161,25 +180,33 @@ bin_give(struct weir__cache_bin *bin, size_t size_class, struct weir__block *blo
                 give_batch(bin, size_class);
 }
 
-/* -- what others see -- */
+/* -- caches -- */
 
-/* The cache of a thread that owns no poller: made when the thread first allocates or frees, and emptied when it ends. */
-static _Thread_local struct weir__cache *own;
-static pthread_key_t own_key;
+static _Thread_local struct cache *own; /* NULL: none yet */
+static pthread_key_t own_key;           /* its destructor runs when a thread ends */
 static bool has_own_key;
+
+static void
+empty(struct cache *cache)
+{
+        for (size_t size_class = 0; size_class < WEIR__BLOCK_CLASSES; size_class++) {
+                weir__spans_give(cache->bins[size_class].first, keeps());
+                cache->bins[size_class] = (struct bin){0};
+        }
+}
 
 static void
 end_own(void *cache)
 {
         own = NULL;
-        weir__cache_empty(cache);
+        empty(cache);
         free(cache);
 }
 
-RARE struct weir__cache *
+static struct cache *
 make_own(void)
 {
-        struct weir__cache *cache = has_own_key ? calloc(1, sizeof *cache) : NULL;
+        struct cache *cache = has_own_key ? calloc(1, sizeof *cache) : NULL;
 
         if (cache && pthread_setspecific(own_key, cache)) {
                 free(cache);
@@ -188,35 +215,24 @@ make_own(void)
         return own = cache;
 }
 
-/* NULL when out of memory. */
-static struct weir__cache *
-cache_of_thread(void)
-{
-        const struct weir__worker *worker = weir__worker_self();
-
-        if (worker && worker->cache)
-                return worker->cache;
-        return own ? own : make_own();
-}
-
-/* The block behind the one that is taken was mostly freed on another CPU: it is fetched meanwhile. */
+/* The first allocation of a thread.  A thread that can have no cache takes a chain and gives back all but one block. */
 RARE void *
-alloc_without_poller(size_t size_class)
+alloc_first(size_t size_class)
 {
-        struct weir__cache *cache = cache_of_thread();
-        struct weir__cache_bin *bin = cache ? &cache->bins[size_class] : NULL;
-        void *block = bin ? bin_take(bin, size_class) : NULL;
+        struct cache *cache = make_own();
 
+        if (cache)
+                return bin_take(&cache->bins[size_class], size_class);
+        struct weir__block *block = weir__spans_take(size_class);
         if (block)
-                for (size_t line = 0; bin->first && line < weir__block_size(size_class); line += 64)
-                        __builtin_prefetch((char *)bin->first + line, 1);
+                weir__spans_give(block->next, keeps());
         return block;
 }
 
 RARE void
-free_without_poller(size_t size_class, struct weir__block *block)
+free_uncached(size_t size_class, struct weir__block *block)
 {
-        struct weir__cache *cache = keeps() ? cache_of_thread() : NULL;
+        struct cache *cache = keeps() ? make_own() : NULL;
 
         if (cache) {
                 bin_give(&cache->bins[size_class], size_class, block);
@@ -226,6 +242,8 @@ free_without_poller(size_t size_class, struct weir__block *block)
         weir__spans_give(block, keeps());
 }
 
+/* -- what others see -- */
+
 void *
 weir__alloc(size_t size)
 {
@@ -233,12 +251,8 @@ weir__alloc(size_t size)
 
         if (UNCACHED || size_class >= WEIR__BLOCK_CLASSES)
                 return malloc(size);
-        struct weir__poller *poller = weir__pin();
-        if (__builtin_expect(!poller, 0))
-                return alloc_without_poller(size_class);
-        void *block = bin_take(&poller->cache.bins[size_class], size_class);
-        weir__unpin();
-        return block;
+        struct cache *cache = own;
+        return __builtin_expect(cache != NULL, 1) ? bin_take(&cache->bins[size_class], size_class) : alloc_first(size_class);
 }
 
 static void
@@ -262,29 +276,18 @@ weir__free(void *block, size_t size)
                 return;
         }
         check_size(block, size, size_class);
-        struct weir__poller *poller = weir__pin();
-        if (__builtin_expect(!poller, 0)) {
-                free_without_poller(size_class, block);
-                return;
-        }
-        bin_give(&poller->cache.bins[size_class], size_class, block);
-        weir__unpin();
-}
-
-void
-weir__cache_empty(struct weir__cache *cache)
-{
-        for (size_t size_class = 0; size_class < WEIR__BLOCK_CLASSES; size_class++) {
-                weir__spans_give(cache->bins[size_class].first, keeps());
-                cache->bins[size_class] = (struct weir__cache_bin){0};
-        }
+        struct cache *cache = own;
+        if (__builtin_expect(cache && keeps(), 1))
+                bin_give(&cache->bins[size_class], size_class, block);
+        else
+                free_uncached(size_class, block);
 }
 
 void
 weir__depot_empty(void)
 {
         if (own)
-                weir__cache_empty(own);
+                empty(own);
         for (size_t size_class = 0; size_class < WEIR__BLOCK_CLASSES; size_class++)
                 for (struct weir__block *chain; (chain = depot_pop(&depot.kept[size_class]));)
                         weir__spans_give(chain, false);

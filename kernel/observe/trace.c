@@ -20,11 +20,12 @@
 #include "kernel/base/fence.h"
 #include "kernel/base/futex.h"
 #include "kernel/observe/trace_ring.h"
-#include "kernel/sched/worker.h"
 
 _Alignas(64) _Atomic unsigned weir__trace_session;
 
 struct weir__trace_rings weir__trace_rings = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
+
+_Atomic(weir__trace_poller_fn *) weir__trace_poller;
 
 static _Thread_local struct weir__trace_ring *own;
 static _Atomic uint32_t last_series;
@@ -204,9 +205,9 @@ put(void)
 static int
 poller_now(void)
 {
-        const struct weir__worker *worker = weir__worker_self();
+        weir__trace_poller_fn *poller = atomic_load_explicit(&weir__trace_poller, memory_order_relaxed);
 
-        return worker && worker->poller ? (int)worker->poller->index : -1;
+        return poller ? poller() : -1;
 }
 
 static uint32_t

@@ -14,6 +14,10 @@
 /* The number of the trace that there is; 0: none. */
 extern _Atomic unsigned weir__trace_session;
 
+/* Tells the index of the poller that the calling thread owns, or -1.  Set once, when the first runtime starts. */
+typedef int weir__trace_poller_fn(void);
+extern _Atomic(weir__trace_poller_fn *) weir__trace_poller;
+
 static inline bool weir__trace_is_on(void)
 {
         return __builtin_expect(atomic_load_explicit(&weir__trace_session, memory_order_relaxed) != 0, 0);

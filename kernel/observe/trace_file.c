@@ -10,6 +10,7 @@
  *
  * What goes out at once is whole events.  So when a write fails the file is cut back to the end of the last one, and the array gets
  * its end there: the place that was cut off has room for it, however full the disk is. */
+#include <weir/runtime.h>
 #include <weir/trace.h>
 
 #include <errno.h>
@@ -21,12 +22,12 @@
 #include <unistd.h>
 
 #include "kernel/base/clock.h"
-#include "kernel/sched/thread.h"
+#include "kernel/base/thread.h"
 #include "kernel/base/fence.h"
 #include "kernel/base/futex.h"
 #include "kernel/base/latch.h"
+#include "kernel/base/phase.h"
 #include "kernel/observe/log.h"
-#include "kernel/runtime/runtime.h"
 #include "kernel/observe/sink.h"
 #include "kernel/observe/trace_ring.h"
 #include "kernel/data/visible.h"
@@ -459,17 +460,6 @@ free_records(void)
         weir__unlock(&weir__trace_rings.lock);
 }
 
-/* Returns whether the writer has come to its end by then. */
-static bool
-join_writer(weir_nsec until)
-{
-        if (until == WEIR_FOREVER)
-                weir__latch_wait(&trace.gone);
-        else if (!weir__latch_wait_until(&trace.gone, until))
-                return false;
-        return pthread_join(trace.thread, NULL) == 0;
-}
-
 /* With the mutex held.  After -ETIMEDOUT the trace is there still, so none can begin that the writer would mix up with it. */
 static int
 end(weir_nsec until, uint64_t *lost)
@@ -479,7 +469,7 @@ end(weir_nsec until, uint64_t *lost)
         end_session();
         atomic_store_explicit(&trace.ends, true, memory_order_release);
         weir__trace_call_writer();
-        if (!join_writer(until))
+        if (!weir__thread_join(trace.thread, &trace.gone, until))
                 return -ETIMEDOUT;
         trace.runs = false;
         *lost = trace.lost;
@@ -556,7 +546,7 @@ weir_trace_stop(void)
 static void
 stop_at_exit(void)
 {
-        weir_nsec until = weir__clock_after(weir__clock_monotonic(), weir__runtime_exit_wait());
+        weir_nsec until = weir__clock_after(weir__clock_monotonic(), weir__phase_exit_wait);
         int result = weir__phase_is_forked() ? -ECHILD : stop(until);
 
         if (result < 0 && result != -EALREADY && result != -ECHILD)

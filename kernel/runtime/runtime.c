@@ -4,7 +4,7 @@
  *
  * Threads: init and shutdown run on threads that are no workers, one at a time under admin.lock, which is held while shutdown
  *          waits (it is the only lock that is; nothing that runs on a worker takes it).
- * Locks:   admin.lock (rank RUNTIME); progress.mutex, a leaf, for the condition that shutdown waits on.
+ * Locks:   admin.lock (rank RUNTIME); kernel/sched/progress.c has the condition that shutdown waits on.
  *
  * Shutdown waits for the roots: lone tasks, series of their own and exchanges that were started and have not ended.  Each worker,
  * and each thread of the executor, counts those that it starts and ends itself, and other threads count on one atomic: increment,
@@ -21,26 +21,26 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "kernel/base/thread.h"
+#include "kernel/memory/memory.h"
 #include "kernel/sched/blocking.h"
 #include "kernel/base/clock.h"
 #include "kernel/runtime/config.h"
-#include "kernel/sched/thread.h"
 #include "kernel/sched/worker_pool.h"
+#include "kernel/sched/progress.h"
 #include "kernel/executor/executor.h"
 #include "kernel/observe/log.h"
 #include "kernel/base/panic.h"
 #include "kernel/socket/tls.h"
 #include "kernel/runtime/virtual.h"
 #include "kernel/sched/watchdog.h"
-#include "kernel/sched/worker.h"
-
-#define EXIT_WAIT WEIR_SEC(2)
+#include "kernel/sched/worker_loop.h"
+#include "kernel/sched/user.h"
 
 static struct {
         struct weir__lock lock;
         bool registered;             /* atexit and atfork; guarded by lock */
-        _Atomic int watchdog_fault;  /* not said yet; written under the lock */
-        _Atomic weir_nsec exit_wait; /* written under the lock, read by exit() without: it may not get the lock */
+        _Atomic int watchdog_fault; /* not said yet; written under the lock */
 } admin = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME)};
 
 /* What shutdown has each poller do. */
@@ -50,17 +50,7 @@ static struct farewell {
         bool tells; /* the parts of the library that have asked for it */
 } drains[WEIR__POLLERS_MAX], exits[WEIR__POLLERS_MAX];
 
-static struct {
-        pthread_mutex_t mutex;
-        pthread_cond_t changed; /* on CLOCK_MONOTONIC */
-        unsigned drained;       /* pollers; guarded by mutex */
-} progress = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
 static _Atomic int64_t foreign_live; /* roots entered minus left by threads that are no workers; sequentially consistent */
-
-/* Threads that wait for a flow, sequentially consistent.  Whoever ends the flow takes its waiter off, which may come before the
- * waiter has counted itself. */
-static _Atomic int waiters;
 
 /* -- counting roots -- */
 
@@ -122,7 +112,7 @@ weir__runtime_leave(void)
         if (worker && worker->poller)
                 return; /* the loop notifies when it has nothing left to run */
         if (atomic_load(&weir__phase) == WEIR__PHASE_STOPPING)
-                weir__runtime_notify();
+                weir__progress_notify();
 }
 
 static bool
@@ -233,15 +223,11 @@ become_child(void)
 static int
 register_once(void)
 {
-        pthread_condattr_t attributes;
         int failed;
 
         if (admin.registered)
                 return 0;
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&progress.changed, &attributes);
-        pthread_condattr_destroy(&attributes);
+        weir__progress_prepare();
         weir__tls_init();                /* first: so it ends after us */
         failed = weir__trace_register(); /* then what closes a trace, which has our end in it */
         if (failed)
@@ -294,15 +280,16 @@ start(const struct weir_config *config)
         weir__thread_configure(config->stack_size, config->affinity);
         weir__clock_start(is_virtual);
         weir__virtual_start();
+        atomic_store_explicit(&weir__trace_poller, weir__worker_poller_index, memory_order_relaxed);
         weir__executor_configure((unsigned)config->compute_threads, (unsigned)config->spare_workers);
         failed = make_pollers(count);
         if (failed)
                 return failed;
         weir__pollers.count = count;
         weir__phase_generation++;
-        progress.drained = 0;
+        weir__progress_begin();
         open_watchdog(config);
-        failed = weir__worker_pool_start(count, (unsigned)config->spare_workers);
+        failed = weir__worker_pool_start(count, (unsigned)config->spare_workers, weir__worker_main);
         if (failed) {
                 weir__watchdog_stop();
                 admin.watchdog_fault = 0;
@@ -312,7 +299,7 @@ start(const struct weir_config *config)
         }
         start_watchdog();
         weir__pollers.timer_slack = weir__clock_slack(config->timer_slack);
-        admin.exit_wait = config->exit_wait ? config->exit_wait : EXIT_WAIT;
+        weir__phase_exit_wait = config->exit_wait ? config->exit_wait : WEIR__PHASE_EXIT_WAIT;
         atomic_store(&weir__phase, WEIR__PHASE_UP);
         return 0;
 }
@@ -355,56 +342,7 @@ weir__runtime_use(void)
         return failed;
 }
 
-/* -- waiting -- */
-
-int
-weir__runtime_may_stop(void)
-{
-        return weir__phase_is_forked() ? -ECHILD : weir__worker_self() ? -EDEADLK : 0;
-}
-
-int
-weir__runtime_may_wait(void)
-{
-        const struct weir__worker *worker = weir__worker_self();
-
-        return worker && worker->blocking > 0 && (worker->gave || !(worker->poller || worker->cache)) ? 0
-                                                                                                      : weir__runtime_may_stop();
-}
-
-bool
-weir__runtime_has_waiters(void)
-{
-        return atomic_load(&waiters) > 0;
-}
-
-void
-weir__runtime_wait_begin(bool gave)
-{
-        atomic_fetch_add(&waiters, 1);
-        if (gave)
-                weir__blocking_count(-1);
-        if (weir__clock_is_virtual())
-                weir__poller_wake(weir__pollers.at[0]);
-}
-
-void
-weir__runtime_wait_end(bool gave)
-{
-        if (gave)
-                weir__blocking_count(+1);
-        atomic_fetch_sub(&waiters, 1);
-}
-
 /* -- shutdown -- */
-
-void
-weir__runtime_notify(void)
-{
-        pthread_mutex_lock(&progress.mutex);
-        pthread_cond_broadcast(&progress.changed);
-        pthread_mutex_unlock(&progress.mutex);
-}
 
 static weir__function *stop_hooks[WEIR__STOP_HOOKS];
 
@@ -443,10 +381,7 @@ drain_run(struct weir__work *work)
                 return;
         }
         weir__poller_shutdown_sources(poller);
-        pthread_mutex_lock(&progress.mutex);
-        progress.drained++;
-        pthread_cond_broadcast(&progress.changed);
-        pthread_mutex_unlock(&progress.mutex);
+        weir__progress_note_drained();
 }
 
 static const struct weir__work_ops drain_ops = {.run = drain_run};
@@ -478,22 +413,12 @@ drain(struct weir__poller *except)
                 call_stop_hooks();
 }
 
-/* Waits until all but its own poller is drained and, unless called on a worker (whose own root never ends), all roots ended.
- * False: out of time. */
+/* Waits until all pollers but `own` are drained and all roots have ended.  A worker does not wait for roots, because its own one
+ * never ends.  False: out of time. */
 static bool
 wait_for_end(const struct weir__worker *on_worker, const struct weir__poller *own, weir_nsec until)
 {
-        struct timespec limit = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-        unsigned pollers = weir__pollers.count - (own != NULL);
-        bool ended = false;
-        int failed = 0;
-
-        pthread_mutex_lock(&progress.mutex);
-        while (!(ended = progress.drained >= pollers && (on_worker || !roots_left())) && !failed)
-                failed = until == WEIR_FOREVER ? pthread_cond_wait(&progress.changed, &progress.mutex)
-                                               : pthread_cond_timedwait(&progress.changed, &progress.mutex, &limit);
-        pthread_mutex_unlock(&progress.mutex);
-        return ended;
+        return weir__progress_wait(weir__pollers.count - (own != NULL), on_worker ? NULL : roots_left, until);
 }
 
 /* Its threads before the workers, for what they do last may be to deliver something. */
@@ -531,14 +456,6 @@ weir_shutdown(void)
         return 0;
 }
 
-weir_nsec
-weir__runtime_exit_wait(void)
-{
-        weir_nsec wait = admin.exit_wait;
-
-        return wait ? wait : EXIT_WAIT; /* before the first weir_init */
-}
-
 /* exit() may be called while another thread starts or ends the runtime, or has done so for long. */
 static bool
 lock_until(weir_nsec until)
@@ -571,7 +488,7 @@ static void
 shutdown_at_exit(void)
 {
         struct weir__worker *self = weir__worker_self();
-        weir_nsec until = weir__clock_after(weir__clock_monotonic(), admin.exit_wait);
+        weir_nsec until = weir__clock_after(weir__clock_monotonic(), weir__phase_exit_wait);
 
         if (weir__phase_is_forked() || !lock_until(until))
                 return;

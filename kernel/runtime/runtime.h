@@ -23,9 +23,6 @@ void weir__runtime_leave(void);
 #define WEIR__STOP_HOOKS 4
 void weir__runtime_on_stop(weir__function *hook);
 
-/* A worker has nothing left to run, while shutdown waits: it looks again. */
-void weir__runtime_notify(void);
-
 /* Between these two a thread waits for a flow: the virtual clock jumps by itself only meanwhile.  Who ends the flow calls the
  * second, before it wakes the thread: time does not jump on while that wakes up.  `gave`: the thread
  * is a worker that has given its poller away (struct weir__worker). */
@@ -38,8 +35,5 @@ bool weir__runtime_has_waiters(void);
  * may. */
 int weir__runtime_may_wait(void);
 int weir__runtime_may_stop(void);
-
-/* config.exit_wait, of the last runtime that was started. */
-weir_nsec weir__runtime_exit_wait(void);
 
 #endif

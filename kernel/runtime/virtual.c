@@ -159,35 +159,31 @@ weir__virtual_leave(void)
 
 /* -- steps -- */
 
-/* Whether this thread may let time pass: it is a root then, for which a shutdown waits, and the only one that drives. */
-static int
-begin_stepping(void)
+int
+weir__virtual_begin_steps(void)
 {
-        int drivers = 0, failed = weir__runtime_may_stop();
+        int drivers = 0;
 
-        if (!failed && atomic_load(&weir__phase) == WEIR__PHASE_DOWN)
-                failed = -ENOTSUP; /* a start would have the real clock */
-        if (!failed)
-                failed = weir__runtime_enter();
-        if (failed)
-                return failed;
         if (!weir__clock_is_virtual())
-                failed = -ENOTSUP;
-        else if (holds_itself())
-                failed = -EDEADLK;
-        else if (!atomic_compare_exchange_strong(&pace.drivers, &drivers, STEPPING))
-                failed = -EBUSY;
-        else if (weir__runtime_has_waiters()) {
-                atomic_store(&pace.drivers, 0);
-                failed = -EBUSY;
-        }
-        if (failed)
-                weir__runtime_leave();
-        return failed;
+                return -ENOTSUP;
+        if (holds_itself())
+                return -EDEADLK;
+        if (!atomic_compare_exchange_strong(&pace.drivers, &drivers, STEPPING))
+                return -EBUSY;
+        if (!weir__runtime_has_waiters())
+                return 0;
+        weir__virtual_end_steps();
+        return -EBUSY;
 }
 
-static int
-step_to(weir_nsec until)
+void
+weir__virtual_end_steps(void)
+{
+        atomic_store(&pace.drivers, 0);
+}
+
+int
+weir__virtual_step_to(weir_nsec until)
 {
         struct step step = {.until = until};
 
@@ -199,37 +195,6 @@ step_to(weir_nsec until)
         wake_worker();
         weir__latch_wait(&step.over);
         return step.status;
-}
-
-static void
-end_stepping(void)
-{
-        atomic_store(&pace.drivers, 0);
-        weir__runtime_leave();
-}
-
-int
-weir_clock_run_until(weir_nsec instant)
-{
-        int failed = begin_stepping();
-
-        if (failed)
-                return failed;
-        failed = step_to(instant);
-        end_stepping();
-        return failed;
-}
-
-int
-weir_clock_advance(weir_nsec by)
-{
-        int failed = begin_stepping();
-
-        if (failed)
-                return failed;
-        failed = by < 0 ? -EINVAL : step_to(weir__clock_after(weir__clock_now(), by));
-        end_stepping();
-        return failed;
 }
 
 /* -- holding -- */

@@ -26,6 +26,14 @@ void weir__virtual_move(weir_nsec next);
 int weir__virtual_enter(void);
 void weir__virtual_leave(void);
 
+/* Lets this thread alone drive the clock, in steps, until it says that it is over.
+ * Result: 0; -ENOTSUP on the real clock, -EDEADLK on a thread that holds the clock, -EBUSY while another thread drives. */
+int weir__virtual_begin_steps(void);
+void weir__virtual_end_steps(void);
+
+/* Waits until the clock shows that instant and all callbacks that are due have returned.  Result: 0, -EINVAL or -ESHUTDOWN. */
+int weir__virtual_step_to(weir_nsec until);
+
 /* Forgets holds, while no worker runs; the second is for the child of a fork. */
 void weir__virtual_start(void);
 void weir__virtual_forked(void);

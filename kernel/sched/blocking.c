@@ -9,7 +9,6 @@
 #include "kernel/sched/blocking.h"
 #include "kernel/base/clock.h"
 #include "kernel/sched/worker_pool.h"
-#include "kernel/executor/executor.h"
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
 #include "kernel/sched/worker.h"
@@ -78,7 +77,7 @@ static int
 step_aside(struct weir__worker *worker)
 {
         weir__blocking_count(+1); /* first: from then on its thread does not keep the virtual clock from jumping */
-        int failed = weir__executor_blocking_begin(worker);
+        int failed = worker->executor_ops->blocking_begin(worker);
         if (failed)
                 weir__blocking_count(-1);
         worker->gave = !failed;
@@ -91,10 +90,10 @@ void
 weir__blocking_over(struct weir__worker *worker)
 {
         worker->blocking = 0;
-        if (!worker->gave || !weir__executor_owns(worker))
+        if (!worker->gave || !worker->executor_ops)
                 return; /* one that had a poller gets none before its callback is over */
         worker->gave = false;
-        weir__executor_blocking_end(worker);
+        worker->executor_ops->blocking_end(worker);
         weir__blocking_count(-1);
 }
 
@@ -109,7 +108,7 @@ weir_blocking_begin(void)
                 return 0;
         worker->blocking++;
         /* Nested in one that has failed it tries once more. */
-        if (weir__executor_owns(worker))
+        if (worker->executor_ops)
                 return worker->gave ? 0 : step_aside(worker);
         if (!worker->poller || (!weir__worker_owns(worker) && !weir__worker_settle(worker)))
                 return 0; /* handed over, or the watchdog has been there before */

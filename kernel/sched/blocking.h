@@ -5,6 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct weir__worker;
+
+/* Ends what weir_blocking_begin has begun. */
+void weir__blocking_over(struct weir__worker *worker);
+
 /* How many pollers were given away so since the process began. */
 uint64_t weir__blocking_given(void);
 

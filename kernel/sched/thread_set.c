@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/sched/thread.h"
+#include "kernel/base/thread.h"
 
 void
 weir__thread_set_open(struct weir__thread_set *set, unsigned most)
@@ -139,7 +139,7 @@ weir__thread_set_join_one(struct weir__thread_set *set, struct weir__worker *end
 {
         if (!ended)
                 return;
-        weir__worker_join(ended, WEIR_FOREVER);
+        weir__thread_join(ended->thread, &ended->gone, WEIR_FOREVER);
         weir__lock(set->lock);
         ended->presence = WEIR__THREAD_UNUSED;
         weir__unlock(set->lock);
@@ -172,14 +172,14 @@ weir__thread_set_join(struct weir__thread_set *set, weir_nsec until)
         set->is_closing = true;
         struct weir__worker *last = set->ended;
         weir__unlock(set->lock);
-        if (last && !weir__worker_join(last, until))
+        if (last && !weir__thread_join(last->thread, &last->gone, until))
                 return false;
         set->ended = NULL;
         for (unsigned i = 0; i < weir__thread_set_count(set); i++) {
                 struct weir__worker *worker = weir__thread_set_at(set, i);
 
                 if (is_here(set, worker))
-                        ended &= worker != self && weir__worker_join(worker, until);
+                        ended &= worker != self && weir__thread_join(worker->thread, &worker->gone, until);
         }
         return ended;
 }

@@ -28,13 +28,13 @@
 #include <unistd.h>
 
 #include "kernel/base/clock.h"
-#include "kernel/sched/thread.h"
+#include "kernel/base/thread.h"
 #include "kernel/sched/worker_pool.h"
 #include "kernel/base/fence.h"
 #include "kernel/observe/log.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/data/work.h"
-#include "kernel/sched/worker.h"
+#include "kernel/sched/user.h"
 
 #define LIMIT         WEIR_MSEC(10)
 #define SUSPECT_LIMIT WEIR_USEC(200)
@@ -46,9 +46,9 @@
 
 /* What it saw of a poller at the last look. */
 struct sight {
-        _Atomic uintptr_t owner; /* these three are read by others, too; relaxed */
-        _Atomic unsigned turn;
-        _Atomic weir_nsec since; /* it has been so */
+        uintptr_t owner;
+        unsigned turn;           /* of the owner */
+        weir_nsec since;         /* it has been so */
         bool is_attended;        /* it was overdue at the last look, so the next comes soon */
         weir_nsec looked_at;     /* then */
         weir_nsec early, next;   /* look, if it looks at another anyway, and in any case; WEIR_FOREVER: when the timer fires */
@@ -83,18 +83,6 @@ uint64_t
 weir__watchdog_claims(void)
 {
         return atomic_load_explicit(&dog.claims, memory_order_relaxed);
-}
-
-/* The turn is written last, and read first: what comes with it is that old, or newer. */
-weir_nsec
-weir__watchdog_since(unsigned poller, const struct weir__worker *worker, unsigned turn)
-{
-        const struct sight *sight = &dog.sights[poller];
-
-        if (atomic_load_explicit(&sight->turn, memory_order_acquire) != turn ||
-            atomic_load_explicit(&sight->owner, memory_order_relaxed) != (uintptr_t)worker)
-                return 0;
-        return atomic_load_explicit(&sight->since, memory_order_relaxed);
 }
 
 weir_nsec
@@ -298,9 +286,11 @@ suspects(struct weir__poller *poller, bool asleep, weir_nsec now)
 static void
 see(struct sight *sight, uintptr_t owner, unsigned turn, weir_nsec now)
 {
-        atomic_store_explicit(&sight->owner, owner, memory_order_relaxed);
-        atomic_store_explicit(&sight->since, now, memory_order_relaxed);
-        atomic_store_explicit(&sight->turn, turn, memory_order_release);
+        sight->owner = owner;
+        sight->since = now;
+        sight->turn = turn;
+        if (owner)
+                weir__worker_note_seen((struct weir__worker *)owner, turn, now);
 }
 
 /* Whether its owner goes round its loop no more, for all that its timer knows. */
@@ -323,7 +313,7 @@ wait_for_witness(const struct witness *witness, weir_nsec now)
 static weir_nsec
 until_limit(const struct sight *sight, weir_nsec now)
 {
-        weir_nsec left = dog.limit - (now - atomic_load_explicit(&sight->since, memory_order_relaxed));
+        weir_nsec left = dog.limit - (now - sight->since);
 
         return left > 0 && left < dog.pause ? left : dog.pause;
 }

@@ -79,11 +79,6 @@ void weir__watchdog_speak(void);
 /* How long a callback may run. */
 weir_nsec weir__watchdog_limit(void);
 
-/* Since when the worker, which owns that poller, has been in the callback of that turn, as far as was seen: 0: not at all. 
- * CLOCK_MONOTONIC; any thread. */
-struct weir__worker;
-weir_nsec weir__watchdog_since(unsigned poller, const struct weir__worker *worker, unsigned turn);
-
 /* How many pollers were taken away since the process began. */
 uint64_t weir__watchdog_claims(void);
 

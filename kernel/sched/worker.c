@@ -1,58 +1,11 @@
-/* kernel/sched/worker.c: the loop of a worker.
+/* kernel/sched/worker.c: the worker of a thread, and what it does when its poller may be lost.
  *
- * Threads: the worker's own; the rest of what a worker does is kernel/sched/worker_pool.c (where it comes from and goes to).
- *
- *     own the poller -> [ run ready work, a batch, then of the crowd and of the doubtful, and what they left for later -> take the
- *                    inbox -> expire some deadlines -> poll ] ... -> exiting -> let go
- *                            \--lost in a callback--> finish that task, without a poller -> a spare
- *
- * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended to the
- * ready list and runs when they have returned, so neither a series of ten million tasks nor a cancel of a million timers deepens
- * the stack.  Inbox, deadlines and sockets are looked at within every WEIR__BATCH completions, so that a flood of ready work starves
- * none of them.  What was left for later and finds its lock taken stays there; when that is much, the crowd has to wait.
- *
- * What was ready when a poller changed hands, and will call the same function, is doubtful: more of it may block, as 64 timers do
- * that expire together and each wait for a database.  So what else was ready, and what becomes so, comes before it.
- * After a callback that blocked, the doubtful are run one in a round, and the watchdog takes the poller away much sooner. */
+ * Threads: the worker's own. */
 #include "kernel/sched/worker.h"
 
-#include <errno.h>
-#include <stdio.h>
-
-#include "kernel/sched/blocking.h"
-#include "kernel/base/clock.h"
-#include "kernel/sched/thread.h"
-#include "kernel/sched/thread_set.h"
-#include "kernel/sched/worker_pool.h"
-#include "kernel/base/panic.h"
-#include "kernel/runtime/runtime.h"
-#include "kernel/sched/share.h"
-#include "kernel/sched/watchdog.h"
-
-/* Works of a list that are looked at, when it is taken over, whether they are like the one that has blocked. */
-#define DOUBTED 4096
+#define HOME_BATCH 64 /* objects that a thread which is no worker makes in a row for one poller */
 
 _Thread_local struct weir__worker *weir__worker_current;
-
-void
-weir__user_forked(void)
-{
-        weir__panic("a child of fork() returned from a callback: it has no thread to return to");
-}
-
-void
-weir__user_call_traced(const char *kind, void (*function)(void *context), void *context)
-{
-        const struct weir__trace_facts facts = {.kind = kind};
-        struct weir__trace_slice slice;
-
-        weir__trace_begin(&slice, NULL, NULL);
-        unsigned before = weir__user_begin((weir__function *)function);
-        function(context);
-        weir__user_end(before);
-        if (weir__worker_self()) /* a thread of the program has no track */
-                weir__trace_end(&slice, &facts, NULL);
-}
 
 struct weir__poller *
 weir__worker_settle(struct weir__worker *worker)
@@ -67,231 +20,22 @@ weir__worker_settle(struct weir__worker *worker)
         return NULL;
 }
 
-static void
-share_as_wanted(struct weir__poller *poller)
+unsigned
+weir__worker_home(void)
 {
-        atomic_store_explicit(&poller->share_wanted, false, memory_order_relaxed);
-        weir__share_some(poller);
+        static _Thread_local unsigned made;
+        struct weir__worker *worker = weir__worker_self();
+
+        if (worker && worker->poller)
+                return worker->poller->index;
+        unsigned count = weir__pollers_count();
+        return count ? made++ / HOME_BATCH % count : WEIR__POLLER_NONE;
 }
 
-weir_nsec
-weir__worker_blocked(void)
+int
+weir__worker_poller_index(void)
 {
-        weir_nsec since = atomic_exchange_explicit(&weir__worker_self()->blocks_since, 0, memory_order_relaxed);
-        weir_nsec blocked = since ? weir__clock_monotonic() - since : 0;
+        const struct weir__worker *worker = weir__worker_self();
 
-        return blocked >= weir__watchdog_limit() ? blocked : 0;
-}
-
-/* Runs the works of one of its lists while there are any, at most *credit of them, and takes them off it.  Returns false when the
- * poller was lost. */
-static bool
-run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__work_list *list, unsigned *credit)
-{
-        for (; *credit > 0; --*credit) {
-                struct weir__work *work = weir__work_pop(list);
-
-                if (!work)
-                        break;
-                if (__builtin_expect(atomic_load_explicit(&poller->share_wanted, memory_order_relaxed), 0))
-                        share_as_wanted(poller);
-                if (list != &poller->crowd)
-                        weir__poller_note_ready(poller, -1);
-                atomic_store_explicit(&worker->running, work->ops, memory_order_relaxed);
-                work->ops->run(work);
-                if (worker->poller != poller)
-                        return false;
-                if (__builtin_expect(poller->looks_round, 0) && list == &poller->ready)
-                        break;
-        }
-        return true;
-}
-
-static bool
-is_suspect(const struct weir__poller *poller)
-{
-        return atomic_load_explicit(&poller->is_suspect, memory_order_relaxed);
-}
-
-static bool
-is_doubted(const struct weir__poller *poller)
-{
-        return poller->doubtful.first || is_suspect(poller);
-}
-
-/* What was ready when the poller was taken over, when all else has had its turn. */
-static bool
-run_doubtful(struct weir__worker *worker, struct weir__poller *poller)
-{
-        unsigned credit = is_suspect(poller) ? 1 : WEIR__BATCH;
-
-        return run_some(worker, poller, &poller->doubtful, &credit);
-}
-
-/* After a round; `is_behind`: it ran a whole batch and left work behind. */
-static void
-share_backlog(struct weir__poller *poller, bool is_behind)
-{
-        weir_nsec before = poller->behind_since;
-
-        poller->behind_since = is_behind ? weir__clock_monotonic() : 0;
-        if (is_behind && before)
-                weir__share_backlog(poller, poller->behind_since, (poller->behind_since - before) / WEIR__BATCH);
-}
-
-/* Says what the watchdog has to say.  Returns whether it owns the poller still. */
-static bool
-speaks(struct weir__worker *worker, const struct weir__poller *poller)
-{
-        weir__watchdog_speak();
-        return worker->poller == poller;
-}
-
-static void
-loop(struct weir__worker *worker, struct weir__poller *poller)
-{
-        unsigned credit = WEIR__BATCH, crowd_credit = is_suspect(poller) ? 1 : WEIR__BATCH;
-
-        while (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
-                if (__builtin_expect(is_doubted(poller), 0) && !run_doubtful(worker, poller))
-                        return;
-                weir__poller_run_later(poller);
-                weir__poller_take_inbox(poller);
-                weir__poller_expire(poller);
-                if (credit == 0 || !weir__poller_is_busy(poller)) /* what was given must not wait until somebody is idle */
-                        weir__share_take(poller);
-                if (poller->ready.first && credit > 0 && !poller->looks_round)
-                        continue;
-                share_backlog(poller, poller->ready.first && credit == 0);
-                if (__builtin_expect(atomic_load_explicit(&weir__watchdog_has_notice, memory_order_relaxed), 0) &&
-                    !speaks(worker, poller))
-                        return;
-                if (!weir__poller_is_busy(poller)) {
-                        if (poller->exiting)
-                                return;
-                        if (weir__phase_is_stopping())
-                                weir__runtime_notify();
-                }
-                weir__poller_poll(poller);
-                poller->looks_round = false;
-                credit = WEIR__BATCH;
-                crowd_credit = weir__poller_is_choked(poller) ? 0 : is_suspect(poller) ? 1 : WEIR__BATCH;
-        }
-}
-
-/* Gives the poller up at the end of the runtime: what its sources hold goes first. */
-static void
-let_go(struct weir__worker *worker, struct weir__poller *poller)
-{
-        weir__poller_destroy_sources(poller);
-        while (weir__poller_is_busy(poller)) {
-                unsigned credit = WEIR__BATCH;
-
-                if (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &credit))
-                        run_some(worker, poller, &poller->doubtful, &credit);
-        }
-        weir__poller_run_later(poller);
-        atomic_store_explicit(&poller->owner, 0, memory_order_release);
-}
-
-/* Puts those of a list that will call the same function, or one that is not known, onto another. */
-static void
-doubt(struct weir__work_list *list, weir__function *blocked, struct weir__work_list *doubtful)
-{
-        struct weir__work_list trusted = {0};
-
-        for (unsigned i = 0; i < DOUBTED && list->first; i++) {
-                struct weir__work *work = weir__work_pop(list);
-                weir__function *calls = work->ops->calls ? work->ops->calls(work) : NULL;
-
-                weir__work_append((calls ? calls == blocked : work->ops->kind != NULL) ? doubtful : &trusted, work);
-        }
-        weir__work_concat(doubtful, list);
-        *list = trusted;
-}
-
-/* Of a poller that another worker has had. */
-static void
-take_over(struct weir__poller *poller, enum weir__call call, weir__function *blocked)
-{
-        weir__poller_take_inbox(poller);
-        weir__poller_expire_many(poller); /* what expires together is doubted together */
-        doubt(&poller->ready, blocked, &poller->doubtful);
-        poller->behind_since = 0;
-        if (call == WEIR__CALL_TAKEN) {
-                atomic_store_explicit(&poller->suspect_until, weir__clock_monotonic() + WEIR__SUSPECT, memory_order_relaxed);
-                atomic_store_explicit(&poller->is_suspect, true, memory_order_relaxed);
-        }
-}
-
-static void
-take_over_traced(struct weir__worker *worker, struct weir__poller *poller, enum weir__call call)
-{
-        static const struct weir__trace_facts facts = {.kind = "takes over"};
-        struct weir__trace_slice slice = {0};
-
-        if (weir__trace_is_on()) {
-                weir__trace_begin(&slice, NULL, NULL);
-                slice.from = worker->lost_at;
-        }
-        take_over(poller, call, worker->blocked);
-        if (slice.session)
-                weir__trace_end(&slice, &facts, NULL);
-}
-
-void
-weir__worker_vanishes(void *unused)
-{
-        (void)unused;
-        weir__panic(
-                "a callback has ended the thread that it runs on, by pthread_exit or pthread_cancel: all that waits there would hang");
-}
-
-void *
-weir__worker_main(void *argument)
-{
-        struct weir__worker *worker = argument;
-        enum weir__call call;
-        char name[16];
-
-        weir__worker_current = worker;
-        atomic_store_explicit(&worker->track, weir__trace_track(), memory_order_relaxed);
-        pthread_cleanup_push(weir__worker_vanishes, NULL);
-        snprintf(name, sizeof name, "weir/%u", worker->number);
-        pthread_setname_np(pthread_self(), name);
-        while ((call = weir__worker_pool_wait(worker)) != WEIR__CALL_LEAVE) {
-                struct weir__poller *poller = worker->poller;
-
-                weir__thread_keep_on_cpu(poller->index);
-                if (call != WEIR__CALL_START) {
-                        weir__watchdog_take_over(poller);
-                        take_over_traced(worker, poller, call);
-                        weir__poller_poll(poller);
-                } else {
-                        weir__watchdog_pass(poller);
-                }
-                loop(worker, poller);
-                if (worker->poller)
-                        let_go(worker, poller);
-                worker->poller = NULL;
-                weir__thread_release_cpu();
-                if (worker->gave)
-                        weir__blocking_count(-1);
-                worker->gave = false;
-                atomic_store_explicit(&worker->gave_at, 0, memory_order_relaxed);
-        }
-        pthread_cleanup_pop(false);
-        weir__thread_set_exit(worker);
-        return NULL;
-}
-
-bool
-weir__worker_join(struct weir__worker *worker, weir_nsec until)
-{
-        /* Not by pthread_clockjoin_np, which ThreadSanitizer does not know. */
-        if (until == WEIR_FOREVER)
-                weir__latch_wait(&worker->gone);
-        else if (!weir__latch_wait_until(&worker->gone, until))
-                return false;
-        return pthread_join(worker->thread, NULL) == 0;
+        return worker && worker->poller ? (int)worker->poller->index : -1;
 }

@@ -25,8 +25,16 @@
 #include "kernel/base/fence.h"
 #include "kernel/base/latch.h"
 #include "kernel/base/list.h"
-#include "kernel/loop/poller.h"
+#include "kernel/loop/pollers.h"
 #include "kernel/observe/trace.h"
+
+struct weir__worker;
+
+/* How a thread of the executor hands over its place while its job blocks. */
+struct weir__executor_ops {
+        int (*blocking_begin)(struct weir__worker *worker); /* 0 or -EAGAIN */
+        void (*blocking_end)(struct weir__worker *worker);
+};
 
 /* Why a worker has got a poller. */
 enum weir__call {
@@ -72,10 +80,14 @@ struct weir__worker {
         _Atomic int64_t live; /* roots entered minus left by its thread; relaxed: kernel/runtime/runtime.c */
 
         struct weir__latch gone; /* its thread has nothing more to do */
-        struct weir__cache *cache; /* of a thread of the executor's (kernel/executor/executor.h), which has no poller ever; else NULL */
+        const struct weir__executor_ops *executor_ops; /* of a thread of the executor, which never has a poller; else NULL */
 
         _Atomic int64_t gave_at;      /* when it gave its poller away, in the callback that runs; else 0.  Relaxed: for people */
         _Atomic int64_t blocks_since; /* what has lost it the poller; 0: no claim.  Of the watchdog, before it claims */
+
+        /* Written by the watchdog: the value of `turn` at its last look, and since when the worker has been in that turn. */
+        _Atomic unsigned seen_turn; /* release, acquire */
+        _Atomic int64_t seen_since;
 };
 
 #define WEIR__TURN_USER  1u /* bit 0 of turn */
@@ -98,93 +110,29 @@ static inline bool weir__worker_gave(void)
         return worker && worker->gave;
 }
 
-/* Waits until then for the end of its thread, of which the opening of `gone` was the last that it did, and joins it.  Returns
- * whether it has. */
-bool weir__worker_join(struct weir__worker *worker, weir_nsec until);
-
-/* What runs when code of the user ends the thread. */
-void weir__worker_vanishes(void *unused) __attribute__((noreturn, cold));
-
-/* What the thread of a worker does; ends when it is called to leave. */
-void *weir__worker_main(void *worker);
-
 /* The poller is not, or not clearly, its own any more: takes it back from the watchdog, or makes `poller` NULL.  Returns that. */
 __attribute__((cold)) struct weir__poller *weir__worker_settle(struct weir__worker *worker);
 
-/* By a worker that has lost its poller in the callback that has just returned: for how long that has run, about.  0: not to the
- * watchdog, or after one that blocked and not for long itself. */
-weir_nsec weir__worker_blocked(void);
+/* Records what the watchdog has seen. */
+static inline void
+weir__worker_note_seen(struct weir__worker *worker, unsigned turn, weir_nsec since)
+{
+        atomic_store_explicit(&worker->seen_since, since, memory_order_relaxed);
+        atomic_store_explicit(&worker->seen_turn, turn, memory_order_release);
+}
+
+/* Since when the watchdog has seen the worker in that turn, on CLOCK_MONOTONIC; 0: it has not.  Any thread. */
+static inline weir_nsec
+weir__worker_seen_since(const struct weir__worker *worker, unsigned turn)
+{
+        return atomic_load_explicit(&worker->seen_turn, memory_order_acquire) == turn
+                       ? atomic_load_explicit(&worker->seen_since, memory_order_relaxed)
+                       : 0;
+}
 
 static inline bool weir__worker_owns(const struct weir__worker *worker)
 {
         return __builtin_expect(atomic_load_explicit(&worker->poller->owner, memory_order_relaxed) == (uintptr_t)worker, 1);
-}
-
-/* -- code of the user -- */
-
-/* Around each call of a function, that one, which the program gave, on whatever thread and whatever called it.  The second is
- * given what the first returned; a worker that was outermost in it, and has lost its poller meanwhile, has `poller` NULL
- * afterwards, and must not touch that poller again but deliver what is left to do. */
-static inline unsigned weir__user_begin(weir__function *function)
-{
-        struct weir__worker *worker = weir__worker_self();
-
-        if (!worker)
-                return WEIR__TURN_USER;
-        unsigned turn = atomic_load_explicit(&worker->turn, memory_order_relaxed);
-        if (turn & WEIR__TURN_USER)
-                return turn;
-        atomic_store_explicit(&worker->calls, function, memory_order_relaxed);
-        atomic_store_explicit(&worker->turn, turn + WEIR__TURN_COUNT + WEIR__TURN_USER, memory_order_release);
-        return turn;
-}
-
-/* The end of the outermost. */
-static inline void weir__user_leave(struct weir__worker *worker, unsigned before)
-{
-        atomic_store_explicit(&worker->turn, before + WEIR__TURN_COUNT, memory_order_relaxed);
-        weir__fence_light();
-        if (worker->poller && !weir__worker_owns(worker))
-                weir__worker_settle(worker);
-}
-
-void weir__user_forked(void) __attribute__((noreturn, cold));
-
-/* Ends what weir_blocking_begin has begun. */
-void weir__blocking_over(struct weir__worker *worker);
-
-static inline void weir__user_end(unsigned before)
-{
-        struct weir__worker *worker = weir__worker_self();
-
-        if (before & WEIR__TURN_USER)
-                return; /* no worker, or inside other code of the user */
-        if (__builtin_expect(!worker, 0))
-                weir__user_forked();
-        weir__user_leave(worker, before);
-        if (__builtin_expect(worker->blocking, 0))
-                weir__blocking_over(worker);
-}
-
-/* As the next, while there is a trace; `kind` is what it is called there. */
-void weir__user_call_traced(const char *kind, void (*function)(void *context), void *context) __attribute__((cold));
-
-/* Calls a function of the program, which in a trace is of that kind. */
-static inline void weir__user_call_as(const char *kind, void (*function)(void *context), void *context)
-{
-        if (weir__trace_is_on()) {
-                weir__user_call_traced(kind, function, context);
-                return;
-        }
-        unsigned before = weir__user_begin((weir__function *)function);
-        function(context);
-        weir__user_end(before);
-}
-
-/* Calls a free function of the program. */
-static inline void weir__user_call(void (*function)(void *context), void *context)
-{
-        weir__user_call_as("a free function", function, context);
 }
 
 /* -- calls of the library out of code of the user -- */
@@ -209,5 +157,13 @@ static inline void weir__unpin(void)
 {
         atomic_store_explicit(&weir__worker_self()->pinned, false, memory_order_release);
 }
+
+/* The index of the poller to which new objects of this thread belong.  For a worker it is its own.  For other threads it changes
+ * after a batch of objects, so that the tasks of one flow are neighbours.  Before the first start it is WEIR__POLLER_NONE; after a
+ * shutdown the poller may have no worker. */
+unsigned weir__worker_home(void);
+
+/* The index of the poller that this thread owns, or has lost without knowing; -1: none. */
+int weir__worker_poller_index(void);
 
 #endif

@@ -16,7 +16,6 @@
 #include "kernel/base/futex.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/sched/thread_set.h"
-#include "kernel/sched/watchdog.h"
 
 #define SPARES_MOST 256
 #define IDLE_MOST   WEIR_SEC(10)
@@ -31,7 +30,7 @@ static struct {
         struct weir__thread_set set;
 } pool = {
         .lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF),
-        .set = {.lock = &pool.lock, .main = weir__worker_main, .size = sizeof(struct weir__worker)},
+        .set = {.lock = &pool.lock, .size = sizeof(struct weir__worker)},
 };
 
 /* -- idle workers; under the lock -- */
@@ -145,8 +144,9 @@ weir__worker_pool_wait(struct weir__worker *worker)
 /* -- start and end -- */
 
 int
-weir__worker_pool_start(unsigned pollers, unsigned spare_workers)
+weir__worker_pool_start(unsigned pollers, unsigned spare_workers, void *(*main)(void *worker))
 {
+        pool.set.main = main;
         weir__thread_set_open(&pool.set, pollers + (spare_workers ? spare_workers : SPARES_MOST));
         for (unsigned i = 0; i < pollers; i++) {
                 struct weir__poller *poller = weir__pollers.at[i];
@@ -233,7 +233,7 @@ look_at(struct weir__worker *worker)
                 .function = atomic_load_explicit(&worker->calls, memory_order_relaxed),
         };
 
-        weir_nsec since = lost ? lost : snapshot.poller >= 0 ? weir__watchdog_since((unsigned)snapshot.poller, worker, turn) : 0;
+        weir_nsec since = lost ? lost : snapshot.poller >= 0 ? weir__worker_seen_since(worker, turn) : 0;
         snapshot.since = since ? weir__clock_monotonic() - since : -1;
         return snapshot;
 }

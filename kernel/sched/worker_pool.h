@@ -11,7 +11,7 @@
  *
  * Result:  0, -ENOMEM, or what pthread_create reports as a negative errno: then some workers may be there, to be dismissed and
  *          joined. */
-int weir__worker_pool_start(unsigned pollers, unsigned spare_workers);
+int weir__worker_pool_start(unsigned pollers, unsigned spare_workers, void *(*main)(void *worker));
 
 /* Takes an idle worker, or makes a new one; it waits to be called.  NULL: there are as many as may be, or no thread can be had.
  * Any thread, with no lock held. */

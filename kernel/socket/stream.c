@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kernel/base/system.h"
+#include "kernel/socket/system.h"
 
 /* Seconds. */
 #define ASK_EACH 5

@@ -25,7 +25,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
-#include "kernel/base/system.h"
+#include "kernel/socket/system.h"
 #include "kernel/socket/tls_internal.h"
 
 #define RECORD  ((size_t)16 * 1024)

@@ -33,7 +33,7 @@
 #include "kernel/base/clock.h"
 #include "kernel/base/fence.h"
 #include "kernel/observe/log.h"
-#include "kernel/sched/thread.h"
+#include "kernel/base/thread.h"
 #include "server/base/eventfd.h"
 
 #define RING_SIZE   ((size_t)512 * 1024)

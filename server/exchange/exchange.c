@@ -13,6 +13,7 @@
 #include "kernel/memory/memory.h"
 #include "kernel/data/prefetch.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/sched/user.h"
 #include "kernel/sched/worker.h"
 #include "protocol/compress.h"
 #include "server/base/error_pages.h"

@@ -1,4 +1,4 @@
-/* handover.pml: a poller changes hands (kernel/sched/worker.h, kernel/sched/worker.c, kernel/sched/watchdog.c, kernel/sched/blocking.c, kernel/sched/crew.c).
+/* handover.pml: a poller changes hands (kernel/sched/worker.h, kernel/sched/worker_loop.c, kernel/sched/watchdog.c, kernel/sched/blocking.c, kernel/sched/crew.c).
  *
  *   Worker    three of them: the structs, in which threads are made, end and are made again.  One owns the poller at the start, the
  *             others are made when they are wanted.  Runs the loop while it owns: of five works two are callbacks that may last or

@@ -1,4 +1,4 @@
-/* kernel/base/sanitized.h: whether a sanitizer watches this build, which must see each allocation and each byte that comes by a
+/* kernel/memory/sanitized.h: whether a sanitizer watches this build, which must see each allocation and each byte that comes by a
  * descriptor. */
 #ifndef WEIR_KERNEL_SANITIZED_H
 #define WEIR_KERNEL_SANITIZED_H

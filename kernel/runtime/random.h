@@ -1,4 +1,4 @@
-/* kernel/base/random.h: numbers that nobody need keep secret, such as how long to wait so that not all wait equally long. */
+/* kernel/runtime/random.h: numbers that nobody need keep secret, such as how long to wait so that not all wait equally long. */
 #ifndef WEIR_KERNEL_RANDOM_H
 #define WEIR_KERNEL_RANDOM_H
 

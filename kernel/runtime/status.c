@@ -1,4 +1,4 @@
-/* kernel/base/status.c: what statuses mean in English, and the library's version. */
+/* kernel/runtime/status.c: what statuses mean in English, and the library's version. */
 #include <string.h>
 
 #include <weir/runtime.h>

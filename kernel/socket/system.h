@@ -1,4 +1,4 @@
-/* kernel/base/system.h: recv and send, for what is called for each request.
+/* kernel/socket/system.h: recv and send, for what is called for each request.
  *
  * Those of the C library are cancellation points: in a process with threads each call costs four atomic operations besides, and no
  * thread of the library is ever cancelled. */

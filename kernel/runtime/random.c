@@ -1,8 +1,8 @@
-/* kernel/base/random.c: splitmix64, one state for the process.
+/* kernel/runtime/random.c: splitmix64, one state for the process.
  *
  * Threads: any.  Its numbers are asked for before waits, so they may cost a lock.
  * Source:  Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014. */
-#include "kernel/base/random.h"
+#include "kernel/runtime/random.h"
 
 #include <stdbool.h>
 #include <sys/random.h>

@@ -1,14 +1,14 @@
-/* kernel/base/system.c: calls of the system.
+/* kernel/socket/system.c: calls of the system.
  *
  * ThreadSanitizer knows by recv and send of the C library that what was sent happened before it was received, so there they are
  * called. */
-#include "kernel/base/system.h"
+#include "kernel/socket/system.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kernel/base/sanitized.h"
+#include "kernel/memory/sanitized.h"
 
 ssize_t
 weir__recv(int fd, void *data, size_t size, int flags)

@@ -1,0 +1,54 @@
+/* kernel/runtime/runtime_wait.c: threads that wait for a flow, or for all callbacks.
+ *
+ * Threads: any.
+ * Locks:   none. */
+#include "kernel/runtime/runtime.h"
+
+#include <errno.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/sched/blocking.h"
+#include "kernel/sched/worker.h"
+
+/* Threads that wait for a flow, sequentially consistent.  Whoever ends the flow takes its waiter off, which may come before the
+ * waiter has counted itself. */
+static _Atomic int waiters;
+
+int
+weir__runtime_may_stop(void)
+{
+        return weir__phase_is_forked() ? -ECHILD : weir__worker_self() ? -EDEADLK : 0;
+}
+
+int
+weir__runtime_may_wait(void)
+{
+        const struct weir__worker *worker = weir__worker_self();
+
+        return worker && worker->blocking > 0 && (worker->gave || !(worker->poller || worker->executor_ops)) ? 0
+                                                                                                      : weir__runtime_may_stop();
+}
+
+bool
+weir__runtime_has_waiters(void)
+{
+        return atomic_load(&waiters) > 0;
+}
+
+void
+weir__runtime_wait_begin(bool gave)
+{
+        atomic_fetch_add(&waiters, 1);
+        if (gave)
+                weir__blocking_count(-1);
+        if (weir__clock_is_virtual())
+                weir__poller_wake(weir__pollers.at[0]);
+}
+
+void
+weir__runtime_wait_end(bool gave)
+{
+        if (gave)
+                weir__blocking_count(+1);
+        atomic_fetch_sub(&waiters, 1);
+}
