@@ -245,32 +245,6 @@ time_in_suspension_counts_for_those_that_ask_for_it(void)
         weir_test_end();
 }
 
-/* While a callback runs for long, a call of the library looks at the descriptors in its place. */
-static void
-glance(void *unused)
-{
-        (void)unused;
-        wall_shift = 2 * HOUR;
-        tell(0);
-        for (unsigned i = 0; i < 3; i++) {
-                weir_test_spin(WEIR_MSEC(2));
-                weir__poller_glance();
-        }
-}
-
-static void
-a_glance_keeps_the_news(void)
-{
-        struct wall_record wall = {0};
-
-        begin();
-        start(weir_timer_new_at(weir_wall_now() + HOUR, done, &wall));
-        let_it_watch();
-        weir_test_act(WEIR_MSEC(1), glance, NULL);
-        wait_for(&wall);
-        weir_test_end();
-}
-
 /* -- no descriptor to be had -- */
 
 static void
@@ -497,7 +471,6 @@ main(void)
                 WEIR_TEST(each_of_many_jumps_is_noticed),
                 WEIR_TEST(a_jump_back_puts_it_off),
                 WEIR_TEST(time_in_suspension_counts_for_those_that_ask_for_it),
-                WEIR_TEST(a_glance_keeps_the_news),
                 WEIR_TEST(without_a_descriptor_it_looks_each_second),
                 WEIR_TEST(shutdown_does_not_wait_for_a_descriptor),
                 WEIR_TEST(jumps_race_with_all_that_is_done_to_timers),

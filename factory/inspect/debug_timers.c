@@ -101,7 +101,6 @@ note_all(struct notes *notes, struct weir__poller *poller)
         while (more) {
                 if (!have_room(notes))
                         return false;
-                weir__lock_let_in(&poller->lock);
                 weir__lock(&poller->lock);
                 unsigned count = weir__timerq_look_on(&poller->queue, &look, nodes, AT_ONCE, &more);
                 for (unsigned i = 0; i < count; i++)

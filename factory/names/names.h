@@ -83,36 +83,10 @@ weir__names_lock(struct weir__names *names, uint32_t hash)
         return shard;
 }
 
-/* NULL when it is locked. */
-static inline struct weir__names_shard *
-weir__names_trylock(struct weir__names *names, uint32_t hash)
-{
-        struct weir__names_shard *shard = &names->shards[hash >> (32 - WEIR__NAMES_SHARD_BITS)];
-
-        return weir__trylock(&shard->lock) ? shard : NULL;
-}
-
-/* NULL when it is locked for so long. */
-static inline struct weir__names_shard *
-weir__names_lock_within(struct weir__names *names, uint32_t hash, weir_nsec duration)
-{
-        struct weir__names_shard *shard = &names->shards[hash >> (32 - WEIR__NAMES_SHARD_BITS)];
-
-        return weir__lock_within(&shard->lock, duration) ? shard : NULL;
-}
-
 static inline void
 weir__names_unlock(struct weir__names_shard *shard)
 {
         weir__unlock(&shard->lock);
-}
-
-/* The same before the caller locks it once more, for the next of many objects: who waits for it comes first. */
-static inline void
-weir__names_pause(struct weir__names_shard *shard)
-{
-        weir__unlock(&shard->lock);
-        weir__lock_let_in(&shard->lock);
 }
 
 /* Copies key and text into an object (room for key->size + 1 bytes is behind it), which then is in no map. */

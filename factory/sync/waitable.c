@@ -308,7 +308,6 @@ weir__waitable_prune_all(struct weir__waitable *object)
 {
         while (!weir__waitable_prune(object)) {
                 weir__unlock(&object->lock);
-                weir__lock_let_in(&object->lock);
                 weir__lock(&object->lock);
         }
 }
@@ -354,12 +353,11 @@ weir__waitable_visit_named(const struct weir__waitable_ops *ops, const char *nam
                 more = visit_some(shard, &walk, ops, visit, context, &claimed);
                 if (!more)
                         weir__names_walk_end(shard, &walk);
-                weir__names_pause(shard);
+                weir__names_unlock(shard);
                 weir__wait_deliver_all(&claimed);
                 if (more)
                         weir__names_lock(&names[ops->kind], key.hash);
         }
-        weir__poller_glance();
 }
 
 size_t
@@ -555,8 +553,6 @@ weir__wait_end_all(struct weir__waitable *object, struct weir__wait_list *list, 
                 }
                 weir__unlock(&object->lock);
                 weir__wait_deliver_all(&claimed);
-                weir__poller_glance();
-                weir__lock_let_in(&object->lock);
                 weir__lock(&object->lock);
         }
 }

@@ -167,9 +167,8 @@ weir_series_cancel_named(const char *name, size_t max)
         while (cancelled < max && weir__names_walk_at(&walk)) {
                 unsigned count = take_some(shard, &walk, taken, max - cancelled);
 
-                weir__names_pause(shard);
+                weir__names_unlock(shard);
                 cancelled += cancel_taken(taken, count);
-                weir__poller_glance();
                 weir__names_lock(&names, key.hash);
         }
         weir__names_walk_end(shard, &walk);

@@ -314,12 +314,6 @@ lock_present_poller(struct weir__timer *timer)
         }
 }
 
-void
-weir__timer_pause(void)
-{
-        weir__poller_glance();
-}
-
 /* By the series, under its lock. */
 struct weir_task *
 weir__timer_end_early(struct weir_task *task)

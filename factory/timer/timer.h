@@ -205,9 +205,6 @@ bool weir__timer_cancel(struct weir__timer *timer, struct weir__work_list *taken
 /* Delivers what weir__timer_end has taken: `count` of them at most.  No lock held. */
 void weir__timer_deliver(struct weir__work_list *taken, size_t count);
 
-/* For what goes on for long, between two holds of the locks: looks after the poller of this worker, if it is one. */
-void weir__timer_pause(void);
-
 /* Its callback and on_free have returned, after it was cancelled: tells who waits for that, and frees it some time.  On its worker. */
 void weir__timer_end_cancelled(struct weir__named_timer *named);
 

@@ -33,17 +33,10 @@ after_fork(void)
         weir__names_let_go(&weir__timer_names);
 }
 
-static void
-after_fork_in_child(void)
-{
-        weir__lock_forget_sleepers();
-        after_fork();
-}
-
 /* Before the constructors of a program that has the static library in it, which may make timers; and behind those of the kernel,
  * whose locks come later in the order, so they must be taken later. */
 __attribute__((constructor(102))) static void
 prepare(void)
 {
-        pthread_atfork(before_fork, after_fork, after_fork_in_child);
+        pthread_atfork(before_fork, after_fork, after_fork);
 }

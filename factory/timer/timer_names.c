@@ -57,10 +57,6 @@ weir__timers_cancel_end(struct weir__timers_cancel *cancel, struct weir__names_s
 {
         weir__names_unlock(shard);
         weir__timer_deliver(&cancel->taken, WEIR__TIMERS_AT_ONCE - cancel->credit);
-        if (cancel->credit > 0)
-                return;
-        weir__timer_pause();
-        weir__lock_let_in(&shard->lock);
 }
 
 static size_t
@@ -127,7 +123,7 @@ walk_to_the_end(struct weir__names_shard *shard, struct weir__names_walk *walk)
                 }
                 weir__names_walk_on(walk);
                 if (--credit == 0) {
-                        weir__names_pause(shard);
+                        weir__names_unlock(shard);
                         credit = WEIR__TIMERS_AT_ONCE;
                         weir__names_lock(&weir__timer_names, walk->key.hash);
                 }
@@ -200,12 +196,9 @@ reset_many(struct reset *reset, struct weir__names_shard *shard, const struct we
                 weir__names_walk_on(&walk); /* before the pause: it is the walk's place that others move */
                 if (--credit > 0)
                         continue;
-                struct weir__poller *poller = reset->locked;
                 weir__timers_lock_poller(&reset->locked, NULL);
-                weir__names_pause(shard);
-                weir__lock_let_in(&poller->lock);
+                weir__names_unlock(shard);
                 wake_pollers(reset);
-                weir__timer_pause();
                 credit = WEIR__TIMERS_AT_ONCE;
                 weir__names_lock(&weir__timer_names, key->hash);
         }

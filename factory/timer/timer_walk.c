@@ -98,7 +98,7 @@ weir_timer_cancel_prefix(const char *prefix, size_t max)
                 walk.scan = weir__names_scan_begin(shard);
                 walk.within = false;
                 while (cancel_slice(&walk))
-                        weir__timer_pause();
+                        continue;
         }
         return walk.cancel.count;
 }
@@ -258,7 +258,6 @@ list_shard(struct list *list, unsigned number)
         for (bool more = true; more && !list->stopped;) {
                 more = see_some(list);
                 show(list);
-                weir__timer_pause();
         }
         if (!list->within)
                 return;

@@ -1,8 +1,8 @@
-/* kernel/base/lock.h: locks that know their rank.
+/* kernel/base/lock.h: fair locks that know their rank.
  *
- * A lock is held for some dozens of nanoseconds, in the worst case for some hundred nodes.  Taking one costs one atomic operation,
- * letting it go none while nobody sleeps for it: lock.c has the states.  Once it was let go the lock may be gone, like a mutex of
- * POSIX.
+ * A lock is held for some dozens of nanoseconds, in the worst case for some hundred nodes.  Taking a free lock costs one atomic
+ * operation.  Letting it go costs none while no thread sleeps for it.  lock.c explains the states and the fairness.  The lock may
+ * be freed as soon as it was let go, like a mutex of POSIX.
  *
  * A thread takes locks in ascending rank only; ranks are asserted where WEIR_DEBUG is defined (debug and sanitizer builds).  No
  * user code, no free function and no blocking call runs under any of them. */
@@ -27,14 +27,8 @@ enum weir__rank {
         WEIR__RANK_LEAF,  /* under it nothing is locked */
 };
 
-enum weir__lock_state {
-        WEIR__LOCK_FREE = 0,
-        WEIR__LOCK_HELD,
-        WEIR__LOCK_WANTED, /* held, and somebody may sleep for it */
-};
-
 struct weir__lock {
-        _Atomic unsigned state; /* enum weir__lock_state */
+        _Atomic unsigned is_held;
 #ifdef WEIR_DEBUG
         int rank;
 #endif
@@ -48,7 +42,7 @@ struct weir__lock {
 #else
 #define WEIR__LOCK_INITIALIZER(its_rank) \
         {                                \
-                .state = WEIR__LOCK_FREE \
+                .is_held = 0             \
         }
 #endif
 
@@ -70,36 +64,36 @@ weir__lock_expect_none(const char *what)
 #endif
 }
 
-#define WEIR__LOCK_BEDS 64
+#define WEIR__LOCK_QUEUES 64
 
-/* How many threads sleep, or are about to, for locks whose address leads here. */
-extern _Atomic unsigned weir__lock_sleepers[WEIR__LOCK_BEDS];
+/* How many threads wait in each queue for a lock whose address leads there.  Written under the mutex of the queue. */
+extern _Atomic unsigned weir__lock_sleepers[WEIR__LOCK_QUEUES];
 
-static inline _Atomic unsigned *
-weir__lock_sleepers_for(const struct weir__lock *lock)
+static inline unsigned
+weir__lock_queue(const struct weir__lock *lock)
 {
-        return &weir__lock_sleepers[(uintptr_t)lock / 128 % WEIR__LOCK_BEDS];
+        return (uintptr_t)lock / 128 % WEIR__LOCK_QUEUES;
 }
 
 static inline bool
 weir__lock_has_sleepers(const struct weir__lock *lock)
 {
-        return atomic_load_explicit(weir__lock_sleepers_for(lock), memory_order_relaxed);
+        return atomic_load_explicit(&weir__lock_sleepers[weir__lock_queue(lock)], memory_order_relaxed);
 }
 
-/* Waits until the lock is free, and takes it. */
+/* Takes a lock that was found held. */
 void weir__lock_wait(struct weir__lock *lock);
 
-/* Lets go of one for which somebody sleeps, or of one like it. */
+/* Lets go of a lock while threads wait in its queue, for this lock or for another one. */
 void weir__lock_release(struct weir__lock *lock);
 
-/* Wakes one of those who sleep for a lock that may be gone. */
-void weir__lock_wake(struct weir__lock *lock);
+/* Wakes the first thread that waits for a lock.  The lock may be gone. */
+void weir__lock_wake(const struct weir__lock *lock);
 
 static inline void
 weir__lock_init(struct weir__lock *lock, enum weir__rank rank)
 {
-        atomic_init(&lock->state, WEIR__LOCK_FREE);
+        atomic_init(&lock->is_held, 0);
 #ifdef WEIR_DEBUG
         lock->rank = rank;
 #else
@@ -107,14 +101,13 @@ weir__lock_init(struct weir__lock *lock, enum weir__rank rank)
 #endif
 }
 
-/* FREE -> HELD. */
+/* Takes it without a look at its rank, if it is free now. */
 static inline bool
 weir__lock_take(struct weir__lock *lock)
 {
-        unsigned state = WEIR__LOCK_FREE;
+        unsigned is_held = 0;
 
-        return atomic_compare_exchange_strong_explicit(&lock->state, &state, WEIR__LOCK_HELD, memory_order_acquire,
-                                                       memory_order_relaxed);
+        return atomic_compare_exchange_strong_explicit(&lock->is_held, &is_held, 1, memory_order_acquire, memory_order_relaxed);
 }
 
 /* Takes it if it is free now. */
@@ -129,12 +122,8 @@ weir__trylock(struct weir__lock *lock)
         return true;
 }
 
-/* Takes it if that is possible within so long.  Who waits so is a sleeper like others: it is let in. */
-bool weir__lock_within(struct weir__lock *lock, int64_t nanoseconds);
-
-/* For a fork: takes one whatever others of its rank are held; and, in the child, forgets the threads that it does not have. */
+/* For a fork: takes a lock whatever others of its rank are held. */
 void weir__lock_hold(struct weir__lock *lock);
-void weir__lock_forget_sleepers(void);
 
 static inline void
 weir__lock(struct weir__lock *lock)
@@ -146,10 +135,6 @@ weir__lock(struct weir__lock *lock)
                 weir__lock_wait(lock);
 }
 
-/* Between two holds of a lock by one thread that has much to do under it: lets those who sleep for it have their turn, which they
- * would never get from one that is faster than a wake-up.  With no lock held; the lock must still be there. */
-void weir__lock_let_in(struct weir__lock *lock);
-
 static inline void
 weir__unlock(struct weir__lock *lock)
 {
@@ -160,7 +145,7 @@ weir__unlock(struct weir__lock *lock)
                 weir__lock_release(lock);
                 return;
         }
-        atomic_store_explicit(&lock->state, WEIR__LOCK_FREE, memory_order_release);
+        atomic_store_explicit(&lock->is_held, 0, memory_order_release);
         weir__fence_light();
         if (__builtin_expect(weir__lock_has_sleepers(lock), 0))
                 weir__lock_wake(lock);

@@ -48,15 +48,6 @@
  * it sorts a new deadline by its distance from the time it knows. */
 #define STALE WEIR_MSEC(1)
 
-/* Within a long call of the library the descriptors are looked at this often. */
-#define GLANCE WEIR_MSEC(1)
-
-/* What is to be done later and finds a lock taken is postponed, so that this worker does not sleep while another thread cancels a
- * million timers, and maybe has lost its CPU under the lock: it tries again after RETRY at the latest.  When WEIR__POSTPONED have
- * come together the crowd has to wait; when it is so many, because of other work, this worker does wait for the lock. */
-#define PATIENT (2 * WEIR__POSTPONED)
-#define RETRY   WEIR_USEC(200)
-
 /* On the virtual clock, while something is on its way: how soon it is looked at again, in real time. */
 #define ONCE_MORE WEIR_USEC(100)
 
@@ -156,9 +147,8 @@ weir__poller_open(struct weir__poller *poller)
         poller->free_slot = WEIR__SLOT_NONE;
         poller->armed_for = WEIR_FOREVER;
         poller->woke_at = poller->visited_at = 0;
-        poller->doze = poller->glanced_at = 0;
+        poller->doze = 0;
         poller->rest = REST;
-        poller->kept_count = 0;
         poller->exiting = false;
         poller->behind_since = poller->share_after = 0;
         atomic_store(&poller->share_wanted, false);
@@ -284,15 +274,10 @@ take_crowd(struct weir__poller *poller)
 }
 
 void
-weir__poller_run_later(struct weir__poller *poller)
+weir__poller_run_deferred(struct weir__poller *poller)
 {
-        bool always = poller->exiting || atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed);
-
-        for (poller->stuck = false; poller->later.first && !poller->stuck;) {
-                poller->patient = always || poller->later_count >= PATIENT;
-                struct weir__work *work = weir__poller_pop_later(poller);
+        for (struct weir__work *work; (work = weir__work_pop(&poller->deferred));)
                 work->ops->run(work);
-        }
 }
 
 unsigned
@@ -529,12 +514,6 @@ later(weir_nsec instant, weir_nsec other)
         return instant > other ? instant : other;
 }
 
-static bool
-can_run(const struct weir__poller *poller)
-{
-        return poller->ready.first || poller->doubtful.first || (poller->crowd.first && !weir__poller_is_choked(poller));
-}
-
 /* Whether there is what a nap sleeps on: made for the first one. */
 static bool
 can_nap(struct weir__poller *poller)
@@ -594,7 +573,7 @@ fall_asleep(struct weir__poller *poller)
 {
         struct weir__work *expected = NULL;
 
-        if (can_run(poller) || !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING, memory_order_seq_cst,
+        if (weir__poller_is_busy(poller) || !atomic_compare_exchange_strong_explicit(&poller->inbox, &expected, SLEEPING, memory_order_seq_cst,
                                                                         memory_order_relaxed))
                 return false;
         if (weir__share_waits())
@@ -602,8 +581,6 @@ fall_asleep(struct weir__poller *poller)
         weir_nsec next = next_visit(poller), now = weir__clock_now();
         if (weir__share_overdue(poller, now))
                 return false;
-        if (poller->later.first)
-                next = earlier(next, now + RETRY);
         poller->is_napping = next != WEIR_FOREVER && naps(poller, now);
         if (next <= now)
                 return false;
@@ -651,7 +628,7 @@ fall_asleep_virtually(struct weir__poller *poller)
 static bool
 doze(struct weir__poller *poller)
 {
-        if (poller->doze == 0 || can_run(poller) || atomic_load_explicit(&poller->inbox, memory_order_relaxed))
+        if (poller->doze == 0 || weir__poller_is_busy(poller) || atomic_load_explicit(&poller->inbox, memory_order_relaxed))
                 return false;
         weir_nsec now = weir__clock_now(), next = atomic_load_explicit(&poller->next_deadline, memory_order_relaxed);
         if (next <= now)
@@ -673,54 +650,13 @@ note_pushes(struct weir__poller *poller, unsigned count, bool often)
                 poller->doze *= 2;
 }
 
-static void
-glance(struct weir__poller *poller, weir_nsec now)
-{
-        struct epoll_event *kept = &poller->kept[poller->kept_count];
-        int room = WEIR__EVENTS - (int)poller->kept_count;
-
-        poller->glanced_at = now;
-        expire(poller, now, at_once(poller));
-        weir__poller_take_inbox(poller);
-        int count = room > 0 ? epoll_wait(poller->epoll_fd, kept, room, 0) : 0;
-        for (int i = 0; i < count; i++)
-                if (kept[i].data.u64 < SLOT_TIMER)
-                        poller->kept[poller->kept_count++] = kept[i];
-}
-
-void
-weir__poller_glance(void)
-{
-        struct weir__poller *poller = weir__pin();
-
-        if (!poller)
-                return;
-        weir_nsec now = weir__clock_now();
-        if (now - poller->glanced_at >= GLANCE && !weir__clock_is_virtual())
-                glance(poller, now);
-        weir__unpin();
-}
-
-/* What a glance has seen.  Returns whether there was something. */
-static bool
-dispatch_kept(struct weir__poller *poller)
-{
-        unsigned count = poller->kept_count;
-
-        for (unsigned i = 0; i < count; i++)
-                weir__poller_dispatch(poller, &poller->kept[i]);
-        poller->kept_count = 0;
-        return count > 0;
-}
-
 void
 weir__poller_poll(struct weir__poller *poller)
 {
         struct epoll_event events[WEIR__EVENTS];
         bool is_virtual = atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed);
-        bool awake = poller->kept_count > 0 && dispatch_kept(poller);
-        bool dozes = !awake && !is_virtual && doze(poller);
-        bool sleep = dozes || (!awake && (is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller))), often = dozes;
+        bool dozes = !is_virtual && doze(poller);
+        bool sleep = dozes || (is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller)), often = dozes;
         if (sleep && (dozes || is_virtual))
                 poller->is_napping = false;
         bool nap = sleep && poller->is_napping;

@@ -26,7 +26,6 @@
 #define WEIR__BATCH 61 /* works that are run until descriptors and deadlines are looked at again */
 #define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
 #define WEIR__EVENTS 256 /* taken from epoll at once */
-#define WEIR__POSTPONED 4096 /* works on `later`: beyond, crowds have to wait */
 #define WEIR__SUSPECT WEIR_MSEC(100) /* after a callback that blocked: how long none must have, before the poller is trusted again */
 
 enum weir__deadline_kind {
@@ -93,10 +92,7 @@ struct weir__poller {
         weir_nsec behind_since; /* when the last batch ended, if it left ready work behind; else 0 */
         weir_nsec share_after;  /* when it is worth looking again for work to give away */
         unsigned neighbour;     /* whose overdue deadlines are looked for next */
-        struct weir__work_list later; /* what is run after the next batch, as far as it gets its locks */
-        unsigned later_count;
-        bool patient;                 /* what is run from `later` waits for its locks */
-        bool stuck;                   /* it has not got one */
+        struct weir__work_list deferred; /* run after the batch that adds to it */
         struct weir__source_slot *slots;
         uint32_t slot_count, free_slot;
         weir_nsec armed_for;  /* what the timerfd is set to; WEIR_FOREVER: disarmed */
@@ -109,11 +105,8 @@ struct weir__poller {
         unsigned came;        /* events, since the last sleep */
         bool is_napping;      /* the last sleep was a nap, or would have been, had a look found nothing */
         weir_nsec visited_at; /* when the queue was last shown the time */
-        weir_nsec glanced_at;
-        unsigned kept_count;
         int jump_fd;               /* tells of jumps of clocks; -1: nobody has asked yet */
         struct weir__limit visit;  /* of followers; its work is delivered without a time limit, too */
-        struct epoll_event kept[WEIR__EVENTS]; /* taken by a glance, to be handed to their sources */
         char *scratch;        /* WEIR__SCRATCH_SIZE bytes, for whoever is on the owner's stack */
         bool exiting;         /* the loop ends */
         bool looks_round;     /* the batch ends with the work that runs: weir__poller_deliver_behind */
@@ -177,42 +170,8 @@ static inline bool weir__poller_is_busy(const struct weir__poller *poller)
         return poller->ready.first || poller->crowd.first || poller->doubtful.first;
 }
 
-/* Looks at inbox, deadlines and descriptors of this worker's poller, if it has one and that is more than a millisecond ago, and runs
- * nothing: for calls of the library that take long, inside a callback.  With no lock held. */
-void weir__poller_glance(void);
-
-/* Runs what was put onto `later`, unless it postpones itself: work that finds a lock taken does that, unless the poller is
- * `patient`.  Owner only. */
-void weir__poller_run_later(struct weir__poller *poller);
-
-/* Whether so much is postponed that the crowd, which brings more of it, must not run.  Owner only. */
-static inline bool weir__poller_is_choked(const struct weir__poller *poller)
-{
-        return __builtin_expect(poller->later_count >= WEIR__POSTPONED, 0);
-}
-
-static inline void weir__poller_do_later(struct weir__poller *poller, struct weir__work *work)
-{
-        weir__work_append(&poller->later, work);
-        poller->later_count++;
-}
-
-/* The first of them, to be run together with the one that runs; NULL: there is none. */
-static inline struct weir__work *weir__poller_pop_later(struct weir__poller *poller)
-{
-        struct weir__work *work = weir__work_pop(&poller->later);
-
-        poller->later_count -= work != NULL;
-        return work;
-}
-
-/* By the work that runs: it and those behind it are for the next time. */
-static inline void weir__poller_postpone(struct weir__poller *poller, struct weir__work *work)
-{
-        weir__work_prepend(&poller->later, work);
-        poller->later_count++;
-        poller->stuck = true;
-}
+/* Runs all deferred work.  Owner only. */
+void weir__poller_run_deferred(struct weir__poller *poller);
 
 /* Takes what the inbox holds, oldest first, behind the ready list, and the crowds that others gave; returns how many works the
  * inbox held.  Owner only. */

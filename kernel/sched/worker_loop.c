@@ -2,14 +2,14 @@
  *
  * Threads: the worker's own; the rest of what a worker does is kernel/sched/worker_pool.c (where it comes from and goes to).
  *
- *     own the poller -> [ run ready work, a batch, then of the crowd and of the doubtful, and what they left for later -> take the
+ *     own the poller -> [ run ready work, a batch, then of the crowd and of the doubtful, and what they deferred -> take the
  *                    inbox -> expire some deadlines -> poll ] ... -> exiting -> let go
  *                            \--lost in a callback--> finish that task, without a poller -> a spare
  *
  * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended to the
  * ready list and runs when they have returned, so neither a series of ten million tasks nor a cancel of a million timers deepens
  * the stack.  Inbox, deadlines and sockets are looked at within every WEIR__BATCH completions, so that a flood of ready work starves
- * none of them.  What was left for later and finds its lock taken stays there; when that is much, the crowd has to wait.
+ * none of them.
  *
  * What was ready when a poller changed hands, and will call the same function, is doubtful: more of it may block, as 64 timers do
  * that expire together and each wait for a database.  So what else was ready, and what becomes so, comes before it.
@@ -123,7 +123,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
         while (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
                 if (__builtin_expect(is_doubted(poller), 0) && !run_doubtful(worker, poller))
                         return;
-                weir__poller_run_later(poller);
+                weir__poller_run_deferred(poller);
                 weir__poller_take_inbox(poller);
                 weir__poller_expire(poller);
                 if (credit == 0 || !weir__poller_is_busy(poller)) /* what was given must not wait until somebody is idle */
@@ -143,7 +143,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 weir__poller_poll(poller);
                 poller->looks_round = false;
                 credit = WEIR__BATCH;
-                crowd_credit = weir__poller_is_choked(poller) ? 0 : is_suspect(poller) ? 1 : WEIR__BATCH;
+                crowd_credit = is_suspect(poller) ? 1 : WEIR__BATCH;
         }
 }
 
@@ -158,7 +158,7 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
                 if (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &credit))
                         run_some(worker, poller, &poller->doubtful, &credit);
         }
-        weir__poller_run_later(poller);
+        weir__poller_run_deferred(poller);
         atomic_store_explicit(&poller->owner, 0, memory_order_release);
 }
 

@@ -1,44 +1,60 @@
-/* lock.pml: the lock of which letting go is a plain write while nobody sleeps (kernel/base/lock.h, kernel/base/lock.c, kernel/base/fence.h).
+/* test/model/lock.pml: a lock that is let go by a plain write while nobody sleeps for it, and that is handed to a sleeper which has waited
+ * for long.
  *
- *   Thread      three of them, each with two uses of a lock, the same one twice or two different ones: takes it, is alone with it,
- *               lets it go.  Who finds under the lock that its use is the last one, frees it afterwards
+ *   Thread      three, which take a lock and let it go, over and over; the one whose use is the last one, frees it afterwards
  *   Processor   the buffers of the writes: one is drained at any time
  *   Kernel      ends one sleep for nothing, at any time or never
+ *   Clock       says at any time that the sleepers have waited for long, the oldest first
  *
- * The two locks lead to the same entry of the table of sleepers.  Where the system refuses membarrier(2), fences are full on
- * both sides: which it is, is chosen at the start.
+ * The two locks lead to the same queue.  Where the system refuses membarrier(2), fences are full on both sides: which it is, is
+ * chosen at the start.
  *
  * A plain write lies in the buffer of its thread before others see it.  It leaves at any time; before an atomic operation, a full
  * fence or a system call of that thread; or when a heavy fence of another drains all buffers.  A buffer has room for one write:
  * that of FREE, for before the next one its thread takes a lock.  Reads go past it.  That is the order of x86; what weaker
- * machines do within a critical section is the affair of acquire and release, and not shown.  Spinning is left out: who takes the
- * lock while it spins might have come later as well.
+ * machines do within a critical section is the affair of acquire and release, and not shown.  Spinning is left out: a thread that takes
+ * the lock while it spins might have come later as well.  What is done under the mutex of the queue is one step: it touches the lock
+ * once.
  *
- * Nobody is ever beside another in a lock, or touches one that was freed.  And no wake-up is lost: when a thread sleeps on while
- * its lock is free, spin reports an invalid end state.
+ * Nobody is ever beside another in a lock, or touches one that was freed.  No wake-up is lost: when a thread sleeps on while
+ * its lock is free, spin reports an invalid end state.  Once a sleeper has waited for long, one thread at most that came later takes
+ * the lock before it.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
 
 #define THREADS 3
 #define LOCKS   2
-#define NONE    2 /* no lock */
+#define NONE    3 /* no lock, no thread */
 
-#define FREE   0
-#define HELD   1
-#define WANTED 2
+#define FREE 0
+#define HELD 1
+
+#define ASLEEP 0
+#define WOKEN  1
+#define OWNER  2
+
+#define MOST_PASSES 1
 
 byte state[LOCKS];     /* the memory of a lock: gone when it is freed */
-byte sleepers;         /* the entry of the table that both locks lead to: static memory */
+byte sleepers;         /* the count of the queue that both locks lead to: static memory */
 bool asymmetric;       /* constant */
 
 byte buffer[THREADS];  /* the lock into which FREE is written */
-byte asleep[THREADS];  /* the kernel's: on the state of which lock a thread sleeps */
+
+/* The queue, under its mutex: the oldest sleeper first, NONE behind the last. */
+byte queue[THREADS];
+byte wants[THREADS];   /* for which lock it sleeps */
+byte mood[THREADS];    /* of a sleeper: ASLEEP, WOKEN, OWNER; a futex */
+bool patient[THREADS]; /* of a sleeper: it has not waited for long */
+
+bool asleep[THREADS];  /* the kernel's: the thread sleeps on its mood */
 
 byte uses[LOCKS];      /* how many are to come; guarded by the lock, which belongs to who uses it last */
 
 /* For judging only. */
 bool inside[LOCKS];
 bool freed[LOCKS];
+byte passes[THREADS];  /* how often others that came later took the lock since the thread had waited for long */
 byte ended;
 
 #define touch(which) assert(!freed[which])
@@ -69,6 +85,108 @@ inline heavy_fence()
         }
 }
 
+/* -- judging -- */
+
+/* The thread has taken the lock, from outside the queue or from a place in it: those that have waited for long were passed. */
+#define is_queued(thread) (queue[0] == thread || queue[1] == thread || queue[2] == thread)
+#define is_ahead(thread) \
+        (is_queued(thread) && \
+         (!is_queued(me) || queue[0] == thread || (queue[1] == thread && queue[2] == me)))
+#define note_pass_of(thread) \
+        if \
+        :: thread != me && is_ahead(thread) && wants[thread] == lock && !patient[thread] -> \
+                passes[thread]++; \
+                assert(passes[thread] <= MOST_PASSES) \
+        :: else \
+        fi
+#define note_passes()    \
+        note_pass_of(0); \
+        note_pass_of(1); \
+        note_pass_of(2)
+
+/* -- the queue -- */
+
+inline enqueue(thread)
+{
+        if
+        :: queue[0] == NONE -> queue[0] = thread
+        :: else ->
+                if
+                :: queue[1] == NONE -> queue[1] = thread
+                :: else -> queue[2] = thread
+                fi
+        fi
+}
+
+inline dequeue(thread)
+{
+        if
+        :: queue[0] == thread -> queue[0] = queue[1]; queue[1] = queue[2]; queue[2] = NONE
+        :: queue[1] == thread -> queue[1] = queue[2]; queue[2] = NONE
+        :: queue[2] == thread -> queue[2] = NONE
+        fi;
+        wants[thread] = 0;
+        passes[thread] = 0;
+        patient[thread] = true
+}
+
+/* Sets first: the sleeper whose turn it is, or NONE. */
+inline find_first()
+{
+        first = NONE;
+        if
+#ifdef MUTANT_NEWEST_FIRST
+        :: queue[2] != NONE && wants[queue[2]] == lock -> first = queue[2]
+        :: else ->
+                if
+                :: queue[1] != NONE && wants[queue[1]] == lock -> first = queue[1]
+                :: queue[1] == NONE && queue[0] != NONE && wants[queue[0]] == lock -> first = queue[0]
+                :: else
+                fi
+#else
+        :: queue[0] != NONE && wants[queue[0]] == lock -> first = queue[0]
+        :: else ->
+                if
+#ifndef MUTANT_FIRST_OF_ANY_LOCK
+                :: queue[1] != NONE && wants[queue[1]] == lock -> first = queue[1]
+                :: else ->
+                        if
+                        :: queue[2] != NONE && wants[queue[2]] == lock -> first = queue[2]
+                        :: else
+                        fi
+#else
+                :: queue[0] != NONE -> first = queue[0]
+                :: else
+#endif
+                fi
+#endif
+        fi
+}
+
+/* Of one that sleeps; else there is nobody to wake. */
+inline rouse()
+{
+        if
+        :: first != NONE && mood[first] == ASLEEP -> mood[first] = WOKEN
+        :: else -> first = NONE
+        fi
+}
+
+/* By the address alone. */
+inline futex_wake()
+{
+        d_step {
+                drain(me);
+                if
+                :: first != NONE -> asleep[first] = false
+                :: else
+                fi;
+                first = NONE
+        }
+}
+
+/* -- taking -- */
+
 /* Sets took. */
 inline take()
 {
@@ -88,26 +206,75 @@ inline take()
                 touch(lock);
                 took = (state[lock] == FREE);
                 if
-                :: took -> state[lock] = HELD
+                :: took ->
+                        state[lock] = HELD;
+                        note_passes()
                 :: else
                 fi
         }
 #endif
 }
 
-/* By a sleeper.  Sets took. */
-inline exchange()
+inline count()
 {
         d_step {
                 drain(me);
-                touch(lock);
-                took = (state[lock] == FREE);
-#ifdef MUTANT_HELD_IF_TAKEN
-                state[lock] = (took -> HELD : WANTED)
-#else
-                state[lock] = WANTED
-#endif
+                wants[me] = lock;
+                mood[me] = ASLEEP;
+                patient[me] = true;
+                passes[me] = 0;
+                enqueue(me);
+                sleepers++
         }
+}
+
+/* Under the mutex of the queue.  Sets took. */
+inline try_to_own()
+{
+#ifdef MUTANT_ASLEEP_LATE
+        d_step {
+                drain(me);
+                touch(lock);
+                took = (mood[me] == OWNER || state[lock] == FREE);
+                if
+                :: took && mood[me] != OWNER ->
+                        state[lock] = HELD;
+                        note_passes();
+                        dequeue(me);
+                        sleepers--
+                :: else
+                fi
+        };
+        if
+        :: !took && mood[me] != OWNER -> mood[me] = ASLEEP
+        :: else
+        fi
+#else
+        d_step {
+                drain(me);
+                if
+                :: mood[me] == OWNER ->
+                        took = true;
+                        mood[me] = ASLEEP
+                :: else ->
+                        touch(lock);
+                        took = (state[lock] == FREE);
+                        if
+                        :: took ->
+                                state[lock] = HELD;
+                                note_passes();
+                                dequeue(me);
+                                sleepers--;
+                                mood[me] = ASLEEP
+                        :: else ->
+#ifndef MUTANT_STAYS_WOKEN
+                                mood[me] = ASLEEP;
+#endif
+                                skip
+                        fi
+                fi
+        }
+#endif
 }
 
 /* The comparison and the sleep are one step, under the kernel's lock. */
@@ -115,119 +282,64 @@ inline futex_wait()
 {
         d_step {
                 drain(me);
-                touch(lock);
                 if
 #ifdef MUTANT_WAIT_WITHOUT_COMPARING
-                :: true -> asleep[me] = lock
-#elif defined(MUTANT_WAIT_WHILE_HELD)
-                :: state[lock] == HELD -> asleep[me] = lock
+                :: true -> asleep[me] = true
+#elif defined(MUTANT_STAYS_WOKEN)
+                :: mood[me] != OWNER -> asleep[me] = true
                 :: else
 #else
-                :: state[lock] == WANTED -> asleep[me] = lock
+                :: mood[me] == ASLEEP -> asleep[me] = true
                 :: else
 #endif
                 fi
         };
-        asleep[me] == NONE
-}
-
-/* By the address alone, which may be nobody's any more. */
-inline futex_wake()
-{
-        atomic {
-#ifndef MUTANT_WAKE_UNFENCED
-                d_step {
-                        drain(me)
-                };
-#endif
-                if
-                :: asleep[0] == lock -> asleep[0] = NONE
-                :: asleep[1] == lock -> asleep[1] = NONE
-                :: asleep[2] == lock -> asleep[2] = NONE
-                :: else
-                fi
-        }
-}
-
-inline count()
-{
-        d_step {
-                drain(me);
-#ifdef MUTANT_FLAG
-                sleepers = 1
-#else
-                sleepers++
-#endif
-        }
-}
-
-inline uncount()
-{
-        d_step {
-                drain(me);
-#ifdef MUTANT_FLAG
-                sleepers = 0
-#else
-                sleepers--
-#endif
-        }
+        !asleep[me]
 }
 
 inline wait()
 {
-#ifdef MUTANT_EXCHANGE_BEFORE_COUNTING
+#ifdef MUTANT_TRY_BEFORE_COUNTING
         heavy_fence();
-        exchange();
+        take();
         if
-        :: !took -> count()
+        :: !took ->
+                count();
+                futex_wait()
         :: else -> goto taken
         fi;
 #elif defined(MUTANT_FENCE_BEFORE_COUNTING)
         heavy_fence();
         count();
-        exchange();
 #else
         count();
         heavy_fence();
-        exchange();
 #endif
         do
-        :: !took ->
-                futex_wait();
-#ifdef MUTANT_COUNTED_FOR_ONE_SLEEP
+        ::
+                try_to_own();
                 if
-                :: counted -> uncount()
-                :: else
-                fi;
-                counted = false;
-#endif
-#ifdef MUTANT_WOKEN_WITH_THE_LOCK
-                took = true
-#elif defined(MUTANT_HELD_AFTER_SLEEP)
-                take();
-                if
-                :: !took -> exchange()
-                :: else
+                :: took -> break
+                :: else -> futex_wait()
                 fi
-#else
-                exchange()
+#ifdef MUTANT_WOKEN_WITH_THE_LOCK
+                ;
+                d_step {
+                        if
+                        :: mood[me] != OWNER -> dequeue(me); sleepers--
+                        :: else
+                        fi
+                };
+                break
 #endif
-        :: else -> break
         od;
-#ifdef MUTANT_COUNTED_FOR_ONE_SLEEP
-        if
-        :: counted -> uncount()
-        :: else
-        fi;
-        counted = true;
-#else
-        uncount();
-#endif
-#ifdef MUTANT_EXCHANGE_BEFORE_COUNTING
+#ifdef MUTANT_TRY_BEFORE_COUNTING
 taken:
 #endif
         skip
 }
+
+/* -- letting go -- */
 
 inline write_free()
 {
@@ -261,42 +373,57 @@ inline light_fence()
         fi
 }
 
-/* Sets seen: whether somebody wants it.  The buffer is empty: the lock was taken by an atomic operation. */
-inline exchange_free()
+/* Sleepers are counted.  Under the mutex of the queue. */
+inline release()
 {
-#ifdef MUTANT_RELEASED_IN_STEPS
-        d_step {
-                touch(lock);
-                seen = (state[lock] == WANTED)
-        };
-        d_step {
-                inside[lock] = false;
-                state[lock] = FREE
-        }
-#else
         d_step {
                 inside[lock] = false;
                 touch(lock);
-#ifdef MUTANT_WAKE_IF_HELD
-                seen = (state[lock] == HELD);
-#else
-                seen = (state[lock] == WANTED);
+                find_first();
+                if
+#ifndef MUTANT_NO_HAND_OFF
+                :: first != NONE && !patient[first] ->
+#ifndef MUTANT_OWNER_STAYS_QUEUED
+                        dequeue(first);
+                        sleepers--;
 #endif
-                state[lock] = FREE
-        }
+#ifdef MUTANT_HANDED_AND_FREE
+                        state[lock] = FREE;
+#endif
+                        mood[first] = OWNER
+#endif
+                :: else ->
+                        state[lock] = FREE;
+                        rouse()
+                fi
+        };
+#ifdef MUTANT_NO_WAKE_IN_RELEASE
+        first = NONE
+#else
+        futex_wake()
 #endif
 }
 
-/* Sleepers are counted. */
-inline release()
+/* Behind the write.  Under the mutex of the queue. */
+inline wake()
 {
-        exchange_free();
-        if
-#ifndef MUTANT_NO_WAKE_IN_RELEASE
-        :: seen -> futex_wake()
+        d_step {
+                drain(me);
+#ifdef MUTANT_HAND_OFF_BEHIND_THE_WRITE
+                find_first();
+                if
+                :: first != NONE && !patient[first] ->
+                        dequeue(first);
+                        sleepers--;
+                        mood[first] = OWNER
+                :: else -> rouse()
+                fi
+#else
+                find_first();
+                rouse()
 #endif
-        :: else
-        fi
+        };
+        futex_wake()
 }
 
 inline unlock()
@@ -305,20 +432,10 @@ inline unlock()
         if
         :: seen -> release()
         :: else ->
-#ifdef MUTANT_WAKE_IF_WANTED_BEFORE
-                d_step {
-                        touch(lock);
-                        wanted = (state[lock] == WANTED)
-                };
-#endif
                 write_free();
 #ifndef MUTANT_ONE_LOOK
                 light_fence();
                 look_for_sleepers();
-#endif
-#ifdef MUTANT_WAKE_IF_WANTED_BEFORE
-                seen = seen && wanted;
-                wanted = false;
 #endif
 #ifdef MUTANT_WAKE_IF_FREE
                 if /* to save a system call when somebody else has it by now */
@@ -333,7 +450,7 @@ inline unlock()
 #endif
                 if
 #ifndef MUTANT_NO_WAKE_BEHIND_THE_WRITE
-                :: seen -> futex_wake()
+                :: seen -> wake()
 #endif
                 :: else
                 fi
@@ -343,12 +460,7 @@ inline unlock()
 proctype Thread(byte me, lock, next)
 {
         bool took, seen, last;
-#ifdef MUTANT_COUNTED_FOR_ONE_SLEEP
-        bool counted = true;
-#endif
-#ifdef MUTANT_WAKE_IF_WANTED_BEFORE
-        bool wanted;
-#endif
+        byte first = NONE;
 
         do
         ::
@@ -401,11 +513,21 @@ active proctype Processor()
 active proctype Kernel()
 {
         if
-        :: d_step { asleep[0] != NONE -> asleep[0] = NONE }
-        :: d_step { asleep[1] != NONE -> asleep[1] = NONE }
-        :: d_step { asleep[2] != NONE -> asleep[2] = NONE }
+        :: d_step { asleep[0] -> asleep[0] = false }
+        :: d_step { asleep[1] -> asleep[1] = false }
+        :: d_step { asleep[2] -> asleep[2] = false }
         :: true
         fi
+}
+
+active proctype Clock()
+{
+        do
+        :: d_step { queue[0] != NONE && patient[queue[0]] -> patient[queue[0]] = false }
+        :: d_step { queue[1] != NONE && patient[queue[1]] && !patient[queue[0]] -> patient[queue[1]] = false }
+        :: d_step { queue[2] != NONE && patient[queue[2]] && !patient[queue[0]] && !patient[queue[1]] -> patient[queue[2]] = false }
+        :: ended == THREADS -> break
+        od
 }
 
 init
@@ -418,16 +540,20 @@ init
                 buffer[0] = NONE;
                 buffer[1] = NONE;
                 buffer[2] = NONE;
-                asleep[0] = NONE;
-                asleep[1] = NONE;
-                asleep[2] = NONE;
-                run Thread(0, 0, 0);
+                queue[0] = NONE;
+                queue[1] = NONE;
+                queue[2] = NONE;
+                patient[0] = true;
+                patient[1] = true;
+                patient[2] = true;
                 if
-                :: uses[0] = 6;
+                :: uses[0] = 5;
+                   run Thread(0, 0, 0);
                    run Thread(1, 0, 0);
-                   run Thread(2, 0, 0)
-                :: uses[0] = 4;
+                   run Thread(2, 0, NONE)
+                :: uses[0] = 3;
                    uses[1] = 2;
+                   run Thread(0, 0, NONE);
                    run Thread(1, 0, 1);
                    run Thread(2, 1, 0)
                 fi
