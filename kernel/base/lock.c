@@ -31,7 +31,6 @@
  * its end); hand-off at every release (each one then costs a switch of threads). */
 #include "kernel/base/lock.h"
 
-#include <pthread.h>
 #include <stddef.h>
 
 #include "kernel/base/clock.h"
@@ -254,22 +253,14 @@ weir__lock_hold(struct weir__lock *lock)
                 weir__lock_wait(lock);
 }
 
-/* In the child, which has one thread. */
-static void
-forget_sleepers(void)
+void
+weir__lock_forget_sleepers(void)
 {
         for (unsigned i = 0; i < WEIR__LOCK_QUEUES; i++) {
                 atomic_store_explicit(&weir__lock_sleepers[i], 0, memory_order_relaxed);
                 atomic_store_explicit(&queues[i].mutex, 0, memory_order_relaxed);
                 queues[i].first = queues[i].last = NULL;
         }
-}
-
-/* Before all others, so that their handlers in the child find no sleepers. */
-__attribute__((constructor(101))) static void
-prepare(void)
-{
-        pthread_atfork(NULL, NULL, forget_sleepers);
 }
 
 #ifdef WEIR_DEBUG

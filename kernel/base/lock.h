@@ -125,6 +125,9 @@ weir__trylock(struct weir__lock *lock)
 /* For a fork: takes a lock whatever others of its rank are held. */
 void weir__lock_hold(struct weir__lock *lock);
 
+/* In the child of a fork, before any lock is let go: forgets the threads that it does not have. */
+void weir__lock_forget_sleepers(void);
+
 static inline void
 weir__lock(struct weir__lock *lock)
 {
