@@ -138,7 +138,7 @@ peer_pairs(const struct bench_size *size, const struct peer *peer, const struct 
 static void
 weir_pairs(const struct bench_size *size, const struct way *way, const struct bench_load *load)
 {
-        struct bench_weir weir = {way->kind, way->place, *load};
+        struct bench_weir weir = {.kind = way->kind, .place = way->place, .load = *load};
         struct bench_reading reading;
         char text[TEXT_SIZE];
         const char *name = wanted_case(text, size, way->kind == BENCH_NAMED, load);
@@ -164,6 +164,42 @@ compete(const struct bench_size *size, struct bench_load load)
                         weir_pairs(size, &ways[i], &load);
 }
 
+/* -- how many pairs a callback makes, and on how many pollers -- */
+
+static const struct {
+        unsigned slice;
+        int pollers;
+        const char *name;
+} slices[] = {
+        {1, 1, "named, hot, 1 pair a callback, 1 poller"},
+        {1, 2, "named, hot, 1 pair a callback, 2 pollers"},
+        {200, 1, "named, hot, 200 pairs a callback, 1 poller"},
+        {200, 2, "named, hot, 200 pairs a callback, 2 pollers"},
+};
+#define SLICES (sizeof slices / sizeof *slices)
+
+/* Go has no callbacks to make pairs in: one goroutine makes them all. */
+static void
+compete_in_slices(const struct bench_size *size)
+{
+        struct bench_weir weir = {
+                .kind = BENCH_NAMED, .place = BENCH_CALLBACK, .load = {.pending = 1000, .count = size->quick ? COUNT / 5 : COUNT}};
+        struct bench_reading reading;
+
+        for (size_t i = 0; i < SLICES; i++) {
+                const char *name = slices[i].name;
+
+                if (!bench_wanted(size, name))
+                        continue;
+                if (bench_peer("go", &reading, patience(0), "pairs how=hot mix=fixed pending=1000 count=%zu by=name", weir.load.count))
+                        bench_sample("go", name, "CPU ns per pair", reading.cpu);
+                weir.slice = slices[i].slice;
+                weir.pollers = slices[i].pollers;
+                if (bench_weir_pairs(name, &weir, &reading))
+                        bench_sample("weir", name, "CPU ns per pair", reading.cpu);
+        }
+}
+
 /* -- one adds, another cancels -- */
 
 #define APART "named, one thread adds, one cancels"
@@ -178,7 +214,9 @@ tell_apart(const char *peer, const struct bench_reading *reading)
 static void
 compete_apart(const struct bench_size *size)
 {
-        struct bench_weir weir = {BENCH_NAMED, BENCH_APART, {.count = size->quick ? 2 * COUNT / 5 : 2 * COUNT}};
+        struct bench_weir weir = {.kind = BENCH_NAMED,
+                                  .place = BENCH_APART,
+                                  .load.count = size->quick ? 2 * COUNT / 5 : 2 * COUNT};
         struct bench_reading reading;
 
         if (!bench_wanted(size, APART))
@@ -195,7 +233,9 @@ static void
 in_series(const struct bench_size *size)
 {
         static const char *const name = "unnamed in a series, hot, N=1e3, 60 s";
-        struct bench_weir weir = {BENCH_IN_SERIES, BENCH_CALLBACK, {.pending = 1000, .count = COUNT / 5}};
+        struct bench_weir weir = {.kind = BENCH_IN_SERIES,
+                                  .place = BENCH_CALLBACK,
+                                  .load = {.pending = 1000, .count = COUNT / 5}};
         struct bench_reading reading;
 
         if (bench_wanted(size, name) && bench_weir_pairs(name, &weir, &reading))
@@ -227,7 +267,7 @@ peer_adding(const struct bench_size *size, const struct peer *peer, const struct
 static void
 weir_adding(const struct bench_size *size, const struct way *way, const struct bench_load *load)
 {
-        struct bench_weir weir = {way->kind, way->place, *load};
+        struct bench_weir weir = {.kind = way->kind, .place = way->place, .load = *load};
         struct bench_reading reading;
         char text[TEXT_SIZE];
 
@@ -258,6 +298,7 @@ bench_pairs(const struct bench_size *size)
         for (size_t i = 0; i < LOADS; i++)
                 if (included(size, loads[i].level))
                         compete(size, loads[i].load);
+        compete_in_slices(size);
         compete_apart(size);
         in_series(size);
         compete_adding(size);
@@ -279,6 +320,10 @@ bench_pairs_ratios(void)
                         bench_ratio("weir", "floor", name, metric);
                         bench_ratio("weir", "floor, handed over", name, metric);
                 }
+        }
+        for (size_t i = 0; i < SLICES; i++) {
+                bench_ratio("weir", "go", slices[i].name, metric);
+                bench_goal("weir", slices[i].name, "ratio to go, CPU ns per pair", 0.55);
         }
         bench_ratio("weir", "go", APART, "million pairs per second");
 }

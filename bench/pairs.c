@@ -2,7 +2,7 @@
  *
  * "hot" cancels the timer that was just added; "any" cancels a random one of the N and arms it anew; "reset" gives a random one of
  * the N a new duration, or adds it anew if it has expired.  A pair is over when the callback of the cancelled timer has run, so
- * the clock stops when all have.  The calls come from a callback (on a worker, SLICE pairs at a time, so that the callbacks have
+ * the clock stops when all have.  The calls come from a callback (on a worker, SLICE pairs at a time or as many as the case says, so that the callbacks have
  * their turn) or from a thread that is none of the library's.
  *
  * Threads: `run` is touched by the thread that makes the pairs only, and by the main thread before and after. */
@@ -179,13 +179,19 @@ stop_clock(void)
 
 /* -- from a callback -- */
 
+static unsigned
+slice_size(void)
+{
+        return run.weir->slice ? run.weir->slice : SLICE;
+}
+
 static void
 on_slice(weir_task *task, void *context)
 {
         size_t count = run.weir->load.count;
 
         (void)task;
-        for (int i = 0; i < SLICE && run.done < count; i++)
+        for (unsigned i = 0; i < slice_size() && run.done < count; i++)
                 pair();
         if (run.done < count || backlog() > 0)
                 weir_task_start(weir_empty_new(on_slice, context));
@@ -264,8 +270,10 @@ make_pairs_apart(void)
 static void
 prepare(const struct bench_weir *weir)
 {
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
         size_t count = weir->load.pending + 1;
 
+        config.pollers = weir->pollers;
         run.weir = weir;
         run.random = 1;
         sem_init(&run.finished, 0, 0);
@@ -273,7 +281,7 @@ prepare(const struct bench_weir *weir)
                 run.series = malloc(count * sizeof *run.series);
         if (weir->kind == BENCH_WITH_ID)
                 run.ids = malloc(count * sizeof *run.ids);
-        if (weir_init(NULL))
+        if (weir_init(&config))
                 abort();
 }
 

@@ -33,10 +33,13 @@ enum bench_kind {
 /* Who calls: a callback of the library; another thread of the program; one thread adds and another cancels. */
 enum bench_place { BENCH_CALLBACK, BENCH_FOREIGN, BENCH_APART };
 
+/* How weir takes part. */
 struct bench_weir {
         enum bench_kind kind;
         enum bench_place place;
         struct bench_load load;
+        unsigned slice; /* pairs in a callback; 0: 64 */
+        int pollers;    /* 0: the default */
 };
 
 /* They fill in cpu and elapsed, for a pair or reset; bytes and cpu, for a timer added. */
