@@ -37,13 +37,13 @@ struct weir_guard {
 
         /* Guarded by the object's lock. */
         struct weir__wait_list waits;
-        struct weir__hold *holder; /* NULL: nobody, and nobody waits */
+        struct hold *holder; /* NULL: nobody, and nobody waits */
 };
 
-struct weir__hold {
-        struct weir_guard *guard; /* constant; with a reference */
+struct hold {
+        struct weir__series_hold of_series; /* first */
 
-        struct weir__hold *next; /* of the same series: guarded by that one's lock */
+        struct weir_guard *guard; /* constant; with a reference */
 
         /* Guarded by the lock of the guard. */
         struct weir_series *series; /* that has it; NULL: the callback has not begun, or it is being passed on */
@@ -54,7 +54,7 @@ struct weir__hold {
 /* The task that acquires. */
 struct acquire {
         struct weir__wait_task wait; /* first */
-        struct weir__hold *hold;     /* NULL: it is its series' */
+        struct hold *hold;           /* NULL: it is its series' */
 };
 
 /* -- guards -- */
@@ -63,7 +63,7 @@ struct acquire {
 static void
 describe_holder(const struct weir__waitable *object, char *out, size_t room)
 {
-        const struct weir__hold *holder = ((const struct weir_guard *)object)->holder;
+        const struct hold *holder = ((const struct weir_guard *)object)->holder;
         char since[WEIR__DURATION_SIZE];
 
         *out = '\0';
@@ -118,18 +118,20 @@ weir_guard_is_held(weir_guard *guard, const weir_series *series)
 
 /* -- from hand to hand -- */
 
-static struct weir__hold *
+static void give_up(struct weir__series_hold *of_series);
+
+static struct hold *
 hold_new(weir_guard *guard)
 {
-        struct weir__hold *hold = weir__alloc(sizeof *hold);
+        struct hold *hold = weir__alloc(sizeof *hold);
 
         if (hold)
-                *hold = (struct weir__hold){.guard = weir_guard_ref(guard)};
+                *hold = (struct hold){.of_series.give_up = give_up, .guard = weir_guard_ref(guard)};
         return hold;
 }
 
 static void
-hold_free(struct weir__hold *hold)
+hold_free(struct hold *hold)
 {
         if (!hold)
                 return;
@@ -169,15 +171,15 @@ pass_on(weir_guard *guard)
 
 /* The acquired guard is the series' now.  False: there is no memory for that. */
 static bool
-enter(struct weir__hold *hold, struct weir_series *series)
+enter(struct hold *hold, struct weir_series *series)
 {
         struct weir__series_extra *extra = series ? weir__series_extra_get(series) : NULL;
 
         if (!extra)
                 return false;
         weir__lock(&series->lock);
-        hold->next = extra->holds;
-        extra->holds = hold;
+        hold->of_series.next = extra->holds;
+        extra->holds = &hold->of_series;
         weir__lock(&hold->guard->object.lock);
         hold->series = series;
         if (extra->name)
@@ -194,7 +196,7 @@ struct wanted {
 };
 
 static bool
-is_wanted(const struct weir__hold *hold, const struct wanted *wanted)
+is_wanted(const struct hold *hold, const struct wanted *wanted)
 {
         const struct weir__name *name = hold->guard->object.name;
 
@@ -203,45 +205,45 @@ is_wanted(const struct weir__hold *hold, const struct wanted *wanted)
         return !wanted->name || (name && strcmp(name->text, wanted->name) == 0);
 }
 
-/* Takes it off what the series holds.  The hold leaves the series under both locks: what it is compared with is there. */
-static struct weir__hold *
-take_off(struct weir_series *series, const struct wanted *wanted)
+/* The series has ended, and has left the hold. */
+static void
+give_up(struct weir__series_hold *of_series)
 {
-        struct weir__hold *hold = NULL;
+        struct hold *hold = (struct hold *)of_series;
 
-        weir__lock(&series->lock);
-        struct weir__series_extra *extra = weir__series_extra_of(series);
-        for (struct weir__hold **at = extra ? &extra->holds : &hold; *at; at = &(*at)->next) {
-                if (!is_wanted(*at, wanted))
-                        continue;
-                hold = *at;
-                *at = hold->next;
-                weir__lock(&hold->guard->object.lock);
-                hold->series = NULL;
-                weir__unlock(&hold->guard->object.lock);
-                break;
-        }
-        weir__unlock(&series->lock);
-        return hold;
+        pass_on(hold->guard);
+        hold_free(hold);
+}
+
+/* Its series may be freed from now on, and another one may lie there.  Under the lock of the series. */
+static void
+forget_series(struct hold *hold)
+{
+        weir__lock(&hold->guard->object.lock);
+        hold->series = NULL;
+        weir__unlock(&hold->guard->object.lock);
 }
 
 static bool
 release(struct weir_series *series, const struct wanted *wanted)
 {
-        struct weir__hold *hold = take_off(series, wanted);
+        struct weir__series_hold *hold = NULL, **at = &hold;
 
-        if (!hold)
-                return false;
-        pass_on(hold->guard);
-        hold_free(hold);
-        return true;
-}
-
-void
-weir__guard_end(struct weir_series *series)
-{
-        while (release(series, &(struct wanted){0}))
-                ;
+        weir__lock(&series->lock);
+        struct weir__series_extra *extra = weir__series_extra_of(series);
+        if (extra)
+                at = &extra->holds;
+        while (*at && !is_wanted((struct hold *)*at, wanted))
+                at = &(*at)->next;
+        hold = *at;
+        if (hold) {
+                *at = hold->next;
+                forget_series((struct hold *)hold);
+        }
+        weir__unlock(&series->lock);
+        if (hold)
+                give_up(hold);
+        return hold;
 }
 
 int
@@ -341,7 +343,7 @@ void
 weir__guard_describe_held(const struct weir_series *series, char *out, size_t room)
 {
         const struct weir__series_extra *extra = weir__series_extra_of(series);
-        const struct weir__hold *hold = extra ? extra->holds : NULL;
+        const struct hold *hold = extra ? (const struct hold *)extra->holds : NULL;
         char since[WEIR__DURATION_SIZE], title[WEIR__TITLE_SIZE];
 
         *out = '\0';
@@ -352,10 +354,10 @@ weir__guard_describe_held(const struct weir_series *series, char *out, size_t ro
         weir__unlock(&hold->guard->object.lock);
         weir__waitable_title(&hold->guard->object, title, sizeof title);
         if (extra->name)
-                snprintf(out, room, "holds %s for %s%s", title, since, hold->next ? ", and others" : "");
+                snprintf(out, room, "holds %s for %s%s", title, since, hold->of_series.next ? ", and others" : "");
         else
                 snprintf(out, room, "%p, holds %s for %s%s", (const void *)series, title, since,
-                         hold->next ? ", and others" : "");
+                         hold->of_series.next ? ", and others" : "");
 }
 
 static const struct weir__task_ops acquire_ops = {
@@ -369,7 +371,7 @@ static const struct weir__task_ops acquire_ops = {
 weir_task *
 weir_guard_acquire_new(weir_guard *guard, weir_task_fn *done, void *context)
 {
-        struct weir__hold *hold = guard ? hold_new(guard) : NULL;
+        struct hold *hold = guard ? hold_new(guard) : NULL;
         struct acquire *self = hold || !guard ? weir__alloc(sizeof *self) : NULL;
 
         if (!self) {

@@ -6,9 +6,6 @@
 
 #include <weir/guard.h>
 
-/* The series has ended: it gives back what it holds.  On a worker, no lock held. */
-void weir__guard_end(struct weir_series *series);
-
 /* "holds guard "db" for 4.2 s" or the like, for the first of those that it holds; nothing for none.  Under the series' lock. */
 void weir__guard_describe_held(const struct weir_series *series, char *out, size_t room);
 

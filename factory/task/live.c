@@ -187,7 +187,7 @@ weir__live_walk_series(struct weir__live_walk *walk)
         struct shard *shard = &shards[walk->shard];
 
         weir__lock(&shard->lock);
-        struct weir_series *root = weir_series_ref(walk->series);
+        struct weir_series *root = weir__series_ref(walk->series);
         if (root)
                 walk->series = root->next;
         weir__unlock(&shard->lock);

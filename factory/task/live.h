@@ -37,7 +37,8 @@ size_t weir__live_series(void);
 #define WEIR__LIVE_UNIT_SHIFT 23 /* 8 ms, in 32 bits: after a year it begins anew */
 
 /* The time of now, some milliseconds early. */
-static inline uint32_t weir__live_stamp(void)
+static inline uint32_t
+weir__live_stamp(void)
 {
         weir_nsec now = weir__clock_is_virtual() ? weir__clock_now() : weir__clock_read(CLOCK_MONOTONIC_COARSE);
 
@@ -45,7 +46,8 @@ static inline uint32_t weir__live_stamp(void)
 }
 
 /* Never too little, and some milliseconds too much. */
-static inline weir_nsec weir__live_age(uint32_t stamp)
+static inline weir_nsec
+weir__live_age(uint32_t stamp)
 {
         weir_nsec now = weir__clock_now(), unit = INT64_C(1) << WEIR__LIVE_UNIT_SHIFT;
 

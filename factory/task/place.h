@@ -11,7 +11,7 @@
 
 struct weir__place {
         struct weir__place *previous, *next; /* guarded by the lock of all places */
-        const void *owner;                   /* of the list; NULL: not begun, or that has ended, or its list was taken whole.  The same */
+        const void *owner; /* of the list; NULL: not begun, or that has ended, or its list was taken whole.  The same */
 
         _Atomic(void *) at; /* what comes next; written under the owner's lock, relaxed */
 
@@ -26,12 +26,14 @@ extern _Atomic unsigned weir__places; /* how many there are; relaxed: who has to
 /* Under the owner's lock. */
 void weir__place_begin(struct weir__place *place, const void *owner, void *at);
 
-static inline void *weir__place_at(const struct weir__place *place)
+static inline void *
+weir__place_at(const struct weir__place *place)
 {
         return atomic_load_explicit(&place->at, memory_order_relaxed);
 }
 
-static inline void weir__place_go_to(struct weir__place *place, void *at)
+static inline void
+weir__place_go_to(struct weir__place *place, void *at)
 {
         atomic_store_explicit(&place->at, at, memory_order_relaxed);
 }
@@ -44,14 +46,16 @@ void weir__places_pass_slowly(const void *at, void *next);
 void weir__places_forget_slowly(const void *owner);
 
 /* By who takes `at` out of a list, in which `next` follows.  Under the owner's lock. */
-static inline void weir__places_pass(const void *at, void *next)
+static inline void
+weir__places_pass(const void *at, void *next)
 {
         if (__builtin_expect(atomic_load_explicit(&weir__places, memory_order_relaxed), 0))
                 weir__places_pass_slowly(at, next);
 }
 
 /* By who ends the owner, or takes its whole list. */
-static inline void weir__places_forget(const void *owner)
+static inline void
+weir__places_forget(const void *owner)
 {
         if (__builtin_expect(atomic_load_explicit(&weir__places, memory_order_relaxed), 0))
                 weir__places_forget_slowly(owner);

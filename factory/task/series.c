@@ -12,7 +12,6 @@
 
 #include <errno.h>
 
-#include "factory/sync/guard.h"
 #include "factory/task/live.h"
 #include "factory/task/series_extra.h"
 #include "kernel/memory/memory.h"
@@ -94,27 +93,6 @@ weir__series_make_for(struct weir_task *task)
         if (weir__task_ops(task)->series_made)
                 weir__task_ops(task)->series_made(series);
         return series;
-}
-
-weir_series *
-weir_series_ref(weir_series *series)
-{
-        if (series)
-                atomic_fetch_add_explicit(&series->references, 1, memory_order_relaxed);
-        return series;
-}
-
-void
-weir_series_unref(weir_series *series)
-{
-        if (!series)
-                return;
-        /* The last one is nobody else's, and only who has one can make another: that costs no atomic operation. */
-        if (atomic_load_explicit(&series->references, memory_order_acquire) > 1 &&
-            atomic_fetch_sub_explicit(&series->references, 1, memory_order_acq_rel) > 1)
-                return;
-        weir__series_extra_free(weir__series_extra_of(series));
-        weir__free(series, sizeof *series);
 }
 
 /* -- the lock -- */
@@ -241,57 +219,6 @@ weir_series_push_front(weir_series *series, weir_task *task)
         return push(series, task, true);
 }
 
-/* -- why it ends early -- */
-
-/* With the lock held. */
-static void
-set_cause(struct weir_series *series, int cause)
-{
-        if (!atomic_load_explicit(&series->cause, memory_order_relaxed))
-                atomic_store_explicit(&series->cause, cause, memory_order_release);
-}
-
-/* One that is within a series which ends early is told why that does, and counts as that one's. */
-struct weir_task *
-weir__series_stop_locked(struct weir_series *series, int cause, bool *given)
-{
-        int inherited = weir__series_cause(series);
-        struct weir_task *current = series->current;
-
-        *given = false;
-        if (series->state == WEIR__SERIES_ENDED || atomic_load_explicit(&series->cause, memory_order_relaxed))
-                return NULL;
-        *given = !inherited;
-        set_cause(series, inherited ? inherited : cause);
-        return current && weir__task_ops(current)->cancel ? weir__task_ops(current)->cancel(current) : NULL;
-}
-
-void
-weir__series_deliver(struct weir_task *ended)
-{
-        if (ended)
-                weir__poller_deliver(weir__poller_at(ended->poller), &ended->work);
-}
-
-bool
-weir__series_stop(struct weir_series *series, int cause)
-{
-        bool given;
-
-        weir__lock(&series->lock);
-        struct weir_task *ended = weir__series_stop_locked(series, cause, &given);
-        weir__unlock(&series->lock);
-        weir__series_deliver(ended);
-        return given;
-}
-
-void
-weir_series_cancel(weir_series *series)
-{
-        if (series && !weir__phase_is_forked())
-                weir__series_stop(series, -ECANCELED);
-}
-
 /* -- steps -- */
 
 static void
@@ -324,8 +251,8 @@ call_back_traced(struct weir_series *series)
         weir__trace_end(&slice, &facts, &series->trace);
 }
 
-void
-weir__series_end(struct weir_series *series)
+static void
+end(struct weir_series *series)
 {
         if (series->done || series->free_context) {
                 if (weir__trace_is_on())
@@ -334,7 +261,7 @@ weir__series_end(struct weir_series *series)
                         call_back(series);
         }
         if (weir__series_extra_of(series))
-                weir__guard_end(series);
+                weir__series_give_up_holds(series);
         if (series->is_live)
                 weir__live_remove(series);
         series->ended(series);
@@ -407,6 +334,19 @@ weir__series_forget(struct weir_series *series, struct weir_task *task)
         weir__unlock(&series->lock);
 }
 
+/* It leaves its name, and its deadline does not come any more.  Returns false when the work of that is on its way: then that calls
+ * `end_it`, and nobody else may.  Under the lock. */
+static bool
+leave_parts(struct weir_series *series, void (*end_it)(struct weir_series *series))
+{
+        struct weir__series_extra *extra = weir__series_extra_of(series);
+
+        if (!extra)
+                return true;
+        weir__series_name_leave(extra);
+        return weir__series_deadline_leave(extra, end_it);
+}
+
 /* With the lock held: what it was has no name and no deadline any more.  Returns whether the caller is to end it; else the work of its
  * deadline does, which is on its way. */
 static bool
@@ -414,7 +354,7 @@ become_ended(struct weir_series *series)
 {
         series->state = WEIR__SERIES_ENDED;
         series->parent = NULL; /* which may end from now on */
-        return !weir__series_extra_of(series) || weir__series_extra_leave(series);
+        return leave_parts(series, end);
 }
 
 /* Takes the next task off the queue, and makes it the current one if it is to be started and can be cancelled.  Sets *cause when it
@@ -431,7 +371,7 @@ take_next(struct weir_series *series, int *cause, bool *ends)
         weir__lock(&series->lock);
         *cause = cause_to_stop(series);
         if (*cause)
-                set_cause(series, *cause);
+                weir__series_set_cause(series, *cause);
         take_some(series);
         struct weir_task *task = pop_taken(series);
         if (!task) {
@@ -454,7 +394,7 @@ weir__series_go_on(struct weir_series *series)
 
                 if (!task) {
                         if (ends)
-                                weir__series_end(series);
+                                end(series);
                         return;
                 }
                 if (!cause) {
@@ -526,7 +466,7 @@ dismiss(struct weir_series *series)
         if (series->state != WEIR__SERIES_NEW)
                 weir__panic("weir_series_dismiss: the series was started before");
         series->state = WEIR__SERIES_ENDED;
-        weir__series_extra_leave(series);
+        leave_parts(series, NULL);
         queue = series->queue;
         series->queue = (struct weir__work_list){0};
         weir__unlock(&series->lock);
@@ -621,26 +561,4 @@ weir_series_run(weir_series *series)
         if (drives)
                 weir__virtual_leave();
         return status;
-}
-
-/* -- context -- */
-
-void *
-weir_series_context(const weir_series *series)
-{
-        return series ? series->context : NULL;
-}
-
-void
-weir_series_set_context(weir_series *series, void *context, weir_free_fn *fn)
-{
-        if (!series) {
-                if (fn)
-                        fn(context);
-                return;
-        }
-        if (series->free_context && series->context != context)
-                series->free_context(series->context);
-        series->context = context;
-        series->free_context = fn;
 }

@@ -27,21 +27,22 @@ struct weir_series {
         weir_series_fn *done;
         void (*ended)(struct weir_series *series); /* tells `owner`, after callback and free function; on a worker */
         void *owner;
-        uint32_t grain;             /* ns, of its timers' deadlines; 0: exact */
-        uint16_t poller;            /* where steps are delivered */
-        bool wraps;                 /* its result comes from a task: from the first, for which it was made; or it `heeds` each */
-        bool waiter_gave : 1;       /* of who waits for it: weir__runtime_wait_begin */
-        bool is_live : 1;           /* it is a root, registered from its start to its end: factory/task/live.h */
+        uint32_t grain;       /* ns, of its timers' deadlines; 0: exact */
+        uint16_t poller;      /* where steps are delivered */
+        bool wraps;           /* its result comes from a task: from the first, for which it was made; or it `heeds` each */
+        bool waiter_gave : 1; /* of who waits for it: weir__runtime_wait_begin */
+        bool is_live : 1;     /* it is a root, registered from its start to its end: factory/task/live.h */
 
         /* Whose turn it is to make a step, and nobody else's. */
-        struct weir__work_list taken; /* the oldest tasks: nobody has to be asked for the next; behind them what the callbacks push
+        struct weir__work_list
+                taken; /* the oldest tasks: nobody has to be asked for the next; behind them what the callbacks push
                                          while the queue is empty */
-        int result;              /* of the wrapped task, once it ended; of the last one that has, if it heeds each */
+        int result;    /* of the wrapped task, once it ended; of the last one that has, if it heeds each */
         bool has_result;
         bool heeds; /* constant: its result is the status of its last task, unless something ends it early */
 
         /* Guarded by lock; but while it is NEW and has one reference, its owner's alone. */
-        uint8_t state; /* enum weir__series_state */
+        uint8_t state;       /* enum weir__series_state */
         _Atomic bool queued; /* the queue is not empty; read without by who makes a step (relaxed), as `urgent` */
         struct weir__lock lock;
         int poison;
@@ -89,8 +90,21 @@ bool weir__series_stop(struct weir_series *series, int cause);
 struct weir_task *weir__series_stop_locked(struct weir_series *series, int cause, bool *given);
 void weir__series_deliver(struct weir_task *ended);
 
-/* Its end: callback, free function, then whoever waits for it.  On a worker, no lock held. */
-void weir__series_end(struct weir_series *series);
+/* Under the lock: it has one from now on, unless it had one before. */
+static inline void
+weir__series_set_cause(struct weir_series *series, int cause)
+{
+        if (!atomic_load_explicit(&series->cause, memory_order_relaxed))
+                atomic_store_explicit(&series->cause, cause, memory_order_release);
+}
+
+static inline struct weir_series *
+weir__series_ref(struct weir_series *series)
+{
+        if (series)
+                atomic_fetch_add_explicit(&series->references, 1, memory_order_relaxed);
+        return series;
+}
 
 /* A series around one task, whose result is that task's.  Consumes the task; NULL when out of memory. */
 struct weir_series *weir__series_wrap(struct weir_task *task);
@@ -109,7 +123,8 @@ void weir__series_launch(struct weir_series *series, struct weir_series *parent)
 struct weir_series *weir__series_make_for(struct weir_task *task);
 
 /* Why the series has to end early, itself or one that it is within: 0 or the cause.  Inside the series, or under its lock. */
-static inline int weir__series_cause(const struct weir_series *series)
+static inline int
+weir__series_cause(const struct weir_series *series)
 {
         for (; series; series = series->parent) {
                 int cause = atomic_load_explicit(&series->cause, memory_order_acquire);
@@ -121,7 +136,8 @@ static inline int weir__series_cause(const struct weir_series *series)
 }
 
 /* The same for what asks which status a callback sees: shutdown ends what is pending, but what is READY then keeps its own. */
-static inline int weir__series_verdict(const struct weir_series *series)
+static inline int
+weir__series_verdict(const struct weir_series *series)
 {
         int cause = series ? weir__series_cause(series) : 0;
 
@@ -129,7 +145,8 @@ static inline int weir__series_verdict(const struct weir_series *series)
 }
 
 /* Begins a slice of a trace for what is called in a series, by who may: nothing else of it runs.  NULL: in none. */
-static inline void weir__series_trace(struct weir_series *series, struct weir__trace_slice *slice)
+static inline void
+weir__series_trace(struct weir_series *series, struct weir__trace_slice *slice)
 {
         weir__trace_begin(slice, series ? &series->trace : NULL, series && series->parent ? &series->parent->trace : NULL);
 }
@@ -138,7 +155,8 @@ static inline void weir__series_trace(struct weir_series *series, struct weir__t
  * goes on: the next one is started, or the series ends. */
 void weir__series_forget(struct weir_series *series, struct weir_task *task);
 
-static inline void weir__series_leave_task(struct weir_series *series, struct weir_task *task)
+static inline void
+weir__series_leave_task(struct weir_series *series, struct weir_task *task)
 {
         if (series->current || series->wraps)
                 weir__series_forget(series, task);

@@ -1,4 +1,4 @@
-/* factory/task/series_deadline.c: deadlines of series, and the memory that those with a deadline or a name have.
+/* factory/task/series_deadline.c: deadlines of series.
  *
  *     of the limit:   none --series starts, or set while it runs--> in the queue --its time has come, shutdown--> its work on its way
  *                      ^  ^-----------set again, series ends------------'                                              |
@@ -15,6 +15,7 @@
 #include <errno.h>
 
 #include "factory/task/series_extra.h"
+#include "kernel/base/list.h"
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
@@ -32,6 +33,10 @@ deadline_of(const struct weir__series_extra *extra)
         return atomic_load_explicit(&extra->deadline, memory_order_relaxed);
 }
 
+static void limit_run(struct weir__work *work);
+
+static const struct weir__work_ops limit_ops = {.run = limit_run, .kind = "a series", .roams = true};
+
 /* Brings the limit to the present deadline, under the lock.  Returns whether its poller is to be woken.  On a closing poller there are
  * no limits: shutdown ends the series. */
 static bool
@@ -41,6 +46,7 @@ arm(struct weir__series_extra *extra)
 
         if (extra->armed && !weir__limit_clear(poller, &extra->limit))
                 return false; /* its work is on its way, and will look */
+        extra->limit.work.ops = &limit_ops;
         extra->armed = deadline_of(extra) != WEIR_FOREVER && weir__limit_set(poller, &extra->limit, deadline_of(extra));
         return extra->armed;
 }
@@ -49,74 +55,37 @@ arm(struct weir__series_extra *extra)
 static void
 limit_run(struct weir__work *work)
 {
-        struct weir__series_extra *extra = (struct weir__series_extra *)((char *)work -
-                                                                         offsetof(struct weir__series_extra, limit.work));
+        struct weir__series_extra *extra = weir__container_of(work, struct weir__series_extra, limit.work);
         struct weir_series *series = extra->series;
         struct weir__poller *poller = home(series);
         struct weir_task *ended = NULL;
         bool wake = false, given;
 
         weir__lock(&series->lock);
-        bool ends = extra->ends;
+        void (*end)(struct weir_series * series) = extra->end;
         extra->armed = false;
-        if (!ends && weir__clock_now() < deadline_of(extra))
+        if (!end && weir__clock_now() < deadline_of(extra))
                 wake = arm(extra);
-        else if (!ends)
+        else if (!end)
                 ended = weir__series_stop_locked(series, -ETIMEDOUT, &given);
         weir__unlock(&series->lock);
         weir__series_deliver(ended);
         if (wake) /* it may have roamed */
                 weir__poller_wake(poller);
-        if (ends)
-                weir__series_end(series);
-}
-
-static const struct weir__work_ops limit_ops = {.run = limit_run, .kind = "a series", .roams = true};
-
-/* -- what a series has besides -- */
-
-struct weir__series_extra *
-weir__series_extra_get(struct weir_series *series)
-{
-        struct weir__series_extra *extra = weir__series_extra_of(series), *made = extra ? NULL : weir__alloc(sizeof *made);
-
-        if (!made)
-                return extra;
-        *made = (struct weir__series_extra){.series = series, .limit.work.ops = &limit_ops};
-        atomic_init(&made->deadline, WEIR_FOREVER);
-        weir__lock(&series->lock);
-        extra = weir__series_extra_of(series);
-        if (!extra)
-                atomic_store_explicit(&series->extra, made, memory_order_release);
-        weir__unlock(&series->lock);
-        if (!extra)
-                return made;
-        weir__series_extra_free(made);
-        return extra;
-}
-
-void
-weir__series_extra_free(struct weir__series_extra *extra)
-{
-        if (extra)
-                weir__free(extra, sizeof *extra);
-}
-
-bool
-weir__series_extra_leave(struct weir_series *series)
-{
-        struct weir__series_extra *extra = weir__series_extra_of(series);
-
-        if (!extra)
-                return true;
-        weir__series_name_leave(extra);
-        if (extra->armed && weir__limit_clear(home(series), &extra->limit))
-                extra->armed = false;
-        extra->ends = extra->armed;
-        return !extra->ends;
+        if (end)
+                end(series);
 }
 
 /* -- deadlines -- */
+
+bool
+weir__series_deadline_leave(struct weir__series_extra *extra, void (*end)(struct weir_series *series))
+{
+        if (extra->armed && weir__limit_clear(home(extra->series), &extra->limit))
+                extra->armed = false;
+        extra->end = extra->armed ? end : NULL;
+        return !extra->armed;
+}
 
 bool
 weir__series_deadline_begin(struct weir_series *series)

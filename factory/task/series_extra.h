@@ -13,6 +13,14 @@ struct weir__series_name {
         struct weir__name name;     /* last */
 };
 
+/* Embedded in what a series holds until it gives that up, or ends. */
+struct weir__series_hold {
+        struct weir__series_hold *next; /* of the same series: guarded by its lock */
+
+        /* The series has ended, and has left it: on a worker, no lock held.  The series is there until this returns. */
+        void (*give_up)(struct weir__series_hold *hold);
+};
+
 struct weir__series_extra {
         struct weir_series *series; /* constant */
 
@@ -21,25 +29,24 @@ struct weir__series_extra {
         _Atomic weir_nsec deadline;
 
         /* Guarded by the series' lock. */
-        struct weir__series_name *name; /* NULL: none */
-        struct weir__hold *holds;       /* factory/sync/guard.h: those of the guards that it holds, the last one first */
-        bool armed;                     /* the limit is in its poller's queue, or its work on its way */
-        bool ends;                      /* the series has ended while that was on its way, which goes on with its end */
+        struct weir__series_name *name;          /* NULL: none */
+        struct weir__series_hold *holds;         /* the last one first */
+        bool armed;                              /* the limit is in its poller's queue, or its work on its way */
+        void (*end)(struct weir_series *series); /* the series has ended while that was on its way, which calls this; or NULL */
         struct weir__limit limit;
 };
 
-static inline struct weir__series_extra *weir__series_extra_of(const struct weir_series *series)
+static inline struct weir__series_extra *
+weir__series_extra_of(const struct weir_series *series)
 {
         return atomic_load_explicit(&series->extra, memory_order_acquire);
 }
 
 /* The same, made if there is none; NULL when out of memory.  No lock held. */
 struct weir__series_extra *weir__series_extra_get(struct weir_series *series);
-void weir__series_extra_free(struct weir__series_extra *extra); /* accepts NULL */
 
-/* The series has ended, or is dismissed: it leaves its name, and its deadline does not come any more.  Returns false when the work of
- * that is on its way: it will go on with the end, and nobody else may.  Under the series' lock. */
-bool weir__series_extra_leave(struct weir_series *series);
+/* It has ended: it gives up all that it holds.  On a worker, no lock held. */
+void weir__series_give_up_holds(struct weir_series *series);
 
 /* It leaves its name, if it has one.  Under the series' lock. */
 void weir__series_name_leave(struct weir__series_extra *extra);
@@ -47,5 +54,9 @@ void weir__series_name_leave(struct weir__series_extra *extra);
 /* The series begins to run; one whose deadline is over has a cause from now on.  Returns whether its poller is to be woken after
  * unlocking.  Under the series' lock. */
 bool weir__series_deadline_begin(struct weir_series *series);
+
+/* It has ended, or is dismissed: the deadline does not come any more.  Returns false when the work of that is on its way: that
+ * calls `end`, and nobody else may.  Under the series' lock. */
+bool weir__series_deadline_leave(struct weir__series_extra *extra, void (*end)(struct weir_series *series));
 
 #endif

@@ -29,8 +29,8 @@ weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t
         };
 }
 
-static void
-mark_consumed(struct weir_task *task, const char *verb)
+void
+weir__task_mark_consumed(struct weir_task *task, const char *verb)
 {
         if (task->flags & WEIR__TASK_CONSUMED)
                 weir__panic("%s: the task was started, pushed, added or dismissed before", verb);
@@ -68,7 +68,7 @@ seal(struct weir_task *task)
 void
 weir__task_consume(struct weir_task *task, const char *verb)
 {
-        mark_consumed(task, verb);
+        weir__task_mark_consumed(task, verb);
         if (weir__task_ops(task)->seal && !(task->flags & WEIR__TASK_WRONG))
                 seal(task);
 }
@@ -82,25 +82,11 @@ weir__task_free(struct weir_task *task)
                 weir__free(task, 8 * (size_t)task->size_class);
 }
 
-static void
-call_on_free(struct weir_task *task)
-{
-        if (task->on_free)
-                weir__user_call(task->on_free, task->context);
-}
-
-static void
-release(struct weir_task *task, bool discarded)
-{
-        if (weir__task_ops(task)->release)
-                weir__task_ops(task)->release(task, discarded);
-}
-
 void
 weir__task_discard(struct weir_task *task)
 {
-        call_on_free(task);
-        release(task, true);
+        weir__task_call_on_free(task);
+        weir__task_release(task, true);
         weir__task_free(task);
 }
 
@@ -119,174 +105,13 @@ weir__task_ready(struct weir_task *task)
         weir__task_deliver(task);
 }
 
-/* -- on a worker -- */
-
-void
-weir__task_call(struct weir_task *task)
-{
-        atomic_store_explicit(&task->word, WEIR__RUNNING, memory_order_release);
-        int verdict = weir__series_verdict(task->series);
-        if (verdict)
-                task->status = verdict;
-        weir__task_call_back(task);
-}
-
-/* Its callback has lost the poller: to the watchdog, which says since when, or by weir_blocking_begin. */
-static void
-has_blocked(const struct weir_task *task)
-{
-        static struct weir__log_limit limit;
-        const struct weir__task_ops *ops = weir__task_ops(task);
-        weir_nsec blocked = weir__worker_blocked();
-        int size = 0;
-        const char *name = ops->name ? ops->name(task, &size) : NULL;
-
-        if (blocked)
-                weir__log_limited(
-                        &limit, WEIR_LOG_INFO,
-                        "the callback of %s%s%.*s%s ran for %lld ms: another worker has taken over what waited behind it",
-                        ops->work.kind, name ? " \"" : "", size, name ? name : "", name ? "\"" : "",
-                        (long long)(blocked / 1000000));
-}
-
-static inline void
-call(struct weir_task *task, struct weir__worker *worker)
-{
-        unsigned before = weir__user_begin((weir__function *)task->done);
-
-        worker->task = task;
-        task->done(task, task->context);
-        weir__user_end(before); /* where a child of fork() that has returned ends */
-        worker->task = NULL;
-}
-
-static __attribute__((cold, noinline)) void
-call_traced(struct weir_task *task, struct weir__worker *worker)
-{
-        const struct weir__task_ops *ops = weir__task_ops(task);
-        weir_nsec lateness = ops->lateness ? ops->lateness(task) : -1;
-        struct weir__trace_facts facts = {.kind = ops->work.kind,
-                                          .has_status = true,
-                                          .status = task->status,
-                                          .has_lateness = lateness >= 0,
-                                          .lateness = lateness};
-        struct weir__trace_slice slice;
-
-        weir__series_trace(task->series, &slice);
-        call(task, worker);
-        facts.name = ops->name ? ops->name(task, &facts.name_size) : NULL;
-        weir__trace_end(&slice, &facts, task->series ? &task->series->trace : NULL);
-}
-
-void
-weir__task_call_back(struct weir_task *task)
-{
-        struct weir__worker *worker = weir__worker_self();
-        const struct weir__poller *poller = worker->poller;
-
-        if (!task->done)
-                return;
-        if (weir__trace_is_on())
-                call_traced(task, worker);
-        else
-                call(task, worker);
-        if (__builtin_expect(worker->poller != poller, 0))
-                has_blocked(task);
-}
-
-void
-weir__task_leave(struct weir_task *task)
-{
-        call_on_free(task);
-        if (task->series)
-                weir__series_leave_task(task->series, task);
-}
-
-void
-weir__task_go_on(struct weir_series *series)
-{
-        if (series)
-                weir__series_go_on(series);
-        else
-                weir__runtime_leave();
-}
-
 weir__function *
 weir__task_calls(const struct weir__work *work)
 {
         return (weir__function *)((const struct weir_task *)work)->done;
 }
 
-void
-weir__task_finish(struct weir_task *task)
-{
-        weir__task_leave(task);
-        struct weir_series *series = task->series;
-        release(task, false); /* not before: a cancel of the series may still look at what the kind holds, such as a lock */
-        weir__task_free(task);
-        weir__task_go_on(series);
-}
-
-void
-weir__task_run(struct weir__work *work)
-{
-        struct weir_task *task = (struct weir_task *)work;
-
-        weir__task_call(task);
-        weir__task_finish(task);
-}
-
-/* -- the public face -- */
-
-static int
-enter(struct weir_task *task)
-{
-        int failed = weir__runtime_enter();
-
-        if (failed || !weir__task_ops(task)->prepare)
-                return failed;
-        failed = weir__task_ops(task)->prepare(task);
-        if (failed)
-                weir__runtime_leave();
-        return failed;
-}
-
-int
-weir_task_start(weir_task *task)
-{
-        if (!task)
-                return -ENOMEM;
-        weir__task_consume(task, "weir_task_start");
-        int failed = task->flags & WEIR__TASK_WRONG ? task->status : enter(task);
-        if (failed)
-                weir__task_discard(task);
-        else
-                weir__task_ops(task)->start(task);
-        return failed;
-}
-
-int
-weir_task_run(weir_task *task)
-{
-        if (!task)
-                return -ENOMEM;
-        weir__task_consume(task, "weir_task_run");
-        int failed = task->flags & WEIR__TASK_WRONG ? task->status : weir__runtime_may_wait();
-        if (failed) {
-                weir__task_discard(task);
-                return failed;
-        }
-        return weir_series_run(weir__series_wrap(task));
-}
-
-void
-weir_task_dismiss(weir_task *task)
-{
-        if (!task)
-                return;
-        mark_consumed(task, "weir_task_dismiss");
-        weir__task_discard(task);
-}
+/* -- for callbacks -- */
 
 int
 weir_task_status(const weir_task *task)
@@ -305,31 +130,4 @@ weir_task_on_free(weir_task *task, weir_free_fn *fn)
 {
         if (task)
                 task->on_free = fn;
-}
-
-weir_series *
-weir_series_of(const weir_task *task)
-{
-        if (!task)
-                return NULL;
-        if (task->series || (atomic_load_explicit(&task->word, memory_order_relaxed) & WEIR__STATE) != WEIR__RUNNING)
-                return task->series;
-        return weir__series_make_for((struct weir_task *)task); /* the task is the callback's: const guards its caller only */
-}
-
-/* -- the empty task -- */
-
-static const struct weir__task_ops empty_ops = {
-        .work = {.run = weir__task_run, .kind = "an empty task", .roams = true, .calls = weir__task_calls},
-        .start = weir__task_ready,
-};
-
-weir_task *
-weir_empty_new(weir_task_fn *done, void *context)
-{
-        struct weir_task *task = weir__alloc(sizeof *task);
-
-        if (task)
-                weir__task_init(task, &empty_ops, sizeof *task, done, context);
-        return task;
 }

@@ -38,7 +38,8 @@ enum weir__state {
         WEIR__QUEUED = 64,   /* READY, but its node is in the queue still: the worker takes it out */
 };
 
-#define WEIR__KEEPER_WANTED 384 /* bytes from the task that keeps a series on, fetched before series_ends_soon: all of the largest */
+#define WEIR__KEEPER_WANTED \
+        384 /* bytes from the task that keeps a series on, fetched before series_ends_soon: all of the largest */
 
 /* What a kind of task does.  None of it runs user code but the free functions where said so. */
 struct weir__task_ops {
@@ -140,6 +141,23 @@ void weir__task_expect_open(const struct weir_task *task, const struct weir__tas
 
 /* The start of the task reports that; the first fault counts. */
 void weir__task_poison(struct weir_task *task, int fault);
+
+/* The first half of that alone. */
+void weir__task_mark_consumed(struct weir_task *task, const char *verb);
+
+static inline void
+weir__task_call_on_free(struct weir_task *task)
+{
+        if (task->on_free)
+                weir__user_call(task->on_free, task->context);
+}
+
+static inline void
+weir__task_release(struct weir_task *task, bool discarded)
+{
+        if (weir__task_ops(task)->release)
+                weir__task_ops(task)->release(task, discarded);
+}
 
 /* Frees a consumed task that never started: no callback. */
 void weir__task_discard(struct weir_task *task);

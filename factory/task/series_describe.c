@@ -1,4 +1,4 @@
-/* factory/task/series_status.c: how a series ends, or has ended, and what it waits for.
+/* factory/task/series_describe.c: what a series waits for, for people.
  *
  * Threads: any that owns, borrows or has a reference.
  * Locks:   series->lock: while it is held a series that has a parent has not ended, so neither has that. */
@@ -12,40 +12,6 @@
 
 #define DEPTH 4 /* series in series that are told of */
 #define IN_IT ", in it "
-
-int
-weir_series_status(const weir_series *series)
-{
-        if (!series)
-                return -EINVAL;
-        if (weir__phase_is_forked())
-                return -ECHILD;
-        struct weir__lock *lock = &((struct weir_series *)series)->lock;
-        weir__lock(lock); /* and so, while it has a parent, that one cannot end */
-        int cause = weir__series_cause(series);
-        int status = cause ? cause : series->poison;
-        weir__unlock(lock);
-        return status;
-}
-
-int
-weir_series_cause(const weir_series *series)
-{
-        if (!series)
-                return -EINVAL;
-        if (weir__phase_is_forked())
-                return -ECHILD;
-        struct weir__lock *lock = &((struct weir_series *)series)->lock;
-        weir__lock(lock);
-        int cause = weir__series_cause(series), poison = series->poison;
-        weir__unlock(lock);
-        switch (cause) {
-        case 0: return poison ? WEIR_CAUSE_POISONED : WEIR_CAUSE_NONE;
-        case -ETIMEDOUT: return WEIR_CAUSE_TIMED_OUT;
-        case -ESHUTDOWN: return WEIR_CAUSE_SHUT_DOWN;
-        default: return WEIR_CAUSE_CANCELLED;
-        }
-}
 
 /* Appends to `out` what one series is at, and returns what that runs: the first of its series that has not ended, with a reference. */
 static struct weir_series *
@@ -79,7 +45,7 @@ describe_one(struct weir_series *series, char *out, size_t room)
 void
 weir__series_describe(struct weir_series *series, char *out, size_t room)
 {
-        struct weir_series *at = weir_series_ref(series);
+        struct weir_series *at = weir__series_ref(series);
 
         *out = '\0';
         for (unsigned depth = 0; at && depth < DEPTH && room > sizeof IN_IT; depth++) {
@@ -113,15 +79,4 @@ weir__series_behind(const struct weir_series *series, unsigned most)
         for (; work && count < most; count++)
                 work = __atomic_load_n(&work->next, __ATOMIC_ACQUIRE);
         return count;
-}
-
-/* Without the lock: nobody changes any of it after the end. */
-int
-weir__series_result(const struct weir_series *series)
-{
-        int result = series->has_result ? series->result : atomic_load_explicit(&series->cause, memory_order_relaxed);
-
-        if (!result)
-                result = series->poison;
-        return result ? result : series->result;
 }

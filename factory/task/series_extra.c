@@ -1,0 +1,87 @@
+/* factory/task/series_extra.c: the memory of a series: references, context, and what only few series have.
+ *
+ * Threads: any that owns, borrows or has a reference.
+ * Locks:   series->lock (rank SERIES) guards the extra. */
+#include "factory/task/series_extra.h"
+
+#include "kernel/memory/memory.h"
+
+weir_series *
+weir_series_ref(weir_series *series)
+{
+        return weir__series_ref(series);
+}
+
+void
+weir_series_unref(weir_series *series)
+{
+        if (!series)
+                return;
+        /* The last one is nobody else's, and only who has one can make another: that costs no atomic operation. */
+        if (atomic_load_explicit(&series->references, memory_order_acquire) > 1 &&
+            atomic_fetch_sub_explicit(&series->references, 1, memory_order_acq_rel) > 1)
+                return;
+        struct weir__series_extra *extra = weir__series_extra_of(series);
+        if (extra)
+                weir__free(extra, sizeof *extra);
+        weir__free(series, sizeof *series);
+}
+
+void *
+weir_series_context(const weir_series *series)
+{
+        return series ? series->context : NULL;
+}
+
+void
+weir_series_set_context(weir_series *series, void *context, weir_free_fn *fn)
+{
+        if (!series) {
+                if (fn)
+                        fn(context);
+                return;
+        }
+        if (series->free_context && series->context != context)
+                series->free_context(series->context);
+        series->context = context;
+        series->free_context = fn;
+}
+
+/* -- what few series have -- */
+
+struct weir__series_extra *
+weir__series_extra_get(struct weir_series *series)
+{
+        struct weir__series_extra *extra = weir__series_extra_of(series), *made = extra ? NULL : weir__alloc(sizeof *made);
+
+        if (!made)
+                return extra;
+        *made = (struct weir__series_extra){.series = series};
+        atomic_init(&made->deadline, WEIR_FOREVER);
+        weir__lock(&series->lock);
+        extra = weir__series_extra_of(series);
+        if (!extra)
+                atomic_store_explicit(&series->extra, made, memory_order_release);
+        weir__unlock(&series->lock);
+        if (!extra)
+                return made;
+        weir__free(made, sizeof *made);
+        return extra;
+}
+
+void
+weir__series_give_up_holds(struct weir_series *series)
+{
+        struct weir__series_extra *extra = weir__series_extra_of(series);
+
+        for (;;) {
+                weir__lock(&series->lock);
+                struct weir__series_hold *hold = extra->holds;
+                if (hold)
+                        extra->holds = hold->next;
+                weir__unlock(&series->lock);
+                if (!hold)
+                        return;
+                hold->give_up(hold);
+        }
+}

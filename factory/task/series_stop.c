@@ -1,0 +1,98 @@
+/* factory/task/series_stop.c: why and how a series ends early, and how it has ended.
+ *
+ * Threads: any that owns, borrows or has a reference.
+ * Locks:   series->lock (rank SERIES): while it is held a series that has a parent has not ended, so neither has that.  Under it a
+ *          poller's lock may be taken, by the cancel of a task. */
+#include <errno.h>
+
+#include "factory/task/series.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
+
+/* One that is within a series which ends early is told why that does, and counts as that one's. */
+struct weir_task *
+weir__series_stop_locked(struct weir_series *series, int cause, bool *given)
+{
+        int inherited = weir__series_cause(series);
+        struct weir_task *current = series->current;
+
+        *given = false;
+        if (series->state == WEIR__SERIES_ENDED || atomic_load_explicit(&series->cause, memory_order_relaxed))
+                return NULL;
+        *given = !inherited;
+        weir__series_set_cause(series, inherited ? inherited : cause);
+        return current && weir__task_ops(current)->cancel ? weir__task_ops(current)->cancel(current) : NULL;
+}
+
+void
+weir__series_deliver(struct weir_task *ended)
+{
+        if (ended)
+                weir__poller_deliver(weir__poller_at(ended->poller), &ended->work);
+}
+
+bool
+weir__series_stop(struct weir_series *series, int cause)
+{
+        bool given;
+
+        weir__lock(&series->lock);
+        struct weir_task *ended = weir__series_stop_locked(series, cause, &given);
+        weir__unlock(&series->lock);
+        weir__series_deliver(ended);
+        return given;
+}
+
+void
+weir_series_cancel(weir_series *series)
+{
+        if (series && !weir__phase_is_forked())
+                weir__series_stop(series, -ECANCELED);
+}
+
+/* -- what it ends with -- */
+
+int
+weir_series_status(const weir_series *series)
+{
+        if (!series)
+                return -EINVAL;
+        if (weir__phase_is_forked())
+                return -ECHILD;
+        struct weir__lock *lock = &((struct weir_series *)series)->lock;
+        weir__lock(lock); /* and so, while it has a parent, that one cannot end */
+        int cause = weir__series_cause(series);
+        int status = cause ? cause : series->poison;
+        weir__unlock(lock);
+        return status;
+}
+
+int
+weir_series_cause(const weir_series *series)
+{
+        if (!series)
+                return -EINVAL;
+        if (weir__phase_is_forked())
+                return -ECHILD;
+        struct weir__lock *lock = &((struct weir_series *)series)->lock;
+        weir__lock(lock);
+        int cause = weir__series_cause(series), poison = series->poison;
+        weir__unlock(lock);
+        switch (cause) {
+        case 0: return poison ? WEIR_CAUSE_POISONED : WEIR_CAUSE_NONE;
+        case -ETIMEDOUT: return WEIR_CAUSE_TIMED_OUT;
+        case -ESHUTDOWN: return WEIR_CAUSE_SHUT_DOWN;
+        default: return WEIR_CAUSE_CANCELLED;
+        }
+}
+
+/* Without the lock: nobody changes any of it after the end. */
+int
+weir__series_result(const struct weir_series *series)
+{
+        int result = series->has_result ? series->result : atomic_load_explicit(&series->cause, memory_order_relaxed);
+
+        if (!result)
+                result = series->poison;
+        return result ? result : series->result;
+}
