@@ -20,6 +20,7 @@ allowed() {
 # The rooms within a room, the lowest first: a file includes those of its own and of lower ones.
 rooms_of() {
         case $1 in
+        factory) echo 'names task timer sync flow channel inspect' ;;
         server) echo 'base access exchange connection listen operate' ;;
         esac
 }

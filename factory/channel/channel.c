@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include <weir/select.h>
-
 #include "factory/task/series.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
@@ -300,37 +298,56 @@ release(struct weir_task *task, bool discarded)
         weir__channel_let_go(channel, self->held, discarded ? NULL : task);
 }
 
-static const struct weir__task_ops send_ops = WEIR__WAIT_TASK_OPS("a send", send_start, release);
-static const struct weir__task_ops receive_ops = WEIR__WAIT_TASK_OPS("a receive", receive_start, release);
-
-static bool
-is_transfer(const struct weir_task *task)
+static uint8_t *
+held(struct weir_task *task, const struct weir_channel *channel)
 {
-        return weir__task_ops(task) == &send_ops || weir__task_ops(task) == &receive_ops;
+        struct transfer *self = (struct transfer *)task;
+
+        return self->base.wait.object == &channel->object ? &self->held : NULL;
 }
+
+static struct weir__wait *
+won(const struct weir_task *task)
+{
+        return &((struct weir__wait_task *)task)->wait;
+}
+
+static void *
+take(struct weir_task *task, struct weir__wait *wait)
+{
+        void *message = wait->message;
+
+        (void)task;
+        wait->message = NULL;
+        return message;
+}
+
+static const struct weir__channel_ops transfer_ops = {.held = held, .won = won, .take = take};
+
+static const struct weir__task_ops send_ops = WEIR__WAIT_TASK_OPS("a send", send_start, release, .describe = weir__wait_describe,
+                                                                  .channel = &transfer_ops);
+static const struct weir__task_ops receive_ops = WEIR__WAIT_TASK_OPS("a receive", receive_start, release,
+                                                                     .describe = weir__wait_describe, .channel = &transfer_ops);
 
 #define HELD_MOST 100 /* references of one task */
 #define LOOKED_AT 3   /* tasks behind the one that ends */
 
-/* Where the references of a task to that channel are counted; NULL: it has none. */
 static uint8_t *
 held_by(struct weir_task *task, const struct weir_channel *channel)
 {
-        struct transfer *transfer = (struct transfer *)task;
+        const struct weir__channel_ops *ops = weir__task_ops(task)->channel;
 
-        if (!is_transfer(task))
-                return weir__select_held(task, channel);
-        return transfer->base.wait.object == &channel->object ? &transfer->held : NULL;
+        return ops ? ops->held(task, channel) : NULL;
 }
 
 unsigned
 weir__channel_hold(struct weir_channel *channel)
 {
         struct weir_task *task = weir__task_of_callback();
-        uint8_t *held = task ? held_by(task, channel) : NULL;
+        uint8_t *lender = task ? held_by(task, channel) : NULL;
 
-        if (held && *held > 1) {
-                --*held;
+        if (lender && *lender > 1) {
+                --*lender;
                 return 1;
         }
         weir__waitable_ref_more(&channel->object, 2);
@@ -344,10 +361,10 @@ weir__channel_let_go(struct weir_channel *channel, unsigned held, const struct w
         struct weir__work *work = channel && task && task->series ? task->series->taken.first : NULL;
 
         for (unsigned i = 0; work && i < LOOKED_AT; work = work->next, i++) {
-                uint8_t *heir = held_by((struct weir_task *)work, channel);
+                uint8_t *next_task = held_by((struct weir_task *)work, channel);
 
-                if (heir && *heir + held < HELD_MOST) {
-                        *heir = (uint8_t)(*heir + held);
+                if (next_task && *next_task + held < HELD_MOST) {
+                        *next_task = (uint8_t)(*next_task + held);
                         return;
                 }
         }
@@ -381,11 +398,10 @@ weir_channel_receive_new(weir_channel *channel, weir_task_fn *done, void *contex
         return new_task(&receive_ops, channel, NULL, done, context);
 }
 
-/* Of a select: the one that won. */
 static struct weir__wait *
 wait_of(const struct weir_task *task)
 {
-        return task && is_transfer(task) ? &((struct weir__wait_task *)task)->wait : weir__select_won(task);
+        return task && weir__task_ops(task)->channel ? weir__task_ops(task)->channel->won(task) : NULL;
 }
 
 void *
@@ -400,11 +416,6 @@ void *
 weir_channel_take_message(weir_task *task)
 {
         struct weir__wait *wait = wait_of(task);
-        void *message = wait ? wait->message : NULL;
 
-        if (message && wait != &wait->task->wait)
-                return weir_select_take_message(task, weir_select_winner(task));
-        if (wait)
-                wait->message = NULL;
-        return message;
+        return wait ? weir__task_ops(task)->channel->take(task, wait) : NULL;
 }

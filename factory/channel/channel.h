@@ -36,17 +36,24 @@ int weir__channel_put(struct weir_channel *channel, void *message, struct weir__
 /* Takes the oldest message.  Returns 0, with *sender NULL or to be delivered, whose own message was sent; -EAGAIN, -EPIPE.  Under the lock. */
 int weir__channel_get(struct weir_channel *channel, void **message, struct weir__wait **sender);
 
-/* The wait by which a select is over; NULL: none has won (shutdown, which ends all waits, has not), or it is no select. */
-struct weir__wait *weir__select_won(const struct weir_task *task);
+/* What a task does that sends or receives. */
+struct weir__channel_ops {
+        /* Where its references to the channel are counted (weir__channel_hold); NULL: it has none. */
+        uint8_t *(*held)(struct weir_task *task, const struct weir_channel *channel);
 
-/* References to the channel for a wait there that is made now, and how many.  In the callback of a task that has two, it is one of those;
- * else it is two, one of them to be lent so.  Who is to give them up, on the worker, passes them on to a task for the channel which the
- * callback has pushed, and so one that goes on receiving, or sending, costs no atomic operation for them. */
+        /* The wait that has its message; NULL: no wait of it was fulfilled. */
+        struct weir__wait *(*won)(const struct weir_task *task);
+
+        /* Takes the message of that wait. */
+        void *(*take)(struct weir_task *task, struct weir__wait *won);
+};
+
+/* References to the channel for a wait that is made now, and how many.  A task whose callback runs and that has two lends one: that
+ * saves an atomic operation.  Else they are two. */
 unsigned weir__channel_hold(struct weir_channel *channel);
-void weir__channel_let_go(struct weir_channel *channel, unsigned held, const struct weir_task *task);
 
-/* The same for the cases of a select: where those of one for the channel are counted; NULL: there is none.  NULL for another task. */
-uint8_t *weir__select_held(struct weir_task *task, const struct weir_channel *channel);
+/* Gives them up, on the worker; or passes them on to a task for the channel that the callback of `task` has pushed.  NULL: none. */
+void weir__channel_let_go(struct weir_channel *channel, unsigned held, const struct weir_task *task);
 
 /* Gives up a message that nobody has taken.  No lock held. */
 void weir__channel_drop(struct weir_channel *channel, void *message);

@@ -132,8 +132,10 @@ new_conditional(struct weir__wait_task *wait, struct weir_task *task, weir_task_
         return &conditional->combinator.task;
 }
 
-static const struct weir__task_ops wait_ops = WEIR__WAIT_TASK_OPS("a condition", weir__oneshot_start, weir__wait_release);
-static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS("a condition", weir__oneshot_start, weir__oneshot_release);
+static const struct weir__task_ops wait_ops = WEIR__WAIT_TASK_OPS("a condition", weir__oneshot_start, weir__wait_release,
+                                                                  .describe = weir__wait_describe);
+static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS("a condition", weir__oneshot_start, weir__oneshot_release,
+                                                                   .describe = weir__wait_describe);
 
 weir_task *
 weir_conditional_new(weir_condition *condition, weir_task *task, weir_task_fn *done, void *context)

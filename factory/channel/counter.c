@@ -68,10 +68,10 @@ describe(const struct weir_task *task, char *out, size_t room)
                 snprintf(out + size, room - size, ", %" PRIu64 " to be counted", weir_counter_left(counter));
 }
 
-static const struct weir__task_ops wait_ops = WEIR__WAIT_TASK_OPS_SAYING("a counter", weir__oneshot_start, weir__wait_release,
-                                                                         describe);
-static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS_SAYING("a counter", weir__oneshot_start, weir__oneshot_release,
-                                                                          describe);
+static const struct weir__task_ops wait_ops = WEIR__WAIT_TASK_OPS("a counter", weir__oneshot_start, weir__wait_release,
+                                                                  .describe = describe);
+static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS("a counter", weir__oneshot_start, weir__oneshot_release,
+                                                                   .describe = describe);
 
 weir_task *
 weir_counter_wait_new(weir_counter *counter, weir_task_fn *done, void *context)

@@ -143,8 +143,10 @@ release(struct weir_task *task, bool discarded)
         weir__wait_release(task, discarded);
 }
 
-static const struct weir__task_ops receive_ops = WEIR__WAIT_TASK_OPS("a receive", start, release);
-static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS("a mailbox", weir__oneshot_start, weir__oneshot_release);
+static const struct weir__task_ops receive_ops = WEIR__WAIT_TASK_OPS("a receive", start, release,
+                                                                     .describe = weir__wait_describe);
+static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS("a mailbox", weir__oneshot_start, weir__oneshot_release,
+                                                                   .describe = weir__wait_describe);
 
 weir_task *
 weir_mailbox_receive_new(weir_mailbox *mailbox, weir_task_fn *done, void *context)

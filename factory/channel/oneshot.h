@@ -21,8 +21,8 @@ struct weir__oneshot {
 };
 
 /* Of a kind that adds nothing to the struct. */
-#define WEIR__ONESHOT_OPS(its_kind, its_noun)                                                        \
-        {                                                                                            \
+#define WEIR__ONESHOT_OPS(its_kind, its_noun)                                                         \
+        {                                                                                             \
                 .kind = its_kind, .noun = its_noun, .size = sizeof(struct weir__oneshot), .lists = 1, \
         }
 

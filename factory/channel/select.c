@@ -229,13 +229,48 @@ describe(const struct weir_task *task, char *out, size_t room)
         }
 }
 
+static uint8_t *
+held(struct weir_task *task, const struct weir_channel *channel)
+{
+        struct select *self = (struct select *)task;
+
+        for (unsigned i = 0; i < self->count; i++)
+                if (self->options[i].wait.object == &channel->object)
+                        return &self->options[i].held;
+        return NULL;
+}
+
+/* A case may have been decided on when a cancel came first.  Shutdown, which ends all waits, is the winner of none. */
+static struct weir__wait *
+won(const struct weir_task *task)
+{
+        bool decided = task->status == 0 || task->status == -EPIPE || task->status == -ENOMEM;
+
+        return decided ? ((const struct select *)task)->base.won : NULL;
+}
+
+static void *
+take_won(struct weir_task *task, struct weir__wait *wait)
+{
+        return take((struct select *)task, (struct option *)wait);
+}
+
+static const struct weir__channel_ops channel_ops = {.held = held, .won = won, .take = take_won};
+
 static const struct weir__task_ops select_ops = {
         .work = {.run = run, .kind = "a select", .roams = true, .calls = weir__task_calls},
         .start = start,
         .cancel = weir__wait_cancel,
         .release = release,
         .describe = describe,
+        .channel = &channel_ops,
 };
+
+static bool
+is_select(const struct weir_task *task)
+{
+        return task && weir__task_ops(task) == &select_ops;
+}
 
 /* -- the public face -- */
 
@@ -321,40 +356,13 @@ weir_select_send(weir_task *select, weir_channel *channel, void *message)
         return add(select, channel, true, message, "weir_select_send");
 }
 
-static bool
-is_select(const struct weir_task *task)
-{
-        return task && weir__task_ops(task) == &select_ops;
-}
-
-uint8_t *
-weir__select_held(struct weir_task *task, const struct weir_channel *channel)
-{
-        struct select *self = (struct select *)task;
-
-        for (unsigned i = 0; is_select(task) && i < self->count; i++)
-                if (self->options[i].wait.object == &channel->object)
-                        return &self->options[i].held;
-        return NULL;
-}
-
-/* A case may have been decided on when a cancel came first. */
-struct weir__wait *
-weir__select_won(const struct weir_task *task)
-{
-        bool decided = is_select(task) && (task->status == 0 || task->status == -EPIPE || task->status == -ENOMEM);
-
-        return decided ? ((const struct select *)task)->base.won : NULL;
-}
-
 int
 weir_select_winner(const weir_task *task)
 {
-        const struct option *won = (const struct option *)weir__select_won(task);
-
         if (!is_select(task))
                 return task ? -EDOM : -EINVAL;
-        return won ? (int)(won - ((const struct select *)task)->options) : -ENOENT;
+        const struct option *winner = (const struct option *)won(task);
+        return winner ? (int)(winner - ((const struct select *)task)->options) : -ENOENT;
 }
 
 void *

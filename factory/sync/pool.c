@@ -219,7 +219,7 @@ release(struct weir_task *task, bool discarded)
         weir__wait_release(task, discarded);
 }
 
-static const struct weir__task_ops take_ops = WEIR__WAIT_TASK_OPS("a take", start, release);
+static const struct weir__task_ops take_ops = WEIR__WAIT_TASK_OPS("a take", start, release, .describe = weir__wait_describe);
 
 weir_task *
 weir_pool_take_new(weir_pool *pool, weir_task_fn *done, void *context)

@@ -239,13 +239,11 @@ struct weir_task *weir__wait_cancel(struct weir_task *task);
 void weir__wait_release(struct weir_task *task, bool discarded);
 void weir__wait_describe(const struct weir_task *task, char *out, size_t room);
 
-/* Of a kind such as "a counter"; its `start`, and the rest, are the kind's. */
-#define WEIR__WAIT_TASK_OPS_SAYING(a_kind, its_start, its_release, its_describe)                                               \
+/* Of a kind such as "a counter"; its `start` and the rest are the kind's.  Behind them comes what the kind has besides. */
+#define WEIR__WAIT_TASK_OPS(a_kind, its_start, its_release, ...)                                                               \
         {                                                                                                                      \
                 .work = {.run = weir__wait_run, .kind = a_kind, .roams = true, .calls = weir__task_calls}, .start = its_start, \
-                .cancel = weir__wait_cancel, .release = its_release, .describe = its_describe,                                 \
+                .cancel = weir__wait_cancel, .release = its_release, __VA_ARGS__                                               \
         }
-#define WEIR__WAIT_TASK_OPS(a_kind, its_start, its_release) \
-        WEIR__WAIT_TASK_OPS_SAYING(a_kind, its_start, its_release, weir__wait_describe)
 
 #endif

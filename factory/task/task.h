@@ -41,6 +41,8 @@ enum weir__state {
 #define WEIR__KEEPER_WANTED \
         384 /* bytes from the task that keeps a series on, fetched before series_ends_soon: all of the largest */
 
+struct weir__channel_ops;
+
 /* What a kind of task does.  None of it runs user code but the free functions where said so. */
 struct weir__task_ops {
         struct weir__work_ops work; /* first: run, on a worker, when the task is READY */
@@ -94,6 +96,9 @@ struct weir__task_ops {
         /* Fetches from memory what series_ended will want beside the task's own first WEIR__KEEPER_WANTED bytes, which are there: a timer
          * of that series is due.  On a worker, no lock held.  NULL: nothing. */
         void (*series_ends_soon)(const struct weir_task *task);
+
+        /* What channels want of it (factory/channel/channel.h).  NULL: it neither sends nor receives. */
+        const struct weir__channel_ops *channel;
 };
 
 struct weir_task {

@@ -1,4 +1,4 @@
-/* factory/task/go.h: the named queues of functions, for who looks on. */
+/* factory/flow/go.h: the named queues of functions, for who looks on. */
 #ifndef WEIR_FACTORY_GO_H
 #define WEIR_FACTORY_GO_H
 
@@ -6,6 +6,17 @@
 
 #include "factory/names/names.h"
 #include "kernel/executor/executor.h"
+
+/* A named queue.  The first member is the executor's. */
+struct weir__go_queue {
+        struct weir__job_queue jobs; /* first */
+        _Atomic size_t references;   /* made under the lock of its shard */
+        struct weir__name name;      /* last */
+};
+
+/* The queue of that name, with a reference; it is made if there is none.  NULL when out of memory. */
+struct weir__go_queue *weir__go_queue_get(const struct weir__name_key *key);
+void weir__go_queue_unref(struct weir__go_queue *queue);
 
 /* All zero at first. */
 struct weir__go_look {

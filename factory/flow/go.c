@@ -1,11 +1,11 @@
-/* factory/task/go.c: tasks that are functions on the executor.
+/* factory/flow/go.c: tasks that are functions on the executor.
  *
  *     NEW --start--> PENDING --a thread takes it--> BEGINNING --> INSIDE, the function runs --> READY --> RUNNING --> freed
  *      \--cancelled before: start---.  \--cancel, limit, shutdown---\--------\--limit---------^
  *      \--limit of 0 or less: start--^------------------------------------------------------'
  *
  * Threads: start and cancel on any thread; the rest on a thread of the executor, or on the worker of its poller.
- * Locks:   the map of queues has its shards' (rank NAMES).  The poller's guards the node of a limit.
+ * Locks:   the poller's guards the node of a limit.
  *
  * The thread that brings the word to READY owns the end of the task.  While the task may be in the executor or inside its
  * function there are two references: one belongs to that owner, the other to the executor.  The last one frees the memory.  A
@@ -16,19 +16,17 @@
  * thread looks whether the series was cancelled. */
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <weir/go.h>
 
-#include "factory/task/go.h"
+#include "factory/flow/go.h"
 #include "factory/task/series.h"
 #include "factory/timer/timer.h"
 #include "kernel/base/clock.h"
+#include "kernel/base/list.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
-#include "kernel/runtime/config.h"
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
 #include "kernel/memory/memory.h"
@@ -39,13 +37,6 @@ enum go_state {
         BEGINNING = 5,
         INSIDE = 6,
         TIMED_OUT = 128, /* BEGINNING, but the limit has come */
-};
-
-/* A named queue, as long as tasks have it. */
-struct queue {
-        struct weir__job_queue jobs; /* first */
-        _Atomic size_t references;   /* made under the lock of its shard; the last is given up under it */
-        struct weir__name name;      /* last */
 };
 
 struct go {
@@ -67,8 +58,6 @@ struct timed {
 };
 
 _Static_assert(sizeof(struct plain) <= 120, "a queued function takes more than was promised");
-
-static struct weir__names queues = WEIR__NAMES_INITIALIZER;
 
 /* The function that this thread is inside. */
 static _Thread_local struct go *inside;
@@ -93,122 +82,15 @@ go_of(struct weir_task *task)
 static struct weir_task *
 task_of(struct weir__job *job)
 {
-        struct go *go = (struct go *)job;
-
-        return job->ops == &timed_job_ops ? &((struct timed *)((char *)go - offsetof(struct timed, go)))->timer.task
-                                          : &((struct plain *)((char *)go - offsetof(struct plain, go)))->task;
-}
-
-/* -- queues -- */
-
-static struct queue *
-queue_of(struct weir__name *name)
-{
-        return (struct queue *)((char *)name - offsetof(struct queue, name));
-}
-
-static size_t
-size_of_queue(size_t name_size)
-{
-        return WEIR__NAME_SIZE(offsetof(struct queue, name), name_size);
-}
-
-static struct queue *
-find_queue(struct weir__names_shard *shard, const struct weir__name_key *key)
-{
-        struct weir__name *name = weir__names_find(shard, key);
-
-        return name ? queue_of(name) : NULL;
-}
-
-/* The oldest of that name, with one more reference; NULL: none. */
-static struct queue *
-refer(const struct weir__name_key *key)
-{
-        struct weir__names_shard *shard = weir__names_lock(&queues, key->hash);
-        struct queue *queue = find_queue(shard, key);
-
-        if (queue)
-                atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed);
-        weir__names_unlock(shard);
-        return queue;
-}
-
-/* Only the last reference needs the lock: a thread that finds the queue meanwhile adds another one. */
-static bool
-drop_one_of_many(struct queue *queue)
-{
-        size_t references = atomic_load_explicit(&queue->references, memory_order_relaxed);
-
-        while (references > 1)
-                if (atomic_compare_exchange_weak_explicit(&queue->references, &references, references - 1, memory_order_release,
-                                                          memory_order_relaxed))
-                        return true;
-        return false;
-}
-
-static void
-unrefer(struct queue *queue)
-{
-        if (drop_one_of_many(queue))
-                return;
-        struct weir__names_shard *shard = weir__names_lock(&queues, queue->name.hash);
-        bool is_last = atomic_fetch_sub_explicit(&queue->references, 1, memory_order_acq_rel) == 1;
-
-        if (is_last)
-                weir__names_unlink(shard, &queue->name);
-        weir__names_unlock(shard);
-        if (is_last)
-                weir__free(queue, size_of_queue(queue->name.size));
-}
-
-/* The queue of that name, made if there is none; NULL when out of memory.  Two threads may make one at the same time: then the
- * older counts. */
-static struct queue *
-get_queue(const struct weir__name_key *key)
-{
-        size_t size = size_of_queue(key->size);
-        struct queue *queue = refer(key), *made = queue ? NULL : weir__alloc(size);
-
-        if (!made)
-                return queue;
-        made->jobs = (struct weir__job_queue){0}; /* not all at once: the size of a struct queue counts a few bytes of its name */
-        atomic_init(&made->references, 1);
-        if (!weir__names_add(&queues, &made->name, key)) {
-                weir__free(made, size);
-                return NULL;
-        }
-        queue = refer(key);
-        unrefer(made);
-        return queue;
+        return job->ops == &timed_job_ops ? &weir__container_of(job, struct timed, go.job)->timer.task
+                                          : &weir__container_of(job, struct plain, go.job)->task;
 }
 
 static void
 leave_queue(struct go *go)
 {
         if (go->job.queue && !weir__phase_is_forked())
-                unrefer((struct queue *)go->job.queue);
-}
-
-/* -- forks: as for timers; the map of queues may be used before anything runs -- */
-
-static void
-before_fork(void)
-{
-        weir__names_hold(&queues);
-}
-
-static void
-after_fork(void)
-{
-        weir__names_let_go(&queues);
-}
-
-/* Behind the constructors of the kernel, whose locks come later in the order. */
-__attribute__((constructor(102))) static void
-prepare(void)
-{
-        pthread_atfork(before_fork, after_fork, after_fork);
+                weir__go_queue_unref((struct weir__go_queue *)go->job.queue);
 }
 
 /* -- the word -- */
@@ -232,7 +114,7 @@ advance(struct weir_task *task, uint32_t from, uint32_t to)
 
 /* For the function, unless it was told another one before. */
 static void
-tell(struct go *go, int reason)
+notify(struct go *go, int reason)
 {
         int none = 0;
 
@@ -353,7 +235,7 @@ obstacle(const struct weir_task *task)
 static __attribute__((cold, noinline)) void
 end_trace(struct weir__trace_slice *slice, const struct go *go, int status, struct weir_series *series)
 {
-        const struct queue *queue = (const struct queue *)go->job.queue;
+        const struct weir__go_queue *queue = (const struct weir__go_queue *)go->job.queue;
         struct weir__trace_facts facts = {.kind = "a function's body", .has_status = true, .status = status};
 
         if (queue) {
@@ -475,7 +357,7 @@ go_cancel(struct weir_task *task)
         if (swap(task, WEIR__NEW, WEIR__NEW | WEIR__CANCELLED))
                 return NULL;
         if (!swap(task, WEIR__PENDING, WEIR__READY)) {
-                tell(go_of(task), cause);
+                notify(go_of(task), cause);
                 return NULL;
         }
         remove_limit(task);
@@ -498,7 +380,7 @@ go_due(struct weir_task *task, int status)
         }
         if (status)
                 return NULL;
-        tell(&timed->go, -ETIMEDOUT);
+        notify(&timed->go, -ETIMEDOUT);
         if (swap(task, BEGINNING, BEGINNING | TIMED_OUT) || !swap(task, INSIDE, WEIR__READY))
                 return NULL;
         timed->outlived = true;
@@ -518,7 +400,7 @@ static void
 go_describe(const struct weir_task *task, char *out, size_t room)
 {
         struct go *go = go_of((struct weir_task *)task);
-        const struct queue *queue = (const struct queue *)go->job.queue;
+        const struct weir__go_queue *queue = (const struct weir__go_queue *)go->job.queue;
         uint32_t state = atomic_load_explicit(&task->word, memory_order_acquire) & WEIR__STATE;
         struct weir__executor_stats stats;
         char waiting[WEIR__DURATION_SIZE];
@@ -536,24 +418,13 @@ go_describe(const struct weir_task *task, char *out, size_t room)
                  queue->name.text, stats.queued, weir__duration(waiting, stats.waiting), stats.running);
 }
 
-static const struct weir__task_ops plain_ops = {
-        .work = {.run = end_run, .kind = "a function", .roams = true, .calls = weir__task_calls},
-        .prepare = go_prepare,
-        .start = go_start,
-        .cancel = go_cancel,
-        .release = go_release,
-        .describe = go_describe,
-};
+#define OPS(its_due)                                                                                                             \
+        {                                                                                                                        \
+                .work = {.run = end_run, .kind = "a function", .roams = true, .calls = weir__task_calls}, .prepare = go_prepare, \
+                .start = go_start, .cancel = go_cancel, .release = go_release, .describe = go_describe, .due = its_due           \
+        }
 
-static const struct weir__task_ops timed_ops = {
-        .work = {.run = end_run, .kind = "a function", .roams = true, .calls = weir__task_calls},
-        .prepare = go_prepare,
-        .start = go_start,
-        .cancel = go_cancel,
-        .release = go_release,
-        .describe = go_describe,
-        .due = go_due,
-};
+static const struct weir__task_ops plain_ops = OPS(NULL), timed_ops = OPS(go_due);
 
 /* -- making -- */
 
@@ -581,35 +452,24 @@ make_timed(weir_nsec limit)
         return &timed->timer.task;
 }
 
-/* 0, or what its start is to report. */
-static int
-fault_of(const char *queue, size_t length, weir_go_fn *function)
-{
-        if (!function || (queue && length == 0))
-                return -EINVAL;
-        return length > WEIR_NAME_MAX ? -ENAMETOOLONG : 0;
-}
-
 static weir_task *
 make(const char *name, const weir_nsec *limit, weir_go_fn *function, weir_task_fn *done, void *context)
 {
-        size_t length = name ? strlen(name) : 0;
-        int fault = fault_of(name, length, function);
-        struct queue *queue = NULL;
+        struct weir__name_key key;
+        int fault = !function ? -EINVAL : name ? weir__name_read(name, &key) : 0;
+        struct weir__go_queue *queue = NULL;
 
         if (fault)
                 return weir__timer_wrong(fault, done, context);
         if (name && !weir__phase_is_forked()) {
-                struct weir__name_key key = weir__name_key(name, length);
-
-                queue = get_queue(&key);
+                queue = weir__go_queue_get(&key);
                 if (!queue)
                         return NULL;
         }
         struct weir_task *task = limit ? make_timed(*limit) : make_plain();
         if (!task) {
                 if (queue)
-                        unrefer(queue);
+                        weir__go_queue_unref(queue);
                 return NULL;
         }
         weir__task_init(task, limit ? &timed_ops : &plain_ops, limit ? sizeof(struct timed) : sizeof(struct plain), done,
@@ -651,78 +511,4 @@ weir_go_fail(int status)
 {
         if (inside)
                 inside->failure = status > 0 ? -EINVAL : status;
-}
-
-/* -- how much there is to do -- */
-
-static void
-read_stats(const char *name, size_t length, struct weir__executor_stats *stats)
-{
-        if (!name) {
-                weir__executor_stats(NULL, stats);
-                return;
-        }
-        struct weir__name_key key = weir__name_key(name, length);
-        struct weir__names_shard *shard = weir__names_lock(&queues, key.hash);
-        struct queue *queue = find_queue(shard, &key);
-        if (queue)
-                weir__executor_stats(&queue->jobs, stats);
-        weir__names_unlock(shard);
-}
-
-int
-weir_go_queue_stats(const char *queue, struct weir_go_stats *stats)
-{
-        struct weir__executor_stats now = {0};
-        size_t length = queue ? strlen(queue) : 0;
-
-        if (weir__phase_is_forked())
-                return -ECHILD;
-        if (!stats || !weir__config_has_size(stats) || (queue && length == 0))
-                return -EINVAL;
-        if (length > WEIR_NAME_MAX)
-                return -ENAMETOOLONG;
-        read_stats(queue, length, &now);
-        struct weir_go_stats told = {.queued = now.queued, .running = now.running, .waiting = now.waiting};
-        weir__config_write(stats, sizeof told, &told);
-        return 0;
-}
-
-/* -- for who looks on -- */
-
-/* Within one hold of the lock.  Returns whether it came to one. */
-static bool
-look_in_shard(struct weir__go_look *look, bool *done)
-{
-        struct weir__names_shard *shard = weir__names_lock(&queues, look->scan.key.hash);
-        unsigned budget = WEIR__TIMERS_AT_ONCE;
-        struct weir__name *name = weir__names_scan(shard, &look->scan, &budget, done);
-
-        if (name) {
-                look->size = name->size;
-                memcpy(look->name, name->text, name->size);
-                look->scan.key.text = look->name;
-                weir__executor_stats(&queue_of(name)->jobs, &look->stats);
-        }
-        weir__names_unlock(shard);
-        return name;
-}
-
-bool
-weir__go_look_on(struct weir__go_look *look)
-{
-        bool done = false;
-
-        while (look->shard < WEIR__NAMES_SHARDS) {
-                if (!look->begun)
-                        look->scan = weir__names_scan_begin(look->shard);
-                look->begun = true;
-                if (look_in_shard(look, &done))
-                        return true;
-                if (done) {
-                        look->shard++;
-                        look->begun = false;
-                }
-        }
-        return false;
 }

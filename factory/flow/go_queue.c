@@ -1,0 +1,193 @@
+/* factory/flow/go_queue.c: the named queues of functions, each of which exists as long as tasks have it.
+ *
+ * Threads: any.
+ * Locks:   those of the shards of the map (rank NAMES).  The last reference to a queue is given up under the lock of its shard. */
+#include "factory/flow/go.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include <weir/go.h>
+
+#include "kernel/base/list.h"
+#include "kernel/base/phase.h"
+#include "kernel/memory/memory.h"
+#include "kernel/runtime/config.h"
+
+#define LINES_AT_ONCE 256 /* of a table that are looked at under one hold of the lock */
+
+static struct weir__names queues = WEIR__NAMES_INITIALIZER;
+
+static struct weir__go_queue *
+queue_of(struct weir__name *name)
+{
+        return weir__container_of(name, struct weir__go_queue, name);
+}
+
+static size_t
+size_of_queue(size_t name_size)
+{
+        return WEIR__NAME_SIZE(offsetof(struct weir__go_queue, name), name_size);
+}
+
+static struct weir__go_queue *
+find_queue(struct weir__names_shard *shard, const struct weir__name_key *key)
+{
+        struct weir__name *name = weir__names_find(shard, key);
+
+        return name ? queue_of(name) : NULL;
+}
+
+/* The oldest of that name, with one more reference; NULL: none. */
+static struct weir__go_queue *
+refer(const struct weir__name_key *key)
+{
+        struct weir__names_shard *shard = weir__names_lock(&queues, key->hash);
+        struct weir__go_queue *queue = find_queue(shard, key);
+
+        if (queue)
+                atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed);
+        weir__names_unlock(shard);
+        return queue;
+}
+
+/* Only the last reference needs the lock: a thread that finds the queue meanwhile adds another one. */
+static bool
+drop_one_of_many(struct weir__go_queue *queue)
+{
+        size_t references = atomic_load_explicit(&queue->references, memory_order_relaxed);
+
+        while (references > 1)
+                if (atomic_compare_exchange_weak_explicit(&queue->references, &references, references - 1, memory_order_release,
+                                                          memory_order_relaxed))
+                        return true;
+        return false;
+}
+
+void
+weir__go_queue_unref(struct weir__go_queue *queue)
+{
+        if (drop_one_of_many(queue))
+                return;
+        struct weir__names_shard *shard = weir__names_lock(&queues, queue->name.hash);
+        bool is_last = atomic_fetch_sub_explicit(&queue->references, 1, memory_order_acq_rel) == 1;
+
+        if (is_last)
+                weir__names_unlink(shard, &queue->name);
+        weir__names_unlock(shard);
+        if (is_last)
+                weir__free(queue, size_of_queue(queue->name.size));
+}
+
+/* The queue of that name, made if there is none; NULL when out of memory.  Two threads may make one at the same time: then the older
+ * counts. */
+struct weir__go_queue *
+weir__go_queue_get(const struct weir__name_key *key)
+{
+        size_t size = size_of_queue(key->size);
+        struct weir__go_queue *queue = refer(key), *made = queue ? NULL : weir__alloc(size);
+
+        if (!made)
+                return queue;
+        made->jobs = (struct weir__job_queue){
+                0}; /* not all at once: the size of a struct weir__go_queue counts a few bytes of its name */
+        atomic_init(&made->references, 1);
+        if (!weir__names_add(&queues, &made->name, key)) {
+                weir__free(made, size);
+                return NULL;
+        }
+        queue = refer(key);
+        weir__go_queue_unref(made);
+        return queue;
+}
+
+/* -- forks: as for timers; the map of queues may be used before anything runs -- */
+
+static void
+before_fork(void)
+{
+        weir__names_hold(&queues);
+}
+
+static void
+after_fork(void)
+{
+        weir__names_let_go(&queues);
+}
+
+/* Behind the constructors of the kernel, whose locks come later in the order. */
+__attribute__((constructor(102))) static void
+prepare(void)
+{
+        pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+/* -- how much there is to do -- */
+
+int
+weir_go_queue_stats(const char *name, struct weir_go_stats *stats)
+{
+        struct weir__executor_stats now = {0};
+        struct weir__name_key key;
+
+        if (weir__phase_is_forked())
+                return -ECHILD;
+        if (!stats || !weir__config_has_size(stats))
+                return -EINVAL;
+        int fault = name ? weir__name_read(name, &key) : 0;
+        if (fault)
+                return fault;
+        if (name) {
+                struct weir__names_shard *shard = weir__names_lock(&queues, key.hash);
+                struct weir__go_queue *queue = find_queue(shard, &key);
+
+                if (queue)
+                        weir__executor_stats(&queue->jobs, &now);
+                weir__names_unlock(shard);
+        } else {
+                weir__executor_stats(NULL, &now);
+        }
+        struct weir_go_stats result = {.queued = now.queued, .running = now.running, .waiting = now.waiting};
+        weir__config_write(stats, sizeof result, &result);
+        return 0;
+}
+
+/* -- all queues, for a dump -- */
+
+/* Within one hold of the lock.  Returns whether it came to one. */
+static bool
+look_in_shard(struct weir__go_look *look, bool *done)
+{
+        struct weir__names_shard *shard = weir__names_lock(&queues, look->scan.key.hash);
+        unsigned budget = LINES_AT_ONCE;
+        struct weir__name *name = weir__names_scan(shard, &look->scan, &budget, done);
+
+        if (name) {
+                look->size = name->size;
+                memcpy(look->name, name->text, name->size);
+                look->scan.key.text = look->name;
+                weir__executor_stats(&queue_of(name)->jobs, &look->stats);
+        }
+        weir__names_unlock(shard);
+        return name;
+}
+
+bool
+weir__go_look_on(struct weir__go_look *look)
+{
+        bool done = false;
+
+        while (look->shard < WEIR__NAMES_SHARDS) {
+                if (!look->begun)
+                        look->scan = weir__names_scan_begin(look->shard);
+                look->begun = true;
+                if (look_in_shard(look, &done))
+                        return true;
+                if (done) {
+                        look->shard++;
+                        look->begun = false;
+                }
+        }
+        return false;
+}
