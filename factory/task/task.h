@@ -22,6 +22,7 @@
 #include "kernel/base/lock.h"
 #include "kernel/loop/poller.h"
 #include "kernel/data/work.h"
+#include "kernel/sched/user.h"
 #include "kernel/sched/worker.h"
 
 enum weir__state {

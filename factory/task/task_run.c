@@ -11,7 +11,8 @@
 #include "kernel/memory/memory.h"
 #include "kernel/base/panic.h"
 #include "kernel/runtime/runtime.h"
-#include "kernel/sched/worker.h"
+#include "kernel/sched/user.h"
+#include "kernel/sched/worker_loop.h"
 
 void
 weir__task_call(struct weir_task *task)
