@@ -762,7 +762,7 @@ a_jump_may_have_another_target(void)
         weir__lock(&poller->lock);
         own.follower.target = START + HOUR;
         own.limit.node.kind = WEIR__DEADLINE_SOURCE;
-        weir__poller_add_deadline(poller, &own.limit.node, weir__follow_deadline(&own.follower), weir_now());
+        weir__deadlines_add(poller, &own.limit.node, weir__follow_deadline(&own.follower), weir_now());
         weir__follow(poller, &own.follower);
         weir__unlock(&poller->lock);
         CU_ASSERT_EQUAL(own.limit.node.deadline, began + HOUR);

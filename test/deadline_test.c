@@ -13,7 +13,7 @@
 static void
 nothing_is_pending(void)
 {
-        CU_ASSERT_EQUAL(weir__poller_at(0)->queue.count, 0);
+        CU_ASSERT_EQUAL(weir__poller_at(0)->deadlines.queue.count, 0);
 }
 
 static weir_series *

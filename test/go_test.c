@@ -721,7 +721,7 @@ pending_deadlines(void)
                 struct weir__poller *poller = weir__pollers.at[i];
 
                 weir__lock(&poller->lock);
-                count += poller->queue.count;
+                count += poller->deadlines.queue.count;
                 weir__unlock(&poller->lock);
         }
         return count;

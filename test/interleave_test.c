@@ -485,8 +485,8 @@ judge_remains(void)
         }
         INTERLEAVE_EXPECT(weir_timer_list("", look, NULL) == 0);
         for (unsigned i = 0; i < weir__pollers_count(); i++) {
-                weir__timerq_check(&weir__pollers.at[i]->queue);
-                INTERLEAVE_EXPECT(weir__pollers.at[i]->queue.count == 0);
+                weir__timerq_check(&weir__pollers.at[i]->deadlines.queue);
+                INTERLEAVE_EXPECT(weir__pollers.at[i]->deadlines.queue.count == 0);
         }
 }
 

@@ -455,7 +455,7 @@ play(void)
         }
         INTERLEAVE_EXPECT(run.counted <= cancelled);
         for (unsigned i = 0; i < weir__pollers_count(); i++)
-                INTERLEAVE_EXPECT(weir__pollers.at[i]->queue.count == 0);
+                INTERLEAVE_EXPECT(weir__pollers.at[i]->deadlines.queue.count == 0);
 }
 
 /* -- scenarios -- */

@@ -13,6 +13,7 @@
 #include "server/base/server.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
+#include "kernel/sched/deliver.h"
 
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -106,7 +107,7 @@ settle(void)
 
         for (unsigned i = 0; i < at.server->shard_count; i++) {
                 pauses[i] = (struct pause){.work.ops = &ops, .passed = &passed};
-                weir__poller_deliver(at.server->shards[i].poller, &pauses[i].work);
+                weir__deliver(at.server->shards[i].poller, &pauses[i].work);
         }
         weir_test_latch_wait(&passed);
 }
@@ -207,7 +208,7 @@ hold_poller(struct hold *hold, unsigned which)
         hold->work.ops = &ops;
         weir_test_latch_init(&hold->held, 1);
         weir_test_latch_init(&hold->released, 1);
-        weir__poller_deliver(at.server->shards[which].poller, &hold->work);
+        weir__deliver(at.server->shards[which].poller, &hold->work);
         weir_test_latch_wait(&hold->held);
 }
 

@@ -1,10 +1,9 @@
-/* test/poller_test.c: a poller from its inside: crowds, and dozes.
+/* test/poller_test.c: a poller from its inside: bulk deliveries, and timed waits.
  *
  * There is one worker, on the real clock.  What only the owner of the poller may touch is touched by works that are delivered to
  * it. */
-#include <sys/socket.h>
-
 #include "test/timer_fixture.h"
+#include "kernel/sched/deliver.h"
 
 #define MSEC INT64_C(1000000)
 
@@ -32,13 +31,13 @@ on_worker(void (*act)(void *argument), void *argument)
         static const struct weir__work_ops ops = {.run = run_errand};
         struct errand errand = {.work = {.ops = &ops}, .act = act, .argument = argument, .done = WEIR_TEST_LATCH(1)};
 
-        weir__poller_deliver(weir__poller_at(0), &errand.work);
+        weir__deliver(weir__poller_at(0), &errand.work);
         weir_test_latch_wait(&errand.done);
 }
 
-/* -- crowds -- */
+/* -- bulk deliveries -- */
 
-static _Atomic unsigned ran; /* members of crowds */
+static _Atomic unsigned ran; /* members of bulk deliveries */
 
 static void
 run_member(struct weir__work *work)
@@ -50,15 +49,15 @@ run_member(struct weir__work *work)
 static const struct weir__work_ops member_ops = {.run = run_member};
 
 static void
-give_crowd(struct weir__work *members, unsigned count)
+give_bulk(struct weir__work *members, unsigned count)
 {
-        struct weir__work_list crowd = {0};
+        struct weir__work_list bulk = {0};
 
         for (unsigned i = 0; i < count; i++) {
-                weir__work_append(&crowd, &members[i]);
+                weir__work_append(&bulk, &members[i]);
         }
-        weir__poller_deliver_crowd(weir__poller_at(0), &crowd);
-        CU_ASSERT_PTR_NULL(crowd.first);
+        weir__deliver_bulk(weir__poller_at(0), &bulk);
+        CU_ASSERT_PTR_NULL(bulk.first);
 }
 
 /* Spins at first: who gives the CPU away comes too late for what lasts some hundred nanoseconds. */
@@ -77,7 +76,7 @@ all_ran(unsigned count)
 
 /* First when it sleeps for certain, then about when it is falling asleep: when the last one has just run. */
 static void
-a_crowd_given_to_a_sleeping_poller_wakes_it(void)
+a_bulk_delivery_wakes_a_sleeping_poller(void)
 {
         enum { SLEEPS = 20, SIZE = 3 };
         const unsigned rounds = WEIR_TEST_SANITIZED ? 20000 : 100000;
@@ -90,12 +89,12 @@ a_crowd_given_to_a_sleeping_poller_wakes_it(void)
         unsigned given = 0;
         for (unsigned round = 1; round <= SLEEPS || (round <= rounds && weir_test_now() < until); round++) {
                 if (round <= SLEEPS) {
-                        WEIR_TEST_EVENTUALLY(atomic_load(&weir__poller_at(0)->inbox)); /* SLEEPING: nothing was pushed */
+                        WEIR_TEST_EVENTUALLY(atomic_load(&weir__poller_at(0)->inbox.head)); /* SLEEPING: nothing was pushed */
                         weir_test_sleep(MSEC);
                 } else {
                         weir_test_spin((int64_t)weir_test_random_below(&random, 500));
                 }
-                give_crowd(members, SIZE);
+                give_bulk(members, SIZE);
                 WEIR_TEST_EVENTUALLY(all_ran(round * SIZE));
                 given = round * SIZE;
         }
@@ -103,12 +102,12 @@ a_crowd_given_to_a_sleeping_poller_wakes_it(void)
         weir_test_end();
 }
 
-#define CROWD  10000
+#define BULK  10000
 #define BEHIND 100 /* members that run before the others come */
 #define TURNS  200 /* more than two turns of 61 */
 
 static struct {
-        struct weir__work members[CROWD], pushed, repeated;
+        struct weir__work members[BULK], pushed, repeated;
         struct weir_test_latch begun, pushing;
         unsigned pushed_after, empty_after, timer_after; /* how many members had run then */
         unsigned repeats;
@@ -130,12 +129,12 @@ run_pushed(struct weir__work *work)
         note_turn(NULL, &turns.pushed_after);
 }
 
-/* Is ready again as long as there is anything left of the crowd, at most a hundred times as often as it has members. */
+/* Is ready again as long as there is anything left of the bulk, at most a hundred times as often as it has members. */
 static void
 run_repeated(struct weir__work *work)
 {
-        if (ran < CROWD && ++turns.repeats < 100 * CROWD) {
-                weir__poller_deliver(weir__poller_at(0), work);
+        if (ran < BULK && ++turns.repeats < 100 * BULK) {
+                weir__deliver(weir__poller_at(0), work);
         }
 }
 
@@ -147,11 +146,11 @@ run_inviting_member(struct weir__work *work)
         weir_test_latch_wait(&turns.pushing);
         CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(note_turn, &turns.empty_after)), 0);
         CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(0, note_turn, &turns.timer_after)), 0);
-        weir__poller_deliver(weir__poller_at(0), &turns.repeated);
+        weir__deliver(weir__poller_at(0), &turns.repeated);
 }
 
 static void
-crowds_and_ready_work_take_turns(void)
+bulks_and_ready_work_take_turns(void)
 {
         static const struct weir__work_ops inviting_ops = {.run = run_inviting_member}, pushed_ops = {.run = run_pushed},
                                            repeated_ops = {.run = run_repeated};
@@ -160,36 +159,36 @@ crowds_and_ready_work_take_turns(void)
         ran = turns.ended = turns.repeats = 0;
         weir_test_latch_init(&turns.begun, 1);
         weir_test_latch_init(&turns.pushing, 1);
-        for (unsigned i = 0; i < CROWD; i++) {
+        for (unsigned i = 0; i < BULK; i++) {
                 turns.members[i].ops = i == BEHIND - 1 ? &inviting_ops : &member_ops;
         }
         turns.pushed.ops = &pushed_ops;
         turns.repeated.ops = &repeated_ops;
-        give_crowd(turns.members, CROWD);
+        give_bulk(turns.members, BULK);
         weir_test_latch_wait(&turns.begun);
-        weir__poller_deliver(weir__poller_at(0), &turns.pushed);
+        weir__deliver(weir__poller_at(0), &turns.pushed);
         weir_test_latch_count_down(&turns.pushing);
-        WEIR_TEST_EVENTUALLY(ran == CROWD && turns.ended == 3);
+        WEIR_TEST_EVENTUALLY(ran == BULK && turns.ended == 3);
         weir_test_end();
         CU_ASSERT(turns.pushed_after >= BEHIND && turns.pushed_after < BEHIND + TURNS);
         CU_ASSERT(turns.empty_after >= BEHIND && turns.empty_after < BEHIND + TURNS);
         CU_ASSERT(turns.timer_after >= BEHIND && turns.timer_after < BEHIND + TURNS);
-        CU_ASSERT(turns.repeats > CROWD / TURNS && turns.repeats < 4 * CROWD);
+        CU_ASSERT(turns.repeats > BULK / TURNS && turns.repeats < 4 * BULK);
 }
 
-/* -- dozes -- */
+/* -- timed waits -- */
 
 static struct {
         _Atomic unsigned run;
-        _Atomic unsigned dozing; /* of these, while the next sleep was to be a doze */
+        _Atomic unsigned timed; /* of these, while the next sleep was to be a timed wait */
 } pushes;
 
 static void
 run_push(struct weir__work *work)
 {
         (void)work;
-        if (weir__poller_at(0)->doze > 0) {
-                atomic_fetch_add(&pushes.dozing, 1);
+        if (weir__poller_at(0)->sleep.timed > 0) {
+                atomic_fetch_add(&pushes.timed, 1);
         }
         atomic_fetch_add(&pushes.run, 1);
 }
@@ -228,24 +227,24 @@ it_does_not_wake_up_for_a_while(pid_t thread)
         return switches_of(thread) == before;
 }
 
-/* The last push of the storm finds that a doze comes next, and nothing comes during that. */
+/* The last push of the storm finds that a timed wait comes next, and nothing comes during that. */
 static void
-after_a_doze_that_brought_nothing_an_idle_process_makes_no_wake_ups(void)
+after_a_timed_wait_that_brought_nothing_an_idle_process_makes_no_wake_ups(void)
 {
         struct weir__work push = {.ops = &push_ops};
-        unsigned count = 0, dozing;
+        unsigned count = 0, timed;
         pid_t thread;
 
         weir_test_begin_real(1);
         on_worker(tell_thread, &thread);
-        pushes.run = pushes.dozing = 0;
+        pushes.run = pushes.timed = 0;
         do {
-                dozing = pushes.dozing;
-                weir__poller_deliver(weir__poller_at(0), &push);
+                timed = pushes.timed;
+                weir__deliver(weir__poller_at(0), &push);
                 for (count++; pushes.run < count;) {
                         sched_yield();
                 }
-        } while (count < 1000 || pushes.dozing == dozing);
+        } while (count < 1000 || pushes.timed == timed);
         WEIR_TEST_EVENTUALLY(it_does_not_wake_up_for_a_while(thread));
         weir_test_end();
 }
@@ -261,7 +260,7 @@ struct pusher {
         unsigned count;
 };
 
-/* In bursts, one of four with many, and pauses of nothing up to more than the longest doze. */
+/* In bursts, one of four with many, and pauses of nothing up to more than the longest timed wait. */
 static void
 push_bursts(void *argument)
 {
@@ -274,7 +273,7 @@ push_bursts(void *argument)
                         struct weir__work *work = &pusher->works[pusher->count++];
 
                         work->ops = &push_ops;
-                        weir__poller_deliver(weir__poller_at(0), work);
+                        weir__deliver(weir__poller_at(0), work);
                 }
                 if (weir_test_random_below(&pusher->random, 2)) {
                         weir_test_sleep((int64_t)weir_test_random_below(&pusher->random, MSEC / 2));
@@ -307,15 +306,15 @@ push_storm(void)
         }
 }
 
-/* A busy machine may let the worker come too late for dozes: then there is another storm. */
+/* A busy machine may let the worker come too late for timed waits: then there is another storm. */
 static void
-pushes_during_a_doze_all_run(void)
+pushes_during_a_timed_wait_all_run(void)
 {
         weir_test_begin_real(1);
-        pushes.dozing = 0;
+        pushes.timed = 0;
         do {
                 push_storm();
-        } while (pushes.dozing == 0);
+        } while (pushes.timed == 0);
         weir_test_end();
 }
 
@@ -323,10 +322,10 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(a_crowd_given_to_a_sleeping_poller_wakes_it),
-                WEIR_TEST(crowds_and_ready_work_take_turns),
-                WEIR_TEST(after_a_doze_that_brought_nothing_an_idle_process_makes_no_wake_ups),
-                WEIR_TEST(pushes_during_a_doze_all_run),
+                WEIR_TEST(a_bulk_delivery_wakes_a_sleeping_poller),
+                WEIR_TEST(bulks_and_ready_work_take_turns),
+                WEIR_TEST(after_a_timed_wait_that_brought_nothing_an_idle_process_makes_no_wake_ups),
+                WEIR_TEST(pushes_during_a_timed_wait_all_run),
         };
 
         return weir_test_main("poller", tests, sizeof tests / sizeof *tests);

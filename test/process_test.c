@@ -317,7 +317,7 @@ begin_and_settle(void)
         weir_test_begin_real(2);
         CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(0, NULL, NULL)), 0);
         for (unsigned i = 0; i < 2; i++) {
-                WEIR_TEST_EVENTUALLY(atomic_load(&weir__poller_at(i)->inbox)); /* SLEEPING: nothing was pushed */
+                WEIR_TEST_EVENTUALLY(atomic_load(&weir__poller_at(i)->inbox.head)); /* SLEEPING: nothing was pushed */
         }
         weir_test_sleep(20000000);
 }

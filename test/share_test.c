@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 
 #include "kernel/loop/poller.h"
+#include "kernel/sched/deliver.h"
 #include "kernel/sched/share.h"
 
 #define BETWEEN  4 /* completions that may lie between two looks by accident of the order, besides those of a batch */
@@ -244,7 +245,7 @@ run_settled(struct weir__work *work)
                 atomic_fetch_add(&settled->elsewhere, 1);
         }
         if (!crowd.has_moved) {
-                weir__poller_deliver(weir__poller_at(0), work);
+                weir__deliver(weir__poller_at(0), work);
         }
 }
 
@@ -256,7 +257,7 @@ start_crowd_among_settled(void)
 {
         for (unsigned i = 0; i < CROWDED; i++) {
                 settled[i].work.ops = &settled_ops;
-                weir__poller_deliver(weir__poller_at(0), &settled[i].work);
+                weir__deliver(weir__poller_at(0), &settled[i].work);
                 if (i < crowd.alive) {
                         weir_task_start(weir_empty_new(run_and_start_another, NULL));
                 }
@@ -402,12 +403,12 @@ answer(struct weir__work *work)
 static void
 be_asked(struct weir__source *source, uint32_t events)
 {
-        static const struct weir__work_ops ops = {.run = answer, .roams = true};
+        static const struct weir__work_ops ops = {.run = answer, .is_migratable = true};
         struct peer *peer = (struct peer *)source;
 
         (void)events;
         peer->work.ops = &ops;
-        weir__poller_deliver(weir__poller_at(0), &peer->work);
+        weir__deliver(weir__poller_at(0), &peer->work);
 }
 
 static void

@@ -777,14 +777,14 @@ static void
 act_shutdown(const struct actor *actor)
 {
         struct weir__poller *poller = weir__poller_at(0);
-        struct weir__work *last = atomic_load(&poller->inbox);
+        struct weir__work *last = atomic_load(&poller->inbox.head);
 
         if (actor->where != 'w' || refuses() || model.starting || simulation.step < simulation.life_ends_at)
                 return;
         simulation_note(actor->where, "shuts down", 0, 0, 0);
         simulation.foreign = FOREIGN_SHUTDOWN;
         sem_post(&simulation.ask);
-        while (atomic_load(&poller->inbox) == last)
+        while (atomic_load(&poller->inbox.head) == last)
                 sched_yield();
         model.stopping = true;
 }

@@ -120,10 +120,10 @@ static inline void weir_test_shutdown_begin(struct weir_test_thread *thread)
 static inline void weir_test_shutdown_begin_behind_gate(struct weir_test_thread *thread)
 {
         struct weir__poller *poller = weir__poller_at(0);
-        struct weir__work *last = atomic_load(&poller->inbox);
+        struct weir__work *last = atomic_load(&poller->inbox.head);
 
         weir_test_thread_start(thread, weir_test_shut_down, NULL);
-        WEIR_TEST_EVENTUALLY(atomic_load(&poller->inbox) != last);
+        WEIR_TEST_EVENTUALLY(atomic_load(&poller->inbox.head) != last);
         CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(NULL, NULL)), -ESHUTDOWN);
 }
 

@@ -13,6 +13,7 @@
 #include "test/http_client.h"
 #include "test/timer_fixture.h"
 #include "test/tls_peer.h"
+#include "kernel/sched/deliver.h"
 
 #define GET  "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 #define HOLD "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -241,7 +242,7 @@ take_turn(struct weir__work *work)
                 CU_ASSERT_EQUAL(eventfd_write(hog.source.fd, 1), 0);
         }
         if (hog.turns < TURNS) {
-                weir__poller_deliver_behind(hog.poller, work);
+                weir__deliver_requeued(hog.poller, work);
                 return;
         }
         weir__poller_remove_source(hog.poller, &hog.source);
@@ -267,7 +268,7 @@ begin_turns(weir_task *task, void *context)
         hog.source = (struct weir__source){.ops = &source_ops, .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
         hog.turns = hog.turns_before_event = 0;
         CU_ASSERT_EQUAL_FATAL(weir__poller_add_source(hog.poller, &hog.source, EPOLLIN), 0);
-        weir__poller_deliver_behind(hog.poller, &hog.work);
+        weir__deliver_requeued(hog.poller, &hog.work);
 }
 
 /* Though nothing else is ready when it is delivered. */

@@ -138,7 +138,7 @@ limits_set(void)
         struct weir__poller *poller = weir__pollers.at[0];
 
         weir__lock(&poller->lock);
-        size_t count = poller->queue.count;
+        size_t count = poller->deadlines.queue.count;
         weir__unlock(&poller->lock);
         return count;
 }

@@ -258,7 +258,7 @@ take_won(struct weir_task *task, struct weir__wait *wait)
 static const struct weir__channel_ops channel_ops = {.held = held, .won = won, .take = take_won};
 
 static const struct weir__task_ops select_ops = {
-        .work = {.run = run, .kind = "a select", .roams = true, .calls = weir__task_calls},
+        .work = {.run = run, .kind = "a select", .is_migratable = true, .calls = weir__task_calls},
         .start = start,
         .cancel = weir__wait_cancel,
         .release = release,

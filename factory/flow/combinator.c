@@ -13,6 +13,7 @@
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/sched/deliver.h"
 #include "kernel/sched/user.h"
 #include "kernel/sched/worker.h"
 
@@ -150,10 +151,10 @@ start_walk(struct weir__work *work)
                 child->started = now;
                 weir__series_launch(child, parent_of(combinator));
         }
-        weir__poller_deliver(home(combinator), work);
+        weir__deliver(home(combinator), work);
 }
 
-static const struct weir__work_ops start_walk_ops = {.run = start_walk, .roams = true};
+static const struct weir__work_ops start_walk_ops = {.run = start_walk, .is_migratable = true};
 
 void
 weir__combinator_start(struct weir_task *task)
@@ -168,7 +169,7 @@ weir__combinator_start(struct weir_task *task)
         combinator->walks++;
         combinator->starting = walk_of(combinator, &start_walk_ops);
         weir__unlock(&combinator->lock);
-        weir__poller_deliver(home(combinator), &combinator->starting.work);
+        weir__deliver(home(combinator), &combinator->starting.work);
 }
 
 /* -- cancelling, a batch at a time -- */
@@ -193,10 +194,10 @@ cancel_walk(struct weir__work *work)
                 weir__series_stop(child, cause ? cause : -ECANCELED);
                 weir_series_unref(child);
         }
-        weir__poller_deliver(home(combinator), work);
+        weir__deliver(home(combinator), work);
 }
 
-static const struct weir__work_ops cancel_walk_ops = {.run = cancel_walk, .roams = true};
+static const struct weir__work_ops cancel_walk_ops = {.run = cancel_walk, .is_migratable = true};
 
 /* Returns whether the caller is to deliver the walk.  Under the lock; a child that has just ended still counts as pending. */
 static bool
@@ -222,7 +223,7 @@ weir__combinator_cancel(struct weir_task *task)
         bool walk = begin_to_cancel(combinator);
         weir__unlock(&combinator->lock);
         if (walk)
-                weir__poller_deliver(home(combinator), &combinator->cancelling.work);
+                weir__deliver(home(combinator), &combinator->cancelling.work);
         return NULL;
 }
 
@@ -237,7 +238,7 @@ child_ended(struct weir_series *child)
         bool walk = ops_of(combinator)->ended(combinator, child, result) && begin_to_cancel(combinator);
         unlock_and_count_down(combinator);
         if (walk) /* it is pending, so the combinator is there */
-                weir__poller_deliver(home(combinator), &combinator->cancelling.work);
+                weir__deliver(home(combinator), &combinator->cancelling.work);
 }
 
 /* -- making and ending -- */

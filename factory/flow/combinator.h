@@ -85,7 +85,7 @@ void weir__combinator_describe(const struct weir_task *task, char *out, size_t r
 /* Of a kind such as "a parallel", whose `run` and `start` may be its own. */
 #define WEIR__COMBINATOR_OPS_WITH(a_kind, its_run, its_start)                                               \
         {                                                                                                   \
-                .work = {.run = (its_run), .kind = a_kind, .roams = true, .calls = weir__task_calls},       \
+                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .calls = weir__task_calls},       \
                 .start = (its_start), .cancel = weir__combinator_cancel, .release = weir__combinator_release, \
                 .child = weir__combinator_child, .describe = weir__combinator_describe,                     \
         }

@@ -30,6 +30,7 @@
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
 #include "kernel/memory/memory.h"
+#include "kernel/sched/deliver.h"
 #include "kernel/sched/user.h"
 
 /* Of a task's word, besides those of factory/task/task.h. */
@@ -140,7 +141,7 @@ remove_limit(struct weir_task *task)
         struct weir__poller *poller = weir__timer_poller(&timed->timer);
         weir__lock(&poller->lock);
         if (weir__timerq_contains(&timed->timer.node))
-                weir__timerq_remove(&poller->queue, &timed->timer.node);
+                weir__timerq_remove(&poller->deadlines.queue, &timed->timer.node);
         weir__unlock(&poller->lock);
 }
 
@@ -148,7 +149,7 @@ static void
 deliver(struct weir_task *task, int status)
 {
         task->status = status;
-        weir__poller_deliver(weir__poller_at(task->poller), &task->work);
+        weir__deliver(weir__poller_at(task->poller), &task->work);
 }
 
 /* -- the end -- */
@@ -325,8 +326,8 @@ begin_to_wait(struct weir_task *task)
         task->poller = (uint8_t)poller->index;
         weir__lock(&poller->lock);
         bool waits = swap(task, WEIR__NEW, WEIR__PENDING);
-        if (waits && !poller->closing)
-                wake = weir__poller_add_deadline(poller, &timed->timer.node, weir__clock_after(now, timed->timer.node.deadline),
+        if (waits && !poller->deadlines.closing)
+                wake = weir__deadlines_add(poller, &timed->timer.node, weir__clock_after(now, timed->timer.node.deadline),
                                                  now);
         weir__unlock(&poller->lock);
         if (wake)
@@ -420,7 +421,7 @@ go_describe(const struct weir_task *task, char *out, size_t room)
 
 #define OPS(its_due)                                                                                                             \
         {                                                                                                                        \
-                .work = {.run = end_run, .kind = "a function", .roams = true, .calls = weir__task_calls}, .prepare = go_prepare, \
+                .work = {.run = end_run, .kind = "a function", .is_migratable = true, .calls = weir__task_calls}, .prepare = go_prepare, \
                 .start = go_start, .cancel = go_cancel, .release = go_release, .describe = go_describe, .due = its_due           \
         }
 

@@ -25,6 +25,7 @@
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/sched/deliver.h"
 #include "kernel/sched/user.h"
 
 #define BATCH 256 /* edges, or nodes begun or looked at, before other work has its turn */
@@ -42,7 +43,7 @@ deliver(struct weir__graph *graph, struct weir__work *work)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        weir__poller_deliver(worker && worker->poller ? worker->poller : weir__poller_at(graph->task.poller), work);
+        weir__deliver(worker && worker->poller ? worker->poller : weir__poller_at(graph->task.poller), work);
 }
 
 /* One of those that `pending` counts is over. */
@@ -280,7 +281,7 @@ is_chain(const struct weir__graph *graph)
         const struct weir__worker *worker = weir__worker_self();
 
         return !atomic_load_explicit(&graph->is_beginning, memory_order_relaxed) && worker->poller &&
-               !weir__poller_is_busy(worker->poller);
+               !weir__ready_is_busy(&worker->poller->ready);
 }
 
 static void
@@ -358,7 +359,7 @@ backlog_run(struct weir__work *work)
                 settle_one(graph);
 }
 
-static const struct weir__work_ops backlog_ops = {.run = backlog_run, .kind = "a graph", .roams = true};
+static const struct weir__work_ops backlog_ops = {.run = backlog_run, .kind = "a graph", .is_migratable = true};
 
 void
 weir__graph_child_ended(struct weir_series *child)
@@ -449,7 +450,7 @@ begin_run(struct weir__work *work)
                 settle_one(graph);
 }
 
-static const struct weir__work_ops begin_ops = {.run = begin_run, .kind = "a graph", .roams = true};
+static const struct weir__work_ops begin_ops = {.run = begin_run, .kind = "a graph", .is_migratable = true};
 
 static void
 graph_start(struct weir_task *task)
@@ -461,7 +462,7 @@ graph_start(struct weir_task *task)
         if (!task->series)
                 weir__live_add_task(&graph->live, task);
         atomic_store_explicit(&graph->is_beginning, true, memory_order_relaxed);
-        weir__poller_deliver(weir__poller_at(task->poller), &graph->begin_walk.work);
+        weir__deliver(weir__poller_at(task->poller), &graph->begin_walk.work);
 }
 
 /* -- cancel -- */
@@ -496,7 +497,7 @@ cancel_run(struct weir__work *work)
                 settle_one(graph);
 }
 
-static const struct weir__work_ops cancel_ops = {.run = cancel_run, .kind = "a graph", .roams = true};
+static const struct weir__work_ops cancel_ops = {.run = cancel_run, .kind = "a graph", .is_migratable = true};
 
 /* Unless nothing is pending any more. */
 static bool
@@ -522,14 +523,14 @@ graph_cancel(struct weir_task *task)
         graph->is_cancelled |= walk;
         weir__unlock(&graph->lock);
         if (walk)
-                weir__poller_deliver(weir__poller_at(task->poller), &graph->cancel_walk.work);
+                weir__deliver(weir__poller_at(task->poller), &graph->cancel_walk.work);
         return NULL;
 }
 
 /* -- making -- */
 
 const struct weir__task_ops weir__graph_ops = {
-        .work = {.run = weir__task_run, .kind = "a graph", .roams = true, .calls = weir__task_calls},
+        .work = {.run = weir__task_run, .kind = "a graph", .is_migratable = true, .calls = weir__task_calls},
         .seal = weir__graph_seal,
         .start = graph_start,
         .cancel = graph_cancel,

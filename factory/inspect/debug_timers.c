@@ -96,13 +96,13 @@ note_all(struct notes *notes, struct weir__poller *poller)
         bool more = true;
 
         weir__lock(&poller->lock);
-        weir__timerq_look_begin(&poller->queue, &look);
+        weir__timerq_look_begin(&poller->deadlines.queue, &look);
         weir__unlock(&poller->lock);
         while (more) {
                 if (!have_room(notes))
                         return false;
                 weir__lock(&poller->lock);
-                unsigned count = weir__timerq_look_on(&poller->queue, &look, nodes, AT_ONCE, &more);
+                unsigned count = weir__timerq_look_on(&poller->deadlines.queue, &look, nodes, AT_ONCE, &more);
                 for (unsigned i = 0; i < count; i++)
                         note(notes, nodes[i]);
                 weir__unlock(&poller->lock);

@@ -162,7 +162,7 @@ describe(const struct weir_task *task, char *out, size_t room)
 }
 
 static const struct weir__task_ops arrive_ops = {
-        .work = {.run = weir__wait_run, .kind = "an arrival", .roams = true, .calls = weir__task_calls},
+        .work = {.run = weir__wait_run, .kind = "an arrival", .is_migratable = true, .calls = weir__task_calls},
         .start = start,
         .cancel = cancel,
         .release = weir__wait_release,

@@ -361,7 +361,7 @@ weir__guard_describe_held(const struct weir_series *series, char *out, size_t ro
 }
 
 static const struct weir__task_ops acquire_ops = {
-        .work = {.run = run, .kind = "an acquire", .roams = true, .calls = weir__task_calls},
+        .work = {.run = run, .kind = "an acquire", .is_migratable = true, .calls = weir__task_calls},
         .start = start,
         .cancel = weir__wait_cancel,
         .release = release_task,

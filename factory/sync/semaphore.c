@@ -213,7 +213,7 @@ describe(const struct weir_task *task, char *out, size_t room)
 }
 
 static const struct weir__task_ops acquire_ops = {
-        .work = {.run = run, .kind = "tokens", .roams = true, .calls = weir__task_calls},
+        .work = {.run = run, .kind = "tokens", .is_migratable = true, .calls = weir__task_calls},
         .start = start,
         .cancel = weir__wait_cancel,
         .release = weir__wait_release,

@@ -242,7 +242,7 @@ void weir__wait_describe(const struct weir_task *task, char *out, size_t room);
 /* Of a kind such as "a counter"; its `start` and the rest are the kind's.  Behind them comes what the kind has besides. */
 #define WEIR__WAIT_TASK_OPS(a_kind, its_start, its_release, ...)                                                               \
         {                                                                                                                      \
-                .work = {.run = weir__wait_run, .kind = a_kind, .roams = true, .calls = weir__task_calls}, .start = its_start, \
+                .work = {.run = weir__wait_run, .kind = a_kind, .is_migratable = true, .calls = weir__task_calls}, .start = its_start, \
                 .cancel = weir__wait_cancel, .release = its_release, __VA_ARGS__                                               \
         }
 

@@ -18,6 +18,7 @@
 #include "kernel/base/panic.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/runtime/virtual.h"
+#include "kernel/sched/deliver.h"
 #include "kernel/sched/user.h"
 
 #define DROPPED_AT_ONCE 256 /* tasks, before other work has its turn */
@@ -28,7 +29,7 @@ step_run(struct weir__work *work)
         weir__series_go_on((struct weir_series *)work);
 }
 
-static const struct weir__work_ops step_ops = {.run = step_run, .kind = "a series", .roams = true};
+static const struct weir__work_ops step_ops = {.run = step_run, .kind = "a series", .is_migratable = true};
 
 static void
 root_ended(struct weir_series *series)
@@ -404,7 +405,7 @@ weir__series_go_on(struct weir_series *series)
                 }
                 weir__task_discard(task);
         }
-        weir__poller_deliver(weir__poller_at(series->poller), &series->work);
+        weir__deliver(weir__poller_at(series->poller), &series->work);
 }
 
 /* The first step may be made by the thread that starts the series, unless user code might run in it: an empty series, or one that
@@ -430,7 +431,7 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
         if (task)
                 weir__task_ops(task)->start(task);
         else
-                weir__poller_deliver(poller, &series->work);
+                weir__deliver(poller, &series->work);
         if (wake) /* the series may be gone by now */
                 weir__poller_wake(poller);
 }

@@ -35,7 +35,7 @@ deadline_of(const struct weir__series_extra *extra)
 
 static void limit_run(struct weir__work *work);
 
-static const struct weir__work_ops limit_ops = {.run = limit_run, .kind = "a series", .roams = true};
+static const struct weir__work_ops limit_ops = {.run = limit_run, .kind = "a series", .is_migratable = true};
 
 /* Brings the limit to the present deadline, under the lock.  Returns whether its poller is to be woken.  On a closing poller there are
  * no limits: shutdown ends the series. */

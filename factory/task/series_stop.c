@@ -8,6 +8,7 @@
 #include "factory/task/series.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/sched/deliver.h"
 
 /* One that is within a series which ends early is told why that does, and counts as that one's. */
 struct weir_task *
@@ -28,7 +29,7 @@ void
 weir__series_deliver(struct weir_task *ended)
 {
         if (ended)
-                weir__poller_deliver(weir__poller_at(ended->poller), &ended->work);
+                weir__deliver(weir__poller_at(ended->poller), &ended->work);
 }
 
 bool

@@ -12,6 +12,7 @@
 #include "kernel/memory/memory.h"
 #include "kernel/base/panic.h"
 #include "kernel/runtime/runtime.h"
+#include "kernel/sched/deliver.h"
 #include "kernel/sched/user.h"
 #include "kernel/sched/worker_loop.h"
 
@@ -95,7 +96,7 @@ weir__task_deliver(struct weir_task *task)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        weir__poller_deliver(worker && worker->poller ? worker->poller : weir__poller_at(task->poller), &task->work);
+        weir__deliver(worker && worker->poller ? worker->poller : weir__poller_at(task->poller), &task->work);
 }
 
 void

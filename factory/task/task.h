@@ -39,9 +39,6 @@ enum weir__state {
         WEIR__QUEUED = 64,   /* READY, but its node is in the queue still: the worker takes it out */
 };
 
-#define WEIR__KEEPER_WANTED \
-        384 /* bytes from the task that keeps a series on, fetched before series_ends_soon: all of the largest */
-
 struct weir__channel_ops;
 
 /* What a kind of task does.  None of it runs user code but the free functions where said so. */
@@ -93,10 +90,6 @@ struct weir__task_ops {
 
         /* What the end of the series made by weir_series_of does, on a worker.  NULL: a lone task's, the root has ended. */
         void (*series_ended)(struct weir_series *series);
-
-        /* Fetches from memory what series_ended will want beside the task's own first WEIR__KEEPER_WANTED bytes, which are there: a timer
-         * of that series is due.  On a worker, no lock held.  NULL: nothing. */
-        void (*series_ends_soon)(const struct weir_task *task);
 
         /* What channels want of it (factory/channel/channel.h).  NULL: it neither sends nor receives. */
         const struct weir__channel_ops *channel;

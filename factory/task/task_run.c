@@ -189,7 +189,7 @@ weir_series_of(const weir_task *task)
 /* -- the empty task -- */
 
 static const struct weir__task_ops empty_ops = {
-        .work = {.run = weir__task_run, .kind = "an empty task", .roams = true, .calls = weir__task_calls},
+        .work = {.run = weir__task_run, .kind = "an empty task", .is_migratable = true, .calls = weir__task_calls},
         .start = weir__task_ready,
 };
 

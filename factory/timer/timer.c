@@ -41,6 +41,7 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/memory/memory.h"
 #include "kernel/data/prefetch.h"
+#include "kernel/sched/deliver.h"
 #include "kernel/sched/worker.h"
 
 #define TAKEN_OUT_AT_ONCE 32
@@ -77,7 +78,7 @@ add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, 
 {
         if (__builtin_expect(weir__timer_ops(timer)->follows, 0))
                 return weir__timer_add_follower(timer, poller, now);
-        return weir__poller_add_deadline(poller, &timer->node, weir__timer_round(timer, deadline, now), now);
+        return weir__deadlines_add(poller, &timer->node, weir__timer_round(timer, deadline, now), now);
 }
 
 /* One that was reset when it was READY, which has its place among equal deadlines since then. */
@@ -86,7 +87,7 @@ add_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
 {
         if (__builtin_expect(weir__timer_ops(timer)->follows, 0))
                 return weir__timer_add_follower(timer, poller, now);
-        return weir__poller_add_in_turn(poller, &timer->node, weir__timer_round(timer, timer->node.deadline, now));
+        return weir__deadlines_add_in_turn(poller, &timer->node, weir__timer_round(timer, timer->node.deadline, now));
 }
 
 /* -- start -- */
@@ -117,18 +118,8 @@ first_word(struct weir__timer *timer, const struct weir__poller *poller)
         if (weir__timer_word(timer) & WEIR__CANCELLED)
                 return WEIR__READY | WEIR__CANCELLED;
         int verdict = weir__series_verdict(timer->task.series);
-        timer->task.status = verdict ? verdict : poller->closing ? -ESHUTDOWN : 0;
+        timer->task.status = verdict ? verdict : poller->deadlines.closing ? -ESHUTDOWN : 0;
         return timer->task.status ? WEIR__READY : WEIR__PENDING;
-}
-
-/* The instant from which its duration counts.  What begins together while its poller naps ends together. */
-static weir_nsec
-counts_from(const struct weir__timer *timer, const struct weir__poller *poller, weir_nsec now)
-{
-        const struct weir_series *series = timer->task.series;
-        bool gathers = series && series->grain == WEIR__FINE_GRAIN && timer->node.deadline > 0 && !weir__timer_ops(timer)->ticks;
-
-        return gathers ? weir__poller_gather(poller, now) : now;
 }
 
 void
@@ -143,12 +134,12 @@ weir__timer_start(struct weir_task *task)
         weir__lock(&poller->lock);
         uint32_t word = first_word(timer, poller);
         if (word == WEIR__PENDING)
-                wake = add(timer, poller, weir__clock_after(counts_from(timer, poller, now), timer->node.deadline), now);
+                wake = add(timer, poller, weir__clock_after(now, timer->node.deadline), now);
         set_word(timer, word);
         weir__unlock(&poller->lock);
         /* From here on the timer may be gone, unless it is ours to deliver. */
         if (word != WEIR__PENDING)
-                weir__poller_deliver(poller, &task->work);
+                weir__deliver(poller, &task->work);
         else if (wake)
                 weir__poller_wake(poller);
 }
@@ -187,27 +178,10 @@ timer_due(struct weir__timerq_node *node, int status)
         return &timer->task.work;
 }
 
-/* After a delay all that a flow has is out of the caches.  Its series timer_due has fetched; who keeps that, and what that one wants,
- * are found through it.  None of it ends, and nothing that is read here changes, before this timer has run. */
-bool
-weir__timer_foresee(const struct weir__work *work, unsigned step)
-{
-        const struct weir_series *series = ((const struct weir__timer *)work)->task.series;
-        const struct weir_task *keeper = series ? weir__series_keeper(series) : NULL;
-
-        if (!keeper)
-                return false;
-        if (step == 0)
-                weir__prefetch(keeper, WEIR__KEEPER_WANTED);
-        else if (weir__task_ops(keeper)->series_ends_soon)
-                weir__task_ops(keeper)->series_ends_soon(keeper);
-        return step == 0;
-}
-
 __attribute__((constructor(102))) static void
 prepare(void)
 {
-        weir__poller_on_deadline(WEIR__DEADLINE_TIMER, timer_due);
+        weir__deadlines_on_due(WEIR__DEADLINE_TIMER, timer_due);
 }
 
 /* -- cancel -- */
@@ -267,26 +241,26 @@ weir__timer_cancel(struct weir__timer *timer, struct weir__work_list *taken)
 
 /* A cancel of a million timers must not hold up what else becomes ready, nor have its pollers take them up one by one. */
 static void
-deliver_crowd(struct weir__work_list *taken)
+deliver_bulk(struct weir__work_list *taken)
 {
-        struct weir__work_list crowds[WEIR__POLLERS_MAX] = {0};
+        struct weir__work_list bulk[WEIR__POLLERS_MAX] = {0};
 
         for (struct weir__work *work; (work = weir__work_pop(taken));)
-                weir__work_append(&crowds[((struct weir__timer *)work)->task.poller], work);
+                weir__work_append(&bulk[((struct weir__timer *)work)->task.poller], work);
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)
-                if (crowds[i].first)
-                        weir__poller_deliver_crowd(weir__pollers.at[i], &crowds[i]);
+                if (bulk[i].first)
+                        weir__deliver_bulk(weir__pollers.at[i], &bulk[i]);
 }
 
 void
 weir__timer_deliver(struct weir__work_list *taken, size_t count)
 {
         if (count >= CROWD) {
-                deliver_crowd(taken);
+                deliver_bulk(taken);
                 return;
         }
         for (struct weir__work *work; (work = weir__work_pop(taken));)
-                weir__poller_deliver(weir__timer_poller((struct weir__timer *)work), work);
+                weir__deliver(weir__timer_poller((struct weir__timer *)work), work);
 }
 
 /* One that is READY sees the cause of its series when its callback begins; it cannot be reset any more. */
@@ -323,7 +297,7 @@ weir__timer_end_early(struct weir_task *task)
         bool taken = make_ready(timer, 0);
 
         if (taken) {
-                weir__timerq_remove(&poller->queue, &timer->node);
+                weir__timerq_remove(&poller->deadlines.queue, &timer->node);
                 give_up_id(timer, poller);
                 task->status = weir__series_cause(task->series);
         } else {
@@ -345,7 +319,7 @@ gather_queued(struct weir__timer *timer, const struct weir__poller *poller, stru
         struct weir__work *work = timer->task.work.next; /* if it was not the last of its list */
         unsigned count = 0;
 
-        if (!own || (work != own->ready.first && work != own->crowd.first))
+        if (!own || (work != own->ready.works.first && work != own->ready.bulk.first))
                 work = NULL;
 
         timers[count++] = timer;
@@ -372,7 +346,7 @@ take_out(struct weir__timer *timer)
                 weir__timerq_prefetch(&timers[i]->node);
         for (unsigned i = 0; i < count; i++) {
                 if (weir__timerq_contains(&timers[i]->node)) /* it may have expired since */
-                        weir__timerq_remove(&poller->queue, &timers[i]->node);
+                        weir__timerq_remove(&poller->deadlines.queue, &timers[i]->node);
                 give_up_id(timers[i], poller);
                 set_word(timers[i], WEIR__READY | WEIR__CANCELLED);
         }
@@ -387,7 +361,7 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
         bool wake = false, pends = false;
 
         weir__lock(&poller->lock);
-        int verdict = weir__series_verdict(timer->task.series), status = verdict ? verdict : poller->closing ? -ESHUTDOWN : 0;
+        int verdict = weir__series_verdict(timer->task.series), status = verdict ? verdict : poller->deadlines.closing ? -ESHUTDOWN : 0;
         if (status) {
                 timer->task.status = status;
         } else {
@@ -396,7 +370,7 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
                                : add_again(timer, poller, now);
                 pends = weir__timer_swap(timer, &word, WEIR__PENDING);
                 if (!pends) /* it has just been cancelled */
-                        weir__timerq_remove(&poller->queue, &timer->node);
+                        weir__timerq_remove(&poller->deadlines.queue, &timer->node);
         }
         weir__unlock(&poller->lock);
         if (wake)

@@ -73,9 +73,8 @@ struct weir__timer_ops {
         {                                                                           \
                 .task = {.work = {.run = weir__timer_run,                           \
                                   .kind = a_kind,                                   \
-                                  .roams = true,                                    \
-                                  .calls = weir__task_calls,                        \
-                                  .foresee = weir__timer_foresee},                  \
+                                  .is_migratable = true,                           \
+                                  .calls = weir__task_calls},                       \
                          .start = weir__timer_start,                                \
                          .cancel = weir__timer_end_early,                           \
                          .release = weir__timer_release,                            \
@@ -87,7 +86,6 @@ struct weir__timer_ops {
 
 /* Of all timers: see struct weir__task_ops, struct weir__work_ops. */
 void weir__timer_run(struct weir__work *work);
-bool weir__timer_foresee(const struct weir__work *work, unsigned step);
 void weir__timer_start(struct weir_task *task);
 struct weir_task *weir__timer_end_early(struct weir_task *task);
 void weir__timer_release(struct weir_task *task, bool discarded);

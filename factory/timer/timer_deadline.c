@@ -84,7 +84,7 @@ weir__timer_add_follower(struct weir__timer *timer, struct weir__poller *poller,
         if (weir__timer_word(timer) == WEIR__NEW)
                 set_first_target(timer, follower);
         weir__follow(poller, follower);
-        return weir__poller_add_deadline(poller, &timer->node, weir__timer_new_deadline(timer, 0, now), now);
+        return weir__deadlines_add(poller, &timer->node, weir__timer_new_deadline(timer, 0, now), now);
 }
 
 void

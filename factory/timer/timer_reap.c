@@ -20,11 +20,11 @@ hash_of(const struct weir__work *work)
 static struct weir__work *
 next_of_shard(struct weir__poller *poller, const struct weir__work *work)
 {
-        const struct weir__work *next = poller ? poller->deferred.first : NULL;
+        const struct weir__work *next = poller ? poller->ready.deferred.first : NULL;
 
         if (!next || next->ops != work->ops || !weir__names_same_shard(hash_of(next), hash_of(work)))
                 return NULL;
-        return weir__work_pop(&poller->deferred);
+        return weir__work_pop(&poller->ready.deferred);
 }
 
 static void
@@ -58,7 +58,7 @@ weir__timer_end_cancelled(struct weir__named_timer *named)
         atomic_store_explicit(&named->timer.task.word, WEIR__CANCELLED | WEIR__ENDED, memory_order_release);
         weir__fence_light();
         if (poller && !atomic_load_explicit(&weir__timer_waits, memory_order_relaxed))
-                weir__work_append(&poller->deferred, work);
+                weir__work_append(&poller->ready.deferred, work);
         else
                 reap(work);
 }

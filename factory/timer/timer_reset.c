@@ -49,7 +49,7 @@ rearm_later(struct weir__timer *timer, struct weir__poller *poller, const struct
         const uint64_t word = timer->node.word;
 
         timer->node.deadline = changed(timer, change);
-        weir__poller_take_turn(poller, &timer->node, change->now);
+        weir__deadlines_take_turn(poller, &timer->node, change->now);
         if (mark_rearmed(timer))
                 return true;
         timer->node.deadline = deadline; /* its callback has begun, and may have written the note */
@@ -77,7 +77,7 @@ change_pending(struct weir__timer *timer, struct weir__poller *poller, const str
 {
         weir_nsec deadline = weir__timer_new_deadline(timer, changed(timer, change), change->now);
 
-        return weir__poller_reset_deadline(poller, &timer->node, deadline, change->now);
+        return weir__deadlines_reset(poller, &timer->node, deadline, change->now);
 }
 
 /* Where the lock makes the state stay, and where it does not: a READY one may begin at any time. */
@@ -90,7 +90,7 @@ change_deadline(struct weir__timer *timer, struct weir__poller *poller, const st
                 change_new(timer, change);
                 return true;
         }
-        if (poller->closing)
+        if (poller->deadlines.closing)
                 return false;
         if ((word & WEIR__STATE) == WEIR__PENDING) {
                 *wake |= change_pending(timer, poller, change);
@@ -108,7 +108,7 @@ weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const
 
         if (!ticks)
                 return done;
-        if (!done && !poller->closing && weir__timer_is_ticking(timer, weir__timer_word(timer)))
+        if (!done && !poller->deadlines.closing && weir__timer_is_ticking(timer, weir__timer_word(timer)))
                 done = ticks->change_next(timer, change);
         if (done)
                 ticks->changed(timer, change);

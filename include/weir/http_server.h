@@ -10,10 +10,9 @@
  *     weir_http_server_stop(server, WEIR_SEC(30));
  *     weir_http_server_free(server);
  *
- * Timers in the series of an exchange, and in parallels within it, end on a grid of one
- * millisecond, and never early.  Replies that are due within a millisecond leave together, which
- * costs much less.  In addition, while all requests are answered after 100 ms or more, any timer of
- * their poller may be late by 0.8 ms.  All other timers are exact. */
+ * Replies that are delayed on purpose are coalesced, within a window of 1 ms, which costs much less
+ * (weir_http_server_set_coalescing).  Timers in the series of an exchange, and in parallels within
+ * it, end on a grid of that window, and never early.  All other timers are exact. */
 #ifndef WEIR_HTTP_SERVER_H
 #define WEIR_HTTP_SERVER_H
 
@@ -127,6 +126,16 @@ WEIR_API weir_http_server *weir_http_server_new(const struct weir_http_server_co
  *          also for a NULL server; -ECHILD in a forked child.
  * Threads: any.  Never waits for a start or stop. */
 WEIR_API int weir_http_server_set_error(weir_http_server *server, int status, const char *type, const void *body, size_t size);
+
+/* Sets the coalescing window, before the start; default: 1 ms; 0: none.  Deadlines in the series of an
+ * exchange are rounded up to a multiple of the window, so that replies leave together.  While all
+ * replies come 100 ms after their requests or later, a request may wait for up to a window to be
+ * read, so that requests are read together.
+ *
+ * Result:  0; -EINVAL for a negative window or one above 100 ms; -EBUSY once its start has begun,
+ *          unless that has failed; -ENOMEM for a NULL server; -ECHILD in a forked child.
+ * Threads: any; never waits for a start or stop. */
+WEIR_API int weir_http_server_set_coalescing(weir_http_server *server, weir_nsec window);
 
 /* Adds another certificate, before the start.  It is for clients that ask for one of its
  * alternative names or wildcards.  Other clients get the first certificate.

@@ -13,15 +13,10 @@ typedef void weir__function(void); /* any, as an address */
 struct weir__work_ops {
         void (*run)(struct weir__work *work); /* on the worker's stack, with no lock held */
         const char *kind; /* in messages: what its callback is that of; NULL: none of the user's */
-        bool roams;       /* may be run by the owner of any poller */
+        bool is_migratable; /* may be run by the owner of any poller */
 
         /* Which function of the program it will call.  NULL: none, or it is not known. */
         weir__function *(*calls)(const struct weir__work *work);
-
-        /* Fetches from memory what its run will want, while it waits for its turn.  Called for each work of a batch, and then for each
-         * with the next step, which may look at what the one before has fetched, until no work of the batch has another step to make:
-         * what this returns.  NULL: nothing is worth it. */
-        bool (*foresee)(const struct weir__work *work, unsigned step);
 };
 
 /* Embedded in whatever has to be run.  In one list at most; `next` may be used freely while in none. */

@@ -86,6 +86,14 @@ weir__follow_deadline(struct weir__follower *follower)
 
 /* -- visits: the work that gives new deadlines -- */
 
+static weir__follow_deliver_fn *deliver;
+
+void
+weir__follow_on_deliver(weir__follow_deliver_fn *fn)
+{
+        deliver = fn;
+}
+
 /* With the lock held, which is what keeps the runtime up: who asks for a visit has a follower, which is not gone before. */
 static void
 ask_for_visit(struct weir__poller *poller)
@@ -93,7 +101,7 @@ ask_for_visit(struct weir__poller *poller)
         if (poller->followers.are_visited)
                 return;
         poller->followers.are_visited = true;
-        weir__poller_deliver(poller, &poller->visit.work);
+        deliver(poller, &poller->visit.work);
 }
 
 static void
@@ -117,7 +125,7 @@ settle(struct weir__poller *poller, struct weir__follower *follower, const struc
         weir_nsec deadline = deadline_by(follower, sight);
         if (follower->ops && follower->ops->aim)
                 deadline = follower->ops->aim(follower, deadline, sight->now);
-        weir__poller_reset_deadline(poller, follower->node, deadline, sight->now); /* its owner is awake */
+        weir__deadlines_reset(poller, follower->node, deadline, sight->now); /* its owner is awake */
 }
 
 /* Under one hold of the lock. */
@@ -202,11 +210,11 @@ visit(struct weir__work *work)
         weir__lock(&poller->lock);
         settle_some(poller);
         bool goes_on = !weir__list_is_empty(&followers->jumped),
-             comes_again = !goes_on && !followers->are_watched && !poller->closing && !weir__list_is_empty(&followers->settled);
+             comes_again = !goes_on && !followers->are_watched && !poller->deadlines.closing && !weir__list_is_empty(&followers->settled);
         followers->are_visited = goes_on || comes_again;
         weir__unlock(&poller->lock);
         if (goes_on)
-                weir__poller_deliver(poller, work);
+                deliver(poller, work);
         else if (comes_again)
                 weir__limit_set(poller, &poller->visit, weir__clock_now() + AGAIN);
 }

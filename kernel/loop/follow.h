@@ -54,6 +54,10 @@ struct weir__followers {
 /* What that clock shows; the wall clock may be virtual, and on the virtual clock nothing is ever suspended. */
 weir_nsec weir__follow_read(clockid_t clock);
 
+/* How the work that gives new deadlines comes to its poller.  Set before the first poller is opened. */
+typedef void weir__follow_deliver_fn(struct weir__poller *poller, struct weir__work *work);
+void weir__follow_on_deliver(weir__follow_deliver_fn *fn);
+
 /* Of a poller that is opened, and closed; owner only. */
 void weir__follow_open(struct weir__poller *poller);
 void weir__follow_close(struct weir__poller *poller);

@@ -31,8 +31,10 @@
 #include "kernel/executor/executor.h"
 #include "kernel/observe/log.h"
 #include "kernel/base/panic.h"
+#include "kernel/loop/inflight.h"
 #include "kernel/socket/tls.h"
 #include "kernel/runtime/virtual.h"
+#include "kernel/sched/deliver.h"
 #include "kernel/sched/watchdog.h"
 #include "kernel/sched/worker_loop.h"
 #include "kernel/sched/user.h"
@@ -167,7 +169,7 @@ end_workers(struct weir__worker *self, weir_nsec until)
 
                 exits[i] = (struct farewell){.work = {.ops = &exit_ops}, .poller = poller};
                 if (atomic_load(&poller->owner) && !(self && self->poller == poller))
-                        weir__poller_deliver(poller, &exits[i].work);
+                        weir__deliver(poller, &exits[i].work);
         }
         bool gone = weir__worker_pool_join(until);
         if (gone && !self)
@@ -181,6 +183,7 @@ close_pollers(unsigned count)
 {
         for (unsigned i = 0; i < count; i++)
                 weir__poller_close(weir__pollers.at[i]);
+        weir__inflight_close();
         weir__clock_start(false);
         weir__depot_empty();
 }
@@ -280,6 +283,7 @@ start(const struct weir_config *config)
         weir__thread_configure(config->stack_size, config->affinity);
         weir__clock_start(is_virtual);
         weir__virtual_start();
+        weir__follow_on_deliver(weir__deliver);
         atomic_store_explicit(&weir__trace_poller, weir__worker_poller_index, memory_order_relaxed);
         weir__executor_configure((unsigned)config->compute_threads, (unsigned)config->spare_workers);
         failed = make_pollers(count);
@@ -376,8 +380,8 @@ drain_run(struct weir__work *work)
                 call_stop_hooks();
         drain->tells = false;
         if (weir__poller_drain(poller)) {
-                weir__work_append(&poller->ready, work);
-                weir__poller_note_ready(poller, 1);
+                weir__work_append(&poller->ready.works, work);
+                weir__ready_note(&poller->ready, 1);
                 return;
         }
         weir__poller_shutdown_sources(poller);
@@ -407,7 +411,7 @@ drain(struct weir__poller *except)
                         continue;
                 drains[i] = (struct farewell){.work = {.ops = &drain_ops}, .poller = poller, .tells = !told};
                 told = true;
-                weir__poller_deliver(poller, &drains[i].work);
+                weir__deliver(poller, &drains[i].work);
         }
         if (!told)
                 call_stop_hooks();

@@ -20,7 +20,7 @@ ready(unsigned pollers)
         int64_t count = weir__share_depth();
 
         for (unsigned i = 0; i < pollers; i++)
-                count += atomic_load_explicit(&weir__pollers.at[i]->ready_count, memory_order_relaxed);
+                count += atomic_load_explicit(&weir__pollers.at[i]->ready.count, memory_order_relaxed);
         return count > 0 ? (uint64_t)count : 0;
 }
 

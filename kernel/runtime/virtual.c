@@ -3,7 +3,7 @@
  *     stands --a thread waits in a `_run`, all is quiet--> the next deadline --> stands, while its callbacks run
  *     stands --a step, all is quiet--> the next deadline up to the instant ... --> the instant; the step returns
  *
- * Threads: one worker has the only poller and moves the clock (kernel/loop/poller.c finds out whether all is quiet); the others are the
+ * Threads: one worker has the only poller and moves the clock (`sleeps` finds out whether all is quiet); the others are the
  *          program's.  `drivers` keeps those apart that would race: either threads that wait in a `_run`, any number, or one
  *          thread that lets time pass in steps.
  * Locks:   pace.lock, a leaf.  The clock is moved under it, so that once a hold has returned time stands.  Who changes what the
@@ -18,7 +18,11 @@
 #include "kernel/base/latch.h"
 #include "kernel/base/lock.h"
 #include "kernel/base/panic.h"
+#include "kernel/executor/executor.h"
+#include "kernel/loop/inflight.h"
 #include "kernel/runtime/runtime.h"
+#include "kernel/sched/blocking.h"
+#include "kernel/sched/poll.h"
 #include "kernel/sched/worker.h"
 
 /* A thread that lets time pass: on its stack. */
@@ -48,6 +52,8 @@ static _Thread_local struct {
         unsigned era, count;
 } own;
 
+static bool sleeps(struct weir__poller *poller, weir_nsec next);
+
 void
 weir__virtual_start(void)
 {
@@ -55,6 +61,7 @@ weir__virtual_start(void)
         pace.holds = pace.given = 0;
         weir__unlock(&pace.lock);
         atomic_fetch_add(&pace.era, 1);
+        weir__poll_on_virtual(sleeps);
 }
 
 void
@@ -125,6 +132,32 @@ weir__virtual_move(weir_nsec next)
         weir__unlock(&pace.lock);
         if (over)
                 weir__latch_open(over);
+}
+
+/* On the virtual clock, while something is on its way: how soon it is looked at again, in real time. */
+#define LOOK_AGAIN WEIR_USEC(100)
+
+/* By the owner of the poller, with SLEEPING in its inbox.  Returns whether it sleeps: nobody wants time to go on, or somebody will
+ * wake it.  Else it looks again at what the move, or the event, has made ready. */
+static bool
+sleeps(struct weir__poller *poller, weir_nsec next)
+{
+        enum weir__drive drive = weir__virtual_drive();
+        struct epoll_event event;
+
+        if (drive == WEIR__DRIVE_NONE || (drive == WEIR__DRIVE_WAIT && next == WEIR_FOREVER) || weir__executor_is_busy())
+                return true;
+        if (epoll_wait(poller->epoll_fd, &event, 1, 0) > 0) {
+                weir__poller_dispatch(poller, &event);
+                return false;
+        }
+        if (weir__blocking_any() || weir__inflight(poller, drive == WEIR__DRIVE_WAIT)) {
+                weir__sleep_arm(poller, weir__clock_monotonic() + LOOK_AGAIN);
+                return true;
+        }
+        if (weir__poller_is_asleep(poller)) /* nobody has pushed meanwhile */
+                weir__virtual_move(next);
+        return false;
 }
 
 /* -- who drives -- */

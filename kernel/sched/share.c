@@ -77,9 +77,9 @@ split(struct weir__work_list *list, unsigned but, unsigned looked_at, struct wei
         for (unsigned i = 0; work && i < but + looked_at; i++) {
                 struct weir__work *next = work->next;
 
-                if (i >= but && work->ops->roams)
+                if (i >= but && work->ops->is_migratable)
                         keep = !keep;
-                if (i < but || !work->ops->roams || keep) {
+                if (i < but || !work->ops->is_migratable || keep) {
                         before = work;
                 } else {
                         *(before ? &before->next : &list->first) = next;
@@ -96,7 +96,7 @@ split(struct weir__work_list *list, unsigned but, unsigned looked_at, struct wei
 static int64_t
 count_ready(const struct weir__poller *poller)
 {
-        return atomic_load_explicit(&poller->ready_count, memory_order_relaxed);
+        return atomic_load_explicit(&poller->ready.count, memory_order_relaxed);
 }
 
 /* Gives half of the works behind the first `but`, among so many.  Returns how many. */
@@ -104,11 +104,11 @@ static unsigned
 give(struct weir__poller *poller, unsigned but, unsigned looked_at)
 {
         struct weir__work_list taken = {0};
-        unsigned count = split(&poller->ready, but, looked_at, &taken);
+        unsigned count = split(&poller->ready.works, but, looked_at, &taken);
 
-        weir__poller_note_ready(poller, -(int64_t)count);
+        weir__ready_note(&poller->ready, -(int64_t)count);
         if (!count)
-                count = split(&poller->crowd, but, looked_at, &taken);
+                count = split(&poller->ready.bulk, but, looked_at, &taken);
         if (!count)
                 return 0;
         weir__lock(&given.lock);
@@ -136,13 +136,13 @@ weir__share_backlog(struct weir__poller *poller, weir_nsec now, weir_nsec each)
         weir_nsec wanted = 2 * WORTH / (each + 1) + 1;
         unsigned looked_at = wanted > LEAST ? (unsigned)wanted : LEAST;
 
-        if (wanted > MOST || now < poller->share_after || !find_sleeper())
+        if (wanted > MOST || now < poller->ready.share_after || !find_sleeper())
                 return;
         if (count_ready(poller) < WEIR__BATCH + looked_at)
                 weir__poller_expire_many(poller);
         if (count_ready(poller) >= WEIR__BATCH + wanted && give(poller, WEIR__BATCH, looked_at) * each >= WORTH)
                 return;
-        poller->share_after = now + PAUSE;
+        poller->ready.share_after = now + PAUSE;
 }
 
 void
@@ -153,8 +153,8 @@ weir__share_take(struct weir__poller *poller)
         weir__lock(&given.lock);
         unsigned count = atomic_load(&given.count), half = (count + 1) / 2;
         for (unsigned i = 0; i < half; i++)
-                weir__work_append(&poller->ready, weir__work_pop(&given.list));
-        weir__poller_note_ready(poller, half);
+                weir__work_append(&poller->ready.works, weir__work_pop(&given.list));
+        weir__ready_note(&poller->ready, half);
         atomic_fetch_sub(&given.count, half);
         weir__unlock(&given.lock);
         atomic_fetch_add_explicit(&given.taken, half, memory_order_relaxed);
@@ -169,9 +169,29 @@ weir__share_take(struct weir__poller *poller)
 static bool
 is_overdue(struct weir__poller *other, weir_nsec now)
 {
-        weir_nsec next = atomic_load_explicit(&other->next_deadline, memory_order_relaxed);
+        weir_nsec next = atomic_load_explicit(&other->deadlines.next, memory_order_relaxed);
 
         return next != WEIR_FOREVER && now - next > OVERDUE && !weir__poller_is_asleep(other);
+}
+
+/* Expires some of `other`.  Works that may run anywhere become ready here, the rest goes to its inbox.  Returns how many. */
+static unsigned
+take_overdue(struct weir__poller *other, struct weir__poller *poller, weir_nsec now)
+{
+        struct weir__work_list taken = {0};
+        unsigned found = 0;
+
+        weir__deadlines_try_expire(other, now, &taken);
+        for (struct weir__work *work; (work = weir__work_pop(&taken));) {
+                if (work->ops->is_migratable) {
+                        weir__work_append(&poller->ready.works, work);
+                        found++;
+                } else {
+                        weir__inbox_push(&other->inbox, work);
+                }
+        }
+        weir__ready_note(&poller->ready, found);
+        return found;
 }
 
 bool
@@ -180,11 +200,11 @@ weir__share_overdue(struct weir__poller *poller, weir_nsec now)
         unsigned count = weir__pollers_count(), found = 0;
 
         for (unsigned i = 0; i < NEIGHBOURS && i + 1 < count; i++) {
-                unsigned step = 1 + poller->neighbour++ % (count - 1);
+                unsigned step = 1 + poller->ready.neighbour++ % (count - 1);
                 struct weir__poller *other = weir__pollers.at[(poller->index + step) % count];
 
                 if (is_overdue(other, now))
-                        found += weir__poller_expire_for(other, poller, now);
+                        found += take_overdue(other, poller, now);
         }
         atomic_fetch_add_explicit(&given.taken, found, memory_order_relaxed);
         if (found)

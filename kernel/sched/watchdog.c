@@ -216,7 +216,7 @@ claim(struct weir__poller *poller, struct sight *sight)
                 weir__worker_pool_put_back(spare);
                 return;
         }
-        bool is_suspect = atomic_load_explicit(&poller->is_suspect, memory_order_relaxed);
+        bool is_suspect = atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed);
         atomic_fetch_add_explicit(&dog.claims, 1, memory_order_relaxed);
         if (!is_suspect)
                 leave_notice(TAKEN, kind, poller); /* its successor will say it */
@@ -240,7 +240,7 @@ hear_witness(struct weir__poller *poller, weir_nsec now)
         if (turn == witness->turn && now - witness->since < dog.limit)
                 return;
         if (turn == witness->turn)
-                atomic_store_explicit(&poller->suspect_until, now + WEIR__SUSPECT, memory_order_relaxed);
+                atomic_store_explicit(&poller->watch.degraded_until, now + WEIR__DEGRADED, memory_order_relaxed);
         witness->worker = NULL;
 }
 
@@ -261,17 +261,17 @@ ask_to_share(struct weir__poller *poller, unsigned begun, weir_nsec ran)
         unsigned count = begun / WEIR__TURN_COUNT;
 
         if (ran / (count ? count : 1) > dog.limit / 2 / FEW && has_asleep())
-                atomic_store_explicit(&poller->share_wanted, true, memory_order_relaxed);
+                atomic_store_explicit(&poller->ready.share_wanted, true, memory_order_relaxed);
 }
 
 /* By the owner, before any callback: a suspicion that has become old while it slept is none. */
 static bool
 is_still_suspect(struct weir__poller *poller, weir_nsec now)
 {
-        if (!atomic_load_explicit(&poller->is_suspect, memory_order_relaxed))
+        if (!atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed))
                 return false;
-        bool still = poller->doubtful.first || now < atomic_load_explicit(&poller->suspect_until, memory_order_relaxed);
-        atomic_store_explicit(&poller->is_suspect, still, memory_order_relaxed);
+        bool still = poller->ready.demoted.first || now < atomic_load_explicit(&poller->watch.degraded_until, memory_order_relaxed);
+        atomic_store_explicit(&poller->watch.is_degraded, still, memory_order_relaxed);
         return still;
 }
 
@@ -279,8 +279,8 @@ is_still_suspect(struct weir__poller *poller, weir_nsec now)
 static bool
 suspects(struct weir__poller *poller, bool asleep, weir_nsec now)
 {
-        return atomic_load_explicit(&poller->is_suspect, memory_order_relaxed) &&
-               !(asleep && now >= atomic_load_explicit(&poller->suspect_until, memory_order_relaxed));
+        return atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed) &&
+               !(asleep && now >= atomic_load_explicit(&poller->watch.degraded_until, memory_order_relaxed));
 }
 
 static void

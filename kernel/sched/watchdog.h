@@ -42,7 +42,7 @@ static inline void weir__watchdog_pass(struct weir__poller *poller)
                 return;
         weir_nsec now = weir__clock_monotonic();
         if (now >= atomic_load_explicit(&poller->watch.until, memory_order_relaxed) - pause / 4 * 3 ||
-            __builtin_expect(atomic_load_explicit(&poller->is_suspect, memory_order_relaxed), 0))
+            __builtin_expect(atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed), 0))
                 weir__watchdog_renew(poller, now, pause);
 }
 
@@ -64,7 +64,7 @@ static inline void weir__watchdog_rest(struct weir__poller *poller, weir_nsec en
 
 static inline void weir__watchdog_note_sleep(struct weir__poller *poller)
 {
-        weir_nsec slept = poller->woke_at - poller->slept_from;
+        weir_nsec slept = poller->sleep.woke_at - poller->sleep.began_at;
         weir_nsec pause = atomic_load_explicit(&weir__watchdog_pause, memory_order_acquire);
 
         poller->watch.is_idle = pause && slept > pause / 2;

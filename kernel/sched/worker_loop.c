@@ -27,6 +27,7 @@
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/sched/poll.h"
 #include "kernel/sched/progress.h"
 #include "kernel/sched/share.h"
 #include "kernel/sched/user.h"
@@ -38,7 +39,7 @@
 static void
 share_as_wanted(struct weir__poller *poller)
 {
-        atomic_store_explicit(&poller->share_wanted, false, memory_order_relaxed);
+        atomic_store_explicit(&poller->ready.share_wanted, false, memory_order_relaxed);
         weir__share_some(poller);
 }
 
@@ -61,15 +62,15 @@ run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__
 
                 if (!work)
                         break;
-                if (__builtin_expect(atomic_load_explicit(&poller->share_wanted, memory_order_relaxed), 0))
+                if (__builtin_expect(atomic_load_explicit(&poller->ready.share_wanted, memory_order_relaxed), 0))
                         share_as_wanted(poller);
-                if (list != &poller->crowd)
-                        weir__poller_note_ready(poller, -1);
+                if (list != &poller->ready.bulk)
+                        weir__ready_note(&poller->ready, -1);
                 atomic_store_explicit(&worker->running, work->ops, memory_order_relaxed);
                 work->ops->run(work);
                 if (worker->poller != poller)
                         return false;
-                if (__builtin_expect(poller->looks_round, 0) && list == &poller->ready)
+                if (__builtin_expect(poller->ready.has_requeued, 0) && list == &poller->ready.works)
                         break;
         }
         return true;
@@ -78,13 +79,13 @@ run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__
 static bool
 is_suspect(const struct weir__poller *poller)
 {
-        return atomic_load_explicit(&poller->is_suspect, memory_order_relaxed);
+        return atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed);
 }
 
 static bool
 is_doubted(const struct weir__poller *poller)
 {
-        return poller->doubtful.first || is_suspect(poller);
+        return poller->ready.demoted.first || is_suspect(poller);
 }
 
 /* What was ready when the poller was taken over, when all else has had its turn. */
@@ -93,18 +94,18 @@ run_doubtful(struct weir__worker *worker, struct weir__poller *poller)
 {
         unsigned credit = is_suspect(poller) ? 1 : WEIR__BATCH;
 
-        return run_some(worker, poller, &poller->doubtful, &credit);
+        return run_some(worker, poller, &poller->ready.demoted, &credit);
 }
 
 /* After a round; `is_behind`: it ran a whole batch and left work behind. */
 static void
 share_backlog(struct weir__poller *poller, bool is_behind)
 {
-        weir_nsec before = poller->behind_since;
+        weir_nsec before = poller->ready.behind_since;
 
-        poller->behind_since = is_behind ? weir__clock_monotonic() : 0;
+        poller->ready.behind_since = is_behind ? weir__clock_monotonic() : 0;
         if (is_behind && before)
-                weir__share_backlog(poller, poller->behind_since, (poller->behind_since - before) / WEIR__BATCH);
+                weir__share_backlog(poller, poller->ready.behind_since, (poller->ready.behind_since - before) / WEIR__BATCH);
 }
 
 /* Says what the watchdog has to say.  Returns whether it owns the poller still. */
@@ -120,28 +121,28 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
 {
         unsigned credit = WEIR__BATCH, crowd_credit = is_suspect(poller) ? 1 : WEIR__BATCH;
 
-        while (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &crowd_credit)) {
+        while (run_some(worker, poller, &poller->ready.works, &credit) && run_some(worker, poller, &poller->ready.bulk, &crowd_credit)) {
                 if (__builtin_expect(is_doubted(poller), 0) && !run_doubtful(worker, poller))
                         return;
                 weir__poller_run_deferred(poller);
                 weir__poller_take_inbox(poller);
-                weir__poller_expire(poller);
-                if (credit == 0 || !weir__poller_is_busy(poller)) /* what was given must not wait until somebody is idle */
+                weir__poller_expire(poller, weir__clock_now());
+                if (credit == 0 || !weir__ready_is_busy(&poller->ready)) /* what was given must not wait until somebody is idle */
                         weir__share_take(poller);
-                if (poller->ready.first && credit > 0 && !poller->looks_round)
+                if (poller->ready.works.first && credit > 0 && !poller->ready.has_requeued)
                         continue;
-                share_backlog(poller, poller->ready.first && credit == 0);
+                share_backlog(poller, poller->ready.works.first && credit == 0);
                 if (__builtin_expect(atomic_load_explicit(&weir__watchdog_has_notice, memory_order_relaxed), 0) &&
                     !speaks(worker, poller))
                         return;
-                if (!weir__poller_is_busy(poller)) {
+                if (!weir__ready_is_busy(&poller->ready)) {
                         if (poller->exiting)
                                 return;
                         if (weir__phase_is_stopping())
                                 weir__progress_notify();
                 }
-                weir__poller_poll(poller);
-                poller->looks_round = false;
+                weir__poll(poller);
+                poller->ready.has_requeued = false;
                 credit = WEIR__BATCH;
                 crowd_credit = is_suspect(poller) ? 1 : WEIR__BATCH;
         }
@@ -152,11 +153,11 @@ static void
 let_go(struct weir__worker *worker, struct weir__poller *poller)
 {
         weir__poller_destroy_sources(poller);
-        while (weir__poller_is_busy(poller)) {
+        while (weir__ready_is_busy(&poller->ready)) {
                 unsigned credit = WEIR__BATCH;
 
-                if (run_some(worker, poller, &poller->ready, &credit) && run_some(worker, poller, &poller->crowd, &credit))
-                        run_some(worker, poller, &poller->doubtful, &credit);
+                if (run_some(worker, poller, &poller->ready.works, &credit) && run_some(worker, poller, &poller->ready.bulk, &credit))
+                        run_some(worker, poller, &poller->ready.demoted, &credit);
         }
         weir__poller_run_deferred(poller);
         atomic_store_explicit(&poller->owner, 0, memory_order_release);
@@ -184,11 +185,11 @@ take_over(struct weir__poller *poller, enum weir__call call, weir__function *blo
 {
         weir__poller_take_inbox(poller);
         weir__poller_expire_many(poller); /* what expires together is doubted together */
-        doubt(&poller->ready, blocked, &poller->doubtful);
-        poller->behind_since = 0;
+        doubt(&poller->ready.works, blocked, &poller->ready.demoted);
+        poller->ready.behind_since = 0;
         if (call == WEIR__CALL_TAKEN) {
-                atomic_store_explicit(&poller->suspect_until, weir__clock_monotonic() + WEIR__SUSPECT, memory_order_relaxed);
-                atomic_store_explicit(&poller->is_suspect, true, memory_order_relaxed);
+                atomic_store_explicit(&poller->watch.degraded_until, weir__clock_monotonic() + WEIR__DEGRADED, memory_order_relaxed);
+                atomic_store_explicit(&poller->watch.is_degraded, true, memory_order_relaxed);
         }
 }
 
@@ -226,7 +227,7 @@ weir__worker_main(void *argument)
                 if (call != WEIR__CALL_START) {
                         weir__watchdog_take_over(poller);
                         take_over_traced(worker, poller, call);
-                        weir__poller_poll(poller);
+                        weir__poll(poller);
                 } else {
                         weir__watchdog_pass(poller);
                 }

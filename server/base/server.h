@@ -42,6 +42,7 @@ struct weir_http_server {
         struct weir_http_server_config config; /* defaults filled in */
         struct weir__gate_limits gate_limits;
         struct weir__error_page *error_pages; /* from the start on; before that guarded by lock */
+        uint32_t coalescing; /* ns; from the start on; before that guarded by lock */
         struct weir__proxies *proxies;
         struct weir__access *access;       /* the access log; or NULL */
         struct weir__addresses *addresses; /* from the start on; NULL: connections of one address are not limited */

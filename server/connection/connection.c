@@ -24,6 +24,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
+#include "kernel/sched/deliver.h"
 #include "server/exchange/sse.h"
 #include "server/exchange/transfer.h"
 
@@ -250,7 +251,7 @@ weir__connection_close(struct weir__connection *connection)
         if (connection->deadline.queued_for != WEIR_FOREVER && !weir__limit_clear(shard->poller, &connection->deadline.limit))
                 return; /* its work is on its way already */
         connection->deadline.queued_for = 0;
-        weir__poller_deliver(shard->poller, &connection->deadline.limit.work);
+        weir__deliver(shard->poller, &connection->deadline.limit.work);
 }
 
 void
@@ -300,7 +301,7 @@ weir__connection_requeue(struct weir__connection *connection)
         if (connection->is_requeued)
                 return;
         connection->is_requeued = true;
-        weir__poller_deliver_behind(connection->client.shard->poller, &connection->requeued);
+        weir__deliver_requeued(connection->client.shard->poller, &connection->requeued);
 }
 
 void

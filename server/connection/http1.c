@@ -12,6 +12,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/runtime/runtime.h"
+#include "server/base/coalescing.h"
 #include "server/connection/connection.h"
 #include "server/connection/stream_reply.h"
 #include "server/exchange/sse.h"
@@ -180,7 +181,7 @@ answer(struct weir__exchange *exchange)
         struct weir__connection *connection = weir__connection_of(exchange);
         struct weir__poller *poller = connection->client.shard->poller;
 
-        weir__poller_note_reply(poller, poller->woke_at - exchange->began);
+        weir__coalescing_note_reply(connection->client.shard, poller->sleep.woke_at - exchange->began);
         if (connection->state == WEIR__GONE) {
                 weir__connection_drop_exchange(connection);
                 weir__runtime_leave();

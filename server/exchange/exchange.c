@@ -13,29 +13,29 @@
 #include "kernel/memory/memory.h"
 #include "kernel/data/prefetch.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/sched/deliver.h"
 #include "kernel/sched/user.h"
 #include "kernel/sched/worker.h"
 #include "protocol/compress.h"
 #include "server/base/error_pages.h"
+#include "server/base/server.h"
 #include "server/exchange/exchange.h"
 
 static void series_made(struct weir_series *series);
 static void series_failed(struct weir_task *task);
 static void series_ended(struct weir_series *series);
 static void run(struct weir__work *work);
-static void prefetch(const struct weir_task *task);
 static const char *name(const struct weir_task *task, int *size);
 
 static void describe(const struct weir_task *task, char *out, size_t room);
 
 static const struct weir__task_ops exchange_ops = {
-        .work = {.run = run, .kind = "an exchange", .roams = true, .calls = weir__task_calls},
+        .work = {.run = run, .kind = "an exchange", .is_migratable = true, .calls = weir__task_calls},
         .name = name,
         .describe = describe,
         .series_made = series_made,
         .series_failed = series_failed,
         .series_ended = series_ended,
-        .series_ends_soon = prefetch,
 };
 
 struct weir__exchange *
@@ -56,8 +56,7 @@ weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__clie
                 .body_left = request->chunked ? UINT64_MAX : request->content_length,
                 .reply_left = UINT64_MAX,
                 .holds = 1,
-                .has_fine_grain = weir__poller_grain(shard->poller) == WEIR__FINE_GRAIN,
-                .began = shard->access ? weir__clock_now() : shard->poller->woke_at,
+                .began = shard->access ? weir__clock_now() : shard->poller->sleep.woke_at,
         };
         weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, shard->server->handler, shard->server->context);
         exchange->task.flags |= WEIR__TASK_CONSUMED;
@@ -151,7 +150,7 @@ give_back(struct weir__exchange *exchange)
         if (worker->poller == poller)
                 exchange->ops->answer(exchange);
         else
-                weir__poller_deliver(poller, &exchange->task.work);
+                weir__deliver(poller, &exchange->task.work);
 }
 
 static void
@@ -160,7 +159,7 @@ over_run(struct weir__work *work)
         give_back((struct weir__exchange *)work);
 }
 
-static const struct weir__work_ops over_ops = {.run = over_run, .roams = true};
+static const struct weir__work_ops over_ops = {.run = over_run, .is_migratable = true};
 
 void
 weir__exchange_hold(struct weir__exchange *exchange)
@@ -182,7 +181,7 @@ weir__exchange_drop(struct weir__exchange *exchange)
         if (!let_go(exchange))
                 return;
         exchange->task.work.ops = &over_ops;
-        weir__poller_deliver(weir__poller_at(exchange->task.poller), &exchange->task.work);
+        weir__deliver(weir__poller_at(exchange->task.poller), &exchange->task.work);
 }
 
 /* The handler has returned, or the series that it asked for has ended. */
@@ -199,7 +198,7 @@ series_made(struct weir_series *series)
 {
         struct weir__exchange *exchange = (struct weir__exchange *)series->owner;
 
-        series->grain = exchange->has_fine_grain ? WEIR__FINE_GRAIN : WEIR__GRAIN;
+        series->grain = exchange->client->shard->server->coalescing;
         if (atomic_exchange_explicit(&exchange->reach, (uintptr_t)series, memory_order_acq_rel) == WEIR__CUT)
                 weir_series_cancel(series);
 }
@@ -236,13 +235,10 @@ series_failed(struct weir_task *task)
         ((struct weir__exchange *)task)->has_failed = true;
 }
 
-/* After a delay all of it is out of the caches. */
+/* After a delay the parts of an exchange are out of the caches. */
 static void
-prefetch(const struct weir_task *task)
+prefetch(const struct weir__exchange *exchange)
 {
-        const struct weir__exchange *exchange = (const struct weir__exchange *)task;
-
-        _Static_assert(sizeof *exchange <= WEIR__KEEPER_WANTED, "else its end is not fetched");
         weir__prefetch(exchange->client, WEIR__CLIENT_WANTED);
         weir__prefetch(exchange->request, sizeof *exchange->request);
 }
@@ -250,7 +246,7 @@ prefetch(const struct weir_task *task)
 static void
 series_ended(struct weir_series *series)
 {
-        prefetch(series->owner); /* it may have waited for something else than a timer */
+        prefetch((const struct weir__exchange *)series->owner);
         /* Kept until the exchange is freed: weir__exchange_cut may look at it until then. */
         ended(weir_series_ref(series)->owner, weir_series_status(series));
 }

@@ -71,7 +71,6 @@ struct weir__exchange {
         bool is_chunked;        /* the reply; once it has begun */
         bool is_counted;        /* among the replies of its status */
         bool is_raw;            /* upgraded: bytes both ways */
-        bool has_fine_grain;    /* its series: WEIR__FINE_GRAIN, not WEIR__GRAIN; constant */
         _Atomic bool has_begun; /* the head of the reply is on its way.  Written with release; read by any thread */
 
         _Atomic uint8_t events; /* enum weir__events_state; any thread; relaxed: it guards nothing */

@@ -5,6 +5,7 @@
 #include "server/exchange/pending.h"
 
 #include "kernel/loop/pollers.h"
+#include "kernel/sched/deliver.h"
 
 void
 weir__pending_start(struct weir_task *task)
@@ -12,7 +13,7 @@ weir__pending_start(struct weir_task *task)
         uint8_t poller = task->poller; /* the task may be gone as soon as it is READY */
 
         atomic_fetch_add_explicit(&task->word, WEIR__READY, memory_order_release); /* NEW is 0; a cancel may have left its flag */
-        weir__poller_deliver(weir__poller_at(poller), &task->work);
+        weir__deliver(weir__poller_at(poller), &task->work);
 }
 
 struct weir_task *
@@ -46,5 +47,5 @@ weir__pending_end(struct weir_task *task, int status)
         task->status = status;
         if (atomic_compare_exchange_strong_explicit(&task->word, &pending, WEIR__READY, memory_order_acq_rel,
                                                     memory_order_acquire))
-                weir__poller_deliver(weir__poller_at(task->poller), &task->work);
+                weir__deliver(weir__poller_at(task->poller), &task->work);
 }

@@ -18,6 +18,7 @@
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/sched/deliver.h"
 #include "server/exchange/pending.h"
 #include "server/exchange/transfer.h"
 
@@ -190,7 +191,7 @@ weir_http_sse_end(weir_task *exchange)
                 return open == WEIR__EVENTS_NONE ? -EINVAL : 0;
         weir__exchange_hold(known);
         known->end_events.ops = &end_ops;
-        weir__poller_deliver(weir__poller_at(known->task.poller), &known->end_events);
+        weir__deliver(weir__poller_at(known->task.poller), &known->end_events);
         return 0;
 }
 

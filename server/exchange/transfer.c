@@ -14,6 +14,7 @@
 
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
+#include "server/base/coalescing.h"
 #include "server/exchange/pending.h"
 
 #define FRAME_BEFORE 18 /* of a chunk: 16 digits and a line's end */
@@ -56,7 +57,7 @@ run(struct weir__work *work)
 
         if (!transfer->is_tried) {
                 transfer->is_tried = true;
-                weir__poller_note_reply(transfer->exchange->client->shard->poller, 0); /* a stream waits for each piece */
+                weir__coalescing_note_reply(transfer->exchange->client->shard, 0); /* a stream waits for each piece */
                 transfer->task.status = try_it(transfer);
                 if (transfer->is_linked && weir__pending_wait(&transfer->task))
                         return;

@@ -17,6 +17,7 @@
  * An owner that closes an idle connection takes its place off `connections` first, so no two close one for the same new
  * connection. The owner leaves FIRST or OTHER before it looks, so no order is lost. */
 #include "server/listen/admission.h"
+#include "kernel/sched/deliver.h"
 
 #include "server/connection/connection.h"
 
@@ -91,7 +92,7 @@ ask(struct weir__shard *shard, int order)
                 return;
         shard->evict.ops = &evict_ops;
         weir__users_add(&shard->server->users);
-        weir__poller_deliver(shard->poller, &shard->evict);
+        weir__deliver(shard->poller, &shard->evict);
 }
 
 void

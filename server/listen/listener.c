@@ -26,6 +26,7 @@
 #include <sys/socket.h>
 
 #include "kernel/base/clock.h"
+#include "kernel/sched/deliver.h"
 #include "kernel/socket/stream.h"
 #include "server/connection/connection.h"
 #include "server/connection/http1.h"
@@ -160,7 +161,7 @@ requeue(struct weir__listener *listener)
                 return;
         listener->is_requeued = true;
         weir__users_add(&listener->shard->server->users);
-        weir__poller_deliver(listener->shard->poller, &listener->requeued);
+        weir__deliver(listener->shard->poller, &listener->requeued);
 }
 
 static void

@@ -94,7 +94,7 @@ write_ready(struct weir__sink *sink)
 
         describe(sink, "weir_ready_completions", "gauge", "Completions that wait for the worker of a poller, about.");
         for (unsigned i = 0; i < pollers; i++) {
-                int64_t count = atomic_load_explicit(&weir__pollers.at[i]->ready_count, memory_order_relaxed);
+                int64_t count = atomic_load_explicit(&weir__pollers.at[i]->ready.count, memory_order_relaxed);
 
                 weir__sink_printf(sink, "weir_ready_completions{poller=\"%u\"} %lld\n", i, (long long)(count > 0 ? count : 0));
         }
@@ -130,8 +130,8 @@ write_pending(struct weir__sink *sink)
                 struct weir__poller *poller = weir__pollers.at[i];
 
                 weir__lock(&poller->lock);
-                timers += poller->queue.count - poller->limits;
-                limits += poller->limits;
+                timers += poller->deadlines.queue.count - poller->deadlines.limits;
+                limits += poller->deadlines.limits;
                 weir__unlock(&poller->lock);
         }
         single(sink, "weir_pending_timers", "gauge", "Timers that wait for their deadlines.", (int64_t)timers);

@@ -30,8 +30,10 @@
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/runtime/runtime.h"
+#include "kernel/sched/deliver.h"
 #include "kernel/socket/stream.h"
 #include "server/access/access.h"
+#include "server/base/coalescing.h"
 #include "server/base/error_pages.h"
 #include "server/base/eventfd.h"
 #include "server/connection/connection.h"
@@ -68,6 +70,7 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
                 .max_head = server->config.max_head,
                 .max_fields = server->config.max_fields,
         };
+        server->coalescing = WEIR__COALESCING;
         server->handler = handler;
         server->context = context;
         if (!server->fault)
@@ -219,7 +222,7 @@ give_order(weir_http_server *server, const struct weir__work_ops *ops)
         atomic_store_explicit(&server->orders_left, server->shard_count, memory_order_release);
         for (unsigned i = 0; i < server->shard_count; i++) {
                 server->shards[i].order.ops = ops;
-                weir__poller_deliver(server->shards[i].poller, &server->shards[i].order);
+                weir__deliver(server->shards[i].poller, &server->shards[i].order);
         }
         weir__latch_wait(&ordered);
         server->ordered = NULL;

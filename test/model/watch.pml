@@ -1,5 +1,5 @@
 /* watch.pml: the watchdog is woken by a timer that its poller keeps setting off (kernel/sched/watchdog.c; kernel/loop/poller.c,
- * weir__poller_poll).
+ * weir__poll).
  *
  *   Worker    falls asleep, or nearly so, and may disarm the timer; wakes up, maybe as a new owner; sets the timer, unless it has
  *             most of a pause left; runs what is due and what was pushed, callbacks that may block until the watchdog has

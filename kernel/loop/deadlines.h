@@ -1,0 +1,89 @@
+/* kernel/loop/deadlines.h: the deadlines of a poller, and how they become work. */
+#ifndef WEIR_KERNEL_DEADLINES_H
+#define WEIR_KERNEL_DEADLINES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernel/data/timerq.h"
+#include "kernel/data/work.h"
+
+struct weir__poller;
+
+#define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
+
+enum weir__deadline_kind {
+        WEIR__DEADLINE_TIMER = 0,  /* a task of the factory */
+        WEIR__DEADLINE_SOURCE = 1, /* the time limit of a source: struct weir__limit */
+};
+
+/* The time limit of a source, or of a thread that waits.  `work` runs when it comes, or at shutdown.  The caller that sets it
+ * owns it, until its work is on its way. */
+struct weir__limit {
+        struct weir__timerq_node node;
+        struct weir__work work;
+};
+
+struct weir__deadlines {
+        /* When the owner next wants to expire deadlines.  Written under the poller's lock; the owner reads it without, relaxed: a
+         * thread that lowers it wakes the owner. */
+        _Atomic weir_nsec next;
+
+        /* Guarded by the poller's lock. */
+        bool closing; /* shutdown has drained the queue: nothing is added any more */
+        size_t limits; /* nodes in the queue that are no timers */
+        struct weir__timerq queue;
+
+        /* Owner only. */
+        weir_nsec expired_at; /* when the queue was last shown the time */
+};
+
+/* Empties it.  With no lock held. */
+void weir__deadlines_open(struct weir__poller *poller);
+
+/* How a node whose deadline came, or that shutdown drained, becomes work.  Called under the poller's lock; what it returns is
+ * delivered exactly once, by the caller.  NULL: it was delivered already. */
+typedef struct weir__work *weir__deadline_fn(struct weir__timerq_node *node, int status);
+
+/* Set once for each kind, before the first runtime starts. */
+void weir__deadlines_on_due(enum weir__deadline_kind kind, weir__deadline_fn *fn);
+
+/* -- under the poller's lock -- */
+
+/* Adds a node, `now` being the time; the caller has seen that the poller is not closing.
+ * Result:  whether the owner may be asleep for longer than that: call weir__poller_wake after unlocking. */
+bool weir__deadlines_add(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);
+
+/* The same in two halves: its place among equal deadlines, and later the node with it. */
+void weir__deadlines_take_turn(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec now);
+bool weir__deadlines_add_in_turn(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline);
+
+/* The same for a node that is in the queue and gets another deadline. */
+bool weir__deadlines_reset(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);
+
+/* -- with no lock held -- */
+
+/* Takes out at most `most` nodes that are due, and appends their work to `list`; *found says how many works.
+ * Result:  how many nodes; 0 also when nothing is due.  Owner only. */
+unsigned weir__deadlines_expire(struct weir__poller *poller, weir_nsec now, unsigned most, struct weir__work_list *list,
+                                unsigned *found);
+
+/* The same for a poller of another worker, unless its lock is taken.  Any thread. */
+unsigned weir__deadlines_try_expire(struct weir__poller *poller, weir_nsec now, struct weir__work_list *list);
+
+/* Ends what is pending, at most one batch, and appends the work to `list`.  Returns how many nodes that were.  From the first call
+ * on the poller is closing.  Owner only. */
+unsigned weir__deadlines_drain(struct weir__poller *poller, struct weir__work_list *list, unsigned *found);
+
+/* Computes and publishes when the owner wants to expire deadlines next.  Owner only, after it has marked its inbox. */
+weir_nsec weir__deadlines_publish_next(struct weir__poller *poller);
+
+/* Sets a limit whose work is not on its way; also one that is set already.  Returns false, and does nothing, on a closing poller.
+ * Owner only; or another thread, for a limit of its own, which then wakes the poller. */
+bool weir__limit_set(struct weir__poller *poller, struct weir__limit *limit, weir_nsec deadline);
+
+/* Clears it.  Returns false when it was not set, or has come and its work is on its way.  By the owner of the limit. */
+bool weir__limit_clear(struct weir__poller *poller, struct weir__limit *limit);
+
+#endif

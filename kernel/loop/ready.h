@@ -1,0 +1,46 @@
+/* kernel/loop/ready.h: what the owner of a poller runs next. */
+#ifndef WEIR_KERNEL_READY_H
+#define WEIR_KERNEL_READY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/time.h>
+
+#include "kernel/data/work.h"
+
+struct weir__ready {
+        /* Owner only. */
+        struct weir__work_list works;
+        struct weir__work_list bulk;    /* was delivered in great numbers: a batch of it runs after each batch of works */
+        struct weir__work_list demoted; /* may block, as a callback did that lost the poller: runs after all else */
+        struct weir__work_list deferred; /* runs after the batch that adds to it, all of it */
+        bool has_requeued; /* the batch ends with the work that runs: weir__requeue */
+
+        /* Sharing.  Owner only. */
+        weir_nsec behind_since; /* when the last batch ended, if it left work behind; else 0 */
+        weir_nsec share_after;  /* when it is worth looking again for work to give away */
+        unsigned neighbour;     /* whose overdue deadlines are looked for next */
+
+        /* The wish, of the watchdog or of the owner, that it gives some of its works to others.  Relaxed. */
+        _Atomic bool share_wanted;
+
+        /* How many are in `works` and `demoted`.  Written by the owner, read by any thread at any time; relaxed. */
+        _Atomic int64_t count;
+};
+
+static inline bool weir__ready_is_busy(const struct weir__ready *ready)
+{
+        return ready->works.first || ready->bulk.first || ready->demoted.first;
+}
+
+/* So many more, or less, are in `works` and `demoted`.  Owner only. */
+static inline void weir__ready_note(struct weir__ready *ready, int64_t change)
+{
+        int64_t count = atomic_load_explicit(&ready->count, memory_order_relaxed);
+
+        atomic_store_explicit(&ready->count, count + change, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* kernel/sched/deliver.c: how work comes to a poller.
+ *
+ * Threads: any.
+ * Locks:   none but the poller's, for bulk of other threads. */
+#include "kernel/sched/deliver.h"
+
+#include "kernel/sched/worker.h"
+
+/* Whether this thread owns the poller; weir__unpin ends that. */
+static bool
+pin(const struct weir__poller *poller)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        return worker && worker->poller == poller && weir__pin();
+}
+
+void
+weir__deliver(struct weir__poller *poller, struct weir__work *work)
+{
+        if (!pin(poller)) {
+                weir__inbox_push(&poller->inbox, work);
+                return;
+        }
+        weir__work_append(&poller->ready.works, work);
+        weir__ready_note(&poller->ready, 1);
+        weir__unpin();
+}
+
+void
+weir__deliver_requeued(struct weir__poller *poller, struct weir__work *work)
+{
+        poller->ready.has_requeued = true;
+        weir__deliver(poller, work);
+}
+
+void
+weir__deliver_bulk(struct weir__poller *poller, struct weir__work_list *bulk)
+{
+        if (!pin(poller)) {
+                weir__poller_give_bulk(poller, bulk);
+                return;
+        }
+        weir__work_concat(&poller->ready.bulk, bulk);
+        weir__unpin();
+}

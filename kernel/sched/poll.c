@@ -1,0 +1,108 @@
+/* kernel/sched/poll.c: what a worker does between two rounds of work.
+ *
+ *     ready work -> look at the descriptors -> ready work
+ *     nothing ready -> mark the inbox -> publish the next deadline -> sleep -> expire -> take the inbox -> ready work
+ *
+ * Threads: the owner of the poller.
+ * Locks:   the poller's, for its next deadline.
+ *
+ * kernel/loop/sleep.c decides how long a sleep is.  Here is what has to be asked before it, and told after it. */
+#include "kernel/sched/poll.h"
+
+#include "kernel/base/clock.h"
+#include "kernel/observe/trace.h"
+#include "kernel/sched/share.h"
+#include "kernel/sched/watchdog.h"
+
+static weir__poll_virtual_fn *on_virtual;
+
+void
+weir__poll_on_virtual(weir__poll_virtual_fn *fn)
+{
+        on_virtual = fn;
+}
+
+static bool
+has_work(const struct weir__poller *poller)
+{
+        return weir__ready_is_busy(&poller->ready) || atomic_load_explicit(&poller->has_bulk_given, memory_order_relaxed);
+}
+
+static enum weir__sleep_kind
+fall_asleep_timed(struct weir__poller *poller)
+{
+        if (atomic_load_explicit(&poller->inbox.head, memory_order_relaxed))
+                return WEIR__SLEEP_NONE;
+        return weir__sleep_begin(poller, weir__clock_now(), atomic_load_explicit(&poller->deadlines.next, memory_order_relaxed));
+}
+
+static enum weir__sleep_kind
+fall_asleep(struct weir__poller *poller)
+{
+        if (has_work(poller))
+                return WEIR__SLEEP_NONE;
+        if (weir__sleep_is_timed(&poller->sleep))
+                return fall_asleep_timed(poller);
+        if (!weir__inbox_mark_sleeping(&poller->inbox) || weir__share_waits())
+                return WEIR__SLEEP_NONE;
+        weir_nsec next = weir__deadlines_publish_next(poller), now = weir__clock_now();
+        if (has_work(poller) || weir__share_overdue(poller, now))
+                return WEIR__SLEEP_NONE;
+        enum weir__sleep_kind kind = weir__sleep_begin(poller, now, next);
+        if (kind)
+                weir__watchdog_rest(poller, poller->sleep.armed_for);
+        return kind;
+}
+
+/* Time jumps while a thread wants it to, no descriptor has anything to say, and nothing is on its way. */
+static enum weir__sleep_kind
+fall_asleep_virtually(struct weir__poller *poller)
+{
+        if (has_work(poller) || !weir__inbox_mark_sleeping(&poller->inbox))
+                return WEIR__SLEEP_NONE;
+        weir_nsec next = weir__deadlines_publish_next(poller);
+        if (has_work(poller) || next <= weir__clock_now())
+                return WEIR__SLEEP_NONE;
+        return on_virtual(poller, next) ? WEIR__SLEEP_MARKED : WEIR__SLEEP_NONE;
+}
+
+static int
+wait_traced(struct weir__poller *poller, enum weir__sleep_kind kind, struct epoll_event events[WEIR__EVENTS])
+{
+        struct weir__trace_slice slice;
+
+        weir__trace_begin(&slice, NULL, NULL);
+        int count = weir__sleep_wait(poller, kind, events);
+        if (slice.session)
+                weir__trace_end(&slice, &(struct weir__trace_facts){.kind = "sleeps"}, NULL);
+        return count;
+}
+
+static void
+wake_up(struct weir__poller *poller, enum weir__sleep_kind kind, int count)
+{
+        weir_nsec now = weir__clock_now();
+
+        weir__sleep_end(poller, kind, count, now);
+        weir__watchdog_note_sleep(poller);
+        weir__poller_expire(poller, now);
+}
+
+void
+weir__poll(struct weir__poller *poller)
+{
+        struct epoll_event events[WEIR__EVENTS];
+        bool is_virtual = atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed);
+        enum weir__sleep_kind kind = is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller);
+        int count = kind && weir__trace_is_on() ? wait_traced(poller, kind, events) : weir__sleep_wait(poller, kind, events);
+
+        if (kind)
+                wake_up(poller, kind, count);
+        weir__poller_prefetch(poller, events, count);
+        unsigned pushed = weir__poller_take_inbox(poller); /* and SLEEPING is out */
+        weir__watchdog_pass(poller);
+        if (kind)
+                weir__sleep_note_pushes(poller, kind, pushed);
+        for (int i = 0; i < count; i++)
+                weir__poller_dispatch(poller, &events[i]);
+}

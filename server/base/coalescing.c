@@ -1,0 +1,43 @@
+/* server/base/coalescing.c: how long requests and replies wait for each other, so that many share one wake-up.
+ *
+ * Replies that leave together: timers of an exchange end on a grid.  Requests that are read together: the poller gets a coalescing
+ * window (kernel/loop/sleep.c) from each reply that is late by design.  A reply that comes soon takes it away for a while.
+ *
+ * Threads: weir_http_server_set_coalescing: any, before the start; the rest: the owner of the shard's poller.
+ * Locks:   the server's, until the start. */
+#include "server/base/coalescing.h"
+
+#include <errno.h>
+
+#include "kernel/base/phase.h"
+#include "server/base/server.h"
+
+/* A request whose reply comes later than this can wait for a hundredth of that to be read. */
+#define SLOW  WEIR_MSEC(100)
+#define LIMIT WEIR_MSEC(100)
+
+int
+weir_http_server_set_coalescing(weir_http_server *server, weir_nsec window)
+{
+        if (weir__phase_is_forked())
+                return -ECHILD;
+        if (!server)
+                return -ENOMEM;
+        if (window < 0 || window > LIMIT)
+                return -EINVAL;
+        weir__lock(&server->lock);
+        bool is_new = server->state == WEIR__SERVER_NEW;
+        if (is_new)
+                server->coalescing = (uint32_t)window;
+        weir__unlock(&server->lock);
+        return is_new ? 0 : -EBUSY;
+}
+
+void
+weir__coalescing_note_reply(struct weir__shard *shard, weir_nsec after)
+{
+        if (after < SLOW)
+                weir__sleep_attend(shard->poller, SLOW);
+        else
+                weir__sleep_coalesce(shard->poller, shard->server->coalescing);
+}
