@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/chunked.h"
+#include "protocol/message/chunked.h"
 #include "test/support.h"
 
 #define MAX_EXTENSIONS 100

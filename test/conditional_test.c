@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/conditional.h"
-#include "protocol/date.h"
-#include "protocol/etag.h"
+#include "protocol/field/conditional.h"
+#include "protocol/text/date.h"
+#include "protocol/field/etag.h"
 #include "test/support.h"
 
 #define WHEN    INT64_C(784111777)  /* Sun, 06 Nov 1994 08:49:37 GMT */

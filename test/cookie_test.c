@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/cookie.h"
+#include "protocol/field/cookie.h"
 #include "test/support.h"
 
 #define MAX 1000

@@ -8,7 +8,7 @@
 #include <netinet/in.h>
 #include <sys/un.h>
 
-#include "protocol/forwarded.h"
+#include "protocol/field/forwarded.h"
 #include "test/support.h"
 
 /* -- addresses -- */

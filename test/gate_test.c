@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/bytes.h"
-#include "protocol/gate.h"
+#include "protocol/text/bytes.h"
+#include "protocol/message/gate.h"
 #include "test/support.h"
 
 /* A head in two parts: the verdict falls on the last byte of the first one, and not before. */

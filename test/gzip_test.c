@@ -6,8 +6,8 @@
 
 #include <zlib.h>
 
-#include "protocol/compress.h"
-#include "protocol/gzip.h"
+#include "protocol/coding/compress.h"
+#include "protocol/coding/gzip.h"
 #include "test/support.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof *(array))

@@ -21,6 +21,7 @@ allowed() {
 rooms_of() {
         case $1 in
         factory) echo 'names task timer sync flow channel inspect' ;;
+        protocol) echo 'text route message field coding' ;;
         server) echo 'base access exchange connection listen operate' ;;
         esac
 }
@@ -56,9 +57,9 @@ check() {
                                                 { [[ $name != $room/* ]] || flows_down $room "${file#"$tree/$room/"}" "${name#"$room/"}"; } &&
                                                 continue ;;
                                 '<http_parser.h>')
-                                        [ "$room/$(basename "$file")" = protocol/http_parser_backend.c ] && continue ;;
+                                        [ "${file#"$tree"/}" = protocol/message/http_parser_backend.c ] && continue ;;
                                 '<zlib.h>')
-                                        [ "$room/$(basename "$file")" = protocol/gzip.c ] && continue ;;
+                                        [ "${file#"$tree"/}" = protocol/coding/gzip.c ] && continue ;;
                                 '<openssl/'*)
                                         [ $room = kernel ] && continue ;;
                                 *) continue ;;
@@ -74,12 +75,15 @@ check() {
 # The check itself must be able to fail: a tree with one wrong include in each room.
 proof=$(mktemp -d)
 trap 'rm -rf "$proof"' EXIT
-mkdir "$proof"/{kernel,protocol,factory,server,include,tutorial}
+mkdir -p "$proof"/{kernel,protocol/{text,message,coding},factory,server,include,tutorial}
 echo '#include "factory/timer/timer.h"' >"$proof/kernel/a.c"
 echo '#include <weir/task.h>' >"$proof/kernel/b.c"
-echo '#include "kernel/loop/poller.h"' >"$proof/protocol/a.c"
-echo '# include <http_parser.h>' >"$proof/protocol/b.c"
-echo '#include <zlib.h>' >"$proof/protocol/c.c"
+echo '#include "kernel/loop/poller.h"' >"$proof/protocol/text/a.c"
+echo '# include <http_parser.h>' >"$proof/protocol/message/b.c"
+echo '#include <zlib.h>' >"$proof/protocol/coding/c.c"
+echo '#include "protocol/text/bytes.h"' >>"$proof/protocol/coding/c.c"
+echo '#include "protocol/field/cookie.h"' >"$proof/protocol/message/d.c"
+echo '#include "protocol/text/bytes.h"' >"$proof/protocol/d.c"
 echo '#include "server/connection.h"' >"$proof/factory/a.c"
 echo '#include "kernel/../factory/task.h"' >"$proof/factory/b.c"
 echo '#include "connection.h"' >"$proof/server/a.c"
@@ -90,6 +94,6 @@ echo '#include "server/operate/server.h"' >"$proof/server/base/a.c"
 echo '#include "server/base/server.h"' >"$proof/server/operate/a.c"
 echo '#include "server/base/server.h"' >"$proof/server/attic/a.c"
 found=$(check "$proof" | wc -l || true)
-[ "$found" -eq 12 ] || { echo "the check finds $found of 12 wrong includes" >&2; exit 1; }
+[ "$found" -eq 14 ] || { echo "the check finds $found of 14 wrong includes" >&2; exit 1; }
 
 check "$source"

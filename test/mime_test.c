@@ -1,7 +1,7 @@
 /* test/mime_test.c: media types by extension, and which of them gzip makes smaller. */
 #include <string.h>
 
-#include "protocol/mime.h"
+#include "protocol/coding/mime.h"
 #include "test/support.h"
 
 #define ASSERT_TYPE(path, type) CU_ASSERT_STRING_EQUAL(weir__mime_type(path), type)

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/gate.h"
-#include "protocol/http_parser_backend.h"
-#include "protocol/request.h"
+#include "protocol/message/gate.h"
+#include "protocol/message/http_parser_backend.h"
+#include "protocol/message/request.h"
 #include "test/support.h"
 
 #define MAX_BODY 1000

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/query.h"
+#include "protocol/route/query.h"
 #include "test/support.h"
 
 #define MAX 1000

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/range.h"
+#include "protocol/field/range.h"
 #include "test/support.h"
 
 #define PART(field, size, at, part)            \

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/gate.h"
-#include "protocol/request.h"
+#include "protocol/message/gate.h"
+#include "protocol/message/request.h"
 #include "test/support.h"
 
 #define MAX_BODY 1000

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "protocol/response.h"
+#include "protocol/message/response.h"
 #include "test/support.h"
 
 #define DATE "Sun, 06 Nov 1994 08:49:37 GMT"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "protocol/routes.h"
+#include "protocol/route/routes.h"
 #include "test/simple_routes.h"
 #include "test/support.h"
 

@@ -14,7 +14,7 @@
 
 #include "kernel/memory/memory.h"
 #include "kernel/sched/worker.h"
-#include "protocol/response.h"
+#include "protocol/message/response.h"
 #include "test/body_fixture.h"
 #include "test/tls_peer.h"
 

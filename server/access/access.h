@@ -10,8 +10,8 @@
 
 #include <weir/http_server.h>
 
-#include "protocol/peer.h"
-#include "protocol/request.h"
+#include "protocol/field/peer.h"
+#include "protocol/message/request.h"
 
 struct weir__access;
 

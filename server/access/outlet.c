@@ -33,8 +33,8 @@
 #include "kernel/base/clock.h"
 #include "kernel/base/fence.h"
 #include "kernel/observe/log.h"
+#include "kernel/socket/system.h"
 #include "kernel/base/thread.h"
-#include "server/base/eventfd.h"
 
 #define RING_SIZE   ((size_t)512 * 1024)
 #define HURRY       ((size_t)64 * 1024) /* of a ring: then the thread is to come at once */

@@ -11,7 +11,7 @@
 
 #include <weir/http_server.h>
 
-#include "protocol/peer.h"
+#include "protocol/field/peer.h"
 
 enum weir__outlet_text {
         WEIR__TEXT_METHOD,

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "protocol/peer.h"
+#include "protocol/field/peer.h"
 
 struct weir__addresses;
 

@@ -4,7 +4,7 @@
 
 #include <weir/http_server.h>
 
-#include "protocol/response.h"
+#include "protocol/message/response.h"
 
 /* Makes the response the server's own of that status; its fields stay.  Result: 0 or -ENOMEM. */
 int weir__error_pages_fill(const weir_http_server *server, int status, struct weir__response *response);

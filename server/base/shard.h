@@ -13,7 +13,7 @@
 
 #include "kernel/base/list.h"
 #include "kernel/loop/poller.h"
-#include "protocol/date.h"
+#include "protocol/text/date.h"
 #include "server/base/counts.h"
 #include "server/base/shed.h"
 

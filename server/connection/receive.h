@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "protocol/chunked.h"
-#include "protocol/gate.h"
+#include "protocol/message/chunked.h"
+#include "protocol/message/gate.h"
 
 struct weir__connection;
 struct weir__transfer;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "protocol/response.h"
+#include "protocol/message/response.h"
 
 struct weir__connection;
 struct weir__exchange;

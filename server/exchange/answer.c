@@ -9,7 +9,7 @@
 
 #include <weir/http_body.h>
 
-#include "protocol/bytes.h"
+#include "protocol/text/bytes.h"
 
 int
 weir_http_reply_status(weir_task *exchange, int status)

@@ -16,7 +16,7 @@
 #include "kernel/sched/deliver.h"
 #include "kernel/sched/user.h"
 #include "kernel/sched/worker.h"
-#include "protocol/compress.h"
+#include "protocol/coding/compress.h"
 #include "server/base/error_pages.h"
 #include "server/base/server.h"
 #include "server/exchange/exchange.h"

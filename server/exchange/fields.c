@@ -9,8 +9,8 @@
 #include <weir/http_fields.h>
 
 #include "kernel/runtime/config.h"
-#include "protocol/cookie.h"
-#include "protocol/query.h"
+#include "protocol/field/cookie.h"
+#include "protocol/route/query.h"
 #include "server/exchange/exchange.h"
 
 /* NULL when out of memory: half an answer must not go out then. */

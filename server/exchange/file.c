@@ -21,11 +21,11 @@
 #include <weir/http_file.h>
 
 #include "kernel/base/clock.h"
-#include "protocol/conditional.h"
-#include "protocol/date.h"
-#include "protocol/etag.h"
-#include "protocol/mime.h"
-#include "protocol/range.h"
+#include "protocol/field/conditional.h"
+#include "protocol/text/date.h"
+#include "protocol/field/etag.h"
+#include "protocol/coding/mime.h"
+#include "protocol/field/range.h"
 #include "server/exchange/exchange.h"
 
 /* O_NONBLOCK: an open must not wait for the other end of a FIFO. */

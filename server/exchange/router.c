@@ -10,8 +10,8 @@
 
 #include <weir/http_router.h>
 
-#include "protocol/routes.h"
-#include "protocol/target.h"
+#include "protocol/route/routes.h"
+#include "protocol/route/target.h"
 #include "server/exchange/answer.h"
 
 struct route_handler {

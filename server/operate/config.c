@@ -4,8 +4,8 @@
 #include <errno.h>
 
 #include "kernel/runtime/config.h"
-#include "protocol/gate.h"
-#include "protocol/gzip.h"
+#include "protocol/message/gate.h"
+#include "protocol/coding/gzip.h"
 
 #define MAX_HEAD      ((size_t)32 * 1024) /* bytes */
 #define MAX_LINE      ((size_t)8 * 1024)

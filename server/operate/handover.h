@@ -16,4 +16,7 @@ struct weir__handover {
 int weir__handover_start(const struct weir__handover *handover, const char *path, char *const arguments[], weir_nsec within,
                          const int impatient[2]);
 
+/* Starts this program anew, with its arguments.  Result: as weir__handover_start. */
+int weir__handover_restart(const struct weir__handover *handover, weir_nsec within, const int impatient[2]);
+
 #endif

@@ -20,7 +20,7 @@
 #include "kernel/socket/inherit.h"
 #include "kernel/observe/log.h"
 #include "server/base/server.h"
-#include "server/operate/restart.h"
+#include "server/operate/handover.h"
 #include "server/operate/server.h"
 
 #define STOP_WITHIN  WEIR_SEC(30)
@@ -209,7 +209,7 @@ restart(const weir_http_server *server)
         if (!begin_restart(&servers, &count))
                 return;
         const struct weir__handover handover = {servers, count};
-        int result = weir__restart(&handover, READY_WITHIN, impatient);
+        int result = weir__handover_restart(&handover, READY_WITHIN, impatient);
         end_restart(servers);
         if (result > 0)
                 weir__log(WEIR_LOG_INFO, "process %d serves now; this one ends", result);

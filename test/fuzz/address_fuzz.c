@@ -10,8 +10,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 
-#include "protocol/forwarded.h"
-#include "protocol/target.h"
+#include "protocol/field/forwarded.h"
+#include "protocol/route/target.h"
 #include "test/fuzz/fuzz.h"
 
 /* -- targets -- */

@@ -9,7 +9,7 @@
  * - It comes back in a Cookie field as itself. */
 #include <errno.h>
 
-#include "protocol/cookie.h"
+#include "protocol/field/cookie.h"
 #include "test/fuzz/fuzz.h"
 
 #define FIELDS 8

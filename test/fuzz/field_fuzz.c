@@ -5,12 +5,12 @@
  * request; 'a' lines of Accept-Encoding; 'n' the name of a file; else a media type. */
 #include <time.h>
 
-#include "protocol/compress.h"
-#include "protocol/conditional.h"
-#include "protocol/date.h"
-#include "protocol/etag.h"
-#include "protocol/mime.h"
-#include "protocol/range.h"
+#include "protocol/coding/compress.h"
+#include "protocol/field/conditional.h"
+#include "protocol/text/date.h"
+#include "protocol/field/etag.h"
+#include "protocol/coding/mime.h"
+#include "protocol/field/range.h"
 #include "test/fuzz/fuzz.h"
 
 #define LINES 8

@@ -12,7 +12,7 @@
  *   for that.  So what it refuses it gets again, spaces for the tabs and such names called otherwise, and has to accept then.
  *
  * The bytes that have not arrived are poisoned where there is a sanitizer for it. */
-#include "protocol/request.h"
+#include "protocol/message/request.h"
 #include "test/fuzz/plain_message.h"
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -7,9 +7,9 @@
 
 #include <http_parser.h>
 
-#include "protocol/chunked.h"
-#include "protocol/gate.h"
-#include "protocol/target.h"
+#include "protocol/message/chunked.h"
+#include "protocol/message/gate.h"
+#include "protocol/route/target.h"
 #include "test/fuzz/fuzz.h"
 
 enum plain_verdict {

@@ -7,7 +7,7 @@
  * - Whether the text, taken for a Content-Type, is that of a form. */
 #include <errno.h>
 
-#include "protocol/query.h"
+#include "protocol/route/query.h"
 #include "test/fuzz/fuzz.h"
 
 /* Decodes a text.  Returns false when there is a NUL in it. */

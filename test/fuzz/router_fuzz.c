@@ -5,8 +5,8 @@
  * - The pattern is taken or refused as a second reader of patterns says.
  * - The one that is found, its parameters, and else the methods that the path would have, are those that the matcher finds which
  *   tries all patterns. */
-#include "protocol/routes.h"
-#include "protocol/target.h"
+#include "protocol/route/routes.h"
+#include "protocol/route/target.h"
 #include "test/fuzz/fuzz.h"
 #include "test/simple_routes.h"
 

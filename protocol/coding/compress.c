@@ -1,0 +1,172 @@
+/* protocol/coding/compress.c: which responses are compressed for whom, and what that changes in their fields.
+ *
+ * Threads: a response belongs to one thread at a time.  No locks.
+ *
+ * A client may be told nothing of its own choice: `Vary` says that another one may get another body, so it goes out whenever
+ * the body would be compressed for somebody. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "protocol/text/bytes.h"
+#include "protocol/coding/compress.h"
+#include "protocol/coding/gzip.h"
+#include "protocol/coding/mime.h"
+
+#define NOT_SAID (-1)
+#define ALL      1000 /* a weight of 1 */
+
+/* -- what the client takes -- */
+
+/* In thousandths; 0 for what is no weight.  Source: RFC 9110 section 12.4.2. */
+static int
+read_qvalue(const char *text, size_t size)
+{
+        int value = 0, unit = ALL;
+
+        if (size == 0 || size > 5 || (text[0] != '0' && text[0] != '1') || (size > 1 && text[1] != '.'))
+                return 0;
+        for (size_t i = 0; i < size; i++) {
+                if (i == 1)
+                        continue;
+                if (!weir__byte_is(text[i], WEIR__BYTE_DIGIT))
+                        return 0;
+                value += (text[i] - '0') * unit;
+                unit /= 10;
+        }
+        return value <= ALL ? value : 0;
+}
+
+/* The weight of a member, whose name becomes all there is of it. */
+static int
+take_weight(const char *member, size_t *size)
+{
+        const char *semicolon = memchr(member, ';', *size), *weight;
+        size_t weight_size;
+
+        if (!semicolon)
+                return ALL;
+        weight = semicolon + 1;
+        weight_size = *size - (size_t)(weight - member);
+        *size = (size_t)(semicolon - member);
+        weir__bytes_trim(&member, size);
+        weir__bytes_trim(&weight, &weight_size);
+        return weight_size > 2 && weir__bytes_equal(weight, "q=", 2) ? read_qvalue(weight + 2, weight_size - 2) : 0;
+}
+
+struct weights {
+        int gzip, identity, other;
+};
+
+static void
+read_weights(struct weights *weights, const char *list)
+{
+        size_t list_size = strlen(list), size;
+        const char *member;
+
+        while (weir__bytes_next_member(&list, &list_size, &member, &size)) {
+                int weight = take_weight(member, &size);
+
+                if (WEIR__BYTES_ARE(member, size, "gzip") || WEIR__BYTES_ARE(member, size, "x-gzip"))
+                        weights->gzip = weight;
+                else if (WEIR__BYTES_ARE(member, size, "identity"))
+                        weights->identity = weight;
+                else if (WEIR__BYTES_ARE(member, size, "*"))
+                        weights->other = weight;
+        }
+}
+
+bool
+weir__accepts_gzip(const struct weir__request *request)
+{
+        struct weights weights = {NOT_SAID, NOT_SAID, NOT_SAID};
+
+        for (uint32_t i = 0; i < request->field_count; i++)
+                if (strcasecmp(request->fields[i].name, "Accept-Encoding") == 0)
+                        read_weights(&weights, request->fields[i].value);
+        int gzip = weights.gzip != NOT_SAID ? weights.gzip : weights.other;
+        return gzip > 0 && gzip >= weights.identity;
+}
+
+/* -- what is compressed -- */
+
+/* A value has no NUL behind it.  A longer one is no type that anybody has heard of. */
+static bool
+is_compressible(const char *type, size_t size)
+{
+        char text[128];
+
+        if (size >= sizeof text)
+                return false;
+        memcpy(text, type, size);
+        text[size] = '\0';
+        return weir__mime_is_compressible(text);
+}
+
+static bool
+lists(const struct weir__response *response, const char *name, const char *word)
+{
+        size_t at = 0, size, member_size, word_size = strlen(word);
+        const char *value, *member;
+
+        while (weir__response_next(response, name, &at, &value, &size))
+                while (weir__bytes_next_member(&value, &size, &member, &member_size))
+                        if (member_size == word_size && weir__bytes_equal(member, word, word_size))
+                                return true;
+        return false;
+}
+
+/* What is whole, not coded already, and may be transformed: `no-transform` is how a handler says that a body is not to be. */
+static bool
+is_worth_it(const struct weir__response *response, size_t least)
+{
+        int status = response->status ? response->status : 200;
+        const char *type;
+        size_t at = 0, size;
+
+        return response->body_size >= least && status >= 200 && status <= 203 &&
+               weir__response_next(response, "Content-Type", &at, &type, &size) && is_compressible(type, size) &&
+               !weir__response_has_field(response, "Content-Encoding") && !weir__response_has_field(response, "Content-Range") &&
+               !lists(response, "Cache-Control", "no-transform");
+}
+
+/* -- doing it -- */
+
+static int
+add_vary(struct weir__response *response)
+{
+        if (lists(response, "Vary", "*") || lists(response, "Vary", "Accept-Encoding"))
+                return 0;
+        if (weir__response_has_field(response, "Vary"))
+                return weir__response_wrap(response, "Vary", "", ", Accept-Encoding");
+        return weir__response_field(response, "Vary", "Accept-Encoding", false);
+}
+
+/* Two bodies, one ETag: it says now that they mean the same, not that they are the same. */
+static int
+weaken_etag(struct weir__response *response)
+{
+        const char *value;
+        size_t at = 0, size;
+
+        if (!weir__response_next(response, "ETag", &at, &value, &size) || size == 0 || value[0] != '"')
+                return 0;
+        return weir__response_wrap(response, "ETag", "W/", "");
+}
+
+void
+weir__response_compress(struct weir__response *response, const struct weir__request *request, int level, size_t least)
+{
+        if (!is_worth_it(response, least) || add_vary(response) || !weir__accepts_gzip(request))
+                return;
+        char *body = malloc(response->body_size);
+        size_t size = body ? weir__gzip(response->body, response->body_size, level, body) : 0;
+
+        if (size && !weaken_etag(response) && !weir__response_field(response, "Content-Encoding", "gzip", false)) {
+                char *fitting = realloc(body, size);
+
+                weir__response_replace_body(response, fitting ? fitting : body, size);
+        } else {
+                free(body);
+        }
+}

@@ -1,0 +1,309 @@
+/* protocol/field/forwarded.c: whom a request comes from that trusted proxies have passed on.
+ *
+ * Each proxy adds its member at the end of the field, or a line behind it, so reading begins there and ends at the first
+ * stranger: what is before its member it may have invented.  For the same reason only one field is believed.  A proxy that
+ * writes X-Forwarded-For passes Forwarded on as the client sent it, and the other way round: whichever of the two were
+ * preferred, some client could name any address there.
+ *
+ * Commas divide also inside a quoted string, which a stranger could have left open on purpose.  A member that is cut out of a
+ * quoted string ends with a quotation mark that has no beginning, or one behind a backslash: it has no address then.
+ *
+ * Threads: any; pure functions.  No locks. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/text/bytes.h"
+#include "protocol/field/forwarded.h"
+
+#define V4_BEGINS 96 /* bit of the address */
+
+struct network {
+        struct weir__peer address;
+        uint8_t bits; /* of the 128 */
+};
+
+struct weir__proxies {
+        const char *field; /* behind the networks */
+        bool is_forwarded;
+        size_t count;
+        struct network networks[];
+};
+
+/* -- trusted proxies -- */
+
+static bool
+bits_are_equal(const uint8_t *one, const uint8_t *other, unsigned bits)
+{
+        unsigned bytes = bits / 8, rest = bits % 8;
+
+        return memcmp(one, other, bytes) == 0 && (rest == 0 || (one[bytes] ^ other[bytes]) >> (8 - rest) == 0);
+}
+
+bool
+weir__proxies_have(const struct weir__proxies *proxies, const struct weir__peer *peer)
+{
+        for (size_t i = 0; proxies && i < proxies->count; i++) {
+                const struct network *network = &proxies->networks[i];
+
+                if (network->address.family == peer->family &&
+                    bits_are_equal(network->address.address, peer->address, network->bits)) {
+                        return true;
+                }
+        }
+        return false;
+}
+
+/* A number of one to `digits` digits.  Returns UINT32_MAX when it is none. */
+static uint32_t
+read_number(const char *text, size_t size, size_t digits)
+{
+        uint32_t number = 0;
+
+        if (size == 0 || size > digits || weir__bytes_span(text, size, WEIR__BYTE_DIGIT) < size) {
+                return UINT32_MAX;
+        }
+        for (size_t i = 0; i < size; i++) {
+                number = 10 * number + (uint32_t)(text[i] - '0');
+        }
+        return number;
+}
+
+static bool
+has_bits_behind(const struct network *network)
+{
+        for (unsigned bit = network->bits; bit < 128; bit++) {
+                if (network->address.address[bit / 8] >> (7 - bit % 8) & 1) {
+                        return true;
+                }
+        }
+        return false;
+}
+
+static bool
+read_network(struct network *network, const char *text, size_t size)
+{
+        const char *slash = memchr(text, '/', size);
+        size_t address_size = slash ? (size_t)(slash - text) : size;
+        bool is_short = !memchr(text, ':', address_size); /* an IPv4 prefix counts from the beginning of the IPv4 address */
+        uint32_t bits = slash ? read_number(slash + 1, size - address_size - 1, 3) : is_short ? 32 : 128;
+
+        if (!weir__peer_read(&network->address, text, address_size) || bits > (is_short ? 32u : 128u)) {
+                return false;
+        }
+        network->bits = (uint8_t)(bits + (is_short ? V4_BEGINS : 0));
+        return network->address.family == WEIR__PEER_UNIX ? !slash : !has_bits_behind(network);
+}
+
+static size_t
+count_members(const char *list)
+{
+        size_t size = strlen(list), member_size, count = 0;
+        const char *member;
+
+        while (weir__bytes_next_member(&list, &size, &member, &member_size)) {
+                count++;
+        }
+        return count;
+}
+
+static bool
+read_list(struct weir__proxies *proxies, const char *list)
+{
+        size_t size = strlen(list), member_size;
+        const char *member;
+
+        while (weir__bytes_next_member(&list, &size, &member, &member_size)) {
+                if (!read_network(&proxies->networks[proxies->count++], member, member_size)) {
+                        return false;
+                }
+        }
+        return true;
+}
+
+int
+weir__proxies_new(const char *list, const char *field, struct weir__proxies **ret_proxies)
+{
+        size_t count = list ? count_members(list) : 0, size = count * sizeof(struct network);
+        const char *name = field ? field : "X-Forwarded-For";
+        size_t name_size = strlen(name);
+        struct weir__proxies *proxies;
+
+        if (name_size == 0 || weir__bytes_span(name, name_size, WEIR__BYTE_TOKEN) < name_size) {
+                return -EINVAL;
+        }
+        if (count == 0) {
+                *ret_proxies = NULL;
+                return 0;
+        }
+        proxies = malloc(sizeof *proxies + size + name_size + 1);
+        if (!proxies) {
+                return -ENOMEM;
+        }
+        *proxies = (struct weir__proxies){
+                .field = memcpy((char *)proxies->networks + size, name, name_size + 1),
+                .is_forwarded = WEIR__BYTES_ARE(name, name_size, "Forwarded"),
+        };
+        if (!read_list(proxies, list)) {
+                free(proxies);
+                return -EINVAL;
+        }
+        *ret_proxies = proxies;
+        return 0;
+}
+
+/* -- whom they name -- */
+
+/* Whether it is ":" and a port; kindly, nothing will do too. */
+static bool
+is_port_or_nothing(const char *text, size_t size)
+{
+        return size == 0 || (text[0] == ':' && read_number(text + 1, size - 1, 5) <= UINT16_MAX);
+}
+
+/* "192.0.2.1", "192.0.2.1:80", "[2001:db8::1]", "[2001:db8::1]:80". */
+static bool
+read_node(struct weir__peer *peer, const char *text, size_t size)
+{
+        bool is_v6 = size > 0 && text[0] == '[';
+        const char *end = memchr(text, is_v6 ? ']' : ':', size);
+        size_t address_size = end ? (size_t)(end - text) : size, behind = address_size + is_v6;
+
+        if ((is_v6 && !end) || !is_port_or_nothing(text + behind, size - behind)) {
+                return false;
+        }
+        return weir__peer_read(peer, text + is_v6, address_size - is_v6) && peer->family != WEIR__PEER_UNIX &&
+               is_v6 == (memchr(text, ':', address_size) != NULL);
+}
+
+/* A member of X-Forwarded-For, for which there is no grammar: also an IPv6 address without brackets. */
+static bool
+read_plain(struct weir__peer *peer, const char *text, size_t size)
+{
+        return weir__peer_read(peer, text, size) || read_node(peer, text, size);
+}
+
+/* The size of a token or quoted string at the beginning of the text; 0 when there is none. */
+static size_t
+value_size(const char *text, size_t size)
+{
+        size_t at = 1;
+
+        if (size == 0 || text[0] != '"') {
+                return weir__bytes_span(text, size, WEIR__BYTE_TOKEN);
+        }
+        while (at < size && text[at] != '"') {
+                at += text[at] == '\\' ? 2 : 1;
+        }
+        return at < size ? at + 1 : 0;
+}
+
+/* A node never needs a backslash: one that has any is none. */
+static bool
+read_for(struct weir__peer *peer, const char *text, size_t size)
+{
+        bool is_quoted = text[0] == '"';
+
+        return read_node(peer, text + is_quoted, size - 2 * is_quoted);
+}
+
+/* A member of Forwarded: pairs between semicolons, all of which must be right, with one `for` among them.
+ *
+ * Source: RFC 7239 section 4. */
+static bool
+read_element(struct weir__peer *peer, const char *text, size_t size)
+{
+        unsigned found = 0;
+
+        for (;;) {
+                size_t name = weir__bytes_span(text, size, WEIR__BYTE_TOKEN), value;
+
+                if (name == 0 || name == size || text[name] != '=') {
+                        return false;
+                }
+                value = value_size(text + name + 1, size - name - 1);
+                if (value == 0) {
+                        return false;
+                }
+                if (WEIR__BYTES_ARE(text, name, "for")) {
+                        found++;
+                        if (!read_for(peer, text + name + 1, value)) {
+                                return false;
+                        }
+                }
+                text += name + 1 + value;
+                size -= name + 1 + value;
+                if (size == 0 || *text != ';') {
+                        return size == 0 && found == 1;
+                }
+                text++;
+                size--;
+        }
+}
+
+/* Where the reading stands. */
+struct walk {
+        const struct weir__request *request;
+        const char *name;
+        uint32_t field;   /* those before it are left */
+        const char *line; /* of which this is left */
+        size_t size;
+};
+
+static bool
+previous_line(struct walk *walk)
+{
+        while (walk->field > 0) {
+                const struct weir__request_field *field = &walk->request->fields[--walk->field];
+
+                if (weir__bytes_equal(field->name, walk->name, strlen(walk->name) + 1)) {
+                        walk->line = field->value;
+                        walk->size = strlen(field->value);
+                        return true;
+                }
+        }
+        return false;
+}
+
+static bool
+previous_member(struct walk *walk, const char **member, size_t *size)
+{
+        while (walk->size > 0 || previous_line(walk)) {
+                const char *comma = memrchr(walk->line, ',', walk->size);
+
+                *member = comma ? comma + 1 : walk->line;
+                *size = walk->size - (size_t)(*member - walk->line);
+                walk->size = comma ? (size_t)(comma - walk->line) : 0;
+                weir__bytes_trim(member, size);
+                if (*size > 0) {
+                        return true;
+                }
+        }
+        return false;
+}
+
+const char *
+weir__proxies_field(const struct weir__proxies *proxies)
+{
+        return proxies ? proxies->field : NULL;
+}
+
+struct weir__peer
+weir__forwarded_client(const struct weir__proxies *proxies, const struct weir__request *request, const struct weir__peer *peer)
+{
+        struct weir__peer client = *peer, named;
+        const char *member;
+        size_t size;
+
+        if (!proxies) {
+                return client;
+        }
+        struct walk walk = {.request = request, .name = proxies->field, .field = request->field_count, .line = ""};
+        while (weir__proxies_have(proxies, &client) && previous_member(&walk, &member, &size)) {
+                if (!(proxies->is_forwarded ? read_element : read_plain)(&named, member, size)) {
+                        break;
+                }
+                client = named;
+        }
+        return client;
+}

@@ -1,0 +1,43 @@
+/* protocol/message/gate.h: the byte-level gate in front of the HTTP parser.
+ *
+ * http-parser as Debian builds it is lenient.  The gate sees the raw bytes of a request's head first, as they arrive, and
+ * refuses what RFC 9112 forbids and the parser would let through.  It judges bytes and grammar; what target and fields mean is
+ * for protocol/message/request.c.  No I/O, no allocation. */
+#ifndef WEIR_PROTOCOL_GATE_H
+#define WEIR_PROTOCOL_GATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* No head is longer, whatever the limits say: offsets into it are 32 bits wide. */
+#define WEIR__HEAD_MAX ((size_t)16 << 20)
+
+struct weir__gate_limits {
+        size_t max_line;   /* bytes of the request line, without its CRLF: 414 above */
+        size_t max_head;   /* bytes of the whole head, with all its line ends: 431 above (414 while in the request line) */
+        size_t max_fields; /* field lines: 431 above */
+};
+
+/* Where the gate stands in the head of one request.  All zero is the beginning. */
+struct weir__gate {
+        uint32_t scanned; /* bytes already seen */
+        uint32_t fields;  /* complete field lines */
+        uint32_t mark;    /* where the method, target, version or field name that is being read begins */
+        uint8_t state;    /* gate.c's, as is the next */
+        uint8_t method_known;
+};
+
+enum weir__gate_verdict {
+        WEIR__GATE_MORE = 0, /* fine so far; the head is not complete */
+        WEIR__GATE_HEAD = 1, /* complete: *head_size says how long it is, with the empty line before it and the one behind it */
+        /* else an HTTP status (400, 414, 431, 501, 505): answer it and close */
+};
+
+/* Looks at bytes [gate->scanned, size) of `data`, which begins where the request begins and holds all of it so far.
+ *
+ * Every verdict falls on one certain byte, as early as its reason is plain: it is the same however the bytes were cut.  After a
+ * verdict other than MORE the gate is spent: make it all zero before the next request. */
+int weir__gate_feed(struct weir__gate *gate, const struct weir__gate_limits *limits, const char *data, size_t size,
+                    size_t *head_size);
+
+#endif

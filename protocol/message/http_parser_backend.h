@@ -1,0 +1,37 @@
+/* protocol/message/http_parser_backend.h: the only door to the HTTP parser, so that another can stand in its place.
+ *
+ * Parses the complete head of one request, which the gate has passed, into slices of it.  No I/O, no allocation, no state between
+ * calls, nothing of the whole process touched. */
+#ifndef WEIR_PROTOCOL_HTTP_PARSER_BACKEND_H
+#define WEIR_PROTOCOL_HTTP_PARSER_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct weir__slice {
+        uint32_t at, size; /* in the head given */
+};
+
+struct weir__parsed_field {
+        struct weir__slice name, value; /* the value without the white space around it; an empty one is at the end of the name */
+};
+
+struct weir__parsed_head {
+        struct weir__slice method, target;
+        unsigned minor;                    /* of HTTP/1.minor */
+        bool chunked;                      /* Transfer-Encoding with chunked as its last coding */
+        uint64_t content_length;           /* UINT64_MAX when absent */
+        uint32_t field_count;              /* of the head, also when there was not room for all */
+        struct weir__parsed_field *fields; /* the caller's, with room for `field_room` */
+        uint32_t field_room;
+};
+
+/* Fills `parsed`, in which the caller has set `fields` and `field_room`.
+ *
+ * Result: 0, or the HTTP status to refuse the head with: 400, also for framing that contradicts itself (Content-Length twice,
+ *         with Transfer-Encoding, or no number; a Transfer-Encoding whose last coding is not chunked); 431 when only `fields`
+ *         is too small or the head longer than WEIR__HEAD_MAX. */
+int weir__http_parse_head(struct weir__parsed_head *parsed, const char *head, size_t size);
+
+#endif

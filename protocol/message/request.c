@@ -1,0 +1,341 @@
+/* protocol/message/request.c: a request's head in one piece of memory, checked as a whole.
+ *
+ *      one allocation:  struct weir__request | its fields | copy of the head | decoded path | host of an absolute-form target
+ *
+ * The strings of a request are the copied head itself: a NUL takes the place of the byte behind each of them, which is a SP, a
+ * colon or the white space or CR behind a value.  The path is a copy only when it has escapes or is not at the target's end.
+ *
+ * Threads: a request is written by the thread that makes it and only read after.  No locks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/text/bytes.h"
+#include "protocol/message/http_parser_backend.h"
+#include "protocol/message/request.h"
+#include "protocol/route/target.h"
+
+/* Fields that are parsed without a second allocation: on the stack, 4 KiB of it. */
+#define USUAL_FIELDS 256
+
+/* What the fields say that concerns the message itself. */
+struct control {
+        const struct weir__parsed_field *host;
+        uint32_t hosts, codings; /* lines of Host and of Transfer-Encoding */
+        bool chunked_last;       /* the last member of Transfer-Encoding, and ... */
+        bool chunked_before;     /* ... one before it */
+        bool other_coding;       /* any member that is not chunked */
+        bool close, keep_alive;  /* options of Connection */
+        bool expects_continue;   /* in Expect, and ... */
+        bool expects_other;      /* ... something that is not 100-continue */
+};
+
+/* What is known of a request before its memory is. */
+struct draft {
+        const char *head;
+        size_t size;
+        struct weir__parsed_head parsed;
+        struct weir__target target;
+        struct control control;
+};
+
+static void
+read_connection(struct control *control, const char *value, size_t size)
+{
+        const char *option;
+        size_t option_size;
+
+        while (weir__bytes_next_member(&value, &size, &option, &option_size)) {
+                control->close |= WEIR__BYTES_ARE(option, option_size, "close");
+                control->keep_alive |= WEIR__BYTES_ARE(option, option_size, "keep-alive");
+        }
+}
+
+static void
+read_transfer_encoding(struct control *control, const char *value, size_t size)
+{
+        const char *coding;
+        size_t coding_size;
+
+        control->codings++;
+        while (weir__bytes_next_member(&value, &size, &coding, &coding_size)) {
+                control->chunked_before |= control->chunked_last;
+                control->chunked_last = WEIR__BYTES_ARE(coding, coding_size, "chunked");
+                control->other_coding |= !control->chunked_last;
+        }
+}
+
+static void
+read_expect(struct control *control, const char *value, size_t size)
+{
+        const char *expectation;
+        size_t expectation_size;
+
+        while (weir__bytes_next_member(&value, &size, &expectation, &expectation_size)) {
+                if (WEIR__BYTES_ARE(expectation, expectation_size, "100-continue")) {
+                        control->expects_continue = true;
+                } else {
+                        control->expects_other = true;
+                }
+        }
+}
+
+static inline void
+read_field(struct control *control, const char *head, const struct weir__parsed_field *field)
+{
+        const char *name = head + field->name.at, *value = head + field->value.at;
+
+        switch (field->name.size) {
+        case 4:
+                if (weir__bytes_equal(name, "host", 4)) {
+                        control->host = field;
+                        control->hosts++;
+                }
+                break;
+        case 6:
+                if (weir__bytes_equal(name, "expect", 6)) {
+                        read_expect(control, value, field->value.size);
+                }
+                break;
+        case 10:
+                if (weir__bytes_equal(name, "connection", 10)) {
+                        read_connection(control, value, field->value.size);
+                }
+                break;
+        case 17:
+                if (weir__bytes_equal(name, "transfer-encoding", 17)) {
+                        read_transfer_encoding(control, value, field->value.size);
+                }
+                break;
+        default: break;
+        }
+}
+
+/* Source: RFC 9112 section 3.2.  An empty Host means that the target has no authority, which origin-form cannot say. */
+static int
+check_host(const struct draft *draft)
+{
+        const struct weir__slice *value;
+
+        if (draft->control.hosts != 1) {
+                return draft->control.hosts == 0 && draft->parsed.minor == 0 ? 0 : 400;
+        }
+        value = &draft->control.host->value;
+        if (value->size == 0) {
+                return draft->target.authority || draft->target.is_asterisk ? 0 : 400;
+        }
+        return weir__authority_is_valid(draft->head + value->at, value->size) ? 0 : 400;
+}
+
+/* What http-parser has not refused already.  Its opinion on what is chunked must be ours.
+ *
+ * Source: RFC 9112 sections 6.1 and 6.3. */
+static int
+check_transfer_encoding(const struct draft *draft)
+{
+        const struct control *control = &draft->control;
+
+        if (control->codings == 0) {
+                return draft->parsed.chunked ? 400 : 0;
+        }
+        if (control->codings > 1 || draft->parsed.minor == 0 || !control->chunked_last || control->chunked_before ||
+            !draft->parsed.chunked) {
+                return 400;
+        }
+        return control->other_coding ? 501 : 0;
+}
+
+/* Source: RFC 9110 section 10.1.1; HTTP/1.0 knows no expectations. */
+static int
+check_expectation(const struct draft *draft)
+{
+        return draft->control.expects_other && draft->parsed.minor > 0 ? 417 : 0;
+}
+
+static uint64_t
+body_size(const struct draft *draft)
+{
+        return draft->parsed.content_length == UINT64_MAX ? 0 : draft->parsed.content_length;
+}
+
+/* The whole of the checks, what is malformed before what is not served. */
+static int
+check(struct draft *draft, uint64_t max_body)
+{
+        const struct weir__parsed_head *parsed = &draft->parsed;
+        int target, r;
+
+        target = weir__target_read(&draft->target, draft->head + parsed->method.at, parsed->method.size,
+                                   draft->head + parsed->target.at, parsed->target.size);
+        if (target == 400) {
+                return 400;
+        }
+        for (uint32_t i = 0; i < parsed->field_count; i++) {
+                read_field(&draft->control, draft->head, &parsed->fields[i]);
+        }
+        if ((r = check_host(draft)) != 0 || (r = check_transfer_encoding(draft)) != 0) {
+                return r;
+        }
+        if (target != 0) {
+                return target;
+        }
+        if ((r = check_expectation(draft)) != 0) {
+                return r;
+        }
+        return body_size(draft) > max_body ? 413 : 0;
+}
+
+static bool
+path_is_at_end(const struct draft *draft)
+{
+        const struct weir__target *target = &draft->target;
+
+        return target->decoded_size == target->path_size &&
+               target->path + target->path_size == draft->head + draft->parsed.target.at + draft->parsed.target.size;
+}
+
+/* `head` is the copy.  Returns the string that the slice becomes in it. */
+static inline const char *
+terminate(char *head, struct weir__slice slice)
+{
+        head[slice.at + slice.size] = '\0';
+        return head + slice.at;
+}
+
+static void
+fill_fields(struct weir__request *request, struct weir__request_field *fields, char *head, const struct weir__parsed_head *parsed)
+{
+        for (uint32_t i = 0; i < parsed->field_count; i++) {
+                fields[i].name = terminate(head, parsed->fields[i].name);
+                fields[i].value = terminate(head, parsed->fields[i].value);
+        }
+        request->fields = fields;
+        request->field_count = parsed->field_count;
+}
+
+/* Path and host, which may need room of their own behind the copy of the head. */
+static void
+fill_names(struct weir__request *request, char *head, char *extra, const struct draft *draft)
+{
+        const struct weir__target *target = &draft->target;
+        const struct control *control = &draft->control;
+
+        request->query = target->query ? head + (target->query - draft->head) : NULL;
+        if (path_is_at_end(draft)) {
+                request->path = head + (target->path - draft->head);
+        } else {
+                request->path = extra;
+                extra = weir__path_decode(extra, target->path, target->path_size);
+                *extra++ = '\0';
+        }
+        if (target->authority) {
+                request->host = extra;
+                memcpy(extra, target->authority, target->authority_size);
+                extra[target->authority_size] = '\0';
+        } else {
+                request->host = control->host ? head + control->host->value.at : "";
+        }
+}
+
+static void
+fill_control(struct weir__request *request, const struct draft *draft)
+{
+        const struct control *control = &draft->control;
+
+        request->minor = (uint8_t)(draft->parsed.minor);
+        request->content_length = body_size(draft);
+        request->asks_keep_alive = control->keep_alive;
+        request->keep_alive = !control->close && (request->minor > 0 || control->keep_alive);
+        request->is_head = draft->parsed.method.size == 4 && memcmp(draft->head + draft->parsed.method.at, "HEAD", 4) == 0;
+        request->chunked = draft->parsed.chunked;
+        request->expects_continue = control->expects_continue && request->minor > 0 &&
+                                    (request->chunked || request->content_length > 0);
+}
+
+static struct weir__request *
+build(const struct draft *draft, weir__request_alloc *alloc)
+{
+        const struct weir__target *target = &draft->target;
+        size_t fields_size = draft->parsed.field_count * sizeof(struct weir__request_field);
+        size_t path_size = path_is_at_end(draft) ? 0 : target->decoded_size + 1;
+        size_t host_size = target->authority ? target->authority_size + 1 : 0;
+        size_t size = sizeof(struct weir__request) + fields_size + draft->size + path_size + host_size;
+        struct weir__request *request = alloc(size);
+        char *head;
+
+        if (!request) {
+                return NULL;
+        }
+        request->size = (uint32_t)size;
+        head = (char *)(request + 1) + fields_size;
+        memcpy(head, draft->head, draft->size);
+        request->method = terminate(head, draft->parsed.method);
+        request->target = terminate(head, draft->parsed.target);
+        fill_fields(request, (struct weir__request_field *)(request + 1), head, &draft->parsed);
+        fill_names(request, head, head + draft->size, draft);
+        fill_control(request, draft);
+        return request;
+}
+
+static int
+check_and_build(struct draft *draft, uint64_t max_body, weir__request_alloc *alloc, struct weir__request **ret_request)
+{
+        struct weir__request *request;
+        int r = check(draft, max_body);
+
+        if (r != 0) {
+                return r;
+        }
+        request = build(draft, alloc);
+        if (!request) {
+                return 500;
+        }
+        *ret_request = request;
+        return 0;
+}
+
+/* For a head with more fields than usual: draft->parsed.field_count says how many. */
+static int
+parse_again(struct draft *draft, uint64_t max_body, weir__request_alloc *alloc, struct weir__request **ret_request)
+{
+        struct weir__parsed_field *fields = calloc(draft->parsed.field_count, sizeof *fields);
+        int r;
+
+        if (!fields) {
+                return 500;
+        }
+        draft->parsed.fields = fields;
+        draft->parsed.field_room = draft->parsed.field_count;
+        r = weir__http_parse_head(&draft->parsed, draft->head, draft->size);
+        if (r == 0) {
+                r = check_and_build(draft, max_body, alloc, ret_request);
+        }
+        free(fields);
+        return r;
+}
+
+int
+weir__request_new(const char *head, size_t size, uint64_t max_body, weir__request_alloc *alloc,
+                  struct weir__request **ret_request)
+{
+        struct weir__parsed_field fields[USUAL_FIELDS];
+        struct draft draft = {.head = head, .size = size, .parsed = {.fields = fields, .field_room = USUAL_FIELDS}};
+        int r = weir__http_parse_head(&draft.parsed, head, size);
+
+        if (r == 431 && draft.parsed.field_count > USUAL_FIELDS) {
+                return parse_again(&draft, max_body, alloc, ret_request);
+        }
+        return r != 0 ? r : check_and_build(&draft, max_body, alloc, ret_request);
+}
+
+const char *
+weir__request_header(const struct weir__request *request, const char *name)
+{
+        size_t size = strlen(name) + 1; /* with the NUL: a name of another length differs there at the latest */
+
+        for (uint32_t i = 0; i < request->field_count; i++) {
+                if (weir__bytes_equal(request->fields[i].name, name, size)) {
+                        return request->fields[i].value;
+                }
+        }
+        return NULL;
+}

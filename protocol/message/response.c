@@ -1,0 +1,411 @@
+/* protocol/message/response.c: a response: its fields checked, its head written out.
+ *
+ * Fields are kept as they go out, so that writing the head is a handful of copies.  What could end a line is refused when a
+ * field is added, so that no field can carry another one or a body behind it.
+ *
+ * Threads: a response belongs to one thread at a time.  No locks. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "protocol/text/bytes.h"
+#include "protocol/message/response.h"
+
+#define CONTINUED  "\r\nDate: "
+#define LENGTH     "Content-Length: "
+#define CLOSE      "Connection: close\r\n"
+#define KEEP_ALIVE "Connection: keep-alive\r\n"
+
+/* All but the handler's fields: a status line without a phrase or with the longest, the lines above, a number of 20 digits. */
+#define FIXED_BOUND ((size_t)256)
+
+static bool
+is_inside(const struct weir__response *response, const char *memory)
+{
+        return (uintptr_t)memory - (uintptr_t)response->room < sizeof response->room;
+}
+
+static void
+free_memory(const struct weir__response *response, char *memory)
+{
+        if (!is_inside(response, memory)) {
+                free(memory);
+        }
+}
+
+void
+weir__response_done(struct weir__response *response)
+{
+        free_memory(response, response->fields);
+        free_memory(response, response->body);
+        response->fields = response->body = NULL;
+        response->fields_size = response->fields_room = response->body_size = response->body_room = 0;
+        response->status = 0;
+}
+
+char **
+weir__response_body_to_take(struct weir__response *response)
+{
+        return response->body && !is_inside(response, response->body) ? &response->body : NULL;
+}
+
+void
+weir__response_replace_body(struct weir__response *response, char *body, size_t size)
+{
+        free_memory(response, response->body);
+        response->body = body;
+        response->body_size = response->body_room = size;
+}
+
+/* Makes room for `more` bytes behind `size`, in memory of its own.  Result: 0; -ENOMEM, nothing changed. */
+static int
+make_room(const struct weir__response *response, char **buffer, size_t size, size_t *room, size_t more, size_t least)
+{
+        size_t wanted = *room > SIZE_MAX / 2 ? SIZE_MAX : 2 * *room;
+        bool moves = is_inside(response, *buffer);
+        char *grown;
+
+        if (more <= *room - size) {
+                return 0;
+        }
+        if (more > SIZE_MAX - size) {
+                return -ENOMEM;
+        }
+        wanted = wanted < least ? least : wanted;
+        wanted = wanted < size + more ? size + more : wanted;
+        grown = realloc(moves ? NULL : *buffer, wanted);
+        if (!grown) {
+                return -ENOMEM;
+        }
+        if (moves) {
+                memcpy(grown, *buffer, size);
+        }
+        *buffer = grown;
+        *room = wanted;
+        return 0;
+}
+
+/* The first fields come to lie inside, where they leave what is behind them to the body, if they fit and it is not there. */
+static int
+make_room_for_fields(struct weir__response *response, size_t more, size_t least)
+{
+        if (!response->fields_room) {
+                size_t taken = is_inside(response, response->body) ? response->body_room : 0;
+
+                if (more <= sizeof response->room - taken) {
+                        response->fields = response->room;
+                        response->fields_room = sizeof response->room - taken;
+                }
+        }
+        return make_room(response, &response->fields, response->fields_size, &response->fields_room, more, least);
+}
+
+/* The first piece of a body comes to lie at the end of what is free inside, if it fits. */
+static int
+make_room_for_body(struct weir__response *response, size_t more)
+{
+        if (!response->body_room) {
+                bool shares = is_inside(response, response->fields);
+                size_t taken = shares ? response->fields_size : 0;
+
+                if (more <= sizeof response->room - taken) {
+                        response->body = response->room + sizeof response->room - more;
+                        response->body_room = more;
+                        if (shares) {
+                                response->fields_room = sizeof response->room - more;
+                        }
+                }
+        }
+        return make_room(response, &response->body, response->body_size, &response->body_room, more, 0);
+}
+
+/* The size of the line at the beginning of `fields`. */
+static size_t
+line_size(const char *fields, size_t size)
+{
+        return (size_t)((const char *)memchr(fields, '\n', size) - fields) + 1;
+}
+
+static bool
+line_is_of(const char *line, size_t size, const char *name, size_t name_size)
+{
+        return size > name_size && line[name_size] == ':' && weir__bytes_equal(line, name, name_size);
+}
+
+static void
+remove_field(struct weir__response *response, const char *name, size_t name_size)
+{
+        size_t at = 0;
+
+        while (at < response->fields_size) {
+                char *line = response->fields + at;
+                size_t size = line_size(line, response->fields_size - at);
+
+                if (line_is_of(line, size, name, name_size)) {
+                        memmove(line, line + size, response->fields_size - at - size);
+                        response->fields_size -= size;
+                } else {
+                        at += size;
+                }
+        }
+}
+
+void
+weir__response_remove(struct weir__response *response, const char *name)
+{
+        remove_field(response, name, strlen(name));
+}
+
+/* The fields that frame the message are the server's. */
+static bool
+is_reserved(const char *name, size_t size)
+{
+        return WEIR__BYTES_ARE(name, size, "content-length") || WEIR__BYTES_ARE(name, size, "transfer-encoding") ||
+               WEIR__BYTES_ARE(name, size, "connection") || WEIR__BYTES_ARE(name, size, "date");
+}
+
+static void
+append_line(struct weir__response *response, const char *name, size_t name_size, const char *value, size_t value_size)
+{
+        char *out = response->fields + response->fields_size;
+
+        memcpy(out, name, name_size);
+        memcpy(out + name_size, ": ", 2);
+        memcpy(out + name_size + 2, value, value_size);
+        memcpy(out + name_size + 2 + value_size, "\r\n", 2);
+        response->fields_size += name_size + value_size + 4;
+}
+
+int
+weir__response_field(struct weir__response *response, const char *name, const char *value, bool replace)
+{
+        size_t name_size, value_size;
+        int r;
+
+        if (!name || !value) {
+                return -EINVAL;
+        }
+        name_size = strlen(name);
+        value_size = strlen(value);
+        if (name_size == 0 || weir__bytes_span(name, name_size, WEIR__BYTE_TOKEN) < name_size || is_reserved(name, name_size) ||
+            weir__bytes_span(value, value_size, WEIR__BYTE_VALUE) < value_size) {
+                return -EINVAL;
+        }
+        weir__bytes_trim(&value, &value_size);
+        r = make_room_for_fields(response, name_size + value_size + 4, 128);
+        if (r < 0) {
+                return r;
+        }
+        if (replace) {
+                remove_field(response, name, name_size);
+        }
+        append_line(response, name, name_size, value, value_size);
+        return 0;
+}
+
+bool
+weir__response_has_field(const struct weir__response *response, const char *name)
+{
+        size_t name_size = strlen(name);
+
+        for (size_t at = 0, size; at < response->fields_size; at += size) {
+                size = line_size(response->fields + at, response->fields_size - at);
+                if (line_is_of(response->fields + at, size, name, name_size)) {
+                        return true;
+                }
+        }
+        return false;
+}
+
+bool
+weir__response_next(const struct weir__response *response, const char *name, size_t *at, const char **value, size_t *size)
+{
+        size_t name_size = strlen(name);
+
+        while (*at < response->fields_size) {
+                const char *line = response->fields + *at;
+                size_t left = line_size(line, response->fields_size - *at);
+
+                *at += left;
+                if (line_is_of(line, left, name, name_size)) {
+                        *value = line + name_size + 2;
+                        *size = left - name_size - 4;
+                        return true;
+                }
+        }
+        return false;
+}
+
+int
+weir__response_wrap(struct weir__response *response, const char *name, const char *before, const char *behind)
+{
+        size_t before_size = strlen(before), behind_size = strlen(behind), end = 0, size;
+        const char *value;
+        int r = make_room_for_fields(response, before_size + behind_size, 128);
+
+        if (r < 0 || !weir__response_next(response, name, &end, &value, &size)) {
+                return r;
+        }
+        char *at = response->fields + (value - response->fields);
+        memmove(at + before_size + size + behind_size, at + size, response->fields_size - (size_t)(at + size - response->fields));
+        memmove(at + before_size, at, size);
+        memcpy(at, before, before_size);
+        memcpy(at + before_size + size, behind, behind_size);
+        response->fields_size += before_size + behind_size;
+        return 0;
+}
+
+int
+weir__response_append(struct weir__response *response, const void *data, size_t size)
+{
+        int r;
+
+        if (size == 0) {
+                return 0;
+        }
+        if (!data) {
+                return -EINVAL;
+        }
+        r = make_room_for_body(response, size);
+        if (r < 0) {
+                return r;
+        }
+        memcpy(response->body + response->body_size, data, size);
+        response->body_size += size;
+        return 0;
+}
+
+/* What is not a status cannot be sent, and nobody but the server could have let it through. */
+static int
+status_of(const struct weir__response *response)
+{
+        int status = response->status ? response->status : 200;
+
+        return status >= 100 && status <= 999 ? status : 500;
+}
+
+static bool
+status_has_body(int status)
+{
+        return status >= 200 && status != 204 && status != 205 && status != 304;
+}
+
+bool
+weir__response_may_have_body(const struct weir__response *response, const struct weir__framing *framing)
+{
+        return framing->end == WEIR__END_OF_HTTP || (!framing->is_head && status_has_body(status_of(response)));
+}
+
+bool
+weir__response_has_body(const struct weir__response *response, const struct weir__framing *framing)
+{
+        return response->body_size > 0 && weir__response_may_have_body(response, framing);
+}
+
+size_t
+weir__response_head_bound(const struct weir__response *response)
+{
+        return FIXED_BOUND + response->fields_size;
+}
+
+static inline char *
+put(char *out, const char *text, size_t size)
+{
+        memcpy(out, text, size);
+        return out + size;
+}
+
+/* A string literal. */
+#define PUT(out, text) put((out), (text), sizeof(text) - 1)
+
+static char *
+put_number(char *out, uint64_t number)
+{
+        char digits[20];
+        size_t at = sizeof digits;
+
+        do {
+                digits[--at] = (char)('0' + number % 10);
+                number /= 10;
+        } while (number > 0);
+        return put(out, digits + at, sizeof digits - at);
+}
+
+static inline char *
+put_status_line(char *out, int status)
+{
+        size_t size;
+        const char *line = weir__http_status_line(status, &size);
+
+        if (line) {
+                /* A copy of known size is some moves; of another, a loop in microcode. */
+                memcpy(out, line, WEIR__STATUS_LINE_ROOM);
+                return out + size;
+        }
+        out = PUT(out, "HTTP/1.1 ");
+        out = put_number(out, (size_t)status);
+        return PUT(out, " "); /* stays when there is no phrase.  Source: RFC 9112 section 4 */
+}
+
+static inline char *
+put_content_length(char *out, const struct weir__response *response, const struct weir__framing *framing, int status)
+{
+        uint64_t size = framing->end == WEIR__END_AT_LENGTH ? framing->length : response->body_size;
+
+        if (status < 200 || status == 204 || (status == 304 && size == 0)) {
+                return out;
+        }
+        out = PUT(out, LENGTH);
+        out = put_number(out, status == 205 ? 0 : size);
+        return PUT(out, "\r\n");
+}
+
+static char *
+put_upgrade(char *out, const char *protocol)
+{
+        out = PUT(out, "Connection: Upgrade\r\nUpgrade: ");
+        out = put(out, protocol, strlen(protocol));
+        return PUT(out, "\r\n");
+}
+
+/* What says where the body ends.  A status that never has one says nothing of chunks. */
+static inline char *
+put_end(char *out, const struct weir__response *response, const struct weir__framing *framing, int status)
+{
+        switch ((enum weir__body_end)framing->end) {
+        case WEIR__END_OF_BODY:
+        case WEIR__END_AT_LENGTH: return put_content_length(out, response, framing, status);
+        case WEIR__END_BY_CHUNK:
+                if (status == 205) /* else its body would last until the connection ends.  Source: RFC 9112 section 6.3 */
+                        return put_content_length(out, response, framing, status);
+                return status_has_body(status) ? PUT(out, "Transfer-Encoding: chunked\r\n") : out;
+        case WEIR__END_OF_HTTP: return put_upgrade(out, framing->upgrade);
+        case WEIR__END_OF_CONNECTION: break;
+        }
+        return out;
+}
+
+size_t
+weir__response_head(const struct weir__response *response, const struct weir__framing *framing, char *out)
+{
+        int status = status_of(response);
+        char *begin = out;
+
+        out = put_status_line(out, status);
+        out = PUT(out, CONTINUED);
+        out = put(out, framing->date, WEIR__HTTP_DATE_SIZE);
+        out = PUT(out, "\r\n");
+        if (response->fields_size > 0) {
+                out = put(out, response->fields, response->fields_size);
+        }
+        out = put_end(out, response, framing, status);
+        if (framing->end == WEIR__END_OF_HTTP) {
+                /* `Connection` is said */
+        } else if (!framing->keep_alive) {
+                out = PUT(out, CLOSE);
+        } else if (framing->minor == 0 || framing->asked) {
+                out = PUT(out, KEEP_ALIVE);
+        }
+        out = PUT(out, "\r\n");
+        return (size_t)(out - begin);
+}

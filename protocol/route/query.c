@@ -1,0 +1,107 @@
+/* protocol/route/query.c: application/x-www-form-urlencoded, as in queries and forms.
+ *
+ * Decoded text is never longer than what it is decoded from, with a NUL for each '=' and '&'; so one pass that counts pairs
+ * is enough to know how much memory all of them need.
+ *
+ * Threads: any; pure functions.  No locks. */
+#include <errno.h>
+#include <string.h>
+
+#include "protocol/text/bytes.h"
+#include "protocol/route/query.h"
+
+/* Takes what is before the next '&' off the text; what is empty is skipped. */
+static bool
+next_part(const char **text, size_t *size, const char **part, size_t *part_size)
+{
+        while (*size > 0) {
+                const char *end = memchr(*text, '&', *size);
+
+                *part = *text;
+                *part_size = end ? (size_t)(end - *text) : *size;
+                *text += *part_size + (end != NULL);
+                *size -= *part_size + (end != NULL);
+                if (*part_size > 0) {
+                        return true;
+                }
+        }
+        return false;
+}
+
+static size_t
+count_parts(const char *text, size_t size, size_t max)
+{
+        const char *part;
+        size_t part_size, count = 0;
+
+        while (count < max && next_part(&text, &size, &part, &part_size)) {
+                count++;
+        }
+        return count;
+}
+
+/* Writes the text, decoded, and a NUL.  Returns the end of that; NULL when there is another NUL in it. */
+static char *
+decode(char *out, const char *text, size_t size)
+{
+        for (size_t at = 0; at < size; at++) {
+                char byte = text[at] == '+' ? ' ' : text[at];
+
+                if (weir__bytes_are_escape(text + at, size - at)) {
+                        byte = weir__bytes_unescape(text + at);
+                        at += 2;
+                }
+                if (byte == '\0') {
+                        return NULL;
+                }
+                *out++ = byte;
+        }
+        *out++ = '\0';
+        return out;
+}
+
+/* Adds a part as a pair, its text at `out`.  Returns the end of that; `out` when the pair is left out. */
+static char *
+add(struct weir__pairs *pairs, char *out, const char *part, size_t size)
+{
+        const char *equals = memchr(part, '=', size);
+        size_t name_size = equals ? (size_t)(equals - part) : size;
+        char *value = decode(out, part, name_size), *end = value;
+
+        if (value && equals) {
+                end = decode(value, equals + 1, size - name_size - 1);
+        }
+        if (!end) {
+                return out;
+        }
+        pairs->pairs[pairs->count++] = (struct weir__pair){out, equals ? value : value - 1};
+        return end;
+}
+
+int
+weir__query_parse(const char *text, size_t size, size_t max, struct weir__pairs **ret_pairs)
+{
+        size_t room = count_parts(text, size, max), part_size;
+        const char *part;
+        char *out;
+        struct weir__pairs *pairs = weir__pairs_new(room, size + 1, &out);
+
+        if (!pairs) {
+                return -ENOMEM;
+        }
+        for (size_t i = 0; i < room && next_part(&text, &size, &part, &part_size); i++) {
+                out = add(pairs, out, part, part_size);
+        }
+        pairs->more = next_part(&text, &size, &part, &part_size);
+        *ret_pairs = pairs;
+        return 0;
+}
+
+bool
+weir__query_is_type(const char *content_type)
+{
+        size_t size = strcspn(content_type, ";");
+
+        weir__bytes_trim(&content_type, &size);
+        return WEIR__BYTES_ARE(content_type, size, "application/x-www-form-urlencoded");
+}

@@ -1,0 +1,61 @@
+/* protocol/route/routes.h: which of many patterns a path is meant by.  No I/O; the caller is not known.
+ *
+ * What a pattern is, and which of several wins, is said where users read it: weir/http_router.h.  Routes are written while nobody
+ * reads them; then any number of threads may match. */
+#ifndef WEIR_PROTOCOL_ROUTES_H
+#define WEIR_PROTOCOL_ROUTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The most methods that all patterns together may name: a mask has a bit for each. */
+#define WEIR__ROUTE_METHODS 64
+
+struct weir__routes;
+
+struct weir__route_parameter {
+        const char *name, *value; /* NUL-terminated; the name in the memory of the routes, the value percent-decoded */
+};
+
+/* The parameters of a path: one allocation. */
+struct weir__route_match {
+        size_t count;
+        struct weir__route_parameter parameters[];
+};
+
+struct weir__route_found {
+        size_t number;                   /* the one that the pattern was added with */
+        struct weir__route_match *match; /* NULL when it has no parameters */
+        uint64_t allowed;                /* of a path that is known with other methods: those, for weir__routes_allow */
+};
+
+struct weir__routes *weir__routes_new(void); /* NULL when out of memory */
+void weir__routes_free(struct weir__routes *routes); /* accepts NULL */
+
+/* Adds the pattern that a text is.
+ *
+ * Result: 0; -EINVAL, -EEXIST, -ENOMEM: nothing that matches has changed. */
+int weir__routes_add(struct weir__routes *routes, const char *methods, const char *text, size_t number);
+
+/* The pattern that a path is meant by, which weir__target_read has found to be right and which is not decoded.
+ *
+ * Owner:  the caller, of found->match: weir__route_match_free.
+ * Result: 0, number and match; -ENOENT for an unknown path; -EOPNOTSUPP and `allowed` for a known one with another method;
+ *         -ENOMEM.  What is not named here is undefined. */
+int weir__routes_match(const struct weir__routes *routes, const char *method, const char *path, size_t size,
+                       struct weir__route_found *found);
+void weir__route_match_free(struct weir__route_match *match); /* accepts NULL */
+
+/* The value of the parameter; NULL when there is none of that name, or no match. */
+const char *weir__route_match_value(const struct weir__route_match *match, const char *name);
+
+/* All methods that a pattern names. */
+uint64_t weir__routes_methods(const struct weir__routes *routes);
+
+/* The value of an Allow field: those methods, HEAD where GET is one of them, and OPTIONS.
+ *
+ * Owner:  the caller: free.
+ * Result: NULL when out of memory. */
+char *weir__routes_allow(const struct weir__routes *routes, uint64_t methods);
+
+#endif

@@ -1,0 +1,142 @@
+/* protocol/text/bytes.c: classes of bytes in HTTP, comparison without case, and lists between commas.
+ *
+ * Threads: any; constant data and pure functions.  No locks. */
+#include "protocol/text/bytes.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* One letter for each combination of classes that occurs. */
+#define o 0                                                                           /* CTL but HTAB: nowhere */
+#define V WEIR__BYTE_VALUE                                                            /* HTAB, SP, obs-text */
+#define P (WEIR__BYTE_VALUE | WEIR__BYTE_TARGET)                                      /* " / : < > ? @ [ \ ] { } */
+#define S (WEIR__BYTE_VALUE | WEIR__BYTE_TARGET | WEIR__BYTE_NAME)                    /* ( ) , ; = */
+#define H (WEIR__BYTE_VALUE | WEIR__BYTE_TOKEN)                                       /* # */
+#define T (WEIR__BYTE_VALUE | WEIR__BYTE_TOKEN | WEIR__BYTE_TARGET)                   /* % ^ ` | */
+#define N (WEIR__BYTE_VALUE | WEIR__BYTE_TOKEN | WEIR__BYTE_TARGET | WEIR__BYTE_NAME) /* G-Z g-z ! $ & ' * + - . _ ~ */
+#define X (N | WEIR__BYTE_HEX)                                                        /* A-F a-f */
+#define D (N | WEIR__BYTE_HEX | WEIR__BYTE_DIGIT)                                     /* 0-9 */
+
+const unsigned char weir__byte_classes[256] = {
+        o, o, o, o, o, o, o, o, o, V, o, o, o, o, o, o, /* 00: HTAB */
+        o, o, o, o, o, o, o, o, o, o, o, o, o, o, o, o, /* 10 */
+        V, N, P, H, N, T, N, N, S, S, N, N, S, N, N, P, /* 20: SP ! " # $ % & ' ( ) * + , - . / */
+        D, D, D, D, D, D, D, D, D, D, P, S, P, S, P, P, /* 30: 0-9 : ; < = > ? */
+        P, X, X, X, X, X, X, N, N, N, N, N, N, N, N, N, /* 40: @ A-O */
+        N, N, N, N, N, N, N, N, N, N, N, P, P, P, T, N, /* 50: P-Z [ \ ] ^ _ */
+        T, X, X, X, X, X, X, N, N, N, N, N, N, N, N, N, /* 60: ` a-o */
+        N, N, N, N, N, N, N, N, N, N, N, P, T, P, N, o, /* 70: p-z { | } ~ DEL */
+        V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* 80: obs-text from here on */
+        V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* 90 */
+        V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* a0 */
+        V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* b0 */
+        V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* c0 */
+        V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* d0 */
+        V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* e0 */
+        V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, V, /* f0 */
+};
+
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* Whether any of the eight bytes is a CTL.  Source: Alan Mycroft's test for a zero byte, as in "Bit Twiddling Hacks". */
+static inline bool
+has_control(uint64_t bytes)
+{
+        uint64_t below_space = (bytes - EACH(0x20)) & ~bytes, no_delete = bytes ^ EACH(0x7f);
+
+        return ((below_space | ((no_delete - EACH(1)) & ~no_delete)) & EACH(0x80)) != 0;
+}
+
+size_t
+weir__bytes_value_part(const char *text, size_t size)
+{
+        size_t part = 0;
+
+        for (uint64_t bytes; size - part >= sizeof bytes; part += sizeof bytes) {
+                memcpy(&bytes, text + part, sizeof bytes);
+                if (has_control(bytes)) {
+                        break;
+                }
+        }
+        return part;
+}
+
+size_t
+weir__bytes_span(const char *text, size_t size, unsigned classes)
+{
+        size_t span = classes & WEIR__BYTE_VALUE ? weir__bytes_value_part(text, size) : 0;
+
+        while (span < size && weir__byte_is(text[span], classes)) {
+                span++;
+        }
+        return span;
+}
+
+static inline unsigned char
+lower(char byte)
+{
+        return (unsigned char)(byte >= 'A' && byte <= 'Z' ? byte | 0x20 : byte);
+}
+
+bool
+weir__bytes_equal(const char *one, const char *other, size_t size)
+{
+        for (size_t i = 0; i < size; i++) {
+                if (one[i] != other[i] && lower(one[i]) != lower(other[i])) {
+                        return false;
+                }
+        }
+        return true;
+}
+
+static unsigned
+hex_value(char digit)
+{
+        return (unsigned)(digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10);
+}
+
+char
+weir__bytes_unescape(const char *escape)
+{
+        return (char)(hex_value(escape[1]) << 4 | hex_value(escape[2]));
+}
+
+static inline bool
+is_space(char byte)
+{
+        return byte == ' ' || byte == '\t';
+}
+
+void
+weir__bytes_trim(const char **text, size_t *size)
+{
+        while (*size > 0 && is_space((*text)[*size - 1])) {
+                --*size;
+        }
+        while (*size > 0 && is_space(**text)) {
+                ++*text;
+                --*size;
+        }
+}
+
+bool
+weir__bytes_next_member(const char **list, size_t *list_size, const char **member, size_t *member_size)
+{
+        while (*list_size > 0) {
+                size_t size = 0;
+
+                while (size < *list_size && (*list)[size] != ',') {
+                        size++;
+                }
+                *member = *list;
+                *member_size = size;
+                size += size < *list_size; /* the comma */
+                *list += size;
+                *list_size -= size;
+                weir__bytes_trim(member, member_size);
+                if (*member_size > 0) {
+                        return true;
+                }
+        }
+        return false;
+}

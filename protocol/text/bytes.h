@@ -1,0 +1,57 @@
+/* protocol/text/bytes.h: classes of bytes in HTTP, comparison without case, and lists between commas.  Pure functions. */
+#ifndef WEIR_PROTOCOL_BYTES_H
+#define WEIR_PROTOCOL_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+        WEIR__BYTE_TOKEN = 1,  /* tchar.  Source: RFC 9110 section 5.6.2 */
+        WEIR__BYTE_TARGET = 2, /* visible ASCII but '#': what a request target may hold, kindly read */
+        WEIR__BYTE_VALUE = 4,  /* field-vchar, SP and HTAB.  Source: RFC 9110 section 5.5 */
+        WEIR__BYTE_NAME = 8,   /* reg-name but '%': unreserved and sub-delims.  Source: RFC 3986 section 3.2.2 */
+        WEIR__BYTE_HEX = 16,   /* HEXDIG, in both cases */
+        WEIR__BYTE_DIGIT = 32, /* DIGIT */
+};
+
+/* For each byte the classes it is in. */
+extern const unsigned char weir__byte_classes[256] __attribute__((visibility("hidden")));
+
+static inline bool weir__byte_is(char byte, unsigned classes)
+{
+        return (weir__byte_classes[(unsigned char)byte] & classes) != 0;
+}
+
+/* The size of a part at the beginning all of which is WEIR__BYTE_VALUE; eight bytes are looked at at once, so there may be more
+ * of them behind it: a HTAB, or what does not fill eight. */
+size_t weir__bytes_value_part(const char *text, size_t size);
+
+/* The number of leading bytes that are in one of the classes. */
+size_t weir__bytes_span(const char *text, size_t size, unsigned classes);
+
+/* Whether two runs of `size` bytes are equal when A is a. */
+bool weir__bytes_equal(const char *one, const char *other, size_t size);
+
+/* Whether the run is that word, a string literal. */
+#define WEIR__BYTES_ARE(text, size, word) ((size) == sizeof(word) - 1 && weir__bytes_equal((text), (word), sizeof(word) - 1))
+
+/* Whether the text begins with a percent sign and two hexadecimal digits. */
+static inline bool weir__bytes_are_escape(const char *text, size_t size)
+{
+        return size >= 3 && text[0] == '%' && weir__byte_is(text[1], WEIR__BYTE_HEX) && weir__byte_is(text[2], WEIR__BYTE_HEX);
+}
+
+/* The byte that such an escape stands for. */
+char weir__bytes_unescape(const char *escape);
+
+/* Removes SP and HTAB at both ends. */
+void weir__bytes_trim(const char **text, size_t *size);
+
+/* Takes the next member off a list between commas, without the white space around it; empty members are skipped.
+ *
+ * Result: false when none is left.
+ * Source: RFC 9110 section 5.6.1.  A comma inside a quoted string divides too: nobody here asks for members that could have
+ *         one. */
+bool weir__bytes_next_member(const char **list, size_t *list_size, const char **member, size_t *member_size);
+
+#endif

@@ -1,0 +1,223 @@
+/* protocol/text/date.c: dates of HTTP, written and read.
+ *
+ * Neither strftime nor strptime: the names in them depend on the locale of the process.
+ *
+ * Threads: any; pure functions.  No locks. */
+#include <string.h>
+
+#include "protocol/text/bytes.h"
+#include "protocol/text/date.h"
+
+#define SECONDS_A_DAY 86400
+#define LAST_INSTANT  INT64_C(253402300799) /* 9999-12-31 23:59:59 */
+
+#define DAYS_IN_4     (4 * 365 + 1)
+#define DAYS_IN_100   (25 * DAYS_IN_4 - 1)
+#define DAYS_IN_400   (4 * DAYS_IN_100 + 1)
+#define DAYS_TO_EPOCH 719468 /* from 1 March of the year 0 to 1 January 1970 */
+
+static unsigned
+smaller(unsigned one, unsigned other)
+{
+        return one < other ? one : other;
+}
+
+/* Which year, counted from 1 March of the year 0, `*day` is in; leaves the day within it.  In years that begin in March a leap
+ * day is the last one of its year, its 4 and its 400 years: only there a quotient would be too large. */
+static unsigned
+take_year(unsigned *day)
+{
+        unsigned year = *day / DAYS_IN_400 * 400, part;
+
+        *day %= DAYS_IN_400;
+        part = smaller(*day / DAYS_IN_100, 3);
+        *day -= part * DAYS_IN_100;
+        year += part * 100 + *day / DAYS_IN_4 * 4;
+        *day %= DAYS_IN_4;
+        part = smaller(*day / 365, 3);
+        *day -= part * 365;
+        return year + part;
+}
+
+/* The month, 0 for March, that a day of such a year is in; leaves the day within it. */
+static unsigned
+take_month(unsigned *day)
+{
+        static const unsigned char days[] = {31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 31, 29};
+        unsigned month = 0;
+
+        while (*day >= days[month]) {
+                *day -= days[month++];
+        }
+        return month;
+}
+
+/* Writes the last `digits` digits of the number. */
+static void
+put_number(char *out, unsigned number, unsigned digits)
+{
+        while (digits-- > 0) {
+                out[digits] = (char)('0' + number % 10);
+                number /= 10;
+        }
+}
+
+static const char weekdays[] = "SunMonTueWedThuFriSat", months[] = "MarAprMayJunJulAugSepOctNovDecJanFeb";
+
+void
+weir__http_date(int64_t unix_seconds, char out[WEIR__HTTP_DATE_SIZE + 1])
+{
+        int64_t instant = unix_seconds < 0 ? 0 : unix_seconds > LAST_INSTANT ? LAST_INSTANT : unix_seconds;
+        unsigned second = (unsigned)(instant % SECONDS_A_DAY), day = (unsigned)(instant / SECONDS_A_DAY);
+        unsigned weekday = (day + 4) % 7, year, month; /* 1 January 1970 was a Thursday */
+
+        day += DAYS_TO_EPOCH;
+        year = take_year(&day);
+        month = take_month(&day);
+        memcpy(out, "Sun, 00 Mar 0000 00:00:00 GMT", WEIR__HTTP_DATE_SIZE + 1);
+        memcpy(out, weekdays + 3 * weekday, 3);
+        put_number(out + 5, day + 1, 2);
+        memcpy(out + 8, months + 3 * month, 3);
+        put_number(out + 12, year + (month >= 10), 4); /* January and February belong to the next year */
+        put_number(out + 17, second / 3600, 2);
+        put_number(out + 20, second / 60 % 60, 2);
+        put_number(out + 23, second % 60, 2);
+}
+
+/* -- reading -- */
+
+/* As it stands in the text; a month is counted from 0 for March. */
+struct parts {
+        unsigned day, month, year, hour, minute, second;
+        bool is_short; /* the year has two digits */
+};
+
+static bool
+take_number(const char **text, unsigned digits, unsigned *number)
+{
+        for (*number = 0; digits > 0; digits--, ++*text) {
+                if (!weir__byte_is(**text, WEIR__BYTE_DIGIT)) {
+                        return false;
+                }
+                *number = 10 * *number + (unsigned)(**text - '0');
+        }
+        return true;
+}
+
+/* One of `count` names of three letters each. */
+static bool
+take_name(const char **text, const char *names, unsigned count, unsigned *index)
+{
+        for (*index = 0; *index < count; ++*index) {
+                if (strncmp(*text, names + 3 * *index, 3) == 0) {
+                        *text += 3;
+                        return true;
+                }
+        }
+        return false;
+}
+
+/* The name of a day in full. */
+static bool
+take_weekday(const char **text)
+{
+        static const char *const rests[] = {"day", "day", "sday", "nesday", "rsday", "day", "urday"};
+        unsigned day;
+
+        if (!take_name(text, weekdays, 7, &day) || strncmp(*text, rests[day], strlen(rests[day])) != 0) {
+                return false;
+        }
+        *text += strlen(rests[day]);
+        return true;
+}
+
+/* What one letter of a format stands for. */
+static bool
+take_part(const char **text, char part, struct parts *parts)
+{
+        unsigned ignored, digits = 2;
+
+        switch (part) {
+        case 'w': return take_name(text, weekdays, 7, &ignored);
+        case 'W': return take_weekday(text);
+        case 'b': return take_name(text, months, 12, &parts->month);
+        case 'Y': return take_number(text, 4, &parts->year);
+        case 'H': return take_number(text, 2, &parts->hour);
+        case 'M': return take_number(text, 2, &parts->minute);
+        case 'S': return take_number(text, 2, &parts->second);
+        case 'y': parts->is_short = true; return take_number(text, 2, &parts->year);
+        case 'e': /* below 10 with a space for the first digit */
+                digits -= **text == ' ';
+                *text += **text == ' ';
+                break;
+        }
+        return take_number(text, digits, &parts->day); /* 'd', 'e' */
+}
+
+/* Whether the whole text is of that format, in which a letter behind '%' is a part, and all else stands for itself. */
+static bool
+read_format(const char *text, const char *format, struct parts *parts)
+{
+        for (*parts = (struct parts){.day = 0}; *format; format++) {
+                if (*format == '%' ? !take_part(&text, *++format, parts) : *text++ != *format) {
+                        return false;
+                }
+        }
+        return *text == '\0';
+}
+
+static bool
+is_leap(unsigned year)
+{
+        return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+}
+
+static bool
+is_valid(const struct parts *parts)
+{
+        static const unsigned char days[] = {31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 31, 28};
+        unsigned last = days[parts->month] + (parts->month == 11 && is_leap(parts->year));
+
+        return parts->day >= 1 && parts->day <= last && parts->hour < 24 && parts->minute < 60 &&
+               parts->second <= 60; /* leap second */
+}
+
+/* The Unix seconds of a day with its time; of a date before 1970 less than 0. */
+static int64_t
+seconds_of(const struct parts *parts)
+{
+        int64_t year = (int64_t)parts->year - (parts->month >= 10); /* that began in March */
+        int64_t later = year + 400;                                 /* the same calendar, and a year that is not negative */
+        int64_t days = 365 * later + later / 4 - later / 100 + later / 400 - DAYS_IN_400;
+
+        days += (153 * (int64_t)parts->month + 2) / 5 + parts->day - 1 - DAYS_TO_EPOCH;
+        return days * SECONDS_A_DAY + (int64_t)(parts->hour * 3600 + parts->minute * 60 + parts->second);
+}
+
+/* Of the years that end in these two digits the last one in which the date is not after `limit`. */
+static void
+choose_century(struct parts *parts, int64_t limit)
+{
+        for (parts->year += 9900; parts->year >= 100 && seconds_of(parts) > limit;) {
+                parts->year -= 100;
+        }
+}
+
+bool
+weir__http_date_read(const char *text, int64_t now, int64_t *ret_seconds)
+{
+        struct parts parts;
+
+        if (!read_format(text, "%w, %d %b %Y %H:%M:%S GMT", &parts) && !read_format(text, "%W, %d-%b-%y %H:%M:%S GMT", &parts) &&
+            !read_format(text, "%w %b %e %H:%M:%S %Y", &parts)) {
+                return false;
+        }
+        if (parts.is_short) {
+                choose_century(&parts, now + (int64_t)50 * DAYS_IN_400 / 400 * SECONDS_A_DAY);
+        }
+        if (!is_valid(&parts)) {
+                return false;
+        }
+        *ret_seconds = seconds_of(&parts);
+        return true;
+}
