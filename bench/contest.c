@@ -182,8 +182,8 @@ static const struct {
 static void
 compete_in_slices(const struct bench_size *size)
 {
-        struct bench_weir weir = {
-                .kind = BENCH_NAMED, .place = BENCH_CALLBACK, .load = {.pending = 1000, .count = size->quick ? COUNT / 5 : COUNT}};
+        size_t count = size->quick ? COUNT / 5 : COUNT;
+        struct bench_weir weir = {.kind = BENCH_NAMED, .place = BENCH_CALLBACK, .load = {.pending = 1000, .count = count}};
         struct bench_reading reading;
 
         for (size_t i = 0; i < SLICES; i++) {
@@ -191,7 +191,7 @@ compete_in_slices(const struct bench_size *size)
 
                 if (!bench_wanted(size, name))
                         continue;
-                if (bench_peer("go", &reading, patience(0), "pairs how=hot mix=fixed pending=1000 count=%zu by=name", weir.load.count))
+                if (bench_peer("go", &reading, patience(0), "pairs how=hot mix=fixed pending=1000 count=%zu by=name", count))
                         bench_sample("go", name, "CPU ns per pair", reading.cpu);
                 weir.slice = slices[i].slice;
                 weir.pollers = slices[i].pollers;
