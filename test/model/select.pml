@@ -1,4 +1,4 @@
-/* select.pml: tasks that wait at several objects (docs/design.md, "Waiting tasks"; factory/sync/waitable.c, factory/channel/select.c).
+/* select.pml: tasks that wait at several objects (docs/design.md, "Waiting tasks"; factory/sync/wait.c, factory/channel/select.c).
  *
  *   Start     one for each of three tasks, on threads of their own: two selects that meet at two channels in opposite directions, and a task
  *             that sends to, or receives from, one of the channels alone, or does not come
