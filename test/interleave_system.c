@@ -304,6 +304,11 @@ weir__free(void *block, size_t size)
 }
 
 void
+weir__cache_release(void)
+{
+}
+
+void
 weir__depot_empty(void)
 {
 }

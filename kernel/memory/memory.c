@@ -284,10 +284,16 @@ weir__free(void *block, size_t size)
 }
 
 void
-weir__depot_empty(void)
+weir__cache_release(void)
 {
         if (own)
                 empty(own);
+}
+
+void
+weir__depot_empty(void)
+{
+        weir__cache_release();
         for (size_t size_class = 0; size_class < WEIR__BLOCK_CLASSES; size_class++)
                 for (struct weir__block *chain; (chain = depot_pop(&depot.kept[size_class]));)
                         weir__spans_give(chain, false);

@@ -14,6 +14,9 @@
 void *weir__alloc(size_t size);
 void weir__free(void *block, size_t size);
 
+/* Gives back what the cache of this thread holds, before the thread is idle for long. */
+void weir__cache_release(void);
+
 /* Gives all that the depot and the cache of this thread hold back to the kernel, for a shutdown.  Other threads have ended. */
 void weir__depot_empty(void);
 

@@ -27,7 +27,11 @@
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+<<<<<<< HEAD
 #include "kernel/sched/poll.h"
+=======
+#include "kernel/memory/memory.h"
+>>>>>>> e8b4e5a (Sockets are listed, named and set in a file below listening and inheriting; an idle worker keeps no blocks)
 #include "kernel/sched/progress.h"
 #include "kernel/sched/share.h"
 #include "kernel/sched/user.h"
@@ -236,6 +240,7 @@ weir__worker_main(void *argument)
                         let_go(worker, poller);
                 worker->poller = NULL;
                 weir__thread_release_cpu();
+                weir__cache_release();
                 if (worker->gave)
                         weir__blocking_count(-1);
                 worker->gave = false;

@@ -6,7 +6,7 @@
 
 #include <weir/time.h>
 
-#include "kernel/socket/listen.h"
+#include "kernel/socket/sockets.h"
 
 /* Takes what LISTEN_FDS passes, the first time; later ones do nothing.
  * Result:  0 or -ENOMEM. */

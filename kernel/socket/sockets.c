@@ -1,0 +1,170 @@
+/* kernel/socket/sockets.c: lists of listening sockets, their names and their settings.
+ *
+ * Threads: a list belongs to one thread; join and leave on any.
+ * Locks:   none. */
+#include "kernel/socket/sockets.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct weir__socket *
+weir__sockets_add(struct weir__sockets *sockets, int fd)
+{
+        if (sockets->count == sockets->room) {
+                unsigned room = sockets->room ? sockets->room * 2 : 16;
+                struct weir__socket *all = realloc(sockets->all, room * sizeof *all);
+
+                if (!all)
+                        return NULL;
+                sockets->all = all;
+                sockets->room = room;
+        }
+        struct weir__socket *socket = &sockets->all[sockets->count++];
+        memset(socket, 0, sizeof *socket);
+        socket->fd = fd;
+        socket->said = -1;
+        socket->group = sockets->groups;
+        atomic_init(&socket->users, 1);
+        return socket;
+}
+
+void
+weir__sockets_free(struct weir__sockets *sockets)
+{
+        free(sockets->all);
+        *sockets = (struct weir__sockets){0};
+}
+
+void
+weir__sockets_remove_files(struct weir__sockets *sockets)
+{
+        for (unsigned i = 0; i < sockets->count; i++) {
+                struct weir__socket *each = &sockets->all[i];
+                struct stat found;
+
+                if (each->has_file && lstat(each->path, &found) == 0 && found.st_dev == each->device &&
+                    found.st_ino == each->inode)
+                        unlink(each->path);
+                each->has_file = false;
+        }
+}
+
+bool
+weir__socket_join(struct weir__socket *socket)
+{
+        unsigned users = atomic_load_explicit(&socket->users, memory_order_relaxed);
+
+        while (users > 0)
+                if (atomic_compare_exchange_weak_explicit(&socket->users, &users, users + 1, memory_order_acq_rel,
+                                                          memory_order_relaxed))
+                        return true;
+        return false;
+}
+
+void
+weir__socket_leave(struct weir__socket *socket)
+{
+        int fd = socket->fd;
+
+        if (atomic_fetch_sub_explicit(&socket->users, 1, memory_order_acq_rel) == 1)
+                close(fd);
+}
+
+/* -- names -- */
+
+bool
+weir__socket_name(int fd, struct weir__socket_address *name)
+{
+        memset(name, 0, sizeof *name);
+        name->size = sizeof name->storage;
+        return getsockname(fd, &name->any, &name->size) == 0;
+}
+
+in_port_t *
+weir__socket_port(struct weir__socket_address *name)
+{
+        switch (name->any.sa_family) {
+        case AF_INET: return &((struct sockaddr_in *)&name->storage)->sin_port;
+        case AF_INET6: return &((struct sockaddr_in6 *)&name->storage)->sin6_port;
+        default: return NULL;
+        }
+}
+
+bool
+weir__same_name(const struct weir__socket_address *one, const struct weir__socket_address *other)
+{
+        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&one->storage;
+        const struct sockaddr_in6 *other_six = (const struct sockaddr_in6 *)&other->storage;
+
+        if (one->any.sa_family != other->any.sa_family)
+                return false;
+        if (one->any.sa_family != AF_INET6)
+                return one->size == other->size && memcmp(&one->storage, &other->storage, one->size) == 0;
+        return six->sin6_port == other_six->sin6_port && six->sin6_scope_id == other_six->sin6_scope_id &&
+               memcmp(&six->sin6_addr, &other_six->sin6_addr, sizeof six->sin6_addr) == 0;
+}
+
+int
+weir__sockets_port(const struct weir__sockets *sockets)
+{
+        unsigned first = UINT32_MAX;
+        int port = -EDOM;
+
+        for (unsigned i = 0; i < sockets->count; i++) {
+                const struct weir__socket *each = &sockets->all[i];
+                struct weir__socket_address name;
+
+                if (each->order < first && weir__socket_name(each->fd, &name) && weir__socket_port(&name)) {
+                        first = each->order;
+                        port = ntohs(*weir__socket_port(&name));
+                }
+        }
+        return port;
+}
+
+/* -- descriptors -- */
+
+static int
+option(int fd, int which, int *value)
+{
+        socklen_t size = sizeof *value;
+
+        return getsockopt(fd, SOL_SOCKET, which, value, &size) < 0 ? -errno : 0;
+}
+
+int
+weir__socket_check(int fd)
+{
+        int type, listens;
+        int failed = option(fd, SO_TYPE, &type);
+
+        failed = failed ? failed : option(fd, SO_ACCEPTCONN, &listens);
+        if (failed)
+                return failed;
+        return type == SOCK_STREAM && listens ? 0 : -EINVAL;
+}
+
+void
+weir__socket_enable(int fd, int level, int which)
+{
+        const int on = 1;
+
+        setsockopt(fd, level, which, &on, sizeof on); /* each only makes things better: bind tells what matters */
+}
+
+int
+weir__socket_prepare(int fd)
+{
+        int flags = fcntl(fd, F_GETFL);
+
+        if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+                return -errno;
+        weir__socket_enable(fd, IPPROTO_TCP, TCP_NODELAY);
+        return 0;
+}
