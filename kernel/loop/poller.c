@@ -15,14 +15,6 @@
 
 /* -- life -- */
 
-int
-weir__poller_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
-{
-        struct epoll_event event = {.events = events | EPOLLET, .data.u64 = data};
-
-        return epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
-}
-
 struct weir__poller *
 weir__poller_new(unsigned index)
 {

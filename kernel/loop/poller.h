@@ -101,7 +101,4 @@ bool weir__poller_drain(struct weir__poller *poller);
 /* Runs all deferred work (struct weir__ready).  Owner only. */
 void weir__poller_run_deferred(struct weir__poller *poller);
 
-/* Has epoll tell of a descriptor, edge-triggered, with that data.  Result: 0 or a negative errno.  Owner only. */
-int weir__poller_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
-
 #endif

@@ -16,6 +16,14 @@
 
 #define WANTED 384 /* bytes of what a source is a part of, a connection say, that its event will be about */
 
+int
+weir__poller_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
+{
+        struct epoll_event event = {.events = events | EPOLLET, .data.u64 = data};
+
+        return epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
 static int
 grow_slots(struct weir__poller *poller)
 {

@@ -32,6 +32,9 @@ struct weir__source_slot {
         uint32_t next_free;
 };
 
+/* Has epoll tell of a descriptor, edge-triggered, with that data.  Result: 0 or a negative errno.  Owner only. */
+int weir__poller_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
+
 /* Registers a non-blocking descriptor for input, output and hang-up, edge-triggered: a first event tells what it is ready for.
  * Result:  0, or -ENOMEM, -ENOSPC: nothing is registered.  Owner only. */
 int weir__poller_add_source(struct weir__poller *poller, struct weir__source *source, uint32_t events);

@@ -27,11 +27,8 @@
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
-<<<<<<< HEAD
 #include "kernel/sched/poll.h"
-=======
 #include "kernel/memory/memory.h"
->>>>>>> e8b4e5a (Sockets are listed, named and set in a file below listening and inheriting; an idle worker keeps no blocks)
 #include "kernel/sched/progress.h"
 #include "kernel/sched/share.h"
 #include "kernel/sched/user.h"
