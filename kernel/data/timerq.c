@@ -10,45 +10,29 @@
  *
  * A node goes down:
  *
- *      list of level k --smear--> list of a lower level --smear--> list of level 0 --pour--> tree --expire--> out
+ *      list of level k --cascade--> list of a lower level --cascade--> list of level 0 --cascade--> tree --expire--> out
  *
  * unless its deadline was put off meanwhile: then it is in a slot too early, and goes from there to the one that it belongs to,
- * which is never a slot that is being smeared or poured.
+ * which is never a slot that is being moved down.
  *
  * A node whose deadline becomes so early that its slot would come too late has to be taken out of its list; its neighbours there
- * lie anywhere in memory.  They are fetched, the node is noted in moving[], and what is noted there is settled (moved where it
- * belongs) when the array is full, and before anything that looks at slots and tree as a whole: expire and next.
+ * lie anywhere in memory.  They are fetched, the node is noted in moving[], and what is noted there is moved where it
+ * belongs when the array is full, and before anything that looks at slots and tree as a whole: expire and next.
  *
- * Pouring:  when time reaches the tick of the cursor, the slot of that tick is moved into the tree and the cursor goes on.  Only
+ * Tick:     when time reaches the tick of the cursor, the slot of that tick is moved into the tree and the cursor goes on.  Only
  *           what lies before the cursor may expire, because only there has everything that could come earlier been sorted in.
- * Smearing: the cursor never enters a slot of a level above 0 that is not empty.  While it is in slot n - 1 of a level, it moves
+ * Ahead:    the cursor never enters a slot of a level above 0 that is not empty.  While it is in slot n - 1 of a level, it moves
  *           a portion of slot n down at each tick it visits, such that nothing is left when it arrives.  (67,000 nodes of a slot
  *           of 67 ms moved at once make everything late by 12 ms.)
- * Jumping:  ticks without work are not visited.  The bitmaps tell the next one that must be.
+ * Skipping: ticks without work are not visited.  The bitmaps tell the next one that must be.
  *
  * A lone timer at the end of an empty day costs one visit: next() asks for visits before a deadline only on account of slots that
  * hold more than a batch. */
 #include "kernel/data/timerq.h"
 
-#include <stddef.h>
-
-#include "kernel/base/panic.h"
-
-#define LEVELS WEIR__TIMERQ_LEVELS
-#define SLOTS  WEIR__TIMERQ_SLOTS
-#define NEVER  WEIR__TIMERQ_NEVER
-
-#define TICK_SHIFT  20 /* nanoseconds to ticks */
-#define LEVEL_SHIFT 6  /* slots of one level to slots of the level above */
-#define PARENT      64 /* slots under one slot of the level above */
+#include "kernel/data/timerq_slots.h"
 
 #define PORTION 128 /* the least that is moved down at a visited tick: spares small slots a visit each tick */
-
-/* Values of a node's place. */
-#define OUTSIDE 0
-#define IN_TREE 1
-#define IN_SLOT 2    /* + index */
-#define MOVING  1024 /* + IN_SLOT + index: noted in moving[] */
 
 /* Where in the word of a node its place lies. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -58,22 +42,6 @@
 #endif
 #define PLACE_MASK (UINT64_C(0x7ff) << PLACE_SHIFT)
 
-_Static_assert(IN_SLOT + NEVER < MOVING && 2 * MOVING <= 0x800, "a place to hold every slot, and the mark");
-
-#define unlikely(condition) __builtin_expect(!!(condition), 0)
-
-static struct weir__timerq_node *
-node_of_link(struct weir__timerq_link *link)
-{
-        return (struct weir__timerq_node *)(void *)((char *)link - offsetof(struct weir__timerq_node, link));
-}
-
-static struct weir__timerq_node *
-node_of_tree(struct weir__rbtree_node *node)
-{
-        return (struct weir__timerq_node *)(void *)((char *)node - offsetof(struct weir__timerq_node, tree));
-}
-
 /* A bit field would be written by a store of two bytes, and the next load of the word would have to wait until that is in the
  * cache: 4 ns of the 11 that an add and a remove took, and more when the cache misses. */
 static void
@@ -82,36 +50,10 @@ set_place(struct weir__timerq_node *node, unsigned place)
         node->word = (node->word & ~PLACE_MASK) | (uint64_t)place << PLACE_SHIFT;
 }
 
-/* Negative instants have negative ticks, which are before every cursor. */
-static int64_t
-tick_of(weir_nsec instant)
-{
-        return instant >> TICK_SHIFT;
-}
-
-/* The slot of a level in which a tick lies, counted from tick 0. */
-static uint64_t
-number_of(int64_t tick, unsigned level)
-{
-        return (uint64_t)tick >> (level * LEVEL_SHIFT);
-}
-
-static int64_t
-first_tick(uint64_t number, unsigned level)
-{
-        return (int64_t)(number << (level * LEVEL_SHIFT));
-}
-
 static weir_nsec
 begin_of(int64_t tick)
 {
         return (weir_nsec)((uint64_t)tick << TICK_SHIFT);
-}
-
-static unsigned
-index_of(uint64_t number, unsigned level)
-{
-        return level * SLOTS + number % SLOTS;
 }
 
 /* The lowest level whose ring covers `tick`, which is not before `cursor`.  A distance below 64^(k + 1) is always covered by
@@ -127,12 +69,6 @@ level_for(int64_t cursor, int64_t tick)
 }
 
 /* -- the tree -- */
-
-static bool
-is_before(const struct weir__timerq_node *a, const struct weir__timerq_node *b)
-{
-        return a->deadline != b->deadline ? a->deadline < b->deadline : a->sequence < b->sequence;
-}
 
 static struct weir__timerq_node *
 first_in_tree(const struct weir__timerq *queue)
@@ -226,17 +162,8 @@ first_occupied(const struct weir__timerq *queue, unsigned level, uint64_t *numbe
         return true;
 }
 
-/* The number of the slot with that index, in the ring where the cursor is. */
-static uint64_t
-number_at(const struct weir__timerq *queue, unsigned index)
-{
-        uint64_t base = number_of(queue->tick, index / SLOTS + 1) * PARENT;
-
-        return base + (index % SLOTS + SLOTS - base % SLOTS) % SLOTS;
-}
-
 static bool
-is_crowded(const struct weir__timerq *queue, unsigned level, uint64_t number)
+is_overfull(const struct weir__timerq *queue, unsigned level, uint64_t number)
 {
         return level > 0 && queue->slots[index_of(number, level)].count > WEIR__TIMERQ_BATCH;
 }
@@ -312,7 +239,7 @@ portion_out(struct weir__timerq *queue)
 
 /* Moves the portions of this tick down.  Returns whether that is done. */
 static bool
-smear(struct weir__timerq *queue, unsigned *budget)
+cascade_ahead(struct weir__timerq *queue, unsigned *budget)
 {
         for (unsigned level = 1; level < LEVELS; level++) {
                 uint32_t portion = queue->portions[level];
@@ -330,9 +257,9 @@ smear(struct weir__timerq *queue, unsigned *budget)
         return true;
 }
 
-/* Pours the slot of this tick into the tree.  Returns whether that is done. */
+/* Moves the slot of this tick into the tree.  Returns whether that is done. */
 static bool
-pour(struct weir__timerq *queue, unsigned *budget)
+cascade_tick(struct weir__timerq *queue, unsigned *budget)
 {
         unsigned index = index_of(number_of(queue->tick, 0), 0);
 
@@ -393,7 +320,7 @@ may_stay(const struct weir__timerq *queue, const struct weir__timerq_node *node)
 
 /* Moves what is noted.  Returns when that wants a visit. */
 static weir_nsec
-settle(struct weir__timerq *queue)
+flush_moves(struct weir__timerq *queue)
 {
         weir_nsec wanted = WEIR_FOREVER;
 
@@ -412,13 +339,13 @@ settle(struct weir__timerq *queue)
 
 /* Notes a node whose slot would come too late.  Returns when it, or what has to be settled first, wants a visit. */
 static weir_nsec
-start_moving(struct weir__timerq *queue, struct weir__timerq_node *node)
+note_move(struct weir__timerq *queue, struct weir__timerq_node *node)
 {
         weir_nsec wanted = node->deadline, visit;
 
         weir__timerq_prefetch(node);
         if (queue->moving_count == WEIR__TIMERQ_MOVING) {
-                visit = settle(queue);
+                visit = flush_moves(queue);
                 wanted = visit < wanted ? visit : wanted;
         }
         set_place(node, node->place + MOVING);
@@ -427,7 +354,7 @@ start_moving(struct weir__timerq *queue, struct weir__timerq_node *node)
 }
 
 static void
-stop_moving(struct weir__timerq *queue, struct weir__timerq_node *node)
+forget_move(struct weir__timerq *queue, struct weir__timerq_node *node)
 {
         unsigned i = 0;
 
@@ -482,7 +409,7 @@ weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, w
         if (is_later)
                 return WEIR_FOREVER;
         if (!may_stay(queue, node))
-                return start_moving(queue, node);
+                return note_move(queue, node);
         note_earliest(&queue->slots[present - IN_SLOT], deadline);
         return deadline;
 }
@@ -491,7 +418,7 @@ void
 weir__timerq_remove(struct weir__timerq *queue, struct weir__timerq_node *node)
 {
         if (unlikely(node->place & MOVING))
-                stop_moving(queue, node);
+                forget_move(queue, node);
         if (node->place == IN_TREE)
                 weir__rbtree_remove(&queue->tree, &node->tree);
         else
@@ -515,7 +442,7 @@ weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__time
         struct weir__timerq_node *node;
         unsigned budget = WEIR__TIMERQ_BATCH - queue->moving_count, count = 0;
 
-        settle(queue);
+        flush_moves(queue);
         for (;;) {
                 while (budget > 0 && count < most && (node = first_due(queue, now))) {
                         weir__timerq_remove(queue, node);
@@ -524,25 +451,25 @@ weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__time
                 }
                 if (budget == 0 || count == most || queue->tick > tick_of(now))
                         break;
-                if (pour(queue, &budget) && smear(queue, &budget))
+                if (cascade_tick(queue, &budget) && cascade_ahead(queue, &budget))
                         advance(queue, tick_of(now) + 1);
         }
         *more = queue->tick <= tick_of(now) || first_due(queue, now);
         return count;
 }
 
-/* When a level wants a visit, given its first occupied slot.  A crowded slot wants it as soon as its smearing may begin, or goes
+/* When a level wants a visit, given its first occupied slot.  An overfull slot wants it as soon as it may begin to move down, or goes
  * on; of those that are not the first, only the one right behind can want it before the first one's deadlines. */
 static weir_nsec
 next_of_level(const struct weir__timerq *queue, unsigned level, uint64_t number)
 {
         weir_nsec earliest = queue->slots[index_of(number, level)].earliest;
 
-        if (is_crowded(queue, level, number)) {
+        if (is_overfull(queue, level, number)) {
                 int64_t begin = first_tick(number - 1, level);
                 return begin_of(begin > queue->tick ? begin : queue->tick);
         }
-        if (is_crowded(queue, level, number + 1)) {
+        if (is_overfull(queue, level, number + 1)) {
                 weir_nsec begin = begin_of(first_tick(number, level));
                 return begin < earliest ? begin : earliest;
         }
@@ -555,7 +482,7 @@ weir__timerq_next(struct weir__timerq *queue)
         const struct weir__timerq_node *first;
         weir_nsec next;
 
-        settle(queue);
+        flush_moves(queue);
         first = first_in_tree(queue);
         next = first ? first->deadline : WEIR_FOREVER;
         for (unsigned level = 0; level < LEVELS; level++) {
@@ -591,272 +518,4 @@ weir__timerq_drain(struct weir__timerq *queue, struct weir__timerq_node *taken[]
                 weir__timerq_remove(queue, taken[count++]);
         }
         return count;
-}
-
-/* -- looking on --
- *
- * The lists are gone through from the far end of time to the near one, then the tree.  All that moves nodes brings them nearer,
- * and so to where the look has still to come, but for those that were put off: these go from the list that they are in, too
- * early, to where they belong, once.  A second pass meets them.
- *
- * The order within a list means nothing.  So what was shown goes to its end, which is to say that its head is put elsewhere in
- * the ring: the rest is at the front still, whatever comes and goes meanwhile.  The hot path does not know of any of this. */
-
-#define PASSES 2
-
-static void
-go_to_level(struct weir__timerq_look *look, unsigned level)
-{
-        look->level = level;
-        look->number = UINT64_MAX;
-        look->left = 0;
-}
-
-void
-weir__timerq_look_begin(const struct weir__timerq *queue, struct weir__timerq_look *look)
-{
-        *look = (struct weir__timerq_look){.before = queue->sequence};
-        go_to_level(look, LEVELS);
-}
-
-/* Shows nodes from the front of the slot, and puts them to its end. */
-static unsigned
-show_slot(struct weir__timerq_slot *slot, struct weir__timerq_look *look, struct weir__timerq_node *shown[], unsigned most)
-{
-        struct weir__timerq_link *head = &slot->list, *last = head;
-        uint32_t count = look->left < most ? look->left : most;
-        unsigned found = 0;
-
-        count = count < slot->count ? count : slot->count;
-        look->left = slot->count > count ? look->left - count : 0;
-        for (uint32_t i = 0; i < count; i++) {
-                last = last->next;
-                if (node_of_link(last)->sequence < look->before)
-                        shown[found++] = node_of_link(last);
-        }
-        if (last != head) {
-                head->previous->next = head->next;
-                head->next->previous = head->previous;
-                head->previous = last;
-                head->next = last->next;
-                last->next = head->next->previous = head;
-        }
-        return found;
-}
-
-/* Comes to the next slot of the level, nearer than the last one.  Returns false when there is none. */
-static bool
-come_to_slot(const struct weir__timerq *queue, struct weir__timerq_look *look)
-{
-        uint64_t first = number_of(queue->tick, look->level + 1) * PARENT;
-        uint64_t number = look->number < first + SLOTS ? look->number : first + SLOTS;
-
-        while (number-- > first) {
-                look->left = queue->slots[index_of(number, look->level)].count;
-                look->number = number;
-                if (look->left)
-                        return true;
-        }
-        return false;
-}
-
-static unsigned
-show_lists(struct weir__timerq *queue, struct weir__timerq_look *look, struct weir__timerq_node *shown[], unsigned most)
-{
-        unsigned found = 0, gone_through = 0;
-
-        if (look->level == LEVELS && look->number == UINT64_MAX) {
-                look->number = 0;
-                look->left = queue->slots[NEVER].count;
-        }
-        while (gone_through < most) {
-                uint32_t left = look->left;
-
-                if (left) {
-                        unsigned index = look->level == LEVELS ? NEVER : index_of(look->number, look->level);
-
-                        found += show_slot(&queue->slots[index], look, &shown[found], most - gone_through);
-                        gone_through += left - look->left;
-                } else if (look->level == LEVELS || !come_to_slot(queue, look)) {
-                        if (look->level == 0) {
-                                look->is_in_tree = true;
-                                break;
-                        }
-                        go_to_level(look, look->level - 1);
-                }
-        }
-        return found;
-}
-
-/* The first node of the tree behind the one that was come to last. */
-static struct weir__rbtree_node *
-next_in_tree(const struct weir__timerq *queue, const struct weir__timerq_look *look)
-{
-        struct weir__rbtree_node *next = NULL;
-
-        for (struct weir__rbtree_node *at = queue->tree.root; at;) {
-                const struct weir__timerq_node *node = node_of_tree(at);
-                bool is_behind = node->deadline != look->deadline ? node->deadline > look->deadline
-                                                                  : node->sequence > look->sequence;
-
-                if (is_behind)
-                        next = at;
-                at = at->children[is_behind ? WEIR__RBTREE_LEFT : WEIR__RBTREE_RIGHT];
-        }
-        return next;
-}
-
-/* What is in it at the beginning is so until it expires: it has an order, by which the look goes on. */
-static unsigned
-show_tree(const struct weir__timerq *queue, struct weir__timerq_look *look, struct weir__timerq_node *shown[], unsigned most,
-          bool *more)
-{
-        struct weir__rbtree_node *at = next_in_tree(queue, look);
-        unsigned found = 0;
-
-        for (unsigned i = 0; at && i < most; i++, at = weir__rbtree_next(at)) {
-                struct weir__timerq_node *node = node_of_tree(at);
-
-                look->deadline = node->deadline;
-                look->sequence = node->sequence;
-                if (node->sequence < look->before)
-                        shown[found++] = node;
-        }
-        *more = at;
-        return found;
-}
-
-unsigned
-weir__timerq_look_on(struct weir__timerq *queue, struct weir__timerq_look *look, struct weir__timerq_node *shown[], unsigned most,
-                     bool *more)
-{
-        *more = true;
-        if (look->is_in_tree)
-                return show_tree(queue, look, shown, most, more);
-        unsigned found = show_lists(queue, look, shown, most);
-        if (!look->is_in_tree)
-                return found;
-        if (++look->pass < PASSES) {
-                look->is_in_tree = false;
-                go_to_level(look, LEVELS);
-        } else {
-                look->deadline = INT64_MIN; /* nothing has a sequence below 0 */
-                look->sequence = 0;
-        }
-        return found;
-}
-
-/* -- the check -- */
-
-static void
-expect(bool holds, const char *what)
-{
-        if (unlikely(!holds))
-                weir__panic("timerq: expected %s", what);
-}
-
-static void
-expect_slot(bool holds, unsigned index, const char *what)
-{
-        if (unlikely(!holds))
-                weir__panic("timerq: level %u, slot %u: expected %s", index / SLOTS, index % SLOTS, what);
-}
-
-static size_t
-check_tree(const struct weir__timerq *queue)
-{
-        const struct weir__timerq_node *before = NULL;
-        size_t count = weir__rbtree_check(&queue->tree);
-
-        for (struct weir__rbtree_node *at = queue->tree.ends[WEIR__RBTREE_LEFT]; at; at = weir__rbtree_next(at)) {
-                const struct weir__timerq_node *node = node_of_tree(at);
-                expect(node->place == IN_TREE, "a node in the tree to know that it is there");
-                expect(tick_of(node->deadline) <= queue->tick, "no node in the tree that lies beyond the cursor");
-                expect(node->deadline != WEIR_FOREVER, "no node in the tree that never expires");
-                expect(node->sequence < queue->sequence, "sequences in the tree to have been given out");
-                expect(!before || is_before(before, node), "the tree in order of deadline and sequence");
-                before = node;
-        }
-        return count;
-}
-
-static bool
-is_noted(const struct weir__timerq *queue, const struct weir__timerq_node *node)
-{
-        for (unsigned i = 0; i < queue->moving_count; i++)
-                if (queue->moving[i] == node)
-                        return true;
-        return false;
-}
-
-static void
-check_moving(const struct weir__timerq *queue)
-{
-        expect(queue->moving_count <= WEIR__TIMERQ_MOVING, "no more nodes to be moving than are noted");
-        for (unsigned i = 0; i < queue->moving_count; i++) {
-                expect(queue->moving[i]->place >= MOVING, "a node that is noted as moving to know that it is");
-                for (unsigned j = 0; j < i; j++)
-                        expect(queue->moving[i] != queue->moving[j], "a node that is moving to be noted once");
-        }
-}
-
-/* Whether a node may be in the slot of that index, from where the cursor is. */
-static void
-check_node(const struct weir__timerq *queue, const struct weir__timerq_node *node, unsigned index)
-{
-        unsigned level = index / SLOTS;
-        uint64_t number = number_at(queue, index), cursor = number_of(queue->tick, level);
-        int64_t tick = tick_of(node->deadline);
-
-        expect_slot(node->place % MOVING == IN_SLOT + index, index, "each node to know its place");
-        expect_slot(node->sequence < queue->sequence, index, "sequences to have been given out");
-        expect_slot(!(node->place & MOVING) == !is_noted(queue, node), index,
-                    "the nodes that are moving to be noted, and no other");
-        if (node->place & MOVING)
-                return;
-        expect_slot(node->deadline >= queue->slots[index].earliest, index, "no node to be earlier than the earliest");
-        expect_slot((index == NEVER) == (node->deadline == WEIR_FOREVER), index, "WEIR_FOREVER behind all levels, alone there");
-        if (index == NEVER)
-                return;
-        expect_slot(tick >= queue->tick, index, "no node before the cursor in a list");
-        expect_slot(number_of(tick, level) >= number, index, "no node that belongs into a slot before");
-        expect_slot(level == 0 ? number >= cursor : number > cursor, index,
-                    "the slots behind the cursor, and the cursor's, to be empty");
-}
-
-static size_t
-check_slot(const struct weir__timerq *queue, unsigned index)
-{
-        const struct weir__timerq_slot *slot = &queue->slots[index];
-        const struct weir__timerq_link *before = &slot->list;
-        size_t count = 0;
-
-        for (struct weir__timerq_link *link = slot->list.next; link != &slot->list; link = link->next) {
-                expect_slot(link->previous == before, index, "links back to mirror links on");
-                check_node(queue, node_of_link(link), index);
-                before = link;
-                count++;
-        }
-        expect_slot(slot->list.previous == before, index, "the list to end where it ends");
-        expect_slot(slot->count == count, index, "its count to be the number of nodes");
-        expect_slot(count > 0 || slot->earliest == WEIR_FOREVER, index, "an empty slot to have no earliest");
-        expect_slot((queue->occupied[index / 64] >> index % 64 & 1) == (count > 0), index, "its bit to say whether it is empty");
-        return count;
-}
-
-void
-weir__timerq_check(const struct weir__timerq *queue)
-{
-        size_t count = check_tree(queue);
-
-        check_moving(queue);
-        for (unsigned index = 0; index <= NEVER; index++)
-                count += check_slot(queue, index);
-        expect(count == queue->count, "the queue's count to be the number of nodes");
-        for (unsigned level = 1; level < LEVELS; level++) {
-                uint64_t number = number_of(queue->tick, level) + 1;
-                bool last = queue->tick + 1 == first_tick(number, level);
-                expect(!last || queue->portions[level] >= queue->slots[index_of(number, level)].count,
-                       "all of a slot to be moved down before the cursor enters it");
-        }
 }

@@ -48,7 +48,7 @@ struct weir__timerq_slot {
 };
 
 struct weir__timerq {
-        struct weir__rbtree tree; /* all nodes whose tick is below `tick`, and those of `tick` itself that are poured already */
+        struct weir__rbtree tree; /* all nodes whose tick is below `tick`, and those of `tick` itself that were moved there */
         int64_t tick;             /* the cursor: what lies before it is in the tree, and expires from there */
         uint64_t sequence;        /* of the next node */
         size_t count;             /* nodes in the queue */

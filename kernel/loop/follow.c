@@ -136,8 +136,8 @@ settle_some(struct weir__poller *poller)
         struct sight wall = look_at(CLOCK_REALTIME), boot = look_at(CLOCK_BOOTTIME);
 
         for (unsigned i = 0; i < WEIR__FOLLOW_AT_ONCE && !weir__list_is_empty(&followers->jumped); i++) {
-                struct weir__follower *follower =
-                        weir__container_of(weir__list_pop(&followers->jumped), struct weir__follower, link);
+                struct weir__follower *follower = weir__container_of(weir__list_pop(&followers->jumped), struct weir__follower,
+                                                                     link);
 
                 weir__list_append(&followers->settled, &follower->link);
                 settle(poller, follower, follower->clock == CLOCK_REALTIME ? &wall : &boot);
@@ -209,8 +209,9 @@ visit(struct weir__work *work)
                 begin_watching(poller);
         weir__lock(&poller->lock);
         settle_some(poller);
-        bool goes_on = !weir__list_is_empty(&followers->jumped),
-             comes_again = !goes_on && !followers->are_watched && !poller->deadlines.closing && !weir__list_is_empty(&followers->settled);
+        bool goes_on = !weir__list_is_empty(&followers->jumped), comes_again = !goes_on && !followers->are_watched &&
+                                                                               !poller->deadlines.closing &&
+                                                                               !weir__list_is_empty(&followers->settled);
         followers->are_visited = goes_on || comes_again;
         weir__unlock(&poller->lock);
         if (goes_on)

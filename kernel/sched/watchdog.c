@@ -12,10 +12,10 @@
  * fired.
  *
  * A callback that lasts shows as a `turn` that is the same, and odd, at two looks.  The look costs its worker nothing; that it is
- * seen up to two fifths of a limit too late is the price.  While a poller is suspect, because a callback has just blocked there,
- * the pauses and the limit are much shorter: a burst of 64 callbacks that block costs its neighbours milliseconds, not 64 limits.  Not every
- * callback that is longer than the short limit makes it last: one of them at a time is the witness, and only if it turns out to
- * have blocked for the long one does the suspicion begin anew. */
+ * seen up to two fifths of a limit too late is the price.  A poller is degraded for a while after a callback
+ * has blocked there: the pauses and the limit are much shorter.  So a burst of 64 callbacks that block costs its neighbours
+ * milliseconds, not 64 limits.  Under the short limit callbacks are taken to be blocked that are not.  One of them at a time is the
+ * probe: if it lasts for the long limit the poller stays degraded. */
 #include "kernel/sched/watchdog.h"
 
 #include <errno.h>
@@ -36,26 +36,26 @@
 #include "kernel/data/work.h"
 #include "kernel/sched/user.h"
 
-#define LIMIT         WEIR_MSEC(10)
-#define SUSPECT_LIMIT WEIR_USEC(200)
-#define SUSPECT_PAUSE WEIR_USEC(100)
-#define TRIES         16 /* of one claim, each of which found its worker in a call of the library */
-#define FEW           64 /* callbacks in half a limit: then others had better take some */
+#define LIMIT          WEIR_MSEC(10)
+#define DEGRADED_LIMIT WEIR_USEC(200)
+#define DEGRADED_PAUSE WEIR_USEC(100)
+#define TRIES          16 /* of one claim, each of which found its worker in a call of the library */
+#define FEW            64 /* callbacks in half a limit: then others had better take some */
 
 #define STOP UINT64_MAX /* epoll data; of timers: the index of their poller */
 
 /* What it saw of a poller at the last look. */
-struct sight {
+struct snapshot {
         uintptr_t owner;
-        unsigned turn;           /* of the owner */
-        weir_nsec since;         /* it has been so */
-        bool is_attended;        /* it was overdue at the last look, so the next comes soon */
-        weir_nsec looked_at;     /* then */
-        weir_nsec early, next;   /* look, if it looks at another anyway, and in any case; WEIR_FOREVER: when the timer fires */
+        unsigned turn;         /* of the owner */
+        weir_nsec since;       /* it has been so */
+        bool is_attended;      /* it was overdue at the last look, so the next comes soon */
+        weir_nsec looked_at;   /* then */
+        weir_nsec early, next; /* look, if it looks at another anyway, and in any case; WEIR_FOREVER: when the timer fires */
 };
 
 /* A worker that lost its poller under the short limit. */
-struct witness {
+struct probe {
         struct weir__worker *worker; /* NULL: none */
         unsigned turn;
         weir_nsec since;
@@ -75,8 +75,8 @@ static struct {
         /* Its own thread's. */
         weir_nsec speaks_at; /* before which no thread is made to say something */
         bool is_starved;     /* there was no spare for the last claim: no reason to hurry */
-        struct sight sights[WEIR__POLLERS_MAX];
-        struct witness witnesses[WEIR__POLLERS_MAX];
+        struct snapshot snapshots[WEIR__POLLERS_MAX];
+        struct probe probes[WEIR__POLLERS_MAX];
 } dog;
 
 uint64_t
@@ -194,54 +194,54 @@ kind_of(const struct weir__worker *worker)
 }
 
 static void
-claim(struct weir__poller *poller, struct sight *sight)
+claim(struct weir__poller *poller, struct snapshot *snapshot)
 {
-        struct weir__worker *worker = (struct weir__worker *)sight->owner, *spare = weir__worker_pool_take();
-        struct witness *witness = &dog.witnesses[poller->index];
+        struct weir__worker *worker = (struct weir__worker *)snapshot->owner, *spare = weir__worker_pool_take();
+        struct probe *probe = &dog.probes[poller->index];
         const char *kind = kind_of(worker);
 
         dog.is_starved = !spare;
         if (!spare) {
                 weir__trace_mark("finds no spare worker", "poller", poller->index);
                 leave_notice(NO_SPARE, kind, poller);
-                sight->since = weir__clock_monotonic();
-                have_it_said(sight->since);
+                snapshot->since = weir__clock_monotonic();
+                have_it_said(snapshot->since);
                 return;
         }
         weir__function *blocked = atomic_load_explicit(&worker->calls, memory_order_relaxed); /* unless it comes back */
-        atomic_store_explicit(&worker->blocks_since, sight->since, memory_order_relaxed);
+        atomic_store_explicit(&worker->blocks_since, snapshot->since, memory_order_relaxed);
         spare->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed)); /* while it is in there */
-        if (!hand_over(poller, worker, sight->turn, spare)) {
+        if (!hand_over(poller, worker, snapshot->turn, spare)) {
                 atomic_store_explicit(&worker->blocks_since, 0, memory_order_relaxed);
                 weir__worker_pool_put_back(spare);
                 return;
         }
-        bool is_suspect = atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed);
+        bool is_degraded = atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed);
         atomic_fetch_add_explicit(&dog.claims, 1, memory_order_relaxed);
-        if (!is_suspect)
+        if (!is_degraded)
                 leave_notice(TAKEN, kind, poller); /* its successor will say it */
         weir__trace_mark("takes a poller away", "poller", poller->index);
-        weir__worker_pool_call(spare, poller, is_suspect ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN, blocked);
-        if (is_suspect && !witness->worker)
-                *witness = (struct witness){worker, sight->turn, sight->since};
+        weir__worker_pool_call(spare, poller, is_degraded ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN, blocked);
+        if (is_degraded && !probe->worker)
+                *probe = (struct probe){worker, snapshot->turn, snapshot->since};
 }
 
 /* -- looking -- */
 
 /* Whether the one that was taken to be blocked under the short limit was. */
 static void
-hear_witness(struct weir__poller *poller, weir_nsec now)
+check_probe(struct weir__poller *poller, weir_nsec now)
 {
-        struct witness *witness = &dog.witnesses[poller->index];
+        struct probe *probe = &dog.probes[poller->index];
 
-        if (!witness->worker)
+        if (!probe->worker)
                 return;
-        unsigned turn = atomic_load_explicit(&witness->worker->turn, memory_order_relaxed);
-        if (turn == witness->turn && now - witness->since < dog.limit)
+        unsigned turn = atomic_load_explicit(&probe->worker->turn, memory_order_relaxed);
+        if (turn == probe->turn && now - probe->since < dog.limit)
                 return;
-        if (turn == witness->turn)
+        if (turn == probe->turn)
                 atomic_store_explicit(&poller->watch.degraded_until, now + WEIR__DEGRADED, memory_order_relaxed);
-        witness->worker = NULL;
+        probe->worker = NULL;
 }
 
 static bool
@@ -264,31 +264,32 @@ ask_to_share(struct weir__poller *poller, unsigned begun, weir_nsec ran)
                 atomic_store_explicit(&poller->ready.share_wanted, true, memory_order_relaxed);
 }
 
-/* By the owner, before any callback: a suspicion that has become old while it slept is none. */
+/* By the owner, before any callback: a poller that has slept for long is not degraded any more. */
 static bool
-is_still_suspect(struct weir__poller *poller, weir_nsec now)
+is_still_degraded(struct weir__poller *poller, weir_nsec now)
 {
         if (!atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed))
                 return false;
-        bool still = poller->ready.demoted.first || now < atomic_load_explicit(&poller->watch.degraded_until, memory_order_relaxed);
+        bool still = poller->ready.demoted.first ||
+                     now < atomic_load_explicit(&poller->watch.degraded_until, memory_order_relaxed);
         atomic_store_explicit(&poller->watch.is_degraded, still, memory_order_relaxed);
         return still;
 }
 
-/* One that sleeps has nothing left that is doubtful, and may have fallen asleep as a suspect. */
+/* A poller that sleeps has nothing demoted left, and may have been degraded when it fell asleep. */
 static bool
-suspects(struct weir__poller *poller, bool asleep, weir_nsec now)
+needs_short_limit(struct weir__poller *poller, bool asleep, weir_nsec now)
 {
         return atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed) &&
                !(asleep && now >= atomic_load_explicit(&poller->watch.degraded_until, memory_order_relaxed));
 }
 
 static void
-see(struct sight *sight, uintptr_t owner, unsigned turn, weir_nsec now)
+take_snapshot(struct snapshot *snapshot, uintptr_t owner, unsigned turn, weir_nsec now)
 {
-        sight->owner = owner;
-        sight->since = now;
-        sight->turn = turn;
+        snapshot->owner = owner;
+        snapshot->since = now;
+        snapshot->turn = turn;
         if (owner)
                 weir__worker_note_seen((struct weir__worker *)owner, turn, now);
 }
@@ -302,18 +303,18 @@ is_overdue(struct weir__poller *poller, weir_nsec now)
 
 /* When it has to be heard, if nothing else is to be seen. */
 static weir_nsec
-wait_for_witness(const struct witness *witness, weir_nsec now)
+until_probe(const struct probe *probe, weir_nsec now)
 {
-        weir_nsec left = dog.limit - (now - witness->since);
+        weir_nsec left = dog.limit - (now - probe->since);
 
-        return !witness->worker ? WEIR_FOREVER : left > SUSPECT_PAUSE ? left : SUSPECT_PAUSE;
+        return !probe->worker ? WEIR_FOREVER : left > DEGRADED_PAUSE ? left : DEGRADED_PAUSE;
 }
 
 /* The next look at one that is overdue: when a callback may have reached its limit, if that is sooner than after a pause. */
 static weir_nsec
-until_limit(const struct sight *sight, weir_nsec now)
+until_limit(const struct snapshot *snapshot, weir_nsec now)
 {
-        weir_nsec left = dog.limit - (now - sight->since);
+        weir_nsec left = dog.limit - (now - snapshot->since);
 
         return left > 0 && left < dog.pause ? left : dog.pause;
 }
@@ -322,38 +323,38 @@ until_limit(const struct sight *sight, weir_nsec now)
 static weir_nsec
 look_at(struct weir__poller *poller, weir_nsec now)
 {
-        struct sight *sight = &dog.sights[poller->index];
+        struct snapshot *snapshot = &dog.snapshots[poller->index];
         uintptr_t owner = atomic_load_explicit(&poller->owner, memory_order_acquire);
-        bool asleep = weir__poller_is_asleep(poller), claims = false, was_attended = sight->is_attended;
-        bool hurries = suspects(poller, asleep, now) && !dog.is_starved;
+        bool asleep = weir__poller_is_asleep(poller), claims = false, was_attended = snapshot->is_attended;
+        bool hurries = needs_short_limit(poller, asleep, now) && !dog.is_starved;
 
-        hear_witness(poller, now);
-        sight->is_attended = owner && !asleep && is_overdue(poller, now);
+        check_probe(poller, now);
+        snapshot->is_attended = owner && !asleep && is_overdue(poller, now);
         if (!owner)
                 return WEIR_FOREVER;
         unsigned turn = atomic_load_explicit(&((struct weir__worker *)owner)->turn, memory_order_acquire);
-        if (!asleep && was_attended && owner == sight->owner)
-                ask_to_share(poller, turn - sight->turn, now - sight->looked_at);
-        sight->looked_at = now;
-        if (owner != sight->owner || turn != sight->turn || !(turn & WEIR__TURN_USER)) {
-                see(sight, owner, turn, now);
-        } else if (now - sight->since >= (hurries ? SUSPECT_LIMIT : dog.limit)) {
-                claim(poller, sight);
+        if (!asleep && was_attended && owner == snapshot->owner)
+                ask_to_share(poller, turn - snapshot->turn, now - snapshot->looked_at);
+        snapshot->looked_at = now;
+        if (owner != snapshot->owner || turn != snapshot->turn || !(turn & WEIR__TURN_USER)) {
+                take_snapshot(snapshot, owner, turn, now);
+        } else if (now - snapshot->since >= (hurries ? DEGRADED_LIMIT : dog.limit)) {
+                claim(poller, snapshot);
                 claims = true;
         }
-        if (!sight->is_attended)
-                return wait_for_witness(&dog.witnesses[poller->index], now);
-        return (hurries || claims) && !dog.is_starved ? SUSPECT_PAUSE : until_limit(sight, now);
+        if (!snapshot->is_attended)
+                return until_probe(&dog.probes[poller->index], now);
+        return (hurries || claims) && !dog.is_starved ? DEGRADED_PAUSE : until_limit(snapshot, now);
 }
 
 static void
 look_and_plan(unsigned index, weir_nsec now)
 {
-        struct sight *sight = &dog.sights[index];
+        struct snapshot *snapshot = &dog.snapshots[index];
         weir_nsec pause = look_at(weir__pollers.at[index], now);
 
-        sight->next = weir__clock_after(now, pause);
-        sight->early = pause == WEIR_FOREVER ? pause : sight->next - pause / 4;
+        snapshot->next = weir__clock_after(now, pause);
+        snapshot->early = pause == WEIR_FOREVER ? pause : snapshot->next - pause / 4;
 }
 
 static weir_nsec
@@ -362,7 +363,7 @@ next_look(void)
         weir_nsec next = WEIR_FOREVER;
 
         for (unsigned i = 0; i < weir__pollers_count(); i++)
-                next = dog.sights[i].next < next ? dog.sights[i].next : next;
+                next = dog.snapshots[i].next < next ? dog.snapshots[i].next : next;
         return next;
 }
 
@@ -373,7 +374,7 @@ look_around(weir_nsec now)
         if (next_look() > now)
                 return;
         for (unsigned i = 0; i < weir__pollers_count(); i++)
-                if (dog.sights[i].early <= now)
+                if (dog.snapshots[i].early <= now)
                         look_and_plan(i, now);
 }
 
@@ -390,7 +391,7 @@ sleep_until(weir_nsec next)
         int count = epoll_wait(dog.epoll_fd, events, WEIR__POLLERS_MAX + 1, 0);
         for (int i = 0; i < count; i++)
                 if (events[i].data.u64 != STOP)
-                        dog.sights[events[i].data.u64].early = dog.sights[events[i].data.u64].next = 0;
+                        dog.snapshots[events[i].data.u64].early = dog.snapshots[events[i].data.u64].next = 0;
 }
 
 static void *
@@ -425,8 +426,8 @@ weir__watchdog_renew(struct weir__poller *poller, weir_nsec now, weir_nsec pause
         struct weir__watch *watch = &poller->watch;
         unsigned turn = atomic_load_explicit(&weir__worker_self()->turn, memory_order_relaxed);
 
-        if (is_still_suspect(poller, now)) {
-                pause = SUSPECT_PAUSE;
+        if (is_still_degraded(poller, now)) {
+                pause = DEGRADED_PAUSE;
                 if (now < atomic_load_explicit(&watch->until, memory_order_relaxed) - pause / 2)
                         return;
         }
@@ -502,13 +503,13 @@ int
 weir__watchdog_open(weir_nsec limit)
 {
         dog.limit = limit ? limit : LIMIT;
-        dog.pause = dog.limit / 5 * 2 > SUSPECT_PAUSE ? dog.limit / 5 * 2 : SUSPECT_PAUSE;
+        dog.pause = dog.limit / 5 * 2 > DEGRADED_PAUSE ? dog.limit / 5 * 2 : DEGRADED_PAUSE;
         atomic_store(&dog.stops, false);
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++) {
-                see(&dog.sights[i], 0, 0, 0);
-                dog.sights[i].early = dog.sights[i].next = WEIR_FOREVER;
-                dog.sights[i].is_attended = false;
-                dog.witnesses[i] = (struct witness){0};
+                take_snapshot(&dog.snapshots[i], 0, 0, 0);
+                dog.snapshots[i].early = dog.snapshots[i].next = WEIR_FOREVER;
+                dog.snapshots[i].is_attended = false;
+                dog.probes[i] = (struct probe){0};
         }
         int failed = open_descriptors();
         if (failed) {

@@ -2,7 +2,7 @@
  *
  * Threads: the worker's own; the rest of what a worker does is kernel/sched/worker_pool.c (where it comes from and goes to).
  *
- *     own the poller -> [ run ready work, a batch, then of the crowd and of the doubtful, and what they deferred -> take the
+ *     own the poller -> [ run ready work, a batch, then of the bulk and of the demoted, and what they deferred -> take the
  *                    inbox -> expire some deadlines -> poll ] ... -> exiting -> let go
  *                            \--lost in a callback--> finish that task, without a poller -> a spare
  *
@@ -11,9 +11,10 @@
  * the stack.  Inbox, deadlines and sockets are looked at within every WEIR__BATCH completions, so that a flood of ready work starves
  * none of them.
  *
- * What was ready when a poller changed hands, and will call the same function, is doubtful: more of it may block, as 64 timers do
- * that expire together and each wait for a database.  So what else was ready, and what becomes so, comes before it.
- * After a callback that blocked, the doubtful are run one in a round, and the watchdog takes the poller away much sooner. */
+ * A poller that changes hands may have more works that block, as 64 timers do that expire together and each wait for a database.
+ * So the ready works that will call the same function are demoted: all else that is or becomes ready comes before them.
+ * After a callback that blocked, the poller is degraded: one demoted work runs in a round, and the watchdog retakes the poller
+ * much sooner. */
 #include "kernel/sched/worker_loop.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@
 #include "kernel/sched/watchdog.h"
 
 /* Works of a list that are looked at, when it is taken over, whether they are like the one that has blocked. */
-#define DOUBTED 4096
+#define DEMOTED_MOST 4096
 
 static void
 share_as_wanted(struct weir__poller *poller)
@@ -78,22 +79,22 @@ run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__
 }
 
 static bool
-is_suspect(const struct weir__poller *poller)
+is_degraded(const struct weir__poller *poller)
 {
         return atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed);
 }
 
 static bool
-is_doubted(const struct weir__poller *poller)
+has_demoted(const struct weir__poller *poller)
 {
-        return poller->ready.demoted.first || is_suspect(poller);
+        return poller->ready.demoted.first || is_degraded(poller);
 }
 
 /* What was ready when the poller was taken over, when all else has had its turn. */
 static bool
-run_doubtful(struct weir__worker *worker, struct weir__poller *poller)
+run_demoted(struct weir__worker *worker, struct weir__poller *poller)
 {
-        unsigned credit = is_suspect(poller) ? 1 : WEIR__BATCH;
+        unsigned credit = is_degraded(poller) ? 1 : WEIR__BATCH;
 
         return run_some(worker, poller, &poller->ready.demoted, &credit);
 }
@@ -120,10 +121,11 @@ speaks(struct weir__worker *worker, const struct weir__poller *poller)
 static void
 loop(struct weir__worker *worker, struct weir__poller *poller)
 {
-        unsigned credit = WEIR__BATCH, crowd_credit = is_suspect(poller) ? 1 : WEIR__BATCH;
+        unsigned credit = WEIR__BATCH, bulk_credit = is_degraded(poller) ? 1 : WEIR__BATCH;
 
-        while (run_some(worker, poller, &poller->ready.works, &credit) && run_some(worker, poller, &poller->ready.bulk, &crowd_credit)) {
-                if (__builtin_expect(is_doubted(poller), 0) && !run_doubtful(worker, poller))
+        while (run_some(worker, poller, &poller->ready.works, &credit) &&
+               run_some(worker, poller, &poller->ready.bulk, &bulk_credit)) {
+                if (__builtin_expect(has_demoted(poller), 0) && !run_demoted(worker, poller))
                         return;
                 weir__poller_run_deferred(poller);
                 weir__poller_take_inbox(poller);
@@ -145,7 +147,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 weir__poll(poller);
                 poller->ready.has_requeued = false;
                 credit = WEIR__BATCH;
-                crowd_credit = is_suspect(poller) ? 1 : WEIR__BATCH;
+                bulk_credit = is_degraded(poller) ? 1 : WEIR__BATCH;
         }
 }
 
@@ -157,7 +159,8 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
         while (weir__ready_is_busy(&poller->ready)) {
                 unsigned credit = WEIR__BATCH;
 
-                if (run_some(worker, poller, &poller->ready.works, &credit) && run_some(worker, poller, &poller->ready.bulk, &credit))
+                if (run_some(worker, poller, &poller->ready.works, &credit) &&
+                    run_some(worker, poller, &poller->ready.bulk, &credit))
                         run_some(worker, poller, &poller->ready.demoted, &credit);
         }
         weir__poller_run_deferred(poller);
@@ -166,17 +169,17 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
 
 /* Puts those of a list that will call the same function, or one that is not known, onto another. */
 static void
-doubt(struct weir__work_list *list, weir__function *blocked, struct weir__work_list *doubtful)
+demote(struct weir__work_list *list, weir__function *blocked, struct weir__work_list *demoted)
 {
         struct weir__work_list trusted = {0};
 
-        for (unsigned i = 0; i < DOUBTED && list->first; i++) {
+        for (unsigned i = 0; i < DEMOTED_MOST && list->first; i++) {
                 struct weir__work *work = weir__work_pop(list);
                 weir__function *calls = work->ops->calls ? work->ops->calls(work) : NULL;
 
-                weir__work_append((calls ? calls == blocked : work->ops->kind != NULL) ? doubtful : &trusted, work);
+                weir__work_append((calls ? calls == blocked : work->ops->kind != NULL) ? demoted : &trusted, work);
         }
-        weir__work_concat(doubtful, list);
+        weir__work_concat(demoted, list);
         *list = trusted;
 }
 
@@ -185,11 +188,12 @@ static void
 take_over(struct weir__poller *poller, enum weir__call call, weir__function *blocked)
 {
         weir__poller_take_inbox(poller);
-        weir__poller_expire_many(poller); /* what expires together is doubted together */
-        doubt(&poller->ready.works, blocked, &poller->ready.demoted);
+        weir__poller_expire_many(poller); /* what expires together is demoted together */
+        demote(&poller->ready.works, blocked, &poller->ready.demoted);
         poller->ready.behind_since = 0;
         if (call == WEIR__CALL_TAKEN) {
-                atomic_store_explicit(&poller->watch.degraded_until, weir__clock_monotonic() + WEIR__DEGRADED, memory_order_relaxed);
+                atomic_store_explicit(&poller->watch.degraded_until, weir__clock_monotonic() + WEIR__DEGRADED,
+                                      memory_order_relaxed);
                 atomic_store_explicit(&poller->watch.is_degraded, true, memory_order_relaxed);
         }
 }
