@@ -20,7 +20,7 @@
 #define LARGE       ((size_t)4 * 1024 * 1024)
 #define RECORDS     8
 
-/* What the function was told; strings are copied. */
+/* The arguments that the function was called with; strings are copied. */
 struct told {
         struct weir_http_access access;
         char client[64], method[32], target[64], host[64], agent[64];
@@ -221,7 +221,7 @@ end(void)
         CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);
 }
 
-/* What is in the file; static. */
+/* Returns the content of the file, in static memory. */
 static const char *
 content(const char *path)
 {

@@ -303,7 +303,7 @@ one_too_many_of_an_address_is_turned_away(void)
         end();
 }
 
-/* At the limit of all, who has too many must not have others closed. */
+/* At the limit of all connections, an address that has too many must not have those of others closed. */
 static void
 who_has_too_many_takes_nobodys_room(void)
 {

@@ -1,4 +1,4 @@
-/* test/addresses_test.c: what a server listens at, and who takes that over from it.
+/* test/addresses_test.c: the addresses at which a server listens, and the process that takes them over.
  *
  * Started with arguments this program is the process that takes over: addresses_test heir|less POLLERS ADDRESSES. */
 #include <errno.h>

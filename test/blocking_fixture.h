@@ -1,7 +1,8 @@
-/* test/blocking_fixture.h: what the suites about callbacks that block share: a runtime whose watchdog is quick, callbacks that
- * go on when they have lost their poller, and the threads of the process.
+/* test/blocking_fixture.h: the common part of the suites about callbacks that block: a runtime whose watchdog is quick,
+ * callbacks that go on when they have lost their poller, and the threads of the process.
  *
- * How long something blocks is never told by a clock: who has to have lost the poller waits until the ownership word says so. */
+ * No test measures with a clock how long something blocks: a callback that must lose its poller waits until the ownership word
+ * says so. */
 #ifndef WEIR_TEST_BLOCKING_FIXTURE_H
 #define WEIR_TEST_BLOCKING_FIXTURE_H
 
@@ -75,7 +76,7 @@ static inline void weir_test_lose_and_note_series(weir_series *series, void *con
 
 /* -- threads -- */
 
-/* Waits until all workers but so many are spares: who has lost a poller becomes one a little after the end of its task. */
+/* Waits until all workers but so many are spares.  A worker that has lost its poller becomes a spare soon after its task ends. */
 static inline bool weir_test_are_spares(unsigned but)
 {
         unsigned workers, spares;

@@ -1,7 +1,7 @@
-/* test/blocking_process_test.c: callbacks that block: what is said of them, and what exit and fork do to them.
+/* test/blocking_process_test.c: callbacks that block: the messages about them, and the effect of exit and fork.
  *
- * Messages are limited in time for the whole process, so each is listened for in a child, which says on standard error what does
- * not hold in it.  pthread_create is taken the place of, so that it can fail. */
+ * The rate of messages is limited for the whole process, so each test expects its message in a child of its own.  The child
+ * reports its failures on standard error.  This file replaces pthread_create, so that it can fail. */
 #include "test/blocking_fixture.h"
 
 #include "test/http_client.h"

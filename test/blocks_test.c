@@ -237,7 +237,7 @@ all_memory_returns_whatever_the_order_but_for_one_region(void)
         end(&blocks);
 }
 
-/* What a process does again and again must not cost a mapping each time. */
+/* An operation that a process repeats must not cost a mapping each time. */
 static void
 region_is_kept_against_going_to_and_fro(void)
 {
@@ -528,7 +528,7 @@ memory_of_many_timers_returns_when_they_have_ended(void)
         free(ids.at);
 }
 
-/* What is still held at the shutdown returns when it is freed. */
+/* A block that is still held at the shutdown returns its memory when it is freed. */
 static void
 block_freed_after_the_shutdown_leaves_nothing(void)
 {

@@ -1,8 +1,8 @@
-/* test/body_fixture.h: what the suites about streaming bodies share: a server whose handler lets the test have the exchange, and
- * tasks that read and write it, whose ends are recorded.
+/* test/body_fixture.h: the common part of the suites about streaming bodies: a server whose handler lets the test have the
+ * exchange, and tasks that read and write it, whose ends are recorded.
  *
- * The handler keeps a reference, and the test's thread does the rest, step by step, as other flows may.  On the virtual clock time
- * passes when the test says so. */
+ * The handler keeps a reference, and the test's thread does the rest, step by step, as other flows may.  The clock is virtual:
+ * time passes only when the test advances it. */
 #ifndef WEIR_TEST_BODY_FIXTURE_H
 #define WEIR_TEST_BODY_FIXTURE_H
 
@@ -215,7 +215,7 @@ static inline int collect_all(size_t max)
         return ended(&piece);
 }
 
-/* What a read that ends at once reads, however often it takes, up to `size` bytes; stops at an end of no bytes. */
+/* Reads up to `size` bytes with as many reads as are needed, each of which ends at once.  Stops at a read of no bytes. */
 static inline size_t read_up_to(char *buffer, size_t size)
 {
         size_t have = 0;

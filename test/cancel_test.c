@@ -1,4 +1,4 @@
-/* test/cancel_test.c: flows that are cancelled, by name above all; who counts it, and what is left. */
+/* test/cancel_test.c: flows that are cancelled, most of them by name: which cancel counts, and that nothing is left over. */
 #include "test/fixture.h"
 
 #include <errno.h>
@@ -450,7 +450,7 @@ a_flow_of_1000_timers_and_functions_ends_at_once_and_leaves_no_byte(void)
                 CU_ASSERT_EQUAL(weir_series_cancel_named("flow", WEIR_ALL), 1);
                 weir_test_latch_wait(&ended);
                 WEIR_TEST_EVENTUALLY(bytes_out == before);
-                /* What the cancel has come before was dropped: its callback did not run. */
+                /* A task that had not started before the cancel was dropped: its callback did not run. */
                 CU_ASSERT(flow.timers <= FLOW && flow.functions <= FLOW / 10 && flow.told >= 1);
                 weir_test_end();
         }

@@ -1,8 +1,8 @@
 /* test/cancel_wait_test.c: a cancel that returns when nothing of the name is on its way to an end any more.
  *
- * What it has waited for is checked at its return: callback and on_free have returned.  That it does not return too early is so
- * seen without a clock, for the callback is held at a gate that is opened later than the wait began.  What it must not wait for
- * is held until after its return: if it waits, the suite runs out of time. */
+ * At the return of the wait, each callback and on_free that it waits for must have returned.  This needs no clock: the callback
+ * is held at a gate that opens after the wait has begun.  A callback that must not be waited for is held until after the return:
+ * if the wait waits for it, the suite runs out of time. */
 #include "test/timer_fixture.h"
 
 #define FAR WEIR_TEST_FAR
@@ -361,7 +361,7 @@ hold_with_others(weir_task *task, void *context)
         weir_test_stop_at_gate(task, context);
 }
 
-/* On the worker that is not held, once: what is made here belongs to it. */
+/* Runs once, on the worker that is not held: the objects that are made here belong to that worker. */
 static void
 make_mine(weir_task *task, void *context)
 {

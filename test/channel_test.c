@@ -404,7 +404,8 @@ no_message_is_lost_or_doubled_while_threads_send_receive_and_cancel(void)
 
 /* -- whose reference it is -- */
 
-/* What a callback does with a task that it has made for its own channel, whose only reference is that of the task it is called for. */
+/* How a callback disposes of a task that it has made for its own channel.  The task whose callback it is has the only reference
+ * to the channel. */
 enum use {
         DISMISSED,
         BY_ANOTHER_THREAD,

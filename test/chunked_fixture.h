@@ -15,7 +15,7 @@
 static const struct weir__chunked_limits usual = {
         .max_extensions = MAX_EXTENSIONS, .max_trailers = MAX_TRAILERS, .max_trailer_fields = MAX_FIELDS};
 
-/* What became of some bytes. */
+/* The result of decoding some bytes. */
 struct outcome {
         int verdict;
         size_t used, payload_size;

@@ -69,7 +69,7 @@ append_random_end(struct text *text, struct weir_test_random *random)
         APPEND(text, "\r\n");
 }
 
-/* What the parser makes of the same body. */
+/* The result of the parser for the same body. */
 struct parsed {
         struct text payload;
         bool complete;
@@ -233,7 +233,7 @@ decode_otherwise(struct other *other, char *line)
         return WEIR__CHUNKED_MORE;
 }
 
-/* Whether the two verdicts go together; what is wrong in a line that is not complete is not seen by the other one. */
+/* Whether the two verdicts agree.  The other decoder does not see an error in a line that is not complete. */
 static bool
 the_other_agrees(struct other *other, const struct text *text, const struct outcome *outcome)
 {

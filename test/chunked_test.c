@@ -1,5 +1,5 @@
-/* test/chunked_test.c: chunked bodies by example: what is decoded, what is refused, on which byte, and that no cut makes a
- * difference. */
+/* test/chunked_test.c: chunked bodies by example: which are decoded, which are refused and on which byte.  The way in which the
+ * bytes are cut makes no difference. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -219,7 +219,7 @@ a_jump_back_puts_it_off(void)
         WEIR_TEST_EVENTUALLY(jump_back(true));
 }
 
-/* What a suspension for two hours looks like. */
+/* The clock change is that of a suspension for two hours. */
 static void
 time_in_suspension_counts_for_those_that_ask_for_it(void)
 {

@@ -437,7 +437,7 @@ a_jump_amid_new_deadlines_is_for_all(void)
         end();
 }
 
-/* What is cancelled, reset, started and ends while the jump is only half done. */
+/* Cancels, resets, starts and ends timers while the clock change is only half done. */
 static void
 meddle(weir_task *task, void *context)
 {
@@ -492,7 +492,7 @@ reset_counts_from_now_on_its_own_clock(void)
         start(at_named("x", WEIR_FOREVER, &never));
         advance(WEIR_SEC(1));
         CU_ASSERT_EQUAL(weir_timer_reset("x", 2 * HOUR), 3);
-        jump_to(START + HOUR); /* an hour less a second: what a reset has asked for is an instant as well */
+        jump_to(START + HOUR); /* an hour less a second: the deadline of a reset is an instant as well */
         advance(HOUR);
         CU_ASSERT_EQUAL(wall.calls, 0);
         advance(WEIR_SEC(1));
@@ -721,7 +721,7 @@ bad_input_is_refused(void)
         end();
 }
 
-/* -- another target after a jump: what a schedule on the wall does -- */
+/* -- another target after a clock change, as for a schedule on the wall clock -- */
 
 /* The time limit of a source is a node like others. */
 struct limit_follower {

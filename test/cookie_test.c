@@ -349,7 +349,7 @@ the_largest_cookie_has_room(void)
         CU_ASSERT_EQUAL(result(cookie), -E2BIG);
 }
 
-/* What is set comes back as it was, and with all that may be in it. */
+/* A cookie comes back as it was set, with every byte that it may contain. */
 static void
 what_is_set_is_what_comes_back(void)
 {

@@ -1,4 +1,4 @@
-/* test/cron_test.c: schedules by the clock on the wall: what they say, what is wrong with them, when they are due.
+/* test/cron_test.c: schedules by the wall clock: how they are written, how they are refused, when they are due.
  *
  * The random schedules are compared with a search that looks at each minute of a year, in the local time of the C library. */
 #include <errno.h>
@@ -238,7 +238,7 @@ a_time_in_a_gap_is_due_once_behind_it(void)
         EXPECT_DUE("0 2,3 29 3 *", "Europe/Berlin", "2026-03-01 00:00", "2026-03-29 03:00 200", "2027-03-29 02:00 200");
         EXPECT_DUE("15 2 4 10 *", "Australia/Lord_Howe", "2026-10-01 00:00", "2026-10-04 02:30 1100");
         EXPECT_DUE("@daily", "America/Sao_Paulo", "2018-11-03 12:00", "2018-11-04 01:00 -200", "2018-11-05 00:00 -200");
-        /* A whole day that never was: what was due on it is due as the next one begins. */
+        /* A whole day that the zone left out: a time on it is due when the next day begins. */
         EXPECT_DUE("0 12 * * *", "Pacific/Apia", "2011-12-29 00:00 -1000", "2011-12-29 12:00 -1000", "2011-12-31 00:00 1400",
                    "2011-12-31 12:00 1400");
 }

@@ -1,4 +1,4 @@
-/* test/debug_test.c: what is alive is shown, in the right words. */
+/* test/debug_test.c: the dump shows what is alive, in the right words. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -594,7 +594,7 @@ struct given {
         weir_guard *guard;
 };
 
-/* Who was given what it waited for is READY when this looks, and its callback has not begun. */
+/* A task that has got what it waited for is READY when this looks, and its callback has not begun. */
 static void
 give(weir_task *task, void *context)
 {
@@ -772,7 +772,7 @@ dump_into(void *fd)
         return NULL;
 }
 
-/* What is looked at may end while the dump waits for its reader: nothing is held but a reference. */
+/* A flow may end while the dump of it waits for its reader: the dump holds nothing but a reference. */
 static void
 a_dump_into_a_full_pipe_holds_nothing_up(void)
 {

@@ -1,7 +1,7 @@
-/* test/fields_test.c: what a handler is told of query, form, cookies and addresses, over real sockets.
+/* test/fields_test.c: how a handler reads query, form, cookies and addresses, over real sockets.
  *
- * The linker puts the functions below in front of the allocator (test/CMakeLists.txt), so that a handler can have the memory
- * refused that its question needs. */
+ * The linker puts the functions below in front of the allocator (test/CMakeLists.txt), so that a test can refuse the memory that
+ * a call of a handler needs. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -377,7 +377,7 @@ tell_addresses(weir_task *exchange, void *context)
         CU_ASSERT_PTR_EQUAL(weir_http_peer_address(exchange), weir_http_peer_address(exchange));
 }
 
-/* What the server must say of this client. */
+/* Returns the text with which the server must describe this client. */
 static const char *
 expected(const char *client, int fd)
 {

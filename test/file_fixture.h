@@ -1,6 +1,6 @@
 /* test/file_fixture.h: a directory with files of all sorts, and a server that serves it, for the suites of files.
  *
- * What is beneath root/ may be served; what is beside it says so, and no reply may have it. */
+ * The server may serve the files below root/.  The content of the files beside root/ says so, and must be in no reply. */
 #ifndef WEIR_TEST_FILE_FIXTURE_H
 #define WEIR_TEST_FILE_FIXTURE_H
 

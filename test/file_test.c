@@ -1,7 +1,7 @@
-/* test/file_test.c: what of a file is said and sent, by a server that runs in this process; what a handler may do beside it. */
+/* test/file_test.c: the fields and the body of a reply with a file, by a server in this process; other calls of its handler. */
 #include "test/file_fixture.h"
 
-/* -- what is sent -- */
+/* -- body and fields of the reply -- */
 
 static void
 a_file_is_sent_with_what_is_to_be_said_of_it(void)
@@ -197,7 +197,8 @@ set_all_fields(weir_task *exchange)
         }
 }
 
-/* What each way of a query does.  What weir_http_reply_file says last is the result, unless something else is said there. */
+/* One function for each way that a query can name.  The result is that of the last weir_http_reply_file, unless a comment says
+ * something else. */
 
 static void
 reply_file(weir_task *exchange, const char *path)

@@ -1,4 +1,4 @@
-/* test/fixture.h: what the process has, a runtime for one test, records of what happened to a task, and children that must die.
+/* test/fixture.h: the resources of the process, a runtime for one test, records of the life of a task, children that must die.
  *
  * A test that begins the runtime ends it, so that none depends on another. */
 #ifndef WEIR_TEST_FIXTURE_H
@@ -124,7 +124,8 @@ static inline void weir_test_pass(weir_nsec duration)
 
 /* -- records -- */
 
-/* What happened to a task, or to a series.  The counts may be read at any time, the rest when they say that it is there. */
+/* The life of a task, or of a series.  The counts may be read at any time, the other fields once the counts show that they are
+ * set. */
 struct weir_test_record {
         _Atomic int calls, frees;
         int status;         /* which the callback saw */

@@ -246,7 +246,7 @@ check_order(const struct item *item)
                 differs(item, "called back before %u children have ended", item->live);
 }
 
-/* What it should be when nothing ends it early. */
+/* The status that the item should have when nothing ends it early. */
 static int
 own_status(const struct item *item)
 {

@@ -398,7 +398,7 @@ many_ended(weir_task *task, void *context)
         ((struct many *)context)->ended = weir_now();
 }
 
-/* On one poller, with rounds that are ready at once: who is in a hurry beside it need not wait for its end. */
+/* On one poller, with rounds that are ready at once: other tasks need not wait for the end of the repeater. */
 static void
 repeater_runs_10_000_000_rounds_in_constant_stack_and_lets_others_in(void)
 {

@@ -1,4 +1,5 @@
-/* test/gate_test.c: what the gate in front of the HTTP parser lets through, what it refuses, and on which byte. */
+/* test/gate_test.c: the request heads that the gate in front of the HTTP parser accepts, and those that it refuses, and on which
+ * byte. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* test/guard_memory_test.c: guards, semaphores and pools with every one of their allocations refused, one after another: what is
- * not had is reported, and what is had goes on to the next one. */
+/* test/guard_memory_test.c: guards, semaphores and pools with each of their allocations refused in turn: a failure is reported,
+ * and a hold or a token that was granted goes on to the next task. */
 #include "test/fixture.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* test/gzip_test.c: what gzip makes of bytes, who is sent it, and what that changes in the fields of a response. */
+/* test/gzip_test.c: compressed bytes, the clients that get them, and the fields of such a response. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

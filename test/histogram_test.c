@@ -1,4 +1,4 @@
-/* test/histogram_test.c: buckets, what is read of them against sorted values, and who starts anew meanwhile. */
+/* test/histogram_test.c: buckets, quantiles compared with sorted values, and a collection that clears while others record. */
 #include "kernel/data/histogram.h"
 
 #include <stdlib.h>
@@ -150,10 +150,10 @@ quantiles_of_random_values_are_those_of_the_sorted_ones_to_a_sixteenth(void)
         }
 }
 
-/* -- starting anew -- */
+/* -- collecting and clearing -- */
 
 static void
-who_starts_anew_reads_what_was_and_leaves_nothing(void)
+a_clearing_collection_reads_all_and_leaves_nothing(void)
 {
         struct weir__histogram *histogram = new_histogram();
 
@@ -178,7 +178,7 @@ a_greatest_value_that_was_lost_or_came_early_is_told_to_within_its_bucket(void)
         weir_nsec end = weir__histogram_greatest(weir__histogram_bucket(1000));
 
         weir__histogram_add(histogram, 1000);
-        atomic_store(&histogram->max, 0); /* lost to who started anew */
+        atomic_store(&histogram->max, 0); /* lost to the collection that cleared it */
         CU_ASSERT_EQUAL(collected(histogram, false).max, end);
         atomic_store(&histogram->max, 500000); /* of a value that is not counted yet */
         CU_ASSERT_EQUAL(collected(histogram, true).max, end);
@@ -254,7 +254,7 @@ main(void)
                 WEIR_TEST(small_values_are_told_exactly),
                 WEIR_TEST(what_is_too_long_for_the_buckets_is_told_as_the_greatest),
                 WEIR_TEST(quantiles_of_random_values_are_those_of_the_sorted_ones_to_a_sixteenth),
-                WEIR_TEST(who_starts_anew_reads_what_was_and_leaves_nothing),
+                WEIR_TEST(a_clearing_collection_reads_all_and_leaves_nothing),
                 WEIR_TEST(a_greatest_value_that_was_lost_or_came_early_is_told_to_within_its_bucket),
                 WEIR_TEST(each_value_is_counted_in_one_of_the_times_into_which_others_cut),
         };

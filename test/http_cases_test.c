@@ -216,7 +216,7 @@ static const struct http_case served[] = {
         CASE(51, 200,
              FIRST "Connection: upgrade, http2-settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n"),
         CASE(51, 200, POST "Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 3\r\n\r\nabc"),
-        /* What is right must not be refused. */
+        /* Valid requests must not be refused. */
         CASE(0, 200, "\r\n" FIRST "\r\n"),
         CASE(0, 200, POST "Content-Length: 003\r\n\r\nabc"),
         CASE(0, 200, POST "Content-Length:\t3 \t\r\n\r\nabc"),
@@ -375,7 +375,7 @@ is_served(const struct http_case *one, size_t piece)
         http_close(&client);
 }
 
-/* What is behind may reach a connection that is closed already. */
+/* Bytes behind the last message may reach a connection that is closed already. */
 static void
 is_the_last(const struct http_case *one, size_t piece)
 {
@@ -654,7 +654,7 @@ row_55_head_differs_from_get_by_the_body_alone(void)
         end();
 }
 
-/* Whoever refuses it: the gate or what looks at the whole head. */
+/* It makes no difference whether the gate refuses the request, or the check of the whole head. */
 static void
 row_55_nor_has_one_that_is_refused_a_body(void)
 {

@@ -2,8 +2,8 @@
  *
  *     RUNNING <--baton--> ready <--wake, sleep--> asleep;  RUNNING --> finished
  *
- * Threads: who holds the baton touches all that is here, nobody else; so there is no lock.  This file is compiled without
- *          ThreadSanitizer, lest it take the baton for an order that the library made.
+ * Threads: only the thread that holds the baton touches the state of this file, so there is no lock.  This file is compiled
+ *          without ThreadSanitizer, which would take the baton for an order that the library makes.
  *
  * A seed chooses between two kinds of scheduler.  One changes threads at a step with a certain chance, to any.  The other gives
  * each thread a priority, always runs the highest that can run, and lowers that of the one that runs at a few steps chosen
@@ -161,7 +161,7 @@ tell_signal(int number)
         raise(number);
 }
 
-/* What the sanitizers call before they end the process. */
+/* The sanitizers call the callback before they end the process. */
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
 
 /* Once: also that all threads share a CPU, for which handing the baton on is cheap. */
@@ -427,7 +427,7 @@ begin_on_runner(struct thread *thread)
         return 0;
 }
 
-/* The first thread of a world is always a new one: what the library keeps for each thread must be as new as the rest. */
+/* The first thread of a world is always a new one: the library's data of each thread must be as new as the rest. */
 int
 interleave_thread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*main)(void *), void *argument)
 {

@@ -1,9 +1,9 @@
 /* test/interleave.h: a world in which one thread runs at a time, and a seed decides which.
  *
  * The compiler reads this in front of the library's own sources (-include), which are compiled for the test a second time.
- * What their threads do to each other then goes through here: atomics, mutexes, conditions, futexes, threads, descriptors, the
- * clock and memory.  Each of these is a step, at which the scheduler of interleave.c may let another thread go on.  The library's
- * sources know nothing of it, and a seed takes the same way every time.
+ * All that their threads do to each other then goes through here: atomics, mutexes, conditions, futexes, threads, descriptors,
+ * the clock and memory.  Each of these is a step, at which the scheduler of interleave.c may let another thread go on.  The
+ * library's sources know nothing of it, and a seed takes the same way every time.
  *
  * Threads are real ones that hand a baton on, unseen by the sanitizers: what ThreadSanitizer knows of the order of things it has
  * from the library's own atomics and locks alone, so it reports a race although no two threads ever run at once. */
@@ -130,7 +130,7 @@ void interleave_free(void *block);
 #define INTERLEAVE_STEP(object, what) interleave_step((object), sizeof *(object), what, __func__, __LINE__)
 #define INTERLEAVE_AFTER              interleave_step(NULL, 0, "after", __func__, __LINE__)
 
-/* What others may see has a step behind it as well: what follows may touch memory that they have freed by then. */
+/* A change that others may see has a step behind it as well: the next access may touch memory that they have freed by then. */
 #define INTERLEAVE_CHANGE(operation, object, value, order)                                                                   \
         __extension__({                                                                                                      \
                 INTERLEAVE_STEP((object), #operation);                                                                       \

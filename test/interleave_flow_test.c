@@ -1,8 +1,8 @@
 /* test/interleave_flow_test.c: graphs, races, repeaters and timeouts in a series that a cancel by name and a deadline end while
  * they begin, go on and end, in hundreds of orders that seeds make (interleave.h).
  *
- * What waits there waits for ever, so who is not told that it ends is seen: no thread can go on then.  Memory that is used after
- * it was freed is seen, too, and memory that is not given back. */
+ * The waits there have no limit.  So a lost notification is seen: no thread can go on then.  A use of freed memory is seen, too,
+ * and so is memory that is not given back. */
 #include <errno.h>
 #include <string.h>
 
@@ -106,7 +106,7 @@ any_task(void)
         }
 }
 
-/* What comes first ends by itself, so that others begin while the end of the series comes. */
+/* The first nodes end by themselves, so that others begin while the end of the series comes. */
 static weir_task *
 any_graph(void)
 {

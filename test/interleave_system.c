@@ -1,7 +1,7 @@
-/* test/interleave_system.c: what the library gets from the system, in a world in which one thread runs at a time: descriptors,
- * the clock and memory.
+/* test/interleave_system.c: the calls of the system that the library uses, for a world in which one thread runs at a time:
+ * descriptors, the clock and memory.
  *
- * Threads: as in interleave.c, whoever has the baton; compiled without ThreadSanitizer for the same reason. */
+ * Threads: as in interleave.c, the one that holds the baton; compiled without ThreadSanitizer for the same reason. */
 #define INTERLEAVE_SCHEDULER
 #include "test/interleave.h"
 

@@ -37,7 +37,7 @@ struct one {
         _Atomic weir_nsec not_before;
 };
 
-/* What one thread does. */
+/* The operation of one thread. */
 struct action {
         void (*operation)(struct one *one);
         struct one *one;
@@ -238,7 +238,8 @@ cancel_id(struct one *one)
                 one->closed = one->settled = true;
 }
 
-/* When it returns, what was started before is over, if it was cancelled by this or before, or had begun. */
+/* When it returns, each timer that was started before it is over if this or an earlier cancel has ended it, or if its callback
+ * had begun. */
 static void
 cancel_and_wait(struct one *one, size_t max)
 {
@@ -468,7 +469,7 @@ clean_up(void)
         for (unsigned i = 0; i < run.made; i++)
                 cancel_id(&run.timers[i]);
         if (run.moved)
-                shut_down(NULL); /* who lost its id may pend for ever */
+                shut_down(NULL); /* a timer that has lost its id may be pending for ever */
         await_end();
         interleave_explore(false);
         weir_series_unref(run.series);
@@ -560,7 +561,8 @@ run_reset_expiry_and_cancel(void)
         play();
 }
 
-/* One that has expired is reset in the callback before its own, so that the worker has to take it back; what comes then? */
+/* A timer that has expired is reset in the callback before its own, so that the worker has to take it back.  Another operation
+ * follows. */
 static void
 run_whatever_meets_a_rearmed_one(void)
 {
@@ -743,7 +745,7 @@ run_start_in_a_later_runtime_with_fewer_pollers(void)
         play();
 }
 
-/* What comes of it is for `play` to say. */
+/* The checks of `play` judge the result. */
 static void
 run_anything(void)
 {

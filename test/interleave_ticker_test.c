@@ -1,10 +1,13 @@
 /* test/interleave_ticker_test.c: tickers, and what others do to them meanwhile, in thousands of orders that seeds make
  * (interleave.h).
  *
- * What must come out, whatever met what: callbacks of one ticker never overlap; the last one comes once, behind all ticks, and its
- * status says why; a cancel that counts ends it with -ECANCELED, one that follows counts nothing, nor does a reset; ticks keep
- * their phase, and those that are dropped are counted, as long as nobody resets; a reset that counts is what the next tick is due
- * by; who waits is woken as soon as the tick that ran has returned, and not before; nothing is left over.
+ * Each interleaving must give the same result:
+ *
+ * - Callbacks of one ticker never overlap.  The last one comes once, behind all ticks, and its status says why.
+ * - A cancel that counts ends the ticker with -ECANCELED.  A cancel or a reset after it counts nothing.
+ * - Without a reset the ticks keep their phase, and dropped ticks are counted.  The next tick after a reset is due by it.
+ * - A thread that waits is woken as soon as the tick that ran has returned, and not before.
+ * - Nothing is left over.
  *
  * WEIR_TEST_SEED is the first seed of each scenario. */
 #include <errno.h>
@@ -630,7 +633,7 @@ run_wait_for_a_busy_one(void)
         play();
 }
 
-/* What comes of it is for `play` to say. */
+/* The checks of `play` judge the result. */
 static void
 run_anything(void)
 {

@@ -239,7 +239,7 @@ shut_down(void *is_done_by_another)
                 be_done(NULL);
 }
 
-/* Whatever happened: whoever waits is still counted right, so time jumps to the limit of the next one. */
+/* In each interleaving the count of waiters must still be right: time advances to the limit of the next one. */
 static void
 check_next_wait(void)
 {

@@ -1,8 +1,8 @@
 /* test/interleave_waiting_test.c: mailboxes, counters, conditionals, channels and barriers while tasks start, are served, are
  * cancelled and time out, in hundreds of orders that seeds make (interleave.h).
  *
- * What waits there waits for ever, so who is not told that it ends is seen: no thread can go on then.  Memory that is used after
- * it was freed is seen, too, and memory that is not given back. */
+ * The waits there have no limit.  So a lost notification is seen: no thread can go on then.  A use of freed memory is seen, too,
+ * and so is memory that is not given back. */
 #include <errno.h>
 #include <string.h>
 
@@ -191,7 +191,7 @@ act_on_all(void)
         }
 }
 
-/* What nobody serves ends at the shutdown. */
+/* A task that nobody serves ends at the shutdown. */
 static void
 play(void)
 {
@@ -235,7 +235,7 @@ named_mailboxes_that_start(void)
         INTERLEAVE_EXPECT(run.counted == run.messages && run.well == run.messages);
 }
 
-/* Each needs two: what is counted is in those that came to it, or in one that has not. */
+/* Each needs two: a unit that was counted is in a task that has completed, or still in one that has not. */
 static void
 named_counters(void)
 {
@@ -264,7 +264,7 @@ counters_that_go(void)
         INTERLEAVE_EXPECT(run.well <= 1 && run.counted <= 2);
 }
 
-/* Who is started just then is refused, or ends with the others. */
+/* A task that is started at the same time is refused, or ends with the others. */
 static void
 starts_and_a_shutdown(void)
 {

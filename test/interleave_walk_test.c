@@ -1,8 +1,8 @@
 /* test/interleave_walk_test.c: walks over many names, and over many timers of one name, while some come and go, in hundreds of
  * orders that seeds make (interleave.h).
  *
- * Many is more than are looked at under one hold of the locks, so that a walk pauses.  What must come out: what is there all the
- * time is met once, whatever came and went beside it, and whatever became of the tables. */
+ * "Many" is more than a walk looks at under one hold of the locks, so that it pauses.  A walk must meet each timer that is there
+ * all the time once, even if others come and go meanwhile, and the tables grow or shrink. */
 #include <stdio.h>
 #include <string.h>
 

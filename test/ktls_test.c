@@ -101,7 +101,7 @@ close_wire(void)
         tls_wire_close(&wire);
 }
 
-/* What was taken is just that. */
+/* The taken bytes are exactly the expected ones. */
 static void
 expect_taken(const char *expected, size_t size)
 {

@@ -34,7 +34,7 @@ take_long(void *duration)
         atomic_fetch_add(&weir__clock.virtual_instant, *(weir_nsec *)duration);
 }
 
-/* What a callback was told, and its status. */
+/* The lateness that a callback has read, and its status. */
 struct late {
         weir_nsec lateness;
         int status;

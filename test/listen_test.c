@@ -1,6 +1,6 @@
 /* test/listen_test.c: listening sockets without a server: addresses, files, and what a process is started with.
  *
- * What a process inherits it reads once: so each test of that runs in a child, which has its descriptors from 3 on. */
+ * A process reads its inherited sockets once.  So each test of that runs in a child, which has its descriptors from 3 on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

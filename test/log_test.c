@@ -1,6 +1,7 @@
-/* test/log_test.c: who is told what the library has to say, when that ends, and how much of it is said.
+/* test/log_test.c: the function that gets the messages of the library, the end of its calls, and the limit of their rate.
  *
- * Without a clock: the rate limit is told the time, and what must not return too early is held until something else is seen. */
+ * No test depends on a clock: tests pass the time to the rate limit, and a call that must not return too early is held until
+ * something else is seen. */
 #include "test/timer_fixture.h"
 
 #include "kernel/base/clock.h"
@@ -26,7 +27,7 @@ hear(enum weir_log_level level, const char *message, void *context)
         snprintf(heard->message, sizeof heard->message, "%s", message);
 }
 
-/* What is heard of one message. */
+/* The record of one message. */
 static struct heard
 said(const char *text)
 {
@@ -233,7 +234,7 @@ struct holder {
         _Atomic bool left, seen;
 };
 
-/* Errors only: what is said to see who is set passes. */
+/* Holds errors only: the messages that find out which function is set pass. */
 static void
 hold(enum weir_log_level level, const char *message, void *context)
 {

@@ -345,7 +345,7 @@ storm_sends_by_name(void *argument)
         return NULL;
 }
 
-/* What was dismissed or dropped before its start may have got a message, so those are none here. */
+/* A task that is dismissed or dropped before its start may have got a message, so no task here is. */
 static void
 sent_by_name_is_counted_exactly_as_often_as_received(void)
 {

@@ -237,7 +237,7 @@ count_end(weir_series *series, void *context)
         atomic_fetch_add(&((struct record *)context)->ended, 1);
 }
 
-/* What every scenario makes its tasks with: they are counted when they are made, called and freed. */
+/* Every scenario makes its tasks with this: they are counted when they are made, called and freed. */
 static weir_task *
 counts(struct record *record, weir_task *task)
 {

@@ -674,7 +674,7 @@ servers_at_one_address_are_told_apart(void)
         CU_ASSERT_EQUAL(seen(sample("weir_http_connections", "")), 0);
         weir_http_server_free(servers[1]);
         CU_ASSERT_EQUAL(value(sample("weir_http_connections", "")), -1);
-        at.name[strlen(at.name) - 1] = '3'; /* who has a name keeps it */
+        at.name[strlen(at.name) - 1] = '3'; /* a server that has a name keeps it */
         CU_ASSERT_EQUAL(seen(sample("weir_http_connections", "")), 0);
         snprintf(address, sizeof address, "fd:%d", dup(fd));
         servers[1] = serve_at(address);

@@ -1,7 +1,7 @@
 /* test/mutants_test.c: heads made from good ones by random changes, through gate, parser and request.
  *
- * For each, the verdict must not depend on how its bytes are cut and must be that of a grammar written another way; what the
- * gate accepts the parser must accept too, with every slice inside the head.  The same seed gives the same heads. */
+ * The verdict on each head must not depend on how its bytes are cut, and must be that of a grammar written in another way.  The
+ * parser must accept all that the gate accepts, with every slice inside the head.  The same seed gives the same heads. */
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +120,7 @@ judge(const struct mutant *mutant, size_t piece, struct weir_test_random *random
         return r;
 }
 
-/* What the gate accepts, once more, as a regular expression.  Bytes above 127 only meet classes that say what is not in them. */
+/* The language of the gate once more, as a regular expression.  Bytes above 127 match negated classes only. */
 static const char grammar_text[] = "^(\r\n)?([!#$%&'*+.^_`|~0-9A-Za-z-]+) [!-\"$-~]+ HTTP/1\\.[0-9]\r\n"
                                    "([!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x01-\x08\x0a-\x1f\x7f]*\r\n)*\r\n";
 

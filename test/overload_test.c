@@ -1,5 +1,5 @@
-/* test/overload_test.c: who makes room when connections or descriptors run out, what is refused while the server is late, and what
- * its refusals look like. */
+/* test/overload_test.c: which connection makes room when connections or descriptors run out, which requests are refused while
+ * the server is late, and the refusals themselves. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ end(void)
         weir_test_end();
 }
 
-/* What the server has counted. */
+/* The counter of the server. */
 static int64_t
 count_of(unsigned kind)
 {
@@ -97,7 +97,7 @@ count_pause(struct weir__work *work)
         weir_test_latch_count_down(((struct pause *)work)->passed);
 }
 
-/* Returns when each worker is done with what it was doing: who has read a reply may be ahead of who has sent it. */
+/* Returns when each worker has finished its present work: a client may have read a reply before the worker is done with it. */
 static void
 settle(void)
 {
@@ -556,7 +556,7 @@ a_negative_bound_is_einval(void)
         CU_ASSERT_EQUAL(weir_shutdown(), 0);
 }
 
-/* What was refused for lateness has its line in the access log, with its target. */
+/* A request that was refused for lateness has its line in the access log, with its target. */
 static atomic_int shed;
 
 static void

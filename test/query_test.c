@@ -1,4 +1,4 @@
-/* test/query_test.c: application/x-www-form-urlencoded: what is sent is what is read, and whatever is sent is read safely. */
+/* test/query_test.c: application/x-www-form-urlencoded: a form is read as it was sent, and any bytes are read safely. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

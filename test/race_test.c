@@ -63,7 +63,7 @@ misuse_aborts_with_the_reason(void)
 
 /* -- who wins -- */
 
-/* What the callback of a race has seen. */
+/* The result that the callback of a race has seen. */
 struct outcome {
         struct weir_test_record record; /* first */
         int winner;
@@ -124,7 +124,7 @@ first_that_succeeds_wins_and_the_others_are_cancelled(void)
         weir_test_end();
 }
 
-/* All expire at the same instant, and are ready when the first one's callback runs; what is inside learns of it as well. */
+/* All expire at the same instant, and are ready when the first one's callback runs.  Tasks inside the losers see it as well. */
 static void
 losers_of_the_same_instant_see_that_they_have_lost(void)
 {

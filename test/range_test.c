@@ -1,4 +1,4 @@
-/* test/range_test.c: what a Range field asks for, and how a part of a file is called. */
+/* test/range_test.c: the parts of a file that a Range field selects, and the Content-Range of a part. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>

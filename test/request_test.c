@@ -1,5 +1,5 @@
-/* test/request_test.c: requests through gate and parser, as a server takes them in: what is refused with which status, and what
- * the others say. */
+/* test/request_test.c: requests through gate and parser, as a server takes them in: which are refused with which status, and the
+ * content of the others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -615,7 +615,7 @@ a_body_is_too_large_above_the_limit_only(void)
         free(request);
 }
 
-/* What no gate would let pass is refused all the same, and nothing is read beyond it. */
+/* The parser refuses a head that the gate would refuse, and reads nothing beyond it. */
 static void
 a_head_that_the_gate_has_not_seen_does_no_harm(void)
 {

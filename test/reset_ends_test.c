@@ -280,7 +280,7 @@ find_it_cannot_be_reset(void *unused)
         CU_ASSERT_EQUAL(weir_timer_reset("ready", WEIR_SEC(5)), 0);
 }
 
-/* As above, but the actor comes after shutdown: what is ready keeps its status, and is not put off any more. */
+/* As above, but the actor comes after the shutdown: a timer that is ready keeps its status, and cannot be reset any more. */
 static void
 ready_when_shutdown_has_begun_it_cannot_be_reset_and_sees_0(void)
 {

@@ -113,7 +113,7 @@ reset_to_forever_ends_it_never_until_it_is_reset_back(void)
         weir_test_end();
 }
 
-/* What a debounce does: a timer that is put off again and again fires once, when nobody puts it off any more. */
+/* A debounce: a timer that is reset again and again fires once, after the last reset. */
 static void
 reset_again_and_again_it_ends_once_after_the_last(void)
 {

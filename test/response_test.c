@@ -365,7 +365,7 @@ no_head_is_longer_than_its_bound(void)
         free(head);
 }
 
-/* Fields and body side by side, as they should be: what is short lies in the response itself, until one of them grows. */
+/* The expected fields and body, side by side.  Short ones lie in the response itself, until one of them grows. */
 struct shadow {
         char fields[4096], body[4096];
         size_t fields_size, body_size;

@@ -381,7 +381,7 @@ add_until_busy(void *context)
         return NULL;
 }
 
-/* What it shows is for a thread sanitizer to see. */
+/* ThreadSanitizer judges the result. */
 static void
 adding_may_meet_the_first_request(void)
 {

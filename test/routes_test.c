@@ -109,7 +109,7 @@ get(const char *path)
         return number_of("GET", path);
 }
 
-/* What is found, as "name=value name=value"; "" when nothing is. */
+/* Returns the parameters found, as "name=value name=value"; "" without any. */
 static const char *
 parameters_of(const char *path)
 {

@@ -77,7 +77,7 @@ neighbours_of_a_callback_that_says_that_it_blocks_go_on(void)
         end();
 }
 
-/* What runs first of two has a spare, the second has none. */
+/* The first of two gets a spare, the second gets none. */
 struct attempt {
         struct attempt *other;
         int result;

@@ -394,7 +394,7 @@ sixty_four_cases_are_the_most(void)
         for (int i = 0; i < WEIR_SELECT_MAX; i++)
                 weir_select_receive(select, channels[i]);
         CU_ASSERT_EQUAL(weir_select_send(select, channels[0], "more"), -E2BIG);
-        CU_ASSERT_EQUAL(dropped, 1); /* "last": what is refused stays the caller's */
+        CU_ASSERT_EQUAL(dropped, 1); /* "last": a refused message stays the caller's */
         CU_ASSERT_EQUAL(weir_task_start(select), -E2BIG);
         for (int i = 0; i < WEIR_SELECT_MAX; i++)
                 weir_channel_unref(channels[i]);

@@ -284,7 +284,7 @@ only_one_may_read_at_a_time(void)
         end();
 }
 
-/* What is not asked for waits in the sockets, and all of it comes when it is. */
+/* Bytes that no task asks for wait in the sockets, and all of them come when one does. */
 static void
 a_client_is_not_read_ahead_of_the_tasks(void)
 {
@@ -399,7 +399,7 @@ a_collection_may_have_max_body_unless_it_says_otherwise(void)
         end();
 }
 
-/* What an earlier collection has got counts, too, when one is given up and another one allows less. */
+/* The bytes of an earlier collection that was given up count for the limit of the next one, which is smaller. */
 static void
 a_second_collection_with_a_smaller_limit_keeps_to_it(void)
 {

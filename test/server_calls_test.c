@@ -11,7 +11,7 @@
 
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
 
-/* What the calls have said that do not wait for the server. */
+/* The results of the calls that do not wait for the server. */
 struct answers {
         int set_error, add_certificate, reload, reopen_log, fds, inherit, start;
 };
@@ -233,9 +233,9 @@ an_access_log_is_answered_while_its_server_serves(void)
         end();
 }
 
-/* Who is told by the one that it has stopped may be the other, who frees it. */
+/* Two threads wait in a stop while a third one frees the server. */
 static void
-a_stop_may_be_waited_for_by_who_frees_the_server(void)
+a_server_may_be_freed_while_two_threads_wait_for_its_stop(void)
 {
         struct caller stopper, other;
 
@@ -554,7 +554,7 @@ main(void)
                 WEIR_TEST(a_handler_is_answered_while_its_server_stops),
                 WEIR_TEST(an_access_log_is_answered_while_its_server_stops),
                 WEIR_TEST(an_access_log_is_answered_while_its_server_serves),
-                WEIR_TEST(a_stop_may_be_waited_for_by_who_frees_the_server),
+                WEIR_TEST(a_server_may_be_freed_while_two_threads_wait_for_its_stop),
                 WEIR_TEST(a_stop_in_the_middle_of_a_hand_over_leaves_the_file_of_its_socket),
                 WEIR_TEST(others_are_answered_while_a_server_starts),
                 WEIR_TEST(a_start_may_be_waited_for_by_who_stops_and_who_frees_the_server),

@@ -1,4 +1,4 @@
-/* test/server_cut_test.c: what a stop says of the exchanges that it cuts. */
+/* test/server_cut_test.c: the message of a stop about the exchanges that it cuts. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -102,7 +102,7 @@ end(void)
         CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);
 }
 
-/* What is said when that has been sent, five seconds have passed, and a stop cuts at once.  Static. */
+/* Returns the message after the request was sent, five seconds have passed, and a stop cuts at once; static memory. */
 static const char *
 said_of(const char *request, int handled)
 {

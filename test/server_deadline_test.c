@@ -142,7 +142,7 @@ wait_for_the_body(weir_task *exchange, void *context)
         limit(exchange);
 }
 
-/* What was not read of the body is in the way of the next request. */
+/* The unread rest of the body is in the way of the next request. */
 static void
 a_read_of_the_body_ends_with_it_and_then_the_connection(void)
 {

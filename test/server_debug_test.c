@@ -1,4 +1,4 @@
-/* test/server_debug_test.c: who may read /metrics and /debug/flows, and what the page shows of records that may hold anything.
+/* test/server_debug_test.c: clients that may read /metrics and /debug/flows, and the page for records with any bytes in them.
  *
  * The linker puts the suite's own walk in front of the library's: it shows what a test wants, or calls that. */
 #include <errno.h>
@@ -66,7 +66,7 @@ static struct {
         struct http_reply reply;
         struct weir_http_debug_config config;
         void *context;    /* of the handler under test */
-        const char *peer; /* who is to be taken for the other end; NULL: who it is */
+        const char *peer; /* the address that the other end seems to have; NULL: its own */
 } at;
 
 static void
@@ -301,7 +301,7 @@ a_list_that_is_none_lets_nobody_else_in(void)
         at.config.size = 3;
         at.config.allowed = "10.1.2.3";
         CU_ASSERT_EQUAL(ask("/metrics", HERE), 403);
-        at.peer = "127.0.0.1"; /* who is here may read all the same */
+        at.peer = "127.0.0.1"; /* a local client may read all the same */
         CU_ASSERT_EQUAL(ask("/metrics", HERE), 200);
         CU_ASSERT(complaints > 0);
         weir_log_set(NULL, NULL);

@@ -69,7 +69,7 @@ static const struct kind kinds[CALLS] = {
         [CLOSE] = {"close", true, {EIO, ENOSPC}, {EINTR}},
 };
 
-/* What is chosen.  Written while `armed` is not. */
+/* The chosen fault.  Written while `armed` is not set. */
 static struct {
         enum call call;
         int error;
@@ -134,7 +134,7 @@ int __wrap_ioctl(int fd, unsigned long request, ...);
 int __wrap_shutdown(int fd, int how);
 int __wrap_close(int fd);
 
-/* What the error means is so: the connection is no more, or the descriptor tells once more what it is ready for. */
+/* Makes the meaning of the error true: the connection is no more, or the descriptor reports again what it is ready for. */
 static void
 make_true(int fd)
 {

@@ -1,7 +1,7 @@
-/* test/server_footprint_test.c: what a connection that waits costs of the process: what docs/http-server.md promises.
+/* test/server_footprint_test.c: the memory of the process for a waiting connection is as docs/http-server.md promises.
  *
- * The clients are a process of their own, which was forked before anything began: what they have is not looked at.  They carry out one
- * order after another, and leave when there is no more to come:
+ * The clients are a process of their own, forked before anything else: their memory does not count.  They carry out one order
+ * after another, and leave when there are no more:
  *
  *     test:     begins, starts a server, orders -->   <-- done    waits for the server, measures, orders --> ...
  *     clients:                           carry it out
@@ -31,7 +31,7 @@
 
 enum step { CONNECT, SEND, ASK }; /* the last with an answer */
 
-/* What the connections from one on, up to another, are to do. */
+/* The next step of a range of connections. */
 struct order {
         enum step step;
         bool is_secure;

@@ -224,7 +224,7 @@ a_body_that_trickles_is_cut_all_the_same(void)
 
 /* -- slow readers -- */
 
-/* What the system knows of the server's end. */
+/* The system's data about the server's end. */
 static struct tcp_info
 servers_end(void)
 {
@@ -235,8 +235,8 @@ servers_end(void)
         return info;
 }
 
-/* The systems of both ends tell each other in real time, up to 40 ms later, what was taken in, and the server goes by that.  No
- * clock of ours waits for it: so the test does. */
+/* The server goes by the acknowledgements between the systems of both ends.  They come in real time, up to 40 ms later.  The
+ * virtual clock does not wait for them, so the test does. */
 static void
 read_some_and_let_the_server_know(void)
 {
@@ -403,7 +403,7 @@ dribble(void)
         weir_test_pass(0);
 }
 
-/* It may not have looked at our refusal yet: what comes prolongs that, but not for ever. */
+/* The client may not have looked at our refusal yet.  Its bytes prolong the time for that, but not for ever. */
 static void
 who_is_still_sending_after_a_refusal_has_time_to_look_at_it(void)
 {
@@ -521,7 +521,7 @@ connections_above_the_limit_are_answered_503_when_all_are_busy(void)
         end();
 }
 
-/* What a connection is told for which there is no room: the page that was set for 503, of that size. */
+/* The reply to a connection for which there is no room: the page that was set for 503, of that size. */
 static void
 turn_away_with_page(size_t size)
 {
@@ -696,7 +696,7 @@ without_descriptors_it_neither_spins_nor_stops(void)
         end();
 }
 
-/* What it has sent and the other system not taken in. */
+/* The bytes that it has sent and the other system has not taken in. */
 static int
 on_its_way(const struct http_client *client)
 {

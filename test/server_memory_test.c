@@ -553,7 +553,7 @@ play_refused(const struct scenario *scenario, bool is_secure, int64_t nth, bool 
         return atomic_load(&refused);
 }
 
-/* What must be the same behind each play. */
+/* The counts that must be the same after each play. */
 struct left_over {
         int64_t live;
         unsigned descriptors;

@@ -468,7 +468,7 @@ stop_delivers_the_replies_that_are_due(void)
         stop_begin(&stopper, WEIR_TEST_PATIENCE);
         CU_ASSERT_TRUE(http_is_over(&idle)); /* closed at once, before ... */
         CU_ASSERT_EQUAL(atomic_load(&at.ended), 1);
-        let_go(); /* ... what is waited for has ended */
+        let_go(); /* ... the task that it waits for has ended */
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         HTTP_ASSERT_TEXT(at.reply.body, "waited");
         HTTP_ASSERT_TEXT(http_field(&at.reply, "Connection"), "close");
@@ -524,7 +524,7 @@ stop_within_nothing_cuts_at_once(void)
         end();
 }
 
-/* What a client that has gone waits for is nobody's any more: it must not hold the stop up, let alone for ever. */
+/* An exchange whose client has gone must not hold the stop up, let alone for ever. */
 static void
 stop_cuts_the_exchange_of_a_client_that_has_gone(void)
 {
@@ -677,7 +677,7 @@ half_a_head_at_stop_may_be_finished(void)
         end();
 }
 
-/* What is behind a request that runs is not begun any more; its client sees that from Connection: close. */
+/* A request behind the one that runs is not begun any more.  Its client sees that from Connection: close. */
 static void
 a_pipelined_request_at_stop_is_left(void)
 {

@@ -336,7 +336,7 @@ who_does_not_read_is_epipe_at_the_limit_of_writing(void)
         weir_test_pass(LIMIT - 1);
         CU_ASSERT_FALSE(is_ended(&one));
         write_begin(&other, "more", 4);
-        /* What its system takes in at first looks like reading. */
+        /* The bytes that its system takes in at first look like reading. */
         for (; !is_ended(&one) && passed < 5; passed++) {
                 weir_test_pass(LIMIT + 1);
         }
@@ -644,7 +644,7 @@ an_echo_of_10_megabytes_to_a_slow_reader_takes_little_memory(void)
         free((char *)sender.body);
 }
 
-/* Who sends and does not read is not read any more: the sockets fill up, nothing else does. */
+/* The server stops reading from a client that sends and does not read.  The sockets fill up, nothing else does. */
 static void
 who_sends_for_ever_and_does_not_read_the_echo_is_not_read_any_more(void)
 {
@@ -882,7 +882,7 @@ receive_upgrade(void)
         CU_ASSERT_PTR_NULL(http_field(&at.reply, "Content-Length"));
 }
 
-/* What the client has got: raw, as much as is expected. */
+/* Compares the raw bytes that the client gets with all that it expects. */
 static void
 assert_raw(const char *expected)
 {

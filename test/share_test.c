@@ -1,8 +1,8 @@
-/* test/share_test.c: ready work is given to those who sleep, what is overdue on a busy poller is expired by another, and a flood
- * of ready work keeps nothing else from being looked at.
+/* test/share_test.c: ready work is given to workers that sleep, overdue timers of a busy poller are expired by another one, and
+ * the poller looks at everything else during a flood of ready work.
  *
- * No thread can be had once the runtime has begun, so no spare takes a poller over: what runs elsewhere was given or taken.  What
- * runs where is told by the thread, and how soon is counted in completions. */
+ * No thread can be created once the runtime has begun, so no spare takes a poller over: work that runs elsewhere was given or
+ * taken.  The thread shows where a work runs, and a count of completions shows how soon. */
 #include "test/blocking_fixture.h"
 
 #include <sys/epoll.h>
@@ -622,7 +622,7 @@ expect_fairness(unsigned ready)
         weir_test_latch_wait(&flood.done);
         weir_test_thread_join(&pusher);
         end();
-        /* What was looked at is run behind what was ready before. */
+        /* The timer and the push run behind the works that were ready before. */
         CU_ASSERT(flood.timer_took <= WEIR__BATCH + ready + BETWEEN);
         CU_ASSERT(flood.push_took <= WEIR__BATCH + ready + BETWEEN);
         CU_ASSERT(flood.event_took <= WEIR__BATCH + BETWEEN);

@@ -10,7 +10,7 @@
 #define SIMPLE_PIECES 66 /* more than a pattern may have */
 #define SIMPLE_ROOM   32
 
-/* What a piece of a pattern is, the most specific first. */
+/* The kinds of pieces of a pattern, the most specific first. */
 enum simple_kind { SIMPLE_LITERAL = '1', SIMPLE_PARAMETER, SIMPLE_REST };
 
 struct simple_piece {
@@ -101,7 +101,7 @@ static inline bool simple_is_same(const struct simple_route *one, const struct s
         return same;
 }
 
-/* What the path has in the place of the parameter that is the route's piece `index`. */
+/* Returns the value in the path of the parameter that is the route's piece `index`. */
 static inline const char *simple_value(const struct simple_route *route, const struct simple_path *path, unsigned index,
                                        char rest[SIMPLE_PIECES * (SIMPLE_ROOM + 1)])
 {

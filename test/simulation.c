@@ -368,7 +368,7 @@ begin_life(void)
         return weir_now();
 }
 
-/* What was started has ended, what was not is as it was. */
+/* All tasks that were started have ended, and the others are as they were. */
 static void
 check_end_of_life(void)
 {

@@ -1,7 +1,7 @@
 /* test/simulation.h: random flows from one seed, on the virtual clock, against a plain model.
  *
  * A step is one operation, or one callback.  After each the contract is checked.  At the first difference the process says the
- * seed, the step, what was expected, what happened and what came before, and exits with status 1. */
+ * seed, the step, the expected and the real result and the steps before, and exits with status 1. */
 #ifndef WEIR_TEST_SIMULATION_H
 #define WEIR_TEST_SIMULATION_H
 
@@ -25,7 +25,7 @@ struct simulation_result {
 /* Threads: one at a time, not a worker.  The runtime is down at the beginning and at the end. */
 void simulation_run(const struct simulation_setup *setup, struct simulation_result *result);
 
-/* What the operation of that number is called; NULL: there are no more. */
+/* Returns the name of the operation of that number; NULL: there are no more. */
 const char *simulation_kind(unsigned number);
 
 #endif

@@ -1,6 +1,6 @@
 /* test/simulation_acts.c: the operations of the simulation, each beside the same on the model.
  *
- * Threads: whoever has the turn (simulation.c). */
+ * Threads: the one that has the turn (simulation.c). */
 #include "test/simulation_driver.h"
 
 #include <errno.h>
@@ -537,7 +537,7 @@ act_cancel_id(const struct actor *actor)
         should = model_can_cancel(task);
         is = weir_timer_cancel_id(task->id);
         simulation_note(actor->where, "cancels id", (int64_t)task->serial, 0, (int64_t)is);
-        /* What its series has cancelled may be found still or not. */
+        /* A timer that its series has cancelled may still be found or not. */
         simulation_expect("cancel by id", (int64_t)is, should && !task->id_unsure && task->place != SOON, (int64_t)should);
         if (is)
                 model_call_off(task);

@@ -1,4 +1,4 @@
-/* test/simulation_driver.h: what the files of the simulation share: the state of a run, and how a difference is reported. */
+/* test/simulation_driver.h: the common part of the files of the simulation: the state of a run, and reports of differences. */
 #ifndef WEIR_TEST_SIMULATION_DRIVER_H
 #define WEIR_TEST_SIMULATION_DRIVER_H
 
@@ -39,7 +39,7 @@ struct simulation {
 
 extern struct simulation simulation;
 
-/* Who acts: a callback, the other thread, or the main thread while the runtime is down. */
+/* The actor of a step: a callback, the other thread, or the main thread while the runtime is down. */
 struct actor {
         struct task *self;  /* whose callback it is */
         weir_task *handle;
@@ -67,7 +67,7 @@ void simulation_task_called(weir_task *task, void *context);
 void simulation_flow_called(weir_series *series, void *context);
 void simulation_task_freed(void *context);
 
-/* What is drawn; NULL if none was found soon.  Durations are often one of a few, so that some fall together. */
+/* Random choices; NULL if none was found soon.  Durations are often one of a few, so that some fall together. */
 extern const char *const simulation_names[MODEL_NAMES];
 weir_nsec simulation_draw_duration(void);
 size_t simulation_draw_max(void);

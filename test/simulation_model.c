@@ -367,7 +367,7 @@ model_call_off(struct task *task)
                 set_place(task, SOON);
 }
 
-/* What is within something that is being started may not have been: it is dropped then. */
+/* A task within something that is being started may not have been started yet: it is dropped then. */
 static void
 end_current(struct flow *flow, bool unsure)
 {
@@ -609,7 +609,7 @@ model_flow_callback(struct flow *flow, int status)
 {
         int cause = model_cause(flow);
 
-        /* What it is within was ended when it was being started, of which it is not known whether it was before or after that. */
+        /* The parallel around it was ended while it was being started: it is not known which of the two came first. */
         if (flow->stepping && flow->was_late && flow->parallel && (status == -ECANCELED || status == -ETIMEDOUT)) {
                 flow->cause = 0;
                 cause = model_cause(flow) == status ? status : -ETIMEDOUT;
@@ -692,7 +692,7 @@ model_can_cancel(const struct task *task)
                (task->place != RUNNING || task->ticking);
 }
 
-/* What ends by its series or by shutdown is not counted; when it does so only after this call, it may be. */
+/* A timer that ends by its series or by the shutdown is not counted; if it does so only after this call, it may be. */
 bool
 model_can_reset(const struct task *task, bool *may)
 {

@@ -1,8 +1,8 @@
-/* test/simulation_model.h: what the headers and docs/contract.md say of timers, tickers, series, parallels, races and modules,
- * as plain arrays that are searched from one end to the other.
+/* test/simulation_model.h: the promises of the headers and docs/contract.md about timers, tickers, series, parallels, races and
+ * modules, as plain arrays that are searched from one end to the other.
  *
- * It knows nothing of how the library does it, and nothing of the library but its types.  Where the contract leaves something open,
- * the model holds what is allowed: a range of instants, or of counts.  Threads: one at a time, as the simulation sees to. */
+ * The model uses nothing of the library but its types.  Where the contract leaves something open, the model holds the allowed
+ * results: a range of instants, or of counts.  Threads: one at a time; the simulation ensures that. */
 #ifndef WEIR_TEST_SIMULATION_MODEL_H
 #define WEIR_TEST_SIMULATION_MODEL_H
 

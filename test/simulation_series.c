@@ -1,6 +1,6 @@
 /* test/simulation_series.c: operations on series, by name and with deadlines, each beside the same on the model.
  *
- * Threads: whoever has the turn (simulation.c). */
+ * Threads: the one that has the turn (simulation.c). */
 #include "test/simulation_driver.h"
 
 #include <errno.h>

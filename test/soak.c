@@ -1,4 +1,4 @@
-/* test/soak.c: servers and clients of all sorts, for as long as one likes: what comes is right, and all goes back to where it began.
+/* test/soak.c: servers and clients of all sorts, for a time of choice: replies are right, and all counts return to their start.
  *
  *     soak [seconds]           default: 20
  *

@@ -6,7 +6,7 @@
  *     soak_peer.c       a connection of a client's, plain or TLS
  *     soak_client.c     what clients do with them
  *
- * What is wrong ends the process with what is known about it. */
+ * An error ends the process, with a message that holds all that is known about it. */
 #ifndef WEIR_TEST_SOAK_H
 #define WEIR_TEST_SOAK_H
 
@@ -22,7 +22,7 @@
 #include "test/support.h"
 
 #define SOAK_LIMIT   (WEIR_TEST_SANITIZED ? WEIR_MSEC(1500) : WEIR_MSEC(500)) /* of the servers, for whatever has one */
-#define SOAK_EXCUSE  (SOAK_LIMIT / 5) /* who was slower than this may have come to feel it: the machine may have stood still */
+#define SOAK_EXCUSE  (SOAK_LIMIT / 5) /* a client slower than this may have met a limit: the machine may have stood still */
 #define SOAK_PATIENT 30               /* seconds in which something has to happen */
 
 /* Ends the process, with what it was about. */
@@ -60,7 +60,7 @@ void soak_logs_rotate(struct weir_test_random *random); /* truncates the files o
 
 #define SOAK_PAGE "<p>This is none of the server's own words.\n" /* in place of the body of an error */
 
-/* What the bodies of replies are made of. */
+/* The content of the bodies of replies. */
 char soak_byte(size_t at);
 uint64_t soak_sum(uint64_t sum, const char *data, size_t size);
 #define SOAK_SUM_START UINT64_C(14695981039346656037)
@@ -90,7 +90,7 @@ struct soak_peer {
         const char *doing; /* for messages */
         int fd;
         SSL *tls;
-        int64_t began;     /* what is being asked for: whoever is slow is excused */
+        int64_t began;     /* the present request: a client that is slow is excused */
         char answered[48]; /* the last request that was, for messages */
         char *input;
         size_t size, room;

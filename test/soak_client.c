@@ -1,6 +1,6 @@
-/* test/soak_client.c: what the clients of the soak do: well-behaved, impatient, slow, broken, and gone.
+/* test/soak_client.c: the clients of the soak: well-behaved, impatient, slow, broken, and gone.
  *
- * Threads: each client is one, for one round; what it does now may be looked at by the watchdog.  No locks.
+ * Threads: each client is one, for one round; the watchdog may read its present action.  No locks.
  *
  * Connections that a client leaves standing stay with it for a while; then it resets or closes them, or waits until the server, whose
  * limits they exceed, has. */
@@ -152,7 +152,8 @@ pipeline(struct soak_client *client)
                 if (requests[sent - 1].is_last)
                         break;
         }
-        /* Who drops an exchange closes the connection at once: what TLS has said meanwhile resets it, with the replies before. */
+        /* A handler that drops an exchange closes the connection at once.  Records of TLS that come then reset it, and the
+         * replies before are lost. */
         finishes &= !client->peer.tls || requests[sent - 1].status != 0;
         if (finishes && goes_on)
                 soak_peer_finish(&client->peer);
@@ -188,7 +189,7 @@ converse(struct soak_client *client)
                 int frame_size = snprintf(frame, sizeof frame, "%zx\r\n", size);
                 goes_on = soak_peer_send(peer, frame, (size_t)frame_size) && soak_peer_send(peer, data, size) &&
                           soak_peer_send(peer, "\r\n", 2);
-                /* What comes back is at least as long; the reply as a whole is looked at in the end. */
+                /* The echo is at least as long; the reply as a whole is checked in the end. */
                 for (size_t before = peer->size; goes_on && peer->server != &soak_servers[SOAK_COLLECTING] &&
                                                  peer->server != &soak_servers[SOAK_RESTARTED] && !peer->ended &&
                                                  peer->size < before + size;)
@@ -316,7 +317,7 @@ drip(struct soak_client *client)
         }
         if (atomic_load(&soak_stopping))
                 return;
-        size_t size = soak_peer_head(peer, &status, false); /* or nothing: what comes after the end resets the connection */
+        size_t size = soak_peer_head(peer, &status, false); /* or nothing: bytes after the end reset the connection */
         if (size && status != 408 && status != 503)
                 soak_fail("%d for a byte now and then", status);
         soak_peer_drain(peer);

@@ -211,8 +211,8 @@ soak_peer_drain(struct soak_peer *peer)
 {
         const int window = 1 << 20;
 
-        /* Who offers less than a segment gets it when the other system's timer runs out only, five times a second: that would take
-         * minutes for megabytes. */
+        /* A window below one segment is filled only when a timer of the other system runs out, five times a second: megabytes
+         * would take minutes. */
         setsockopt(peer->fd, SOL_SOCKET, SO_RCVBUF, &window, sizeof window);
         while (!peer->ended) {
                 peer->size = 0;
@@ -309,7 +309,7 @@ match_chunks(struct soak_peer *peer, const struct soak_request *request, size_t 
         return true;
 }
 
-/* What is compressed: `size` bytes, looked at when all are there. */
+/* A compressed body: `size` bytes, checked when all are there. */
 static bool
 match_packed(struct soak_peer *peer, const struct soak_request *request, size_t size)
 {

@@ -1,4 +1,4 @@
-/* test/soak_server.c: what is served in the soak: everything that a handler can do.
+/* test/soak_server.c: the servers of the soak: everything that a handler can do.
  *
  * Threads: handlers run on workers; servers are started and stopped by the thread that runs the rounds.  No locks. */
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* test/stats_test.c: what weir_stats tells: who there is, what was handed over, and how much is ready. */
+/* test/stats_test.c: weir_stats counts workers and spares, pollers that were handed over, and ready works. */
 #include <errno.h>
 
 #include "test/fixture.h"

@@ -461,7 +461,7 @@ connect_to(struct http_client *client, int port)
         return client->fd >= 0 && connect(client->fd, (struct sockaddr *)&address, sizeof address) == 0;
 }
 
-/* One connection: a few requests at once; what comes back must be their replies, in order, until it is closed. */
+/* One connection: a few requests at once.  Their replies must come back in order, until it is closed. */
 static void
 converse(struct http_client *client)
 {

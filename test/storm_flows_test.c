@@ -1,9 +1,9 @@
 /* test/storm_flows_test.c: threads that start series and parallels of named timers, and cancel, push into and shut them down
  * while they run and end.
  *
- * Threads: an event is written by its maker, then by the worker that runs or frees its task.  Its counts are no atomics: where
- *          they are read, in the callback of the parallel around it and after the join of everybody, what was promised to have
- *          happened before must have, and ThreadSanitizer sees whether it did. */
+ * Threads: an event is written by its maker, then by the worker that runs or frees its task.  Its counts are not atomic.  They
+ *          are read in the callback of the parallel around it, and after the join of all threads.  All that is promised to
+ *          happen before must have happened there, and ThreadSanitizer sees whether it did. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ struct event {
         bool pushed_late, refused;
 };
 
-/* What happens to a series: in a flow, or in a parallel. */
+/* The events of a series: in a flow, or in a parallel. */
 struct flow {
         struct event events[EVENTS], late; /* late: pushed by another thread, into another flow */
         unsigned count;                    /* of events */

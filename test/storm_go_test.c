@@ -19,7 +19,7 @@ begin(int threads)
         CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
 }
 
-/* What all tasks of a storm did. */
+/* The results of all tasks of a storm. */
 static _Atomic unsigned started, called, freed, ran, cancelled, timed_out, shut, others;
 static _Atomic unsigned too_late;
 
@@ -128,7 +128,7 @@ a_cancel_meets_the_begin_of_a_function_at_any_moment(void)
                 weir_series_cancel(series);
                 atomic_store(&target.cancel_is_over, true);
                 weir_test_latch_wait(&over);
-                /* What its limit ended while the function ran is waited for here: the target is on this stack. */
+                /* The target is on this stack, so wait for a function that still runs after its limit has ended the task. */
                 if (target.status == -ETIMEDOUT) {
                         WEIR_TEST_EVENTUALLY(!weir__executor_is_busy());
                 }

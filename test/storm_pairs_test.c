@@ -1,7 +1,7 @@
 /* test/storm_pairs_test.c: every operation on timers against every other one, on the real clock, for ThreadSanitizer to watch.
  *
  * Two threads do one operation each, over and over, on the timers of a few names; a third makes timers that end within 200 us.
- * What must come out of each pair: one callback for each timer that was started, one on_free for each that was made, as many
+ * Each pair must end with one callback for each timer that was started, one on_free for each that was made, as many
  * callbacks with -ECANCELED as cancels were counted, and nothing left of the names.
  *
  * Threads: the three stay the same; between two pairs, when no timer is left, the main thread judges. */
@@ -505,7 +505,7 @@ judge(const struct operation *one, const struct operation *other, size_t counted
                 for (unsigned n = 0; n < storm.hands[i].made; n++)
                         add_event(&outcome, &storm.hands[i].events[n]);
         }
-        /* What was counted before its start may be dismissed, refused or dropped; a series cancels without counting. */
+        /* A timer that was counted before its start may be dismissed, refused or dropped; a series cancels without counting. */
         bool sound = outcome.wrong == 0 && outcome.counted <= outcome.cancelled + outcome.uncalled &&
                      (outcome.counted >= outcome.cancelled || outcome.pushed > 0) && (with_shutdown || outcome.shut_down == 0) &&
                      weir_timer_count("pair") == 0 && weir_timer_list("", look, &outcome.wrong) == 0;
@@ -539,7 +539,7 @@ every_operation_against_every_other_one(void)
         CU_ASSERT(ended > pairs * SUPPLY / 8 && cancelled > pairs * SUPPLY / 8); /* it was a storm */
 }
 
-/* Shutdown comes anywhere between the first and the last of the two operations; what is started after it is refused. */
+/* Shutdown comes anywhere between the first and the last of the two operations; a start after it is refused. */
 static void
 every_operation_against_shutdown(void)
 {

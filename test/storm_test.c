@@ -1,7 +1,7 @@
 /* test/storm_test.c: threads that start, cancel and let expire named timers on the real clock, all at once.
  *
- * What must come out whatever met what: one callback for each timer that was started, one on_free for each that was made, and as
- * many callbacks with -ECANCELED as the cancels said. */
+ * Each order of the operations must end with one callback for each timer that was started, one on_free for each that was made,
+ * and as many callbacks with -ECANCELED as the cancels have counted. */
 #include "test/fixture.h"
 
 #include <errno.h>

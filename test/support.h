@@ -47,8 +47,8 @@ int64_t weir_test_now(void);
 /* Nanoseconds of CPU time of all threads, for what must not take long or must cost nothing, on whatever machine. */
 int64_t weir_test_cpu_time(void);
 
-/* How late something may be, in nanoseconds: what a machine that stands still for seconds does not exceed, and for ever does.
- * Nothing may ever be early. */
+/* How late something may be, in nanoseconds.  A machine that stands still for some seconds stays below this; only an event that
+ * never comes exceeds it.  Nothing may ever be early. */
 #define WEIR_TEST_TOLERANCE INT64_C(30000000000)
 
 /* How long a test waits for what must happen, in nanoseconds, before it aborts with the reason. */

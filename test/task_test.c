@@ -1,4 +1,4 @@
-/* test/task_test.c: what all tasks have in common: who consumes them, what poisons, lone tasks, and the stack they run on.
+/* test/task_test.c: the common rules of all tasks: calls that consume them, poison, lone tasks, and the stack they run on.
  *
  * Tests that fork come first: a child that must die may only be forked while no runtime is up. */
 #include "test/fixture.h"

@@ -7,7 +7,7 @@
 #define PERIOD WEIR_MSEC(10)
 #define KEPT   16
 
-/* What a ticker did, on the virtual clock. */
+/* The ticks of a ticker, on the virtual clock. */
 struct ticks {
         struct weir_test_record end; /* first: the last callback */
         weir_nsec began;
@@ -397,7 +397,7 @@ tick_at_gate(weir_task *task, void *context)
         }
         weir_test_latch_count_down(&gate.begun);
         weir_test_latch_wait(&gate.opened);
-        weir_test_sleep(5000000); /* who was let go too early shall see it */
+        weir_test_sleep(5000000); /* a waiter that is released too early shall see it */
         atomic_store(&gate.returned, true);
 }
 

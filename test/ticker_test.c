@@ -8,7 +8,7 @@
 #define PERIOD WEIR_MSEC(10)
 #define KEPT   64
 
-/* What a ticker did. */
+/* The ticks of a ticker. */
 struct ticks {
         struct weir_test_record end; /* first: the last callback */
         weir_nsec began;

@@ -1,5 +1,5 @@
-/* test/timer_fixture.h: what the suites about timers share: a callback that waits at a gate, functions that are run as callbacks,
- * threads, a shutdown in the background, and what the list says of a name. */
+/* test/timer_fixture.h: the common part of the suites about timers: a callback that waits at a gate, functions that are run as
+ * callbacks, threads, a shutdown in the background, and the list entry of a name. */
 #ifndef WEIR_TEST_TIMER_FIXTURE_H
 #define WEIR_TEST_TIMER_FIXTURE_H
 
@@ -152,7 +152,7 @@ static inline int weir_test_keep_info(const struct weir_timer_info *info, void *
         return 0;
 }
 
-/* What is said of the one timer whose name begins so. */
+/* Returns the list entry of the one timer whose name begins so. */
 static inline struct weir_timer_info weir_test_info(const char *name)
 {
         struct weir_timer_info info = {0};

@@ -1,7 +1,7 @@
 /* test/timer_list_test.c: timers by the beginning of their name: cancel and list.
  *
- * What the list says of a timer is checked on the virtual clock, which has one worker.  That it shows what is there all the time
- * just once is checked while other threads make and cancel what is not. */
+ * The entries of the list are checked on the virtual clock, which has one worker.  The list must show each timer that is there
+ * all the time exactly once: that is checked while other threads make and cancel further ones. */
 #include "test/timer_fixture.h"
 
 #define FAR WEIR_TEST_FAR

@@ -1,6 +1,6 @@
 /* test/timer_races_test.c: reset, extend and cancel, by name and by id, against expiry and against each other, on the real clock.
  *
- * Whatever met what, what was counted must agree with what happened. */
+ * In each order of the operations, the counts that they return must agree with what happened. */
 #include "test/timer_fixture.h"
 
 #define FAR WEIR_TEST_FAR
@@ -45,8 +45,8 @@ racing_with(int status)
         return count;
 }
 
-/* What was reset never ends by itself, so the cancel finds all that were counted; what was not counted has begun, so it finds
- * none of those. */
+/* A timer that was reset never ends by itself, so the cancel finds all that were counted.  The callbacks of the others have
+ * begun, so it finds none of those. */
 static void
 reset_while_they_expire_counts_just_those_that_do_not_end_any_more(void)
 {
@@ -139,7 +139,7 @@ threads_that_reset_extend_and_cancel_at_once_leave_one_callback_each(void)
 
 #define PAIRS (WEIR_TEST_SANITIZED ? 1000 : 1500)
 
-/* What two threads do to the same timer at once, each returning whether it found it. */
+/* Two operations on the same timer at once, by two threads; each returns whether it found the timer. */
 struct race {
         pthread_barrier_t barrier;
         size_t (*act[2])(weir_timer_id id);
@@ -286,7 +286,7 @@ cancel_by_id_at_expiry_counts_just_when_the_callback_sees_ecanceled(void)
         race_rounds(cancel_a_little_later, look_on, WEIR_USEC(2), check_found_is_cancelled);
 }
 
-/* What was reset never ends by itself. */
+/* A timer that was reset never ends by itself. */
 static void
 check_found_is_pending(struct weir_test_record *record, weir_timer_id id)
 {

@@ -358,7 +358,7 @@ what_is_added_to_a_half_poured_slot_keeps_its_order(void)
         free(nodes);
 }
 
-/* What a poller does at one instant is bounded although whole slots of 67 ms and 4.3 s hold far more than that. */
+/* The work of a poller at one instant is bounded, although whole slots of 67 ms and 4.3 s hold far more than that. */
 static void
 no_instant_needs_more_than_a_few_batches(void)
 {

@@ -31,7 +31,7 @@ end(void)
         CU_ASSERT_FATAL(weir_shutdown() == 0);
 }
 
-/* What a callback saw. */
+/* The result that a callback has seen. */
 struct outcome {
         int calls, status;
         weir_nsec at;
@@ -226,7 +226,7 @@ a_timer_that_was_cancelled_before_its_start_ends_as_soon_as_it_is_started(void)
         end();
 }
 
-/* What a callback that cancels gets for it. */
+/* The count that a callback gets for its cancel. */
 struct rival {
         const char *name;
         size_t cancelled;
@@ -483,7 +483,7 @@ cancel_wait_of_none_only_waits(void)
         end();
 }
 
-/* What happens between the start and the stop is left to chance. */
+/* The order of the events between the start and the stop is left to chance. */
 static void
 both_ways_to_stop_a_period_hold_on_two_workers(void)
 {

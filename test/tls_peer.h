@@ -31,7 +31,7 @@ void tls_write_file(const char *name, const void *data, size_t size);
 /* The path of a file in the directory, such as "a.pem"; valid for the next fifteen calls. */
 const char *tls_path(const char *name);
 
-/* What a client is to be.  Blocking or not is up to the descriptor. */
+/* The properties of a client.  The descriptor decides whether it blocks. */
 struct tls_client_wish {
         const char *server_name; /* to ask for; NULL: none */
         const char *protocols;   /* ALPN, in its form: "\x02h2"; NULL: none */

@@ -349,7 +349,7 @@ widen(SSL *client)
         CU_ASSERT_EQUAL(setsockopt(SSL_get_fd(client), SOL_SOCKET, SO_RCVBUF, &window, sizeof window), 0);
 }
 
-/* Pieces of `size` bytes until one has to wait.  Returns its series; *sent: what has gone out before. */
+/* Writes pieces of `size` bytes until one has to wait.  Returns its series; *sent: the bytes that went out before. */
 static weir_series *
 write_until_full(struct weir_test_record *record, const char *bytes, size_t size, size_t *sent)
 {

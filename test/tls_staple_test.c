@@ -60,7 +60,7 @@ connect_served(int version, bool wants_staple)
         return client;
 }
 
-/* What the staple says of the certificate, V_OCSP_CERTSTATUS_GOOD and the like; -1: there is none, or it says nothing of use. */
+/* Returns the status of the certificate in the staple, such as V_OCSP_CERTSTATUS_GOOD; -1: no staple, or none of use. */
 static int
 status_in(SSL *client)
 {

@@ -430,7 +430,7 @@ a_slow_reader_gets_every_byte_once(void)
         free(got);
 }
 
-/* What is held goes out as it was; what was never taken may be replaced, though it was offered beside it. */
+/* Bytes that TLS holds go out as they were.  Bytes that it never took may be replaced, even if both were offered in one call. */
 static void
 replace_behind_what_is_held(size_t piece, int count)
 {

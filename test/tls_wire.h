@@ -63,7 +63,7 @@ static inline void tls_wire_close(struct tls_wire *wire)
         SSL_free(wire->client);
 }
 
-/* What the client has written so far goes over, but for what the test keeps back.  Returns how much that was. */
+/* Sends the bytes that the client has written so far, except those that the test holds back.  Returns their number. */
 static inline size_t tls_wire_send(struct tls_wire *wire, size_t at_most)
 {
         char *data;
@@ -82,7 +82,7 @@ static inline size_t tls_wire_send(struct tls_wire *wire, size_t at_most)
         return sent > 0 ? (size_t)sent : 0;
 }
 
-/* What the server has written comes to the client.  Returns how much. */
+/* Passes the bytes of the server on to the client.  Returns their number. */
 static inline size_t tls_wire_receive(struct tls_wire *wire)
 {
         char piece[65536];
@@ -137,7 +137,7 @@ static inline void tls_wire_say(struct tls_wire *wire, const void *data, size_t 
         }
 }
 
-/* What the client can read now. */
+/* Reads all that the client can read now. */
 static inline size_t tls_wire_hear(struct tls_wire *wire, void *data, size_t size)
 {
         size_t have = 0, count;

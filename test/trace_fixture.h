@@ -1,6 +1,6 @@
 /* test/trace_fixture.h: reads a trace strictly, as RFC 8259 wants it, and finds in it what a test asks for.
  *
- * What is wrong with a file fails the test that reads it.  The text is read byte by byte, never by strtoll() and the like: under
+ * An error in a file fails the test that reads it.  The text is read byte by byte, never by strtoll() and the like: under
  * AddressSanitizer with strict_string_checks each call of those goes through all the rest of the text, megabytes of it. */
 #ifndef WEIR_TEST_TRACE_FIXTURE_H
 #define WEIR_TEST_TRACE_FIXTURE_H
@@ -84,7 +84,7 @@ static inline int weir_test_json_hex(const char *text)
         return value;
 }
 
-/* An escape, as UTF-8; what is not of the basic plane is none of ours. */
+/* Decodes an escape to UTF-8.  Our files have none beyond the basic plane. */
 static inline size_t weir_test_json_escape(struct weir_test_trace *trace, char *to)
 {
         if (*trace->at != 'u') {

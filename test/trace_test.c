@@ -24,7 +24,7 @@ begin_trace(enum weir_clock clock, int pollers)
         CU_ASSERT_EQUAL(weir_trace_start(path), 0);
 }
 
-/* What holds for each trace is looked at here. */
+/* Reads the trace, and checks the rules that hold for each one. */
 static struct weir_test_trace
 read_trace(void)
 {

@@ -1,4 +1,5 @@
-/* test/turns_test.c: who always has more to do, such as a client that sends in the smallest records of TLS, leaves others their turn. */
+/* test/turns_test.c: a connection that always has more to do leaves others their turn, such as one with the smallest records of
+ * TLS. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* test/virtual_clock_test.c: the virtual clock in steps, held, and on the wall; who may move it, and who is refused.
+/* test/virtual_clock_test.c: the virtual clock in steps, held, and as wall clock; callers that may move it, and refused ones.
  *
- * What is due is recorded by the one worker, in the order in which it runs. */
+ * The one worker records the timers that are due, in the order in which they run. */
 #include "test/timer_fixture.h"
 
 #include <limits.h>
@@ -30,7 +30,7 @@ begin(void)
         seen.began = weir_now();
 }
 
-/* What the end of the runtime ends does not count. */
+/* A timer that the end of the runtime ends does not count. */
 static void
 see(weir_task *task, void *number)
 {
@@ -393,7 +393,7 @@ while_threads_wait_in_a_run_steps_are_busy(void)
         weir_test_end();
 }
 
-/* Whoever comes first gets it; time passes for those who were not refused, and for nobody else. */
+/* The first caller gets the clock.  Time passes once for each caller that was not refused, and for nobody else. */
 static void
 race(void *argument)
 {
@@ -552,7 +552,7 @@ look_while_another_thread_holds(void *unused)
         }
 }
 
-/* What a thread sends while it holds the clock comes after the look, and its release wakes a worker that no longer sleeps. */
+/* A thread sends something while it holds the clock, after the worker has looked.  Its release wakes a worker that is awake. */
 static void
 time_does_not_move_on_a_look_that_is_older_than_a_hold(void)
 {
@@ -568,7 +568,7 @@ time_does_not_move_on_a_look_that_is_older_than_a_hold(void)
         weir_test_end();
 }
 
-/* What is due at the present instant runs although it is held. */
+/* Timers that are due at the present instant run although the clock is held. */
 static void
 a_held_clock_runs_what_is_due_now(void)
 {

@@ -265,7 +265,7 @@ struct asker {
         bool late;
 };
 
-/* Has the function run beside the caller, who returns from here when it holds the clock. */
+/* Runs the function beside the caller, which returns from here when the function holds the clock. */
 static void
 asker_start(struct asker *asker, void (*run)(void *argument))
 {
@@ -429,7 +429,8 @@ a_stop_lets_time_pass_for_the_replies_that_are_due(void)
         end();
 }
 
-/* Whoever comes while a thousand timers are due waits for an eighth of them at most, and they do not wait for what is always ready. */
+/* A request that comes while a thousand timers are due waits for an eighth of them at most.  The timers do not wait for work
+ * that is always ready. */
 static void
 a_request_does_not_wait_for_all_that_is_due(void)
 {

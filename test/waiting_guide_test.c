@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* What callbacks have come to: one letter each. */
+/* The results of callbacks: one letter each. */
 static char story[32];
 
 static void

@@ -1,7 +1,7 @@
 /* test/waiting_memory_test.c: objects that tasks wait at, and those tasks, each with every one of its allocations refused, one
  * after another.
  *
- * What does not end because something is missing ends at the shutdown. */
+ * A task that does not end because something is missing ends at the shutdown. */
 #include "test/fixture.h"
 
 #include <errno.h>

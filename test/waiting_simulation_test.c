@@ -46,7 +46,7 @@ struct step {
         enum kind kind;
         struct flow *flow;
         unsigned object;
-        uint64_t amount; /* tokens; of a counter, what is left */
+        uint64_t amount; /* of tokens; of a counter, the remaining units */
         bool called, freed, fulfilled;
         unsigned cases;
         struct {
@@ -213,7 +213,7 @@ expect_first_come(const struct flow *flow, const struct step *step)
                         continue;
                 if (waits->kind == step->kind && waits->object == step->object &&
                     !(step->kind == ACQUIRE && sim.holder[step->object] == other))
-                        differs(flow, "was served before flow %u, who asked first", other->number);
+                        differs(flow, "was served before flow %u, which asked first", other->number);
         }
 }
 
@@ -236,7 +236,7 @@ has_selected(weir_task *task, struct flow *flow, struct step *step, int status)
                 receive(flow, weir_channel_take_message(task), channel);
 }
 
-/* Some keep it; what the others leave goes back by itself. */
+/* Some keep the object; the objects of the others go back by themselves. */
 static void
 has_taken(weir_task *task, struct flow *flow)
 {

@@ -57,8 +57,8 @@ between() {
                 fail "$1: $2 is not between $3 and $4"
 }
 
-# How late something may be, in seconds: what a machine that stands still for seconds does not exceed, and for ever does.  Nothing
-# may ever be early.
+# How late something may be, in seconds.  A machine that stands still for some seconds stays below this; only an event that never
+# comes exceeds it.  Nothing may ever be early.
 patience=30
 
 now() {
@@ -163,7 +163,7 @@ send_kept() {
         printf 'GET %s HTTP/1.1\r\nHost: a\r\n\r\n' "$1" >&"$kept"
 }
 
-# receive_kept: sets $body, what comes until the connection ends
+# receive_kept: sets $body to the bytes that come until the connection ends
 receive_kept() {
         body=$(timeout "$patience" cat <&"$kept")
         exec {kept}>&-
@@ -209,7 +209,7 @@ until_events() {
         comes_true has_events "$1" "$2" || fail "$1 has fewer than $2 events after $patience s"
 }
 
-# subscribe NAME URL: sets $subscriber; what comes is in $work/NAME, and its head in $work/NAME.head
+# subscribe NAME URL: sets $subscriber; the events are in $work/NAME, and the head of the reply in $work/NAME.head
 subscribe() {
         : >"$work/$1"
         curl --silent --no-buffer --dump-header "$work/$1.head" "$2" >"$work/$1" &

@@ -10,7 +10,7 @@ asked() {
         expect "reply to ${*:3}" "$body" "$2"
 }
 
-# allowed CURL'S ARGUMENTS: what the field Allow says
+# allowed CURL'S ARGUMENTS: prints the value of the field Allow
 allowed() {
         curl --silent --show-error --max-time 30 --output /dev/null --dump-header - "$@" | tr -d '\r' | sed -n 's/^Allow: //p'
 }

@@ -39,7 +39,7 @@ reply, body = ask("GET", "/files/python", headers={"Range": "bytes=1-3"})
 check(reply.status == 206 and body == whole[1:4], "a range")
 reply, body = ask("GET", "/files/nothing")
 check(reply.status == 404, "what is not there")
-# Python reads when it has sent all: what comes back meanwhile has to fit into the buffers of the system.
+# Python reads when it has sent all: the bytes that come back meanwhile have to fit into the buffers of the system.
 reply, body = ask("POST", "/upper", body=whole[:50000])
 check(body == whole[:50000].upper() and reply.getheader("Transfer-Encoding") == "chunked", "a reply in chunks")
 reply, body = ask("PUT", "/files/python", body=b"")

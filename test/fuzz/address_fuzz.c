@@ -1,12 +1,12 @@
-/* test/fuzz/address_fuzz.c: what strangers write that names something: targets, authorities, and whom proxies speak for.
+/* test/fuzz/address_fuzz.c: names in requests: targets, authorities, and the clients that proxies report.
  *
  * The first byte of an input chooses.  't': a line with a method, and a target.  Else: lines with the proxies that are trusted,
- * the field in which they speak ("-" for the usual one), and the peer; each further line is a value of the field, or of another
- * one when a colon begins it.  What must hold:
+ * the field in which they report clients ("-" for the usual one), and the peer; each further line is a value of the field, or of
+ * another one if it begins with a colon.  The rules:
  *
- * - A target is taken apart or refused as a second reader says, who knows the forms that a target may have.
- * - The list of proxies is right or not, and the client is who it is, as a second reader says, who goes through all members of
- *   all lines from the last one on.  No text makes a client of whom no trusted proxy has named. */
+ * - A target is taken apart or refused as by a second reader, which knows the forms of a target.
+ * - A second reader goes through all members of all lines from the last one on.  It must agree about the list of proxies and
+ *   about the client.  No text makes a client of an address that no trusted proxy has named. */
 #include <arpa/inet.h>
 #include <errno.h>
 
@@ -112,7 +112,7 @@ judge_target(bool is_options, bool is_connect, struct fuzz_input text, struct fu
         return scheme > 0 && is_authority(*authority, &has_port) ? 0 : 400;
 }
 
-/* What the target has behind its authority is path and query, and nothing else. */
+/* The part of the target behind its authority is path and query, and nothing else. */
 static void
 check_target(const struct weir__target *target, struct fuzz_input text, struct fuzz_input authority, bool is_options)
 {

@@ -114,7 +114,7 @@ is_domain(const char *domain)
         return true;
 }
 
-/* What the library is expected to say. */
+/* The expected result of the library. */
 static int
 judge(const struct weir_http_cookie *cookie)
 {
@@ -170,7 +170,7 @@ take_age(const char **rest, weir_nsec age)
         take_value(rest, "; Expires=", age < 0 ? "Thu, 01 Jan 1970 00:00:00 GMT" : NULL);
 }
 
-/* No byte may end the field, and no part be there that nobody asked for: what is read is all that there is, in this order. */
+/* No byte may end the field, and no part may be there that nobody asked for: these are all parts, in this order. */
 static void
 check_text(const struct weir_http_cookie *cookie, const char *text)
 {
@@ -188,7 +188,7 @@ check_text(const struct weir_http_cookie *cookie, const char *text)
         FUZZ_CHECK(take(&rest, "; Secure") == (cookie->secure != 0));
         FUZZ_CHECK(take(&rest, "; HttpOnly") == (cookie->http_only != 0));
         FUZZ_CHECK(*rest == '\0');
-        /* To whoever divides at semicolons, too. */
+        /* A reader that divides at semicolons sees the same parts. */
         size_t parts = 0, expected = (!cookie->path || *cookie->path) + (cookie->domain && *cookie->domain) +
                                      (cookie->max_age != 0) + (same_site[cookie->same_site] != NULL) + !!cookie->secure +
                                      !!cookie->http_only;

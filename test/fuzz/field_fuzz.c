@@ -224,7 +224,7 @@ try_tags(struct fuzz_input input)
         free(text);
 }
 
-/* The lines are "name: value" without the space; what has no colon is a value of `name`. */
+/* The lines are "name:value"; a line without a colon is a value of `name`. */
 static void
 take_fields(struct fuzz_input input, const char *name, struct weir__request *request, struct weir__request_field fields[LINES])
 {

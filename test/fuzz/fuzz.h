@@ -1,4 +1,4 @@
-/* test/fuzz/fuzz.h: what the fuzz targets share: their door, an assertion, and readers of the input.
+/* test/fuzz/fuzz.h: the common part of the fuzz targets: their entry point, an assertion, and readers of the input.
  *
  * A target is handed bytes that nobody has chosen with care.  What it takes out of them lies in memory of its own, exactly as
  * large, so that a sanitizer sees who reads or writes too far. */
@@ -24,7 +24,7 @@ static inline _Noreturn void fuzz_fail(const char *condition, const char *file, 
         abort();
 }
 
-/* What is left of an input, or a piece of it. */
+/* The rest of an input, or a piece of it. */
 struct fuzz_input {
         const char *at;
         size_t size;
@@ -45,7 +45,7 @@ static inline unsigned char fuzz_take_byte(struct fuzz_input *input)
         return (unsigned char)*input->at++;
 }
 
-/* What is before the next `byte`, which is taken as well; all that is left when there is none. */
+/* Takes the bytes before the next `byte`, and that one as well; all the rest if there is none. */
 static inline struct fuzz_input fuzz_take_until(struct fuzz_input *input, char byte)
 {
         const char *end = input->size ? memchr(input->at, byte, input->size) : NULL;

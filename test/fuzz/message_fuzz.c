@@ -41,7 +41,7 @@ struct message {
         size_t payload_at, payload_size; /* in the reading's payload */
 };
 
-/* What became of a stream. */
+/* The result of a stream. */
 struct reading {
         int status; /* 0: it ended before anything was wrong */
         size_t at;  /* behind the byte on which the verdict fell */
@@ -385,7 +385,7 @@ check_target(const struct weir__request *request, const struct plain_head *head)
                              request->host));
 }
 
-/* What the request says of itself is what stands in its head. */
+/* The request describes itself as its head does. */
 static void
 check_request(const struct weir__request *request, struct fuzz_input text, const struct plain_head *head)
 {
@@ -451,7 +451,7 @@ check_message(const struct reading *reading, size_t index, struct fuzz_input str
         }
 }
 
-/* What is behind the last message: nothing, a head that is not complete, or one that was refused. */
+/* Behind the last message there is nothing, a head that is not complete, or one that was refused. */
 static void
 check_rest(const struct reading *reading, struct fuzz_input stream, const struct plain_limits *limits)
 {

@@ -25,7 +25,7 @@ struct plain_limits {
         uint64_t max_body;
 };
 
-/* What the fields say that concerns the message itself. */
+/* The fields that describe the message itself. */
 struct plain_head {
         struct fuzz_input method, target, host, length, coding;
         unsigned fields, hosts, lengths, codings, minor;
