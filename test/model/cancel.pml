@@ -16,7 +16,7 @@
  * The series is freed with its last reference: its own, which its end gives up, and those of others.  A task is freed behind its
  * callback, after the series has left it.  A poller's lock is held in one step only: so what is done under it is one.
  *
- * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 #define NO_CAUSE  0
 #define CANCELLED 1

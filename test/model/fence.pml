@@ -12,7 +12,7 @@
  * Either who waits sees ENDED, or who ends sees that somebody waits: when a wait has no way out, spin reports an invalid end
  * state.
  *
- * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 #define ENDERS  2
 #define WAITERS 2

@@ -1,11 +1,11 @@
-/* handover.pml: a poller changes hands (kernel/sched/worker.h, kernel/sched/worker_loop.c, kernel/sched/watchdog.c, kernel/sched/blocking.c, kernel/sched/crew.c).
+/* handover.pml: a poller changes hands (kernel/sched/worker.h, kernel/sched/worker_loop.c, kernel/sched/watchdog.c, kernel/sched/blocking.c, kernel/sched/worker_pool.c).
  *
  *   Worker    three of them: the structs, in which threads are made, end and are made again.  One owns the poller at the start, the
  *             others are made when they are wanted.  Runs the loop while it owns: of five works two are callbacks that may last or
  *             block until the third has run, may deliver something (a call of the library, which pins) and may say
  *             weir_blocking_begin.  What each of the two leaves to be done, in the callback or behind it, are the other works
  *   Watchdog  claims the poller of whoever is in a callback, at any time
- *   Main      when all works have run: stops the watchdog, dismisses the crew, has the owner leave, joins
+ *   Main      when all works have run: stops the watchdog, dismisses the pool, has the owner leave, joins
  *   Processor the buffers of the writes: the oldest of one is drained at any time
  *
  * At the start it is chosen whether both callbacks may block for ever and say weir_blocking_begin, or one of them, while spares
@@ -15,12 +15,12 @@
  *
  * A worker's writes of `turn` and `pinned` lie in its buffer before others see them; it has room for two, is drained before an
  * atomic operation, a full fence or a section under the lock of that thread, and by the heavy fence of the watchdog.  Sections
- * under the lock of the crew are one step.
+ * under the lock of the worker pool are one step.
  *
  * Who touches what belongs to the owner alone is named by the word, before and after, and alone.  Each work is run once.  If a
  * poller has nobody who runs it, if a call is not answered or a thread does not end, spin reports an invalid end state.
  *
- * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 #define WORKERS 3
 #define NOBODY  3
@@ -58,7 +58,7 @@ byte inbox;
 
 byte call[WORKERS];     /* futexes */
 
-bool idle[WORKERS];     /* guarded by the lock of the crew, down to ended */
+bool idle[WORKERS];     /* guarded by the lock of the worker pool, down to ended */
 bool unused[WORKERS];
 bool leaving;
 byte ended;
@@ -140,7 +140,7 @@ inline heavy_fence()
         }
 }
 
-/* -- the crew -- */
+/* -- the worker pool -- */
 
 /* In one step with having found that has_spare.  Sets spare. */
 inline take()

@@ -12,7 +12,7 @@
  * that has outlived a shutdown.  How start, expiry, cancel and reset agree is timer.pml's affair, so here they take fewer steps;
  * but there a reset holds the shard's lock, here the poller's alone.  Shutdown stays away.
  *
- * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 /* The word. */
 #define NEW       0

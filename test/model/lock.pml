@@ -20,7 +20,7 @@
  * its lock is free, spin reports an invalid end state.  Once a sleeper has waited for long, one thread at most that came later takes
  * the lock before it.
  *
- * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 #define THREADS 3
 #define LOCKS   2

@@ -1,4 +1,4 @@
-/* roots.pml: who is counted, and when the workers may leave (docs/design.md, "Start, shutdown, fork"; kernel/runtime/runtime.c, kernel/sched/crew.c).
+/* roots.pml: who is counted, and when the workers may leave (docs/design.md, "Start, shutdown, fork"; kernel/runtime/runtime.c, kernel/sched/worker_pool.c).
  *
  *   Worker    two of them: enters roots in its loop and in callbacks, ends them or has them go on elsewhere, runs the drain of
  *             its poller, leaves when told.  Either each has one; or there is one, which the first may lose in a callback: the
@@ -24,7 +24,7 @@
  * Nobody may be left alone: when shutdown lets the workers leave, no root that was entered is alive, and none is entered.  And
  * shutdown must end: when it sleeps and nobody is on the way to wake it, spin reports an invalid end state.
  *
- * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 #define ROUNDS  2
 #define CHANCES 2 /* of workers and the executor, in all: to enter a root, or to have one go on elsewhere */
@@ -49,7 +49,7 @@ byte room[THREADS];         /* buffers: how many writes, the older one, the youn
 short older[THREADS];
 short younger[THREADS];
 
-bool crew_locked;
+bool pool_locked;
 short ended_live;           /* guarded by it: of workers that have ended */
 bool leaving;               /* the same */
 
@@ -331,7 +331,7 @@ made:
                 if
                 :: leaving
                 :: d_step {
-                        !leaving && !crew_locked ->
+                        !leaving && !pool_locked ->
                         drain(me);
 #ifndef MUTANT_FOLD_MISSED
                         ended_live = ended_live + own[me];
@@ -471,18 +471,18 @@ inline stop()
 #endif
 }
 
-inline crew_live()
+inline pool_live()
 {
 #ifdef MUTANT_ENDED_UNLOCKED
         sum = sum + ended_live;
-        crew_locked = true;
+        pool_locked = true;
 #else
-        crew_locked = true;
+        pool_locked = true;
         sum = sum + ended_live;
 #endif
         read_own(0);
         read_own(1);
-        crew_locked = false
+        pool_locked = false
 }
 
 inline wait_for_end()
@@ -493,7 +493,7 @@ inline wait_for_end()
         do
         ::
                 sum = foreign;
-                crew_live();
+                pool_live();
                 read_own(EXECUTOR);
 #ifdef MUTANT_COUNT_UNLOCKED
                 mutex = true;

@@ -11,7 +11,7 @@
  *
  * A cancel has the lock of the series, which keeps the task from being freed: it is a step here, but for the delivery.
  *
- * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 #define NEW       0 /* the word of a task */
 #define CANCELLED 1 /* before its start */

@@ -21,7 +21,7 @@
  * does one that is not, for a wait must not go on from tick to tick.  Of the walks over names it has what they do to one entry:
  * whether they are at it, and whether they sleep there (wait.pml has the lists).
  *
- * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 /* The atomic word of the ticker. */
 #define PENDING   1
@@ -86,7 +86,7 @@ byte locks;           /* the locks somebody holds */
 byte count;           /* the worker's: ticks that have begun */
 byte returned;        /* the worker's, read under SHARD: ticks that have returned */
 byte awaiting;        /* lock-free: waits under way */
-bool tell_asked;      /* the former worker has something to tell */
+bool notify_asked;      /* the former worker has waiters to notify */
 
 /* The waiter's two walks; guarded by SHARD. */
 bool walks;           /* that they are registered */
@@ -136,7 +136,7 @@ active proctype Monitor()
                 coming = coming | KNOWN
         };
         _nr_pr == 1 -> /* all others have ended */
-        assert(locks == 0 && !tell_asked);
+        assert(locks == 0 && !notify_asked);
         assert(freed && !linked && !current && over && on_frees == 1);
         assert(lasts == 1 && !inside && began == ended);
         assert(counted <= 1);
@@ -248,13 +248,13 @@ inline walks_pass()
 }
 
 /* A tick has been put back.  The ticker belongs to others by then. */
-inline tell()
+inline notify()
 {
         if
         :: awaiting ->
                 lock(SHARD);
                 atomic {
-#ifdef MUTANT_TELL_TOUCHES
+#ifdef MUTANT_NOTIFY_TOUCHES
                         touch(); /* for instance to ask for its name */
 #endif
                         if
@@ -731,8 +731,8 @@ inline tick()
                 if
                 :: !last ->
 #endif
-#ifdef MUTANT_TELL_BEFORE_REARM
-                        tell();
+#ifdef MUTANT_NOTIFY_BEFORE_REARM
+                        notify();
 #endif
 #ifdef MUTANT_RESET_LOST
                         rearm(IN_TURN)
@@ -830,9 +830,9 @@ active proctype Worker()
                         if
                         :: again ->
                                 again = false;
-#ifndef MUTANT_NOT_TOLD
-#ifndef MUTANT_TELL_BEFORE_REARM
-                                tell_asked = ((coming & WAIT) -> true : false) /* at any time from now on: see Former */
+#ifndef MUTANT_NOT_NOTIFIED
+#ifndef MUTANT_NOTIFY_BEFORE_REARM
+                                notify_asked = ((coming & WAIT) -> true : false) /* at any time from now on: see Former */
 #endif
 #endif
                         :: else -> end()
@@ -871,10 +871,10 @@ active proctype Former()
         byte held;
 
         do
-        :: tell_asked ->
-                tell();
-                tell_asked = false
-        :: atomic { exit_asked && freed && !tell_asked -> break }
+        :: notify_asked ->
+                notify();
+                notify_asked = false
+        :: atomic { exit_asked && freed && !notify_asked -> break }
         od
 }
 

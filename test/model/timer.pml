@@ -23,7 +23,7 @@
  * knows the duration that the timer was made with and the one that the reset gives it.  roots.pml looks inside the count of what
  * is alive, wakeup.pml inside the inbox, wait.pml at those who wait for the end, ids.pml at timers by id.
  *
- * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 /* The atomic word of the timer. */
 #define NEW       0

@@ -10,7 +10,7 @@
  * the ring and then to that of the ending.  It lets go of the lock when it pleases, not after 256 entries.  A worker that finds
  * nobody waiting digs a grave, and comes back to it at any time, or not before all waits are over.
  *
- * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 /* The word. */
 #define NEW       0

@@ -2,7 +2,7 @@
  *
  *   Worker    the poller's thread: takes the inbox, expires deadlines, sleeps, drains, leaves
  *   Pusher    two of them: each pushes one READY node (a cancel, or a start which came after a cancel); the second one may
- *             give it as a crowd instead (a cancel of many)
+ *             deliver it in bulk instead (a cancel of many)
  *   Starter   starts two timers that are due NEAR, one after the other
  *   Shutdown  comes at any time, or never: pushes the drain, waits until all roots ended, pushes the exit
  *   Clock     reaches NEAR at any time; FAR is beyond the end of the world
@@ -11,7 +11,7 @@
  * way out and spin reports an invalid end state.  A step is one access to shared memory; a whole section under the poller's lock
  * is one step (timer.pml has the locks in the open), and so is what the worker does with nodes that are its own.
  *
- * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 /* What the head of the inbox may be, beside a node. */
 #define NIL      0
@@ -130,7 +130,7 @@ proctype Pusher(byte node)
         :: push(node, node)
         :: node == 2 ->
                 given = true; /* under the lock */
-#ifndef MUTANT_CROWD_WITHOUT_WAKE
+#ifndef MUTANT_BULK_WITHOUT_WAKE
                 wake()
 #endif
         fi;
@@ -327,7 +327,7 @@ proctype Worker()
 #ifndef MUTANT_STALE_ARMED
                         now = (earliest == NEAR && near_is_past);
 #endif
-#ifndef MUTANT_CROWD_UNSEEN
+#ifndef MUTANT_BULK_UNSEEN
                         now = now || given;
 #endif
                         if

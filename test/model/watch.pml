@@ -15,7 +15,7 @@
  * When a callback blocks for ever because the watchdog sleeps, or a stop waits for more than what it says, spin reports an invalid
  * end state.
  *
- * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md tells the interleavings. */
+ * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
 #define CALLBACKS 2
 #define PAUSE     4
