@@ -2,19 +2,19 @@
  * factory/task/series.c, factory/task/series_names.c, factory/task/series_deadline.c).
  *
  *   Worker    two of them: expire timers and the limit, run callbacks, make the steps of the series, run the work of the limit
- *   Cancel    two: one has a reference, one finds the series by its name and takes a reference; at any time, also before the start.
- *             The first may change its mind
- *   Setter    has a reference: moves the deadline to later, or removes it, at any time
+ *   Cancel    two: one has a reference, one finds the series by its name and takes a reference; at any time, also before the
+ *             start.  The first may change its mind
+ *   Setter    has a reference: puts the deadline off, or removes it, at any time
  *   Shutdown  drains the poller, at any time.  Of the cancels, the setter and this, two come
  *   Clock     moves on to the two instants that a deadline may be at
  *
- * The series has two tasks, of which the second can be cancelled while it runs: a timer; the first is another one, or a task that
- * cannot, and so is not kept as the current one.  Its start relies on the series that it is told of a cancel (a timer's looks at the cause
- * as well).  The name is the last thing that is set before the start; a deadline was set
- * before, or was not.
+ * The series has two tasks.  The second is a timer, which can be cancelled while it runs.  The first is a timer, too, or a task
+ * that cannot be cancelled, which is never the current one.  The start of a task relies on the series to pass on a cancel (that
+ * of a timer looks at the cause as well).  The name is the last thing that is set before the start; a deadline was set before, or
+ * not.
  *
- * The series is freed with its last reference: its own, which its end gives up, and those of others.  A task is freed behind its
- * callback, after the series has left it.  A poller's lock is held in one step only: so what is done under it is one.
+ * The series is freed with its last reference: its own, which its end gives up, and those of others.  A task is freed after its
+ * callback, when the series has left it.  A poller's lock is held within one step only, so each section under it is a step.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -64,7 +64,7 @@ bool closing;
 
 /* For judging only. */
 byte given;             /* by cancels and the limit: how many have given it its cause */
-byte ended_by;          /* what the callback saw */
+byte ended_by;          /* the cause that the callback saw */
 byte callbacks;         /* of the series */
 bool stopped;           /* a cancel has returned */
 
@@ -209,7 +209,7 @@ inline start()
         }
 }
 
-/* Under the lock: the next task, unless the series has to end early.  One that cannot be cancelled is nobody else's business. */
+/* Under the lock: the next task, unless the series has to end early.  A task that cannot be cancelled does not become current. */
 inline choose()
 {
         chosen = 0;
@@ -233,10 +233,10 @@ inline start_chosen()
         start()
 }
 
-/* Under the lock: nothing is left of it that anybody could find.  Sets `is_over` unless the work of the limit goes on with the end. */
+/* Under the lock: nobody can find the series any more.  Sets `is_over` unless the work of the limit goes on with the end. */
 inline become_ended()
 {
-        d_step { /* what was not started is dropped */
+        d_step { /* tasks that were not started are dropped */
                 cause = (cause == NO_CAUSE && next_task < 3 -> SHUT_DOWN : cause);
                 do
                 :: next_task < 3 -> word[next_task] = GONE; next_task++
@@ -259,7 +259,7 @@ inline become_ended()
         }
 }
 
-/* Who left the last task may have chosen already. */
+/* The thread that left the last task may have chosen already. */
 inline go_on()
 {
         if

@@ -1,16 +1,15 @@
-/* fence.pml: the fence in two halves where the worker says ENDED (kernel/base/fence.h; factory/timer/timer.c, end_cancelled).
+/* fence.pml: the fence in two halves where the worker writes ENDED (kernel/base/fence.h; factory/timer/timer.c, end_cancelled).
  *
- *   Ender     two of them: each has run on_free of a cancelled timer; it says ENDED and looks whether anybody waits.  If not, its
- *             timer is a grave, which it comes back to at any time, or not before all waits are over
+ *   Ender     two of them: each has run on_free of a cancelled timer; it writes ENDED and looks whether anybody waits.  If not,
+ *             its timer is a grave, to which it comes back at any time, or not before all waits are over
  *   Waiter    two of them: weir_timer_cancel_wait: counts itself, looks at the words of both timers, and waits for those that
  *             have not ENDED until they are off the list
  *   Processor the buffers of the writes: one is drained at any time
  *
- * What waits, walks and lists are otherwise is the affair of wait.pml; buffers and fences are those of lock.pml.  A section under
- * the lock of the shard is one step, and drains the buffer of its thread as it begins.
+ * wait.pml shows the rest of waits, walks and lists; buffers and fences are those of lock.pml.  A section under the lock of the
+ * shard is one step, and drains the buffer of its thread as it begins.
  *
- * Either who waits sees ENDED, or who ends sees that somebody waits: when a wait has no way out, spin reports an invalid end
- * state.
+ * Either the waiter sees ENDED, or the ender sees the waiter: when a wait has no way out, spin reports an invalid end state.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -21,7 +20,7 @@ bool is_ended[ENDERS]; /* of the word */
 byte waits;
 bool asymmetric;       /* constant */
 
-bool buffer[ENDERS];   /* the write of ENDED is in it; who waits has none that matters */
+bool buffer[ENDERS];   /* the write of ENDED is in it; the buffer of a waiter does not matter */
 
 bool listed[ENDERS];   /* guarded by the lock of the shard */
 
@@ -77,7 +76,7 @@ proctype Ender(byte me)
         :: nobody_waits && over < WAITERS -> over == WAITERS /* a grave: it is busy elsewhere */
         :: true /* at once, or a grave to which it comes back soon */
         fi;
-        d_step { /* under the lock: unlinks it, and wakes who waits for it */
+        d_step { /* under the lock: unlinks it, and wakes its waiters */
                 drain(me);
                 listed[me] = false
         }

@@ -1,24 +1,24 @@
-/* handover.pml: a poller changes hands (kernel/sched/worker.h, kernel/sched/worker_loop.c, kernel/sched/watchdog.c, kernel/sched/blocking.c, kernel/sched/worker_pool.c).
+/* handover.pml: a poller changes hands (kernel/sched/: worker.h, worker_loop.c, watchdog.c, blocking.c, worker_pool.c).
  *
- *   Worker    three of them: the structs, in which threads are made, end and are made again.  One owns the poller at the start, the
- *             others are made when they are wanted.  Runs the loop while it owns: of five works two are callbacks that may last or
- *             block until the third has run, may deliver something (a call of the library, which pins) and may say
- *             weir_blocking_begin.  What each of the two leaves to be done, in the callback or behind it, are the other works
- *   Watchdog  claims the poller of whoever is in a callback, at any time
- *   Main      when all works have run: stops the watchdog, dismisses the pool, has the owner leave, joins
+ *   Worker    three of them: the structs, in which threads are made, end and are made again.  One owns the poller at the start,
+ *             the others are made when they are needed.  Runs the loop while it owns.  Of five works, two are callbacks: each may
+ *             last or block until the third has run, may deliver a work (a call of the library, which pins) and may call
+ *             weir_blocking_begin.  The last two works are those that the callbacks deliver, inside or after the callback
+ *   Watchdog  claims the poller of a worker that is in a callback, at any time
+ *   Main      when all works have run: stops the watchdog, dismisses the pool, lets the owner leave, joins
  *   Processor the buffers of the writes: the oldest of one is drained at any time
  *
- * At the start it is chosen whether both callbacks may block for ever and say weir_blocking_begin, or one of them, while spares
- * that are idle may end twice, or while the system has no membarrier(2).  Time is left out: the watchdog may claim a callback as
- * soon as it has begun.  It has seen owner and turn in one step, for what comes in between is found out by the exchange of the
- * word and the second look.  When there is nothing to claim or no spare to be had, it waits until there is.
+ * At the start it is chosen whether both callbacks may block for ever and call weir_blocking_begin, or one of them, while idle
+ * spares may end twice, or while the system has no membarrier(2).  Time is left out: the watchdog may claim a callback as soon as
+ * it has begun.  It sees owner and turn in one step, for the exchange of the word and the second look find out changes in
+ * between.  When there is nothing to claim or no spare, it waits until there is.
  *
  * A worker's writes of `turn` and `pinned` lie in its buffer before others see them; it has room for two, is drained before an
  * atomic operation, a full fence or a section under the lock of that thread, and by the heavy fence of the watchdog.  Sections
  * under the lock of the worker pool are one step.
  *
- * Who touches what belongs to the owner alone is named by the word, before and after, and alone.  Each work is run once.  If a
- * poller has nobody who runs it, if a call is not answered or a thread does not end, spin reports an invalid end state.
+ * A thread that touches the owner's data is named by the word, before and after, and no other touches them.  Each work is run
+ * once.  If nobody runs a poller, a call is not answered or a thread does not end, spin reports an invalid end state.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -32,11 +32,11 @@
 
 #define TRIES 2
 
-/* The works: two callbacks, one for which they may wait, and what the two deliver. */
+/* The works: two callbacks, one for which they may wait, and those that the two deliver. */
 #define FIRST  1
 #define SECOND 2
 #define THIRD  4
-#define LEFT   8 /* times what has left it: 8, 16 */
+#define LEFT   8 /* times the callback that has delivered it: 8, 16 */
 #define ALL    31
 #define EXIT   32
 
@@ -510,7 +510,7 @@ end:
         skip
 }
 
-/* -- who takes it away -- */
+/* -- the watchdog -- */
 
 proctype Watchdog()
 {

@@ -2,15 +2,15 @@
  *
  *   Life         two timers, one after the other, in the same memory and with the same slot: their maker, owner and worker.  Each
  *                has a name or none, and is started or dismissed.  The first one may have outlived a shutdown: the poller that it
- *                belongs to has a lock and its slot, but no worker, and its start moves it to another; then there is no second one
- *   CancelId     two of them: weir_timer_cancel_id with the id of the first timer, at any time from then on
+ *                belongs to has a lock and its slot, but no worker, and its start moves it to another; then there is no second
+ *   one CancelId     two of them: weir_timer_cancel_id with the id of the first timer, at any time from then on
  *   ResetId      weir_timer_reset_id with the same id
  *   CancelName   weir_timer_cancel by the name of the first timer, which may be the second one's as well
  *   Series       weir_series_cancel of the series of the first timer
  *
  * Every set of those others is tried in which the second CancelId meets no more than the first one and CancelName, and no timer
- * that has outlived a shutdown.  How start, expiry, cancel and reset agree is timer.pml's affair, so here they take fewer steps;
- * but there a reset holds the shard's lock, here the poller's alone.  Shutdown stays away.
+ * that has outlived a shutdown.  timer.pml shows how start, expiry, cancel and reset agree, so here they take fewer steps.  There
+ * a reset holds the shard's lock, here the poller's alone.  Shutdown does not come.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -41,7 +41,7 @@
 
 #define FIRST 1 /* the generation of the first timer's id */
 
-/* Who comes besides; one bit each. */
+/* The other processes that come; one bit each. */
 #define CANCEL        1
 #define CANCEL2       2
 #define CANCEL_NAME   4
@@ -70,10 +70,10 @@ byte generation = 1;
 bool cause;            /* the series is cancelled */
 bool inbox;            /* delivered by a cancel */
 bool id_given;         /* of the first timer: from now on others have it */
-byte coming;           /* the set of those who come besides */
+byte coming;           /* the set of the other processes that come */
 byte locks;            /* the locks somebody holds */
 
-/* What is judged; nobody acts on these. */
+/* The model judges these; nobody acts on them. */
 byte counted[3];       /* the cancels that have counted the timer */
 bool reset;            /* the reset has counted the first timer */
 
@@ -461,7 +461,7 @@ inline give_up_slot_locked()
         fi
 }
 
-/* Past those who have found it by its name, and free. */
+/* Passes the locks of threads that have found it by its name, and frees it. */
 inline unlink_and_free()
 {
         if
@@ -525,7 +525,7 @@ inline dismiss()
 
 #define CALLED_OFF (cause && number == 1)
 
-/* Past those who have found it by its name or its id, and act under the lock of its former poller. */
+/* Passes the locks of threads that have found it by its name or its id, and act under the lock of its former poller. */
 inline settle()
 {
         if

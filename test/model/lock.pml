@@ -1,5 +1,5 @@
-/* test/model/lock.pml: a lock that is let go by a plain write while nobody sleeps for it, and that is handed to a sleeper which has waited
- * for long.
+/* test/model/lock.pml: a lock that is let go by a plain write while nobody sleeps for it, and that is handed to a sleeper which
+ * has waited for long.
  *
  *   Thread      three, which take a lock and let it go, over and over; the one whose use is the last one, frees it afterwards
  *   Processor   the buffers of the writes: one is drained at any time
@@ -12,13 +12,13 @@
  * A plain write lies in the buffer of its thread before others see it.  It leaves at any time; before an atomic operation, a full
  * fence or a system call of that thread; or when a heavy fence of another drains all buffers.  A buffer has room for one write:
  * that of FREE, for before the next one its thread takes a lock.  Reads go past it.  That is the order of x86; what weaker
- * machines do within a critical section is the affair of acquire and release, and not shown.  Spinning is left out: a thread that takes
- * the lock while it spins might have come later as well.  What is done under the mutex of the queue is one step: it touches the lock
- * once.
+ * machines do within a critical section is the affair of acquire and release, and not shown.  Spinning is left out: a thread that
+ * takes the lock while it spins might have come later as well.  What is done under the mutex of the queue is one step: it touches
+ * the lock once.
  *
  * Nobody is ever beside another in a lock, or touches one that was freed.  No wake-up is lost: when a thread sleeps on while
- * its lock is free, spin reports an invalid end state.  Once a sleeper has waited for long, one thread at most that came later takes
- * the lock before it.
+ * its lock is free, spin reports an invalid end state.  Once a sleeper has waited for long, one thread at most that came later
+ * takes the lock before it.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 

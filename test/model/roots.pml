@@ -1,10 +1,12 @@
-/* roots.pml: who is counted, and when the workers may leave (docs/design.md, "Start, shutdown, fork"; kernel/runtime/runtime.c, kernel/sched/worker_pool.c).
+/* roots.pml: the count of live roots, and when the workers may leave (docs/design.md, "Start, shutdown, fork";
+ * kernel/runtime/runtime.c, kernel/sched/worker_pool.c).
  *
- *   Worker    two of them: enters roots in its loop and in callbacks, ends them or has them go on elsewhere, runs the drain of
- *             its poller, leaves when told.  Either each has one; or there is one, which the first may lose in a callback: the
- *             other one is made then, and runs it.  Who has lost it finishes without one, is idle, and may end before the others
+ *   Worker    two of them: enters roots in its loop and in callbacks, ends them or lets them go on elsewhere, runs the drain of
+ *             its poller, leaves on order.  Either each has a poller; or there is one, which the first may lose in a callback:
+ *             the other worker is made then, and runs it.  The first one finishes without a poller, is idle, and may end before
+ *             the others
  *   Executor  a thread that never has a poller: the same in its functions.  If there are two pollers, it is left out
- *   Foreign   a thread that is no worker: enters roots, or is refused; ends some itself
+ *   Foreign   a thread of the program: enters roots, or is refused; ends some itself
  *   Watchdog  takes the poller of the first worker away, at any time in a callback
  *   Shutdown  weir_init, weir_shutdown, weir_init, weir_shutdown, at any time
  *
@@ -17,12 +19,12 @@
  * all counts is 0; it reads them one after another.  At the start it is chosen whether there are two pollers, and whether the
  * system has membarrier(2).
  *
- * What the program is called for belongs to a root that has not ended: so a worker that has lost its poller without knowing it,
- * and is refused, need not notify; the end of that root will.  How pollers change hands is the affair of handover.pml, how
- * sleepers are woken that of wakeup.pml.  Sections under the mutex that shutdown waits with are one step, but for its own.
+ * Each callback belongs to a root that has not ended.  So a worker that has lost its poller without knowing it, and is refused,
+ * need not notify; the end of that root will.  handover.pml shows how pollers change hands, wakeup.pml how sleepers are woken.
+ * A section under the mutex with which shutdown waits is one step, except for those of shutdown.
  *
- * Nobody may be left alone: when shutdown lets the workers leave, no root that was entered is alive, and none is entered.  And
- * shutdown must end: when it sleeps and nobody is on the way to wake it, spin reports an invalid end state.
+ * No root may be left alone: when shutdown lets the workers leave, no root is alive, and none is entered.  And shutdown must end:
+ * when it sleeps and nobody is on the way to wake it, spin reports an invalid end state.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -229,7 +231,7 @@ inline enter()
         fi
 }
 
-/* What a callback, or a function, does. */
+/* The actions of a callback, or of a function. */
 inline call()
 {
         if
@@ -243,7 +245,7 @@ inline call()
         fi
 }
 
-/* The root of what was called ends, or goes on: as a series does. */
+/* The root of the callback ends, or goes on, as a series does. */
 inline go_on()
 {
         if
@@ -327,7 +329,7 @@ made:
         od;
         if
         :: has
-        :: else -> /* a spare, that nobody calls: it is told to leave, or has been idle for long enough */
+        :: else -> /* a spare that nobody calls: it has the order to leave, or has been idle for long enough */
                 if
                 :: leaving
                 :: d_step {

@@ -1,15 +1,16 @@
-/* select.pml: tasks that wait at several objects (docs/design.md, "Waiting tasks"; factory/sync/wait.c, factory/channel/select.c).
+/* select.pml: tasks that wait at several objects (docs/design.md, "Waiting tasks"; factory/sync/wait.c,
+ * factory/channel/select.c).
  *
- *   Start     one for each of three tasks, on threads of their own: two selects that meet at two channels in opposite directions, and a task
- *             that sends to, or receives from, one of the channels alone, or does not come
+ *   Start     one for each of three tasks, on threads of their own: two selects that meet at two channels in opposite directions,
+ *             and a task that sends to, or receives from, one of the channels alone, or does not come
  *   Worker    one for each: unlinks what is still linked, calls back, frees
  *   Cancel    of the series of the first select, at any time, also before its start; it may not come
- *   Shutdown  at any time: ends what waits, one channel after the other
+ *   Shutdown  at any time: ends the tasks that wait, one channel after the other
  *
- * Channels have no room: a message goes from one task to another, or stays.  A queue is a set: whoever pops takes any of those that are linked,
- * so orders that a queue would not allow are visited as well.
+ * Channels have no room: a message goes from one task to another, or stays.  A queue is a set: a pop takes any of the linked
+ * tasks, so orders that a queue would not allow are explored as well.
  *
- * A cancel has the lock of the series, which keeps the task from being freed: it is a step here, but for the delivery.
+ * A cancel has the lock of the series, which keeps the task from being freed: it is one step here, except for the delivery.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -35,7 +36,7 @@ bool linked[CASES];      /* written under the lock of the channel */
 bool locked[2];
 
 byte word[TASKS];
-byte status[TASKS];      /* of who owns the delivery */
+byte status[TASKS];      /* of the owner of the delivery */
 bool ready[TASKS];       /* delivered */
 bool stopping;
 
@@ -54,7 +55,8 @@ inline deliver(task)
         }
 }
 
-/* Under the lock: takes off any case at the channel of `one` on its other side until one is claimed, in `found`; CASES: there is none. */
+/* Under the lock: takes off any case at the channel of `one` on its other side until one is claimed, in `found`; CASES: there is
+ * none. */
 inline pop(one)
 {
         found = CASES;
@@ -90,7 +92,7 @@ inline pop(one)
         skip
 }
 
-/* Under the lock: does what is possible there. */
+/* Under the lock: completes the operation if that is possible there. */
 inline try(one)
 {
         if
@@ -249,7 +251,7 @@ proctype Start(byte self)
         fi
 }
 
-/* It is linked until who holds the lock has unlinked it. */
+/* It is linked until the holder of the lock has unlinked it. */
 inline leave(one)
 {
         if

@@ -1,25 +1,25 @@
-/* ticker.pml: a named ticker: a timer that goes from RUNNING back to PENDING, with everybody who may meet it in a tick.
+/* ticker.pml: a named ticker: a timer that goes from RUNNING back to PENDING, with all that may meet it in a tick.
  *
  *   Worker      the poller's thread: expiry, ticks, putting back, the last callback, free, the drain of shutdown
- *   Former      the worker in what it does when it has put the ticker back: it tells who waits that the tick is over.  It may have
- *               lost its poller in the tick, to the Worker
+ *   Former      the worker after it has put the ticker back: it notifies waiters of the end of the tick.  It may have lost its
+ *               poller in the tick, to the Worker
  *   Canceller   two of them: weir_timer_cancel by the ticker's name
  *   Series      weir_series_cancel of its series
  *   Resetter    weir_timer_reset by the ticker's name
  *   Waiter      weir_timer_cancel_wait with a `max` of 0
  *   Shutdown    weir_shutdown
- *   Monitor     not in the code: chooses who comes, and judges the outcome when all others have ended
+ *   Monitor     not in the code: chooses the processes that come, and judges the outcome when all others have ended
  *
- * States of the word, from the start on, which is timer.pml's affair:
+ * States of the word after the start; timer.pml shows the start:
  *
  *      PENDING --expiry, cancel, shutdown--> READY --worker--> RUNNING and EXPIRED: a tick --> RUNNING: the last callback
  *         ^---------------worker, when reset---'                 |                                |
  *         `------------------------------worker------------------'                              ENDED
  *
- * After TICKS ticks it has reached its limit; it may stop itself before.  Of time, the model knows whether a tick is due by a reset
- * or otherwise.  A `patient` ticker does not tick a second time before the wait is over, so that a wake-up which is lost shows; so
- * does one that is not, for a wait must not go on from tick to tick.  Of the walks over names it has what they do to one entry:
- * whether they are at it, and whether they sleep there (wait.pml has the lists).
+ * After TICKS ticks it has reached its limit; it may stop itself before.  Of time, the model knows whether a tick is due by a
+ * reset or otherwise.  With `waits_for_wait` the ticker does not tick a second time before the wait is over, so that a lost
+ * wake-up shows.  Without it a wait that goes on from tick to tick shows.  Of the walks over names, the model has their effect on
+ * one entry: whether they are at it, and whether they sleep there (wait.pml has the lists).
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -54,7 +54,7 @@
 #define RING    1
 #define ENDING  2
 
-/* Who comes besides; one bit each. */
+/* The other processes that come; one bit each. */
 #define CANCEL  1
 #define CANCEL2 2
 #define SERIES_CANCEL 4
@@ -72,7 +72,7 @@ byte status = OK;     /* owner of the delivery, then the worker */
 bool freed;
 
 byte linked = RING;   /* guarded by SHARD */
-bool deadline;        /* guarded by POLLER: what the node was queued with, or is to be */
+bool deadline;        /* guarded by POLLER: the deadline with which the node was queued, or will be */
 bool asked;           /* guarded by POLLER: a reset in a tick says when the next one is due */
 bool in_queue = true; /* guarded by POLLER */
 bool closing;         /* guarded by POLLER */
@@ -86,7 +86,7 @@ byte locks;           /* the locks somebody holds */
 byte count;           /* the worker's: ticks that have begun */
 byte returned;        /* the worker's, read under SHARD: ticks that have returned */
 byte awaiting;        /* lock-free: waits under way */
-bool notify_asked;      /* the former worker has waiters to notify */
+bool notify_asked;    /* the former worker has waiters to notify */
 
 /* The waiter's two walks; guarded by SHARD. */
 bool walks;           /* that they are registered */
@@ -95,8 +95,8 @@ bool sleeps_ring, sleeps_ending;
 bool moved;           /* the second one is under way */
 bool latch;
 
-/* What the Monitor judges; nobody acts on these. */
-bool patient;         /* chosen at the beginning */
+/* The Monitor judges these; nobody acts on them. */
+bool waits_for_wait;  /* chosen at the beginning */
 bool waited;          /* the wait is over, or never comes */
 bool inside;          /* a callback runs */
 byte turns;           /* how often it became RUNNING */
@@ -129,7 +129,7 @@ active proctype Monitor()
                 :: coming = WAIT | CANCEL
                 fi;
                 if
-                :: coming == WAIT -> patient = true
+                :: coming == WAIT -> waits_for_wait = true
                 :: true
                 fi;
                 waited = !(coming & WAIT);
@@ -814,7 +814,7 @@ active proctype Worker()
                 ready = true
            }
         :: atomic { /* the deadline has come */
-                in_queue && !closing && !(locks & POLLER) && (!patient || count == 0 || waited) ->
+                in_queue && !closing && !(locks & POLLER) && (!waits_for_wait || count == 0 || waited) ->
                 lock(POLLER);
                 take_out();
                 make_ready(OK, EXPIRED, ready); /* else a cancel by name was before, and has delivered it */

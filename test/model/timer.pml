@@ -1,27 +1,27 @@
-/* timer.pml: the protocol of one named timer (docs/design.md, "The states of a timer"), with everybody who may touch it.
+/* timer.pml: the protocol of one named timer (docs/design.md, "The states of a timer"), with all that may touch it.
  *
- *   Owner       starts the series that the timer is the only task of, or dismisses it instead; the timer may have been made
- *               before there were pollers
+ *   Owner       starts the series whose only task the timer is, or dismisses it instead; the timer may have been made before
+ *               there were pollers
  *   Canceller   two of them: weir_timer_cancel by the timer's name
  *   Series      weir_series_cancel of that series
  *   Resetter    weir_timer_reset (or _extend) by the timer's name
  *   Worker      the poller's thread: expiry, inbox, callback, on_free, free, steps of the series, the drain of shutdown
  *   Shutdown    weir_shutdown
- *   Monitor     not in the code: chooses who comes, and judges the outcome when all others have ended
+ *   Monitor     not in the code: chooses the processes that come, and judges the outcome when all others have ended
  *
  * States of the word:    NEW --start--> PENDING --expiry, cancel, shutdown--> READY --worker--> RUNNING --> ENDED
  *                         |                `----<----worker, when reset----<----'
  *                         `-----start, when a cancel came first-------------> READY
  *
- * Owner, Worker and Shutdown always come, of the others every set is tried; but the second Canceller only meets a timer that
- * was made when there were pollers.
+ * Owner, Worker and Shutdown always come.  Every set of the others is tried, but the second Canceller only meets a timer that was
+ * made when there were pollers.
  *
- * A step of the model is one access to shared memory, or several of which nobody else can see the middle.  Every access to the
- * timer first asserts that it is not freed.  Each process has `held`, the locks it holds, so that the ranks are asserted too.
- * Where the code uses a plain store because the lock makes it safe, the model does the same (start(), take_node()), and a
- * compare-and-swap which is tried again until it succeeds is one step, for one that fails changes nothing.  Of time, the model
- * knows the duration that the timer was made with and the one that the reset gives it.  roots.pml looks inside the count of what
- * is alive, wakeup.pml inside the inbox, wait.pml at those who wait for the end, ids.pml at timers by id.
+ * A step of the model is one access to shared memory, or several whose middle nobody else can see.  Every access to the timer
+ * first asserts that it is not freed.  Each process has `held`, the locks it holds, so that the ranks are asserted too.  Where
+ * the code uses a plain store because the lock makes it safe, the model does the same (start(), take_node()).  A compare-and-swap
+ * that is tried again until it succeeds is one step, for one that fails changes nothing.  Of time, the model has the duration
+ * that the timer was made with and the one that the reset gives it.  Other models show details: roots.pml the count of live
+ * roots, wakeup.pml the inbox, wait.pml waits for the end, ids.pml timers by id.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -52,7 +52,7 @@
 #define RING    1 /* the timers of its name, in order of coming */
 #define ENDING  2 /* those that a cancel by name has taken and that are not freed yet */
 
-/* Who comes besides; one bit each. */
+/* The other processes that come; one bit each. */
 #define CANCEL  1
 #define CANCEL2 2
 #define SERIES_CANCEL 4
@@ -72,7 +72,7 @@ bool freed;
 
 byte linked = RING;    /* guarded by SHARD: the list that it is on */
 bool duration;         /* guarded by HOME: what start adds to the time */
-bool deadline;         /* guarded by POLLER: what the node was queued with, or is to be */
+bool deadline;         /* guarded by POLLER: the deadline with which the node was queued, or will be */
 bool waiting = true;   /* guarded by SERIES: the timer waits in the queue of its series */
 bool current;          /* guarded by SERIES: it is the task the series runs */
 bool over;             /* guarded by SERIES: the series has ended, or was dismissed */
@@ -85,10 +85,10 @@ bool inbox;            /* lock-free: the timer is in the poller's inbox */
 bool step_asked;       /* the same for the series: a step of it has to be made on the worker */
 bool drain_asked;      /* the same for the drain */
 bool drained;          /* it was run */
-bool exit_asked;       /* the worker is told to leave */
+bool exit_asked;       /* the worker has the order to leave */
 byte locks;            /* the locks somebody holds */
 
-/* What the Monitor judges; nobody acts on these. */
+/* The Monitor judges these; nobody acts on them. */
 bool entered;          /* its series was counted as a root */
 bool accepted;         /* it was started */
 bool refused;          /* start returned -ESHUTDOWN */
@@ -107,7 +107,8 @@ bool by_series;        /* the series' cancel came while its callback had not beg
 bool cancelled;        /* and has returned */
 bool dropped;          /* the series ended early, before its start */
 
-/* Each row of docs/contract.md the model can tell apart must also be possible: check.sh wants every statement reached. */
+/* Each row of docs/contract.md that the model can tell apart must also be possible: check.sh demands that every statement is
+ * reached. */
 #define row(number, when)                               \
         if                                              \
         :: when -> printf("row %d\n", number)           \
@@ -220,7 +221,7 @@ inline set_status(how)
         }
 }
 
-/* PENDING -> READY by compare-and-swap, under the poller's lock: whoever succeeds owns the delivery. */
+/* PENDING -> READY by compare-and-swap, under the poller's lock: the thread that succeeds owns the delivery. */
 inline make_ready(how, flags, owned)
 {
         d_step {
@@ -397,7 +398,7 @@ inline end()
 #endif
 }
 
-/* What a cancel by name does to a timer it found, under the shard's lock, which keeps the timer alive.  `took`: it has cancelled
+/* A cancel by name acts on a timer it found, under the shard's lock, which keeps the timer alive.  `took`: it has cancelled
  * it.  `mine`: it owns the delivery as well, and pushes once it holds no lock. */
 inline cancel_one()
 {
@@ -480,8 +481,9 @@ inline enter()
         fi
 }
 
-/* It was made before there were pollers, or has outlived a shutdown.  Who has found it and acts under the lock of its former
- * poller is waited for; who finds it from now on, acts under that of the other. */
+/* The timer was made before there were pollers, or has outlived a shutdown.  A thread that has found it acts under the lock of
+ * its former poller, so the owner takes that lock as well.  A thread that finds it from now on acts under the lock of the other.
+ * */
 inline settle()
 {
         if
@@ -502,7 +504,7 @@ inline settle()
         fi
 }
 
-/* The start of a timer, by whoever took it out of the queue of its series. */
+/* The start of a timer, by the thread that took it out of the queue of its series. */
 inline start()
 {
         settle();
@@ -730,7 +732,7 @@ out:
         skip
 }
 
-/* What a reset by name does to a timer it found, under the locks of shard and poller. */
+/* A reset by name acts on a timer it found, under the locks of shard and poller. */
 inline reset_one()
 {
         d_step {

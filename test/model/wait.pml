@@ -1,14 +1,14 @@
-/* wait.pml: weir_timer_cancel_wait: who waits until the timers of a name have ended, the list of the ending, cursors, graves.
+/* wait.pml: weir_timer_cancel_wait: waits until the timers of a name have ended, the list of the ending, cursors, graves.
  *
  *   Waiter      two of them, of which the second may not come: weir_timer_cancel_wait with a `max` of 0 or of WEIR_ALL.  The
- *               first one owns a timer of that name, which it starts never, and dismisses when its wait is over
+ *               first one owns a timer of that name, which it never starts, and dismisses when its wait is over
  *   Canceller   another thread's weir_timer_cancel with a `max` of 1; it may not come
  *   Worker      two of them, with a timer of that name each: expiry, callback, on_free, free
  *
- * How a timer is cancelled and begins is timer.pml's affair: here its word changes in steps that are atomic.  A shard has two
- * lists, the ring of the name and that of the ending; a waiter registers a walk over each at the same time, goes to the end of
- * the ring and then to that of the ending.  It lets go of the lock when it pleases, not after 256 entries.  A worker that finds
- * nobody waiting digs a grave, and comes back to it at any time, or not before all waits are over.
+ * timer.pml shows how a timer is cancelled and begins: here its word changes in steps that are atomic.  A shard has two lists,
+ * the ring of the name and the list of the ending.  A waiter registers a walk over each at the same time, goes to the end of the
+ * ring and then to that of the list.  It lets go of the lock at any time, not after 256 entries.  A worker that finds nobody
+ * waiting digs a grave, and comes back to it at any time, or not before all waits are over.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -35,7 +35,7 @@ byte word[TIMERS];
 bool cancelled[TIMERS];  /* a bit of the word */
 bool delivered[TIMERS];  /* by a cancel: in the inbox of the worker */
 byte awaiting;           /* lock-free: the waits that have begun and are not over */
-bool latch[WAITERS];     /* what a waiter sleeps on: open or not */
+bool latch[WAITERS];     /* a waiter sleeps until it is open */
 
 /* Guarded by the lock of the shard. */
 bool locked;
@@ -44,10 +44,10 @@ byte next[TIMERS] = NONE;
 byte on[TIMERS] = NOWHERE;
 bool walks[WAITERS];           /* that both walks of the waiter are registered */
 byte waits[WAITERS] = NOWHERE; /* the walk that sleeps */
-byte cursor[4] = NONE;         /* of the walk number WALK: the next entry to visit */
+byte cursor[4] = NONE;         /* of the walk number WALK: its next entry */
 byte behind[4] = NONE;         /* the first entry that came after the walk had begun */
 
-/* What is judged; nobody acts on these. */
+/* The model judges these; nobody acts on them. */
 bool freed[TIMERS];
 bool on_freed[TIMERS];
 byte over;               /* waits that have returned, or never come */
@@ -107,7 +107,7 @@ inline append(list, timer)
         came_behind(1, list, timer)
 }
 
-/* A cursor lies on its waiter's stack: walks[waiter] tells that it is still there. */
+/* A cursor lies on its waiter's stack: it is there while walks[waiter] is set. */
 inline move_on(waiter, timer)
 {
         if
@@ -167,7 +167,7 @@ inline unlink_and_free(timer)
         freed[timer] = true;
 #endif
         d_step {
-                on_freed[timer] = true; /* already before the lock was asked for; to say it later is stricter */
+                on_freed[timer] = true; /* in the code before the lock was taken; to set it here is stricter */
                 unlink(timer);
 #ifndef MUTANT_UNLINK_UNLOCKED
                 locked = false;
@@ -241,7 +241,7 @@ proctype Worker(byte timer)
 
 /* -- cancel by name -- */
 
-/* Of what is on the ring.  Sets the bits of what it has made READY, and so is to deliver. */
+/* Cancels timers of the ring.  Sets the bits of those that it has made READY, and so must deliver. */
 inline cancel_one(timer)
 {
         touch(timer);
@@ -250,7 +250,7 @@ inline cancel_one(timer)
         :: word[timer] == PENDING ->
                 word[timer] = READY;
                 mine = mine | BIT(timer)
-        :: else /* NEW: who starts it makes it READY; READY: its worker looks */
+        :: else /* NEW: its start makes it READY; READY: its worker looks */
         fi;
         if
         :: word[timer] != RUNNING ->

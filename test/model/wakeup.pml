@@ -13,7 +13,7 @@
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
-/* What the head of the inbox may be, beside a node. */
+/* The values of the head of the inbox, beside a node. */
 #define NIL      0
 #define SLEEPING 8
 
@@ -35,9 +35,9 @@ bool open = true;          /* the poller's memory and its eventfd are there */
 byte timerfd = NEVER;      /* the kernel's timer; armed by the worker only */
 
 bool queue[NODES];         /* guarded by the lock: the deadline queue */
-byte sleep_until = NEVER;  /* guarded by the lock, written by the worker only: what the next wake-up by time is */
+byte sleep_until = NEVER;  /* guarded by the lock, written by the worker only: the next wake-up by time */
 bool closing;              /* guarded by the lock, written by the worker */
-bool given;                /* guarded by the lock, looked at without: node 2 is in the list of crowds */
+bool given;                /* guarded by the lock, looked at without: node 2 is in the list of bulk deliveries */
 bool stopping;             /* the phase: starts are refused */
 byte live = 2;             /* roots entered and not ended: roots.pml */
 bool drained;
@@ -52,10 +52,11 @@ byte ended;                /* foreign threads that are through */
 #define FOREIGN 5
 
 #ifdef MUTANT_SHUTDOWN_WITHOUT_WAKE
-bool drain_flag;           /* what the worker would look at when it is awake */
+bool drain_flag;           /* of a mutant: the worker looks at it when it is awake */
 #endif
 
-/* The eventfd is written after the exchange of the head, by whoever took SLEEPING away: once per sleep, and maybe much later. */
+/* The eventfd is written after the exchange of the head, by the thread that took SLEEPING away: once per sleep, maybe much
+ * later. */
 inline write_eventfd()
 {
         d_step {
@@ -225,7 +226,7 @@ through:
         got[which] = true;              \
         live = (which <= LAST -> live - 1 : live)
 
-/* What the worker must wait for, in one look under the lock. */
+/* The next deadline of the worker, in one look under the lock. */
 #define look_at_queue()                                                                                \
         earliest = (queue[3] || queue[4] -> NEAR : (queue[LAST] -> FAR : NEVER));                      \
         sleep_until = earliest

@@ -2,18 +2,17 @@
  * weir__poll).
  *
  *   Worker    falls asleep, or nearly so, and may disarm the timer; wakes up, maybe as a new owner; sets the timer, unless it has
- *             most of a pause left; runs what is due and what was pushed, callbacks that may block until the watchdog has
- *             looked three times
+ *             most of a pause left; runs due and pushed callbacks, which may block until the watchdog has looked three times
  *   Somebody  a deadline passes, a push, a wake-up for nothing, in any order and at any time
  *   Clock     time goes on, and the timer fires
  *   Watchdog  sleeps until the timer fires, or, while the poller is overdue, for a pause; looks whether it is asleep
- *   Main      when all callbacks have run: stops the watchdog, at whatever it is
+ *   Main      when all callbacks have run: stops the watchdog, in any of its states
  *
- * Pollers have nothing to do with each other here, so there is one.  How it is taken away is the affair of handover.pml: here a
- * callback that blocks goes on when the watchdog has looked at it.  How a poller sleeps is that of wakeup.pml.
+ * Pollers do not affect each other here, so there is one.  handover.pml shows how it is taken away: here a callback that blocks
+ * goes on when the watchdog has looked at it.  wakeup.pml shows how a poller sleeps.
  *
- * When a callback blocks for ever because the watchdog sleeps, or a stop waits for more than what it says, spin reports an invalid
- * end state.
+ * When a callback blocks for ever because the watchdog sleeps, or a stop waits for more than its own event, spin reports an
+ * invalid end state.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -30,7 +29,7 @@ bool due;
 bool event;      /* the kernel's: something to wake up for */
 byte left;       /* until the timer fires */
 byte until;      /* watch.until, counted from now; 0: it has passed, or says nothing */
-bool fired;      /* the kernel's: of the timer, and not told yet */
+bool fired;      /* the kernel's: the timer has fired, and nobody has seen it yet */
 bool stop_event; /* the same, of the stop */
 bool stops;
 
@@ -59,7 +58,7 @@ inline set_timer(time)
 {
         d_step {
                 left = time;
-                fired = false /* the kernel takes back what it has not told */
+                fired = false /* the kernel takes back an event that nobody has seen */
         }
 }
 
