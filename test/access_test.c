@@ -1,6 +1,7 @@
-/* test/access_test.c: the access log: what it says, and that it holds nobody up.
+/* test/access_test.c: the access log: its lines, and that it delays nobody.
  *
- * The linker puts the functions at the end of "refusing" in front of the allocator and of pthread_create (test/CMakeLists.txt). */
+ * The linker puts the functions at the end of "refusing" in front of the allocator and of pthread_create
+ * (test/CMakeLists.txt). */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,7 +22,7 @@
 #define RECORDS     8
 
 /* The arguments that the function was called with; strings are copied. */
-struct told {
+struct seen {
         struct weir_http_access access;
         char client[64], method[32], target[64], host[64], agent[64];
 };
@@ -32,8 +33,8 @@ static struct fixture {
         struct http_client client;
         struct http_reply reply;
         char directory[64], path[96], other[96];
-        struct told told[RECORDS];
-        atomic_uint count;    /* of what was told */
+        struct seen seen[RECORDS];
+        atomic_uint count;    /* of calls of the function */
         atomic_bool hold;     /* the function does not return */
         atomic_int stop_said; /* to the function */
         char said[512];       /* the last message */
@@ -87,8 +88,8 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void 
 
 /* -- the server -- */
 
-/* "/later": after 20 s.  "/drop": none.  "/large": more than the sockets hold.  "/stream": in two pieces.  "/short": in one of the two
- * that were said. */
+/* "/later": after 20 s.  "/drop": none.  "/large": more than the sockets hold.  "/stream": in two pieces.  "/short": in one of
+ * the two that were announced. */
 static void
 handle(weir_task *exchange, void *context)
 {
@@ -122,19 +123,19 @@ keep(char *to, size_t room, const char *from)
 }
 
 static void
-tell(const struct weir_http_access *access, void *context)
+note(const struct weir_http_access *access, void *context)
 {
         unsigned count = atomic_load(&at.count);
-        struct told *told = &at.told[count % RECORDS];
+        struct seen *seen = &at.seen[count % RECORDS];
 
         CU_ASSERT_PTR_EQUAL(context, &at);
         CU_ASSERT_EQUAL(access->size, sizeof *access);
-        told->access = *access;
-        keep(told->client, sizeof told->client, access->client);
-        keep(told->method, sizeof told->method, access->method);
-        keep(told->target, sizeof told->target, access->target);
-        keep(told->host, sizeof told->host, access->host);
-        keep(told->agent, sizeof told->agent, access->user_agent);
+        seen->access = *access;
+        keep(seen->client, sizeof seen->client, access->client);
+        keep(seen->method, sizeof seen->method, access->method);
+        keep(seen->target, sizeof seen->target, access->target);
+        keep(seen->host, sizeof seen->host, access->host);
+        keep(seen->agent, sizeof seen->agent, access->user_agent);
         atomic_store(&at.count, count + 1);
         WEIR_TEST_EVENTUALLY(!atomic_load(&at.hold));
 }
@@ -290,7 +291,7 @@ nobody_can_forge_a_line(void)
 }
 
 static void
-what_is_too_long_is_cut(void)
+long_values_are_cut(void)
 {
         static char request[12000];
         size_t size;
@@ -315,24 +316,24 @@ what_is_too_long_is_cut(void)
 }
 
 static void
-what_was_no_request_is_logged_without_one(void)
+bytes_that_are_no_request_are_logged_without_one(void)
 {
         prepare();
-        begin_virtual(at.path, tell);
+        begin_virtual(at.path, note);
         ask("nonsense\r\n\r\n", 400);
         stop();
         CU_ASSERT_STRING_EQUAL(content(at.path), BEGIN "\"-\" 400 16 \"-\" \"-\"\n");
         CU_ASSERT_EQUAL(atomic_load(&at.count), 1);
-        CU_ASSERT_PTR_NULL(at.told[0].access.method);
-        CU_ASSERT_PTR_NULL(at.told[0].access.target);
-        CU_ASSERT_PTR_NULL(at.told[0].access.host);
-        CU_ASSERT_EQUAL(at.told[0].access.duration, 0);
-        CU_ASSERT_TRUE(at.told[0].access.is_complete);
+        CU_ASSERT_PTR_NULL(at.seen[0].access.method);
+        CU_ASSERT_PTR_NULL(at.seen[0].access.target);
+        CU_ASSERT_PTR_NULL(at.seen[0].access.host);
+        CU_ASSERT_EQUAL(at.seen[0].access.duration, 0);
+        CU_ASSERT_TRUE(at.seen[0].access.is_complete);
         end();
 }
 
 static void
-what_is_there_already_is_kept(void)
+the_former_content_of_the_file_stays(void)
 {
         int fd;
 
@@ -352,28 +353,28 @@ what_is_there_already_is_kept(void)
 static void
 the_function_is_told_all(void)
 {
-        const struct told *told = at.told;
+        const struct seen *seen = at.seen;
 
         prepare();
-        begin_virtual(NULL, tell);
+        begin_virtual(NULL, note);
         CU_ASSERT_TRUE(http_send_text(&at.client, "GET /later HTTP/1.1\r\nHost: h:80\r\nUser-Agent: \"\r\n\r\n"));
         weir_test_pass(0);
         weir_test_pass(WEIR_SEC(20));
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         stop();
         CU_ASSERT_EQUAL(atomic_load(&at.count), 1);
-        CU_ASSERT_STRING_EQUAL(told->client, "127.0.0.1");
-        CU_ASSERT_STRING_EQUAL(told->method, "GET");
-        CU_ASSERT_STRING_EQUAL(told->target, "/later");
-        CU_ASSERT_STRING_EQUAL(told->host, "h:80");
-        CU_ASSERT_STRING_EQUAL(told->agent, "\""); /* as it was sent */
-        CU_ASSERT_PTR_NULL(told->access.referer);
-        CU_ASSERT_EQUAL(told->access.minor, 1);
-        CU_ASSERT_EQUAL(told->access.status, 200);
-        CU_ASSERT_EQUAL(told->access.body_sent, 5);
-        CU_ASSERT_TRUE(told->access.is_complete);
-        CU_ASSERT_EQUAL(told->access.duration, WEIR_SEC(20));
-        CU_ASSERT_EQUAL(told->access.ended, WEIR_SEC(1000000020));
+        CU_ASSERT_STRING_EQUAL(seen->client, "127.0.0.1");
+        CU_ASSERT_STRING_EQUAL(seen->method, "GET");
+        CU_ASSERT_STRING_EQUAL(seen->target, "/later");
+        CU_ASSERT_STRING_EQUAL(seen->host, "h:80");
+        CU_ASSERT_STRING_EQUAL(seen->agent, "\""); /* as it was sent */
+        CU_ASSERT_PTR_NULL(seen->access.referer);
+        CU_ASSERT_EQUAL(seen->access.minor, 1);
+        CU_ASSERT_EQUAL(seen->access.status, 200);
+        CU_ASSERT_EQUAL(seen->access.body_sent, 5);
+        CU_ASSERT_TRUE(seen->access.is_complete);
+        CU_ASSERT_EQUAL(seen->access.duration, WEIR_SEC(20));
+        CU_ASSERT_EQUAL(seen->access.ended, WEIR_SEC(1000000020));
         end();
 }
 
@@ -381,16 +382,16 @@ static void
 assert_told(unsigned index, const char *target, int status, bool is_complete)
 {
         CU_ASSERT(index < atomic_load(&at.count));
-        CU_ASSERT_STRING_EQUAL(at.told[index].target, target);
-        CU_ASSERT_EQUAL(at.told[index].access.status, status);
-        CU_ASSERT_EQUAL(at.told[index].access.is_complete != 0, is_complete);
+        CU_ASSERT_STRING_EQUAL(at.seen[index].target, target);
+        CU_ASSERT_EQUAL(at.seen[index].access.status, status);
+        CU_ASSERT_EQUAL(at.seen[index].access.is_complete != 0, is_complete);
 }
 
 static void
-who_leaves_before_the_reply_is_499(void)
+a_client_that_leaves_before_the_reply_is_499(void)
 {
         prepare();
-        begin_virtual(NULL, tell);
+        begin_virtual(NULL, note);
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/later")));
         weir_test_pass(WEIR_SEC(1));
         http_abandon(&at.client);
@@ -410,18 +411,18 @@ who_leaves_before_the_reply_is_499(void)
         stop();
         CU_ASSERT_EQUAL(atomic_load(&at.count), 3);
         assert_told(0, "/later", WEIR_HTTP_NO_REPLY, false);
-        CU_ASSERT_EQUAL(at.told[0].access.duration, WEIR_SEC(1));
-        CU_ASSERT_EQUAL(at.told[0].access.body_sent, 0);
+        CU_ASSERT_EQUAL(at.seen[0].access.duration, WEIR_SEC(1));
+        CU_ASSERT_EQUAL(at.seen[0].access.body_sent, 0);
         assert_told(1, "/body", WEIR_HTTP_NO_REPLY, false);
         assert_told(2, "/drop", WEIR_HTTP_NO_REPLY, false);
         end();
 }
 
 static void
-what_a_stop_cuts_is_499(void)
+a_request_that_a_stop_cuts_is_499(void)
 {
         prepare();
-        begin(1, NULL, tell); /* on the real clock: the virtual one goes on while a stop waits */
+        begin(1, NULL, note); /* on the real clock: the virtual one goes on while a stop waits */
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/later")));
         WEIR_TEST_EVENTUALLY(atomic_load(&at.handled));
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, 0), 1);
@@ -435,7 +436,7 @@ static void
 a_stream_is_told_with_its_bytes(void)
 {
         prepare();
-        begin_virtual(NULL, tell);
+        begin_virtual(NULL, note);
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/stream")));
         do {
                 http_read_some(&at.client);
@@ -453,11 +454,11 @@ a_stream_is_told_with_its_bytes(void)
         stop();
         CU_ASSERT_EQUAL(atomic_load(&at.count), 3);
         assert_told(0, "/stream", 200, true);
-        CU_ASSERT_EQUAL(at.told[0].access.body_sent, strlen("4\r\ntwo \r\n6\r\npieces\r\n0\r\n\r\n"));
+        CU_ASSERT_EQUAL(at.seen[0].access.body_sent, strlen("4\r\ntwo \r\n6\r\npieces\r\n0\r\n\r\n"));
         assert_told(1, "/stream", 200, true);
-        CU_ASSERT_EQUAL(at.told[1].access.body_sent, 10);
+        CU_ASSERT_EQUAL(at.seen[1].access.body_sent, 10);
         assert_told(2, "/short", 200, false);
-        CU_ASSERT_EQUAL(at.told[2].access.body_sent, 4);
+        CU_ASSERT_EQUAL(at.seen[2].access.body_sent, 4);
         end();
 }
 
@@ -465,7 +466,7 @@ static void
 a_slow_reader_is_told_of_when_it_has_all(void)
 {
         prepare();
-        begin(1, NULL, tell);
+        begin(1, NULL, note);
         http_close(&at.client);
         http_open_window(&at.client, at.port, 16384);
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/large") GET("/")));
@@ -484,18 +485,18 @@ a_slow_reader_is_told_of_when_it_has_all(void)
         stop();
         CU_ASSERT_EQUAL(atomic_load(&at.count), 3);
         assert_told(0, "/large", 200, true);
-        CU_ASSERT_EQUAL(at.told[0].access.body_sent, LARGE);
+        CU_ASSERT_EQUAL(at.seen[0].access.body_sent, LARGE);
         assert_told(1, "/", 200, true);
         assert_told(2, "/large", 200, false);
-        CU_ASSERT(at.told[2].access.body_sent < LARGE);
+        CU_ASSERT(at.seen[2].access.body_sent < LARGE);
         end();
 }
 
 static void
-what_comes_in_one_packet_is_told_in_order(void)
+requests_in_one_packet_are_logged_in_order(void)
 {
         prepare();
-        begin_virtual(NULL, tell);
+        begin_virtual(NULL, note);
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/1") GET("/2") "nonsense\r\n\r\n"));
         for (int i = 0; i < 3; i++) {
                 CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
@@ -511,7 +512,7 @@ what_comes_in_one_packet_is_told_in_order(void)
 static void
 a_body_that_is_refused_has_its_request(void)
 {
-        struct weir_http_server_config config = config_with(NULL, tell);
+        struct weir_http_server_config config = config_with(NULL, note);
 
         prepare();
         config.max_body = 4;
@@ -520,14 +521,14 @@ a_body_that_is_refused_has_its_request(void)
         ask("PUT /large-body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n", 413);
         stop();
         assert_told(0, "/large-body", 413, true);
-        CU_ASSERT_EQUAL(at.told[0].access.body_sent, at.reply.size);
+        CU_ASSERT_EQUAL(at.seen[0].access.body_sent, at.reply.size);
         end();
 }
 
 static void
 the_client_is_whom_a_trusted_proxy_names(void)
 {
-        struct weir_http_server_config config = config_with(at.path, tell);
+        struct weir_http_server_config config = config_with(at.path, note);
 
         prepare();
         config.trusted_proxies = "127.0.0.1";
@@ -536,8 +537,8 @@ the_client_is_whom_a_trusted_proxy_names(void)
         ask("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.7, 192.0.2.1\r\n\r\n", 200);
         ask("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: no address\r\n\r\n", 200);
         stop();
-        CU_ASSERT_STRING_EQUAL(at.told[0].client, "192.0.2.1");
-        CU_ASSERT_STRING_EQUAL(at.told[1].client, "127.0.0.1");
+        CU_ASSERT_STRING_EQUAL(at.seen[0].client, "192.0.2.1");
+        CU_ASSERT_STRING_EQUAL(at.seen[1].client, "127.0.0.1");
         CU_ASSERT_EQUAL(memcmp(content(at.path), "192.0.2.1 - - [", 15), 0);
         end();
 }
@@ -710,7 +711,7 @@ a_pipe_whose_reader_has_gone_can_be_left(void)
 /* -- reopening -- */
 
 static void
-what_was_renamed_is_opened_anew(void)
+the_path_of_a_renamed_file_is_opened_again(void)
 {
         prepare();
         begin(1, at.path, NULL);
@@ -730,7 +731,7 @@ what_was_renamed_is_opened_anew(void)
 }
 
 static void
-what_cannot_be_opened_anew_stays_in_use(void)
+a_file_that_cannot_be_reopened_stays_in_use(void)
 {
         unsigned descriptors;
 
@@ -757,7 +758,7 @@ static void
 without_a_file_there_is_nothing_to_reopen(void)
 {
         prepare();
-        begin(1, NULL, tell);
+        begin(1, NULL, note);
         CU_ASSERT_EQUAL(weir_http_server_reopen_log(at.server), -EDOM);
         CU_ASSERT_EQUAL(weir_http_server_reopen_log(NULL), -EINVAL);
         stop();
@@ -824,7 +825,7 @@ static void
 a_stop_has_all_written(void)
 {
         prepare();
-        begin(2, at.path, tell);
+        begin(2, at.path, note);
         ask_often(1500);
         stop();
         CU_ASSERT_EQUAL(weir_http_server_access_lost(at.server), 0);
@@ -837,7 +838,7 @@ static void
 a_function_that_blocks_holds_nobody_up(void)
 {
         prepare();
-        begin(1, NULL, tell);
+        begin(1, NULL, note);
         atomic_store(&at.hold, true);
         ask_often(10000);
         CU_ASSERT(weir_http_server_access_lost(at.server) > 0);
@@ -849,13 +850,14 @@ a_function_that_blocks_holds_nobody_up(void)
         end();
 }
 
-/* More than the file's buffers hold, which lose the rest; the function is told all, soon, and not when the file gets better. */
+/* More lines than the file's buffers hold, which lose the rest.  The function gets all of them soon, and not only when the file
+ * works again. */
 static void
-tell_all_beside(const char *path)
+note_all_beside(const char *path)
 {
         enum { TURNS = 20, EACH = 500 };
 
-        begin(1, path, tell);
+        begin(1, path, note);
         for (unsigned turn = 1; turn <= TURNS; turn++) {
                 ask_often(EACH);
                 WEIR_TEST_EVENTUALLY(atomic_load(&at.count) == turn * EACH);
@@ -869,7 +871,7 @@ static void
 a_full_disk_does_not_hold_the_function_up(void)
 {
         prepare();
-        tell_all_beside("/dev/full");
+        note_all_beside("/dev/full");
         CU_ASSERT_EQUAL(weir_http_server_access_lost(at.server), 10000); /* by the file */
         end();
 }
@@ -882,7 +884,7 @@ a_pipe_that_nobody_reads_does_not_hold_the_function_up(void)
         prepare();
         CU_ASSERT_EQUAL(mkfifo(at.path, 0600), 0);
         reader = open(at.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-        tell_all_beside(at.path);
+        note_all_beside(at.path);
         close(reader);
         end();
 }
@@ -891,7 +893,7 @@ static void
 a_function_that_blocks_does_not_hold_the_file_up(void)
 {
         prepare();
-        begin(1, at.path, tell);
+        begin(1, at.path, note);
         atomic_store(&at.hold, true);
         ask_often(8000);
         WEIR_TEST_EVENTUALLY(lines_in(content(at.path)) == 8000);
@@ -932,7 +934,7 @@ ask_number(unsigned number)
 
 /* Buffers that were full again and again, wherever in them that was. */
 static void
-what_was_not_lost_is_whole_and_in_order(void)
+lines_that_were_not_lost_are_whole_and_in_order(void)
 {
         enum { TURNS = 10, EACH = 1500 };
         unsigned number = 0;
@@ -1012,7 +1014,7 @@ lines_of_several_pollers_do_not_mix(void)
         unsigned right = 0;
 
         prepare();
-        begin(2, at.path, tell);
+        begin(2, at.path, note);
         for (uintptr_t i = 0; i < CLIENTS; i++) {
                 pthread_create(&threads[i], NULL, ask_and_leave, (void *)i);
         }
@@ -1098,15 +1100,15 @@ main(void)
                 WEIR_TEST(a_dash_is_the_standard_output),
                 WEIR_TEST(a_reply_is_a_line_in_the_combined_format),
                 WEIR_TEST(nobody_can_forge_a_line),
-                WEIR_TEST(what_is_too_long_is_cut),
-                WEIR_TEST(what_was_no_request_is_logged_without_one),
-                WEIR_TEST(what_is_there_already_is_kept),
+                WEIR_TEST(long_values_are_cut),
+                WEIR_TEST(bytes_that_are_no_request_are_logged_without_one),
+                WEIR_TEST(the_former_content_of_the_file_stays),
                 WEIR_TEST(the_function_is_told_all),
-                WEIR_TEST(who_leaves_before_the_reply_is_499),
-                WEIR_TEST(what_a_stop_cuts_is_499),
+                WEIR_TEST(a_client_that_leaves_before_the_reply_is_499),
+                WEIR_TEST(a_request_that_a_stop_cuts_is_499),
                 WEIR_TEST(a_stream_is_told_with_its_bytes),
                 WEIR_TEST(a_slow_reader_is_told_of_when_it_has_all),
-                WEIR_TEST(what_comes_in_one_packet_is_told_in_order),
+                WEIR_TEST(requests_in_one_packet_are_logged_in_order),
                 WEIR_TEST(a_body_that_is_refused_has_its_request),
                 WEIR_TEST(the_client_is_whom_a_trusted_proxy_names),
                 WEIR_TEST(a_file_that_cannot_be_opened_is_the_result_of_the_start),
@@ -1115,8 +1117,8 @@ main(void)
                 WEIR_TEST(a_pipe_that_nobody_reads_holds_nobody_up),
                 WEIR_TEST(a_pipe_that_is_read_slowly_gets_all),
                 WEIR_TEST(a_pipe_whose_reader_has_gone_can_be_left),
-                WEIR_TEST(what_was_renamed_is_opened_anew),
-                WEIR_TEST(what_cannot_be_opened_anew_stays_in_use),
+                WEIR_TEST(the_path_of_a_renamed_file_is_opened_again),
+                WEIR_TEST(a_file_that_cannot_be_reopened_stays_in_use),
                 WEIR_TEST(without_a_file_there_is_nothing_to_reopen),
                 WEIR_TEST(a_line_comes_soon_without_a_stop),
                 WEIR_TEST(an_idle_server_has_no_wake_ups),
@@ -1125,7 +1127,7 @@ main(void)
                 WEIR_TEST(a_full_disk_does_not_hold_the_function_up),
                 WEIR_TEST(a_pipe_that_nobody_reads_does_not_hold_the_function_up),
                 WEIR_TEST(a_function_that_blocks_does_not_hold_the_file_up),
-                WEIR_TEST(what_was_not_lost_is_whole_and_in_order),
+                WEIR_TEST(lines_that_were_not_lost_are_whole_and_in_order),
                 WEIR_TEST(it_cannot_be_stopped_by_the_function),
                 WEIR_TEST(lines_of_several_pollers_do_not_mix),
                 WEIR_TEST(refused_memory_is_the_result_of_the_start),

@@ -112,7 +112,7 @@ an_ipv4_address_is_the_same_in_ipv6_clothes_and_no_other(void)
 }
 
 static void
-what_has_no_address_is_not_counted(void)
+a_client_without_an_address_is_not_counted(void)
 {
         struct weir__addresses *addresses = weir__addresses_new(SIZE_MAX);
         struct weir__peer unknown = {.port = 0};
@@ -128,7 +128,7 @@ what_has_no_address_is_not_counted(void)
 }
 
 static void
-without_memory_only_a_known_address_is_let_in(void)
+without_memory_only_a_known_address_is_admitted(void)
 {
         struct weir__addresses *addresses = weir__addresses_new(SIZE_MAX);
 
@@ -305,7 +305,7 @@ one_too_many_of_an_address_is_turned_away(void)
 
 /* At the limit of all connections, an address that has too many must not have those of others closed. */
 static void
-who_has_too_many_takes_nobodys_room(void)
+an_address_with_too_many_takes_nobodys_room(void)
 {
         struct http_client first, other, more;
 
@@ -333,7 +333,7 @@ who_has_too_many_takes_nobodys_room(void)
 
 /* Admitted by its address and refused for all are busy: it is not counted. */
 static void
-who_is_turned_away_for_the_limit_of_all_is_not_counted(void)
+a_client_refused_at_the_limit_of_all_is_not_counted(void)
 {
         struct http_client busy, other;
 
@@ -509,12 +509,12 @@ main(void)
                 WEIR_TEST(an_address_has_as_many_as_it_may),
                 WEIR_TEST(of_ipv6_the_first_64_bits_count),
                 WEIR_TEST(an_ipv4_address_is_the_same_in_ipv6_clothes_and_no_other),
-                WEIR_TEST(what_has_no_address_is_not_counted),
-                WEIR_TEST(without_memory_only_a_known_address_is_let_in),
+                WEIR_TEST(a_client_without_an_address_is_not_counted),
+                WEIR_TEST(without_memory_only_a_known_address_is_admitted),
                 WEIR_TEST(it_agrees_with_a_plain_count),
                 WEIR_TEST(one_too_many_of_an_address_is_turned_away),
-                WEIR_TEST(who_has_too_many_takes_nobodys_room),
-                WEIR_TEST(who_is_turned_away_for_the_limit_of_all_is_not_counted),
+                WEIR_TEST(an_address_with_too_many_takes_nobodys_room),
+                WEIR_TEST(a_client_refused_at_the_limit_of_all_is_not_counted),
                 WEIR_TEST(an_ipv6_client_is_counted),
                 WEIR_TEST(a_trusted_proxy_may_have_any_number),
                 WEIR_TEST(without_a_limit_nothing_is_counted),

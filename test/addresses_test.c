@@ -1,6 +1,6 @@
 /* test/addresses_test.c: the addresses at which a server listens, and the process that takes them over.
  *
- * Started with arguments this program is the process that takes over: addresses_test heir|less POLLERS ADDRESSES. */
+ * Started with arguments this program is the process that takes over: addresses_test child|less POLLERS ADDRESSES. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -285,7 +285,7 @@ hand_over(const char *mode, const char *pollers, const char *list)
 }
 
 static void
-end_heir(int pid)
+end_child(int pid)
 {
         int status = 0;
 
@@ -302,15 +302,15 @@ another_process_takes_over(void)
 
         snprintf(list, sizeof list, "127.0.0.1:0,%s", address);
         CU_ASSERT_EQUAL(begin(2, list), 0);
-        int pid = hand_over("heir", "2", list);
+        int pid = hand_over("child", "2", list);
         CU_ASSERT(pid > 0);
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_TEST_PATIENCE), 0);
         for (int i = 0; i < 20; i++) {
-                CU_ASSERT_TRUE(answers(at.port, "heir")); /* the same port, which nobody told it */
-                CU_ASSERT_TRUE(answers(0, "heir"));
+                CU_ASSERT_TRUE(answers(at.port, "child")); /* the same port, which it finds by itself */
+                CU_ASSERT_TRUE(answers(0, "child"));
         }
         CU_ASSERT_TRUE(is_there());
-        end_heir(pid);
+        end_child(pid);
         CU_ASSERT_FALSE(is_there()); /* it is its own now */
         CU_ASSERT_TRUE(is_refused(at.port));
         end();
@@ -325,12 +325,12 @@ more_or_fewer_pollers_watch_all_sockets(void)
 
         for (size_t i = 0; i < sizeof pollers / sizeof *pollers; i++) {
                 CU_ASSERT_EQUAL(begin(3, "127.0.0.1:0"), 0);
-                int pid = hand_over("heir", pollers[i], "127.0.0.1:0");
+                int pid = hand_over("child", pollers[i], "127.0.0.1:0");
                 CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_TEST_PATIENCE), 0);
                 for (int j = 0; j < CLIENTS; j++) {
-                        CU_ASSERT_TRUE(answers(at.port, "heir"));
+                        CU_ASSERT_TRUE(answers(at.port, "child"));
                 }
-                end_heir(pid);
+                end_child(pid);
                 end();
         }
 }
@@ -344,9 +344,9 @@ an_address_that_was_given_up_is_closed(void)
         CU_ASSERT_EQUAL(begin(2, list), 0);
         int pid = hand_over("less", "2", "127.0.0.1:0");
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_TEST_PATIENCE), 0);
-        CU_ASSERT_TRUE(answers(at.port, "heir"));
-        CU_ASSERT_FALSE(answers(0, "heir"));
-        end_heir(pid);
+        CU_ASSERT_TRUE(answers(at.port, "child"));
+        CU_ASSERT_FALSE(answers(0, "child"));
+        end_child(pid);
         end();
         unlink(path);
 }
@@ -362,7 +362,7 @@ a_process_that_does_not_serve_changes_nothing(void)
         CU_ASSERT_EQUAL(weir_http_server_inherit(at.server, "/bin/false", at_once, WEIR_FOREVER), -EPIPE);
         CU_ASSERT_EQUAL(weir_http_server_inherit(at.server, "/bin/sleep", never, WEIR_MSEC(50)), -ETIMEDOUT);
         CU_ASSERT_EQUAL(weir_http_server_inherit(at.server, "/bin/sleep", never, 0), -ETIMEDOUT);
-        CU_ASSERT_EQUAL(hand_over("heir", "2", "127.0.0.1:99999"), -EPIPE);
+        CU_ASSERT_EQUAL(hand_over("child", "2", "127.0.0.1:99999"), -EPIPE);
         CU_ASSERT_EQUAL(waitpid(-1, NULL, WNOHANG), -1); /* none is left, dead or alive */
         CU_ASSERT_EQUAL(errno, ECHILD);
         CU_ASSERT_TRUE(answers(0, "old"));
@@ -466,7 +466,7 @@ hold_the_worker(weir_task *exchange, void *context)
 
 /* The only worker is busy, and nobody takes its place, while a client comes and the stop is ordered. */
 static void
-what_waits_in_the_socket_at_a_stop_is_answered(void)
+requests_in_the_socket_at_a_stop_are_answered(void)
 {
         struct weir_config config = WEIR_CONFIG_DEFAULT;
         struct http_client late;
@@ -528,9 +528,9 @@ sigusr2_is_taken_only_when_it_is_free(void)
 /* -- the other process -- */
 
 static int
-be_heir(char *arguments[])
+be_child(char *arguments[])
 {
-        static char text[] = "heir";
+        static char text[] = "child";
         struct weir_config config = WEIR_CONFIG_DEFAULT;
         int passed = atoi(getenv("LISTEN_FDS")), number;
         sigset_t end_signal;
@@ -551,7 +551,7 @@ be_heir(char *arguments[])
         if (strcmp(arguments[1], "less") == 0 && weir_http_server_ready() != 1) {
                 return 4;
         }
-        if (strcmp(arguments[1], "heir") == 0 && weir_http_server_fds(server, NULL, 0) != passed) {
+        if (strcmp(arguments[1], "child") == 0 && weir_http_server_fds(server, NULL, 0) != passed) {
                 return 6; /* one that nobody watches is closed */
         }
         sigwait(&end_signal, &number);
@@ -576,12 +576,12 @@ main(int argc, char *argv[])
                 WEIR_TEST(misuse_is_refused),
                 WEIR_TEST(a_worker_is_refused_what_would_wait),
                 WEIR_TEST(after_a_hand_over_a_new_connection_has_time_for_its_request),
-                WEIR_TEST(what_waits_in_the_socket_at_a_stop_is_answered),
+                WEIR_TEST(requests_in_the_socket_at_a_stop_are_answered),
                 WEIR_TEST(sigusr2_is_taken_only_when_it_is_free),
         };
 
         if (argc == 4) {
-                return be_heir(argv);
+                return be_child(argv);
         }
         if (!mkdtemp(directory)) {
                 perror(directory);

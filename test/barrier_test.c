@@ -65,7 +65,7 @@ barrier_for_one_holds_nobody_up(void)
 }
 
 static void
-who_is_cancelled_or_late_has_not_arrived(void)
+a_cancelled_or_late_task_has_not_arrived(void)
 {
         weir_barrier *barrier = weir_barrier_new(3);
         weir_series *cancelled = weir_series_ref(weir_series_new(NULL, NULL)), *late = weir_series_new(NULL, NULL);
@@ -104,7 +104,7 @@ arrives_and_cancels(weir_task *task, void *series)
 
 /* Both happen in one callback of the only worker. */
 static void
-who_got_through_stays_through_when_its_series_is_cancelled(void)
+a_task_past_the_barrier_stays_past_it_when_its_series_is_cancelled(void)
 {
         weir_series *series = weir_series_ref(weir_series_new(NULL, NULL));
 
@@ -144,7 +144,7 @@ name_leads_to_one_barrier_as_long_as_it_is_used(void)
 }
 
 static void
-what_is_no_barrier_no_number_and_no_name_is_refused(void)
+a_wrong_barrier_number_or_name_is_refused(void)
 {
         char *name = malloc(WEIR_NAME_MAX + 2);
         weir_task *timer = weir_timer_new(0, NULL, NULL);
@@ -287,10 +287,10 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(n_go_on_together_one_of_them_as_the_last_and_then_the_next_n),
                 WEIR_TEST(barrier_for_one_holds_nobody_up),
-                WEIR_TEST(who_is_cancelled_or_late_has_not_arrived),
-                WEIR_TEST(who_got_through_stays_through_when_its_series_is_cancelled),
+                WEIR_TEST(a_cancelled_or_late_task_has_not_arrived),
+                WEIR_TEST(a_task_past_the_barrier_stays_past_it_when_its_series_is_cancelled),
                 WEIR_TEST(name_leads_to_one_barrier_as_long_as_it_is_used),
-                WEIR_TEST(what_is_no_barrier_no_number_and_no_name_is_refused),
+                WEIR_TEST(a_wrong_barrier_number_or_name_is_refused),
                 WEIR_TEST(as_many_go_through_as_are_the_last_times_n_while_threads_arrive_and_cancel),
                 WEIR_TEST(generations_do_not_mix),
         };

@@ -124,7 +124,7 @@ start_alike_before_others(void *context)
 
 /* There is one spare only, so the others have to come before the second of those that block. */
 static void
-what_calls_another_function_comes_before_what_calls_the_one_that_blocks(void)
+work_of_another_function_comes_before_work_of_the_one_that_blocks(void)
 {
         static struct alike alike;
 
@@ -263,7 +263,7 @@ note_that_it_has_ended(void *context)
 }
 
 static void
-what_is_open_ends_with_the_callback(void)
+an_open_blocking_region_ends_with_the_callback(void)
 {
         struct weir_test_record record = {0};
         struct weir_test_actor actor = {begin_without_end, NULL};
@@ -596,10 +596,10 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(begin_hands_over_at_once),
                 WEIR_TEST(each_that_begins_has_its_own_worker),
-                WEIR_TEST(what_calls_another_function_comes_before_what_calls_the_one_that_blocks),
+                WEIR_TEST(work_of_another_function_comes_before_work_of_the_one_that_blocks),
                 WEIR_TEST(callbacks_and_free_functions_of_series_may_begin_too),
                 WEIR_TEST(flows_may_be_waited_for_in_between_and_only_there),
-                WEIR_TEST(what_is_open_ends_with_the_callback),
+                WEIR_TEST(an_open_blocking_region_ends_with_the_callback),
                 WEIR_TEST(on_other_threads_they_do_nothing),
                 WEIR_TEST(end_without_begin_aborts),
                 WEIR_TEST(begin_reports_eagain_when_there_are_as_many_workers_as_may_be),

@@ -6,7 +6,7 @@
 
 #include "test/http_client.h"
 
-/* -- pthread_create, which fails when told to -- */
+/* -- pthread_create, which fails on request -- */
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);

@@ -47,10 +47,10 @@ timers_completions_and_series_go_on_while_a_callback_blocks(void)
 
 struct behind {
         struct weir_test_gate gate; /* first */
-        struct weir_test_record ready[LEFT], crowd[LEFT];
+        struct weir_test_record ready[LEFT], cancelled[LEFT];
 };
 
-/* Leaves work on the ready list and a crowd behind itself. */
+/* Leaves work on the ready list and a bulk delivery behind itself. */
 static void
 leave_much_behind(weir_task *task, void *context)
 {
@@ -59,12 +59,12 @@ leave_much_behind(weir_task *task, void *context)
         for (unsigned i = 0; i < LEFT; i++) {
                 weir_task_start(weir_test_empty(&behind->ready[i]));
         }
-        CU_ASSERT_EQUAL(weir_timer_cancel("crowd", WEIR_ALL), LEFT);
+        CU_ASSERT_EQUAL(weir_timer_cancel("many", WEIR_ALL), LEFT);
         weir_test_stop_at_gate(task, context);
 }
 
 static void
-what_was_ready_behind_a_callback_that_blocks_is_run(void)
+work_that_was_ready_behind_a_callback_that_blocks_is_run(void)
 {
         static struct behind behind;
 
@@ -72,14 +72,14 @@ what_was_ready_behind_a_callback_that_blocks_is_run(void)
         weir_test_begin_blocking(0);
         weir_test_gate_init(&behind.gate);
         for (unsigned i = 0; i < LEFT; i++) {
-                CU_ASSERT_EQUAL(weir_task_start(weir_test_named("crowd", WEIR_TEST_FAR, &behind.crowd[i])), 0);
+                CU_ASSERT_EQUAL(weir_task_start(weir_test_named("many", WEIR_TEST_FAR, &behind.cancelled[i])), 0);
         }
         CU_ASSERT_EQUAL(weir_task_start(weir_test_recorded(weir_empty_new(leave_much_behind, &behind))), 0);
         for (unsigned i = 0; i < LEFT; i++) {
                 weir_test_wait_freed(&behind.ready[i]);
-                weir_test_wait_freed(&behind.crowd[i]);
+                weir_test_wait_freed(&behind.cancelled[i]);
                 WEIR_TEST_CALLED(&behind.ready[i], 0);
-                WEIR_TEST_CALLED(&behind.crowd[i], -ECANCELED);
+                WEIR_TEST_CALLED(&behind.cancelled[i], -ECANCELED);
         }
         CU_ASSERT_EQUAL(behind.gate.record.calls, 0);
         weir_test_gate_open(&behind.gate);
@@ -180,10 +180,10 @@ start_timers_behind_a_source(void *unused)
                 CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(at - weir_now(), expire_innocently, NULL)), 0);
 }
 
-/* Those of its kind are doubted, though most were not ready yet; so the others have their turn first.  All have about one deadline: on
- * a machine that is busy some may be due a little later. */
+/* Callbacks of its kind are deferred, though most were not ready yet, so the others have their turn first.  All have about one
+ * deadline: on a busy machine some may be due a little later. */
 static void
-a_burst_of_timers_that_block_is_doubted_as_a_whole(void)
+a_burst_of_timers_that_block_is_deferred_as_a_whole(void)
 {
         expired.begun = expired.ended = expired.innocents = expired.in_time = 0;
         weir_test_begin_blocking(BURST);
@@ -432,7 +432,7 @@ parallel_ends_when_its_children_have_lost_the_poller(void)
 }
 
 static void
-name_is_buried_when_the_callback_has_lost_the_poller(void)
+name_is_reaped_when_the_callback_has_lost_the_poller(void)
 {
         struct weir_test_record cancelled = {0};
         struct weir_test_gate gate;
@@ -440,19 +440,19 @@ name_is_buried_when_the_callback_has_lost_the_poller(void)
 
         weir_test_begin_blocking(0);
         CU_ASSERT_EQUAL(weir_task_start(weir_test_recorded(
-                                weir_timer_new_named("buried", WEIR_TEST_FAR, weir_test_lose_and_note, &cancelled))),
+                                weir_timer_new_named("reaped", WEIR_TEST_FAR, weir_test_lose_and_note, &cancelled))),
                         0);
-        CU_ASSERT_EQUAL(weir_timer_cancel("buried", WEIR_ALL), 1);
-        CU_ASSERT_EQUAL(weir_timer_cancel_wait("buried", 0), 0);
+        CU_ASSERT_EQUAL(weir_timer_cancel("reaped", WEIR_ALL), 1);
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait("reaped", 0), 0);
         WEIR_TEST_CALLED(&cancelled, -ECANCELED);
-        weir_test_gate_hold(&gate, "buried");
+        weir_test_gate_hold(&gate, "reaped");
         CU_ASSERT_EQUAL(weir_task_run(weir_test_empty(&behind)), 0); /* so that the poller is lost */
-        CU_ASSERT_EQUAL(weir_timer_count("buried"), 1);
-        CU_ASSERT_EQUAL(weir_timer_cancel("buried", WEIR_ALL), 0);
+        CU_ASSERT_EQUAL(weir_timer_count("reaped"), 1);
+        CU_ASSERT_EQUAL(weir_timer_cancel("reaped", WEIR_ALL), 0);
         weir_test_gate_open(&gate);
-        CU_ASSERT_EQUAL(weir_timer_cancel_wait("buried", 0), 0);
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait("reaped", 0), 0);
         WEIR_TEST_CALLED(&gate.record, 0);
-        CU_ASSERT_EQUAL(weir_timer_count("buried"), 0);
+        CU_ASSERT_EQUAL(weir_timer_count("reaped"), 0);
         weir_test_end();
 }
 
@@ -687,9 +687,9 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(timers_completions_and_series_go_on_while_a_callback_blocks),
-                WEIR_TEST(what_was_ready_behind_a_callback_that_blocks_is_run),
+                WEIR_TEST(work_that_was_ready_behind_a_callback_that_blocks_is_run),
                 WEIR_TEST(each_of_a_burst_of_callbacks_that_block_gets_a_worker),
-                WEIR_TEST(a_burst_of_timers_that_block_is_doubted_as_a_whole),
+                WEIR_TEST(a_burst_of_timers_that_block_is_deferred_as_a_whole),
                 WEIR_TEST(exchanges_go_on_while_a_callback_blocks),
                 WEIR_TEST(exchanges_go_on_while_a_handler_blocks),
                 WEIR_TEST(replies_of_handlers_that_have_lost_their_poller_come_in_order),
@@ -698,7 +698,7 @@ main(void)
                 WEIR_TEST(task_ends_where_its_callback_has_lost_the_poller),
                 WEIR_TEST(series_goes_on_when_its_callbacks_have_lost_the_poller),
                 WEIR_TEST(parallel_ends_when_its_children_have_lost_the_poller),
-                WEIR_TEST(name_is_buried_when_the_callback_has_lost_the_poller),
+                WEIR_TEST(name_is_reaped_when_the_callback_has_lost_the_poller),
                 WEIR_TEST(ticker_goes_on_when_its_ticks_have_lost_the_poller),
                 WEIR_TEST(calls_of_a_callback_that_has_lost_its_poller_work),
                 WEIR_TEST(free_functions_and_callbacks_of_series_that_block_hold_up_nobody),

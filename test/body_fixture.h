@@ -182,7 +182,7 @@ static inline void piece_done(struct piece *piece)
 }
 
 /* Returns when all that the test has started, and the client sent, has had its turn. */
-static inline void settle(void)
+static inline void run_ready(void)
 {
         weir_test_pass(0);
 }
@@ -190,7 +190,7 @@ static inline void settle(void)
 /* Whether the task waits. */
 static inline bool waits(const struct piece *piece)
 {
-        settle();
+        run_ready();
         return !is_ended(piece);
 }
 
@@ -305,7 +305,7 @@ static inline size_t send_what_is_taken(const void *data, size_t size)
                 ssize_t count = send(at.client.fd, (const char *)data + sent, size - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
 
                 if (count < 0) {
-                        settle();
+                        run_ready();
                         weir_test_sleep(1000000);
                         quiet++;
                 } else {

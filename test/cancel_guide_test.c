@@ -63,7 +63,7 @@ a_flow_is_cancelled_by_reference(void)
         weir_test_end();
 }
 
-/* -- a function that can be told to stop -- */
+/* -- a function with a stop flag -- */
 
 static atomic_int rows;
 

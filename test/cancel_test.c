@@ -25,9 +25,9 @@ start_named(const char *name, struct weir_test_record *end)
         CU_ASSERT_EQUAL(weir_series_start(named(name, end)), 0);
 }
 
-/* Has what was ended reach its callbacks. */
+/* Runs the callbacks of all that was ended. */
 static void
-settle(void)
+run_ready(void)
 {
         weir_test_pass(1);
 }
@@ -45,12 +45,12 @@ a_cancel_by_name_takes_the_oldest_first_and_at_most_max(void)
         CU_ASSERT_EQUAL(weir_series_count("flow"), 5);
         CU_ASSERT_EQUAL(weir_series_cancel_named("flow", 0), 0);
         CU_ASSERT_EQUAL(weir_series_cancel_named("flow", 2), 2);
-        settle();
+        run_ready();
         CU_ASSERT(ends[0].calls == 1 && ends[1].calls == 1 && ends[3].calls == 0);
         CU_ASSERT(ends[0].status == -ECANCELED && ends[1].status == -ECANCELED);
         CU_ASSERT_EQUAL(weir_series_count("flow"), 3);
         CU_ASSERT_EQUAL(weir_series_cancel_named("flow", WEIR_ALL), 3);
-        settle();
+        run_ready();
         for (unsigned i = 0; i < 6; i++)
                 CU_ASSERT_EQUAL(ends[i].calls, i != 2);
         CU_ASSERT_EQUAL(weir_series_cancel_named("flow", WEIR_ALL), 0);
@@ -94,11 +94,11 @@ a_series_within_one_that_ends_early_is_not_counted(void)
         weir_parallel_add_series(parallel, inner);
         weir_series_push(outer, parallel);
         CU_ASSERT_EQUAL(weir_series_start(outer), 0);
-        settle();
+        run_ready();
         CU_ASSERT_EQUAL(weir_series_count("inner"), 1);
         weir_series_set_deadline(outer, 0);
         CU_ASSERT_EQUAL(weir_series_cancel_named("inner", WEIR_ALL), 0);
-        settle();
+        run_ready();
         CU_ASSERT(end.calls == 1 && end.status == -ETIMEDOUT);
         weir_series_unref(outer);
         weir_test_end();
@@ -195,7 +195,8 @@ start_the_next(weir_series *series, void *context)
         CU_ASSERT_EQUAL(weir_series_start(next), 0);
 }
 
-/* None has ended, and each call passes over those that were told to: all of them each time would take minutes. */
+/* None has ended, and each call passes over those that have the order to end.  To look at all of them each time would take
+ * minutes. */
 static void
 many_that_stay_alive_are_cancelled_one_by_one_in_no_time(void)
 {
@@ -237,10 +238,10 @@ a_cancel_of_many_leaves_those_that_their_callbacks_start(void)
                 CU_ASSERT_EQUAL(weir_series_start(series), 0);
         }
         CU_ASSERT_EQUAL(weir_series_cancel_named("many", MANY / 2), MANY / 2);
-        settle();
+        run_ready();
         CU_ASSERT_EQUAL(many_started, MANY / 2);
         CU_ASSERT_EQUAL(weir_series_cancel_named("many", MANY / 2), MANY / 2); /* the oldest: not those that came instead */
-        settle();
+        run_ready();
         CU_ASSERT_EQUAL(weir_series_count("many"), MANY);
         for (unsigned i = 0; i < MANY; i++) {
                 CU_ASSERT(many_ends[i].calls == 1 && many_ends[i].status == -ECANCELED);
@@ -248,7 +249,7 @@ a_cancel_of_many_leaves_those_that_their_callbacks_start(void)
         }
         many_restarts = true;
         CU_ASSERT_EQUAL(weir_series_cancel_named("many", WEIR_ALL), MANY); /* whose callbacks start others meanwhile */
-        settle();
+        run_ready();
         CU_ASSERT_EQUAL(weir_series_count("many"), MANY);
         weir_test_end();
         CU_ASSERT_EQUAL(weir_series_count("many"), 0);
@@ -377,7 +378,7 @@ each_cause_can_be_told_from_the_others(void)
 #define FLOW 1000
 
 static struct {
-        _Atomic unsigned timers, functions, begun, told, frees;
+        _Atomic unsigned timers, functions, begun, saw_cancel, frees;
 } flow;
 
 static void
@@ -401,7 +402,7 @@ flow_function(void *context)
         flow.begun++;
         while (!weir_go_cancelled())
                 sched_yield();
-        flow.told += weir_go_cancelled() == -ECANCELED;
+        flow.saw_cancel += weir_go_cancelled() == -ECANCELED;
         weir_go_fail(weir_go_cancelled());
 }
 
@@ -434,7 +435,7 @@ a_flow_of_1000_timers_and_functions_ends_at_once_and_leaves_no_byte(void)
                 struct weir_test_latch ended = WEIR_TEST_LATCH(1);
 
                 weir_test_begin_real(2);
-                flow.timers = flow.functions = flow.begun = flow.told = flow.frees = 0;
+                flow.timers = flow.functions = flow.begun = flow.saw_cancel = flow.frees = 0;
                 int64_t before = bytes_out;
                 weir_series *series = weir_series_new(flow_ended, &ended);
                 weir_task *parallel = weir_parallel_new(NULL, NULL);
@@ -451,7 +452,7 @@ a_flow_of_1000_timers_and_functions_ends_at_once_and_leaves_no_byte(void)
                 weir_test_latch_wait(&ended);
                 WEIR_TEST_EVENTUALLY(bytes_out == before);
                 /* A task that had not started before the cancel was dropped: its callback did not run. */
-                CU_ASSERT(flow.timers <= FLOW && flow.functions <= FLOW / 10 && flow.told >= 1);
+                CU_ASSERT(flow.timers <= FLOW && flow.functions <= FLOW / 10 && flow.saw_cancel >= 1);
                 weir_test_end();
         }
 }

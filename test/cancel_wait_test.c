@@ -150,7 +150,7 @@ on_a_worker_it_is_refused_and_cancels_nothing(void)
 /* -- what it waits for -- */
 
 static void
-what_it_cancels_has_been_called_back_and_freed_at_its_return(void)
+cancelled_timers_have_been_called_back_and_freed_at_its_return(void)
 {
         enum { COUNT = 1000 };
         static struct weir_test_record records[COUNT];
@@ -447,7 +447,7 @@ wait_returns_as_soon_as_the_last_on_free_has_returned(void)
         WEIR_TEST_CALLED(&awaited.record, -ECANCELED);
 }
 
-/* As long as it is told to, each makes the next one under the same name. */
+/* As long as a flag is set, each makes the next one under the same name. */
 static struct {
         _Atomic bool on;
         _Atomic unsigned made, freed;
@@ -625,7 +625,7 @@ main(void)
                 WEIR_TEST(unstarted_timer_is_counted_and_not_waited_for),
                 WEIR_TEST(with_a_max_of_0_what_is_pending_stays),
                 WEIR_TEST(on_a_worker_it_is_refused_and_cancels_nothing),
-                WEIR_TEST(what_it_cancels_has_been_called_back_and_freed_at_its_return),
+                WEIR_TEST(cancelled_timers_have_been_called_back_and_freed_at_its_return),
                 WEIR_TEST(with_a_max_it_cancels_the_oldest_and_leaves_the_rest),
                 WEIR_TEST(callback_that_has_begun_is_waited_for),
                 WEIR_TEST(those_that_others_have_cancelled_before_are_waited_for),

@@ -199,7 +199,7 @@ take_trailers(struct other *other, char *line)
         return WEIR__CHUNKED_MORE;
 }
 
-/* END, MORE when the body is not complete as far as its lines tell, or 400 for all that is wrong. */
+/* END, MORE when the body is not complete by its lines, or 400 for all that is wrong. */
 static int
 decode_otherwise(struct other *other, char *line)
 {

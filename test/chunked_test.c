@@ -66,7 +66,7 @@ check_rows(const struct weir__chunked_limits *limits, const struct row *rows, si
 #define CHECK_ROWS(limits, rows) check_rows(limits, rows, sizeof(rows) / sizeof *(rows))
 
 static void
-what_is_right_is_decoded(void)
+valid_bodies_are_decoded(void)
 {
         static const struct row rows[] = {
                 GOOD("9112 7.1, empty", END, ""),
@@ -303,7 +303,7 @@ trailers_are_limited(void)
 
 /* Rows 46 and 50, as long as they come. */
 static void
-what_never_ends_is_refused_and_what_is_not_limited_is_not(void)
+endless_parts_are_refused_and_unlimited_ones_are_not(void)
 {
         static const struct {
                 const char *begin;
@@ -353,14 +353,14 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(what_is_right_is_decoded),
+                WEIR_TEST(valid_bodies_are_decoded),
                 WEIR_TEST(a_size_that_is_none_is_refused_where_it_goes_wrong),
                 WEIR_TEST(an_extension_that_is_none_is_refused_where_it_goes_wrong),
                 WEIR_TEST(payload_ends_where_its_size_says),
                 WEIR_TEST(a_trailer_that_is_none_is_refused_where_it_goes_wrong),
                 WEIR_TEST(extensions_are_limited_in_the_whole_body),
                 WEIR_TEST(trailers_are_limited),
-                WEIR_TEST(what_never_ends_is_refused_and_what_is_not_limited_is_not),
+                WEIR_TEST(endless_parts_are_refused_and_unlimited_ones_are_not),
                 WEIR_TEST(counters_do_not_wrap),
         };
 

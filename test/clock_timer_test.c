@@ -259,7 +259,7 @@ note_lateness(weir_task *task, void *lateness)
 
 /* Nobody could have been in time for that. */
 static void
-what_a_jump_has_passed_is_late_from_then_on(void)
+a_timer_that_a_clock_change_has_passed_is_late_from_then_on(void)
 {
         weir_nsec passed = -1, before = -1, after = -1;
 
@@ -283,7 +283,7 @@ put_back(void *wall)
 }
 
 static void
-what_is_due_before_it_is_told_of_a_jump_back_is_not_early(void)
+a_timer_due_before_the_event_of_a_clock_set_back_is_not_early(void)
 {
         struct weir_test_record pending = {0}, ready = {0};
 
@@ -301,7 +301,7 @@ what_is_due_before_it_is_told_of_a_jump_back_is_not_early(void)
         end();
 }
 
-/* Without the jump being told to anybody: it expires, and must see by itself that it is too early. */
+/* Nobody reports the clock change: the timer expires, and must see by itself that it is too early. */
 static void
 an_unnoticed_jump_back_ends_nothing_early(void)
 {
@@ -896,8 +896,8 @@ main(void)
                 WEIR_TEST(a_jump_forward_brings_the_end_nearer),
                 WEIR_TEST(a_jump_past_the_instant_ends_it_at_once),
                 WEIR_TEST(a_jump_back_puts_the_end_off),
-                WEIR_TEST(what_a_jump_has_passed_is_late_from_then_on),
-                WEIR_TEST(what_is_due_before_it_is_told_of_a_jump_back_is_not_early),
+                WEIR_TEST(a_timer_that_a_clock_change_has_passed_is_late_from_then_on),
+                WEIR_TEST(a_timer_due_before_the_event_of_a_clock_set_back_is_not_early),
                 WEIR_TEST(an_unnoticed_jump_back_ends_nothing_early),
                 WEIR_TEST(those_that_one_jump_has_passed_end_in_the_order_of_their_instants),
                 WEIR_TEST(a_jump_gives_new_deadlines_to_256_at_a_time_between_other_work),

@@ -143,7 +143,7 @@ nothing_is_compressed_unless_the_server_is_told_to(void)
 }
 
 static void
-who_does_not_ask_for_it_gets_it_plain_with_vary(void)
+a_client_that_does_not_ask_for_it_gets_it_plain_with_vary(void)
 {
         begin(6, 0);
         CU_ASSERT_TRUE(http_ask(&at.client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", &at.reply));
@@ -280,7 +280,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(replies_go_out_compressed_one_after_the_other),
                 WEIR_TEST(nothing_is_compressed_unless_the_server_is_told_to),
-                WEIR_TEST(who_does_not_ask_for_it_gets_it_plain_with_vary),
+                WEIR_TEST(a_client_that_does_not_ask_for_it_gets_it_plain_with_vary),
                 WEIR_TEST(head_is_answered_as_get_is),
                 WEIR_TEST(a_length_that_was_said_is_that_before_compression),
                 WEIR_TEST(a_body_below_the_least_size_stays_as_it_is),

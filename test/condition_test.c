@@ -260,7 +260,7 @@ signal_by_name_starts_the_oldest_first_and_each_once(void)
 }
 
 static void
-who_was_cancelled_or_dismissed_is_not_signalled(void)
+a_cancelled_or_dismissed_task_is_not_signalled(void)
 {
         weir_series *cancelled = weir_series_ref(weir_series_new(NULL, NULL));
 
@@ -282,7 +282,7 @@ who_was_cancelled_or_dismissed_is_not_signalled(void)
 /* -- misuse -- */
 
 static void
-what_is_no_condition_no_task_and_no_name_is_refused(void)
+a_wrong_condition_task_or_name_is_refused(void)
 {
         weir_condition *condition = weir_condition_new();
         weir_task *wrong = weir_counter_new_named("", 1, NULL, NULL);
@@ -420,8 +420,8 @@ main(void)
                 WEIR_TEST(shutdown_and_dismissal_drop_the_task),
                 WEIR_TEST(shutdown_that_comes_while_the_task_runs_leaves_it_its_status),
                 WEIR_TEST(signal_by_name_starts_the_oldest_first_and_each_once),
-                WEIR_TEST(who_was_cancelled_or_dismissed_is_not_signalled),
-                WEIR_TEST(what_is_no_condition_no_task_and_no_name_is_refused),
+                WEIR_TEST(a_cancelled_or_dismissed_task_is_not_signalled),
+                WEIR_TEST(a_wrong_condition_task_or_name_is_refused),
                 WEIR_TEST(task_that_is_held_twice_aborts),
                 WEIR_TEST(each_task_is_run_or_dropped_once_while_threads_signal_and_cancel),
         };

@@ -75,7 +75,7 @@ two_digits_are_a_year_at_most_fifty_years_ahead(void)
 }
 
 static void
-what_is_no_date_is_not_read(void)
+an_invalid_date_is_not_read(void)
 {
         static const char *const texts[] = {"",
                                             " ",
@@ -376,7 +376,7 @@ main(void)
                 WEIR_TEST(a_date_is_read_in_all_three_formats),
                 WEIR_TEST(every_date_that_is_written_is_read),
                 WEIR_TEST(two_digits_are_a_year_at_most_fifty_years_ahead),
-                WEIR_TEST(what_is_no_date_is_not_read),
+                WEIR_TEST(an_invalid_date_is_not_read),
                 WEIR_TEST(no_beginning_of_a_date_is_one),
                 WEIR_TEST(a_tag_tells_files_apart),
                 WEIR_TEST(a_list_of_tags_is_searched),

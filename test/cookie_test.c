@@ -66,7 +66,7 @@ the_first_equals_sign_ends_the_name_of_a_cookie(void)
 }
 
 static void
-what_has_no_name_is_no_cookie(void)
+a_cookie_without_a_name_is_skipped(void)
 {
         READS("", "a");
         READS("", "=a");
@@ -351,7 +351,7 @@ the_largest_cookie_has_room(void)
 
 /* A cookie comes back as it was set, with every byte that it may contain. */
 static void
-what_is_set_is_what_comes_back(void)
+a_cookie_comes_back_as_it_was_set(void)
 {
         struct weir_test_random random = {weir_test_seed()};
         unsigned set = 0;
@@ -409,7 +409,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(cookies_stand_between_semicolons),
                 WEIR_TEST(the_first_equals_sign_ends_the_name_of_a_cookie),
-                WEIR_TEST(what_has_no_name_is_no_cookie),
+                WEIR_TEST(a_cookie_without_a_name_is_skipped),
                 WEIR_TEST(quotes_around_a_value_are_taken_off),
                 WEIR_TEST(several_cookie_lines_are_one_list),
                 WEIR_TEST(the_first_of_a_name_counts),
@@ -422,7 +422,7 @@ main(void)
                 WEIR_TEST(a_name_keeps_its_promise),
                 WEIR_TEST(same_site_none_is_for_secure_cookies),
                 WEIR_TEST(the_largest_cookie_has_room),
-                WEIR_TEST(what_is_set_is_what_comes_back),
+                WEIR_TEST(a_cookie_comes_back_as_it_was_set),
                 WEIR_TEST(any_cookie_line_is_read_without_harm),
         };
 

@@ -118,7 +118,7 @@ counter_that_is_never_fulfilled_ends_at_shutdown(void)
 }
 
 static void
-what_is_no_counter_and_no_name_is_refused(void)
+a_wrong_counter_or_name_is_refused(void)
 {
         char *name = malloc(WEIR_NAME_MAX + 2);
 
@@ -194,7 +194,7 @@ main(void)
                 WEIR_TEST(cancelled_or_dismissed_counter_takes_no_count),
                 WEIR_TEST(counter_that_was_cancelled_just_now_takes_no_part_of_a_count),
                 WEIR_TEST(counter_that_is_never_fulfilled_ends_at_shutdown),
-                WEIR_TEST(what_is_no_counter_and_no_name_is_refused),
+                WEIR_TEST(a_wrong_counter_or_name_is_refused),
                 WEIR_TEST(counts_cancels_and_starts_meet_on_many_threads),
         };
 

@@ -268,7 +268,7 @@ a_schedule_with_a_star_goes_on_with_time(void)
 }
 
 static void
-what_never_comes_is_never_due(void)
+a_date_that_never_comes_is_never_due(void)
 {
         static const char *const never[] = {"0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "* * 30 feb *", "*/5 2 8-14 3 */7"};
         struct weir__zone *zone = open_zone("America/New_York");
@@ -524,7 +524,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(a_time_in_a_gap_is_due_once_behind_it),
         WEIR_TEST(a_time_that_comes_twice_is_due_the_first_time),
         WEIR_TEST(a_schedule_with_a_star_goes_on_with_time),
-        WEIR_TEST(what_never_comes_is_never_due),
+        WEIR_TEST(a_date_that_never_comes_is_never_due),
         WEIR_TEST(a_leap_day_on_any_day_of_the_week_is_found),
         WEIR_TEST(instants_are_exact_to_the_nanosecond_and_go_to_both_ends),
         WEIR_TEST(every_day_of_a_year_is_due_once_in_any_zone),

@@ -473,7 +473,7 @@ struct function {
         _Atomic int saw;
 };
 
-/* Until it is told to stop. */
+/* Runs until the stop flag is set. */
 static void
 work_on(void *context)
 {

@@ -223,7 +223,7 @@ make_timer(void *context)
 }
 
 static void
-what_a_parallel_runs_is_indented_below_it(void)
+children_of_a_parallel_are_indented_below_it(void)
 {
         weir_series *inner = weir_series_new(NULL, NULL), *outer = weir_series_new(NULL, NULL);
         weir_task *parallel = weir_parallel_new(NULL, NULL), *race = weir_race_new(NULL, NULL);
@@ -335,7 +335,7 @@ a_million_nodes_are_passed_by_without_showing_those_that_wait(void)
 #define NESTED 300
 
 static void
-what_is_nested_too_deep_is_left_out_and_said_to_be(void)
+flows_nested_too_deep_are_left_out_with_a_note(void)
 {
         weir_task *task = timer("innermost", WEIR_SEC(10));
 
@@ -509,7 +509,7 @@ a_callback_that_has_lost_its_poller_is_shown_with_since_when(void)
 /* -- waiting tasks -- */
 
 static void
-what_tasks_wait_at_is_shown_with_those_in_no_series(void)
+objects_at_which_tasks_wait_are_shown_with_tasks_in_no_series(void)
 {
         weir_channel *channel = weir_channel_open("orders", 1, NULL);
         weir_counter *counter = weir_counter_new(3);
@@ -564,7 +564,7 @@ a_barrier_may_let_all_through_while_they_are_shown(void)
 }
 
 static void
-what_limited_tasks_and_conditionals_run_is_shown(void)
+children_of_limited_tasks_and_conditionals_are_shown(void)
 {
         weir_semaphore *semaphore = weir_semaphore_new(1);
         weir_condition *condition = weir_condition_new();
@@ -606,7 +606,7 @@ give(weir_task *task, void *context)
 }
 
 static void
-who_has_been_given_something_does_not_wait_for_it(void)
+a_task_that_has_got_something_does_not_wait_for_it(void)
 {
         struct given given = {weir_semaphore_new(1), weir_guard_new()};
         weir_series *holder = weir_series_new(NULL, NULL);
@@ -630,7 +630,7 @@ who_has_been_given_something_does_not_wait_for_it(void)
 }
 
 static void
-who_holds_a_guard_is_found_from_who_waits_for_it(void)
+the_holder_of_a_guard_is_found_from_its_waiter(void)
 {
         weir_guard *guard = weir_guard_open("db");
         weir_series *holder = weir_series_new(NULL, NULL), *waiter = weir_series_new(NULL, NULL);
@@ -856,7 +856,7 @@ end_all(const struct weir__debug_record *record, void *context)
 }
 
 static void
-what_is_stood_upon_may_end_meanwhile(void)
+the_flow_at_which_a_walk_stands_may_end_meanwhile(void)
 {
         static const struct ender enders[] = {
                 {WEIR__DEBUG_SERIES, 0, 0, NULL, false},
@@ -1004,7 +1004,7 @@ own_handler(int signal)
 }
 
 static void
-what_handled_the_signal_before_does_so_again_when_it_is_unbound(void)
+the_former_handler_of_a_signal_is_back_when_it_is_unbound(void)
 {
         struct sigaction own = {.sa_handler = own_handler}, found;
         char text[8192];
@@ -1097,12 +1097,12 @@ main(void)
                 WEIR_TEST(a_name_of_any_bytes_is_shown_on_one_line_and_cut),
                 WEIR_TEST(one_that_is_cancelled_and_goes_on_says_so),
                 WEIR_TEST(one_whose_deadline_is_over_says_so),
-                WEIR_TEST(what_a_parallel_runs_is_indented_below_it),
+                WEIR_TEST(children_of_a_parallel_are_indented_below_it),
                 WEIR_TEST(a_lone_task_that_runs_others_is_a_root),
                 WEIR_TEST(flows_of_flows_say_what_they_are),
                 WEIR_TEST(nodes_of_a_graph_that_run_are_shown_by_their_labels),
                 WEIR_TEST(a_million_nodes_are_passed_by_without_showing_those_that_wait),
-                WEIR_TEST(what_is_nested_too_deep_is_left_out_and_said_to_be),
+                WEIR_TEST(flows_nested_too_deep_are_left_out_with_a_note),
                 WEIR_TEST(children_beyond_any_batch_are_shown_once_each),
                 WEIR_TEST(lone_timers_are_shown_in_the_order_of_their_deadlines),
                 WEIR_TEST(a_hundred_thousand_timers_are_shown_once_each),
@@ -1110,11 +1110,11 @@ main(void)
                 WEIR_TEST(a_series_says_that_it_is_inside_a_function),
                 WEIR_TEST(callbacks_that_block_every_poller_are_shown_and_do_not_hold_it_up),
                 WEIR_TEST(a_callback_that_has_lost_its_poller_is_shown_with_since_when),
-                WEIR_TEST(what_tasks_wait_at_is_shown_with_those_in_no_series),
+                WEIR_TEST(objects_at_which_tasks_wait_are_shown_with_tasks_in_no_series),
                 WEIR_TEST(a_barrier_may_let_all_through_while_they_are_shown),
-                WEIR_TEST(what_limited_tasks_and_conditionals_run_is_shown),
-                WEIR_TEST(who_has_been_given_something_does_not_wait_for_it),
-                WEIR_TEST(who_holds_a_guard_is_found_from_who_waits_for_it),
+                WEIR_TEST(children_of_limited_tasks_and_conditionals_are_shown),
+                WEIR_TEST(a_task_that_has_got_something_does_not_wait_for_it),
+                WEIR_TEST(the_holder_of_a_guard_is_found_from_its_waiter),
                 WEIR_TEST(a_holder_without_a_name_is_found_by_its_address),
                 WEIR_TEST(however_long_its_name_who_holds_a_guard_is_said),
                 WEIR_TEST(an_exchange_is_shown_with_its_peer_and_what_it_waits_for),
@@ -1122,12 +1122,12 @@ main(void)
                 WEIR_TEST(a_bad_descriptor_is_reported),
                 WEIR_TEST(a_dump_into_a_full_pipe_holds_nothing_up),
                 WEIR_TEST(a_visitor_that_has_enough_is_called_no_more),
-                WEIR_TEST(what_is_stood_upon_may_end_meanwhile),
+                WEIR_TEST(the_flow_at_which_a_walk_stands_may_end_meanwhile),
                 WEIR_TEST(without_memory_the_rest_is_shown_and_it_says_so),
                 WEIR_TEST(it_may_be_called_inside_a_callback_and_while_the_runtime_ends),
                 WEIR_TEST(in_a_forked_child_it_is_refused),
                 WEIR_TEST(a_signal_prints_a_dump),
-                WEIR_TEST(what_handled_the_signal_before_does_so_again_when_it_is_unbound),
+                WEIR_TEST(the_former_handler_of_a_signal_is_back_when_it_is_unbound),
                 WEIR_TEST(a_handler_that_was_installed_over_it_stays),
                 WEIR_TEST(bad_signals_are_refused_and_leave_all_as_it_was),
                 WEIR_TEST(one_that_is_stuck_in_a_full_pipe_does_not_keep_another_from_printing),

@@ -103,7 +103,7 @@ static const struct questions cookies = {weir_http_cookie_at, weir_http_cookie};
 
 /* Replies <name|value> for each pair, what came after the last, and the value of "a". */
 static void
-tell(weir_task *exchange, void *context)
+answer(weir_task *exchange, void *context)
 {
         const struct questions *ask = context;
         const char *name, *value;
@@ -129,7 +129,7 @@ tell(weir_task *exchange, void *context)
 static void
 a_query_is_told_in_pairs(void)
 {
-        begin(tell, (void *)&query);
+        begin(answer, (void *)&query);
         assert_answer(GET("/?b=%C3%A4+&a=1&a=2", ""), "<b|\xc3\xa4 ><a|1><a|2> end 1");
         assert_answer(GET("/?", ""), " end (null)");
         assert_answer(GET("/", ""), " end (null)");
@@ -144,7 +144,7 @@ a_query_is_told_in_pairs(void)
 static void
 a_form_is_told_when_the_type_says_it_is_one(void)
 {
-        begin(tell, (void *)&form);
+        begin(answer, (void *)&form);
         assert_answer(POST(FORM, 7, "a=1+2&b"), "<a|1 2><b|> end 1 2");
         assert_answer(POST("Content-Type: Application/X-www-form-urlencoded ; charset=utf-8\r\n", 3, "a=1"), "<a|1> end 1");
         assert_answer(POST("", 3, "a=1"), " end (null)");
@@ -158,7 +158,7 @@ a_form_is_told_when_the_type_says_it_is_one(void)
 static void
 cookies_are_told_of_all_lines(void)
 {
-        begin(tell, (void *)&cookies);
+        begin(answer, (void *)&cookies);
         assert_answer(GET("/", "Cookie: b=1; a=\"2\"\r\nX: y\r\ncookie: c=3;a=4\r\n"), "<b|1><a|2><c|3><a|4> end 2");
         assert_answer(GET("/", "Cookie: a\r\n"), " end (null)");
         assert_answer(GET("/", "Cookies: a=1\r\n"), " end (null)");
@@ -183,17 +183,17 @@ a_thousand_pairs_are_read_unless_the_config_says_else(void)
 {
         struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
 
-        begin(tell, (void *)&query);
+        begin(answer, (void *)&query);
         assert_answer(request_with(1000), "<b|><b|><b|><b|> end (null)");
         assert_answer(request_with(1001), "<b|><b|><b|><b|> more (null)");
         end();
         config.max_pairs = 2;
-        begin_with(&config, tell, (void *)&cookies);
+        begin_with(&config, answer, (void *)&cookies);
         assert_answer(GET("/", "Cookie: a=1; b=2\r\n"), "<a|1><b|2> end 1");
         assert_answer(GET("/", "Cookie: c=1; b=2; a=3\r\n"), "<c|1><b|2> more (null)");
         end();
         config.max_pairs = SIZE_MAX;
-        begin_with(&config, tell, (void *)&query);
+        begin_with(&config, answer, (void *)&query);
         assert_answer(request_with(3000), "<b|><b|><b|><b|> end (null)");
         end();
 }

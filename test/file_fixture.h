@@ -155,7 +155,7 @@ static struct fixture {
         struct http_client client;
         struct http_reply reply;
         _Atomic(const char *) root, path, type; /* of the handler; without a path that of the request */
-        atomic_int result;                      /* what it was told last */
+        atomic_int result;                      /* its last result */
         atomic_bool has_file;                   /* then: whether the body is a file */
 } at;
 

@@ -100,7 +100,7 @@ a_directory_without_one_is_redirected(void)
 }
 
 static void
-what_is_no_file_is_refused(void)
+a_path_that_is_not_a_file_is_refused(void)
 {
         begin();
         answers("/fifo", 403, -EINVAL); /* and not waited for */
@@ -162,7 +162,7 @@ a_path_of_any_length_is_looked_for(void)
 }
 
 static void
-what_is_within_is_served(void)
+files_within_the_root_are_served(void)
 {
         answers("/file.txt", 200, 0);
         answers("/..dots", 200, 0);
@@ -199,7 +199,7 @@ the_kernel_keeps_what_is_served_beneath_the_root(void)
         begin();
         nothing_leaves_the_root();
         a_path_of_any_length_is_looked_for();
-        what_is_within_is_served();
+        files_within_the_root_are_served();
         if (kernel_has_openat2()) {
                 links(200, 0);
         } else {
@@ -218,7 +218,7 @@ without_its_help_no_link_is_followed(void)
                 refuse_openat2(errors[i], INT_MAX);
                 nothing_leaves_the_root();
                 a_path_of_any_length_is_looked_for();
-                what_is_within_is_served();
+                files_within_the_root_are_served();
                 links(404, -ENOENT);
         }
         finish();
@@ -325,7 +325,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_directory_with_a_slash_is_its_index),
                 WEIR_TEST(a_directory_without_one_is_redirected),
-                WEIR_TEST(what_is_no_file_is_refused),
+                WEIR_TEST(a_path_that_is_not_a_file_is_refused),
                 WEIR_TEST(the_kernel_keeps_what_is_served_beneath_the_root),
                 WEIR_TEST(without_its_help_no_link_is_followed),
                 WEIR_TEST(the_root_may_be_a_link),

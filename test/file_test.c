@@ -444,7 +444,7 @@ no_field_is_of_a_file(void)
 }
 
 static void
-what_a_file_has_said_goes_when_the_reply_becomes_another_one(void)
+the_fields_of_a_file_go_when_the_reply_becomes_another_one(void)
 {
         begin_with(handle_in_its_own_way);
         ask(ASKING("/sub/file.css?text"));
@@ -483,7 +483,7 @@ begin_with_page(weir_task_fn *handler, const char *page)
 }
 
 static void
-what_cannot_be_sent_has_the_page_that_was_set(void)
+a_file_that_cannot_be_sent_has_the_page_that_was_set(void)
 {
         begin_with_page(serve_file, "<p>not here");
         answers("/nothing", 404, -ENOENT);
@@ -538,7 +538,7 @@ a_page_of_no_bytes_goes_and_comes_with_another_status(void)
 }
 
 static void
-what_the_handler_says_itself_stays_whatever_the_reply_becomes(void)
+the_handlers_own_fields_stay_whatever_the_reply_becomes(void)
 {
         begin_with(handle_in_its_own_way);
         ask(ASKING("/index.html?own-text"));
@@ -608,7 +608,7 @@ a_file_with_another_status_is_sent_whatever_was_asked_for(void)
 }
 
 static void
-what_is_written_takes_the_place_of_a_file_whatever_was_asked_for(void)
+written_bytes_replace_a_file_whatever_was_asked_for(void)
 {
         begin_with(handle_in_its_own_way);
         for (unsigned i = 0; i < CONDITIONS; i++) {
@@ -636,7 +636,7 @@ what_is_written_takes_the_place_of_a_file_whatever_was_asked_for(void)
 }
 
 static void
-what_is_written_takes_the_place_of_an_error_too(void)
+written_bytes_replace_an_error_too(void)
 {
         begin_with(handle_in_its_own_way);
         answers("/nothing?write", 200, -ENOENT);
@@ -686,7 +686,7 @@ a_length_that_was_said_must_be_that_of_the_file(void)
 }
 
 static void
-what_is_null_is_a_500(void)
+a_null_argument_is_a_500(void)
 {
         begin_with(handle_in_its_own_way);
         answers("/file.txt?no-root", 500, -EINVAL);
@@ -712,18 +712,18 @@ main(void)
                 WEIR_TEST(other_methods_are_405),
                 WEIR_TEST(a_handler_may_set_the_type),
                 WEIR_TEST(a_handler_may_reply_with_another_file_or_text_after_all),
-                WEIR_TEST(what_a_file_has_said_goes_when_the_reply_becomes_another_one),
-                WEIR_TEST(what_cannot_be_sent_has_the_page_that_was_set),
+                WEIR_TEST(the_fields_of_a_file_go_when_the_reply_becomes_another_one),
+                WEIR_TEST(a_file_that_cannot_be_sent_has_the_page_that_was_set),
                 WEIR_TEST(a_page_of_no_bytes_is_sent_as_it_was_set),
                 WEIR_TEST(a_page_of_no_bytes_goes_and_comes_with_another_status),
-                WEIR_TEST(what_the_handler_says_itself_stays_whatever_the_reply_becomes),
+                WEIR_TEST(the_handlers_own_fields_stay_whatever_the_reply_becomes),
                 WEIR_TEST(a_file_with_another_status_is_whole),
                 WEIR_TEST(a_file_with_another_status_is_sent_whatever_was_asked_for),
-                WEIR_TEST(what_is_written_takes_the_place_of_a_file_whatever_was_asked_for),
-                WEIR_TEST(what_is_written_takes_the_place_of_an_error_too),
+                WEIR_TEST(written_bytes_replace_a_file_whatever_was_asked_for),
+                WEIR_TEST(written_bytes_replace_an_error_too),
                 WEIR_TEST(an_error_in_place_of_a_file_is_that_of_another_status),
                 WEIR_TEST(a_length_that_was_said_must_be_that_of_the_file),
-                WEIR_TEST(what_is_null_is_a_500),
+                WEIR_TEST(a_null_argument_is_a_500),
         };
 
         return weir_test_main("file", tests, sizeof tests / sizeof *tests);

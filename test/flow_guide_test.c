@@ -8,7 +8,7 @@ struct backend {
         weir_nsec takes;
         int status;
         unsigned asked;
-        int attempts; /* that a retry has told */
+        int attempts; /* as the callback has read them */
         struct weir_test_record record;
 };
 

@@ -1,18 +1,19 @@
-/* test/flow_simulation_test.c: random flows of all kinds, nested, from one seed on the virtual clock; each callback and each
- * free function looks whether it may come now, and whether all came that had to.
+/* test/flow_simulation_test.c: random flows of all kinds, nested, from one seed on the virtual clock.  Each callback and each
+ * free function checks whether it may come now, and whether all that had to come before have come.
  *
- * There is no model of what comes when, as the simulation has (simulation.h): there are rules.  A task that was started is
- * called back once, and freed right behind; one that is not is dropped, for which there has to be a reason: a series that it is
- * within was cancelled, or its deadline came, a race was won, a graph does not need it, or shutdown.  Nothing begins with status
- * 0 where there is such a reason, and nothing ends with one where there is none.  Families end behind their children, tasks of a
- * series one behind the other, nodes behind those that come before them.  Timers and deadlines come exactly at their instants.
+ * There is no model of the order of events, as the simulation has (simulation.h), but rules:
+ *   - A task that was started is called back once, and freed right after that.  Any other task is dropped.
+ *   - A drop has a reason: a series around the task was cancelled, or its deadline came, a race was won, a graph does not need
+ *     the task, or shutdown.
+ *   - Nothing begins with status 0 if there is such a reason, and nothing ends with that of a reason if there is none.
+ *   - Combinators end after their children, tasks of a series one after the other, nodes after their predecessors.
+ *   - Timers and deadlines come exactly at their instants.
  *
  *     build/test/flow_simulation_test SEED [LIVES]     goes on from that seed
  *
- * Threads: the worker, which starts flows and acts in callbacks; the main thread lets time pass, and shuts down when all is at
- *          rest.  Where there are functions, their threads call back as well: what begins there just when it is cancelled may
- *          see 0.
- * Locks:   turn: one of them at a time.  Taken again by who has it, when something is freed at once. */
+ * Threads: the worker, which starts flows and acts in callbacks; the main thread advances the clock, and shuts down when all is
+ *          at rest.  Functions call back on their own threads as well: one that begins at the moment of its cancel may see 0.
+ * Locks:   turn: one thread at a time.  Its holder takes it again when something is freed at once. */
 #include "kernel/memory/memory.h"
 #include "test/fixture.h"
 
@@ -439,7 +440,7 @@ make_graph(struct item *item, unsigned depth)
         return task;
 }
 
-/* -- families that make their children -- */
+/* -- combinators that make their children -- */
 
 static void
 check_retry(const struct item *retry)
@@ -650,7 +651,7 @@ called(weir_task *handle, void *context)
 }
 
 static void
-bury(struct item *item)
+note_free(struct item *item)
 {
         const struct item *parent = item->parent;
 
@@ -675,7 +676,7 @@ static void
 freed(void *context)
 {
         take_turn();
-        bury(context);
+        note_free(context);
         leave_turn();
 }
 

@@ -473,7 +473,7 @@ timeout_ends_a_repeater(void)
         weir_test_end();
 }
 
-/* One is in no series, so that only the shutdown itself tells it; one makes tasks that end at once. */
+/* One is in no series, so that only the shutdown itself ends it; one makes tasks that end at once. */
 static void
 shutdown_ends_repeaters(void)
 {
@@ -525,7 +525,7 @@ make_a_function(void *context)
 }
 
 static void
-what_succeeds_during_a_shutdown_has_succeeded(void)
+a_task_that_succeeds_during_a_shutdown_has_succeeded(void)
 {
         struct weir_test_record end = {0};
 
@@ -712,7 +712,7 @@ main(void)
                 WEIR_TEST(cancel_of_its_series_ends_a_repeater),
                 WEIR_TEST(timeout_ends_a_repeater),
                 WEIR_TEST(shutdown_ends_repeaters),
-                WEIR_TEST(what_succeeds_during_a_shutdown_has_succeeded),
+                WEIR_TEST(a_task_that_succeeds_during_a_shutdown_has_succeeded),
                 WEIR_TEST(dynamic_task_is_what_it_decides_to_be_when_started),
                 WEIR_TEST(dynamic_task_with_nothing_to_do_ends_well),
                 WEIR_TEST(dynamic_task_that_was_cancelled_is_not_asked),

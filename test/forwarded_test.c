@@ -51,7 +51,7 @@ an_address_is_shown_in_one_way(void)
 }
 
 static void
-what_is_no_address_is_refused(void)
+an_invalid_address_is_refused(void)
 {
         static const char *const bad[] = {
                 "",          "a",         "1",         "1.2.3",
@@ -324,7 +324,7 @@ where_all_are_proxies_the_farthest_is_the_client(void)
 }
 
 static void
-what_is_no_address_ends_the_search_at_who_said_it(void)
+an_invalid_address_ends_the_search_at_the_proxy_that_sent_it(void)
 {
         XFF(NEAR, "192.0.2.1, unknown");
         XFF("10.0.0.2", "192.0.2.1, 300.1.1.1, 10.0.0.2");
@@ -388,7 +388,7 @@ forwarded_has_a_grammar_of_its_own(void)
 }
 
 static void
-what_is_not_its_grammar_names_nobody(void)
+an_invalid_field_names_no_client(void)
 {
         static const char *const bad[] = {
                 "192.0.2.1",
@@ -476,7 +476,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(an_address_is_shown_in_one_way),
-                WEIR_TEST(what_is_no_address_is_refused),
+                WEIR_TEST(an_invalid_address_is_refused),
                 WEIR_TEST(a_socket_s_address_becomes_a_peer),
                 WEIR_TEST(the_longest_address_has_room),
                 WEIR_TEST(an_address_in_the_list_is_trusted),
@@ -488,11 +488,11 @@ main(void)
                 WEIR_TEST(the_last_stranger_is_the_client),
                 WEIR_TEST(lines_follow_one_another),
                 WEIR_TEST(where_all_are_proxies_the_farthest_is_the_client),
-                WEIR_TEST(what_is_no_address_ends_the_search_at_who_said_it),
+                WEIR_TEST(an_invalid_address_ends_the_search_at_the_proxy_that_sent_it),
                 WEIR_TEST(a_port_is_not_part_of_the_client),
                 WEIR_TEST(a_stranger_is_not_believed),
                 WEIR_TEST(forwarded_has_a_grammar_of_its_own),
-                WEIR_TEST(what_is_not_its_grammar_names_nobody),
+                WEIR_TEST(an_invalid_field_names_no_client),
                 WEIR_TEST(an_open_quote_hides_nothing),
                 WEIR_TEST(any_line_is_read_without_harm),
         };

@@ -94,7 +94,7 @@ check_rows(const struct row *rows, size_t count)
 #define CHECK_ROWS(rows) check_rows(rows, sizeof(rows) / sizeof *(rows))
 
 static void
-what_is_right_is_let_through(void)
+valid_heads_are_let_through(void)
 {
         static const struct row rows[] = {
                 GOOD("9112 2.1", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -451,7 +451,7 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(what_is_right_is_let_through),
+                WEIR_TEST(valid_heads_are_let_through),
                 WEIR_TEST(a_malformed_request_line_is_refused_where_it_goes_wrong),
                 WEIR_TEST(a_malformed_field_is_refused_where_it_goes_wrong),
                 WEIR_TEST(each_byte_is_in_the_classes_that_the_grammar_says),

@@ -9,7 +9,7 @@
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
 
-/* -- pthread_create, which fails when told to -- */
+/* -- pthread_create, which fails on request -- */
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
@@ -30,8 +30,8 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void 
         return __real_pthread_create(thread, attributes, function, argument);
 }
 
-/* Asked by the sanitizers, if there is one.  ThreadSanitizer does not know the join with a clock that exit() makes; and in a child
- * forked while other threads run, what they hold looks like leaks. */
+/* The sanitizers, if there is one, call these.  ThreadSanitizer does not know the join with a clock that exit() makes.  In a
+ * child that is forked while other threads run, the memory of those threads looks like leaks. */
 const char *__tsan_default_options(void);
 int __lsan_is_turned_off(void);
 
@@ -318,7 +318,7 @@ a_hundred_thousand_functions_in_a_parallel_all_run(void)
 /* -- how it ends -- */
 
 static void
-what_a_function_fails_with_is_what_its_callback_sees(void)
+the_callback_sees_the_error_of_its_function(void)
 {
         const int given[] = {-EIO, -20000, 5, 0}, seen[] = {-EIO, -20000, -EINVAL, 0};
 
@@ -560,8 +560,8 @@ shutdown_ends_what_is_queued_and_waits_for_what_runs(void)
 
 /* -- limits -- */
 
-/* Has a function run on after its limit, which comes while it runs, once the machine is fast enough for that.  Returns its series,
- * which has ended, with a reference, and how long the limit was. */
+/* Lets a function run on after its limit, which comes while it runs.  Tries until the machine is fast enough for that.  Returns
+ * its series, which has ended, with a reference, and the length of the limit. */
 static weir_series *
 outlive(struct work *it, struct weir_test_record *after, weir_nsec *limit)
 {
@@ -855,7 +855,7 @@ start_and_wait_for_two(void *context)
 }
 
 static void
-what_a_function_starts_and_waits_for_is_stolen_by_another_thread(void)
+a_function_that_another_one_waits_for_is_stolen_by_another_thread(void)
 {
         struct work works[2] = {0};
 
@@ -959,7 +959,7 @@ start_many(void *context)
 }
 
 static void
-what_does_not_fit_into_a_deque_goes_to_the_list(void)
+functions_that_do_not_fit_into_a_deque_go_to_the_list(void)
 {
         static struct work works[FLOOD];
         _Atomic unsigned counter = 0;
@@ -1128,7 +1128,7 @@ while_functions_block_others_run_in_their_place(void)
         weir_test_end();
 }
 
-struct crowd {
+struct flood {
         _Atomic int inside, most;
         _Atomic unsigned over;
 };
@@ -1136,15 +1136,15 @@ struct crowd {
 static void
 count_those_inside(void *context)
 {
-        struct crowd *crowd = context;
-        int inside = atomic_fetch_add(&crowd->inside, 1) + 1, most = crowd->most;
+        struct flood *flood = context;
+        int inside = atomic_fetch_add(&flood->inside, 1) + 1, most = flood->most;
 
-        while (inside > most && !atomic_compare_exchange_weak(&crowd->most, &most, inside)) {
+        while (inside > most && !atomic_compare_exchange_weak(&flood->most, &most, inside)) {
                 continue;
         }
         sched_yield();
-        atomic_fetch_sub(&crowd->inside, 1);
-        atomic_fetch_add(&crowd->over, 1);
+        atomic_fetch_sub(&flood->inside, 1);
+        atomic_fetch_add(&flood->over, 1);
 }
 
 static void
@@ -1152,7 +1152,7 @@ no_more_run_at_once_when_those_that_blocked_are_back(void)
 {
         static struct blocker blockers[8];
         struct work before = {0};
-        struct crowd crowd = {0};
+        struct flood flood = {0};
 
         begin(1);
         for (unsigned i = 0; i < 8; i++) {
@@ -1161,19 +1161,19 @@ no_more_run_at_once_when_those_that_blocked_are_back(void)
         }
         occupy(&before);
         for (unsigned i = 0; i < FLOOD; i++) {
-                weir_task_start(weir_go_new(i % 2 ? "crowd" : NULL, count_those_inside, NULL, &crowd));
+                weir_task_start(weir_go_new(i % 2 ? "many" : NULL, count_those_inside, NULL, &flood));
         }
         for (unsigned i = 0; i < 8; i++) {
                 weir_test_latch_count_down(&blockers[i].may_end);
         }
         let_go(&before);
-        WEIR_TEST_EVENTUALLY(crowd.over == FLOOD);
-        CU_ASSERT_EQUAL(crowd.most, 1);
+        WEIR_TEST_EVENTUALLY(flood.over == FLOOD);
+        CU_ASSERT_EQUAL(flood.most, 1);
         weir_test_end();
 }
 
 static void
-who_cannot_be_replaced_is_told_so(void)
+a_function_that_cannot_be_replaced_gets_eagain(void)
 {
         static struct blocker blocker;
 
@@ -1419,7 +1419,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(functions_and_timers_of_one_series_come_one_after_another),
         WEIR_TEST(init_again_after_shutdown_gives_new_threads),
         WEIR_TEST(a_hundred_thousand_functions_in_a_parallel_all_run),
-        WEIR_TEST(what_a_function_fails_with_is_what_its_callback_sees),
+        WEIR_TEST(the_callback_sees_the_error_of_its_function),
         WEIR_TEST(the_last_call_of_fail_counts),
         WEIR_TEST(names_that_are_none_and_no_function_are_reported_by_the_start),
         WEIR_TEST(a_dismissed_function_never_runs),
@@ -1438,16 +1438,16 @@ static const struct weir_test tests[] = {
         WEIR_TEST(one_function_does_not_wait_for_the_thousand_of_another_queue),
         WEIR_TEST(queues_that_share_the_threads_get_equal_parts),
         WEIR_TEST(stats_tell_what_is_queued_what_runs_and_for_how_long_the_oldest_waits),
-        WEIR_TEST(what_a_function_starts_and_waits_for_is_stolen_by_another_thread),
+        WEIR_TEST(a_function_that_another_one_waits_for_is_stolen_by_another_thread),
         WEIR_TEST(as_many_threads_are_woken_as_there_are_functions),
         WEIR_TEST(a_thread_that_is_about_to_park_misses_nothing),
-        WEIR_TEST(what_does_not_fit_into_a_deque_goes_to_the_list),
+        WEIR_TEST(functions_that_do_not_fit_into_a_deque_go_to_the_list),
         WEIR_TEST(functions_that_start_each_other_for_ever_starve_no_other),
         WEIR_TEST(a_queued_function_takes_at_most_128_bytes),
         WEIR_TEST(without_a_thread_the_start_fails_and_with_one_it_goes_on),
         WEIR_TEST(while_functions_block_others_run_in_their_place),
         WEIR_TEST(no_more_run_at_once_when_those_that_blocked_are_back),
-        WEIR_TEST(who_cannot_be_replaced_is_told_so),
+        WEIR_TEST(a_function_that_cannot_be_replaced_gets_eagain),
         WEIR_TEST(virtual_time_stands_while_a_function_is_queued_or_runs),
         WEIR_TEST(virtual_time_stands_while_a_function_begins_to_block),
         WEIR_TEST(a_child_of_fork_is_refused),

@@ -116,7 +116,7 @@ acquires_again(weir_task *task, void *guard)
 }
 
 static void
-who_releases_and_acquires_again_waits_behind_the_others(void)
+a_task_that_releases_and_acquires_again_waits_behind_the_others(void)
 {
         weir_guard *guard = weir_guard_open("g");
 
@@ -358,7 +358,7 @@ describe(const weir_task *task, char *out, size_t room)
 }
 
 static void
-who_holds_what_the_other_waits_for_is_seen(void)
+a_holder_of_the_guard_that_the_other_waits_for_is_seen(void)
 {
         weir_series *a = weir_series_new(ended, "a"), *b = weir_series_new(ended, "b");
         weir_task *waits_a = weir_guard_acquire_new_named("h", noted, "a has both"),
@@ -405,7 +405,7 @@ long_name(void)
 }
 
 static void
-what_is_no_guard_no_series_and_no_name_is_refused(void)
+a_wrong_guard_series_or_name_is_refused(void)
 {
         weir_series *series = weir_series_new(NULL, NULL);
         weir_guard *guard = weir_guard_new();
@@ -671,7 +671,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(guard_goes_from_series_to_series_in_the_order_of_coming),
                 WEIR_TEST(released_guard_is_the_next_ones_at_once),
-                WEIR_TEST(who_releases_and_acquires_again_waits_behind_the_others),
+                WEIR_TEST(a_task_that_releases_and_acquires_again_waits_behind_the_others),
                 WEIR_TEST(lone_task_holds_it_until_what_its_callback_pushed_has_ended),
                 WEIR_TEST(lone_task_without_a_callback_gives_it_back),
                 WEIR_TEST(callback_and_free_function_of_the_series_run_while_it_is_held),
@@ -682,8 +682,8 @@ main(void)
                 WEIR_TEST(dismissed_or_refused_task_holds_nothing),
                 WEIR_TEST(acquiring_what_the_series_holds_is_a_deadlock),
                 WEIR_TEST(task_of_a_timeout_holds_it_as_long_as_its_own_series),
-                WEIR_TEST(who_holds_what_the_other_waits_for_is_seen),
-                WEIR_TEST(what_is_no_guard_no_series_and_no_name_is_refused),
+                WEIR_TEST(a_holder_of_the_guard_that_the_other_waits_for_is_seen),
+                WEIR_TEST(a_wrong_guard_series_or_name_is_refused),
                 WEIR_TEST(only_who_holds_it_can_release_it),
                 WEIR_TEST(forked_child_is_refused),
                 WEIR_TEST(one_at_a_time_is_inside_whatever_ends_the_others),

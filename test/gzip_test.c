@@ -44,7 +44,7 @@ text_of(size_t size)
 }
 
 static void
-what_was_compressed_comes_back_whatever_its_size(void)
+compressed_data_come_back_whatever_their_size(void)
 {
         static const size_t sizes[] = {400,  761,  762,   763,   1023,  1024,  1025,    2000,
                                        4096, 7930, 16122, 16123, 32768, 65536, 1000000, 5000000};
@@ -65,7 +65,7 @@ what_was_compressed_comes_back_whatever_its_size(void)
 }
 
 static void
-what_does_not_get_smaller_is_not_compressed(void)
+data_that_do_not_get_smaller_are_not_compressed(void)
 {
         struct weir_test_random random = {weir_test_seed()};
         static const size_t sizes[] = {0, 1, 2, 3, 19, 20, 1000, 10000, 100000};
@@ -123,7 +123,7 @@ request_of(const char *method, const char *fields)
 }
 
 static void
-who_accepts_gzip(void)
+clients_that_accept_gzip(void)
 {
         static const struct {
                 const char *fields;
@@ -273,7 +273,7 @@ head_has_the_fields_of_get(void)
 }
 
 static void
-who_does_not_take_it_is_told_that_another_one_might(void)
+a_client_that_does_not_take_it_gets_vary(void)
 {
         struct weir__response response;
         fill_response(&response, 200, 3000, (struct field[]){TYPE, {"ETag", "\"a\""}, {NULL, NULL}});
@@ -379,7 +379,7 @@ which_types_are_compressed(void)
 }
 
 static void
-what_must_stay_as_it_is_does(void)
+replies_that_must_not_change_stay_uncompressed(void)
 {
         static const struct {
                 int status;
@@ -424,7 +424,7 @@ the_least_size_is_compressed(void)
 }
 
 static void
-what_does_not_get_smaller_goes_out_as_it_is(void)
+a_body_that_does_not_get_smaller_goes_out_as_it_is(void)
 {
         struct weir__response response;
         fill_response(&response, 200, 1, (struct field[]){TYPE, {"ETag", "\"a\""}, {NULL, NULL}});
@@ -445,20 +445,20 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(what_was_compressed_comes_back_whatever_its_size),
-                WEIR_TEST(what_does_not_get_smaller_is_not_compressed),
+                WEIR_TEST(compressed_data_come_back_whatever_their_size),
+                WEIR_TEST(data_that_do_not_get_smaller_are_not_compressed),
                 WEIR_TEST(a_higher_level_is_smaller),
                 WEIR_TEST(a_small_window_costs_no_bytes_worth_mentioning),
-                WEIR_TEST(who_accepts_gzip),
+                WEIR_TEST(clients_that_accept_gzip),
                 WEIR_TEST(text_is_compressed_for_who_takes_it),
                 WEIR_TEST(head_has_the_fields_of_get),
-                WEIR_TEST(who_does_not_take_it_is_told_that_another_one_might),
+                WEIR_TEST(a_client_that_does_not_take_it_gets_vary),
                 WEIR_TEST(vary_is_merged_with_the_one_that_is_there),
                 WEIR_TEST(a_strong_etag_becomes_a_weak_one),
                 WEIR_TEST(which_types_are_compressed),
-                WEIR_TEST(what_must_stay_as_it_is_does),
+                WEIR_TEST(replies_that_must_not_change_stay_uncompressed),
                 WEIR_TEST(the_least_size_is_compressed),
-                WEIR_TEST(what_does_not_get_smaller_goes_out_as_it_is),
+                WEIR_TEST(a_body_that_does_not_get_smaller_goes_out_as_it_is),
         };
 
         return weir_test_main("gzip", tests, sizeof tests / sizeof *tests);

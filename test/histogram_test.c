@@ -61,7 +61,7 @@ values_beyond_all_buckets_fall_into_the_outer_ones(void)
 /* -- reading -- */
 
 static void
-an_empty_histogram_tells_zeros(void)
+an_empty_histogram_has_zeros(void)
 {
         struct weir__histogram *histogram = new_histogram();
         struct weir__histogram_sum sum = collected(histogram, true);
@@ -92,7 +92,7 @@ small_values_are_told_exactly(void)
 }
 
 static void
-what_is_too_long_for_the_buckets_is_told_as_the_greatest(void)
+a_value_beyond_the_buckets_is_read_as_the_greatest(void)
 {
         struct weir__histogram *histogram = new_histogram();
 
@@ -120,9 +120,9 @@ check_against_sorted(const struct weir__histogram_sum *sum, weir_nsec values[], 
         CU_ASSERT_EQUAL(sum->count, count);
         CU_ASSERT_EQUAL(sum->max, values[count - 1]);
         for (unsigned per_mille = 1; per_mille <= 1000; per_mille++) {
-                weir_nsec right = values[(count * per_mille + 999) / 1000 - 1], told = weir__histogram_quantile(sum, per_mille);
+                weir_nsec right = values[(count * per_mille + 999) / 1000 - 1], found = weir__histogram_quantile(sum, per_mille);
 
-                CU_ASSERT(told >= right && told <= right + right / 16);
+                CU_ASSERT(found >= right && found <= right + right / 16);
         }
 }
 
@@ -172,7 +172,7 @@ a_clearing_collection_reads_all_and_leaves_nothing(void)
 
 /* The three ways in which a maximum may be wrong, made by hand. */
 static void
-a_greatest_value_that_was_lost_or_came_early_is_told_to_within_its_bucket(void)
+a_greatest_value_that_was_lost_or_came_early_is_read_to_within_its_bucket(void)
 {
         struct weir__histogram *histogram = new_histogram();
         weir_nsec end = weir__histogram_greatest(weir__histogram_bucket(1000));
@@ -250,12 +250,12 @@ main(void)
                 WEIR_TEST(buckets_follow_each_other_without_a_gap),
                 WEIR_TEST(a_bucket_is_at_most_a_sixteenth_of_its_values_wide),
                 WEIR_TEST(values_beyond_all_buckets_fall_into_the_outer_ones),
-                WEIR_TEST(an_empty_histogram_tells_zeros),
+                WEIR_TEST(an_empty_histogram_has_zeros),
                 WEIR_TEST(small_values_are_told_exactly),
-                WEIR_TEST(what_is_too_long_for_the_buckets_is_told_as_the_greatest),
+                WEIR_TEST(a_value_beyond_the_buckets_is_read_as_the_greatest),
                 WEIR_TEST(quantiles_of_random_values_are_those_of_the_sorted_ones_to_a_sixteenth),
                 WEIR_TEST(a_clearing_collection_reads_all_and_leaves_nothing),
-                WEIR_TEST(a_greatest_value_that_was_lost_or_came_early_is_told_to_within_its_bucket),
+                WEIR_TEST(a_greatest_value_that_was_lost_or_came_early_is_read_to_within_its_bucket),
                 WEIR_TEST(each_value_is_counted_in_one_of_the_times_into_which_others_cut),
         };
 

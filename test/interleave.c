@@ -26,7 +26,7 @@
 #define CHANGES    5      /* of priority, at most */
 #define STARVED    20000  /* steps after which everybody has a turn whatever the seed says: somebody may wait for who has none */
 #define ENDLESS    400000 /* steps after which nothing will come any more */
-#define REMEMBERED 48     /* steps that a failure tells */
+#define REMEMBERED 48     /* steps that a failure prints */
 
 /* A real thread that serves one run after the other: making one costs more than the rest of a run.  Not under a sanitizer, which
  * knows from creation and join that what is before and behind them does not race. */
@@ -116,13 +116,13 @@ interleave_trace(void)
 /* -- failure -- */
 
 static void
-tell(void)
+print_failure(void)
 {
-        static bool told;
+        static bool is_printed;
 
-        if (told || !world.running)
+        if (is_printed || !world.running)
                 return;
-        told = true;
+        is_printed = true;
         for (unsigned i = world.all_steps > REMEMBERED ? world.all_steps - REMEMBERED : 0; i < world.all_steps; i++) {
                 const struct remembered *step = &world.last[i % REMEMBERED];
 
@@ -156,7 +156,7 @@ interleave_fail(const char *format, ...)
 static void
 tell_signal(int number)
 {
-        tell();
+        print_failure();
         signal(number, SIG_DFL);
         raise(number);
 }
@@ -178,7 +178,7 @@ prepare(void)
         pthread_attr_setstacksize(&small_stack, 512 * 1024);
         signal(SIGABRT, tell_signal);
         if (__sanitizer_set_death_callback)
-                __sanitizer_set_death_callback(tell);
+                __sanitizer_set_death_callback(print_failure);
         else
                 signal(SIGSEGV, tell_signal);
         CPU_ZERO(&set);

@@ -28,7 +28,7 @@
 
 /* Runs the body as the first thread of a world of its own, in the order that the seed makes, until it returns; it has joined all
  * threads then.  Whatever goes wrong inside (no thread can go on, or they go on for ever, freed memory is used, a sanitizer or
- * the library aborts) ends the process and tells name and seed. */
+ * the library aborts) ends the process and prints name and seed. */
 void interleave_run(const char *name, uint64_t seed, void (*body)(void));
 
 /* The same for that many seeds from WEIR_TEST_SEED on; each has to give back all memory that it has taken. */

@@ -31,9 +31,9 @@ struct one {
         _Atomic enum fate fate;
         _Atomic int calls, frees, status;
         _Atomic bool cancelled; /* a cancel by its id was counted */
-        _Atomic bool closed;  /* a cancel has tried it, and returned: it was cancelled or had begun, and no other one counts it */
-        _Atomic bool settled; /* nor does a reset */
-        _Atomic weir_nsec at; /* when it was called back */
+        _Atomic bool closed; /* a cancel has tried it, and returned: it was cancelled or had begun, and no other one counts it */
+        _Atomic bool is_past_reset; /* nor does a reset */
+        _Atomic weir_nsec at;       /* when it was called back */
         _Atomic weir_nsec not_before;
 };
 
@@ -175,13 +175,13 @@ open_ones(const char *name, bool (*is_meant)(const struct one *one, const char *
 
 /* The same for a reset. */
 static size_t
-unsettled_ones(const char *name)
+resettable_ones(const char *name)
 {
-        size_t unsettled = 0;
+        size_t resettable = 0;
 
         for (unsigned i = 0; i < run.made; i++)
-                unsettled += is_named(&run.timers[i], name) && !run.timers[i].settled;
-        return unsettled;
+                resettable += is_named(&run.timers[i], name) && !run.timers[i].is_past_reset;
+        return resettable;
 }
 
 static void
@@ -189,7 +189,7 @@ close_all(const char *name, bool (*is_meant)(const struct one *one, const char *
 {
         for (unsigned i = 0; i < run.made; i++)
                 if (is_meant(&run.timers[i], name))
-                        run.timers[i].closed = run.timers[i].settled = true;
+                        run.timers[i].closed = run.timers[i].is_past_reset = true;
 }
 
 static void
@@ -235,7 +235,7 @@ cancel_id(struct one *one)
         if (cancelled)
                 one->cancelled = true;
         if (one->id && !run.moved && one->fate != DISMISSED) /* which goes on having its name for a while */
-                one->closed = one->settled = true;
+                one->closed = one->is_past_reset = true;
 }
 
 /* When it returns, each timer that was started before it is over if this or an earlier cancel has ended it, or if its callback
@@ -280,10 +280,10 @@ only_wait(struct one *one)
 static void
 reset_to(struct one *one, weir_nsec after)
 {
-        size_t unsettled = unsettled_ones(one->name);
+        size_t resettable = resettable_ones(one->name);
 
         run.changed = true;
-        INTERLEAVE_EXPECT(weir_timer_reset(one->name, after) <= unsettled);
+        INTERLEAVE_EXPECT(weir_timer_reset(one->name, after) <= resettable);
 }
 
 static void
@@ -320,22 +320,22 @@ reset_id_later(struct one *one)
 static void
 extend(struct one *one)
 {
-        size_t unsettled = unsettled_ones(one->name);
+        size_t resettable = resettable_ones(one->name);
 
         run.changed = true;
-        INTERLEAVE_EXPECT(weir_timer_extend(one->name, (weir_nsec)interleave_random(4000) - 2000) <= unsettled);
+        INTERLEAVE_EXPECT(weir_timer_extend(one->name, (weir_nsec)interleave_random(4000) - 2000) <= resettable);
 }
 
 static void
 reset_id(struct one *one)
 {
-        bool settled = one->settled;
+        bool is_past_reset = one->is_past_reset;
 
         run.changed = true;
         if (weir_timer_reset_id(one->id, any_duration()))
-                INTERLEAVE_EXPECT(!settled);
+                INTERLEAVE_EXPECT(!is_past_reset);
         else if (one->id && !run.moved && one->fate != DISMISSED)
-                one->settled = true;
+                one->is_past_reset = true;
 }
 
 static int
@@ -369,7 +369,7 @@ cancel_series(struct one *one)
 {
         run.series_cancelled = true;
         weir_series_cancel(run.series);
-        one->settled = true;
+        one->is_past_reset = true;
 }
 
 /* All that is started and was not refused has ended then. */

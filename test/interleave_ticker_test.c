@@ -666,7 +666,7 @@ tickers_keep_their_phase_and_count_what_they_drop(void)
 }
 
 static void
-what_a_reset_counts_is_due_by_it(void)
+a_ticker_that_a_reset_counts_is_due_by_it(void)
 {
         interleave_try(__func__, run_ticks_and_a_reset, SEEDS);
 }
@@ -684,7 +684,7 @@ cancel_of_the_series_ends_a_ticker_and_what_is_behind_it(void)
 }
 
 static void
-who_waits_is_woken_when_the_tick_has_returned(void)
+a_waiter_is_woken_when_the_tick_has_returned(void)
 {
         interleave_try(__func__, run_ticks_waits_and_a_cancel, 2 * SEEDS);
 }
@@ -719,10 +719,10 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(cancels_count_a_ticker_once_and_end_it),
                 WEIR_TEST(tickers_keep_their_phase_and_count_what_they_drop),
-                WEIR_TEST(what_a_reset_counts_is_due_by_it),
+                WEIR_TEST(a_ticker_that_a_reset_counts_is_due_by_it),
                 WEIR_TEST(resets_meet_ticks_wherever_they_are),
                 WEIR_TEST(cancel_of_the_series_ends_a_ticker_and_what_is_behind_it),
-                WEIR_TEST(who_waits_is_woken_when_the_tick_has_returned),
+                WEIR_TEST(a_waiter_is_woken_when_the_tick_has_returned),
                 WEIR_TEST(shutdown_ends_tickers),
                 WEIR_TEST(a_ticker_is_reset_while_it_is_made),
                 WEIR_TEST(a_wait_does_not_wait_for_tick_after_tick),

@@ -58,7 +58,7 @@ wait_for_group(void *until)
         *(status ? &timed_out : &released) += 1;
 }
 
-/* By a look, if that is said and tells zero, or else by a wait. */
+/* Looks, if that is chosen and finds zero, or else waits. */
 static void
 wait_and_free(void *looks)
 {

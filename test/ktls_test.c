@@ -168,7 +168,7 @@ write_all(const char *data, size_t size, size_t head)
 /* -- the tests -- */
 
 static void
-what_the_kernel_did_not_take_may_be_overwritten(void)
+bytes_that_the_kernel_did_not_take_may_be_overwritten(void)
 {
         static const size_t heads[] = {1, 200, 16383, 16384, 16385, 70000, SIZE};
         char *data = make_data();
@@ -205,7 +205,7 @@ the_write_may_be_what_ends_the_handshake(void)
 }
 
 static void
-what_is_behind_the_record_that_is_held_may_be_replaced(void)
+bytes_behind_the_held_record_may_be_replaced(void)
 {
         char *data = make_data(), *former = NULL;
 
@@ -271,7 +271,7 @@ a_connection_that_writes_nothing_has_no_memory_for_it(void)
 }
 
 static void
-what_was_not_taken_goes_with_the_connection(void)
+bytes_that_were_not_taken_go_with_the_connection(void)
 {
         char *data = make_data();
         size_t before = blocks;
@@ -322,12 +322,12 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(what_the_kernel_did_not_take_may_be_overwritten),
+                WEIR_TEST(bytes_that_the_kernel_did_not_take_may_be_overwritten),
                 WEIR_TEST(the_write_may_be_what_ends_the_handshake),
-                WEIR_TEST(what_is_behind_the_record_that_is_held_may_be_replaced),
+                WEIR_TEST(bytes_behind_the_held_record_may_be_replaced),
                 WEIR_TEST(a_file_goes_out_as_it_was_when_it_was_read),
                 WEIR_TEST(a_connection_that_writes_nothing_has_no_memory_for_it),
-                WEIR_TEST(what_was_not_taken_goes_with_the_connection),
+                WEIR_TEST(bytes_that_were_not_taken_go_with_the_connection),
                 WEIR_TEST(without_memory_nothing_is_written),
         };
 

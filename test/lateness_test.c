@@ -1,4 +1,4 @@
-/* test/lateness_test.c: how late callbacks begin, told inside them and of all together.
+/* test/lateness_test.c: how late callbacks begin, read inside them and over all callbacks.
  *
  * On the virtual clock one worker runs what is due in order, and the clock stands still meanwhile.  So the tests hold the worker
  * up by moving the clock on inside a callback: what waits behind it is late by that much, to the nanosecond. */
@@ -12,7 +12,7 @@
 #define UNTOLD INT64_MAX
 
 static struct weir_lateness
-told(int poller)
+lateness_of(int poller)
 {
         struct weir_lateness lateness = WEIR_LATENESS_DEFAULT;
 
@@ -243,7 +243,7 @@ each_tick_tells_its_lateness_and_the_last_callback_none(void)
                         TOLD(&ticks.seen[j], cases[i].lateness[j - 1], -EINPROGRESS);
                 }
                 TOLD(&ticks.seen[5], -ENODATA, 0);
-                struct weir_lateness lateness = told(0);
+                struct weir_lateness lateness = lateness_of(0);
                 CU_ASSERT(lateness.count == 5 && lateness.max == cases[i].lateness[0]);
                 weir_test_end();
         }
@@ -285,7 +285,7 @@ cancel_series(void *series)
 
 /* Cancelled while pending, while ready, and before its start; by its series while ready; and shut down. */
 static void
-what_did_not_expire_has_no_lateness_and_is_not_counted(void)
+a_timer_that_did_not_expire_has_no_lateness_and_is_not_counted(void)
 {
         struct late pending, ready, early, in_series, in_parallel, shut_down;
 
@@ -311,7 +311,7 @@ what_did_not_expire_has_no_lateness_and_is_not_counted(void)
         weir_series_start(outer);
         weir_test_pass(WEIR_SEC(2));
         weir_task_start(late_timer(WEIR_SEC(1), &shut_down));
-        uint64_t count = told(0).count;
+        uint64_t count = lateness_of(0).count;
         weir_test_end();
         TOLD(&pending, -ENODATA, -ECANCELED);
         TOLD(&early, -ENODATA, -ECANCELED);
@@ -320,12 +320,12 @@ what_did_not_expire_has_no_lateness_and_is_not_counted(void)
         TOLD(&in_parallel, -ENODATA, -ECANCELED);
         TOLD(&shut_down, -ENODATA, -ESHUTDOWN);
         CU_ASSERT_EQUAL(count, 3); /* those that cancelled */
-        CU_ASSERT_EQUAL(told(0).count, count);
+        CU_ASSERT_EQUAL(lateness_of(0).count, count);
 }
 
 /* The worker finds, in this order: the second gate, the shutdown, and the timer that has expired, which is reset meanwhile. */
 static void
-what_expired_and_was_reset_but_is_shut_down_has_no_lateness(void)
+a_timer_that_was_reset_and_then_shut_down_has_no_lateness(void)
 {
         struct weir_test_gate gate, second;
         struct weir_test_thread ending;
@@ -344,11 +344,11 @@ what_expired_and_was_reset_but_is_shut_down_has_no_lateness(void)
         weir_test_gate_open(&second);
         weir_test_thread_join(&ending);
         TOLD(&late, -ENODATA, -ESHUTDOWN);
-        CU_ASSERT_EQUAL(told(0).count, 1); /* the first gate */
+        CU_ASSERT_EQUAL(lateness_of(0).count, 1); /* the first gate */
 }
 
 static void
-what_is_no_timer_or_has_not_begun_has_no_lateness(void)
+another_task_or_an_unbegun_timer_has_no_lateness(void)
 {
         struct late late = {0};
         weir_task *timer = weir_timer_new(1, NULL, NULL), *parallel = weir_parallel_new(NULL, NULL);
@@ -361,7 +361,7 @@ what_is_no_timer_or_has_not_begun_has_no_lateness(void)
         weir_task_dismiss(parallel);
         CU_ASSERT_EQUAL(weir_task_run(weir_empty_new(note_lateness, &late)), 0);
         TOLD(&late, -EDOM, 0);
-        CU_ASSERT_EQUAL(told(0).count, 0);
+        CU_ASSERT_EQUAL(lateness_of(0).count, 0);
         weir_test_end();
 }
 
@@ -380,11 +380,11 @@ the_sum_tells_what_the_callbacks_were_told(void)
         weir_test_act(WEIR_SEC(1), take_long, &slow);
         weir_task_start(late_timer(WEIR_SEC(1), &late));
         weir_test_pass(WEIR_SEC(1) - 1);
-        struct weir_lateness before = told(0);
+        struct weir_lateness before = lateness_of(0);
         CU_ASSERT(before.count == 0 && before.max == 0);
         weir_test_pass(WEIR_SEC(1));
         TOLD(&late, 10, 0);
-        struct weir_lateness lateness = told(0), all = told(WEIR_ALL_POLLERS);
+        struct weir_lateness lateness = lateness_of(0), all = lateness_of(WEIR_ALL_POLLERS);
         CU_ASSERT_EQUAL(lateness.count, 101); /* with the slow one */
         CU_ASSERT(lateness.p50 == 0 && lateness.p90 == 0 && lateness.p99 == 0 && lateness.p999 == 10 && lateness.max == 10);
         CU_ASSERT_EQUAL(memcmp(&lateness, &all, sizeof all), 0);
@@ -404,18 +404,18 @@ reset_tells_what_was_and_begins_anew(void)
         weir_test_pass(WEIR_SEC(2));
         CU_ASSERT_EQUAL(weir_lateness_reset(0, &lateness), 0);
         CU_ASSERT(lateness.count == 2 && lateness.max == WEIR_MSEC(20) && lateness.p99 == WEIR_MSEC(20));
-        lateness = told(0);
+        lateness = lateness_of(0);
         CU_ASSERT(lateness.count == 0 && lateness.p50 == 0 && lateness.p999 == 0 && lateness.max == 0);
         CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(WEIR_SEC(1), NULL, NULL)), 0);
-        CU_ASSERT_EQUAL(told(0).count, 1);
+        CU_ASSERT_EQUAL(lateness_of(0).count, 1);
         weir_test_end();
         weir_test_begin_virtual();
-        CU_ASSERT_EQUAL(told(0).count, 1);
+        CU_ASSERT_EQUAL(lateness_of(0).count, 1);
         weir_test_end();
 }
 
 static void
-what_is_asked_wrongly_is_refused_and_untouched(void)
+a_wrong_question_is_refused_and_its_result_untouched(void)
 {
         struct weir_lateness lateness = WEIR_LATENESS_DEFAULT;
 
@@ -473,7 +473,7 @@ a_forked_child_is_refused(void)
 
 /* -- on the real clock, with others -- */
 
-struct late_crowd {
+struct late_group {
         struct weir_test_latch ended;
         _Atomic uint64_t expired;
         _Atomic weir_nsec max;
@@ -483,31 +483,31 @@ struct late_crowd {
 static void
 count_late(weir_task *task, void *context)
 {
-        struct late_crowd *crowd = context;
-        weir_nsec lateness = weir_timer_lateness(task), max = atomic_load(&crowd->max);
+        struct late_group *group = context;
+        weir_nsec lateness = weir_timer_lateness(task), max = atomic_load(&group->max);
 
         if (weir_task_status(task) == 0) {
                 CU_ASSERT(lateness >= 0);
-                atomic_fetch_add(&crowd->expired, 1);
-                while (lateness > max && !atomic_compare_exchange_weak(&crowd->max, &max, lateness)) {
+                atomic_fetch_add(&group->expired, 1);
+                while (lateness > max && !atomic_compare_exchange_weak(&group->max, &max, lateness)) {
                         continue;
                 }
         } else {
                 CU_ASSERT_EQUAL(lateness, -ENODATA);
         }
-        weir_test_latch_count_down(&crowd->ended);
+        weir_test_latch_count_down(&group->ended);
 }
 
 static void
 disturb(void *argument)
 {
-        struct late_crowd *crowd = argument;
+        struct late_group *group = argument;
 
-        while (!atomic_load(&crowd->over)) {
-                weir_timer_extend("crowd", -1000);
-                weir_timer_reset("crowd", WEIR_USEC(200));
-                weir_timer_cancel("crowd", 1);
-                told(WEIR_ALL_POLLERS);
+        while (!atomic_load(&group->over)) {
+                weir_timer_extend("many", -1000);
+                weir_timer_reset("many", WEIR_USEC(200));
+                weir_timer_cancel("many", 1);
+                lateness_of(WEIR_ALL_POLLERS);
         }
 }
 
@@ -516,7 +516,7 @@ static void
 every_expiry_is_counted_once_whoever_reads_resets_and_cancels_meanwhile(void)
 {
         enum { TIMERS = WEIR_TEST_SANITIZED ? 3000 : 20000 };
-        struct late_crowd crowd = {0};
+        struct late_group group = {0};
         struct weir_test_thread disturber;
         struct weir_lateness part = WEIR_LATENESS_DEFAULT;
         uint64_t count = 0;
@@ -524,25 +524,25 @@ every_expiry_is_counted_once_whoever_reads_resets_and_cancels_meanwhile(void)
 
         weir_test_begin_real(2);
         CU_ASSERT_EQUAL(weir_lateness_reset(WEIR_ALL_POLLERS, NULL), 0);
-        weir_test_latch_init(&crowd.ended, TIMERS);
-        weir_test_thread_start(&disturber, disturb, &crowd);
+        weir_test_latch_init(&group.ended, TIMERS);
+        weir_test_thread_start(&disturber, disturb, &group);
         for (unsigned i = 0; i < TIMERS; i++) {
-                weir_task_start(weir_timer_new_named(i % 2 ? "crowd" : "others", WEIR_USEC(i % 300), count_late, &crowd));
+                weir_task_start(weir_timer_new_named(i % 2 ? "many" : "others", WEIR_USEC(i % 300), count_late, &group));
                 if (i % 64 == 0) {
                         CU_ASSERT_EQUAL(weir_lateness_reset(i / 64 % 2 ? 0 : WEIR_ALL_POLLERS, &part), 0);
                         count += part.count;
                         max = part.max > max ? part.max : max;
                 }
         }
-        WEIR_TEST_EVENTUALLY(weir_test_latch_count(&crowd.ended) <= weir_timer_count("crowd")); /* it resets them for ever */
-        atomic_store(&crowd.over, true);
+        WEIR_TEST_EVENTUALLY(weir_test_latch_count(&group.ended) <= weir_timer_count("many")); /* it resets them for ever */
+        atomic_store(&group.over, true);
         weir_test_thread_join(&disturber);
-        weir_test_latch_wait(&crowd.ended);
+        weir_test_latch_wait(&group.ended);
         weir_test_end();
         CU_ASSERT_EQUAL(weir_lateness_reset(WEIR_ALL_POLLERS, &part), 0);
         max = part.max > max ? part.max : max;
-        CU_ASSERT_EQUAL(count + part.count, atomic_load(&crowd.expired));
-        CU_ASSERT(max >= atomic_load(&crowd.max) && max <= atomic_load(&crowd.max) / 16 * 17 + 17);
+        CU_ASSERT_EQUAL(count + part.count, atomic_load(&group.expired));
+        CU_ASSERT(max >= atomic_load(&group.max) && max <= atomic_load(&group.max) / 16 * 17 + 17);
 }
 
 int
@@ -557,12 +557,12 @@ main(void)
                 WEIR_TEST(slack_is_not_lateness),
                 WEIR_TEST(each_tick_tells_its_lateness_and_the_last_callback_none),
                 WEIR_TEST(a_pending_ticker_made_due_in_the_past_ticks_from_the_present_on),
-                WEIR_TEST(what_did_not_expire_has_no_lateness_and_is_not_counted),
-                WEIR_TEST(what_expired_and_was_reset_but_is_shut_down_has_no_lateness),
-                WEIR_TEST(what_is_no_timer_or_has_not_begun_has_no_lateness),
+                WEIR_TEST(a_timer_that_did_not_expire_has_no_lateness_and_is_not_counted),
+                WEIR_TEST(a_timer_that_was_reset_and_then_shut_down_has_no_lateness),
+                WEIR_TEST(another_task_or_an_unbegun_timer_has_no_lateness),
                 WEIR_TEST(the_sum_tells_what_the_callbacks_were_told),
                 WEIR_TEST(reset_tells_what_was_and_begins_anew),
-                WEIR_TEST(what_is_asked_wrongly_is_refused_and_untouched),
+                WEIR_TEST(a_wrong_question_is_refused_and_its_result_untouched),
                 WEIR_TEST(programs_compiled_before_or_after_the_library_get_what_both_know),
                 WEIR_TEST(a_forked_child_is_refused),
                 WEIR_TEST(every_expiry_is_counted_once_whoever_reads_resets_and_cancels_meanwhile),

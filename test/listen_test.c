@@ -251,7 +251,7 @@ take_nothing(void)
 }
 
 static void
-what_is_meant_for_another_process_is_left(void)
+sockets_for_another_process_are_left(void)
 {
         CU_ASSERT_TRUE(in_child(take_nothing));
 }
@@ -360,7 +360,7 @@ the_file_of_a_living_server_is_not(void)
 }
 
 static void
-what_is_no_socket_is_not_replaced(void)
+a_file_that_is_not_a_socket_is_not_replaced(void)
 {
         int fd = open(path_of("text"), O_CREAT | O_WRONLY, 0600);
 
@@ -389,7 +389,7 @@ a_file_that_is_not_ours_any_more_is_left(void)
 }
 
 static void
-what_failed_leaves_no_file(void)
+a_failed_listen_leaves_no_file(void)
 {
         char both[400];
 
@@ -450,7 +450,7 @@ addresses_are_separated_by_commas_or_spaces(void)
 }
 
 static void
-what_is_no_address_is_refused(void)
+an_invalid_address_is_refused(void)
 {
         static const struct {
                 const char *text;
@@ -514,18 +514,18 @@ main(void)
                 WEIR_TEST(listen_takes_what_has_no_address_of_its_own),
                 WEIR_TEST(a_start_that_failed_returns_what_it_took),
                 WEIR_TEST(numbers_are_those_of_the_process_that_was_told_them),
-                WEIR_TEST(what_is_meant_for_another_process_is_left),
+                WEIR_TEST(sockets_for_another_process_are_left),
                 WEIR_TEST(ready_is_said_once),
                 WEIR_TEST(a_unix_socket_has_a_file_with_the_mode_of_the_umask),
                 WEIR_TEST(the_file_of_a_dead_server_is_replaced),
                 WEIR_TEST(the_file_of_a_living_server_is_not),
-                WEIR_TEST(what_is_no_socket_is_not_replaced),
+                WEIR_TEST(a_file_that_is_not_a_socket_is_not_replaced),
                 WEIR_TEST(a_file_that_is_not_ours_any_more_is_left),
-                WEIR_TEST(what_failed_leaves_no_file),
+                WEIR_TEST(a_failed_listen_leaves_no_file),
                 WEIR_TEST(paths_are_as_long_as_the_system_takes_them),
                 WEIR_TEST(abstract_ones_have_no_file),
                 WEIR_TEST(addresses_are_separated_by_commas_or_spaces),
-                WEIR_TEST(what_is_no_address_is_refused),
+                WEIR_TEST(an_invalid_address_is_refused),
                 WEIR_TEST(a_descriptor_has_to_be_a_socket_that_listens),
                 WEIR_TEST(the_last_user_closes_a_socket),
         };

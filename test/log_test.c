@@ -101,7 +101,7 @@ until_the_first_call_errors_and_warnings_go_to_standard_error(void)
 /* -- messages -- */
 
 static void
-what_would_steer_a_terminal_is_made_visible(void)
+bytes_that_would_steer_a_terminal_are_made_visible(void)
 {
         CU_ASSERT_STRING_EQUAL(said("a\nb\t\x1b[31m\x7f\\").message, "a\\x0ab\\x09\\x1b[31m\\x7f\\\\");
         CU_ASSERT_STRING_EQUAL(said("\xc2\x9b \x9b \xff \xc3").message, "\\xc2\\x9b \\x9b \\xff \\xc3");
@@ -113,7 +113,7 @@ what_would_steer_a_terminal_is_made_visible(void)
 
 /* As RFC 3629 has them: all sequences of two to four bytes that begin and end somewhere near a limit. */
 static void
-what_is_a_character_is_shown_and_nothing_else(void)
+valid_characters_are_shown_and_nothing_else(void)
 {
         static const struct {
                 const char *text;
@@ -705,8 +705,8 @@ main(void)
                 WEIR_TEST(until_the_first_call_errors_and_warnings_go_to_standard_error),
                 WEIR_TEST(function_is_told_level_and_message),
                 WEIR_TEST(errno_stays_as_it_is),
-                WEIR_TEST(what_would_steer_a_terminal_is_made_visible),
-                WEIR_TEST(what_is_a_character_is_shown_and_nothing_else),
+                WEIR_TEST(bytes_that_would_steer_a_terminal_are_made_visible),
+                WEIR_TEST(valid_characters_are_shown_and_nothing_else),
                 WEIR_TEST(a_text_is_cut_in_front_of_a_character),
                 WEIR_TEST(long_message_ends_in_dots_and_never_within_a_character),
                 WEIR_TEST(message_of_all_kinds_of_bytes_keeps_within_its_size),

@@ -209,7 +209,7 @@ one_that_has_its_message_before_its_start_gets_no_other(void)
 }
 
 static void
-who_was_cancelled_or_dismissed_gets_nothing_and_is_not_counted(void)
+a_cancelled_or_dismissed_task_gets_nothing_and_is_not_counted(void)
 {
         weir_series *cancelled = weir_series_ref(weir_series_new(NULL, NULL));
         void *message = NULL;
@@ -233,7 +233,7 @@ who_was_cancelled_or_dismissed_gets_nothing_and_is_not_counted(void)
 }
 
 static void
-what_is_no_mailbox_and_no_name_is_refused(void)
+a_wrong_mailbox_or_name_is_refused(void)
 {
         weir_task *timer = weir_timer_new(0, NULL, NULL), *counter = weir_counter_new_named("news", 1, NULL, NULL);
         char *name = malloc(WEIR_NAME_MAX + 2);
@@ -387,8 +387,8 @@ main(void)
                 WEIR_TEST(received_message_stays_received_when_its_series_is_cancelled),
                 WEIR_TEST(sent_by_name_the_oldest_get_it_first_and_once_each),
                 WEIR_TEST(one_that_has_its_message_before_its_start_gets_no_other),
-                WEIR_TEST(who_was_cancelled_or_dismissed_gets_nothing_and_is_not_counted),
-                WEIR_TEST(what_is_no_mailbox_and_no_name_is_refused),
+                WEIR_TEST(a_cancelled_or_dismissed_task_gets_nothing_and_is_not_counted),
+                WEIR_TEST(a_wrong_mailbox_or_name_is_refused),
                 WEIR_TEST(each_message_is_received_or_dropped_once_while_threads_send_receive_and_cancel),
                 WEIR_TEST(sent_by_name_is_counted_exactly_as_often_as_received),
         };

@@ -884,7 +884,7 @@ a_lone_task_without_memory_for_its_series_still_ends(void)
 }
 
 static void
-what_is_dismissed_gives_all_back_whatever_was_refused(void)
+a_dismissed_task_gives_all_back_whatever_was_refused(void)
 {
         CU_ASSERT(each_refused(consumers_that_never_start, 1) >= 6);
 }
@@ -978,7 +978,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(a_graph_without_memory_reports_enomem),
         WEIR_TEST(a_push_in_a_callback_reports_enomem_and_the_series_ends),
         WEIR_TEST(a_lone_task_without_memory_for_its_series_still_ends),
-        WEIR_TEST(what_is_dismissed_gives_all_back_whatever_was_refused),
+        WEIR_TEST(a_dismissed_task_gives_all_back_whatever_was_refused),
         WEIR_TEST(names_are_found_when_their_tables_cannot_grow),
         WEIR_TEST(names_of_one_shard_are_found_when_its_table_cannot_grow),
         WEIR_TEST(nothing_done_to_a_timer_that_is_there_needs_memory),

@@ -410,7 +410,7 @@ static struct {
         atomic_int inside;
 } at;
 
-/* "/204" and the like: that status.  "/drop": none.  "/wait": when it is told.  "/pieces": a body piece by piece. */
+/* "/204" and the like: that status.  "/drop": none.  "/wait": on order.  "/pieces": a body piece by piece. */
 static void
 handle(weir_task *exchange, void *context)
 {
@@ -571,7 +571,7 @@ bytes_are_those_on_the_wire(void)
 }
 
 static void
-who_makes_room_and_who_finds_none_are_counted(void)
+evicted_and_refused_connections_are_counted(void)
 {
         struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
         struct http_client second, third;
@@ -745,7 +745,7 @@ it_may_be_written_while_servers_come_and_go(void)
 /* -- what may go wrong -- */
 
 static void
-what_the_descriptor_refuses_is_reported(void)
+an_error_of_the_descriptor_is_reported(void)
 {
         int ends[2];
 
@@ -784,12 +784,12 @@ static const struct weir_test tests[] = {
         WEIR_TEST(refusals_and_what_was_not_answered_are_counted),
         WEIR_TEST(connections_and_exchanges_are_counted_as_they_come_and_go),
         WEIR_TEST(bytes_are_those_on_the_wire),
-        WEIR_TEST(who_makes_room_and_who_finds_none_are_counted),
+        WEIR_TEST(evicted_and_refused_connections_are_counted),
         WEIR_TEST(handshakes_are_counted),
         WEIR_TEST(names_of_servers_are_escaped),
         WEIR_TEST(servers_at_one_address_are_told_apart),
         WEIR_TEST(it_may_be_written_while_servers_come_and_go),
-        WEIR_TEST(what_the_descriptor_refuses_is_reported),
+        WEIR_TEST(an_error_of_the_descriptor_is_reported),
         WEIR_TEST(a_forked_child_is_refused),
 };
 

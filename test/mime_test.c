@@ -59,7 +59,7 @@ only_the_last_extension_counts(void)
 }
 
 static void
-what_is_not_known_is_a_stream_of_bytes(void)
+an_unknown_type_is_a_stream_of_bytes(void)
 {
         static const char *const paths[] = {"",        ".",       "..",      "a",          "a.",
                                             "a.xyzzy", ".html",   "d/.html", "d.html/a",   "a.html/",
@@ -95,7 +95,7 @@ text_and_what_is_written_like_it_is_compressible(void)
 }
 
 static void
-what_is_compressed_already_is_not(void)
+types_that_are_compressed_already_are_not_compressible(void)
 {
         static const char *const types[] = {"image/png",
                                             "image/jpeg",
@@ -129,9 +129,9 @@ main(void)
                 WEIR_TEST(the_table_is_sorted),
                 WEIR_TEST(case_does_not_matter),
                 WEIR_TEST(only_the_last_extension_counts),
-                WEIR_TEST(what_is_not_known_is_a_stream_of_bytes),
+                WEIR_TEST(an_unknown_type_is_a_stream_of_bytes),
                 WEIR_TEST(text_and_what_is_written_like_it_is_compressible),
-                WEIR_TEST(what_is_compressed_already_is_not),
+                WEIR_TEST(types_that_are_compressed_already_are_not_compressible),
         };
 
         return weir_test_main("mime", tests, sizeof tests / sizeof *tests);

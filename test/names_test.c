@@ -453,7 +453,7 @@ met_by(struct weir__names_walk *walk, struct weir__name *const names[], unsigned
 }
 
 static void
-what_becomes_the_newest_of_its_name_has_come_after_a_walk_began(void)
+an_entry_that_becomes_the_newest_of_its_name_has_come_after_a_walk_began(void)
 {
         struct weir__names_walk walk, late;
         struct weir__name *names[5];
@@ -827,7 +827,7 @@ main(void)
                 WEIR_TEST(hundred_thousand_names_grow_the_map_and_it_shrinks_when_they_go),
                 WEIR_TEST(names_taken_in_the_order_of_a_scan_leave_the_others_spread),
                 WEIR_TEST(two_hundred_thousand_under_one_name_are_taken_in_no_time),
-                WEIR_TEST(what_becomes_the_newest_of_its_name_has_come_after_a_walk_began),
+                WEIR_TEST(an_entry_that_becomes_the_newest_of_its_name_has_come_after_a_walk_began),
                 WEIR_TEST(one_that_is_alone_becomes_the_newest_without_a_walk_meeting_it),
                 WEIR_TEST(a_refused_add_leaves_no_trace),
                 WEIR_TEST(longest_names_are_told_apart_by_their_last_byte),

@@ -99,7 +99,7 @@ count_pause(struct weir__work *work)
 
 /* Returns when each worker has finished its present work: a client may have read a reply before the worker is done with it. */
 static void
-settle(void)
+wait_until_workers_are_idle(void)
 {
         static const struct weir__work_ops ops = {.run = count_pause};
         struct weir_test_latch passed = WEIR_TEST_LATCH(at.server->shard_count);
@@ -117,7 +117,7 @@ open_idle(struct http_client *client)
 {
         http_open(client, at.port);
         CU_ASSERT_EQUAL(ask(client, GET("/")), 200);
-        settle();
+        wait_until_workers_are_idle();
 }
 
 static void
@@ -130,7 +130,7 @@ the_one_that_is_idle_longest_makes_room(void)
         open_idle(&second);
         open_idle(&third);
         CU_ASSERT_EQUAL(ask(&first, GET("/")), 200);
-        settle();
+        wait_until_workers_are_idle();
         open_idle(&fourth);
         CU_ASSERT_TRUE(http_is_over(&second));
         CU_ASSERT_EQUAL(ask(&third, GET("/")), 200);
@@ -174,7 +174,7 @@ it_may_be_on_another_poller(void)
                 for (int k = 0; k < MOST; k++) {
                         CU_ASSERT_FALSE(http_has_news(&clients[k], 0));
                 }
-                settle();
+                wait_until_workers_are_idle();
                 CU_ASSERT_EQUAL(atomic_load(&at.server->connections), MOST);
         }
         for (int i = 0; i < MOST; i++) {
@@ -250,7 +250,7 @@ begin_with_idle_elsewhere(struct http_client idle[FEW], struct hold *hold)
                 CU_ASSERT_EQUAL(ask(&idle[i], GET("/")), 200);
         }
         release_poller(&first);
-        settle();
+        wait_until_workers_are_idle();
         hold_poller(hold, 1);
         CU_ASSERT_EQUAL(atomic_load(&at.server->shards[1].counts.of[WEIR__COUNT_IDLE]), FEW);
 }
@@ -272,7 +272,7 @@ connections(void)
 
 /* Those that come meanwhile make room for each other, and not all of them for the one that is to go. */
 static void
-a_burst_is_let_in_for_no_more_than_are_idle_elsewhere(void)
+a_burst_is_admitted_for_no_more_than_are_idle_elsewhere(void)
 {
         enum { BURST = 5 * FEW };
         struct http_client idle[FEW], burst[BURST];
@@ -289,7 +289,7 @@ a_burst_is_let_in_for_no_more_than_are_idle_elsewhere(void)
                 CU_ASSERT_TRUE(http_is_over(&idle[i]));
                 http_close(&idle[i]);
         }
-        settle();
+        wait_until_workers_are_idle();
         CU_ASSERT_EQUAL(connections(), FEW);
         for (int i = BURST - FEW; i < BURST; i++) {
                 CU_ASSERT_EQUAL(ask(&burst[i], GET("/")), 200);
@@ -301,7 +301,7 @@ a_burst_is_let_in_for_no_more_than_are_idle_elsewhere(void)
 
 /* Those that were to go have a request: then those that came for them go. */
 static void
-what_one_poller_cannot_evict_another_does(void)
+a_connection_that_one_poller_cannot_evict_another_does(void)
 {
         struct http_client old[FEW], new[FEW];
         struct hold hold;
@@ -318,7 +318,7 @@ what_one_poller_cannot_evict_another_does(void)
                 CU_ASSERT_TRUE(http_is_over(&new[i]));
                 http_close(&new[i]);
         }
-        settle();
+        wait_until_workers_are_idle();
         CU_ASSERT_EQUAL(connections(), FEW);
         for (int i = 0; i < FEW; i++) {
                 CU_ASSERT_EQUAL(ask(&old[i], "Host: a\r\n\r\n"), 200);
@@ -348,7 +348,7 @@ when_all_are_busy_the_next_to_become_idle_goes_on_any_poller(void)
         WEIR_TEST_EVENTUALLY(connections() == 2 * FEW && atomic_load(&at.server->shards[0].idle_since) == WEIR_FOREVER);
         release_poller(&hold);
         WEIR_TEST_EVENTUALLY(nobody_is_idle());
-        settle();
+        wait_until_workers_are_idle();
         CU_ASSERT_EQUAL(connections(), 2 * FEW);
         open_shared(&further);
         CU_ASSERT_TRUE(http_receive(&further, &at.reply, false));
@@ -362,38 +362,38 @@ when_all_are_busy_the_next_to_become_idle_goes_on_any_poller(void)
         for (int i = 0; i < FEW; i++) {
                 CU_ASSERT_EQUAL(ask(&old[i], "Host: a\r\n\r\n"), 200);
         }
-        settle();
+        wait_until_workers_are_idle();
         CU_ASSERT_EQUAL(connections(), FEW);
         end_with(old, FEW);
 }
 
 /* From several threads, at all pollers at once, some with requests. */
 static void *
-come_in_crowds(void *clients)
+open_many(void *clients)
 {
         enum { CROWD = 100 };
-        struct http_client *crowd = clients;
+        struct http_client *burst = clients;
 
         for (int i = 0; i < CROWD; i++) {
-                http_open(&crowd[i], at.port);
+                http_open(&burst[i], at.port);
                 if (i % 3 == 0) {
-                        (void)http_send_text(&crowd[i], GET("/"));
+                        (void)http_send_text(&burst[i], GET("/"));
                 }
         }
         return NULL;
 }
 
 static void
-after_crowds_at_all_pollers_there_are_no_more_than_may_be(void)
+after_bursts_at_all_pollers_there_are_no_more_than_may_be(void)
 {
         enum { THREADS = 3, CROWD = 100 };
-        static struct http_client crowds[THREADS][CROWD];
+        static struct http_client bursts[THREADS][CROWD];
         pthread_t threads[THREADS];
 
         for (int turn = 0; turn < 5; turn++) {
                 begin_with_most(3, FEW);
                 for (int i = 0; i < THREADS; i++) {
-                        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, come_in_crowds, crowds[i]), 0);
+                        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, open_many, bursts[i]), 0);
                 }
                 for (int i = 0; i < THREADS; i++) {
                         pthread_join(threads[i], NULL);
@@ -401,7 +401,7 @@ after_crowds_at_all_pollers_there_are_no_more_than_may_be(void)
                 WEIR_TEST_EVENTUALLY(count_of(WEIR__COUNT_ACCEPTED) == THREADS * CROWD && connections() <= FEW);
                 for (int i = 0; i < THREADS; i++) {
                         for (int k = 0; k < CROWD; k++) {
-                                http_close(&crowds[i][k]);
+                                http_close(&bursts[i][k]);
                         }
                 }
                 WEIR_TEST_EVENTUALLY(connections() == 0);
@@ -480,7 +480,7 @@ ask_behind_a_callback(struct http_client *client)
 
         http_open(&blocker, at.port);
         http_open(client, at.port);
-        settle();
+        wait_until_workers_are_idle();
         CU_ASSERT_TRUE(http_send_text(&blocker, GET("/block")));
         WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 1);
         CU_ASSERT_TRUE(http_send_text(client, GET("/")));
@@ -520,7 +520,7 @@ while_it_is_late_requests_are_answered_503(void)
 }
 
 static void
-what_is_within_the_bound_is_served(void)
+requests_within_the_bound_are_served(void)
 {
         struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
         struct http_client client;
@@ -567,7 +567,7 @@ count_shed(const struct weir_http_access *access, void *context)
 }
 
 static void
-what_is_refused_is_logged_with_its_target(void)
+a_refused_request_is_logged_with_its_target(void)
 {
         struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
         struct http_client client;
@@ -623,7 +623,7 @@ a_refusal_has_the_page_that_was_set(void)
 }
 
 static void
-what_is_no_page_is_refused(void)
+an_invalid_page_is_refused(void)
 {
         static char page[] = "page";
         weir_http_server *server = weir_http_server_new(NULL, handle, NULL);
@@ -658,19 +658,19 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(the_one_that_is_idle_longest_makes_room),
                 WEIR_TEST(it_may_be_on_another_poller),
-                WEIR_TEST(a_burst_is_let_in_for_no_more_than_are_idle_elsewhere),
-                WEIR_TEST(what_one_poller_cannot_evict_another_does),
+                WEIR_TEST(a_burst_is_admitted_for_no_more_than_are_idle_elsewhere),
+                WEIR_TEST(a_connection_that_one_poller_cannot_evict_another_does),
                 WEIR_TEST(when_all_are_busy_the_next_to_become_idle_goes_on_any_poller),
-                WEIR_TEST(after_crowds_at_all_pollers_there_are_no_more_than_may_be),
+                WEIR_TEST(after_bursts_at_all_pollers_there_are_no_more_than_may_be),
                 WEIR_TEST(one_whose_request_has_just_come_stays),
                 WEIR_TEST(without_descriptors_it_makes_room_too),
                 WEIR_TEST(while_it_is_late_requests_are_answered_503),
-                WEIR_TEST(what_is_within_the_bound_is_served),
+                WEIR_TEST(requests_within_the_bound_are_served),
                 WEIR_TEST(by_default_nothing_is_too_late),
                 WEIR_TEST(a_negative_bound_is_einval),
-                WEIR_TEST(what_is_refused_is_logged_with_its_target),
+                WEIR_TEST(a_refused_request_is_logged_with_its_target),
                 WEIR_TEST(a_refusal_has_the_page_that_was_set),
-                WEIR_TEST(what_is_no_page_is_refused),
+                WEIR_TEST(an_invalid_page_is_refused),
         };
 
         return weir_test_main("overload", tests, sizeof tests / sizeof *tests);

@@ -258,7 +258,7 @@ pool_of_a_name_is_one_as_long_as_somebody_has_it(void)
 }
 
 static void
-what_is_no_pool_and_no_object_is_refused(void)
+a_wrong_pool_or_object_is_refused(void)
 {
         weir_pool *pool = weir_pool_new(drop);
         weir_task *timer = weir_timer_new(0, NULL, NULL);
@@ -444,7 +444,7 @@ main(void)
                 WEIR_TEST(object_of_a_series_goes_back_however_that_ends),
                 WEIR_TEST(cancelled_take_takes_nothing_and_granted_stays_granted),
                 WEIR_TEST(pool_of_a_name_is_one_as_long_as_somebody_has_it),
-                WEIR_TEST(what_is_no_pool_and_no_object_is_refused),
+                WEIR_TEST(a_wrong_pool_or_object_is_refused),
                 WEIR_TEST(child_of_a_fork_takes_the_object_of_its_callback_whoever_had_the_lock),
                 WEIR_TEST(no_object_is_lost_or_used_twice_at_once),
                 WEIR_TEST(shutdown_amid_that_brings_them_back),

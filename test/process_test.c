@@ -11,7 +11,7 @@
 
 #define FAR WEIR_SEC(1000)
 
-/* -- pthread_create, which fails when told to -- */
+/* -- pthread_create, which fails on request -- */
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
@@ -28,8 +28,8 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void 
         return __real_pthread_create(thread, attributes, function, argument);
 }
 
-/* Asked by the sanitizers, if there is one.  ThreadSanitizer does not know the join with a clock that exit() makes; and in a
- * child forked while other threads run, what they hold looks like leaks. */
+/* The sanitizers, if there is one, call these.  ThreadSanitizer does not know the join with a clock that exit() makes.  In a
+ * child that is forked while other threads run, the memory of those threads looks like leaks. */
 const char *__tsan_default_options(void);
 int __lsan_is_turned_off(void);
 
@@ -312,7 +312,7 @@ static weir_series *before_fork;
 
 /* A sanitizer's allocator does not survive a fork while another thread allocates, so the workers shall sleep by then. */
 static void
-begin_and_settle(void)
+begin_and_wait_for_sleep(void)
 {
         weir_test_begin_real(2);
         CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(0, NULL, NULL)), 0);
@@ -361,7 +361,7 @@ forked_child_is_refused_with_echild_exits_quietly_and_leaves_the_parent_alone(vo
 {
         struct weir_test_record record = {0}, end = {0};
 
-        begin_and_settle();
+        begin_and_wait_for_sleep();
         before_fork = weir_series_ref(weir_series_new(weir_test_series_done, &end));
         weir_series_push(before_fork, weir_test_named("parent", WEIR_FOREVER, &record));
         CU_ASSERT_EQUAL(weir_series_start(before_fork), 0);
@@ -394,7 +394,7 @@ child_forked_inside_a_callback_exits_quietly(void)
 {
         int status = -1;
 
-        begin_and_settle();
+        begin_and_wait_for_sleep();
         CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(0, fork_in_callback, &status)), 0);
         CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 11);
         weir_test_end();

@@ -92,7 +92,7 @@ the_unit_and_the_list_are_read_kindly(void)
 }
 
 static void
-what_lies_behind_the_end_cannot_be_satisfied(void)
+a_range_behind_the_end_cannot_be_satisfied(void)
 {
         static const struct row rows[] = {
                 UNSATISFIABLE("bytes=10-", 10), UNSATISFIABLE("bytes=10-10", 10), UNSATISFIABLE("bytes=11-20", 10),
@@ -131,7 +131,7 @@ numbers_of_any_size_do_not_wrap(void)
 }
 
 static void
-what_is_no_range_is_ignored(void)
+an_invalid_range_is_ignored(void)
 {
         static const struct row rows[] = {ALL(NULL, 10),          ALL("", 10),
                                           ALL("bytes", 10),       ALL("bytes=", 10),
@@ -210,10 +210,10 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(one_range_selects_its_bytes),
                 WEIR_TEST(the_unit_and_the_list_are_read_kindly),
-                WEIR_TEST(what_lies_behind_the_end_cannot_be_satisfied),
+                WEIR_TEST(a_range_behind_the_end_cannot_be_satisfied),
                 WEIR_TEST(the_end_of_nothing_is_all_of_it),
                 WEIR_TEST(numbers_of_any_size_do_not_wrap),
-                WEIR_TEST(what_is_no_range_is_ignored),
+                WEIR_TEST(an_invalid_range_is_ignored),
                 WEIR_TEST(several_ranges_are_ignored),
                 WEIR_TEST(all_small_ranges_are_those_of_a_model),
                 WEIR_TEST(a_part_is_called_by_its_first_and_last_byte),

@@ -220,7 +220,7 @@ framing_that_contradicts_itself_is_refused(void)
 }
 
 static void
-what_is_right_but_not_served_is_told_so(void)
+a_valid_request_that_is_not_served_has_its_status(void)
 {
         static const struct refused rows[] = {
                 REFUSED("row 39", GET HOST "Transfer-Encoding: gzip, chunked\r\n\r\n", 501),
@@ -325,7 +325,7 @@ check_served(const struct served *rows, size_t count)
 #define CHECK_SERVED(rows) check_served(rows, sizeof(rows) / sizeof *(rows))
 
 static void
-what_is_right_is_served(void)
+valid_requests_are_served(void)
 {
         static const struct served rows[] = {
                 {"9112 2.1", GET HOST "\r\n", "/", NULL, "a", 0, true, false},
@@ -639,9 +639,9 @@ main(void)
                 WEIR_TEST(a_request_without_a_good_host_is_refused),
                 WEIR_TEST(a_target_that_is_none_is_refused),
                 WEIR_TEST(framing_that_contradicts_itself_is_refused),
-                WEIR_TEST(what_is_right_but_not_served_is_told_so),
+                WEIR_TEST(a_valid_request_that_is_not_served_has_its_status),
                 WEIR_TEST(malformed_bytes_are_refused_on_the_whole_way),
-                WEIR_TEST(what_is_right_is_served),
+                WEIR_TEST(valid_requests_are_served),
                 WEIR_TEST(targets_say_path_query_and_host),
                 WEIR_TEST(connection_options_say_whether_it_stays),
                 WEIR_TEST(a_body_may_wait_for_continue),

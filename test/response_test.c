@@ -212,7 +212,7 @@ a_large_response_grows(void)
 }
 
 static void
-what_cannot_be_appended_changes_nothing(void)
+a_failed_append_changes_nothing(void)
 {
         struct weir__response response = {.status = 0};
 
@@ -340,7 +340,7 @@ a_reason_is_what_the_rfc_calls_it(void)
 }
 
 static void
-what_is_no_status_goes_out_as_500(void)
+an_invalid_status_goes_out_as_500(void)
 {
         static const int statuses[] = {-1, 1, 99, 1000, 2000000000, -2000000000};
 
@@ -519,14 +519,14 @@ main(void)
                 WEIR_TEST(set_replaces_every_field_of_that_name_and_no_other),
                 WEIR_TEST(a_field_is_found_by_its_whole_name_in_any_case),
                 WEIR_TEST(a_large_response_grows),
-                WEIR_TEST(what_cannot_be_appended_changes_nothing),
+                WEIR_TEST(a_failed_append_changes_nothing),
                 WEIR_TEST(fields_and_body_do_not_meet_however_they_grow),
                 WEIR_TEST(persistence_is_said_where_the_version_does_not_say_it),
                 WEIR_TEST(a_reset_content_says_that_it_has_no_body_also_when_it_is_written_in_pieces),
                 WEIR_TEST(a_body_goes_out_only_where_one_may_be),
                 WEIR_TEST(every_status_has_a_status_line),
                 WEIR_TEST(a_reason_is_what_the_rfc_calls_it),
-                WEIR_TEST(what_is_no_status_goes_out_as_500),
+                WEIR_TEST(an_invalid_status_goes_out_as_500),
                 WEIR_TEST(no_head_is_longer_than_its_bound),
                 WEIR_TEST(dates_are_those_of_the_c_library),
                 WEIR_TEST(dates_stay_between_1970_and_9999),

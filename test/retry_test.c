@@ -19,7 +19,7 @@ struct plan {
         int made;
         weir_nsec began[MOST];
         struct weir_test_record last, end;
-        int attempts; /* that the end was told */
+        int attempts; /* as the callback has read them */
         int asked, asked_status, worth_it_for;
 };
 
@@ -555,7 +555,7 @@ make_wrong(void *context)
 }
 
 static void
-what_cannot_be_made_is_not_tried_again(void)
+a_task_that_cannot_be_made_is_not_tried_again(void)
 {
         struct weir_retry_config config = exactly(9, 1);
         struct plan plan = {.statuses = {-EIO}, .planned = 1, .nothing_at = 3}, wrong = {0};
@@ -717,7 +717,7 @@ main(void)
                 WEIR_TEST(shutdown_ends_an_attempt_and_a_wait),
                 WEIR_TEST(race_is_tried_again_until_one_of_it_wins),
                 WEIR_TEST(retry_of_retries_makes_all_their_attempts),
-                WEIR_TEST(what_cannot_be_made_is_not_tried_again),
+                WEIR_TEST(a_task_that_cannot_be_made_is_not_tried_again),
                 WEIR_TEST(config_that_is_none_is_reported_at_the_start),
                 WEIR_TEST(older_program_has_the_default_in_fields_that_it_does_not_know),
                 WEIR_TEST(attempts_of_what_is_no_retry_are_edom),

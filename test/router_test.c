@@ -229,7 +229,7 @@ write_and_route(weir_task *exchange, void *context)
 
 /* The reply to the next request would be taken for the rest of it, or five bytes for all. */
 static void
-who_routes_behind_half_a_reply_to_nowhere_has_it_cut(void)
+a_handler_that_routes_to_nowhere_behind_half_a_reply_has_it_cut(void)
 {
         static const char *const requests[] = {
                 TWICE("GET", "/nothing"),   TWICE("POST", "/users/7"),   TWICE("OPTIONS", "/users/7"),
@@ -323,7 +323,7 @@ say_nothing(weir_task *exchange, void *context)
 }
 
 static void
-what_is_no_exchange_has_no_parameters(void)
+a_task_that_is_not_an_exchange_has_no_parameters(void)
 {
         weir_task *task = weir_empty_new(NULL, NULL);
         const char *said = NULL;
@@ -478,11 +478,11 @@ main(void)
                 WEIR_TEST(options_may_have_a_handler),
                 WEIR_TEST(head_is_answered_by_the_handler_of_get),
                 WEIR_TEST(an_empty_router_answers_too),
-                WEIR_TEST(who_routes_behind_half_a_reply_to_nowhere_has_it_cut),
+                WEIR_TEST(a_handler_that_routes_to_nowhere_behind_half_a_reply_has_it_cut),
                 WEIR_TEST(a_router_that_could_not_be_made_answers_500),
                 WEIR_TEST(parameters_live_as_long_as_the_exchange),
                 WEIR_TEST(a_router_may_be_another_ones_handler),
-                WEIR_TEST(what_is_no_exchange_has_no_parameters),
+                WEIR_TEST(a_task_that_is_not_an_exchange_has_no_parameters),
                 WEIR_TEST(wrong_patterns_are_refused),
                 WEIR_TEST(nothing_is_added_after_the_first_request),
                 WEIR_TEST(adding_may_meet_the_first_request),

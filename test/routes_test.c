@@ -390,7 +390,7 @@ the_method_is_part_of_the_choice(void)
 }
 
 static void
-what_cannot_be_told_apart_is_refused(void)
+ambiguous_routes_are_refused(void)
 {
         begin();
         ADD("/a/{x}", "/a/{x...}", "/a/b");
@@ -827,7 +827,7 @@ main(void)
                 WEIR_TEST(there_may_be_64_methods),
                 WEIR_TEST(of_one_pattern_the_method_comes_first_then_any),
                 WEIR_TEST(the_method_is_part_of_the_choice),
-                WEIR_TEST(what_cannot_be_told_apart_is_refused),
+                WEIR_TEST(ambiguous_routes_are_refused),
                 WEIR_TEST(allow_has_the_methods_of_all_patterns_that_match),
                 WEIR_TEST(the_most_specific_pattern_wins_in_any_order_of_adding),
                 WEIR_TEST(a_search_comes_back_from_where_nothing_is_found),

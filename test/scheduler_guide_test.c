@@ -141,7 +141,7 @@ wait_for_neighbour(weir_task *task, void *context)
 
 /* The one that has blocked says so when it returns. */
 static void
-what_blocks_without_a_word_is_taken_over_and_named(void)
+a_callback_that_blocks_unannounced_is_taken_over_and_named(void)
 {
         struct weir_config config = WEIR_CONFIG_DEFAULT;
         FILE *file = fmemopen(said, sizeof said, "w");
@@ -394,7 +394,7 @@ a_small_program_is_set_up(void)
 static const struct weir_test tests[] = {
         WEIR_TEST(neighbours_of_a_callback_that_says_that_it_blocks_go_on),
         WEIR_TEST(at_the_bound_a_callback_runs_on_where_it_is),
-        WEIR_TEST(what_blocks_without_a_word_is_taken_over_and_named),
+        WEIR_TEST(a_callback_that_blocks_unannounced_is_taken_over_and_named),
         WEIR_TEST(stats_are_printed),
         WEIR_TEST(a_function_computes_and_its_series_goes_on),
         WEIR_TEST(a_limit_ends_the_task_and_the_function_ends_itself),

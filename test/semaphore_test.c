@@ -218,7 +218,7 @@ how_many_it_wants_is_seen(void)
 }
 
 static void
-what_is_no_semaphore_and_too_many_tokens_are_refused(void)
+a_wrong_semaphore_and_too_many_tokens_are_refused(void)
 {
         weir_semaphore *semaphore = weir_semaphore_new(2);
 
@@ -543,7 +543,7 @@ main(void)
                 WEIR_TEST(semaphore_is_as_large_as_what_was_released),
                 WEIR_TEST(semaphore_of_a_name_is_one),
                 WEIR_TEST(how_many_it_wants_is_seen),
-                WEIR_TEST(what_is_no_semaphore_and_too_many_tokens_are_refused),
+                WEIR_TEST(a_wrong_semaphore_and_too_many_tokens_are_refused),
                 WEIR_TEST(at_most_ten_run_at_once),
                 WEIR_TEST(tokens_come_back_behind_what_the_task_pushed_and_before_the_callback),
                 WEIR_TEST(limited_task_that_ends_early_gives_back_what_it_has),

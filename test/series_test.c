@@ -109,7 +109,7 @@ of_kind(unsigned is_timer, weir_task_fn *done, void *context)
         return is_timer ? weir_timer_new(0, done, context) : weir_empty_new(done, context);
 }
 
-struct crowd {
+struct group {
         struct weir_test_record records[8];
         unsigned kinds; /* a bit for each task: whether it is a timer */
 };
@@ -117,33 +117,33 @@ struct crowd {
 static void
 push_two_in_front(weir_task *task, void *context)
 {
-        struct crowd *crowd = context;
+        struct group *group = context;
 
         for (unsigned i = 2; i > 0; i--)
-                weir_series_push_front(weir_series_of(task), of_kind(crowd->kinds >> i & 1, weir_test_done, &crowd->records[i]));
-        weir_series_push(weir_series_of(task), of_kind(crowd->kinds >> 6 & 1, weir_test_done, &crowd->records[6]));
-        weir_test_done(task, &crowd->records[0]);
+                weir_series_push_front(weir_series_of(task), of_kind(group->kinds >> i & 1, weir_test_done, &group->records[i]));
+        weir_series_push(weir_series_of(task), of_kind(group->kinds >> 6 & 1, weir_test_done, &group->records[6]));
+        weir_test_done(task, &group->records[0]);
 }
 
 /* Tasks that can be cancelled while they run, and others, in each mixture. */
 static void
-what_is_pushed_in_front_twice_comes_newest_first_before_all_that_waits(void)
+tasks_pushed_in_front_come_newest_first_before_all_that_wait(void)
 {
         weir_test_begin_virtual();
         for (unsigned kinds = 0; kinds < 1 << 8; kinds++) {
-                struct crowd crowd = {.kinds = kinds};
+                struct group group = {.kinds = kinds};
                 _Atomic unsigned counter = 0;
                 weir_series *series = weir_series_new(NULL, NULL);
 
                 for (unsigned i = 0; i < 8; i++)
-                        crowd.records[i].counter = &counter;
-                weir_series_push(series, of_kind(kinds >> 7 & 1, weir_test_done, &crowd.records[7]));
-                weir_series_push(series, of_kind(kinds & 1, push_two_in_front, &crowd));
+                        group.records[i].counter = &counter;
+                weir_series_push(series, of_kind(kinds >> 7 & 1, weir_test_done, &group.records[7]));
+                weir_series_push(series, of_kind(kinds & 1, push_two_in_front, &group));
                 for (unsigned i = 3; i < 6; i++)
-                        weir_series_push(series, of_kind(kinds >> i & 1, weir_test_done, &crowd.records[i]));
+                        weir_series_push(series, of_kind(kinds >> i & 1, weir_test_done, &group.records[i]));
                 CU_ASSERT_EQUAL(weir_series_run(series), 0);
                 for (unsigned i = 0; i < 8; i++)
-                        CU_ASSERT(crowd.records[i].calls == 1 && crowd.records[i].order == (i + 1) % 8);
+                        CU_ASSERT(group.records[i].calls == 1 && group.records[i].order == (i + 1) % 8);
         }
         weir_test_end();
 }
@@ -193,7 +193,7 @@ series_around(weir_task *task)
 
 /* In a series, and in one that the callback of a lone task has made. */
 static void
-what_a_callback_pushes_comes_behind_what_it_knows_that_others_have_pushed(void)
+a_task_that_a_callback_pushes_comes_behind_those_of_other_threads(void)
 {
         weir_test_begin_virtual();
         for (unsigned kinds = 0; kinds < 64; kinds++) {
@@ -777,8 +777,8 @@ main(void)
                 WEIR_TEST(tasks_run_one_after_another_and_the_series_callback_last),
                 WEIR_TEST(push_front_comes_before_what_has_not_started),
                 WEIR_TEST(callback_may_push_at_both_ends),
-                WEIR_TEST(what_a_callback_pushes_comes_behind_what_it_knows_that_others_have_pushed),
-                WEIR_TEST(what_is_pushed_in_front_twice_comes_newest_first_before_all_that_waits),
+                WEIR_TEST(a_task_that_a_callback_pushes_comes_behind_those_of_other_threads),
+                WEIR_TEST(tasks_pushed_in_front_come_newest_first_before_all_that_wait),
                 WEIR_TEST(other_threads_push_while_it_runs_and_all_of_it_runs),
                 WEIR_TEST(a_push_of_another_thread_meets_those_of_the_owner_before_the_start),
                 WEIR_TEST(push_that_meets_the_end_either_runs_or_is_stale),

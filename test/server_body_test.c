@@ -96,7 +96,7 @@ a_chunked_body_that_trickles_is_408_at_its_limit(void)
         config.body_timeout = LIMIT;
         begin_with(&config, echo_body);
         CU_ASSERT_TRUE(http_send_text(&at.client, CHUNKED));
-        settle();
+        run_ready();
         for (int i = 0; i < 19; i++) {
                 CU_ASSERT_TRUE(http_send_text(&at.client, "1\r\na\r\n"));
                 weir_test_pass(WEIR_SEC(1));
@@ -146,7 +146,7 @@ a_request_of_head_that_fails_is_answered_without_a_body(void)
                 size_t size = strlen(request);
 
                 CU_ASSERT_TRUE(http_send(&at.client, request, i % 2 ? size - 1 : size)); /* the last byte comes later */
-                settle();
+                run_ready();
                 CU_ASSERT_TRUE(i % 2 ? http_send(&at.client, request + size - 1, 1) : true);
                 weir_test_pass(cases[i / 2].status == 408 ? LIMIT : 0);
                 assert_refuses_head(cases[i / 2].status);
@@ -201,7 +201,7 @@ the_handler_runs_at_the_head_and_reads_get_what_has_come(void)
 }
 
 static void
-what_came_with_the_head_is_read_first(void)
+bytes_that_came_with_the_head_are_read_first(void)
 {
         begin(keep_exchange);
         ask(POST "Content-Length: 5\r\n\r\nabc");
@@ -494,7 +494,7 @@ half_a_form_is_none(void)
 }
 
 static void
-what_is_left_of_a_form_is_none(void)
+the_rest_of_a_form_is_no_form(void)
 {
         begin(keep_exchange);
         for (int i = 0; i < 2; i++) {
@@ -520,7 +520,7 @@ one_hundred_comes_when_the_body_is_asked_for(void)
                 struct piece piece;
 
                 ask(i % 2 ? EXPECTING("Transfer-Encoding: chunked\r\n") : EXPECTING("Content-Length: 3\r\n"));
-                settle();
+                run_ready();
                 CU_ASSERT_FALSE(http_has_news(&at.client, 0));
                 if (i < 2) {
                         read_begin(&piece);
@@ -825,7 +825,7 @@ a_series_is_cancelled_while_it_reads(void)
                 ask(i % 2 ? CHUNKED "2\r\nab" : POST "Content-Length: 10\r\n\r\nab");
                 WEIR_TEST_EVENTUALLY(atomic_load(&pieces_read) == 1);
                 if (i < 4) {
-                        settle(); /* it waits */
+                        run_ready(); /* it waits */
                 }
                 weir_series_cancel(at.series);
                 CU_ASSERT_TRUE(http_is_over(&at.client));
@@ -909,7 +909,7 @@ shutdown_ends_a_pending_read(void)
 /* -- what is no exchange -- */
 
 static void
-what_is_no_exchange_is_edom(void)
+a_task_that_is_not_an_exchange_is_edom(void)
 {
         weir_task *other = weir_empty_new(NULL, NULL);
         struct piece piece = {.size = 0};
@@ -947,7 +947,7 @@ a_task_that_is_dismissed_lets_the_exchange_go(void)
                   *write = weir_http_write_new(at.exchange, "a", 1, NULL, NULL);
         CU_ASSERT_EQUAL(weir_task_start(weir_http_write_new(at.exchange, NULL, 1, NULL, NULL)), -EINVAL);
         let_go();
-        settle();
+        run_ready();
         CU_ASSERT_FALSE(http_has_news(&at.client, 0)); /* the tasks keep it */
         weir_task_dismiss(read);
         weir_task_dismiss(write);
@@ -965,7 +965,7 @@ main(void)
                 WEIR_TEST(a_request_of_head_that_fails_is_answered_without_a_body),
                 WEIR_TEST(where_bodies_are_collected_a_read_is_at_the_end_and_a_collection_has_it),
                 WEIR_TEST(the_handler_runs_at_the_head_and_reads_get_what_has_come),
-                WEIR_TEST(what_came_with_the_head_is_read_first),
+                WEIR_TEST(bytes_that_came_with_the_head_are_read_first),
                 WEIR_TEST(requests_behind_streamed_bodies_are_served),
                 WEIR_TEST(a_read_waits_for_the_client),
                 WEIR_TEST(only_one_may_read_at_a_time),
@@ -976,7 +976,7 @@ main(void)
                 WEIR_TEST(a_second_collection_with_a_smaller_limit_keeps_to_it),
                 WEIR_TEST(a_form_is_told_once_all_of_it_was_collected),
                 WEIR_TEST(half_a_form_is_none),
-                WEIR_TEST(what_is_left_of_a_form_is_none),
+                WEIR_TEST(the_rest_of_a_form_is_no_form),
                 WEIR_TEST(one_hundred_comes_when_the_body_is_asked_for),
                 WEIR_TEST(no_100_comes_when_the_reply_comes_first),
                 WEIR_TEST(no_100_comes_when_the_body_is_there_or_too_large),
@@ -992,7 +992,7 @@ main(void)
                 WEIR_TEST(a_read_in_another_flow_is_cancelled_and_the_next_one_gets_the_piece),
                 WEIR_TEST(stop_cuts_a_pending_read),
                 WEIR_TEST(shutdown_ends_a_pending_read),
-                WEIR_TEST(what_is_no_exchange_is_edom),
+                WEIR_TEST(a_task_that_is_not_an_exchange_is_edom),
                 WEIR_TEST(a_task_that_is_dismissed_lets_the_exchange_go),
         };
 

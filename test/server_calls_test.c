@@ -1,5 +1,5 @@
 /* test/server_calls_test.c: what each function of a server answers whoever calls it while the server starts, serves and stops: a
- * handler, where an access log is told, where something is logged, another thread, a forked child.  None of them may hang. */
+ * handler, the function of an access log, that of the log, another thread, a forked child.  None of them may hang. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -54,7 +54,7 @@ expect_answers(const struct answers *answers, int of_sockets, int of_start)
         CU_ASSERT_EQUAL(answers->start, of_start);
 }
 
-/* -- handlers, and where an access log is told -- */
+/* -- handlers, and the function of an access log -- */
 
 static void
 reply(weir_task *exchange, void *context)
@@ -118,14 +118,14 @@ end(void)
 }
 
 struct standing {
-        bool is_stopping, has_bystander;
+        bool is_stopping, has_waiter;
 };
 
 static struct standing
 standing_of(weir_http_server *server)
 {
         weir__lock(&server->lock);
-        struct standing now = {.is_stopping = server->state == WEIR__SERVER_STOPPING, .has_bystander = server->waiters};
+        struct standing now = {.is_stopping = server->state == WEIR__SERVER_STOPPING, .has_waiter = server->waiters};
         weir__unlock(&server->lock);
         return now;
 }
@@ -246,7 +246,7 @@ a_server_may_be_freed_while_two_threads_wait_for_its_stop(void)
                 begin_call(&stopper, stop, at.server);
                 WEIR_TEST_EVENTUALLY(standing_of(at.server).is_stopping);
                 begin_call(&other, stop, at.server);
-                WEIR_TEST_EVENTUALLY(standing_of(at.server).has_bystander);
+                WEIR_TEST_EVENTUALLY(standing_of(at.server).has_waiter);
                 weir_test_latch_count_down(&at.released);
                 weir_http_server_free(at.server);
                 CU_ASSERT_EQUAL(end_call(&stopper), 0);
@@ -318,7 +318,7 @@ others_are_answered_while_a_server_starts(void)
         expect_answers(&answers, -EDOM, -EALREADY);
         CU_ASSERT_EQUAL(weir_http_server_port(at.server), -EDOM);
         begin_call(&stopper, stop, at.server);
-        WEIR_TEST_EVENTUALLY(standing_of(at.server).has_bystander);
+        WEIR_TEST_EVENTUALLY(standing_of(at.server).has_waiter);
         weir_test_latch_count_down(&at.released);
         CU_ASSERT_EQUAL(end_call(&starter), 0);
         CU_ASSERT_EQUAL(end_call(&stopper), 0);
@@ -350,7 +350,7 @@ a_start_may_be_waited_for_by_who_stops_and_who_frees_the_server(void)
                 begin_call(&starter, start, at.server);
                 WEIR_TEST_EVENTUALLY(atomic_load(&at.server->orders_left) == 1);
                 begin_call(&stopper, stop, at.server);
-                WEIR_TEST_EVENTUALLY(standing_of(at.server).has_bystander);
+                WEIR_TEST_EVENTUALLY(standing_of(at.server).has_waiter);
                 begin_call(&freer, free_it, at.server);
                 if (i % 2) {
                         weir_test_sleep(WEIR_MSEC(1)); /* it waits as well, mostly; right either way */

@@ -164,7 +164,7 @@ one_whose_client_does_not_read_the_reply(void)
 
 /* No log is flooded, and no count is lost. */
 static void
-of_a_crowd_a_thousand_are_told_and_the_others_counted(void)
+of_many_a_thousand_are_logged_and_the_others_counted(void)
 {
         enum { EACH = 15, CLIENTS = 80, ALL = EACH * CLIENTS };
         static struct http_client clients[ALL];
@@ -199,7 +199,7 @@ main(void)
                 WEIR_TEST(of_what_runs_others_the_first_of_these_is_told),
                 WEIR_TEST(one_whose_body_has_not_come_is_cut_as_well),
                 WEIR_TEST(one_whose_client_does_not_read_the_reply),
-                WEIR_TEST(of_a_crowd_a_thousand_are_told_and_the_others_counted),
+                WEIR_TEST(of_many_a_thousand_are_logged_and_the_others_counted),
         };
 
         return weir_test_main("server_cut", tests, sizeof tests / sizeof *tests);

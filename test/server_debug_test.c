@@ -73,8 +73,8 @@ static void
 handle(weir_task *exchange, void *context)
 {
         (void)context;
-        if (at.peer)
-                CU_ASSERT(weir__peer_read((struct weir__peer *)&weir__exchange_of(exchange)->client->peer, at.peer, strlen(at.peer)));
+        struct weir__peer *peer = (struct weir__peer *)&weir__exchange_of(exchange)->client->peer;
+        CU_ASSERT(!at.peer || weir__peer_read(peer, at.peer, strlen(at.peer)));
         weir_http_debug(exchange, at.context);
 }
 
@@ -187,7 +187,7 @@ only_local_peers_may_read(void)
 }
 
 static void
-what_was_passed_on_is_refused(void)
+a_request_through_a_proxy_is_refused(void)
 {
         static const char *const fields[] = {
                 "X-Forwarded-For: 127.0.0.1\r\n", "x-forwarded-for: \r\n", "Forwarded: for=127.0.0.1\r\n",
@@ -205,7 +205,7 @@ what_was_passed_on_is_refused(void)
 }
 
 static void
-what_a_trusted_proxy_has_passed_on_is_refused_too(void)
+a_request_through_a_trusted_proxy_is_refused_too(void)
 {
         struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
 
@@ -261,7 +261,7 @@ a_host_that_is_not_this_machine_is_refused(void)
 }
 
 static void
-others_are_let_in_by_name(void)
+others_are_allowed_by_name(void)
 {
         static struct weir_http_debug_config config = WEIR_HTTP_DEBUG_CONFIG_DEFAULT;
 
@@ -490,7 +490,7 @@ names_cannot_become_markup(void)
 }
 
 static void
-what_is_looked_for_cannot_become_markup(void)
+a_search_text_cannot_become_markup(void)
 {
         begin();
         page("/debug/flows?find=%22%3E%3Cscript%3Ealert(1)%3C/script%3E%FF&limit=%22%3E%3Cb%3E");
@@ -502,7 +502,7 @@ what_is_looked_for_cannot_become_markup(void)
 }
 
 static void
-what_has_waited_longest_comes_first(void)
+the_task_that_has_waited_longest_comes_first(void)
 {
         begin();
         show(0, "old-but-busy", WEIR_SEC(3600));
@@ -626,7 +626,7 @@ a_walk_that_left_something_out_is_said_to(void)
 }
 
 static void
-who_has_waited_for_long_is_marked(void)
+a_task_that_has_waited_for_long_is_marked(void)
 {
         begin();
         show(0, "long", WEIR_SEC(3600));
@@ -671,10 +671,10 @@ it_comes_although_all_threads_of_the_executor_hang(void)
 
 static const struct weir_test tests[] = {
         WEIR_TEST(only_local_peers_may_read),
-        WEIR_TEST(what_was_passed_on_is_refused),
-        WEIR_TEST(what_a_trusted_proxy_has_passed_on_is_refused_too),
+        WEIR_TEST(a_request_through_a_proxy_is_refused),
+        WEIR_TEST(a_request_through_a_trusted_proxy_is_refused_too),
         WEIR_TEST(a_host_that_is_not_this_machine_is_refused),
-        WEIR_TEST(others_are_let_in_by_name),
+        WEIR_TEST(others_are_allowed_by_name),
         WEIR_TEST(a_list_that_is_none_lets_nobody_else_in),
         WEIR_TEST(other_paths_and_methods_are_refused),
         WEIR_TEST(half_a_reply_that_it_refuses_or_shows_behind_is_cut),
@@ -684,13 +684,13 @@ static const struct weir_test tests[] = {
         WEIR_TEST(over_a_unix_socket_it_answers),
         WEIR_TEST(a_task_that_is_no_exchange_is_left_alone),
         WEIR_TEST(names_cannot_become_markup),
-        WEIR_TEST(what_is_looked_for_cannot_become_markup),
-        WEIR_TEST(what_has_waited_longest_comes_first),
+        WEIR_TEST(a_search_text_cannot_become_markup),
+        WEIR_TEST(the_task_that_has_waited_longest_comes_first),
         WEIR_TEST(deadlines_and_states_are_told),
         WEIR_TEST(a_page_that_was_cut_says_so_and_has_the_oldest),
         WEIR_TEST(only_what_is_looked_for_is_shown),
         WEIR_TEST(a_walk_that_left_something_out_is_said_to),
-        WEIR_TEST(who_has_waited_for_long_is_marked),
+        WEIR_TEST(a_task_that_has_waited_for_long_is_marked),
         WEIR_TEST(it_comes_although_all_threads_of_the_executor_hang),
 };
 

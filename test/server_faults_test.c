@@ -7,8 +7,8 @@
  * no more of them.  Each time the client gets the right reply, or, where the error is a real one, another reply or the end of the
  * connection; the next client is served; no descriptor and no connection is left; and there were not many calls.
  *
- * The system tells once that a socket is ready.  So with an EAGAIN that is none, and with what is short for no reason, the
- * socket is made to tell once more; and a connection of which an error says that it is over is over. */
+ * The system reports once that a socket is ready.  So after an invented EAGAIN, or a short result without a reason, the
+ * socket is made to report again.  An error that ends the connection really ends it. */
 #include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -635,7 +635,7 @@ static const int refusals[] = {EMFILE, ENFILE, ENOMEM, ENOBUFS, EPERM};
 
 /* It waits in the meantime, which would be some thousand calls otherwise. */
 static void
-who_cannot_be_accepted_is_served_later(void)
+a_connection_that_cannot_be_accepted_is_served_later(void)
 {
         const struct scenario *scenario = &scenarios[0];
 
@@ -695,7 +695,7 @@ main(void)
                 WEIR_TEST(any_system_call_may_fail),
                 WEIR_TEST(system_calls_may_fail_for_a_while),
                 WEIR_TEST(input_and_output_may_go_byte_by_byte),
-                WEIR_TEST(who_cannot_be_accepted_is_served_later),
+                WEIR_TEST(a_connection_that_cannot_be_accepted_is_served_later),
                 WEIR_TEST(stop_returns_although_nobody_can_be_accepted),
                 WEIR_TEST(stop_returns_although_calls_fail),
         };

@@ -301,7 +301,7 @@ a_connection_of_tls_that_waits_again_costs_at_most_20_kilobytes(void)
         assert_cost(true, ask_and_wait, BOUND_SECURE);
 }
 
-/* A page at a time is what can be told of memory, and as many connections as there may be. */
+/* Memory is counted in pages; so there are as many connections as possible. */
 static void
 prepare(void)
 {

@@ -125,11 +125,12 @@ begin(weir_nsec head, weir_nsec body, weir_nsec write)
 
 /* Returns when the server has its client, and no other. */
 static void
-settle(void)
+wait_for_client(void)
 {
         WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 1);
         weir_test_pass(0);
-        at.servers_fd = weir__container_of(weir__list_first(&at.server->shards->connections), struct weir__connection, link)->stream.source.fd;
+        struct weir__link *first = weir__list_first(&at.server->shards->connections);
+        at.servers_fd = weir__container_of(first, struct weir__connection, link)->stream.source.fd;
         weir_test_pass(0); /* from here on the list is the worker's again */
 }
 
@@ -141,7 +142,7 @@ begin_virtual(weir_nsec head, weir_nsec body, weir_nsec write)
 
         weir_test_begin_virtual();
         serve(&config);
-        settle();
+        wait_for_client();
         at.began = weir_now();
 }
 
@@ -152,7 +153,7 @@ open_small_window(int window)
         http_close(&at.client);
         WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
         http_open_window(&at.client, at.port, window);
-        settle();
+        wait_for_client();
 }
 
 static void
@@ -288,7 +289,7 @@ a_reader_of_tiny_pieces_gets_all_of_a_large_reply(void)
 /* The last reply is in the hands of the system, which has not sent all of it.  A closed socket would answer what comes now with a
  * reset, and drop the rest. */
 static void
-what_comes_behind_the_last_request_costs_a_slow_reader_nothing(void)
+bytes_behind_the_last_request_cost_a_slow_reader_nothing(void)
 {
         begin_virtual(0, 0, 0);
         open_small_window(4096);
@@ -315,7 +316,7 @@ memory_in_use(void)
 }
 
 static void
-who_never_reads_costs_one_reply_and_the_limit_of_writing(void)
+a_client_that_never_reads_costs_one_reply_and_the_limit_of_writing(void)
 {
         enum { REQUESTS = 50 };
         size_t before;
@@ -346,7 +347,7 @@ who_never_reads_costs_one_reply_and_the_limit_of_writing(void)
 
 /* A client that sends and sends without reading is slowed down by its socket: nothing of it is kept. */
 static void
-who_sends_for_ever_without_reading_costs_no_memory(void)
+a_client_that_sends_for_ever_without_reading_costs_no_memory(void)
 {
         static char requests[128 * (sizeof GET("/large") - 1)];
         size_t before, sent = 0;
@@ -383,7 +384,7 @@ who_sends_for_ever_without_reading_costs_no_memory(void)
 
 /* Our refusal is not read and the connection not closed: it must not stay for ever. */
 static void
-who_does_not_leave_after_a_refusal_is_made_to(void)
+a_client_that_does_not_leave_after_a_refusal_is_cut(void)
 {
         begin_virtual(0, 0, 0);
         CU_ASSERT_TRUE(http_ask(&at.client, "nonsense\r\n\r\n", &at.reply));
@@ -405,7 +406,7 @@ dribble(void)
 
 /* The client may not have looked at our refusal yet.  Its bytes prolong the time for that, but not for ever. */
 static void
-who_is_still_sending_after_a_refusal_has_time_to_look_at_it(void)
+a_client_that_still_sends_after_a_refusal_has_time_to_look_at_it(void)
 {
         begin_virtual(0, 0, 0);
         CU_ASSERT_TRUE(http_ask(&at.client, "nonsense\r\n\r\n", &at.reply));
@@ -417,7 +418,7 @@ who_is_still_sending_after_a_refusal_has_time_to_look_at_it(void)
         CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0); /* nothing for 5 s */
         http_close(&at.client);
         http_open(&at.client, at.port);
-        settle();
+        wait_for_client();
         CU_ASSERT_TRUE(http_ask(&at.client, "nonsense\r\n\r\n", &at.reply));
         for (int i = 0; i < 7; i++) {
                 weir_test_pass(WEIR_SEC(4));
@@ -456,7 +457,7 @@ stop_while_dribbling(weir_nsec within)
 }
 
 static void
-who_is_still_sending_does_not_hold_a_stop_up(void)
+a_client_that_still_sends_does_not_hold_a_stop_up(void)
 {
         begin_virtual(0, 0, 0);
         CU_ASSERT_TRUE(http_ask(&at.client, "nonsense\r\n\r\n", &at.reply)); /* before it */
@@ -472,7 +473,7 @@ who_is_still_sending_does_not_hold_a_stop_up(void)
 }
 
 static void
-who_sends_for_ever_after_a_refusal_is_cut(void)
+a_client_that_sends_for_ever_after_a_refusal_is_cut(void)
 {
         static const char junk[65536];
         size_t sent = 0;
@@ -558,7 +559,7 @@ turn_away_with_page(size_t size)
 }
 
 static void
-who_is_turned_away_is_told_by_the_page_that_was_set(void)
+a_refused_client_gets_the_page_that_was_set(void)
 {
         turn_away_with_page(0);
         turn_away_with_page(20);
@@ -628,7 +629,7 @@ is_answered(int fd)
 /* In a process of its own, as the limit is the server's alone: many clients at once, of which those that were answered go.  Exits
  * with how many were. */
 static void
-crowd(int start_fd, int ready_fd)
+be_many_clients(int start_fd, int ready_fd)
 {
         struct http_client clients[CROWD];
         struct pollfd fds[CROWD];
@@ -673,7 +674,7 @@ without_descriptors_it_neither_spins_nor_stops(void)
         CU_ASSERT_EQUAL_FATAL(pipe(start) | pipe(report) | getrlimit(RLIMIT_NOFILE, &limit), 0);
         child = fork();
         if (child == 0) {
-                crowd(start[0], report[1]);
+                be_many_clients(start[0], report[1]);
         }
         leave_descriptors(&limit, 4);
         CU_ASSERT_EQUAL(write(start[1], "", 1), 1);
@@ -744,15 +745,15 @@ main(void)
                 WEIR_TEST(a_body_that_trickles_is_cut_all_the_same),
                 WEIR_TEST(a_slow_reader_gets_all_of_a_large_reply),
                 WEIR_TEST(a_reader_of_tiny_pieces_gets_all_of_a_large_reply),
-                WEIR_TEST(what_comes_behind_the_last_request_costs_a_slow_reader_nothing),
-                WEIR_TEST(who_never_reads_costs_one_reply_and_the_limit_of_writing),
-                WEIR_TEST(who_sends_for_ever_without_reading_costs_no_memory),
-                WEIR_TEST(who_does_not_leave_after_a_refusal_is_made_to),
-                WEIR_TEST(who_is_still_sending_after_a_refusal_has_time_to_look_at_it),
-                WEIR_TEST(who_is_still_sending_does_not_hold_a_stop_up),
-                WEIR_TEST(who_sends_for_ever_after_a_refusal_is_cut),
+                WEIR_TEST(bytes_behind_the_last_request_cost_a_slow_reader_nothing),
+                WEIR_TEST(a_client_that_never_reads_costs_one_reply_and_the_limit_of_writing),
+                WEIR_TEST(a_client_that_sends_for_ever_without_reading_costs_no_memory),
+                WEIR_TEST(a_client_that_does_not_leave_after_a_refusal_is_cut),
+                WEIR_TEST(a_client_that_still_sends_after_a_refusal_has_time_to_look_at_it),
+                WEIR_TEST(a_client_that_still_sends_does_not_hold_a_stop_up),
+                WEIR_TEST(a_client_that_sends_for_ever_after_a_refusal_is_cut),
                 WEIR_TEST(connections_above_the_limit_are_answered_503_when_all_are_busy),
-                WEIR_TEST(who_is_turned_away_is_told_by_the_page_that_was_set),
+                WEIR_TEST(a_refused_client_gets_the_page_that_was_set),
                 WEIR_TEST(a_503_can_be_read_although_the_request_was_sent),
                 WEIR_TEST(without_descriptors_it_neither_spins_nor_stops),
                 WEIR_TEST(when_descriptors_come_back_it_accepts_again),

@@ -638,7 +638,7 @@ a_client_that_closes_right_behind_its_request_cancels_the_series(void)
 #define CROWD 8
 
 static void
-open_crowd(struct http_client clients[CROWD])
+open_many(struct http_client clients[CROWD])
 {
         int before = atomic_load(&at.handled);
 
@@ -650,7 +650,7 @@ open_crowd(struct http_client clients[CROWD])
 }
 
 static void
-abandon_crowd(struct http_client clients[CROWD])
+abandon_many(struct http_client clients[CROWD])
 {
         for (int i = 0; i < CROWD; i++) {
                 http_abandon(&clients[i]);
@@ -683,19 +683,19 @@ reset_around_the_reply(int ignore_departure)
         for (int i = 0; i < ROUNDS; i++) {
                 int handled = atomic_load(&at.handled);
 
-                open_crowd(clients);
+                open_many(clients);
                 weir_test_pass(WEIR_MSEC(49));
                 CU_ASSERT_EQUAL(atomic_load(&at.handled), handled + CROWD);
                 if (i % 4 == 0) {
-                        abandon_crowd(clients);
+                        abandon_many(clients);
                 } else if (i % 4 == 1) {
                         pass_the_reply(NULL);
                         CU_ASSERT_EQUAL(atomic_load(&at.handled), handled + 2 * CROWD);
-                        abandon_crowd(clients);
+                        abandon_many(clients);
                 } else {
                         weir_test_thread_start(&thread, pass_the_reply, NULL);
                         weir_test_spin((int64_t)weir_test_random_below(&random, WEIR_USEC(400)));
-                        abandon_crowd(clients);
+                        abandon_many(clients);
                         weir_test_thread_join(&thread);
                 }
         }

@@ -120,7 +120,7 @@ start_at(const char *address)
 }
 
 static void
-what_is_no_address_is_einval(void)
+an_invalid_address_is_einval(void)
 {
         static const char *const wrong[] = {
                 "",
@@ -235,7 +235,7 @@ start_with(const struct weir_http_server_config *config, weir_task_fn *handler)
 }
 
 static void
-what_is_wrong_with_a_server_is_reported_by_its_start(void)
+errors_of_a_server_are_reported_by_its_start(void)
 {
         const struct weir_http_server_config usual = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
         struct weir_http_server_config config = usual;
@@ -552,7 +552,7 @@ a_client_that_has_gone_leaves_nothing_to_cut(void)
 
 /* A connection may wait in the listening socket, its request with it, when the stop comes. */
 static void
-what_was_not_accepted_at_stop_is_answered_too(void)
+connections_not_accepted_at_stop_are_answered_too(void)
 {
         struct weir_config config = WEIR_CONFIG_DEFAULT;
         struct http_client late;
@@ -770,7 +770,7 @@ call_before_stop(weir_task *exchange, void *context)
 }
 
 static void *
-crowd_main(void *argument)
+client_main(void *argument)
 {
         int port = *(int *)argument;
         const struct sockaddr_in address = {
@@ -801,7 +801,7 @@ nothing_is_called_after_stop(void)
                 atomic_store(&is_stopped, false);
                 atomic_store(&is_over, false);
                 for (int i = 0; i < 3; i++) {
-                        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, crowd_main, &at.port), 0);
+                        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, client_main, &at.port), 0);
                 }
                 weir_test_sleep(WEIR_MSEC(5));
                 CU_ASSERT(weir_http_server_stop(at.server, round % 2 ? WEIR_MSEC(200) : 0) >= 0);
@@ -1020,11 +1020,11 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(free_on_a_worker_aborts),
-                WEIR_TEST(what_is_no_address_is_einval),
+                WEIR_TEST(an_invalid_address_is_einval),
                 WEIR_TEST(an_address_in_use_is_eaddrinuse),
                 WEIR_TEST(an_address_of_nobody_here_is_eaddrnotavail),
                 WEIR_TEST(it_serves_at_ipv6_and_at_every_address),
-                WEIR_TEST(what_is_wrong_with_a_server_is_reported_by_its_start),
+                WEIR_TEST(errors_of_a_server_are_reported_by_its_start),
                 WEIR_TEST(a_server_has_one_address_once),
                 WEIR_TEST(null_is_told_from_a_server),
                 WEIR_TEST(a_worker_is_refused_what_would_wait_for_itself),
@@ -1035,7 +1035,7 @@ main(void)
                 WEIR_TEST(stop_within_nothing_cuts_at_once),
                 WEIR_TEST(stop_cuts_the_exchange_of_a_client_that_has_gone),
                 WEIR_TEST(a_client_that_has_gone_leaves_nothing_to_cut),
-                WEIR_TEST(what_was_not_accepted_at_stop_is_answered_too),
+                WEIR_TEST(connections_not_accepted_at_stop_are_answered_too),
                 WEIR_TEST(free_of_a_server_that_serves_cuts_it),
                 WEIR_TEST(a_request_under_way_at_stop_is_answered),
                 WEIR_TEST(a_request_that_was_not_read_at_stop_is_answered),

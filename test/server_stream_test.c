@@ -12,7 +12,7 @@
 /* -- pieces -- */
 
 static void
-what_is_written_goes_out_in_chunks_at_once(void)
+written_bytes_go_out_in_chunks_at_once(void)
 {
         begin(keep_exchange);
         for (int i = 0; i < 3; i++) { /* and the connection is kept */
@@ -68,7 +68,7 @@ a_write_of_nothing_sends_the_head_at_once(void)
 }
 
 static void
-what_was_appended_comes_first(void)
+appended_bytes_come_first(void)
 {
         begin(keep_exchange);
         for (int i = 0; i < 3; i++) {
@@ -220,7 +220,7 @@ requests_behind_a_streamed_reply_wait_for_its_end(void)
         for (int i = 1; i <= 3; i++) {
                 WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == i);
                 CU_ASSERT_EQUAL(write_text(weir_http_path(at.exchange)), 0);
-                settle();
+                run_ready();
                 CU_ASSERT_EQUAL(atomic_load(&at.handled), i);
                 CU_ASSERT_EQUAL(write_text("."), 0);
                 let_go();
@@ -322,7 +322,7 @@ a_write_ends_when_the_client_has_made_room(void)
 }
 
 static void
-who_does_not_read_is_epipe_at_the_limit_of_writing(void)
+a_client_that_does_not_read_is_epipe_at_the_limit_of_writing(void)
 {
         char *bytes = pattern(LARGE);
         struct piece one, other;
@@ -346,7 +346,7 @@ who_does_not_read_is_epipe_at_the_limit_of_writing(void)
         CU_ASSERT_EQUAL(write_text("a"), -EPIPE);
         CU_ASSERT_EQUAL(weir_http_unsent(at.exchange), 0);
         let_go();
-        settle();
+        run_ready();
         CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
         end();
         free(bytes);
@@ -491,7 +491,7 @@ a_series_is_cancelled_while_it_writes(void)
                 atomic_store(&writes, 0);
                 open_narrow();
                 ask(GET("/"));
-                settle();
+                run_ready();
                 if (i == 5) {
                         http_abandon(&at.client);
                 } else {
@@ -646,7 +646,7 @@ an_echo_of_10_megabytes_to_a_slow_reader_takes_little_memory(void)
 
 /* The server stops reading from a client that sends and does not read.  The sockets fill up, nothing else does. */
 static void
-who_sends_for_ever_and_does_not_read_the_echo_is_not_read_any_more(void)
+a_client_that_sends_for_ever_and_does_not_read_the_echo_is_not_read_any_more(void)
 {
         struct weir_http_server_config config = streaming();
         char *bytes = pattern(64 * MIB), head[128];
@@ -787,7 +787,7 @@ a_reference_alone_delays_the_reply(void)
         weir_task *second = weir_http_ref(at.exchange);
         CU_ASSERT_PTR_EQUAL(second, at.exchange);
         let_go();
-        settle();
+        run_ready();
         CU_ASSERT_FALSE(http_has_news(&at.client, 0));
         weir_http_unref(second);
         assert_receives(200, "");
@@ -1205,10 +1205,10 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(what_is_written_goes_out_in_chunks_at_once),
+                WEIR_TEST(written_bytes_go_out_in_chunks_at_once),
                 WEIR_TEST(chunks_are_on_the_wire_as_they_should_be),
                 WEIR_TEST(a_write_of_nothing_sends_the_head_at_once),
-                WEIR_TEST(what_was_appended_comes_first),
+                WEIR_TEST(appended_bytes_come_first),
                 WEIR_TEST(once_it_has_begun_the_reply_is_changed_no_more),
                 WEIR_TEST(to_http_1_0_it_goes_until_the_connection_ends),
                 WEIR_TEST(with_a_length_said_so_many_bytes_go_out),
@@ -1218,13 +1218,13 @@ main(void)
                 WEIR_TEST(requests_behind_a_streamed_reply_wait_for_its_end),
                 WEIR_TEST(a_series_writes_between_other_tasks),
                 WEIR_TEST(a_write_ends_when_the_client_has_made_room),
-                WEIR_TEST(who_does_not_read_is_epipe_at_the_limit_of_writing),
+                WEIR_TEST(a_client_that_does_not_read_is_epipe_at_the_limit_of_writing),
                 WEIR_TEST(a_client_that_goes_is_epipe),
                 WEIR_TEST(a_write_that_waits_behind_another_is_cancelled),
                 WEIR_TEST(a_write_that_is_half_out_is_cancelled_with_its_connection),
                 WEIR_TEST(a_series_is_cancelled_while_it_writes),
                 WEIR_TEST(an_echo_of_10_megabytes_to_a_slow_reader_takes_little_memory),
-                WEIR_TEST(who_sends_for_ever_and_does_not_read_the_echo_is_not_read_any_more),
+                WEIR_TEST(a_client_that_sends_for_ever_and_does_not_read_the_echo_is_not_read_any_more),
                 WEIR_TEST(two_threads_broadcast_to_100_whose_series_have_ended),
                 WEIR_TEST(subscribers_that_go_are_epipe_and_disturb_nobody),
                 WEIR_TEST(a_reference_alone_delays_the_reply),

@@ -233,7 +233,7 @@ the_last_reply_goes_out_before_a_reset(void)
 }
 
 static void
-who_asks_to_be_kept_is_told(void)
+a_client_that_asks_to_stay_connected_gets_an_answer(void)
 {
         begin(hello);
         CU_ASSERT_TRUE(http_ask(&at.client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n", &at.reply));
@@ -432,7 +432,7 @@ a_body_above_the_limit_is_413_before_it_is_sent(void)
 
 /* The refusal must be read although the client sends for a while: a close too early would reset it. */
 static void
-who_sends_on_after_413_can_read_it(void)
+a_client_that_sends_on_after_413_can_read_it(void)
 {
         char *body = calloc(1, MAX_BODY * 3);
         char head[128];
@@ -656,7 +656,7 @@ limits_may_be_lifted(void)
         end();
 }
 
-/* -- what a handler is told -- */
+/* -- the values that a handler reads -- */
 
 static void
 read_request(weir_task *exchange, void *context)
@@ -910,7 +910,7 @@ main(void)
                 WEIR_TEST(a_connection_is_kept_for_the_next_request),
                 WEIR_TEST(connection_close_is_answered_and_obeyed),
                 WEIR_TEST(the_last_reply_goes_out_before_a_reset),
-                WEIR_TEST(who_asks_to_be_kept_is_told),
+                WEIR_TEST(a_client_that_asks_to_stay_connected_gets_an_answer),
                 WEIR_TEST(http_1_0_is_closed_unless_it_asks_for_more),
                 WEIR_TEST(a_request_is_answered_wherever_it_is_split),
                 WEIR_TEST(a_request_may_come_byte_by_byte),
@@ -920,7 +920,7 @@ main(void)
                 WEIR_TEST(they_are_also_when_each_is_delayed_differently),
                 WEIR_TEST(bodies_of_all_sizes_up_to_the_limit_arrive_whole),
                 WEIR_TEST(a_body_above_the_limit_is_413_before_it_is_sent),
-                WEIR_TEST(who_sends_on_after_413_can_read_it),
+                WEIR_TEST(a_client_that_sends_on_after_413_can_read_it),
                 WEIR_TEST(a_body_that_looks_like_a_request_is_none),
                 WEIR_TEST(a_get_may_have_a_body),
                 WEIR_TEST(head_has_the_fields_of_get_and_no_body),

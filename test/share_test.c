@@ -12,11 +12,11 @@
 #include "kernel/sched/deliver.h"
 #include "kernel/sched/share.h"
 
-#define BETWEEN  4 /* completions that may lie between two looks by accident of the order, besides those of a batch */
-#define OVERDUE  10
-#define FEW_LONG 8
-#define CROWDED  6000
-#define STRANDS  200
+#define BETWEEN     4 /* completions that may lie between two looks by accident of the order, besides those of a batch */
+#define OVERDUE     10
+#define FEW_LONG    8
+#define MANY_CHAINS 6000
+#define STRANDS     200
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
@@ -113,30 +113,30 @@ static struct {
         _Atomic int64_t left;   /* nanoseconds that it may last */
         _Atomic unsigned runs, alive;
         int64_t duration; /* of each */
-} crowd;
+} chains;
 
 static void
 run_and_start_another(weir_task *task, void *context)
 {
         (void)task;
-        atomic_fetch_add(&crowd.runs, 1);
+        atomic_fetch_add(&chains.runs, 1);
         if (!pthread_equal(pthread_self(), sides[0].thread)) {
-                crowd.has_moved = true;
+                chains.has_moved = true;
         }
-        if (crowd.duration) {
-                weir_test_sleep(crowd.duration);
+        if (chains.duration) {
+                weir_test_sleep(chains.duration);
         }
-        if (crowd.has_moved || weir_test_now() > crowd.left) {
-                atomic_fetch_sub(&crowd.alive, 1);
+        if (chains.has_moved || weir_test_now() > chains.left) {
+                atomic_fetch_sub(&chains.alive, 1);
         } else {
                 weir_task_start(weir_empty_new(run_and_start_another, context));
         }
 }
 
 static void
-start_crowd(void)
+start_chains(void)
 {
-        for (unsigned i = crowd.alive; i > 0; i--) {
+        for (unsigned i = chains.alive; i > 0; i--) {
                 weir_task_start(weir_empty_new(run_and_start_another, NULL));
         }
 }
@@ -147,16 +147,16 @@ expect_sharing(unsigned count, int64_t duration)
 {
         uint64_t shared = weir__share_count();
 
-        crowd.has_moved = false;
-        crowd.runs = 0;
-        crowd.alive = count;
-        crowd.duration = duration;
-        crowd.left = weir_test_now() + WEIR_TEST_PATIENCE;
-        act_on_both(start_crowd, do_nothing);
-        WEIR_TEST_EVENTUALLY(crowd.runs > 0 && crowd.alive == 0);
-        CU_ASSERT_TRUE(crowd.has_moved);
+        chains.has_moved = false;
+        chains.runs = 0;
+        chains.alive = count;
+        chains.duration = duration;
+        chains.left = weir_test_now() + WEIR_TEST_PATIENCE;
+        act_on_both(start_chains, do_nothing);
+        WEIR_TEST_EVENTUALLY(chains.runs > 0 && chains.alive == 0);
+        CU_ASSERT_TRUE(chains.has_moved);
         CU_ASSERT(weir__share_count() > shared);
-        CU_ASSERT(crowd.runs >= count);
+        CU_ASSERT(chains.runs >= count);
 }
 
 static void
@@ -171,7 +171,7 @@ static void
 many_short_callbacks_of_one_poller_are_run_by_both_workers(void)
 {
         begin(2, WEIR_FOREVER); /* and their number is seen without it */
-        expect_sharing(CROWDED, 0);
+        expect_sharing(MANY_CHAINS, 0);
         end();
 }
 
@@ -228,62 +228,62 @@ work_of_microseconds_wakes_nobody(void)
         end();
 }
 
-/* -- work that may not roam -- */
+/* -- work that may not migrate -- */
 
-struct settled {
+struct fixed {
         struct weir__work work; /* first */
         _Atomic unsigned runs, elsewhere;
 };
 
 static void
-run_settled(struct weir__work *work)
+run_fixed(struct weir__work *work)
 {
-        struct settled *settled = (struct settled *)work;
+        struct fixed *fixed = (struct fixed *)work;
 
-        atomic_fetch_add(&settled->runs, 1);
+        atomic_fetch_add(&fixed->runs, 1);
         if (!pthread_equal(pthread_self(), sides[0].thread)) {
-                atomic_fetch_add(&settled->elsewhere, 1);
+                atomic_fetch_add(&fixed->elsewhere, 1);
         }
-        if (!crowd.has_moved) {
+        if (!chains.has_moved) {
                 weir__deliver(weir__poller_at(0), work);
         }
 }
 
-static const struct weir__work_ops settled_ops = {.run = run_settled};
-static struct settled settled[CROWDED];
+static const struct weir__work_ops fixed_ops = {.run = run_fixed};
+static struct fixed fixed[MANY_CHAINS];
 
 static void
-start_crowd_among_settled(void)
+start_chains_among_fixed(void)
 {
-        for (unsigned i = 0; i < CROWDED; i++) {
-                settled[i].work.ops = &settled_ops;
-                weir__deliver(weir__poller_at(0), &settled[i].work);
-                if (i < crowd.alive) {
+        for (unsigned i = 0; i < MANY_CHAINS; i++) {
+                fixed[i].work.ops = &fixed_ops;
+                weir__deliver(weir__poller_at(0), &fixed[i].work);
+                if (i < chains.alive) {
                         weir_task_start(weir_empty_new(run_and_start_another, NULL));
                 }
         }
 }
 
 static void
-work_that_may_not_roam_is_not_given_away(void)
+work_that_may_not_migrate_is_not_given_away(void)
 {
         unsigned elsewhere = 0, unrun = 0;
 
-        memset(settled, 0, sizeof settled);
+        memset(fixed, 0, sizeof fixed);
         begin(2, WEIR_FOREVER);
-        crowd.has_moved = false;
-        crowd.runs = 0;
-        crowd.alive = CROWDED / 2;
-        crowd.duration = WEIR_USEC(1);
-        crowd.left = weir_test_now() + WEIR_TEST_PATIENCE;
-        act_on_both(start_crowd_among_settled, do_nothing);
-        WEIR_TEST_EVENTUALLY(crowd.runs > 0 && crowd.alive == 0);
-        CU_ASSERT_TRUE(crowd.has_moved);
-        crowd.has_moved = true;
+        chains.has_moved = false;
+        chains.runs = 0;
+        chains.alive = MANY_CHAINS / 2;
+        chains.duration = WEIR_USEC(1);
+        chains.left = weir_test_now() + WEIR_TEST_PATIENCE;
+        act_on_both(start_chains_among_fixed, do_nothing);
+        WEIR_TEST_EVENTUALLY(chains.runs > 0 && chains.alive == 0);
+        CU_ASSERT_TRUE(chains.has_moved);
+        chains.has_moved = true;
         end();
-        for (unsigned i = 0; i < CROWDED; i++) {
-                elsewhere += settled[i].elsewhere;
-                unrun += settled[i].runs == 0;
+        for (unsigned i = 0; i < MANY_CHAINS; i++) {
+                elsewhere += fixed[i].elsewhere;
+                unrun += fixed[i].runs == 0;
         }
         CU_ASSERT_EQUAL(elsewhere, 0);
         CU_ASSERT_EQUAL(unrun, 0);
@@ -489,7 +489,7 @@ add_source_and_start_timers(void)
 }
 
 static void
-what_is_due_and_not_yet_ready_is_given_too(void)
+work_that_is_due_and_not_yet_ready_is_given_too(void)
 {
         due.runs = due.elsewhere = 0;
         begin(2, WEIR_FOREVER);
@@ -641,7 +641,7 @@ flood_in_many_series_keeps_nothing_waiting_for_more_than_a_batch(void)
 }
 
 static void
-flow_of_crowd(weir_task *task, void *unused)
+flow_of_many(weir_task *task, void *unused)
 {
         (void)task;
         (void)unused;
@@ -650,10 +650,10 @@ flow_of_crowd(weir_task *task, void *unused)
 }
 
 static void
-cancel_the_crowd(void *unused)
+cancel_many(void *unused)
 {
         (void)unused;
-        CU_ASSERT_EQUAL(weir_timer_cancel("crowd", WEIR_ALL), flood.until);
+        CU_ASSERT_EQUAL(weir_timer_cancel("many", WEIR_ALL), flood.until);
 }
 
 static void
@@ -665,9 +665,9 @@ flood_of_cancelled_timers_keeps_nothing_waiting_for_more_than_a_batch(void)
         has_no_threads = false;
         weir_test_thread_start(&pusher, push_from_elsewhere, NULL);
         for (unsigned i = 0; i < flood.until; i++) {
-                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new_named("crowd", WEIR_TEST_FAR, flow_of_crowd, NULL)), 0);
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new_named("many", WEIR_TEST_FAR, flow_of_many, NULL)), 0);
         }
-        weir_test_act(0, cancel_the_crowd, NULL);
+        weir_test_act(0, cancel_many, NULL);
         weir_test_latch_wait(&flood.done);
         weir_test_thread_join(&pusher);
         end();
@@ -679,12 +679,12 @@ flood_of_cancelled_timers_keeps_nothing_waiting_for_more_than_a_batch(void)
 
 /* -- order -- */
 
-static struct weir_test_record ordered[CROWDED];
+static struct weir_test_record ordered[MANY_CHAINS];
 
 static void
 start_in_order(void *counter)
 {
-        for (unsigned i = 0; i < CROWDED; i++) {
+        for (unsigned i = 0; i < MANY_CHAINS; i++) {
                 ordered[i].counter = counter;
                 CU_ASSERT_EQUAL(weir_task_start(weir_test_empty(&ordered[i])), 0);
         }
@@ -698,9 +698,9 @@ one_worker_runs_what_is_ready_in_order(void)
         memset(ordered, 0, sizeof ordered);
         begin(1, WEIR_TEST_LIMIT_OF_CALLBACKS);
         weir_test_act(0, start_in_order, &counter);
-        WEIR_TEST_EVENTUALLY(counter == CROWDED);
+        WEIR_TEST_EVENTUALLY(counter == MANY_CHAINS);
         end();
-        for (unsigned i = 0; i < CROWDED; i++) {
+        for (unsigned i = 0; i < MANY_CHAINS; i++) {
                 WEIR_TEST_CALLED(&ordered[i], 0);
                 CU_ASSERT_EQUAL(ordered[i].order, i);
         }
@@ -735,7 +735,7 @@ have_all_begun(void)
 
 /* All of it lies on one poller at first, so the other one sleeps and is given some; from then on neither ever sleeps. */
 static void
-what_was_given_is_run_though_no_worker_sleeps_any_more(void)
+work_that_was_given_is_run_though_no_worker_sleeps_any_more(void)
 {
         begin(2, 0);
         stops_renewing = false;
@@ -754,12 +754,12 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(few_long_callbacks_of_one_poller_are_run_by_both_workers),
                 WEIR_TEST(many_short_callbacks_of_one_poller_are_run_by_both_workers),
-                WEIR_TEST(what_was_given_is_run_though_no_worker_sleeps_any_more),
+                WEIR_TEST(work_that_was_given_is_run_though_no_worker_sleeps_any_more),
                 WEIR_TEST(work_of_microseconds_wakes_nobody),
-                WEIR_TEST(work_that_may_not_roam_is_not_given_away),
+                WEIR_TEST(work_that_may_not_migrate_is_not_given_away),
                 WEIR_TEST(overdue_timers_of_a_busy_poller_are_expired_by_another),
                 WEIR_TEST(long_work_in_short_rounds_is_given_away),
-                WEIR_TEST(what_is_due_and_not_yet_ready_is_given_too),
+                WEIR_TEST(work_that_is_due_and_not_yet_ready_is_given_too),
                 WEIR_TEST(flood_in_one_series_keeps_nothing_waiting_for_more_than_a_batch),
                 WEIR_TEST(flood_in_many_series_keeps_nothing_waiting_for_more_than_a_batch),
                 WEIR_TEST(flood_of_cancelled_timers_keeps_nothing_waiting_for_more_than_a_batch),

@@ -187,7 +187,7 @@ make_guard(enum kind kind)
         return guard;
 }
 
-/* The last child, of one that has any, tells when all have been started. */
+/* The last child shows that all have been started. */
 static void
 make_parallel(const struct actor *actor, struct task *parallel, unsigned depth)
 {
@@ -210,7 +210,7 @@ make_parallel(const struct actor *actor, struct task *parallel, unsigned depth)
         add_child(actor, parallel, guard);
 }
 
-/* The first task of its series tells that it has been started. */
+/* The first task of a series shows that the series has been started. */
 static void
 make_module(const struct actor *actor, struct task *module, unsigned depth)
 {

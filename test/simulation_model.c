@@ -320,7 +320,7 @@ model_add(struct task *parallel, struct flow *child)
         child->place = FLOW_ADDED;
         child->parallel = parallel;
         child->child = parallel->added++;
-        child->heeds = parallel->kind == RACE && !child->wraps;
+        child->takes_last_status = parallel->kind == RACE && !child->wraps;
         child->kept++;
         parallel->waits_for++;
 }
@@ -498,7 +498,7 @@ flow_over(struct flow *flow)
                 flow->status = flow->cause ? flow->cause : flow->poison;
         else if (!flow->status)
                 flow->status = flow->poison;
-        if (!flow->status && flow->heeds)
+        if (!flow->status && flow->takes_last_status)
                 flow->status = flow->last_status;
         flow->parallel = NULL;
         if (parallel && parallel->kind == RACE && parallel->winner < 0 && flow->status == 0)

@@ -38,7 +38,7 @@ struct task {
         int name;        /* an index; -1: none */
         bool called_off; /* cancelled by name, prefix or id */
         bool pulse;      /* keeps the simulation alive */
-        bool guard;      /* its callback tells that all children of what it is in have been started */
+        bool guard;      /* its callback shows that all children of its parent have been started */
         bool starting;   /* that has not come */
         bool unsure;     /* it ends early, and may not have been started: then it is dropped */
         bool touched;    /* reset while the runtime was ending: it may have been too late */
@@ -75,7 +75,7 @@ struct flow {
         uint64_t serial;
         int cause, poison, status; /* once it has ended */
         bool wraps;                /* made for one child of a parallel, whose status it has */
-        bool heeds;                /* in a race: its status is that of its last task, unless it ends early */
+        bool takes_last_status;                /* in a race: its status is that of its last task, unless it ends early */
         int last_status;
         bool has_callback;
         bool stepping;  /* it was started with nothing to do: a worker will see */
@@ -131,7 +131,7 @@ void model_drop_flow(struct flow *flow, const struct flow *by); /* NULL: by whoe
 void model_push(struct flow *flow, struct task *task, bool front);
 void model_add(struct task *parallel, struct flow *child);
 void model_call_off(struct task *task);          /* by name, prefix or id */
-bool model_stop_flow(struct flow *flow, int cause); /* whether it was told to end early by that */
+bool model_stop_flow(struct flow *flow, int cause); /* whether that ends it early */
 void model_set_deadline(struct flow *flow, weir_nsec from_now);
 void model_set_name(struct flow *flow, int name);
 void model_reset(struct task *task, weir_nsec after);
@@ -142,7 +142,7 @@ struct flow *model_flow_of(struct task *running); /* made when it is first asked
 
 int model_cause(const struct flow *flow);                  /* of one that runs */
 int model_known_cause(const struct flow *flow);            /* of any */
-bool model_is_open(const struct flow *flow);               /* its deadline has come, and it may have been told */
+bool model_is_open(const struct flow *flow);               /* its deadline has come, and it may have ended by it */
 bool model_is_vague(const struct flow *flow);              /* it is not known whether a worker has come to it */
 weir_nsec model_time_left(const struct flow *flow);
 const struct flow *model_earlier_deadline(weir_nsec instant); /* one that had to come before what is due then */

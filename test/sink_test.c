@@ -34,7 +34,7 @@ text_goes_to_memory_in_order(void)
 }
 
 static void
-what_is_longer_than_the_buffer_goes_through_in_parts(void)
+a_text_longer_than_the_buffer_goes_through_in_parts(void)
 {
         struct weir__memory_sink memory;
         char *text = malloc(3 * BUFFER + 2);
@@ -51,7 +51,7 @@ what_is_longer_than_the_buffer_goes_through_in_parts(void)
 }
 
 static void
-what_is_printed_where_the_buffer_ends_is_whole(void)
+text_printed_at_the_end_of_the_buffer_is_whole(void)
 {
         for (size_t before = BUFFER - 8; before <= BUFFER; before++) {
                 struct weir__memory_sink memory;
@@ -69,7 +69,7 @@ what_is_printed_where_the_buffer_ends_is_whole(void)
 }
 
 static void
-what_is_printed_may_be_as_long_as_the_buffer_and_no_longer(void)
+printed_text_may_be_as_long_as_the_buffer_and_no_longer(void)
 {
         struct weir__memory_sink memory;
         char text[BUFFER + 1] = {0};
@@ -230,9 +230,9 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(text_goes_to_memory_in_order),
-                WEIR_TEST(what_is_longer_than_the_buffer_goes_through_in_parts),
-                WEIR_TEST(what_is_printed_where_the_buffer_ends_is_whole),
-                WEIR_TEST(what_is_printed_may_be_as_long_as_the_buffer_and_no_longer),
+                WEIR_TEST(a_text_longer_than_the_buffer_goes_through_in_parts),
+                WEIR_TEST(text_printed_at_the_end_of_the_buffer_is_whole),
+                WEIR_TEST(printed_text_may_be_as_long_as_the_buffer_and_no_longer),
                 WEIR_TEST(any_bytes_become_visible),
                 WEIR_TEST(the_first_error_is_kept_and_ends_it),
                 WEIR_TEST(text_goes_to_a_descriptor),

@@ -2,8 +2,8 @@
  *
  *     soak [seconds]           default: 20
  *
- * The environment: WEIR_TEST_SEED, another seed; WEIR_SOAK_CLIENTS, how many clients there are at once, each with up to 20 further
- * connections that it has left standing.  docs/http-server.md says what it looks at.
+ * The environment: WEIR_TEST_SEED, another seed; WEIR_SOAK_CLIENTS, the number of clients at once, each with up to 20 further
+ * connections that it has left open.  docs/http-server.md describes the checks.
  *
  *     era:    the library begins, servers start -> rounds -> servers stop, the library ends: then nothing of it is left
  *     round:  clients come, and one server is stopped and started -> clients leave: then no connection and no exchange is left
@@ -218,8 +218,8 @@ check_nothing_is_left(bool is_first)
                 at_first = now;
         else if (!WEIR_TEST_SANITIZED && now.memory > at_first.memory + MEMORY_BOUND)
                 soak_fail("%zu bytes of malloc's are in use, after the first era it was %zu", now.memory, at_first.memory);
-        printf("soak: %lld s: %zu sessions, %zu exchanges, %zu compressed, %zu cut by stops, %zu clients too slow; %zu KiB of malloc's in "
-               "use\n",
+        printf("soak: %lld s: %zu sessions, %zu exchanges, %zu compressed, %zu cut by stops, %zu clients too slow; "
+               "%zu KiB of malloc's in use\n",
                (long long)((weir_test_now() - began) / 1000000000), atomic_load(&soak_sessions), atomic_load(&soak_handled),
                atomic_load(&soak_packed), atomic_load(&cut), atomic_load(&soak_excused), now.memory >> 10);
         fflush(stdout);
@@ -238,7 +238,7 @@ static void
 check_all_was_logged(void)
 {
         if (atomic_load(&soak_logged) < atomic_load(&soak_handled))
-                soak_fail("of %zu exchanges, and of what was refused, the logs were told %zu", atomic_load(&soak_handled),
+                soak_fail("of %zu exchanges and refusals, the logs have %zu", atomic_load(&soak_handled),
                           atomic_load(&soak_logged));
         if (!atomic_load(&soak_packed))
                 soak_fail("no reply was compressed");

@@ -50,7 +50,7 @@ struct soak_server {
 
 extern struct soak_server soak_servers[SOAK_SERVERS];
 extern atomic_size_t soak_handled, soak_freed;
-extern atomic_size_t soak_logged; /* requests that the access logs were told of, or have lost */
+extern atomic_size_t soak_logged; /* requests that the access logs have got or lost */
 
 void soak_files_begin(void); /* what is served, and certificates */
 void soak_files_end(void);

@@ -374,7 +374,7 @@ log_function_must_not_wait_on_a_worker(void)
 /* -- no thread to be had -- */
 
 static void
-what_waits_behind_a_callback_that_blocks_is_run_by_it_when_no_thread_can_be_had(void)
+work_behind_a_callback_that_blocks_is_run_by_its_worker_when_no_thread_can_be_had(void)
 {
         struct weir_test_record behind = {0}, after = {0};
         struct weir_test_gate gate;
@@ -406,7 +406,7 @@ main(void)
                 WEIR_TEST(threads_of_pollers_are_kept_on_cpus_of_their_own_if_that_is_configured),
                 WEIR_TEST(without_a_limit_there_is_no_watchdog),
                 WEIR_TEST(log_function_must_not_wait_on_a_worker),
-                WEIR_TEST(what_waits_behind_a_callback_that_blocks_is_run_by_it_when_no_thread_can_be_had),
+                WEIR_TEST(work_behind_a_callback_that_blocks_is_run_by_its_worker_when_no_thread_can_be_had),
         };
 
         return weir_test_main("spare", tests, sizeof tests / sizeof *tests);

@@ -170,7 +170,7 @@ end(void)
 }
 
 static void
-settle(void)
+run_ready(void)
 {
         CU_ASSERT_EQUAL(weir_clock_advance(0), 0);
 }
@@ -214,7 +214,7 @@ static void
 subscribe(const char *request)
 {
         CU_ASSERT_TRUE(http_send_text(&at.client, request));
-        settle();
+        run_ready();
         take_head(&at.client);
 }
 
@@ -223,7 +223,7 @@ send_event(const struct weir_http_event *event)
 {
         int failed = weir_task_start(weir_http_sse_event_new(atomic_load(&at.exchange), event, NULL, NULL));
 
-        settle();
+        run_ready();
         return failed;
 }
 
@@ -265,7 +265,7 @@ the_head_comes_at_once_and_says_what_it_is(void)
 }
 
 static void
-what_the_handler_set_stays_but_the_type(void)
+the_fields_of_the_handler_stay_but_the_type(void)
 {
         begin();
         subscribe(OLD_GET("/own"));
@@ -361,7 +361,7 @@ an_event_is_one_chunk(void)
 }
 
 static void
-what_is_no_event_is_refused(void)
+an_invalid_event_is_refused(void)
 {
         static const struct weir_http_event wrong[] = {
                 {.size = sizeof *wrong},
@@ -476,7 +476,7 @@ the_end_completes_the_reply_and_the_next_request_is_served(void)
         subscribe(GET("/events"));
         send_data("a");
         CU_ASSERT_EQUAL(weir_http_sse_end(atomic_load(&at.exchange)), 0);
-        settle();
+        run_ready();
         assert_ended(0);
         assert_comes(&at.client, "9\r\ndata: a\n\n\r\n" LAST);
         CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(30)), 0); /* no heartbeat any more */
@@ -504,13 +504,13 @@ with_a_reference_events_are_refused_after_the_end(void)
         subscribe(GET("/events"));
         weir_task *exchange = weir_http_ref(atomic_load(&at.exchange));
         CU_ASSERT_EQUAL(weir_http_sse_end(exchange), 0);
-        settle();
+        run_ready();
         assert_ended(0);
         CU_ASSERT_EQUAL(weir_http_sse_end(exchange), 0);
         CU_ASSERT_EQUAL(weir_task_start(weir_http_sse_event_new(exchange, &event, NULL, NULL)), -EPIPE);
         CU_ASSERT_FALSE(http_has_news(&at.client, 0)); /* the reply is open still */
         weir_http_unref(exchange);
-        settle();
+        run_ready();
         assert_comes(&at.client, LAST);
         end();
 }
@@ -521,7 +521,7 @@ a_cancelled_series_breaks_the_stream_off(void)
         begin();
         subscribe(GET("/events"));
         weir_series_cancel(atomic_load(&at.series));
-        settle();
+        run_ready();
         assert_ended(-ECANCELED);
         CU_ASSERT_TRUE(http_is_over(&at.client)); /* without a last chunk */
         end();
@@ -538,7 +538,7 @@ without_chunks_a_stream_that_breaks_off_does_not_look_like_one_that_ends(void)
                 } else {
                         CU_ASSERT_EQUAL(weir_http_sse_end(atomic_load(&at.exchange)), 0);
                 }
-                settle();
+                run_ready();
                 CU_ASSERT_TRUE(http_is_over(&at.client));
                 CU_ASSERT_EQUAL(at.client.reset, breaks);
                 end();
@@ -555,7 +555,7 @@ a_client_that_closes_is_found_out_at_once(void)
                 subscribe(GET("/events"));
                 http_close(&at.client);
                 for (int n = 0; n < 3; n++) {
-                        settle(); /* it has finished its side; it is sent a comment; its system resets */
+                        run_ready(); /* it has finished its side; it is sent a comment; its system resets */
                 }
                 assert_ended(-ECANCELED);
                 CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
@@ -570,7 +570,7 @@ a_client_that_resets_is_found_out_at_once(void)
         begin();
         subscribe(GET("/events"));
         http_abandon(&at.client);
-        settle();
+        run_ready();
         assert_ended(-ECANCELED);
         http_open(&at.client, at.port);
         end();
@@ -582,7 +582,7 @@ the_stream_of_who_has_gone_ends_also_when_departure_is_ignored(void)
         begin_with(0, true);
         subscribe(GET("/events"));
         http_abandon(&at.client);
-        settle();
+        run_ready();
         assert_ended(-EPIPE);
         http_open(&at.client, at.port);
         end();
@@ -594,14 +594,14 @@ a_client_that_has_only_finished_its_side_is_served_on(void)
         begin();
         subscribe(GET("/events"));
         CU_ASSERT_EQUAL(shutdown(at.client.fd, SHUT_WR), 0);
-        settle();
+        run_ready();
         assert_comes(&at.client, BEAT); /* the question whether it is there */
         CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(15) - 1), 0);
         CU_ASSERT_FALSE(http_has_news(&at.client, 0));
         send_data("a");
         assert_comes(&at.client, "9\r\ndata: a\n\n\r\n");
         CU_ASSERT_EQUAL(weir_http_sse_end(atomic_load(&at.exchange)), 0);
-        settle();
+        run_ready();
         assert_comes(&at.client, LAST);
         CU_ASSERT_TRUE(http_is_over(&at.client));
         end();
@@ -624,7 +624,7 @@ a_client_that_takes_nothing_is_given_up(void)
         /* The system may still have moved bytes to the client's side in the first of these limits. */
         for (int i = 0; i < 3 && !atomic_load(&at.ended); i++) {
                 CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(60)), 0);
-                settle();
+                run_ready();
         }
         assert_ended(-ECANCELED);
         CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
@@ -633,7 +633,7 @@ a_client_that_takes_nothing_is_given_up(void)
 }
 
 static void
-what_was_sent_before_the_end_still_reaches_who_reads_slowly(void)
+events_sent_before_the_end_still_reach_a_slow_reader(void)
 {
         size_t size = 3000000;
         char *large = malloc(size + 1), *expected = malloc(size + 64);
@@ -645,7 +645,7 @@ what_was_sent_before_the_end_still_reaches_who_reads_slowly(void)
         send_data(large);
         send_data("b");
         CU_ASSERT_EQUAL(weir_http_sse_end(atomic_load(&at.exchange)), 0);
-        settle();
+        run_ready();
         assert_ended(0); /* nobody has to remember it any more */
         sprintf(expected, "data: %s\n\ndata: b\n\n", large);
 
@@ -670,9 +670,9 @@ a_large_head_still_reaches_who_reads_slowly_when_the_stream_ends(void)
         begin();
         at.is_large = true;
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/events")));
-        settle();
+        run_ready();
         CU_ASSERT_EQUAL(weir_http_sse_end(atomic_load(&at.exchange)), 0);
-        settle();
+        run_ready();
         assert_ended(0);
         CU_ASSERT_EQUAL(at.client.size, 0);
         while (at.client.size <= LARGE && !at.client.ended) {
@@ -712,7 +712,7 @@ a_stream_that_is_opened_during_a_stop_ends_at_once(void)
 {
         begin();
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/later")));
-        settle();
+        run_ready();
         weir_series_unref(atomic_exchange(&at.series, NULL));
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_FOREVER), 0); /* time goes by itself meanwhile */
         assert_ended(0);
@@ -927,13 +927,13 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(the_head_comes_at_once_and_says_what_it_is),
-                WEIR_TEST(what_the_handler_set_stays_but_the_type),
+                WEIR_TEST(the_fields_of_the_handler_stay_but_the_type),
                 WEIR_TEST(a_client_that_comes_again_says_what_it_has_seen),
                 WEIR_TEST(head_gets_the_head_and_the_next_request_its_reply),
                 WEIR_TEST(a_stream_that_is_dismissed_leaves_an_empty_reply),
                 WEIR_TEST(events_go_over_the_wire_as_the_standard_has_them),
                 WEIR_TEST(an_event_is_one_chunk),
-                WEIR_TEST(what_is_no_event_is_refused),
+                WEIR_TEST(an_invalid_event_is_refused),
                 WEIR_TEST(an_exchange_without_a_stream_takes_no_events),
                 WEIR_TEST(a_comment_comes_after_each_heartbeat_of_silence),
                 WEIR_TEST(without_chunks_a_heartbeat_is_the_comment_alone),
@@ -948,7 +948,7 @@ main(void)
                 WEIR_TEST(the_stream_of_who_has_gone_ends_also_when_departure_is_ignored),
                 WEIR_TEST(a_client_that_has_only_finished_its_side_is_served_on),
                 WEIR_TEST(a_client_that_takes_nothing_is_given_up),
-                WEIR_TEST(what_was_sent_before_the_end_still_reaches_who_reads_slowly),
+                WEIR_TEST(events_sent_before_the_end_still_reach_a_slow_reader),
                 WEIR_TEST(a_large_head_still_reaches_who_reads_slowly_when_the_stream_ends),
                 WEIR_TEST(a_stop_ends_streams_at_once),
                 WEIR_TEST(a_stream_that_is_opened_during_a_stop_ends_at_once),

@@ -87,7 +87,7 @@ start_blocker(void *announces)
 }
 
 static void
-what_is_announced_is_counted_as_given_away(void)
+announced_blocking_counts_as_given_away(void)
 {
         struct weir_stats before = stats(), now;
 
@@ -106,7 +106,7 @@ what_is_announced_is_counted_as_given_away(void)
 
 /* How many workers there are depends on what else the machine did: to a watchdog of a millisecond any callback is slow. */
 static void
-what_the_watchdog_saw_is_counted_as_taken_over(void)
+blocking_seen_by_the_watchdog_counts_as_taken_over(void)
 {
         struct weir_stats before = stats();
 
@@ -121,7 +121,7 @@ what_the_watchdog_saw_is_counted_as_taken_over(void)
 }
 
 static void
-what_has_run_is_not_ready_any_more(void)
+work_that_has_run_is_not_ready_any_more(void)
 {
         enum { WAITING = 100 };
         struct weir_test_record records[WAITING] = {0};
@@ -154,7 +154,7 @@ look(weir_task *task, void *context)
 }
 
 static void
-what_a_callback_makes_ready_is_counted(void)
+work_that_a_callback_makes_ready_is_counted(void)
 {
         struct weir_test_record records[10] = {0};
 
@@ -191,9 +191,9 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(nothing_is_told_of_what_does_not_run),       WEIR_TEST(wrong_structs_are_refused),
-                WEIR_TEST(what_is_announced_is_counted_as_given_away), WEIR_TEST(what_the_watchdog_saw_is_counted_as_taken_over),
-                WEIR_TEST(what_has_run_is_not_ready_any_more),         WEIR_TEST(what_a_callback_makes_ready_is_counted),
+                WEIR_TEST(nothing_is_told_of_what_does_not_run),    WEIR_TEST(wrong_structs_are_refused),
+                WEIR_TEST(announced_blocking_counts_as_given_away), WEIR_TEST(blocking_seen_by_the_watchdog_counts_as_taken_over),
+                WEIR_TEST(work_that_has_run_is_not_ready_any_more), WEIR_TEST(work_that_a_callback_makes_ready_is_counted),
                 WEIR_TEST(threads_of_the_executor_are_counted),
         };
 

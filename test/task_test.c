@@ -68,7 +68,7 @@ dismiss_a_started_series(void)
 }
 
 static void
-what_is_consumed_twice_aborts_with_the_reason(void)
+a_task_that_is_consumed_twice_aborts_with_the_reason(void)
 {
         weir_test_aborts(start_twice, "weir_task_start: the task was started");
         weir_test_aborts(push_a_started_task, "weir_series_push: the task was started");
@@ -306,7 +306,7 @@ block_on_a_worker(weir_task *task, void *context)
 }
 
 static void
-what_would_block_is_refused_on_a_worker(void)
+a_call_that_would_block_is_refused_on_a_worker(void)
 {
         struct weir_test_record record = {0};
 
@@ -404,7 +404,7 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(what_is_consumed_twice_aborts_with_the_reason),
+                WEIR_TEST(a_task_that_is_consumed_twice_aborts_with_the_reason),
                 WEIR_TEST(null_or_misnamed_task_poisons_the_series_and_nothing_of_it_runs),
                 WEIR_TEST(null_series_or_task_is_reported_by_what_consumes_it),
                 WEIR_TEST(poison_of_a_running_series_is_its_status_and_the_rest_runs),
@@ -412,7 +412,7 @@ main(void)
                 WEIR_TEST(lone_task_gets_a_series_when_it_asks_for_it),
                 WEIR_TEST(task_run_returns_the_status_of_the_task_after_all_that_it_pushed),
                 WEIR_TEST(on_free_can_be_set_replaced_and_cleared_until_the_callback_returns),
-                WEIR_TEST(what_would_block_is_refused_on_a_worker),
+                WEIR_TEST(a_call_that_would_block_is_refused_on_a_worker),
                 WEIR_TEST(series_of_millions_of_empty_tasks_runs_in_constant_stack),
                 WEIR_TEST(cancelled_series_of_100_000_tasks_drops_them_in_constant_stack),
         };

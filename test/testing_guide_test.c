@@ -87,7 +87,7 @@ append_and_start(weir_task *timer, void *context)
 }
 
 static void
-what_is_due_at_one_instant_runs_in_the_order_of_start(void)
+timers_of_one_instant_run_in_the_order_of_start(void)
 {
         char text[8] = "";
         struct letter w = {text, "w"}, h = {text, "h"}, e = {text, "e"};
@@ -318,7 +318,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_year_of_reminders_that_ends_on_day_200),
-                WEIR_TEST(what_is_due_at_one_instant_runs_in_the_order_of_start),
+                WEIR_TEST(timers_of_one_instant_run_in_the_order_of_start),
                 WEIR_TEST(settling_takes_no_time),
                 WEIR_TEST(a_run_takes_as_long_as_it_takes),
                 WEIR_TEST(the_wall_clock_is_the_tests_to_set),

@@ -368,7 +368,7 @@ place_whose_generations_are_used_up_is_never_used_again(void)
 
 struct teller {
         struct weir_test_record record; /* first */
-        weir_timer_id id, told;
+        weir_timer_id id, seen;
         size_t found;
 };
 
@@ -377,7 +377,7 @@ tell_id(weir_task *task, void *context)
 {
         struct teller *teller = context;
 
-        teller->told = weir_timer_id_of(task);
+        teller->seen = weir_timer_id_of(task);
         teller->found = weir_timer_cancel_id(teller->id) + weir_timer_reset_id(teller->id, 0);
         weir_test_done(task, context);
 }
@@ -387,7 +387,7 @@ teller_new(const char *name, weir_nsec after, struct teller *teller, bool asks)
 {
         weir_task *timer = name ? weir_timer_new_named(name, after, tell_id, teller) : weir_timer_new(after, tell_id, teller);
 
-        *teller = (struct teller){.told = 1};
+        *teller = (struct teller){.seen = 1};
         teller->id = asks ? weir_timer_id_of(timer) : 0;
         return weir_test_recorded(timer);
 }
@@ -410,7 +410,7 @@ callback_is_told_the_id_which_finds_nothing_any_more(void)
         struct teller *all[] = {&expired, &named, &cancelled, &cancelled_before};
         for (unsigned i = 0; i < 4; i++) {
                 WEIR_TEST_CALLED(&all[i]->record, (i < 2 ? 0 : -ECANCELED));
-                CU_ASSERT(all[i]->told == all[i]->id || (all[i]->told == 0 && i >= 2)); /* a cancel may have ended it */
+                CU_ASSERT(all[i]->seen == all[i]->id || (all[i]->seen == 0 && i >= 2)); /* a cancel may have ended it */
                 CU_ASSERT_EQUAL(all[i]->found, 0);
         }
 }
@@ -424,8 +424,8 @@ callback_is_told_none_when_nobody_asked_before_the_start(void)
         CU_ASSERT_EQUAL(weir_task_run(teller_new(NULL, 0, &teller, false)), 0);
         CU_ASSERT_EQUAL(weir_task_run(teller_new("named", 0, &named, false)), 0);
         weir_test_end();
-        CU_ASSERT_EQUAL(teller.told, 0);
-        CU_ASSERT_EQUAL(named.told, 0);
+        CU_ASSERT_EQUAL(teller.seen, 0);
+        CU_ASSERT_EQUAL(named.seen, 0);
 }
 
 static struct {

@@ -237,9 +237,10 @@ static struct {
         weir_nsec began;
         struct weir_test_record running, ready, reset, pending, forever, longer, ended, cancelled;
         weir_series *series;
-} told;
+} listed;
 
-/* It is told to 128 ns; timers that start at the same instant are told apart, so a few of them are a little later. */
+/* The list is exact to 128 ns.  Timers that start at the same instant get instants of their own, so a few of them are a little
+ * later. */
 #define SINCE_EXACT WEIR_USEC(10)
 
 static void
@@ -254,26 +255,26 @@ check_info(const char *name, enum weir_timer_state state, weir_nsec since, weir_
 
 /* One second after the beginning. */
 static void
-tell(weir_task *task, void *context)
+check_list(weir_task *task, void *context)
 {
-        check_info("running", WEIR_TIMER_RUNNING, told.began, 0);
-        check_info("ready", WEIR_TIMER_READY, told.began, 0);
-        check_info("pending", WEIR_TIMER_PENDING, told.began, WEIR_SEC(9));
-        check_info("forever", WEIR_TIMER_PENDING, told.began, WEIR_FOREVER);
+        check_info("running", WEIR_TIMER_RUNNING, listed.began, 0);
+        check_info("ready", WEIR_TIMER_READY, listed.began, 0);
+        check_info("pending", WEIR_TIMER_PENDING, listed.began, WEIR_SEC(9));
+        check_info("forever", WEIR_TIMER_PENDING, listed.began, WEIR_FOREVER);
         check_info("new", WEIR_TIMER_NEW, 0, WEIR_SEC(7));
         check_info("endless", WEIR_TIMER_NEW, 0, WEIR_FOREVER);
         check_info("minus", WEIR_TIMER_NEW, 0, -WEIR_SEC(3));
 
         CU_ASSERT_EQUAL(weir_timer_reset("reset", WEIR_SEC(4)), 1); /* it was ready */
-        check_info("reset", WEIR_TIMER_PENDING, told.began + WEIR_SEC(1), WEIR_SEC(4));
+        check_info("reset", WEIR_TIMER_PENDING, listed.began + WEIR_SEC(1), WEIR_SEC(4));
         CU_ASSERT_EQUAL(weir_timer_reset("pending", WEIR_SEC(6)), 1);
-        check_info("pending", WEIR_TIMER_PENDING, told.began + WEIR_SEC(1), WEIR_SEC(6));
+        check_info("pending", WEIR_TIMER_PENDING, listed.began + WEIR_SEC(1), WEIR_SEC(6));
         CU_ASSERT_EQUAL(weir_timer_extend("longer", WEIR_SEC(5)), 1);
         CU_ASSERT_EQUAL(weir_test_info("longer").due_in, WEIR_SEC(14));
         CU_ASSERT_EQUAL(weir_timer_reset("new", WEIR_SEC(8)), 1);
         check_info("new", WEIR_TIMER_NEW, 0, WEIR_SEC(8));
 
-        weir_series_cancel(told.series);
+        weir_series_cancel(listed.series);
         CU_ASSERT_EQUAL(weir_test_info("ended").state, WEIR_TIMER_READY);
         CU_ASSERT_EQUAL(weir_timer_cancel("cancelled", WEIR_ALL), 1);
         CU_ASSERT_EQUAL(weir_timer_list("cancelled", weir_test_keep_info, &(struct weir_timer_info){0}), 0);
@@ -286,33 +287,33 @@ list_tells_the_state_since_when_and_the_time_to_the_deadline(void)
         struct weir_test_record ignored = {0};
 
         weir_test_begin_virtual();
-        memset(&told, 0, sizeof told);
-        told.began = weir_now();
+        memset(&listed, 0, sizeof listed);
+        listed.began = weir_now();
         weir_task *unstarted[] = {weir_test_named("new", WEIR_SEC(7), &ignored),
                                   weir_test_named("endless", WEIR_FOREVER, &ignored),
                                   weir_test_named("minus", -WEIR_SEC(3), &ignored)};
-        weir_task *running = weir_timer_new_named("running", WEIR_SEC(1), tell, &told.running);
+        weir_task *running = weir_timer_new_named("running", WEIR_SEC(1), check_list, &listed.running);
         CU_ASSERT_EQUAL(weir_task_start(weir_test_recorded(running)), 0);
-        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("ready", WEIR_SEC(1), &told.ready)), 0);
-        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("reset", WEIR_SEC(1), &told.reset)), 0);
-        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("pending", WEIR_SEC(10), &told.pending)), 0);
-        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("longer", WEIR_SEC(10), &told.longer)), 0);
-        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("forever", WEIR_FOREVER, &told.forever)), 0);
-        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("cancelled", FAR, &told.cancelled)), 0);
-        told.series = weir_series_ref(weir_series_new(NULL, NULL));
-        weir_series_push(told.series, weir_test_named("ended", FAR, &told.ended));
-        CU_ASSERT_EQUAL(weir_series_start(told.series), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("ready", WEIR_SEC(1), &listed.ready)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("reset", WEIR_SEC(1), &listed.reset)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("pending", WEIR_SEC(10), &listed.pending)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("longer", WEIR_SEC(10), &listed.longer)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("forever", WEIR_FOREVER, &listed.forever)), 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_test_named("cancelled", FAR, &listed.cancelled)), 0);
+        listed.series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(listed.series, weir_test_named("ended", FAR, &listed.ended));
+        CU_ASSERT_EQUAL(weir_series_start(listed.series), 0);
         weir_test_pass(WEIR_SEC(2));
-        WEIR_TEST_CALLED(&told.running, 0);
-        WEIR_TEST_CALLED(&told.ready, 0);
+        WEIR_TEST_CALLED(&listed.running, 0);
+        WEIR_TEST_CALLED(&listed.ready, 0);
         weir_test_pass(FAR);
-        CU_ASSERT_EQUAL(told.pending.at, told.began + WEIR_SEC(7));
-        CU_ASSERT_EQUAL(told.reset.at, told.began + WEIR_SEC(5));
-        CU_ASSERT_EQUAL(told.longer.at, told.began + WEIR_SEC(15));
+        CU_ASSERT_EQUAL(listed.pending.at, listed.began + WEIR_SEC(7));
+        CU_ASSERT_EQUAL(listed.reset.at, listed.began + WEIR_SEC(5));
+        CU_ASSERT_EQUAL(listed.longer.at, listed.began + WEIR_SEC(15));
         for (unsigned i = 0; i < 3; i++) {
                 weir_task_dismiss(unstarted[i]);
         }
-        weir_series_unref(told.series);
+        weir_series_unref(listed.series);
         weir_test_end();
         CU_ASSERT_EQUAL(weir_timer_list("", weir_test_keep_info, &(struct weir_timer_info){0}), 0);
 }

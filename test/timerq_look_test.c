@@ -94,7 +94,7 @@ a_queue_at_rest_is_shown_whole(void)
 }
 
 static void
-what_comes_later_is_not_shown(void)
+later_deadlines_are_not_shown(void)
 {
         static struct node nodes[2];
         struct weir__timerq_look look;
@@ -200,7 +200,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(an_empty_queue_shows_nothing),
                 WEIR_TEST(a_queue_at_rest_is_shown_whole),
-                WEIR_TEST(what_comes_later_is_not_shown),
+                WEIR_TEST(later_deadlines_are_not_shown),
                 WEIR_TEST(one_that_was_put_off_before_and_is_moved_meanwhile_is_shown),
                 WEIR_TEST(whatever_changes_meanwhile_what_stays_is_shown),
         };

@@ -268,7 +268,7 @@ a_slot_of_one_batch_wants_no_visit_before_its_deadlines(void)
 }
 
 static void
-a_crowded_slot_wants_a_visit_before_its_deadlines(void)
+an_overfull_slot_wants_a_wakeup_before_its_deadlines(void)
 {
         struct weir__timerq_node *nodes = make_nodes(BATCH + 1), far = {0}, near = {0};
         weir_nsec deadline = START + HOUR, wanted;
@@ -281,7 +281,7 @@ a_crowded_slot_wants_a_visit_before_its_deadlines(void)
         CU_ASSERT(wanted < deadline && wanted > START);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), wanted);
 
-        /* Also behind a slot with a single node, which is there only until the crowded one begins. */
+        /* Also behind a slot with a single node, which is there only until the overfull one begins. */
         weir__timerq_add(&queue, &far, deadline - WEIR_SEC(275));
         CU_ASSERT(weir__timerq_next(&queue) <= wanted);
         weir__timerq_remove(&queue, &far);
@@ -327,13 +327,13 @@ a_call_touches_at_most_a_batch(void)
         calls = visit(&poller, tick + TICK);
         CU_ASSERT_EQUAL(poller.expired, COUNT);
         CU_ASSERT_EQUAL(poller.disordered, 0);
-        CU_ASSERT(calls >= 2 * COUNT / BATCH); /* each is poured and expired */
+        CU_ASSERT(calls >= 2 * COUNT / BATCH); /* each is cascaded and expired */
         CU_ASSERT(calls <= 2 * COUNT / BATCH + 3);
         free(nodes);
 }
 
 static void
-what_is_added_to_a_half_poured_slot_keeps_its_order(void)
+a_node_added_to_a_half_cascaded_slot_keeps_its_order(void)
 {
         enum { COUNT = 4 * BATCH };
         struct weir__timerq_node *nodes = make_nodes(COUNT), first = {0}, last = {0}, *expired[BATCH];
@@ -387,7 +387,7 @@ no_instant_needs_more_than_a_few_batches(void)
 
 /* 10,000 timers that are due at one instant an hour away come down in portions, not level by level at once. */
 static void
-a_far_crowd_is_brought_near_before_its_time(void)
+many_far_nodes_are_cascaded_before_their_time(void)
 {
         enum { COUNT = 10000 };
         struct weir__timerq_node *nodes = make_nodes(COUNT);
@@ -583,9 +583,9 @@ resets_to_forever_and_back_and_into_the_past_are_exact(void)
         CU_ASSERT_EQUAL(poller.early, 0);
 }
 
-/* The visit that it wants is told by the reset that fills it, which is some time after the one of the node that does. */
+/* The reset that fills the slot returns the wake-up that the slot wants.  It comes some time after that of the last node. */
 static void
-a_crowd_that_gathers_by_resets_wants_a_visit_before_its_deadlines(void)
+a_slot_filled_by_resets_wants_a_wakeup_before_its_deadlines(void)
 {
         enum { COUNT = BATCH + 2 * WEIR__TIMERQ_MOVING + 1 };
         struct weir__timerq_node *nodes = make_nodes(COUNT);
@@ -605,7 +605,7 @@ a_crowd_that_gathers_by_resets_wants_a_visit_before_its_deadlines(void)
 }
 
 static void
-what_is_moving_is_a_part_of_the_batch(void)
+moving_nodes_are_a_part_of_the_batch(void)
 {
         enum { COUNT = BATCH + WEIR__TIMERQ_MOVING };
         struct weir__timerq_node *nodes = make_nodes(COUNT), *expired[BATCH];
@@ -628,7 +628,7 @@ what_is_moving_is_a_part_of_the_batch(void)
 
 struct model {
         struct weir_test_random random;
-        weir_nsec now, planned; /* when a poller that heeds next() and the results of add() would visit */
+        weir_nsec now, planned; /* the next wake-up of a poller that obeys next() and the results of add() */
         struct weir__timerq_node nodes[MODEL_MAX];
         uint16_t places[MODEL_MAX]; /* before a call */
         struct {
@@ -1031,12 +1031,12 @@ static const struct weir_test tests[] = {
         WEIR_TEST(the_owners_kind_is_left_alone),
         WEIR_TEST(a_lone_far_timer_costs_one_visit),
         WEIR_TEST(a_slot_of_one_batch_wants_no_visit_before_its_deadlines),
-        WEIR_TEST(a_crowded_slot_wants_a_visit_before_its_deadlines),
+        WEIR_TEST(an_overfull_slot_wants_a_wakeup_before_its_deadlines),
         WEIR_TEST(a_cancelled_earliest_costs_at_most_one_visit),
         WEIR_TEST(a_call_touches_at_most_a_batch),
-        WEIR_TEST(what_is_added_to_a_half_poured_slot_keeps_its_order),
+        WEIR_TEST(a_node_added_to_a_half_cascaded_slot_keeps_its_order),
         WEIR_TEST(no_instant_needs_more_than_a_few_batches),
-        WEIR_TEST(a_far_crowd_is_brought_near_before_its_time),
+        WEIR_TEST(many_far_nodes_are_cascaded_before_their_time),
         WEIR_TEST(long_jumps_are_cheap),
         WEIR_TEST(a_clock_that_goes_back_harms_nothing),
         WEIR_TEST(drain_takes_all_and_no_more_than_asked),
@@ -1044,8 +1044,8 @@ static const struct weir_test tests[] = {
         WEIR_TEST(resets_to_earlier_are_moved_when_the_array_is_full_or_somebody_looks),
         WEIR_TEST(a_moving_node_is_noted_once_until_it_is_removed),
         WEIR_TEST(resets_to_forever_and_back_and_into_the_past_are_exact),
-        WEIR_TEST(a_crowd_that_gathers_by_resets_wants_a_visit_before_its_deadlines),
-        WEIR_TEST(what_is_moving_is_a_part_of_the_batch),
+        WEIR_TEST(a_slot_filled_by_resets_wants_a_wakeup_before_its_deadlines),
+        WEIR_TEST(moving_nodes_are_a_part_of_the_batch),
         WEIR_TEST(random_walks_agree_with_a_sorted_model),
         WEIR_TEST(random_walks_within_the_tree_agree_with_a_sorted_model),
         WEIR_TEST(the_check_aborts_with_what_was_expected),

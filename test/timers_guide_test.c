@@ -198,7 +198,7 @@ payment_arrives(const char *order)
 }
 
 static void
-what_cancel_counts_sees_ecanceled_and_what_it_does_not_count_sees_0(void)
+a_counted_timer_sees_ecanceled_and_any_other_sees_0(void)
 {
         struct order early = {OPEN}, late = {OPEN};
 
@@ -455,7 +455,7 @@ feed_stop(struct feed *feed)
 }
 
 static void
-what_takes_a_lock_is_cancelled_under_it_and_waited_for_without_it(void)
+a_callback_that_takes_a_lock_is_cancelled_under_it_and_waited_for_without_it(void)
 {
         struct feed feed = {.lock = PTHREAD_MUTEX_INITIALIZER, .every = WEIR_SEC(1)};
 
@@ -672,7 +672,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(equal_deadlines_come_in_the_order_of_their_start),
         WEIR_TEST(any_bytes_are_a_name_and_many_timers_may_share_it),
         WEIR_TEST(a_name_that_is_none_is_reported_by_the_start),
-        WEIR_TEST(what_cancel_counts_sees_ecanceled_and_what_it_does_not_count_sees_0),
+        WEIR_TEST(a_counted_timer_sees_ecanceled_and_any_other_sees_0),
         WEIR_TEST(a_timer_that_was_cancelled_before_its_start_ends_as_soon_as_it_is_started),
         WEIR_TEST(cancel_is_decisive_until_the_callback_begins),
         WEIR_TEST(a_callback_that_has_begun_is_too_late_to_cancel),
@@ -682,7 +682,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(extend_moves_the_deadline_that_there_is),
         WEIR_TEST(reset_leaves_alone_what_was_cancelled_or_has_begun),
         WEIR_TEST(after_cancel_wait_the_context_can_be_freed),
-        WEIR_TEST(what_takes_a_lock_is_cancelled_under_it_and_waited_for_without_it),
+        WEIR_TEST(a_callback_that_takes_a_lock_is_cancelled_under_it_and_waited_for_without_it),
         WEIR_TEST(cancel_wait_of_none_only_waits),
         WEIR_TEST(both_ways_to_stop_a_period_hold_on_two_workers),
         WEIR_TEST(on_a_worker_cancel_wait_refuses_and_cancels_nothing),

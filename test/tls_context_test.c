@@ -268,7 +268,7 @@ make_clients(void)
 }
 
 static void
-a_client_is_let_in_with_the_right_certificate_only(void)
+a_client_is_admitted_with_the_right_certificate_only(void)
 {
         static const struct {
                 enum weir__tls_client client;
@@ -581,7 +581,7 @@ main(void)
                 WEIR_TEST(the_certificate_is_the_one_for_the_name),
                 WEIR_TEST(the_chain_is_sent_along),
                 WEIR_TEST(a_session_is_resumed_also_after_a_reload),
-                WEIR_TEST(a_client_is_let_in_with_the_right_certificate_only),
+                WEIR_TEST(a_client_is_admitted_with_the_right_certificate_only),
                 WEIR_TEST(a_session_does_not_stand_for_a_certificate_that_would_not_be_good_now),
                 WEIR_TEST(a_staple_is_sent_to_who_asks),
                 WEIR_TEST(a_file_of_no_use_is_named_with_the_reason),

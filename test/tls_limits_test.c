@@ -62,7 +62,7 @@ end(void)
         weir_test_end();
 }
 
-/* Whether it is told so, whatever it has asked, and the end as well. */
+/* Whether it gets that reply to any request, and the end as well. */
 static bool
 is_turned_away(bool asks)
 {
@@ -89,9 +89,9 @@ one_for_whom_there_is_no_room_is_told_after_the_handshake(void)
         end();
 }
 
-/* A crowd of them costs no more memory than that, nor more handshakes at once. */
+/* Many of them cost no more memory than that, nor more handshakes at once. */
 static void
-of_those_that_dally_only_some_are_let_in(void)
+of_slow_handshakes_only_some_are_admitted(void)
 {
         struct http_client clients[AT_ONCE + 1];
 
@@ -114,7 +114,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(one_for_whom_there_is_no_room_is_told_after_the_handshake),
-                WEIR_TEST(of_those_that_dally_only_some_are_let_in),
+                WEIR_TEST(of_slow_handshakes_only_some_are_admitted),
         };
 
         tls_files_begin();

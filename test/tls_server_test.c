@@ -25,8 +25,8 @@ static struct {
         _Atomic(weir_task *) exchange; /* of "/keep", with a reference */
 } at;
 
-/* "/": whether it was secure, and who asks.  "/size": of the body.  "/large": much, "/middle" less.  "/later": after a while.  "/keep": the
- * test writes. */
+/* "/": whether it was secure, and the client's name.  "/size": of the body.  "/large": much, "/middle": less.  "/later": after a
+ * while.  "/keep": the test writes. */
 static void
 handle(weir_task *exchange, void *context)
 {
@@ -454,7 +454,7 @@ plain_http_is_told_where_it_is(void)
 /* -- many -- */
 
 static void
-a_crowd_is_served_at_once(void)
+many_are_served_at_once(void)
 {
         SSL *clients[CROWD];
 
@@ -736,7 +736,7 @@ expect_refused(struct weir_http_server_config config, const char *expected)
 }
 
 static void
-what_would_be_ignored_without_a_certificate_is_refused(void)
+options_that_need_a_certificate_are_refused_without_one(void)
 {
         const struct weir_http_server_config plain = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
         struct weir_http_server_config config;
@@ -758,7 +758,7 @@ what_would_be_ignored_without_a_certificate_is_refused(void)
 }
 
 static void
-what_does_not_go_together_is_told_by_the_log(void)
+contradictory_options_are_logged(void)
 {
         const struct weir_http_server_config good = secure_config("server.pem", "server.key");
         struct weir_http_server_config config;
@@ -780,7 +780,7 @@ what_does_not_go_together_is_told_by_the_log(void)
 }
 
 static void
-what_makes_no_sense_is_refused_by_the_start(void)
+a_senseless_configuration_is_refused_by_the_start(void)
 {
         const struct weir_http_server_config good = secure_config("server.pem", "server.key");
         struct weir_http_server_config config;
@@ -927,7 +927,7 @@ a_handshake_that_a_stop_meets_ends_with_an_answer(void)
 }
 
 static void
-who_leaves_in_the_middle_leaves_nothing_behind(void)
+a_client_that_leaves_in_the_middle_leaves_nothing_behind(void)
 {
         struct weir_test_random random = {weir_test_seed()};
         char hello[1024];
@@ -971,21 +971,21 @@ main(void)
                 WEIR_TEST(a_write_that_was_never_encrypted_is_cancelled_alone),
                 WEIR_TEST(a_write_that_was_encrypted_is_cancelled_with_its_connection),
                 WEIR_TEST(plain_http_is_told_where_it_is),
-                WEIR_TEST(a_crowd_is_served_at_once),
+                WEIR_TEST(many_are_served_at_once),
                 WEIR_TEST(certificates_change_under_load),
                 WEIR_TEST(a_reload_that_fails_changes_nothing),
                 WEIR_TEST(a_reload_before_the_start_leaves_the_files_to_it),
                 WEIR_TEST(further_certificates_are_for_their_names),
                 WEIR_TEST(the_handler_learns_who_has_shown_a_certificate),
                 WEIR_TEST(a_callers_ssl_ctx_is_used_as_it_is),
-                WEIR_TEST(what_would_be_ignored_without_a_certificate_is_refused),
-                WEIR_TEST(what_does_not_go_together_is_told_by_the_log),
-                WEIR_TEST(what_makes_no_sense_is_refused_by_the_start),
+                WEIR_TEST(options_that_need_a_certificate_are_refused_without_one),
+                WEIR_TEST(contradictory_options_are_logged),
+                WEIR_TEST(a_senseless_configuration_is_refused_by_the_start),
                 WEIR_TEST(a_handshake_must_end_within_its_time),
                 WEIR_TEST(whoever_has_shaken_hands_has_the_time_of_the_idle),
                 WEIR_TEST(a_stop_tells_the_idle_and_finishes_the_others),
                 WEIR_TEST(a_handshake_that_a_stop_meets_ends_with_an_answer),
-                WEIR_TEST(who_leaves_in_the_middle_leaves_nothing_behind),
+                WEIR_TEST(a_client_that_leaves_in_the_middle_leaves_nothing_behind),
         };
 
         signal(SIGPIPE, SIG_IGN); /* OpenSSL's own writes, of the clients */

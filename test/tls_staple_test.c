@@ -98,7 +98,7 @@ a_staple_comes_with_the_certificate_in_both_versions(void)
 }
 
 static void
-who_does_not_ask_gets_none(void)
+a_client_that_does_not_ask_gets_none(void)
 {
         tls_make_staple("staple.der", "server", true);
         begin("staple.der");
@@ -160,7 +160,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_staple_comes_with_the_certificate_in_both_versions),
-                WEIR_TEST(who_does_not_ask_gets_none),
+                WEIR_TEST(a_client_that_does_not_ask_gets_none),
                 WEIR_TEST(a_server_without_one_serves_who_asks),
                 WEIR_TEST(a_reload_brings_the_new_staple),
                 WEIR_TEST(a_staple_of_no_use_leaves_the_old_one),

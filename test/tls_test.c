@@ -93,7 +93,7 @@ a_read_has_the_handshake_first(void)
 }
 
 static void
-what_came_with_the_end_of_the_handshake_is_not_forgotten(void)
+bytes_behind_the_end_of_the_handshake_are_not_lost(void)
 {
         size_t sent;
 
@@ -203,13 +203,13 @@ a_little_data_among_them_does_not_help(void)
         tls_wire_close(&wire);
 }
 
-static unsigned told;
+static unsigned called;
 
 static void
 count_info(const SSL *ssl, int where, int result)
 {
         (void)ssl, (void)where, (void)result;
-        told++;
+        called++;
 }
 
 /* Whose SSL_CTX it is hears what it would have heard. */
@@ -223,9 +223,9 @@ a_callers_info_callback_is_called(void)
         SSL_CTX_use_PrivateKey_file(ssl_ctx, tls_path("server.key"), SSL_FILETYPE_PEM);
         SSL_CTX_set_info_callback(ssl_ctx, count_info);
         CU_ASSERT_EQUAL_FATAL(weir__tls_context_new(&own, &(struct weir__tls_config){.ssl_ctx = ssl_ctx}, NULL), 0);
-        told = 0;
+        called = 0;
         tls_wire_connect(&wire, own, &(struct tls_client_wish){.version = TLS1_3_VERSION});
-        CU_ASSERT_NOT_EQUAL(told, 0);
+        CU_ASSERT_NOT_EQUAL(called, 0);
         change_keys(200);
         tls_wire_send(&wire, SIZE_MAX);
         CU_ASSERT_EQUAL(read_some(100), -EPROTO); /* and is no way round */
@@ -254,7 +254,7 @@ the_protocol_is_http_1_1_or_none_was_offered(void)
 }
 
 static void
-who_offers_other_protocols_only_is_told_so(void)
+a_client_that_offers_other_protocols_only_gets_an_alert(void)
 {
         bool client;
 
@@ -305,7 +305,7 @@ a_record_may_come_byte_by_byte(void)
 }
 
 static void
-what_is_left_inside_is_said_to_be_there(void)
+bytes_left_inside_are_reported(void)
 {
         char all[41] = "";
 
@@ -469,7 +469,7 @@ replace_behind_what_is_held(size_t piece, int count)
 }
 
 static void
-what_is_behind_the_record_that_is_held_may_be_replaced(void)
+bytes_behind_the_held_record_may_be_replaced(void)
 {
         replace_behind_what_is_held(16384, 1);
         replace_behind_what_is_held(40000, 1);
@@ -699,7 +699,7 @@ main(void)
                 WEIR_TEST(both_sides_read_what_the_other_writes),
                 WEIR_TEST(a_handshake_may_come_byte_by_byte),
                 WEIR_TEST(a_read_has_the_handshake_first),
-                WEIR_TEST(what_came_with_the_end_of_the_handshake_is_not_forgotten),
+                WEIR_TEST(bytes_behind_the_end_of_the_handshake_are_not_lost),
                 WEIR_TEST(old_versions_and_old_suites_are_refused),
                 WEIR_TEST(a_client_cannot_begin_anew),
                 WEIR_TEST(keys_may_change_now_and_then),
@@ -707,15 +707,15 @@ main(void)
                 WEIR_TEST(a_little_data_among_them_does_not_help),
                 WEIR_TEST(a_callers_info_callback_is_called),
                 WEIR_TEST(the_protocol_is_http_1_1_or_none_was_offered),
-                WEIR_TEST(who_offers_other_protocols_only_is_told_so),
+                WEIR_TEST(a_client_that_offers_other_protocols_only_gets_an_alert),
                 WEIR_TEST(many_small_records_are_read_at_once),
                 WEIR_TEST(a_record_may_come_byte_by_byte),
-                WEIR_TEST(what_is_left_inside_is_said_to_be_there),
+                WEIR_TEST(bytes_left_inside_are_reported),
                 WEIR_TEST(more_than_openssl_takes_at_once_is_not_forgotten),
                 WEIR_TEST(a_peek_takes_nothing),
                 WEIR_TEST(several_pieces_make_one_record),
                 WEIR_TEST(a_slow_reader_gets_every_byte_once),
-                WEIR_TEST(what_is_behind_the_record_that_is_held_may_be_replaced),
+                WEIR_TEST(bytes_behind_the_held_record_may_be_replaced),
                 WEIR_TEST(a_write_to_who_has_gone_is_an_error_and_no_signal),
                 WEIR_TEST(the_peers_close_notify_is_the_end),
                 WEIR_TEST(an_end_without_it_is_an_error),

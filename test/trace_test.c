@@ -65,7 +65,7 @@ nothing_of_a_function(void *context)
 }
 
 static void
-doze(weir_task *task, void *context)
+sleep_for_a_while(weir_task *task, void *context)
 {
         (void)task;
         usleep((useconds_t)(uintptr_t)context);
@@ -107,12 +107,12 @@ static void
 how_long_a_callback_takes_is_the_length_of_its_slice(void)
 {
         begin_trace(WEIR_CLOCK_REAL, 1);
-        weir_task_run(weir_timer_new_named("nap", WEIR_MSEC(50), doze, (void *)(uintptr_t)3000));
+        weir_task_run(weir_timer_new_named("sleeps", WEIR_MSEC(50), sleep_for_a_while, (void *)(uintptr_t)3000));
         struct weir_test_trace trace = end_trace();
 
-        struct weir_test_event *nap = weir_test_trace_find(&trace, 'X', "timer \"nap\"", 0);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(nap);
-        CU_ASSERT(nap->lasts >= WEIR_MSEC(3) && nap->lasts < WEIR_TEST_TOLERANCE);
+        struct weir_test_event *sleeps = weir_test_trace_find(&trace, 'X', "timer \"sleeps\"", 0);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(sleeps);
+        CU_ASSERT(sleeps->lasts >= WEIR_MSEC(3) && sleeps->lasts < WEIR_TEST_TOLERANCE);
         CU_ASSERT(weir_test_trace_count(&trace, 'X', "sleeps") > 0);
         weir_test_trace_free(&trace);
 }
@@ -349,13 +349,13 @@ hands_over(weir_task_fn *callback, const char *mark)
 }
 
 static void
-what_the_watchdog_takes_away_is_marked(void)
+a_poller_that_the_watchdog_takes_away_is_marked(void)
 {
         hands_over(block, "takes a poller away");
 }
 
 static void
-what_a_callback_gives_away_is_marked(void)
+a_poller_that_a_callback_gives_away_is_marked(void)
 {
         hands_over(give, "gives its poller away");
 }
@@ -525,7 +525,7 @@ a_full_disk_is_reported_by_stop(void)
 }
 
 static void
-what_a_disk_could_take_is_a_whole_trace(void)
+the_part_that_fits_on_a_full_disk_is_a_whole_trace(void)
 {
         struct rlimit before, limit;
         weir_series *series = weir_series_new(NULL, NULL);
@@ -578,7 +578,7 @@ count_warnings(enum weir_log_level level, const char *message, void *context)
 }
 
 static void
-what_finds_a_buffer_full_is_counted(void)
+events_that_find_a_buffer_full_are_counted(void)
 {
         struct drain fifo = {.may = WEIR_TEST_LATCH(1)};
         const int count = 2 * WEIR__TRACE_RECORDS;
@@ -721,7 +721,7 @@ exit_while_another_thread_stops_it(void)
 }
 
 static void
-what_nobody_reads_keeps_exit_no_longer_than_exit_wait(void)
+a_trace_that_nobody_reads_keeps_exit_no_longer_than_exit_wait(void)
 {
         static int (*const ways[])(void) = {trace_into_a_full_fifo_and_exit, exit_while_another_thread_stops_it};
 
@@ -867,8 +867,8 @@ main(void)
                 WEIR_TEST(arrows_lead_along_a_series),
                 WEIR_TEST(a_series_made_inside_a_callback_begins_there),
                 WEIR_TEST(each_series_of_a_parallel_is_reached_from_the_callback_before_it),
-                WEIR_TEST(what_the_watchdog_takes_away_is_marked),
-                WEIR_TEST(what_a_callback_gives_away_is_marked),
+                WEIR_TEST(a_poller_that_the_watchdog_takes_away_is_marked),
+                WEIR_TEST(a_poller_that_a_callback_gives_away_is_marked),
                 WEIR_TEST(steals_are_marked),
                 WEIR_TEST(wrong_calls_are_refused),
                 WEIR_TEST(without_a_trace_there_is_no_file_and_no_memory),
@@ -876,10 +876,10 @@ main(void)
                 WEIR_TEST(a_trace_goes_on_across_shutdown_and_init),
                 WEIR_TEST(callbacks_may_start_and_stop_it),
                 WEIR_TEST(a_full_disk_is_reported_by_stop),
-                WEIR_TEST(what_a_disk_could_take_is_a_whole_trace),
-                WEIR_TEST(what_finds_a_buffer_full_is_counted),
+                WEIR_TEST(the_part_that_fits_on_a_full_disk_is_a_whole_trace),
+                WEIR_TEST(events_that_find_a_buffer_full_are_counted),
                 WEIR_TEST(exit_closes_it),
-                WEIR_TEST(what_nobody_reads_keeps_exit_no_longer_than_exit_wait),
+                WEIR_TEST(a_trace_that_nobody_reads_keeps_exit_no_longer_than_exit_wait),
                 WEIR_TEST(a_forked_child_has_none),
                 WEIR_TEST(traces_start_and_stop_while_all_goes_on),
         };

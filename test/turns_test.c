@@ -40,7 +40,8 @@ received(void)
         struct weir__shard *shard = &at.server->shards[0];
         int64_t size = atomic_load_explicit(&shard->counts.of[WEIR__COUNT_RECEIVED], memory_order_relaxed);
 
-        for (struct weir__link *link = weir__list_first(&shard->connections); link; link = weir__list_next(&shard->connections, link)) {
+        const struct weir__list *all = &shard->connections;
+        for (struct weir__link *link = weir__list_first(all); link; link = weir__list_next(all, link)) {
                 const struct weir__connection *each = weir__container_of(link, struct weir__connection, link);
 
                 if (each->state == WEIR__LINGERING)
@@ -192,19 +193,19 @@ a_body_that_is_collected_takes_turns(void)
 }
 
 static void
-what_a_task_collects_in_turns_is_whole(void)
+a_body_collected_in_turns_is_whole(void)
 {
         both_are_answered(true, false);
 }
 
 static void
-what_is_read_in_pieces_and_turns_is_whole(void)
+a_body_read_in_pieces_and_turns_is_whole(void)
 {
         both_are_answered(true, true);
 }
 
 static void
-what_is_thrown_away_takes_turns(void)
+discarding_a_body_takes_turns(void)
 {
         struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
 
@@ -274,7 +275,7 @@ begin_turns(weir_task *task, void *context)
 
 /* Though nothing else is ready when it is delivered. */
 static void
-what_comes_by_a_descriptor_is_before_who_goes_on(void)
+an_event_of_a_descriptor_comes_before_a_task_that_goes_on(void)
 {
         weir_test_begin_real(1);
         weir_test_latch_init(&hog.over, 1);
@@ -290,10 +291,10 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_body_that_is_collected_takes_turns),
-                WEIR_TEST(what_a_task_collects_in_turns_is_whole),
-                WEIR_TEST(what_is_read_in_pieces_and_turns_is_whole),
-                WEIR_TEST(what_is_thrown_away_takes_turns),
-                WEIR_TEST(what_comes_by_a_descriptor_is_before_who_goes_on),
+                WEIR_TEST(a_body_collected_in_turns_is_whole),
+                WEIR_TEST(a_body_read_in_pieces_and_turns_is_whole),
+                WEIR_TEST(discarding_a_body_takes_turns),
+                WEIR_TEST(an_event_of_a_descriptor_comes_before_a_task_that_goes_on),
         };
 
         tls_files_begin();

@@ -96,7 +96,7 @@ advance_runs_what_is_due_up_to_the_instant_and_at_it(void)
 }
 
 static void
-what_callbacks_start_runs_in_the_same_step_if_it_is_due(void)
+timers_that_callbacks_start_run_in_the_same_step_if_they_are_due(void)
 {
         begin();
         CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(WEIR_SEC(1), see_and_start, (void *)1)), 0);
@@ -115,7 +115,7 @@ what_callbacks_start_runs_in_the_same_step_if_it_is_due(void)
 
 /* More than the worker takes at once, more than it runs in a row. */
 static void
-a_crowd_at_one_instant_runs_in_the_order_of_start(void)
+many_timers_of_one_instant_run_in_the_order_of_start(void)
 {
         enum { COUNT = 2000 };
 
@@ -137,7 +137,7 @@ a_crowd_at_one_instant_runs_in_the_order_of_start(void)
 }
 
 static void
-advance_by_0_settles_what_is_due_now(void)
+advance_by_0_runs_timers_that_are_due_now(void)
 {
         begin();
         for (unsigned i = 0; i < 200; i++) {
@@ -164,7 +164,7 @@ chain(weir_task *task, void *left)
 }
 
 static void
-advance_settles_chains_of_callbacks(void)
+advance_runs_chains_of_callbacks(void)
 {
         begin();
         CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(WEIR_SEC(1), chain, (void *)1000)), 0);
@@ -630,7 +630,7 @@ a_hold_of_a_callback_is_released_by_the_thread_that_works_for_it(void)
 }
 
 static void
-who_holds_it_cannot_wait_for_time_to_pass(void)
+a_holder_cannot_wait_for_time_to_pass(void)
 {
         struct weir_test_record refused = {0};
 
@@ -816,10 +816,10 @@ main(int count, char *arguments[])
         }
         static const struct weir_test tests[] = {
                 WEIR_TEST(advance_runs_what_is_due_up_to_the_instant_and_at_it),
-                WEIR_TEST(what_callbacks_start_runs_in_the_same_step_if_it_is_due),
-                WEIR_TEST(a_crowd_at_one_instant_runs_in_the_order_of_start),
-                WEIR_TEST(advance_by_0_settles_what_is_due_now),
-                WEIR_TEST(advance_settles_chains_of_callbacks),
+                WEIR_TEST(timers_that_callbacks_start_run_in_the_same_step_if_they_are_due),
+                WEIR_TEST(many_timers_of_one_instant_run_in_the_order_of_start),
+                WEIR_TEST(advance_by_0_runs_timers_that_are_due_now),
+                WEIR_TEST(advance_runs_chains_of_callbacks),
                 WEIR_TEST(advance_with_nothing_pending_moves_the_clock),
                 WEIR_TEST(a_year_takes_milliseconds_and_is_the_same_each_time),
                 WEIR_TEST(instants_that_have_passed_are_refused),
@@ -837,7 +837,7 @@ main(int count, char *arguments[])
                 WEIR_TEST(time_does_not_move_on_a_look_that_is_older_than_a_hold),
                 WEIR_TEST(a_held_clock_runs_what_is_due_now),
                 WEIR_TEST(a_hold_of_a_callback_is_released_by_the_thread_that_works_for_it),
-                WEIR_TEST(who_holds_it_cannot_wait_for_time_to_pass),
+                WEIR_TEST(a_holder_cannot_wait_for_time_to_pass),
                 WEIR_TEST(a_release_without_a_hold_aborts),
                 WEIR_TEST(a_program_prints_the_same_each_time),
                 WEIR_TEST(the_wall_clock_begins_at_its_epoch_and_goes_with_the_other),

@@ -1,7 +1,8 @@
 /* test/virtual_server_test.c: the HTTP server on the virtual clock: its limits are half a minute, the tests take milliseconds.
  *
- * A client that is a thread of its own holds the clock while it thinks: it takes hold when the reply is there, but not read yet, so
- * that time stands anyhow, and lets go when the next request is sent.  A client on the thread that lets time pass needs no hold.
+ * A client that is a thread of its own holds the clock between a reply and its next request.  It takes the hold when the reply is
+ * there but not read, so time stands still anyhow, and lets go when the next request is sent.  A client on the thread that
+ * advances the clock needs no hold.
  *
  * The clock gives up who does not read within a second.  A thread that a busy machine lets stand for so long is late through no
  * fault of its own, and time went on without it: then the test says nothing, and is made again. */
@@ -26,8 +27,8 @@ static struct fixture {
         struct http_reply reply;
         weir_nsec began;
         int64_t really_began;
-        unsigned due, due_before; /* callbacks of a crowd that have run; when a request of the first one had its turn */
-        unsigned rounds;          /* of a work that is ready for as long as a crowd is due */
+        unsigned due, due_before; /* callbacks of the many timers that have run; when a request of the first one had its turn */
+        unsigned rounds;          /* of a work that is ready for as long as timers are due */
 } at;
 
 static void
@@ -54,13 +55,13 @@ due(weir_task *timer, void *context)
 }
 
 static void
-start_crowd(void)
+start_many(void)
 {
         for (int i = 0; i < CROWD; i++)
                 CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(WEIR_SEC(1), due, NULL)), 0);
 }
 
-/* "/": a word at once.  "/later": after 20 s.  "/large": more than the sockets hold.  "/crowd": has many timers start. */
+/* "/": a word at once.  "/later": after 20 s.  "/large": more than the sockets hold.  "/many": has many timers start. */
 static void
 handle(weir_task *exchange, void *context)
 {
@@ -75,8 +76,8 @@ handle(weir_task *exchange, void *context)
         weir_http_reply_text(exchange, 200, "word\n");
         if (strcmp(path, "/later") == 0)
                 weir_series_push(weir_series_of(exchange), weir_timer_new(WEIR_SEC(20), NULL, NULL));
-        else if (strcmp(path, "/crowd") == 0)
-                start_crowd();
+        else if (strcmp(path, "/many") == 0)
+                start_many();
         else if (strcmp(path, "/between") == 0)
                 at.due_before = at.due;
 }
@@ -119,7 +120,7 @@ run_for(weir_nsec duration)
 /* -- one thread, which lets time pass -- */
 
 static void
-open_and_settle(void)
+open_and_run_ready(void)
 {
         http_open(&at.client, at.port);
         CU_ASSERT_EQUAL(weir_clock_advance(0), 0);
@@ -129,7 +130,7 @@ static void
 half_a_head_is_408_at_its_limit_to_the_nanosecond(void)
 {
         begin();
-        open_and_settle();
+        open_and_run_ready();
         CU_ASSERT_TRUE(http_send_text(&at.client, "GET / HTTP/1.1\r\nHo"));
         CU_ASSERT_EQUAL(weir_clock_advance(LIMIT - 1), 0);
         CU_ASSERT_FALSE(http_has_news(&at.client, 0));
@@ -146,7 +147,7 @@ static void
 the_time_of_a_head_begins_with_its_first_byte(void)
 {
         begin();
-        open_and_settle();
+        open_and_run_ready();
         for (int i = 0; i < 2; i++) {
                 CU_ASSERT_EQUAL(weir_clock_advance(LIMIT - 1), 0);
                 CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
@@ -167,7 +168,7 @@ static void
 a_handler_may_take_longer_than_any_limit(void)
 {
         begin_with(WEIR_SEC(5));
-        open_and_settle();
+        open_and_run_ready();
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/later")));
         CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(20)), 0);
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
@@ -184,7 +185,7 @@ static void
 for_ever_is_no_limit(void)
 {
         begin_with(WEIR_FOREVER);
-        open_and_settle();
+        open_and_run_ready();
         CU_ASSERT_EQUAL(weir_clock_advance(WEIR_TEST_CENTURY), 0);
         CU_ASSERT_TRUE(http_send_text(&at.client, "PUT / HTTP/1.1\r\nHost: a\r\nContent-"));
         CU_ASSERT_EQUAL(weir_clock_advance(WEIR_TEST_CENTURY), 0);
@@ -201,7 +202,7 @@ static void
 half_a_body_is_408_at_its_limit_to_the_nanosecond(void)
 {
         begin();
-        open_and_settle();
+        open_and_run_ready();
         CU_ASSERT_TRUE(http_send_text(&at.client, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Le"));
         CU_ASSERT_EQUAL(weir_clock_advance(LIMIT - 1), 0);
         CU_ASSERT_TRUE(http_send_text(&at.client, "ngth: 4\r\n\r\nbo")); /* head and body have a limit each */
@@ -219,7 +220,7 @@ static void
 an_idle_connection_is_closed_at_its_limit_to_the_nanosecond(void)
 {
         begin();
-        open_and_settle();
+        open_and_run_ready();
         for (int i = 0; i < 10; i++) {
                 CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
                 CU_ASSERT_EQUAL(weir_clock_advance(LIMIT - 1), 0); /* each request begins it anew */
@@ -237,7 +238,7 @@ static void
 a_reply_comes_when_its_timer_has_and_carries_the_date_of_the_wall_clock(void)
 {
         begin();
-        open_and_settle();
+        open_and_run_ready();
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/later")));
         CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(20) - 1), 0);
         CU_ASSERT_FALSE(http_has_news(&at.client, 0));
@@ -418,7 +419,7 @@ static void
 a_stop_lets_time_pass_for_the_replies_that_are_due(void)
 {
         begin();
-        open_and_settle();
+        open_and_run_ready();
         CU_ASSERT_TRUE(http_send_text(&at.client, GET("/later")));
         CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(5)), 0);
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(10)), 0);
@@ -436,8 +437,8 @@ a_request_does_not_wait_for_all_that_is_due(void)
 {
         begin();
         at.due = at.due_before = at.rounds = 0;
-        open_and_settle();
-        CU_ASSERT_TRUE(http_ask(&at.client, GET("/crowd"), &at.reply));
+        open_and_run_ready();
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/many"), &at.reply));
         CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(1)), 0);
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         CU_ASSERT_EQUAL(at.due, CROWD);

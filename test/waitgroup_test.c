@@ -455,7 +455,7 @@ waiters_with_several_limits_end_each_at_its_own(void)
 }
 
 static void
-who_steps_and_who_holds_must_not_wait(void)
+a_stepping_or_holding_thread_must_not_wait(void)
 {
         weir_waitgroup *group = weir_waitgroup_new();
         struct waiter waiter;
@@ -691,7 +691,7 @@ main(void)
                 WEIR_TEST(limit_that_was_not_needed_leaves_nothing_behind),
                 WEIR_TEST(of_limit_and_done_at_one_instant_the_first_started_is_decisive),
                 WEIR_TEST(waiters_with_several_limits_end_each_at_its_own),
-                WEIR_TEST(who_steps_and_who_holds_must_not_wait),
+                WEIR_TEST(a_stepping_or_holding_thread_must_not_wait),
                 WEIR_TEST(wait_is_refused_while_another_thread_lets_time_pass),
                 WEIR_TEST(shutdown_ends_a_wait_with_a_limit_of_virtual_time),
                 WEIR_TEST(wait_that_begins_during_a_shutdown_has_no_time),

@@ -15,7 +15,7 @@ begin(void)
 }
 
 static void
-tell(char letter)
+add_letter(char letter)
 {
         size_t length = strlen(story);
 
@@ -27,7 +27,7 @@ tell(char letter)
 static void
 on_end(weir_task *task, void *letter)
 {
-        tell(weir_task_status(task) ? '!' : *(const char *)letter);
+        add_letter(weir_task_status(task) ? '!' : *(const char *)letter);
 }
 
 /* -- mailbox -- */
@@ -46,7 +46,7 @@ use_found(weir_task *task, void *context)
 {
         (void)context;
         if (weir_task_status(task) == 0)
-                tell(*(char *)weir_mailbox_message(task)); /* freed behind the callback */
+                add_letter(*(char *)weir_mailbox_message(task)); /* freed behind the callback */
 }
 
 static void
@@ -75,10 +75,10 @@ static void
 on_event(weir_task *select, void *shop)
 {
         if (weir_task_status(select) < 0 || weir_select_winner(select) == 0) {
-                tell('.'); /* closing is closed, or the flow ends early */
+                add_letter('.'); /* closing is closed, or the flow ends early */
                 return;
         }
-        tell(*(char *)weir_channel_message(select)); /* an order: freed behind the callback */
+        add_letter(*(char *)weir_channel_message(select)); /* an order: freed behind the callback */
         weir_series_push(weir_series_of(select), next_event(shop));
 }
 
@@ -115,7 +115,7 @@ a_select_takes_what_is_there_first(void)
 static void
 write_account(void *account)
 {
-        tell(*(char *)account);
+        add_letter(*(char *)account);
 }
 
 static void

@@ -1,12 +1,14 @@
-/* test/waiting_simulation_test.c: random flows that wait for each other in all ways there are, from one seed on the virtual clock.
+/* test/waiting_simulation_test.c: random flows that wait for each other in all possible ways, from one seed on the virtual clock.
  *
- * Each callback looks whether it may come now, and in the end whether all came that had to:
- *   - tasks of a flow are called back one behind the other, once; one that is dropped, or ends with a status other than 0, has a reason;
- *   - a guard and an object of a pool have one holder, and who asked first gets it first; no more tokens are out than a semaphore has;
- *   - each message is received once or dropped once, and in the order in which they were sent;
- *   - as many pass a barrier as it wants, one of them as the last;
- *   - what is counted, sent or signalled by name goes to those of that name in the order of their making, as far as the result says;
- *   - after shutdown nothing is left, of memory neither.
+ * Each callback checks whether it may come now.  In the end a check finds callbacks that did not come.  The rules:
+ *   - Tasks of a flow are called back one after the other, once.  A task that is dropped, or ends with a status other than 0, has
+ *     a reason for that.
+ *   - A guard and an object of a pool have one holder, and the first task that asked gets it first.  No more tokens are out than
+ *     a semaphore has.
+ *   - Each message is received once or dropped once, in the order of sending.
+ *   - A barrier lets as many tasks pass as it has places, one of them as the last.
+ *   - A count, message or signal by name goes to the tasks of that name in the order of their making, as far as the result says.
+ *   - Nothing is left after the shutdown, and no memory either.
  *
  *     build/test/waiting_simulation_test SEED [LIVES]     goes on from that seed
  *
@@ -336,8 +338,8 @@ stop_somebody(void)
         weir_series_cancel(flow->handle);
 }
 
-/* Gives `most` to the one-shots of that name; returns what must have been given, or SIZE_MAX: it cannot be told, since one of them was
- * stopped, and it is not known whether it has been dropped already. */
+/* Gives `most` to the one-shots of that name.  Returns the number that must have been given, or SIZE_MAX if that is not known:
+ * one of them was stopped, and may have been dropped already. */
 static uint64_t
 give(enum kind kind, unsigned object, uint64_t most)
 {
@@ -377,7 +379,7 @@ do_by_name(void)
 
         if (!is_sure(kind, object))
                 return;
-        if (kind == MAILBOX) { /* one at a time, so that each gets a message that tells it */
+        if (kind == MAILBOX) { /* one at a time, so that each gets a message of its own */
                 struct step *step = sim.oldest[kind][object];
 
                 while (step && (step->freed || step->called || step->fulfilled))

@@ -500,7 +500,7 @@ a_file_with_other_bytes_does_no_harm(void)
 }
 
 static void
-what_is_no_zone_file_is_refused(void)
+a_file_that_is_not_a_zone_file_is_refused(void)
 {
         static unsigned char bytes[300 * 1024];
         char path[sizeof directory + 8];
@@ -622,7 +622,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(rules_that_are_none_are_refused),
         WEIR_TEST(a_file_that_was_cut_is_refused),
         WEIR_TEST(a_file_with_other_bytes_does_no_harm),
-        WEIR_TEST(what_is_no_zone_file_is_refused),
+        WEIR_TEST(a_file_that_is_not_a_zone_file_is_refused),
         WEIR_TEST(leap_seconds_are_refused_and_a_file_may_be_its_rule),
         WEIR_TEST(a_table_is_ascending_and_its_rule_begins_behind_it),
 };

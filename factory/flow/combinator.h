@@ -1,5 +1,5 @@
-/* factory/flow/combinator.h: what the tasks that run other series have in common: parallel, race, module, repeater, retry, and
- * the like.
+/* factory/flow/combinator.h: the common part of tasks that run other series: parallel, race, module, repeater, retry, and the
+ * like.
  *
  *     NEW, children added --start--> starting children, a batch at a time --> waiting --> READY, when `pending` is 0 and
  *                                                                              ^    |     there is no next child
@@ -41,7 +41,7 @@ struct weir__walk {
 struct weir__combinator {
         struct weir_task task; /* first */
 
-        /* Constant once started: what the children are within, instead of the series of the task; NULL: that. */
+        /* Constant once started: the series around the children; NULL: that of the task. */
         struct weir_series *within;
 
         /* Rank PARALLEL: taken also under the lock of the series that the combinator is in. */

@@ -4,12 +4,12 @@
  *        \-----------------------------> SKIPPED, CANCELLED ---------/
  *
  * An edge arrives when the node before it is settled: ENDED, SKIPPED or CANCELLED.  Each arrival counts down, by an atomic
- * operation, what the node after it waits for; the last one decides whether that node runs.  The thread that settles a node
- * notifies its successors, edge by edge.  Nodes that are dropped on the way are put onto a list, and their successors are
+ * operation, the arrivals that the next node waits for; the last one decides whether that node runs.  The thread that settles a
+ * node notifies its successors, edge by edge.  Nodes that are dropped on the way are put onto a list, and their successors are
  * notified in turn, so nothing is recursive.  After BATCH edges the rest goes to the backlog, which is work of its own.
  *
  * `pending` keeps the graph.  It counts the nodes without successors that are not settled, and the works of the graph on their
- * way. From each other node a path leads to a node without successors.  So the graph is there while a node is not settled or an
+ * way.  From each other node a path leads to a node without successors.  So the graph is there while a node is not settled or an
  * edge of a settled node has not arrived.  A thread that has sent the last arrival of its nodes must not touch the graph any
  * more.
  *
@@ -188,7 +188,7 @@ begin(struct weir__graph *graph, const uint32_t numbers[], unsigned count, struc
 
 /* -- successors are notified -- */
 
-/* What became of a node, as its successors see it. */
+/* The result of a node, as its successors see it. */
 enum verdict { TAKEN, NOT_TAKEN, DOOMS };
 
 static enum verdict

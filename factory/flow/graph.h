@@ -2,9 +2,9 @@
  *
  *     NEW, nodes and edges added --seal--> arrays made, no cycle --start--> nodes run --> READY, when `pending` is 0
  *
- * Nodes lie in pages that know their graph, so a node's number is known from where it is: precede need not touch the
- * node.  While it runs, what is asked for at each edge is in arrays of 32-bit words by the numbers of nodes, which fit into the
- * caches longer than the nodes do. */
+ * Nodes lie in pages that name their graph, so the address of a node yields its number: precede need not touch the node.  While
+ * a graph runs, the data that each edge needs are in arrays of 32-bit words, indexed by the numbers of nodes.  These arrays stay
+ * in the caches of the processor for larger graphs than the nodes would. */
 #ifndef WEIR_FACTORY_GRAPH_H
 #define WEIR_FACTORY_GRAPH_H
 
@@ -118,7 +118,7 @@ struct weir__graph {
 
         weir_nsec began; /* constant once started */
 
-        /* What keeps the graph: nodes without successors that have not been settled, and walks on their way. */
+        /* Keeps the graph: counts nodes without successors that have not been settled, and walks on their way. */
         _Atomic uint32_t pending;
         _Atomic bool has_results;
         _Atomic bool is_beginning; /* `begin_walk` is on its way; written under lock */

@@ -108,7 +108,7 @@ add_edge(struct weir__graph *graph, uint32_t before, uint32_t after)
         return true;
 }
 
-/* What is wrong with an edge between them, or 0. */
+/* Returns the error of an edge between them, or 0. */
 static int
 fault_of(const struct weir_node *before, const struct weir_node *after)
 {

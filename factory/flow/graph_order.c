@@ -1,6 +1,6 @@
 /* factory/flow/graph_order.c: the arrays that a graph runs by, made when it is consumed, and the search for cycles.
  *
- * Threads: whoever consumes the graph.  All of it is O(nodes + edges), and nothing is recursive. */
+ * Threads: the one that consumes the graph.  All of it is O(nodes + edges), and nothing is recursive. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  *     acquires --has them--> runs the other one --> gives them back, calls back
  *         \--ends without--> drops the other one --^
  *
- * How it runs others: factory/flow/combinator.h.  Its `run` is on the way of all that was started, once, and nothing is pending
- * then; so that is where it gives back what it has.  What was never started has nothing. */
+ * It runs its children as a combinator (factory/flow/combinator.h).  Each task that was started passes through `run` once, when
+ * nothing is pending any more.  So `run` gives the tokens back.  A task that was never started has none. */
 #include <weir/semaphore.h>
 
 #include <errno.h>

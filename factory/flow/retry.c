@@ -1,4 +1,4 @@
-/* factory/flow/retry.c: a task that tries again, later each time.
+/* factory/flow/retry.c: a task that tries again, with a longer wait each time.
  *
  *     NEW --start--> TRYING --failed, worth it--> WAITING --> TRYING ... --> READY
  *
@@ -36,8 +36,8 @@ struct retry {
         /* Of the worker that makes the next child. */
         enum state state;
         int attempts;
-        weir_nsec delay;    /* of the next wait, but for jitter */
-        weir_nsec deadline; /* of it all */
+        weir_nsec delay;    /* of the next wait, without jitter */
+        weir_nsec deadline; /* of all attempts together */
 };
 
 /* -- whether there is another attempt -- */

@@ -1,6 +1,6 @@
 /* kernel/calendar/calendar.c: days and dates.
  *
- * Years begin in March here, so that a leap day is the last of its year, its 4, its 100 and its 400 years.
+ * Years begin in March here, so that a leap day is the last day of its year, and of its cycle of 4, 100 and 400 years.
  *
  * Threads: any; pure functions.  No locks. */
 #include "kernel/calendar/calendar.h"

@@ -1,7 +1,7 @@
-/* kernel/calendar/cron.c: schedules by the clock on the wall.
+/* kernel/calendar/cron.c: schedules by the wall clock.
  *
  * A schedule is five sets of bits.  The next match is found in local time, month by month: the days of a month that match are one
- * word, made of the set of its dates and of the week repeated.  What a change of the clocks means then is the zone's to say.
+ * word, made of the set of its dates and of the week repeated.  The zone then handles changes of the clocks.
  *
  * Threads: any; pure functions.  No locks. */
 #include <errno.h>
@@ -15,7 +15,7 @@
 #define SECOND         INT64_C(1000000000)
 #define MINUTE         INT64_C(60)
 #define MINUTES_A_DAY  1440
-#define YEARS_SEARCHED 41 /* 29 February on a certain day of the week: 40 years around one like 2100, otherwise 28 */
+#define YEARS_SEARCHED 41 /* the longest gap: 29 February on a given weekday, 40 years around a year like 2100, otherwise 28 */
 #define NEVER          INT64_MAX
 
 enum field { MINUTES, HOURS, DAYS, MONTHS, WEEKDAYS, FIELDS };
@@ -43,7 +43,7 @@ struct reader {
         struct weir__cron_error error; /* the first one; expected == NULL: none */
 };
 
-/* What one field says. */
+/* The values of one field. */
 struct field_set {
         uint64_t bits;
         bool has_star;
@@ -90,7 +90,7 @@ read_number(struct reader *reader, unsigned first, unsigned last, const char *ex
         return number;
 }
 
-/* The number that a word of letters stands for. */
+/* Reads a name, and returns its number. */
 static unsigned
 read_name(struct reader *reader, const struct field_kind *kind)
 {
@@ -168,7 +168,7 @@ read_field(struct reader *reader, const struct field_kind *kind)
         return set;
 }
 
-/* The schedule that a name in place of the fields stands for; "" when there is none. */
+/* The schedule for a name in place of the fields; "" when there is none. */
 static const char *
 read_alias(struct reader *reader)
 {
@@ -297,7 +297,8 @@ next_match(const struct weir__cron *cron, int64_t local)
         return day == NEVER ? NEVER : (day * MINUTES_A_DAY + in_day) * MINUTE;
 }
 
-/* Whenever the clocks show it.  They might set every match aside, so the years are counted here as well. */
+/* Returns the first instant at which the clocks show a match.  They might skip every match, so the years are counted here as
+ * well. */
 static int64_t
 next_shown(const struct weir__cron *cron, const struct weir__zone *zone, int64_t after)
 {
@@ -316,7 +317,7 @@ next_shown(const struct weir__cron *cron, const struct weir__zone *zone, int64_t
         return NEVER;
 }
 
-/* Each time of the day once: what the clocks have shown, or passed by, was due before. */
+/* Each time of the day is due once: a time that the clocks have shown or skipped is not due again. */
 static int64_t
 next_reached(const struct weir__cron *cron, const struct weir__zone *zone, int64_t after)
 {

@@ -1,4 +1,4 @@
-/* kernel/calendar/cron.h: schedules by the clock on the wall, as in crontab(5).
+/* kernel/calendar/cron.h: schedules by the wall clock, as in crontab(5).
  *
  * Pure functions, for any thread.
  *
@@ -8,15 +8,15 @@
  * any case; a range may end with Sunday.  In place of the fields: @hourly, @daily or @midnight, @weekly, @monthly, @yearly or
  * @annually.
  *
- * Days.  With a `*` in one of the two fields of days, with or without a step, a day has to match both; else one of them is
- * enough: `0 0 13 * fri` is each Friday and each 13th, and `0 0 13 * *` each 13th.
+ * Days.  If one of the two fields of days has a `*`, with or without a step, a day has to match both fields.  Otherwise one of
+ * them is enough: `0 0 13 * fri` is each Friday and each 13th, and `0 0 13 * *` is each 13th.
  *
- * When the clocks are changed.
- * - A schedule whose minute and hour are without `*`, such as `30 2 * * *`, is about times of the day.  Each of them is due once:
- *   when the clocks first show it, or something later.  When they are set back over it, it is due the first time.  When they are
- *   set forward over it, it is due at the first moment behind the gap, together with all other times in the gap.
- * - One with a `*` there, such as `0,30 * * * *`, goes on with the time that passes.  It is due whenever the clocks show a time
- *   that matches: again when they show it again, and not at all when they do not. */
+ * Clock changes.
+ * - A schedule whose minute and hour are without `*`, such as `30 2 * * *`, names times of the day.  Each of them is due once:
+ *   when the clocks first show it, or a later time.  When the clocks are set back over it, it is due the first time.  When they
+ *   are set forward over it, it is due at the first moment after the gap, together with all other times in the gap.
+ * - A schedule with a `*` there, such as `0,30 * * * *`, follows the time that passes.  It is due whenever the clocks show a time
+ *   that matches: again when they show it again, and not at all when they skip it. */
 #ifndef WEIR_KERNEL_CRON_H
 #define WEIR_KERNEL_CRON_H
 
@@ -38,16 +38,16 @@ struct weir__cron {
 };
 
 struct weir__cron_error {
-        size_t position;      /* in the text, in bytes from 0: where something else was expected */
-        const char *expected; /* constant: what, in English, such as "a minute from 0 to 59" */
+        size_t position;      /* of the error in the text, in bytes from 0 */
+        const char *expected; /* constant: the expected text, in English, such as "a minute from 0 to 59" */
 };
 
 /* Result:  0; or -EINVAL, with the reason in `*where` if that is not NULL, and `*cron` untouched. */
 int weir__cron_parse(const char *text, struct weir__cron *cron, struct weir__cron_error *where);
 
-/* The first instant behind `after` at which it is due.
+/* Returns the first instant after `after` at which the schedule is due.
  *
- * Result:  WEIR_FOREVER if there is none: on 30 February, or later than a weir_nsec can say.
+ * Result:  WEIR_FOREVER if there is none, as for 30 February, or if it is beyond the range of weir_nsec.
  * Units:   nanoseconds since 1970-01-01 00:00 UTC, as of CLOCK_REALTIME; negative before. */
 weir_nsec weir__cron_next(const struct weir__cron *cron, const struct weir__zone *zone, weir_nsec after);
 

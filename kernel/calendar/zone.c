@@ -1,8 +1,8 @@
 /* kernel/calendar/zone.c: time zones from the files of the system.
  *
- * The library of C knows one zone for the whole process.  So the files are read here: a table of the changes up to some year, and
- * a rule for the time behind it (kernel/calendar/zone_rule.c).  Changes that do not move the clocks, such as of the name alone, are left
- * out.  A file may be anybody's: each count in it is checked against its size before it is believed.
+ * The C library has one zone for the whole process.  So this file reads the zone files: a table of the changes up to some year,
+ * and a rule for the time after it (kernel/calendar/zone_rule.c).  Changes that do not move the clocks, such as of the name
+ * alone, are left out.  Files are not trusted: each count is checked against the size of the file before it is used.
  *
  * Threads: any.  A zone is constant but for its count of references.  No locks. */
 #include <endian.h>
@@ -41,7 +41,7 @@ struct weir__zone {
         int32_t first_offset; /* before all changes */
         size_t count;
 
-        /* Atomic.  Taken relaxed; given back with acquire and release, so that the last one has seen all uses. */
+        /* Atomic.  Taken relaxed; given back with acquire and release, so that the last holder has seen all uses. */
         _Atomic unsigned references;
 
         struct change changes[];
@@ -127,7 +127,7 @@ take_header(struct bytes *bytes, struct counts *counts)
         return 0;
 }
 
-/* The size of what follows a header whose instants have `wide` bytes.  Six numbers of 32 bits: nothing overflows. */
+/* The size of the body after a header whose instants have `wide` bytes.  Six numbers of 32 bits: nothing overflows. */
 static uint64_t
 body_size(const struct counts *counts, unsigned wide)
 {
@@ -304,7 +304,7 @@ open_named(const char *name, int *failed)
         return load(path, failed);
 }
 
-/* As with the library of C, who lends his rights to a program does not lend them for opening any file. */
+/* As in the C library, a program with lent rights (set-user-ID) must not use them to open any file. */
 static struct weir__zone *
 open_path(const char *path, int *failed)
 {
@@ -406,7 +406,8 @@ weir__zone_local(const struct weir__zone *zone, int64_t second)
         };
 }
 
-/* Begins where no offset has reached it yet; one span further on at each step, it is reached two greatest offsets later. */
+/* Begins at a second where no offset can have reached the local time.  Each step goes on by one period between changes; the time
+ * is reached within twice the greatest offset. */
 int64_t
 weir__zone_reach(const struct weir__zone *zone, int64_t local)
 {

@@ -1,8 +1,8 @@
 /* kernel/calendar/zone.h: time zones, one per call, whatever the zone of the process.
  *
- * A zone is constant once it was opened, so any number of threads may ask it; changes of its file are seen by the next open.  A
- * local time is counted as if it were Universal Time: the seconds from 1970-01-01 00:00:00 to what the clocks of the zone show.
- * Seconds are those of POSIX, without leap seconds.  They may be any that fit into a weir_nsec as nanoseconds, and some years
+ * A zone is constant once it was opened, so any number of threads may use it.  The next open sees changes of its file.  A local
+ * time is counted as if it were Universal Time: the seconds from 1970-01-01 00:00:00 to the time that the clocks of the zone
+ * show.  Seconds are those of POSIX, without leap seconds.  Their range is that of a weir_nsec in nanoseconds, and some years
  * more. */
 #ifndef WEIR_KERNEL_ZONE_H
 #define WEIR_KERNEL_ZONE_H
@@ -16,10 +16,10 @@ struct weir__zone;
 /* Between two changes of the clocks. */
 struct weir__zone_span {
         int32_t offset; /* local time is Universal Time plus this */
-        int64_t until;  /* the first second of the next span; INT64_MAX: there is none */
+        int64_t until;  /* the first second of the next period; INT64_MAX: there is none */
 };
 
-/* What the clocks of a zone show. */
+/* The date and time that the clocks of a zone show. */
 struct weir__zone_time {
         int64_t year;
         unsigned month, day, hour, minute, second; /* month and day from 1 on */
@@ -37,10 +37,10 @@ struct weir__zone_time {
  *                    '/', and does not begin with '/': it cannot leave that directory, except by a link in it
  *
  * Owner:   the caller, of one reference.
- * Result:  NULL and a negative number in `*failed`, which is untouched otherwise: -EINVAL for what cannot be a name; -ENOENT;
- *          -EBADMSG for a file that is none of a zone (TZif version 2 to 4, RFC 9636) or is broken; -EOPNOTSUPP for one that
- *          counts leap seconds ("right/..."); -EPERM for a path in TZ when the program has been given rights that its user has
- *          not; -ENOMEM; what open and read report.
+ * Result:  NULL and a negative number in `*failed`, which is untouched otherwise: -EINVAL for an invalid name; -ENOENT; -EBADMSG
+ *          for a file that is not a zone file (TZif version 2 to 4, RFC 9636) or is broken; -EOPNOTSUPP for one that counts leap
+ *          seconds ("right/..."); -EPERM for a path in TZ when the program has rights that its user has not; -ENOMEM; the errors
+ *          of open and read.
  * Threads: any; reads a file, so it blocks.  Nobody may change the environment meanwhile. */
 struct weir__zone *weir__zone_open(const char *name, int *failed);
 
@@ -48,11 +48,12 @@ struct weir__zone *weir__zone_open(const char *name, int *failed);
 struct weir__zone *weir__zone_ref(struct weir__zone *zone);
 void weir__zone_unref(struct weir__zone *zone); /* NULL will do */
 
-/* The span that a second since the epoch lies in. */
+/* Returns the period between two changes in which a second since the epoch lies. */
 struct weir__zone_span weir__zone_span(const struct weir__zone *zone, int64_t second);
 
-/* What the clocks show at a second since the epoch; and the first second at which they show a local time or something later: of
- * two the first when they are set back over it, and the first behind the gap when they are set forward over it. */
+/* Converts a second since the epoch to the time that the clocks show.  The inverse returns the first second at which they show a
+ * local time or a later one: the first of two when they are set back over it, the first after the gap when they are set forward.
+ * */
 struct weir__zone_time weir__zone_local(const struct weir__zone *zone, int64_t second);
 int64_t weir__zone_reach(const struct weir__zone *zone, int64_t local);
 

@@ -1,7 +1,7 @@
 /* kernel/calendar/zone_rule.c: the rule of POSIX's TZ.
  *
- * The parser is given bytes of a file that anybody may have written: it looks at none behind their end, and takes nothing that
- * the grammar does not know.  Names of zones are skipped: nobody here asks for them.
+ * The parser does not trust its bytes, which may be from any file: it reads none behind their end, and accepts only the grammar.
+ * It skips the names of zones, which nobody here needs.
  *
  * Threads: any; pure functions.  No locks. */
 #include <errno.h>
@@ -14,7 +14,7 @@
 #define ZONE_HOURS_MAX 24
 #define HOUR           3600
 
-/* What is still to be read; `failed` stays set. */
+/* The bytes that are still to be read; `failed` stays set. */
 struct reader {
         const char *at, *end;
         bool failed;
@@ -155,8 +155,8 @@ change_second(const struct weir__zone_change *change, int64_t year, int32_t offs
         return change_day(change, year) * WEIR__SECONDS_A_DAY + change->time - offset;
 }
 
-/* Takes the change into account: the last one not behind `second` decides, and the first one behind it ends that.  Of two at one
- * instant the one told later decides: so daylight time that ends when the next one begins has no end. */
+/* Takes the change into account: the last change not after `second` decides, and the first one after it ends that.  Of two
+ * changes at one instant the later call decides: so daylight time that ends when the next one begins has no end. */
 static void
 consider(int64_t at, int32_t offset, int64_t second, int64_t *last, int32_t *result, int64_t *until)
 {

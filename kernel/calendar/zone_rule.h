@@ -1,4 +1,5 @@
-/* kernel/calendar/zone_rule.h: the rule of POSIX's TZ, such as CET-1CEST,M3.5.0,M10.5.0/3, by which a zone goes on beyond its table.
+/* kernel/calendar/zone_rule.h: the rule of POSIX's TZ, such as CET-1CEST,M3.5.0,M10.5.0/3, by which a zone goes on beyond its
+ * table.
  *
  * Pure functions.  Source: POSIX.1, "Environment Variables", TZ; times of -167 to 167 hours as in RFC 9636 section 3.3.2. */
 #ifndef WEIR_KERNEL_ZONE_RULE_H

@@ -1,7 +1,7 @@
 /* kernel/executor/deque.h: the jobs of one thread of the executor, a ring.
  *
- * Its owner adds and takes the newest; thieves, and the owner at times, take the oldest.  All under a lock, which is the owner's
- * alone nearly always; how many there are may be read without. */
+ * Its owner adds and takes the newest; thieves, and the owner at times, take the oldest.  All of this is under a lock, for which
+ * the owner rarely has to wait.  The number of jobs may be read without the lock. */
 #ifndef WEIR_KERNEL_DEQUE_H
 #define WEIR_KERNEL_DEQUE_H
 
@@ -25,7 +25,7 @@ struct weir__deque {
         struct weir__job *ring[WEIR__DEQUE_SIZE];
 };
 
-/* Exact under the lock.  Without it a hint: where head and tail are read in another order, one that is far too large. */
+/* Exact under the lock.  Without it a hint: it is far too large when a change comes between the two reads. */
 static inline unsigned weir__deque_count(const struct weir__deque *deque)
 {
         unsigned head = atomic_load_explicit(&deque->head, memory_order_relaxed);
@@ -33,7 +33,7 @@ static inline unsigned weir__deque_count(const struct weir__deque *deque)
         return atomic_load_explicit(&deque->tail, memory_order_relaxed) - head;
 }
 
-/* Returns false when it is full.  Owner. */
+/* Adds a job as the newest one.  Returns false if the deque is full.  Owner only. */
 static inline bool weir__deque_push(struct weir__deque *deque, struct weir__job *job)
 {
         weir__lock(&deque->lock);
@@ -47,7 +47,8 @@ static inline bool weir__deque_push(struct weir__deque *deque, struct weir__job 
         return room;
 }
 
-/* Adds that many, the first of which is to be taken next.  It is empty, and they are a half at most.  Owner. */
+/* Adds `count` jobs; the first is the next that the owner takes.  The deque is empty, and they fill half of it at most.  Owner
+ * only. */
 static inline void weir__deque_fill(struct weir__deque *deque, struct weir__job *const jobs[], unsigned count)
 {
         weir__lock(&deque->lock);
@@ -58,7 +59,7 @@ static inline void weir__deque_fill(struct weir__deque *deque, struct weir__job 
         weir__unlock(&deque->lock);
 }
 
-/* The newest, or NULL.  Owner. */
+/* Takes the newest job; NULL if there is none.  Owner only. */
 static inline struct weir__job *weir__deque_pop(struct weir__deque *deque)
 {
         struct weir__job *job = NULL;
@@ -75,7 +76,7 @@ static inline struct weir__job *weir__deque_pop(struct weir__deque *deque)
         return job;
 }
 
-/* The oldest, at most `most` of them, and no more than half; of a single one that is the one.  Any thread. */
+/* Takes the oldest jobs: half of them, rounded up, but at most `most`.  Returns their number.  Any thread. */
 static inline unsigned weir__deque_take(struct weir__deque *deque, struct weir__job *jobs[], unsigned most)
 {
         if (weir__deque_count(deque) == 0)
@@ -90,7 +91,7 @@ static inline unsigned weir__deque_take(struct weir__deque *deque, struct weir__
         return count;
 }
 
-/* The oldest, which stays; the function is called under the lock, with NULL if there is none.  Returns how many there are.  Any
+/* Shows the oldest job, which stays, or NULL if there is none; `show` runs under the lock.  Returns the number of jobs.  Any
  * thread. */
 static inline unsigned weir__deque_show_oldest(struct weir__deque *deque, void (*show)(const struct weir__job *, void *),
                                                void *context)

@@ -61,7 +61,7 @@ static inline bool weir__executor_owns(const struct weir__worker *worker)
 /* The number of threads now.  Any thread. */
 unsigned weir__executor_threads(void);
 
-/* What a thread of the executor runs. */
+/* The function that a thread of the executor runs. */
 struct weir__executor_snapshot {
         unsigned thread;
         weir__function *function; /* NULL: it is about to begin */

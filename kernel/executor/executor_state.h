@@ -1,4 +1,4 @@
-/* kernel/executor/executor_state.h: what the files of the executor share.
+/* kernel/executor/executor_state.h: the common part of the files of the executor.
  *
  *     executor.c          the loop of a thread, submitting, start and end
  *     executor_pick.c     which job is next: inbox, list, queues, deques; stealing

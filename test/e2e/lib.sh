@@ -232,8 +232,8 @@ is_alone_after() {
         [ -n "$left" ] && [ "$left" != "$1" ] && [ "$(wc -w <<<"$left")" -eq 1 ]
 }
 
-# heir OF: sets $server, when only that one is left
-heir() {
+# child OF: sets $server, when only that one is left
+child() {
         local left=
 
         if ! patience=60 comes_true is_alone_after "$1"; then # it has 30 s for what it has begun
@@ -266,7 +266,7 @@ restart_under_load() {
                 sleep 0.5
                 first=$server
                 kill -USR2 "$server"
-                heir "$server"
+                child "$server"
                 if [ $turn = 1 ]; then # the others are children of no shell
                         wait "$first"
                         expect "exit status of the first one" $? 0

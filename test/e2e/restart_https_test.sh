@@ -58,7 +58,7 @@ with connect() as idle, connect() as busy:
     assert reply.startswith(b"HTTP/1.1 200 ") and b"\r\nConnection: close\r\n" in reply, reply
     assert reply.endswith(b"\r\n\r\nhello, secretly\n"), reply
 PYTHON
-heir "$server"
+child "$server"
 
 step "a new process that does not serve changes nothing"
 mv "$work/first.key" "$work/kept.key"
@@ -71,7 +71,7 @@ ask old
 step "a new process has the certificates that are there then"
 "$make" "$work" first localhost || fail "no certificate"
 kill -USR2 "$server"
-heir "$server"
+child "$server"
 ask first
 ask first --unix-socket "$socket"
 

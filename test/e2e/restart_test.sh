@@ -22,7 +22,7 @@ curl --silent --max-time 30 --output "$work/long" "$url/wait?name=long&ms=1500" 
 long=$!
 sleep 0.3
 kill -USR2 "$server"
-heir "$server"
+child "$server"
 wait $long || fail "curl: $?"
 expect "what it gets" "$(cat "$work/long")" waited
 
@@ -53,7 +53,7 @@ step "a deployed program is the one that is started"
 cp "$program" "$work/bin/replaced"
 mv "$work/bin/replaced" "$work/bin/04-delay-control"
 kill -USR2 "$server"
-heir "$server"
+child "$server"
 get "$url/wait?name=a&ms=0"
 expect body "$body" waited
 kill -INT "$server"
