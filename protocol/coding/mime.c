@@ -158,9 +158,8 @@ weir__mime_type(const char *path)
         const struct row *row = NULL;
 
         if (size > 0 && size <= LONGEST) {
-                for (size_t i = 0; i <= size; i++) {
+                for (size_t i = 0; i <= size; i++)
                         lower[i] = (char)(extension[i] >= 'A' && extension[i] <= 'Z' ? extension[i] | 0x20 : extension[i]);
-                }
                 row = bsearch(lower, rows, sizeof rows / sizeof *rows, sizeof *rows, compare);
         }
         return row ? row->type : "application/octet-stream";
@@ -198,17 +197,12 @@ weir__mime_is_compressible(const char *type)
         };
         size_t size = strcspn(type, "; \t");
 
-        if (WEIR__BYTES_ARE(type, size, "text/event-stream")) {
+        if (WEIR__BYTES_ARE(type, size, "text/event-stream"))
                 return false;
-        }
-        if ((size > 5 && weir__bytes_equal(type, "text/", 5)) || ends_with(type, size, "+json") ||
-            ends_with(type, size, "+xml")) {
+        if ((size > 5 && weir__bytes_equal(type, "text/", 5)) || ends_with(type, size, "+json") || ends_with(type, size, "+xml"))
                 return true;
-        }
-        for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-                if (strlen(others[i]) == size && weir__bytes_equal(type, others[i], size)) {
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+                if (strlen(others[i]) == size && weir__bytes_equal(type, others[i], size))
                         return true;
-                }
-        }
         return false;
 }

@@ -36,9 +36,8 @@ matches(const struct weir__request *request, const char *name, const char *tag, 
                 const struct weir__request_field *field = &request->fields[i];
 
                 if (strlen(field->name) == size && weir__bytes_equal(field->name, name, size) &&
-                    (strcmp(field->value, "*") == 0 || weir__etag_is_in(field->value, tag, weak))) {
+                    (strcmp(field->value, "*") == 0 || weir__etag_is_in(field->value, tag, weak)))
                         return true;
-                }
         }
         return false;
 }
@@ -67,9 +66,8 @@ is_another(const struct weir__request *request, const struct weir__validators *v
 {
         int64_t date;
 
-        if (has(request, "If-Match")) {
+        if (has(request, "If-Match"))
                 return !matches(request, "If-Match", validators->tag, false);
-        }
         return date_of(request, "If-Unmodified-Since", validators, &date) && validators->modified > date;
 }
 
@@ -79,9 +77,8 @@ is_known(const struct weir__request *request, const struct weir__validators *val
 {
         int64_t date;
 
-        if (has(request, "If-None-Match")) {
+        if (has(request, "If-None-Match"))
                 return matches(request, "If-None-Match", validators->tag, true);
-        }
         return is_get && date_of(request, "If-Modified-Since", validators, &date) && validators->modified <= date;
 }
 
@@ -90,12 +87,10 @@ weir__conditional_status(const struct weir__request *request, const struct weir_
 {
         bool is_get = request->is_head || strcmp(request->method, "GET") == 0;
 
-        if (is_another(request, validators)) {
+        if (is_another(request, validators))
                 return 412;
-        }
-        if (is_known(request, validators, is_get)) {
+        if (is_known(request, validators, is_get))
                 return is_get ? 304 : 412;
-        }
         return 200;
 }
 
@@ -108,12 +103,10 @@ range_holds(const struct weir__request *request, const struct weir__validators *
         unsigned count = find(request, "If-Range", &value);
         int64_t date;
 
-        if (count != 1) {
+        if (count != 1)
                 return count == 0;
-        }
-        if (date_of(request, "If-Range", validators, &date)) {
+        if (date_of(request, "If-Range", validators, &date))
                 return date == validators->modified;
-        }
         return strcmp(value, validators->tag) == 0;
 }
 
@@ -122,8 +115,7 @@ weir__conditional_range(const struct weir__request *request, const struct weir__
 {
         const char *range;
 
-        if (strcmp(request->method, "GET") != 0 || find(request, "Range", &range) != 1 || !range_holds(request, validators)) {
+        if (strcmp(request->method, "GET") != 0 || find(request, "Range", &range) != 1 || !range_holds(request, validators))
                 return NULL;
-        }
         return range;
 }

@@ -59,9 +59,8 @@ read_part(const char *part, size_t size, struct found *found)
 {
         const char *equals = memchr(part, '=', size);
 
-        if (!equals) {
+        if (!equals)
                 return false;
-        }
         *found = (struct found){part, equals + 1, (size_t)(equals - part), size - (size_t)(equals - part) - 1};
         weir__bytes_trim(&found->name, &found->name_size);
         weir__bytes_trim(&found->value, &found->value_size);
@@ -77,9 +76,8 @@ next_cookie(struct reader *reader, struct found *found)
                 size_t size = strcspn(part, ";");
 
                 reader->rest += size + (part[size] == ';');
-                if (read_part(part, size, found)) {
+                if (read_part(part, size, found))
                         return true;
-                }
         }
         return false;
 }
@@ -121,9 +119,8 @@ weir__cookies_parse(const struct weir__request *request, size_t max, struct weir
                 size += found.name_size + found.value_size + 2;
         }
         pairs = weir__pairs_new(count, size, &out);
-        if (!pairs) {
+        if (!pairs)
                 return -ENOMEM;
-        }
         fill(pairs, out, &second, count);
         *ret_pairs = pairs;
         return 0;
@@ -135,11 +132,9 @@ weir__cookies_parse(const struct weir__request *request, size_t max, struct weir
 static bool
 is_visible_but(const char *text, const char *but)
 {
-        for (; *text; text++) {
-                if (*text <= ' ' || *text > '~' || strchr(but, *text)) {
+        for (; *text; text++)
+                if (*text <= ' ' || *text > '~' || strchr(but, *text))
                         return false;
-                }
-        }
         return true;
 }
 
@@ -149,18 +144,15 @@ is_domain(const char *domain)
 {
         size_t label;
 
-        if (strlen(domain) > DOMAIN_MAX) {
+        if (strlen(domain) > DOMAIN_MAX)
                 return false;
-        }
         for (;; domain += label + 1) {
                 label = strcspn(domain, ".");
                 if (label == 0 || label > LABEL_MAX || domain[0] == '-' || domain[label - 1] == '-' ||
-                    strspn(domain, "-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") < label) {
+                    strspn(domain, "-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") < label)
                         return false;
-                }
-                if (domain[label] == '\0') {
+                if (domain[label] == '\0')
                         return true;
-                }
         }
 }
 
@@ -189,9 +181,8 @@ check(const struct weir_http_cookie *cookie)
         if (name_size == 0 || weir__bytes_span(cookie->name, name_size, WEIR__BYTE_TOKEN) < name_size ||
             !is_visible_but(cookie->value, "\",;\\") || !is_visible_but(cookie->path, ";") ||
             (*cookie->path && *cookie->path != '/') || (*cookie->domain && !is_domain(cookie->domain)) ||
-            (unsigned)cookie->same_site > WEIR_HTTP_SAME_SITE_UNSAID || !keeps_promises(cookie)) {
+            (unsigned)cookie->same_site > WEIR_HTTP_SAME_SITE_UNSAID || !keeps_promises(cookie))
                 return -EINVAL;
-        }
         return name_size + strlen(cookie->value) > WEIR__COOKIE_MAX || strlen(cookie->path) > WEIR__COOKIE_PATH_MAX ? -E2BIG : 0;
 }
 
@@ -222,9 +213,8 @@ weir__cookie_write(const struct weir_http_cookie *cookie, char out[WEIR__COOKIE_
         filled.path = cookie->path ? cookie->path : "/";
         filled.domain = cookie->domain ? cookie->domain : "";
         failed = check(&filled);
-        if (failed) {
+        if (failed)
                 return failed;
-        }
         out = stpcpy(stpcpy(stpcpy(out, filled.name), "="), filled.value);
         out = put_attribute(out, "; Path=", filled.path);
         out = put_attribute(out, "; Domain=", filled.domain);

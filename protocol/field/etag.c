@@ -20,12 +20,10 @@ tag_size(const char *text)
 {
         size_t size = 1;
 
-        if (text[0] != '"') {
+        if (text[0] != '"')
                 return 0;
-        }
-        while (text[size] != '"' && text[size] != ' ' && weir__byte_is(text[size], WEIR__BYTE_VALUE) && text[size] != '\t') {
+        while (text[size] != '"' && text[size] != ' ' && weir__byte_is(text[size], WEIR__BYTE_VALUE) && text[size] != '\t')
                 size++;
-        }
         return text[size] == '"' ? size + 1 : 0;
 }
 
@@ -41,12 +39,10 @@ weir__etag_is_in(const char *list, const char *tag, bool weak)
                 size_t size = tag_size(list);
                 const char *behind = list + size + strspn(list + size, " \t");
 
-                if (size == 0 || (*behind && *behind != ',')) {
+                if (size == 0 || (*behind && *behind != ','))
                         return false;
-                }
-                if (size == wanted && memcmp(list, tag, size) == 0 && (weak || !is_weak)) {
+                if (size == wanted && memcmp(list, tag, size) == 0 && (weak || !is_weak))
                         return true;
-                }
                 list = behind;
         }
 }

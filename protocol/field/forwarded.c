@@ -47,9 +47,8 @@ weir__proxies_have(const struct weir__proxies *proxies, const struct weir__peer 
                 const struct network *network = &proxies->networks[i];
 
                 if (network->address.family == peer->family &&
-                    bits_are_equal(network->address.address, peer->address, network->bits)) {
+                    bits_are_equal(network->address.address, peer->address, network->bits))
                         return true;
-                }
         }
         return false;
 }
@@ -60,23 +59,19 @@ read_number(const char *text, size_t size, size_t digits)
 {
         uint32_t number = 0;
 
-        if (size == 0 || size > digits || weir__bytes_span(text, size, WEIR__BYTE_DIGIT) < size) {
+        if (size == 0 || size > digits || weir__bytes_span(text, size, WEIR__BYTE_DIGIT) < size)
                 return UINT32_MAX;
-        }
-        for (size_t i = 0; i < size; i++) {
+        for (size_t i = 0; i < size; i++)
                 number = 10 * number + (uint32_t)(text[i] - '0');
-        }
         return number;
 }
 
 static bool
 has_bits_behind(const struct network *network)
 {
-        for (unsigned bit = network->bits; bit < 128; bit++) {
-                if (network->address.address[bit / 8] >> (7 - bit % 8) & 1) {
+        for (unsigned bit = network->bits; bit < 128; bit++)
+                if (network->address.address[bit / 8] >> (7 - bit % 8) & 1)
                         return true;
-                }
-        }
         return false;
 }
 
@@ -88,9 +83,8 @@ read_network(struct network *network, const char *text, size_t size)
         bool is_short = !memchr(text, ':', address_size); /* an IPv4 prefix counts from the beginning of the IPv4 address */
         uint32_t bits = slash ? read_number(slash + 1, size - address_size - 1, 3) : is_short ? 32 : 128;
 
-        if (!weir__peer_read(&network->address, text, address_size) || bits > (is_short ? 32u : 128u)) {
+        if (!weir__peer_read(&network->address, text, address_size) || bits > (is_short ? 32u : 128u))
                 return false;
-        }
         network->bits = (uint8_t)(bits + (is_short ? V4_BEGINS : 0));
         return network->address.family == WEIR__PEER_UNIX ? !slash : !has_bits_behind(network);
 }
@@ -101,9 +95,8 @@ count_members(const char *list)
         size_t size = strlen(list), member_size, count = 0;
         const char *member;
 
-        while (weir__bytes_next_member(&list, &size, &member, &member_size)) {
+        while (weir__bytes_next_member(&list, &size, &member, &member_size))
                 count++;
-        }
         return count;
 }
 
@@ -113,11 +106,9 @@ read_list(struct weir__proxies *proxies, const char *list)
         size_t size = strlen(list), member_size;
         const char *member;
 
-        while (weir__bytes_next_member(&list, &size, &member, &member_size)) {
-                if (!read_network(&proxies->networks[proxies->count++], member, member_size)) {
+        while (weir__bytes_next_member(&list, &size, &member, &member_size))
+                if (!read_network(&proxies->networks[proxies->count++], member, member_size))
                         return false;
-                }
-        }
         return true;
 }
 
@@ -129,17 +120,15 @@ weir__proxies_new(const char *list, const char *field, struct weir__proxies **re
         size_t name_size = strlen(name);
         struct weir__proxies *proxies;
 
-        if (name_size == 0 || weir__bytes_span(name, name_size, WEIR__BYTE_TOKEN) < name_size) {
+        if (name_size == 0 || weir__bytes_span(name, name_size, WEIR__BYTE_TOKEN) < name_size)
                 return -EINVAL;
-        }
         if (count == 0) {
                 *ret_proxies = NULL;
                 return 0;
         }
         proxies = malloc(sizeof *proxies + size + name_size + 1);
-        if (!proxies) {
+        if (!proxies)
                 return -ENOMEM;
-        }
         *proxies = (struct weir__proxies){
                 .field = memcpy((char *)proxies->networks + size, name, name_size + 1),
                 .is_forwarded = WEIR__BYTES_ARE(name, name_size, "Forwarded"),
@@ -169,9 +158,8 @@ read_node(struct weir__peer *peer, const char *text, size_t size)
         const char *end = memchr(text, is_v6 ? ']' : ':', size);
         size_t address_size = end ? (size_t)(end - text) : size, behind = address_size + is_v6;
 
-        if ((is_v6 && !end) || !is_port_or_nothing(text + behind, size - behind)) {
+        if ((is_v6 && !end) || !is_port_or_nothing(text + behind, size - behind))
                 return false;
-        }
         return weir__peer_read(peer, text + is_v6, address_size - is_v6) && peer->family != WEIR__PEER_UNIX &&
                is_v6 == (memchr(text, ':', address_size) != NULL);
 }
@@ -189,12 +177,10 @@ value_size(const char *text, size_t size)
 {
         size_t at = 1;
 
-        if (size == 0 || text[0] != '"') {
+        if (size == 0 || text[0] != '"')
                 return weir__bytes_span(text, size, WEIR__BYTE_TOKEN);
-        }
-        while (at < size && text[at] != '"') {
+        while (at < size && text[at] != '"')
                 at += text[at] == '\\' ? 2 : 1;
-        }
         return at < size ? at + 1 : 0;
 }
 
@@ -218,24 +204,20 @@ read_element(struct weir__peer *peer, const char *text, size_t size)
         for (;;) {
                 size_t name = weir__bytes_span(text, size, WEIR__BYTE_TOKEN), value;
 
-                if (name == 0 || name == size || text[name] != '=') {
+                if (name == 0 || name == size || text[name] != '=')
                         return false;
-                }
                 value = value_size(text + name + 1, size - name - 1);
-                if (value == 0) {
+                if (value == 0)
                         return false;
-                }
                 if (WEIR__BYTES_ARE(text, name, "for")) {
                         found++;
-                        if (!read_for(peer, text + name + 1, value)) {
+                        if (!read_for(peer, text + name + 1, value))
                                 return false;
-                        }
                 }
                 text += name + 1 + value;
                 size -= name + 1 + value;
-                if (size == 0 || *text != ';') {
+                if (size == 0 || *text != ';')
                         return size == 0 && found == 1;
-                }
                 text++;
                 size--;
         }
@@ -275,9 +257,8 @@ previous_member(struct walk *walk, const char **member, size_t *size)
                 *size = walk->size - (size_t)(*member - walk->line);
                 walk->size = comma ? (size_t)(comma - walk->line) : 0;
                 weir__bytes_trim(member, size);
-                if (*size > 0) {
+                if (*size > 0)
                         return true;
-                }
         }
         return false;
 }
@@ -295,14 +276,12 @@ weir__forwarded_client(const struct weir__proxies *proxies, const struct weir__r
         const char *member;
         size_t size;
 
-        if (!proxies) {
+        if (!proxies)
                 return client;
-        }
         struct walk walk = {.request = request, .name = proxies->field, .field = request->field_count, .line = ""};
         while (weir__proxies_have(proxies, &client) && previous_member(&walk, &member, &size)) {
-                if (!(proxies->is_forwarded ? read_element : read_plain)(&named, member, size)) {
+                if (!(proxies->is_forwarded ? read_element : read_plain)(&named, member, size))
                         break;
-                }
                 client = named;
         }
         return client;

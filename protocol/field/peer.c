@@ -56,18 +56,16 @@ weir__peer_read(struct weir__peer *peer, const char *text, size_t size)
         struct in6_addr v6;
 
         *peer = (struct weir__peer){.port = 0};
-        if (size >= sizeof copy || memchr(text, '\0', size)) {
+        if (size >= sizeof copy || memchr(text, '\0', size))
                 return false;
-        }
         memcpy(copy, text, size);
         copy[size] = '\0';
-        if (inet_pton(AF_INET, copy, &v4) == 1) {
+        if (inet_pton(AF_INET, copy, &v4) == 1)
                 set_v4(peer, &v4);
-        } else if (inet_pton(AF_INET6, copy, &v6) == 1) {
+        else if (inet_pton(AF_INET6, copy, &v6) == 1)
                 set_v6(peer, &v6);
-        } else if (WEIR__BYTES_ARE(text, size, "unix:")) {
+        else if (WEIR__BYTES_ARE(text, size, "unix:"))
                 peer->family = WEIR__PEER_UNIX;
-        }
         return peer->family != WEIR__PEER_UNKNOWN;
 }
 
@@ -82,9 +80,8 @@ weir__peer_write(const struct weir__peer *peer, bool with_port, char out[WEIR__P
                 return;
         }
         inet_ntop(is_v6 ? AF_INET6 : AF_INET, peer->address + (is_v6 ? 0 : sizeof mapped), text, sizeof text);
-        if (with_port) {
+        if (with_port)
                 snprintf(out, WEIR__PEER_ROOM, is_v6 ? "[%s]:%u" : "%s:%u", text, (unsigned)peer->port);
-        } else {
+        else
                 strcpy(out, text);
-        }
 }

@@ -38,15 +38,13 @@ static bool
 read_spec(const char *text, size_t size, struct spec *spec)
 {
         spec->has_first = take_number(&text, &size, &spec->first);
-        if (size == 0 || *text != '-') {
+        if (size == 0 || *text != '-')
                 return false;
-        }
         text++;
         size--;
         spec->has_last = take_number(&text, &size, &spec->last);
-        if (!spec->has_last) {
+        if (!spec->has_last)
                 spec->last = UINT64_MAX;
-        }
         return size == 0 && (spec->has_first ? spec->first <= spec->last : spec->has_last);
 }
 
@@ -54,12 +52,10 @@ read_spec(const char *text, size_t size, struct spec *spec)
 static enum weir__range_kind
 select_last(uint64_t wanted, uint64_t size, struct weir__range *range)
 {
-        if (wanted == 0) {
+        if (wanted == 0)
                 return WEIR__RANGE_UNSATISFIABLE;
-        }
-        if (size == 0) {
+        if (size == 0)
                 return WEIR__RANGE_NONE;
-        }
         range->size = wanted < size ? wanted : size;
         range->at = size - range->size;
         return WEIR__RANGE_PART;
@@ -68,12 +64,10 @@ select_last(uint64_t wanted, uint64_t size, struct weir__range *range)
 static enum weir__range_kind
 select_bytes(const struct spec *spec, uint64_t size, struct weir__range *range)
 {
-        if (!spec->has_first) {
+        if (!spec->has_first)
                 return select_last(spec->last, size, range);
-        }
-        if (spec->first >= size) {
+        if (spec->first >= size)
                 return WEIR__RANGE_UNSATISFIABLE;
-        }
         range->at = spec->first;
         range->size = (spec->last < size ? spec->last + 1 : size) - spec->first;
         return WEIR__RANGE_PART;
@@ -88,25 +82,22 @@ weir__range_read(const char *field, uint64_t size, struct weir__range *range)
         struct spec spec;
 
         *range = (struct weir__range){.at = 0, .size = size};
-        if (left < sizeof unit || !weir__bytes_equal(field, unit, sizeof unit - 1)) {
+        if (left < sizeof unit || !weir__bytes_equal(field, unit, sizeof unit - 1))
                 return WEIR__RANGE_NONE;
-        }
         field += sizeof unit - 1;
         left -= sizeof unit - 1;
         if (!weir__bytes_next_member(&field, &left, &member, &member_size) || !read_spec(member, member_size, &spec) ||
-            weir__bytes_next_member(&field, &left, &member, &member_size)) {
+            weir__bytes_next_member(&field, &left, &member, &member_size))
                 return WEIR__RANGE_NONE;
-        }
         return select_bytes(&spec, size, range);
 }
 
 void
 weir__content_range(char out[WEIR__CONTENT_RANGE_SIZE], const struct weir__range *range, uint64_t size)
 {
-        if (range) {
+        if (range)
                 snprintf(out, WEIR__CONTENT_RANGE_SIZE, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, range->at,
                          range->at + range->size - 1, size);
-        } else {
+        else
                 snprintf(out, WEIR__CONTENT_RANGE_SIZE, "bytes */%" PRIu64, size);
-        }
 }

@@ -61,9 +61,8 @@ static const char forbidden[][18] = {"content-length", "transfer-encoding"};
 static inline bool
 count(uint32_t *counter, size_t max)
 {
-        if (*counter >= max) {
+        if (*counter >= max)
                 return false;
-        }
         *counter += *counter < UINT32_MAX;
         return true;
 }
@@ -111,9 +110,8 @@ next_in_extension(enum state state, char byte)
         case BEHIND_QUOTE: return behind(byte, BEHIND_VALUE);
         case BEHIND_VALUE: return byte == '\r' ? WRONG : behind(byte, BEHIND_VALUE);
         default: /* QUOTED */
-                if (byte == '"' || byte == '\\') {
+                if (byte == '"' || byte == '\\')
                         return byte == '"' ? BEHIND_QUOTE : ESCAPED;
-                }
                 return weir__byte_is(byte, WEIR__BYTE_VALUE) ? QUOTED : WRONG;
         }
 }
@@ -123,12 +121,10 @@ read_extension(struct weir__chunked *chunked, const struct weir__chunked_limits 
 {
         enum state next = next_in_extension(chunked->state, byte);
 
-        if (next == WRONG) {
+        if (next == WRONG)
                 return 400;
-        }
-        if (next != SIZE_LF && !count(&chunked->extensions, limits->max_extensions)) {
+        if (next != SIZE_LF && !count(&chunked->extensions, limits->max_extensions))
                 return 413;
-        }
         return enter(chunked, next);
 }
 
@@ -136,17 +132,14 @@ read_extension(struct weir__chunked *chunked, const struct weir__chunked_limits 
 static int
 read_size(struct weir__chunked *chunked, const struct weir__chunked_limits *limits, char byte)
 {
-        if (!weir__byte_is(byte, WEIR__BYTE_HEX)) {
+        if (!weir__byte_is(byte, WEIR__BYTE_HEX))
                 return chunked->length > 0 ? read_extension(chunked, limits, byte) : 400;
-        }
-        if (chunked->left >> 59) {
+        if (chunked->left >> 59)
                 return 400;
-        }
-        if (chunked->length < FREE_DIGITS) {
+        if (chunked->length < FREE_DIGITS)
                 chunked->length++;
-        } else if (!count(&chunked->extensions, limits->max_extensions)) {
+        else if (!count(&chunked->extensions, limits->max_extensions))
                 return 413;
-        }
         chunked->left = chunked->left << 4 | (uint64_t)((byte & 0xf) + (byte > '9' ? 9 : 0));
         return WEIR__CHUNKED_MORE;
 }
@@ -155,22 +148,18 @@ read_size(struct weir__chunked *chunked, const struct weir__chunked_limits *limi
 static void
 suspect(struct weir__chunked *chunked, char byte)
 {
-        for (unsigned i = 0; i < FORBIDDEN; i++) {
-                if (chunked->suspects & 1U << i && !weir__bytes_equal(&byte, &forbidden[i][chunked->length], 1)) {
+        for (unsigned i = 0; i < FORBIDDEN; i++)
+                if (chunked->suspects & 1U << i && !weir__bytes_equal(&byte, &forbidden[i][chunked->length], 1))
                         chunked->suspects &= (uint8_t) ~(1U << i);
-                }
-        }
         chunked->length++; /* it may wrap only when no suspect is left that it is for */
 }
 
 static bool
 is_forbidden(const struct weir__chunked *chunked)
 {
-        for (unsigned i = 0; i < FORBIDDEN; i++) {
-                if (chunked->suspects & 1U << i && forbidden[i][chunked->length] == '\0') {
+        for (unsigned i = 0; i < FORBIDDEN; i++)
+                if (chunked->suspects & 1U << i && forbidden[i][chunked->length] == '\0')
                         return true;
-                }
-        }
         return false;
 }
 
@@ -193,22 +182,18 @@ read_trailer(struct weir__chunked *chunked, const struct weir__chunked_limits *l
 {
         enum state next = next_in_trailer(chunked, byte);
 
-        if (next == WRONG) {
+        if (next == WRONG)
                 return 400;
-        }
         if (chunked->state == LINE) {
-                if (!count(&chunked->fields, limits->max_trailer_fields)) {
+                if (!count(&chunked->fields, limits->max_trailer_fields))
                         return 431;
-                }
                 chunked->length = 0;
                 chunked->suspects = (1U << FORBIDDEN) - 1;
         }
-        if (!count(&chunked->trailers, limits->max_trailers)) {
+        if (!count(&chunked->trailers, limits->max_trailers))
                 return 431;
-        }
-        if (next == FIELD_NAME) {
+        if (next == FIELD_NAME)
                 suspect(chunked, byte);
-        }
         return enter(chunked, next);
 }
 
@@ -223,9 +208,8 @@ read_byte(struct weir__chunked *chunked, const struct weir__chunked_limits *limi
         case DATA_LF: return expect(chunked, byte, '\n', SIZE);
         case END_LF: return byte == '\n' ? WEIR__CHUNKED_END : 400;
         case LINE:
-                if (byte == '\r') {
+                if (byte == '\r')
                         return enter(chunked, END_LF);
-                }
                 return read_trailer(chunked, limits, byte);
         case FIELD_NAME:
         case FIELD_VALUE:
@@ -241,9 +225,8 @@ take_payload(struct weir__chunked *chunked, size_t size)
         size_t run = chunked->left < size ? (size_t)chunked->left : size;
 
         chunked->left -= run;
-        if (chunked->left == 0) {
+        if (chunked->left == 0)
                 enter(chunked, DATA_CR);
-        }
         return run;
 }
 
@@ -258,9 +241,8 @@ weir__chunked_feed(struct weir__chunked *chunked, const struct weir__chunked_lim
                 if (chunked->state == DATA) {
                         size_t run = take_payload(chunked, size - from);
 
-                        if (from != to) {
+                        if (from != to)
                                 memmove(data + to, data + from, run);
-                        }
                         from += run;
                         to += run;
                 } else {

@@ -37,23 +37,19 @@ static const char methods[][12] = {
 static bool
 method_is_known(const char *method, size_t size)
 {
-        for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-                if (size < sizeof *methods && methods[i][size] == '\0' && memcmp(methods[i], method, size) == 0) {
+        for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+                if (size < sizeof *methods && methods[i][size] == '\0' && memcmp(methods[i], method, size) == 0)
                         return true;
-                }
-        }
         return false;
 }
 
 static inline const char *
 skip(const char *at, const char *end, unsigned classes)
 {
-        if (classes & WEIR__BYTE_VALUE) {
+        if (classes & WEIR__BYTE_VALUE)
                 at += weir__bytes_value_part(at, (size_t)(end - at));
-        }
-        while (at < end && weir__byte_is(*at, classes)) {
+        while (at < end && weir__byte_is(*at, classes))
                 at++;
-        }
         return at;
 }
 
@@ -73,9 +69,8 @@ read_version(struct weir__gate *gate, struct reader *reader)
         for (; reader->at < reader->end; reader->at++) {
                 size_t index = (size_t)(reader->at - version);
 
-                if (pattern[index] == '0' ? !weir__byte_is(*reader->at, WEIR__BYTE_DIGIT) : *reader->at != pattern[index]) {
+                if (pattern[index] == '0' ? !weir__byte_is(*reader->at, WEIR__BYTE_DIGIT) : *reader->at != pattern[index])
                         return 400;
-                }
                 if (pattern[index] == '\n') {
                         reader->at++;
                         return version[5] != '1' ? 505 : gate->method_known ? DONE : 501;
@@ -89,12 +84,10 @@ static inline int
 read_word(struct weir__gate *gate, struct reader *reader, unsigned classes)
 {
         reader->at = skip(reader->at, reader->end, classes);
-        if (reader->at == reader->end) {
+        if (reader->at == reader->end)
                 return WEIR__GATE_MORE;
-        }
-        if (*reader->at != ' ' || offset(reader) == gate->mark) {
+        if (*reader->at != ' ' || offset(reader) == gate->mark)
                 return 400;
-        }
         reader->at++;
         return DONE;
 }
@@ -107,12 +100,10 @@ read_empty_line(struct weir__gate *gate, struct reader *reader)
                 gate->state = BEGIN_LF;
                 reader->at++;
         }
-        if (reader->at == reader->end) {
+        if (reader->at == reader->end)
                 return WEIR__GATE_MORE;
-        }
-        if (gate->state == BEGIN_LF && *reader->at++ != '\n') {
+        if (gate->state == BEGIN_LF && *reader->at++ != '\n')
                 return 400;
-        }
         return DONE;
 }
 
@@ -124,31 +115,27 @@ read_request_line(struct weir__gate *gate, struct reader *reader)
         switch (gate->state) {
         case BEGIN:
         case BEGIN_LF:
-                if ((r = read_empty_line(gate, reader)) != DONE) {
+                if ((r = read_empty_line(gate, reader)) != DONE)
                         return r;
-                }
                 gate->mark = offset(reader);
                 gate->state = METHOD;
                 /* fallthrough */
         case METHOD:
-                if ((r = read_word(gate, reader, WEIR__BYTE_TOKEN)) != DONE) {
+                if ((r = read_word(gate, reader, WEIR__BYTE_TOKEN)) != DONE)
                         return r;
-                }
                 gate->method_known = method_is_known(reader->data + gate->mark, offset(reader) - gate->mark - 1);
                 gate->mark = offset(reader);
                 gate->state = TARGET;
                 /* fallthrough */
         case TARGET:
-                if ((r = read_word(gate, reader, WEIR__BYTE_TARGET)) != DONE) {
+                if ((r = read_word(gate, reader, WEIR__BYTE_TARGET)) != DONE)
                         return r;
-                }
                 gate->mark = offset(reader);
                 gate->state = VERSION;
                 /* fallthrough */
         default:
-                if ((r = read_version(gate, reader)) != DONE) {
+                if ((r = read_version(gate, reader)) != DONE)
                         return r;
-                }
                 gate->state = FIELD;
                 return DONE;
         }
@@ -158,17 +145,15 @@ read_request_line(struct weir__gate *gate, struct reader *reader)
 static inline int
 begin_line(struct weir__gate *gate, struct reader *reader, size_t max_fields)
 {
-        if (reader->at == reader->end) {
+        if (reader->at == reader->end)
                 return WEIR__GATE_MORE;
-        }
         if (*reader->at == '\r') {
                 reader->at++;
                 gate->state = END_LF;
                 return DONE;
         }
-        if (gate->fields >= max_fields) {
+        if (gate->fields >= max_fields)
                 return 431;
-        }
         gate->mark = offset(reader);
         gate->state = NAME;
         return DONE;
@@ -179,9 +164,8 @@ static inline int
 read_until(struct reader *reader, unsigned classes, char byte)
 {
         reader->at = skip(reader->at, reader->end, classes);
-        if (reader->at == reader->end) {
+        if (reader->at == reader->end)
                 return WEIR__GATE_MORE;
-        }
         return *reader->at++ == byte ? DONE : 400;
 }
 
@@ -193,24 +177,20 @@ read_field(struct weir__gate *gate, struct reader *reader)
 
         switch (gate->state) {
         case NAME:
-                if ((r = read_until(reader, WEIR__BYTE_TOKEN, ':')) != DONE) {
+                if ((r = read_until(reader, WEIR__BYTE_TOKEN, ':')) != DONE)
                         return r;
-                }
-                if (offset(reader) == gate->mark + 1) {
+                if (offset(reader) == gate->mark + 1)
                         return 400; /* a name of no bytes */
-                }
                 gate->state = VALUE;
                 /* fallthrough */
         case VALUE:
-                if ((r = read_until(reader, WEIR__BYTE_VALUE, '\r')) != DONE) {
+                if ((r = read_until(reader, WEIR__BYTE_VALUE, '\r')) != DONE)
                         return r;
-                }
                 gate->state = VALUE_LF;
                 /* fallthrough */
         default:
-                if ((r = read_until(reader, 0, '\n')) != DONE) {
+                if ((r = read_until(reader, 0, '\n')) != DONE)
                         return r;
-                }
                 gate->fields++;
                 gate->state = FIELD;
                 return DONE;
@@ -223,9 +203,8 @@ read_fields(struct weir__gate *gate, struct reader *reader, size_t max_fields)
         int r = DONE;
 
         while (r == DONE) {
-                if (gate->state == FIELD && (r = begin_line(gate, reader, max_fields)) != DONE) {
+                if (gate->state == FIELD && (r = begin_line(gate, reader, max_fields)) != DONE)
                         return r;
-                }
                 if (gate->state == END_LF) {
                         r = read_until(reader, 0, '\n');
                         return r == DONE ? WEIR__GATE_HEAD : r;
@@ -262,20 +241,17 @@ weir__gate_feed(struct weir__gate *gate, const struct weir__gate_limits *limits,
 
                 reader.end = data + smaller(size, limit);
                 r = read_request_line(gate, &reader);
-                if (r == WEIR__GATE_MORE && offset(&reader) == limit) {
+                if (r == WEIR__GATE_MORE && offset(&reader) == limit)
                         r = 414;
-                }
         }
         if (r == DONE) {
                 reader.end = data + smaller(size, head_limit);
                 r = read_fields(gate, &reader, limits->max_fields);
-                if (r == WEIR__GATE_MORE && offset(&reader) == head_limit) {
+                if (r == WEIR__GATE_MORE && offset(&reader) == head_limit)
                         r = 431;
-                }
         }
         gate->scanned = offset(&reader);
-        if (r == WEIR__GATE_HEAD) {
+        if (r == WEIR__GATE_HEAD)
                 *head_size = gate->scanned;
-        }
         return r;
 }

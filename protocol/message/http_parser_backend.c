@@ -35,9 +35,8 @@ extend(struct weir__slice *slice, const struct parse *parse, const char *at, siz
 {
         uint32_t begin = (uint32_t)(at - parse->piece) + parse->offset;
 
-        if (slice->size == 0) {
+        if (slice->size == 0)
                 slice->at = begin;
-        }
         slice->size = begin + (uint32_t)size - slice->at;
 }
 
@@ -46,9 +45,8 @@ finish_field(struct parse *parse)
 {
         struct weir__parsed_head *parsed = parse->parsed;
 
-        if (!parse->has_value) {
+        if (!parse->has_value)
                 return;
-        }
         if (parsed->field_count < parsed->field_room) {
                 const char *value = parse->head + parse->value.at;
                 size_t size = parse->value.size;
@@ -133,12 +131,10 @@ next_piece(const char *head, size_t offset, size_t *size, bool plainly)
         size_t left = *size, at = 0;
 
         *size = left < PIECE ? left : PIECE;
-        if (!plainly) {
+        if (!plainly)
                 return piece;
-        }
-        while (at < *size && piece[at] != '\t' && (offset + at == 0 || !is_mistaken(piece + at, left - at))) {
+        while (at < *size && piece[at] != '\t' && (offset + at == 0 || !is_mistaken(piece + at, left - at)))
                 at++;
-        }
         if (at > 0) {
                 *size = at;
                 return piece;
@@ -163,13 +159,11 @@ run(struct weir__parsed_head *parsed, const char *head, size_t size, bool plainl
                 parse.piece = next_piece(head, offset, &length, plainly);
                 parse.offset = (uint32_t)offset;
                 parser.nread = 0;
-                if (http_parser_execute(&parser, &settings, parse.piece, length) != length) {
+                if (http_parser_execute(&parser, &settings, parse.piece, length) != length)
                         break;
-                }
         }
-        if (HTTP_PARSER_ERRNO(&parser) == HPE_OK && (offset < size || !parse.complete)) {
+        if (HTTP_PARSER_ERRNO(&parser) == HPE_OK && (offset < size || !parse.complete))
                 return HPE_INVALID_EOF_STATE; /* the gate and the parser do not agree on where the head ends */
-        }
         return HTTP_PARSER_ERRNO(&parser);
 }
 
@@ -188,16 +182,13 @@ weir__http_parse_head(struct weir__parsed_head *parsed, const char *head, size_t
         uint32_t begin = size > 0 && head[0] == '\r' ? 2 : 0; /* behind the empty line */
         enum http_errno error;
 
-        if (size > WEIR__HEAD_MAX) {
+        if (size > WEIR__HEAD_MAX)
                 return 431;
-        }
         error = run(parsed, head, size, false);
-        if (may_be_wrong(error)) {
+        if (may_be_wrong(error))
                 error = run(parsed, head, size, true);
-        }
-        if (error != HPE_OK || parsed->target.at <= begin) {
+        if (error != HPE_OK || parsed->target.at <= begin)
                 return error == HPE_HEADER_OVERFLOW ? 431 : 400;
-        }
         parsed->method = (struct weir__slice){begin, parsed->target.at - 1 - begin};
         return parsed->field_count > parsed->field_room ? 431 : 0;
 }

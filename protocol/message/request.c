@@ -71,11 +71,10 @@ read_expect(struct control *control, const char *value, size_t size)
         size_t expectation_size;
 
         while (weir__bytes_next_member(&value, &size, &expectation, &expectation_size)) {
-                if (WEIR__BYTES_ARE(expectation, expectation_size, "100-continue")) {
+                if (WEIR__BYTES_ARE(expectation, expectation_size, "100-continue"))
                         control->expects_continue = true;
-                } else {
+                else
                         control->expects_other = true;
-                }
         }
 }
 
@@ -92,19 +91,16 @@ read_field(struct control *control, const char *head, const struct weir__parsed_
                 }
                 break;
         case 6:
-                if (weir__bytes_equal(name, "expect", 6)) {
+                if (weir__bytes_equal(name, "expect", 6))
                         read_expect(control, value, field->value.size);
-                }
                 break;
         case 10:
-                if (weir__bytes_equal(name, "connection", 10)) {
+                if (weir__bytes_equal(name, "connection", 10))
                         read_connection(control, value, field->value.size);
-                }
                 break;
         case 17:
-                if (weir__bytes_equal(name, "transfer-encoding", 17)) {
+                if (weir__bytes_equal(name, "transfer-encoding", 17))
                         read_transfer_encoding(control, value, field->value.size);
-                }
                 break;
         default: break;
         }
@@ -116,13 +112,11 @@ check_host(const struct draft *draft)
 {
         const struct weir__slice *value;
 
-        if (draft->control.hosts != 1) {
+        if (draft->control.hosts != 1)
                 return draft->control.hosts == 0 && draft->parsed.minor == 0 ? 0 : 400;
-        }
         value = &draft->control.host->value;
-        if (value->size == 0) {
+        if (value->size == 0)
                 return draft->target.authority || draft->target.is_asterisk ? 0 : 400;
-        }
         return weir__authority_is_valid(draft->head + value->at, value->size) ? 0 : 400;
 }
 
@@ -134,13 +128,11 @@ check_transfer_encoding(const struct draft *draft)
 {
         const struct control *control = &draft->control;
 
-        if (control->codings == 0) {
+        if (control->codings == 0)
                 return draft->parsed.chunked ? 400 : 0;
-        }
         if (control->codings > 1 || draft->parsed.minor == 0 || !control->chunked_last || control->chunked_before ||
-            !draft->parsed.chunked) {
+            !draft->parsed.chunked)
                 return 400;
-        }
         return control->other_coding ? 501 : 0;
 }
 
@@ -166,21 +158,16 @@ check(struct draft *draft, uint64_t max_body)
 
         target = weir__target_read(&draft->target, draft->head + parsed->method.at, parsed->method.size,
                                    draft->head + parsed->target.at, parsed->target.size);
-        if (target == 400) {
+        if (target == 400)
                 return 400;
-        }
-        for (uint32_t i = 0; i < parsed->field_count; i++) {
+        for (uint32_t i = 0; i < parsed->field_count; i++)
                 read_field(&draft->control, draft->head, &parsed->fields[i]);
-        }
-        if ((r = check_host(draft)) != 0 || (r = check_transfer_encoding(draft)) != 0) {
+        if ((r = check_host(draft)) != 0 || (r = check_transfer_encoding(draft)) != 0)
                 return r;
-        }
-        if (target != 0) {
+        if (target != 0)
                 return target;
-        }
-        if ((r = check_expectation(draft)) != 0) {
+        if ((r = check_expectation(draft)) != 0)
                 return r;
-        }
         return body_size(draft) > max_body ? 413 : 0;
 }
 
@@ -262,9 +249,8 @@ build(const struct draft *draft, weir__request_alloc *alloc)
         struct weir__request *request = alloc(size);
         char *head;
 
-        if (!request) {
+        if (!request)
                 return NULL;
-        }
         request->size = (uint32_t)size;
         head = (char *)(request + 1) + fields_size;
         memcpy(head, draft->head, draft->size);
@@ -282,13 +268,11 @@ check_and_build(struct draft *draft, uint64_t max_body, weir__request_alloc *all
         struct weir__request *request;
         int r = check(draft, max_body);
 
-        if (r != 0) {
+        if (r != 0)
                 return r;
-        }
         request = build(draft, alloc);
-        if (!request) {
+        if (!request)
                 return 500;
-        }
         *ret_request = request;
         return 0;
 }
@@ -300,15 +284,13 @@ parse_again(struct draft *draft, uint64_t max_body, weir__request_alloc *alloc, 
         struct weir__parsed_field *fields = calloc(draft->parsed.field_count, sizeof *fields);
         int r;
 
-        if (!fields) {
+        if (!fields)
                 return 500;
-        }
         draft->parsed.fields = fields;
         draft->parsed.field_room = draft->parsed.field_count;
         r = weir__http_parse_head(&draft->parsed, draft->head, draft->size);
-        if (r == 0) {
+        if (r == 0)
                 r = check_and_build(draft, max_body, alloc, ret_request);
-        }
         free(fields);
         return r;
 }
@@ -321,9 +303,8 @@ weir__request_new(const char *head, size_t size, uint64_t max_body, weir__reques
         struct draft draft = {.head = head, .size = size, .parsed = {.fields = fields, .field_room = USUAL_FIELDS}};
         int r = weir__http_parse_head(&draft.parsed, head, size);
 
-        if (r == 431 && draft.parsed.field_count > USUAL_FIELDS) {
+        if (r == 431 && draft.parsed.field_count > USUAL_FIELDS)
                 return parse_again(&draft, max_body, alloc, ret_request);
-        }
         return r != 0 ? r : check_and_build(&draft, max_body, alloc, ret_request);
 }
 
@@ -332,10 +313,8 @@ weir__request_header(const struct weir__request *request, const char *name)
 {
         size_t size = strlen(name) + 1; /* with the NUL: a name of another length differs there at the latest */
 
-        for (uint32_t i = 0; i < request->field_count; i++) {
-                if (weir__bytes_equal(request->fields[i].name, name, size)) {
+        for (uint32_t i = 0; i < request->field_count; i++)
+                if (weir__bytes_equal(request->fields[i].name, name, size))
                         return request->fields[i].value;
-                }
-        }
         return NULL;
 }

@@ -28,9 +28,8 @@ is_inside(const struct weir__response *response, const char *memory)
 static void
 free_memory(const struct weir__response *response, char *memory)
 {
-        if (!is_inside(response, memory)) {
+        if (!is_inside(response, memory))
                 free(memory);
-        }
 }
 
 void
@@ -65,21 +64,17 @@ make_room(const struct weir__response *response, char **buffer, size_t size, siz
         bool moves = is_inside(response, *buffer);
         char *grown;
 
-        if (more <= *room - size) {
+        if (more <= *room - size)
                 return 0;
-        }
-        if (more > SIZE_MAX - size) {
+        if (more > SIZE_MAX - size)
                 return -ENOMEM;
-        }
         wanted = wanted < least ? least : wanted;
         wanted = wanted < size + more ? size + more : wanted;
         grown = realloc(moves ? NULL : *buffer, wanted);
-        if (!grown) {
+        if (!grown)
                 return -ENOMEM;
-        }
-        if (moves) {
+        if (moves)
                 memcpy(grown, *buffer, size);
-        }
         *buffer = grown;
         *room = wanted;
         return 0;
@@ -111,9 +106,8 @@ make_room_for_body(struct weir__response *response, size_t more)
                 if (more <= sizeof response->room - taken) {
                         response->body = response->room + sizeof response->room - more;
                         response->body_room = more;
-                        if (shares) {
+                        if (shares)
                                 response->fields_room = sizeof response->room - more;
-                        }
                 }
         }
         return make_room(response, &response->body, response->body_size, &response->body_room, more, 0);
@@ -182,23 +176,19 @@ weir__response_field(struct weir__response *response, const char *name, const ch
         size_t name_size, value_size;
         int r;
 
-        if (!name || !value) {
+        if (!name || !value)
                 return -EINVAL;
-        }
         name_size = strlen(name);
         value_size = strlen(value);
         if (name_size == 0 || weir__bytes_span(name, name_size, WEIR__BYTE_TOKEN) < name_size || is_reserved(name, name_size) ||
-            weir__bytes_span(value, value_size, WEIR__BYTE_VALUE) < value_size) {
+            weir__bytes_span(value, value_size, WEIR__BYTE_VALUE) < value_size)
                 return -EINVAL;
-        }
         weir__bytes_trim(&value, &value_size);
         r = make_room_for_fields(response, name_size + value_size + 4, 128);
-        if (r < 0) {
+        if (r < 0)
                 return r;
-        }
-        if (replace) {
+        if (replace)
                 remove_field(response, name, name_size);
-        }
         append_line(response, name, name_size, value, value_size);
         return 0;
 }
@@ -210,9 +200,8 @@ weir__response_has_field(const struct weir__response *response, const char *name
 
         for (size_t at = 0, size; at < response->fields_size; at += size) {
                 size = line_size(response->fields + at, response->fields_size - at);
-                if (line_is_of(response->fields + at, size, name, name_size)) {
+                if (line_is_of(response->fields + at, size, name, name_size))
                         return true;
-                }
         }
         return false;
 }
@@ -243,9 +232,8 @@ weir__response_wrap(struct weir__response *response, const char *name, const cha
         const char *value;
         int r = make_room_for_fields(response, before_size + behind_size, 128);
 
-        if (r < 0 || !weir__response_next(response, name, &end, &value, &size)) {
+        if (r < 0 || !weir__response_next(response, name, &end, &value, &size))
                 return r;
-        }
         char *at = response->fields + (value - response->fields);
         memmove(at + before_size + size + behind_size, at + size, response->fields_size - (size_t)(at + size - response->fields));
         memmove(at + before_size, at, size);
@@ -260,16 +248,13 @@ weir__response_append(struct weir__response *response, const void *data, size_t 
 {
         int r;
 
-        if (size == 0) {
+        if (size == 0)
                 return 0;
-        }
-        if (!data) {
+        if (!data)
                 return -EINVAL;
-        }
         r = make_room_for_body(response, size);
-        if (r < 0) {
+        if (r < 0)
                 return r;
-        }
         memcpy(response->body + response->body_size, data, size);
         response->body_size += size;
         return 0;
@@ -352,9 +337,8 @@ put_content_length(char *out, const struct weir__response *response, const struc
 {
         uint64_t size = framing->end == WEIR__END_AT_LENGTH ? framing->length : response->body_size;
 
-        if (status < 200 || status == 204 || (status == 304 && size == 0)) {
+        if (status < 200 || status == 204 || (status == 304 && size == 0))
                 return out;
-        }
         out = PUT(out, LENGTH);
         out = put_number(out, status == 205 ? 0 : size);
         return PUT(out, "\r\n");
@@ -395,9 +379,8 @@ weir__response_head(const struct weir__response *response, const struct weir__fr
         out = PUT(out, CONTINUED);
         out = put(out, framing->date, WEIR__HTTP_DATE_SIZE);
         out = PUT(out, "\r\n");
-        if (response->fields_size > 0) {
+        if (response->fields_size > 0)
                 out = put(out, response->fields, response->fields_size);
-        }
         out = put_end(out, response, framing, status);
         if (framing->end == WEIR__END_OF_HTTP) {
                 /* `Connection` is said */

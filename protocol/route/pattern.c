@@ -30,9 +30,8 @@ weir__segment_read(struct weir__segment *segment, const char *text, const char *
         const char *at = text;
         size_t decoded = 0;
 
-        for (; at < end && *at != '/'; decoded++) {
+        for (; at < end && *at != '/'; decoded++)
                 hash = (hash ^ (unsigned char)next_byte(&at)) * UINT64_C(0x100000001b3);
-        }
         *segment = (struct weir__segment){
                 .text = text, .size = (size_t)(at - text), .decoded = decoded, .hash = hash, .is_last = at == end};
 }
@@ -42,14 +41,11 @@ weir__segment_is(const struct weir__segment *segment, const char *text, size_t s
 {
         const char *at = segment->text;
 
-        if (segment->decoded != size || segment->size == size) {
+        if (segment->decoded != size || segment->size == size)
                 return segment->decoded == size && memcmp(at, text, size) == 0;
-        }
-        for (size_t i = 0; i < size; i++) {
-                if (next_byte(&at) != text[i]) {
+        for (size_t i = 0; i < size; i++)
+                if (next_byte(&at) != text[i])
                         return false;
-                }
-        }
         return true;
 }
 
@@ -60,13 +56,11 @@ is_text(const char *text)
         for (; *text; text++) {
                 unsigned char byte = (unsigned char)*text;
 
-                if (byte < ' ' || byte == 127 || byte == '?' || byte == '#') {
+                if (byte < ' ' || byte == 127 || byte == '?' || byte == '#')
                         return false;
-                }
                 if (byte == '%' && (!weir__byte_is(text[1], WEIR__BYTE_HEX) || !weir__byte_is(text[2], WEIR__BYTE_HEX) ||
-                                    (text[1] == '0' && text[2] == '0'))) {
+                                    (text[1] == '0' && text[2] == '0')))
                         return false;
-                }
         }
         return true;
 }
@@ -78,9 +72,8 @@ is_name(const char *name, size_t size)
                 char lower = (char)(name[i] | 0x20);
                 bool is_letter = (lower >= 'a' && lower <= 'z') || name[i] == '_';
 
-                if (!is_letter && (i == 0 || !weir__byte_is(name[i], WEIR__BYTE_DIGIT))) {
+                if (!is_letter && (i == 0 || !weir__byte_is(name[i], WEIR__BYTE_DIGIT)))
                         return false;
-                }
         }
         return size > 0;
 }
@@ -91,10 +84,8 @@ has_name(const struct weir__pattern *pattern, const struct weir__segment *name)
         for (unsigned i = 0; i < pattern->count; i++) {
                 const struct weir__segment *other = &pattern->segments[i];
 
-                if (pattern->parameters >> i & 1 && other->size == name->size &&
-                    memcmp(other->text, name->text, name->size) == 0) {
+                if (pattern->parameters >> i & 1 && other->size == name->size && memcmp(other->text, name->text, name->size) == 0)
                         return true;
-                }
         }
         return false;
 }
@@ -103,18 +94,16 @@ has_name(const struct weir__pattern *pattern, const struct weir__segment *name)
 static int
 read_parameter(struct weir__pattern *pattern, struct weir__segment *segment)
 {
-        if (segment->size < 2 || segment->text[segment->size - 1] != '}') {
+        if (segment->size < 2 || segment->text[segment->size - 1] != '}')
                 return -EINVAL;
-        }
         segment->text++;
         segment->size -= 2;
         if (segment->size > 3 && memcmp(segment->text + segment->size - 3, "...", 3) == 0) {
                 segment->size -= 3;
                 pattern->is_prefix = true;
         }
-        if (!is_name(segment->text, segment->size) || has_name(pattern, segment) || (pattern->is_prefix && !segment->is_last)) {
+        if (!is_name(segment->text, segment->size) || has_name(pattern, segment) || (pattern->is_prefix && !segment->is_last))
                 return -EINVAL;
-        }
         pattern->parameters |= UINT64_C(1) << pattern->count;
         pattern->names_size += segment->size + 1;
         return 0;
@@ -137,22 +126,18 @@ weir__pattern_read(struct weir__pattern *pattern, const char *text)
         pattern->count = 0;
         pattern->names_size = 0;
         pattern->is_prefix = false;
-        if (strcmp(text, "*") == 0) {
+        if (strcmp(text, "*") == 0)
                 return 0;
-        }
-        if (text[0] != '/' || !is_text(text)) {
+        if (text[0] != '/' || !is_text(text))
                 return -EINVAL;
-        }
         for (const char *at = text; at < end; pattern->count++) {
-                if (pattern->count == WEIR__PATTERN_SEGMENTS) {
+                if (pattern->count == WEIR__PATTERN_SEGMENTS)
                         return -EINVAL;
-                }
                 struct weir__segment *segment = &pattern->segments[pattern->count];
                 weir__segment_read(segment, at + 1, end);
                 at = segment->text + segment->size;
-                if (segment->size > 0 && segment->text[0] == '{' ? read_parameter(pattern, segment) : !is_literal(segment)) {
+                if (segment->size > 0 && segment->text[0] == '{' ? read_parameter(pattern, segment) : !is_literal(segment))
                         return -EINVAL;
-                }
         }
         return 0;
 }

@@ -21,9 +21,8 @@ next_part(const char **text, size_t *size, const char **part, size_t *part_size)
                 *part_size = end ? (size_t)(end - *text) : *size;
                 *text += *part_size + (end != NULL);
                 *size -= *part_size + (end != NULL);
-                if (*part_size > 0) {
+                if (*part_size > 0)
                         return true;
-                }
         }
         return false;
 }
@@ -34,9 +33,8 @@ count_parts(const char *text, size_t size, size_t max)
         const char *part;
         size_t part_size, count = 0;
 
-        while (count < max && next_part(&text, &size, &part, &part_size)) {
+        while (count < max && next_part(&text, &size, &part, &part_size))
                 count++;
-        }
         return count;
 }
 
@@ -51,9 +49,8 @@ decode(char *out, const char *text, size_t size)
                         byte = weir__bytes_unescape(text + at);
                         at += 2;
                 }
-                if (byte == '\0') {
+                if (byte == '\0')
                         return NULL;
-                }
                 *out++ = byte;
         }
         *out++ = '\0';
@@ -68,12 +65,10 @@ add(struct weir__pairs *pairs, char *out, const char *part, size_t size)
         size_t name_size = equals ? (size_t)(equals - part) : size;
         char *value = decode(out, part, name_size), *end = value;
 
-        if (value && equals) {
+        if (value && equals)
                 end = decode(value, equals + 1, size - name_size - 1);
-        }
-        if (!end) {
+        if (!end)
                 return out;
-        }
         pairs->pairs[pairs->count++] = (struct weir__pair){out, equals ? value : value - 1};
         return end;
 }
@@ -86,12 +81,10 @@ weir__query_parse(const char *text, size_t size, size_t max, struct weir__pairs 
         char *out;
         struct weir__pairs *pairs = weir__pairs_new(room, size + 1, &out);
 
-        if (!pairs) {
+        if (!pairs)
                 return -ENOMEM;
-        }
-        for (size_t i = 0; i < room && next_part(&text, &size, &part, &part_size); i++) {
+        for (size_t i = 0; i < room && next_part(&text, &size, &part, &part_size); i++)
                 out = add(pairs, out, part, part_size);
-        }
         pairs->more = next_part(&text, &size, &part, &part_size);
         *ret_pairs = pairs;
         return 0;

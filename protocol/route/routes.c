@@ -79,10 +79,9 @@ edge_place(const struct weir__routes *routes, uint32_t parent, const struct weir
         for (;; at = (at + 1) & (routes->edge_room - 1)) {
                 struct edge *edge = &routes->edges[at];
 
-                if (edge->child == ROOT || (edge->hash == segment->hash && edge->parent == parent &&
-                                            weir__segment_is(segment, edge->text, edge->size))) {
+                if (edge->child == ROOT ||
+                    (edge->hash == segment->hash && edge->parent == parent && weir__segment_is(segment, edge->text, edge->size)))
                         return edge;
-                }
         }
 }
 
@@ -97,22 +96,19 @@ grow_edges(struct weir__routes *routes)
 {
         struct weir__routes grown = {.edge_room = 2 * routes->edge_room};
 
-        if (2 * (routes->edge_count + 1) <= routes->edge_room) {
+        if (2 * (routes->edge_count + 1) <= routes->edge_room)
                 return 0;
-        }
         grown.edges = calloc(grown.edge_room, sizeof *grown.edges);
-        if (!grown.edges) {
+        if (!grown.edges)
                 return -ENOMEM;
-        }
         for (size_t i = 0; i < routes->edge_room; i++) {
                 const struct edge *edge = &routes->edges[i];
                 /* No two are equal, so the texts, which are decoded and no segments any more, need not be compared: no text has
                  * this size. */
                 struct weir__segment key = {.hash = edge->hash, .decoded = SIZE_MAX};
 
-                if (edge->child != ROOT) {
+                if (edge->child != ROOT)
                         *edge_place(&grown, edge->parent, &key) = *edge;
-                }
         }
         free(routes->edges);
         routes->edges = grown.edges;
@@ -128,9 +124,8 @@ new_node(struct weir__routes *routes)
                 size_t room = 2 * routes->node_room;
                 struct node *grown = room < UINT32_MAX ? realloc(routes->nodes, room * sizeof *grown) : NULL;
 
-                if (!grown) {
+                if (!grown)
                         return ROOT;
-                }
                 routes->nodes = grown;
                 routes->node_room = room;
         }
@@ -144,9 +139,8 @@ make_literal(struct weir__routes *routes, uint32_t parent, const struct weir__se
         uint32_t child = literal_child(routes, parent, segment);
         char *text;
 
-        if (child != ROOT || grow_edges(routes)) {
+        if (child != ROOT || grow_edges(routes))
                 return child;
-        }
         text = malloc(segment->decoded + 1);
         child = text ? new_node(routes) : ROOT;
         if (child == ROOT) {
@@ -182,9 +176,8 @@ method_bit(const struct weir__routes *routes, const char *name, size_t size)
         for (unsigned i = 0; i < routes->method_count; i++) {
                 const char *known = routes->method_names[i];
 
-                if (strncmp(known, name, size) == 0 && known[size] == '\0') {
+                if (strncmp(known, name, size) == 0 && known[size] == '\0')
                         return BIT(i);
-                }
         }
         return 0;
 }
@@ -195,13 +188,11 @@ add_method(struct weir__routes *routes, const char *name, size_t size, uint64_t 
         uint64_t bit = method_bit(routes, name, size);
 
         if (!bit) {
-                if (routes->method_count == WEIR__ROUTE_METHODS) {
+                if (routes->method_count == WEIR__ROUTE_METHODS)
                         return -EINVAL;
-                }
                 char *copy = malloc(size + 1);
-                if (!copy) {
+                if (!copy)
                         return -ENOMEM;
-                }
                 *(char *)mempcpy(copy, name, size) = '\0';
                 bit = BIT(routes->method_count);
                 routes->method_names[routes->method_count++] = copy;
@@ -213,14 +204,11 @@ add_method(struct weir__routes *routes, const char *name, size_t size, uint64_t 
 static bool
 is_method(const char *name, size_t size)
 {
-        if (size == 0 || weir__bytes_span(name, size, WEIR__BYTE_TOKEN) < size || memchr(name, '*', size)) {
+        if (size == 0 || weir__bytes_span(name, size, WEIR__BYTE_TOKEN) < size || memchr(name, '*', size))
                 return false;
-        }
-        for (size_t i = 0; i < size; i++) {
-                if (name[i] >= 'a' && name[i] <= 'z') {
+        for (size_t i = 0; i < size; i++)
+                if (name[i] >= 'a' && name[i] <= 'z')
                         return false;
-                }
-        }
         return true;
 }
 
@@ -233,9 +221,8 @@ read_methods(struct weir__routes *routes, const char *list, uint64_t *bits)
         int r = 0;
 
         *bits = 0;
-        if (strcmp(list, "*") == 0) {
+        if (strcmp(list, "*") == 0)
                 return 0;
-        }
         for (; list && !r; list = *end ? end + 1 : NULL) {
                 end = strchrnul(list, ',');
                 member = list;
@@ -254,9 +241,8 @@ new_route(const struct weir__pattern *pattern, uint64_t methods, size_t number)
         struct route *route = malloc(sizeof *route + pattern->names_size);
         char *out;
 
-        if (!route) {
+        if (!route)
                 return NULL;
-        }
         *route = (struct route){
                 .methods = methods, .parameters = pattern->parameters, .number = number, .is_prefix = pattern->is_prefix};
         out = route->names;
@@ -279,16 +265,13 @@ place(struct weir__routes *routes, const struct weir__pattern *pattern, struct r
         for (unsigned i = 0; i + pattern->is_prefix < pattern->count; i++) {
                 node = pattern->parameters & BIT(i) ? make_parameter(routes, node)
                                                     : make_literal(routes, node, &pattern->segments[i]);
-                if (node == ROOT) {
+                if (node == ROOT)
                         return -ENOMEM;
-                }
         }
         list = pattern->is_prefix ? &routes->nodes[node].prefix : &routes->nodes[node].whole;
-        for (const struct route *other = *list; other; other = other->next) {
-                if (other->methods == route->methods || other->methods & route->methods) {
+        for (const struct route *other = *list; other; other = other->next)
+                if (other->methods == route->methods || other->methods & route->methods)
                         return -EEXIST;
-                }
-        }
         route->next = *list;
         *list = route;
         return 0;
@@ -302,12 +285,10 @@ weir__routes_add(struct weir__routes *routes, const char *methods, const char *t
         uint64_t bits;
         int r = weir__pattern_read(&pattern, text);
 
-        if (!r) {
+        if (!r)
                 r = read_methods(routes, methods, &bits);
-        }
-        if (r) {
+        if (r)
                 return r;
-        }
         route = new_route(&pattern, bits, number);
         r = route ? place(routes, &pattern, route) : -ENOMEM;
         if (r) {
@@ -326,9 +307,8 @@ weir__routes_new(void)
         struct weir__routes *routes = calloc(1, sizeof *routes);
         uint64_t ignored;
 
-        if (!routes) {
+        if (!routes)
                 return NULL;
-        }
         routes->node_room = 8;
         routes->edge_room = 8;
         routes->nodes = calloc(routes->node_room, sizeof *routes->nodes);
@@ -356,19 +336,16 @@ free_list(struct route *route)
 void
 weir__routes_free(struct weir__routes *routes)
 {
-        if (!routes) {
+        if (!routes)
                 return;
-        }
         for (size_t i = 0; routes->nodes && i < routes->node_count; i++) {
                 free_list(routes->nodes[i].whole);
                 free_list(routes->nodes[i].prefix);
         }
-        for (size_t i = 0; routes->edges && i < routes->edge_room; i++) {
+        for (size_t i = 0; routes->edges && i < routes->edge_room; i++)
                 free(routes->edges[i].text);
-        }
-        for (unsigned i = 0; i < routes->method_count; i++) {
+        for (unsigned i = 0; i < routes->method_count; i++)
                 free(routes->method_names[i]);
-        }
         free(routes->nodes);
         free(routes->edges);
         free(routes);
@@ -392,14 +369,12 @@ pick(struct search *search, const struct route *route)
         const struct route *get = NULL, *any = NULL;
 
         for (; route; route = route->next) {
-                if (route->methods & search->method) {
+                if (route->methods & search->method)
                         return route;
-                }
-                if (route->methods & search->instead) {
+                if (route->methods & search->instead)
                         get = route;
-                } else if (route->methods == 0) {
+                else if (route->methods == 0)
                         any = route;
-                }
                 search->seen |= route->methods;
         }
         return get ? get : any;
@@ -426,20 +401,16 @@ descend(struct search *search, uint32_t at, unsigned depth)
         const struct route *route = NULL;
         uint32_t child;
 
-        if (depth > 0 && search->segments[depth - 1].is_last) {
+        if (depth > 0 && search->segments[depth - 1].is_last)
                 return pick(search, node->whole);
-        }
-        if (!node->literals && node->parameter == ROOT && !node->prefix) {
+        if (!node->literals && node->parameter == ROOT && !node->prefix)
                 return NULL;
-        }
         const struct weir__segment *segment = segment_at(search, depth);
         child = literal_child(search->routes, at, segment);
-        if (child != ROOT) {
+        if (child != ROOT)
                 route = descend(search, child, depth + 1);
-        }
-        if (!route && node->parameter != ROOT && segment->size > 0) {
+        if (!route && node->parameter != ROOT && segment->size > 0)
                 route = descend(search, node->parameter, depth + 1);
-        }
         return route ? route : pick(search, node->prefix);
 }
 
@@ -452,16 +423,13 @@ read_values(const struct search *search, const struct route *route)
         struct weir__route_match *match;
         char *out;
 
-        for (uint64_t left = route->parameters; left; left &= left - 1) {
+        for (uint64_t left = route->parameters; left; left &= left - 1)
                 room += search->segments[__builtin_ctzll(left)].size + 1;
-        }
-        if (route->is_prefix) {
+        if (route->is_prefix)
                 room += (size_t)(search->end - search->segments[63 - __builtin_clzll(route->parameters)].text);
-        }
         match = malloc(sizeof *match + count * sizeof *match->parameters + room);
-        if (!match) {
+        if (!match)
                 return NULL;
-        }
         match->count = 0;
         out = (char *)&match->parameters[count];
         for (uint64_t left = route->parameters; left; left &= left - 1) {
@@ -513,11 +481,9 @@ weir__route_match_free(struct weir__route_match *match)
 const char *
 weir__route_match_value(const struct weir__route_match *match, const char *name)
 {
-        for (size_t i = 0; match && i < match->count; i++) {
-                if (strcmp(match->parameters[i].name, name) == 0) {
+        for (size_t i = 0; match && i < match->count; i++)
+                if (strcmp(match->parameters[i].name, name) == 0)
                         return match->parameters[i].value;
-                }
-        }
         return NULL;
 }
 
@@ -536,13 +502,11 @@ weir__routes_allow(const struct weir__routes *routes, uint64_t methods)
         char *text, *out;
 
         methods |= BIT(OPTIONS) | (methods & BIT(GET) ? BIT(HEAD) : 0);
-        for (uint64_t left = methods; left; left &= left - 1) {
+        for (uint64_t left = methods; left; left &= left - 1)
                 size += strlen(routes->method_names[__builtin_ctzll(left)]) + 2;
-        }
         text = malloc(size);
-        if (!text) {
+        if (!text)
                 return NULL;
-        }
         out = text;
         for (uint64_t left = methods; left; left &= left - 1) {
                 out = stpcpy(out, out == text ? "" : ", ");

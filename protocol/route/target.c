@@ -17,9 +17,8 @@ literal_size(const char *text, size_t size)
         char address[INET6_ADDRSTRLEN];
         struct in6_addr ignored;
 
-        if (inside == 0 || inside >= sizeof address) {
+        if (inside == 0 || inside >= sizeof address)
                 return 0;
-        }
         memcpy(address, text + 1, inside);
         address[inside] = '\0';
         return inet_pton(AF_INET6, address, &ignored) == 1 ? inside + 2 : 0;
@@ -49,9 +48,8 @@ weir__authority_is_valid(const char *text, size_t size)
 {
         size_t host = host_size(text, size);
 
-        if (host == 0 || host == size) {
+        if (host == 0 || host == size)
                 return host > 0;
-        }
         return text[host] == ':' && weir__bytes_span(text + host + 1, size - host - 1, WEIR__BYTE_DIGIT) == size - host - 1;
 }
 
@@ -62,12 +60,10 @@ read_path(struct weir__target *target, const char *text, size_t size)
         size_t at = 0, escapes = 0;
 
         for (; at < size && text[at] != '?'; at++) {
-                if (text[at] != '%') {
+                if (text[at] != '%')
                         continue;
-                }
-                if (!weir__bytes_are_escape(text + at, size - at) || (text[at + 1] == '0' && text[at + 2] == '0')) {
+                if (!weir__bytes_are_escape(text + at, size - at) || (text[at + 1] == '0' && text[at + 2] == '0'))
                         return 400;
-                }
                 escapes++;
         }
         target->path = text;
@@ -82,9 +78,8 @@ scheme_size(const char *text, size_t size)
 {
         static const char http[] = "http://", https[] = "https://";
 
-        if (size >= sizeof http - 1 && weir__bytes_equal(text, http, sizeof http - 1)) {
+        if (size >= sizeof http - 1 && weir__bytes_equal(text, http, sizeof http - 1))
                 return sizeof http - 1;
-        }
         return size >= sizeof https - 1 && weir__bytes_equal(text, https, sizeof https - 1) ? sizeof https - 1 : 0;
 }
 
@@ -95,12 +90,10 @@ read_absolute(struct weir__target *target, bool is_options, const char *text, si
         size_t scheme = scheme_size(text, size), end = scheme;
         int r;
 
-        while (end < size && text[end] != '/' && text[end] != '?') {
+        while (end < size && text[end] != '/' && text[end] != '?')
                 end++;
-        }
-        if (scheme == 0 || !weir__authority_is_valid(text + scheme, end - scheme)) {
+        if (scheme == 0 || !weir__authority_is_valid(text + scheme, end - scheme))
                 return 400;
-        }
         target->authority = text + scheme;
         target->authority_size = end - scheme;
         r = read_path(target, text + end, size - end);
@@ -124,12 +117,10 @@ weir__target_read(struct weir__target *target, const char *method, size_t method
         bool is_options = method_size == 7 && memcmp(method, "OPTIONS", 7) == 0;
 
         *target = (struct weir__target){.path = NULL};
-        if (method_size == 7 && memcmp(method, "CONNECT", 7) == 0) {
+        if (method_size == 7 && memcmp(method, "CONNECT", 7) == 0)
                 return read_connect(text, size);
-        }
-        if (text[0] == '/') {
+        if (text[0] == '/')
                 return read_path(target, text, size);
-        }
         if (size == 1 && text[0] == '*' && is_options) {
                 target->is_asterisk = true;
                 return read_path(target, text, size);

@@ -54,9 +54,8 @@ weir__bytes_value_part(const char *text, size_t size)
 
         for (uint64_t bytes; size - part >= sizeof bytes; part += sizeof bytes) {
                 memcpy(&bytes, text + part, sizeof bytes);
-                if (has_control(bytes)) {
+                if (has_control(bytes))
                         break;
-                }
         }
         return part;
 }
@@ -66,9 +65,8 @@ weir__bytes_span(const char *text, size_t size, unsigned classes)
 {
         size_t span = classes & WEIR__BYTE_VALUE ? weir__bytes_value_part(text, size) : 0;
 
-        while (span < size && weir__byte_is(text[span], classes)) {
+        while (span < size && weir__byte_is(text[span], classes))
                 span++;
-        }
         return span;
 }
 
@@ -81,11 +79,9 @@ lower(char byte)
 bool
 weir__bytes_equal(const char *one, const char *other, size_t size)
 {
-        for (size_t i = 0; i < size; i++) {
-                if (one[i] != other[i] && lower(one[i]) != lower(other[i])) {
+        for (size_t i = 0; i < size; i++)
+                if (one[i] != other[i] && lower(one[i]) != lower(other[i]))
                         return false;
-                }
-        }
         return true;
 }
 
@@ -110,9 +106,8 @@ is_space(char byte)
 void
 weir__bytes_trim(const char **text, size_t *size)
 {
-        while (*size > 0 && is_space((*text)[*size - 1])) {
+        while (*size > 0 && is_space((*text)[*size - 1]))
                 --*size;
-        }
         while (*size > 0 && is_space(**text)) {
                 ++*text;
                 --*size;
@@ -125,18 +120,16 @@ weir__bytes_next_member(const char **list, size_t *list_size, const char **membe
         while (*list_size > 0) {
                 size_t size = 0;
 
-                while (size < *list_size && (*list)[size] != ',') {
+                while (size < *list_size && (*list)[size] != ',')
                         size++;
-                }
                 *member = *list;
                 *member_size = size;
                 size += size < *list_size; /* the comma */
                 *list += size;
                 *list_size -= size;
                 weir__bytes_trim(member, member_size);
-                if (*member_size > 0) {
+                if (*member_size > 0)
                         return true;
-                }
         }
         return false;
 }

@@ -46,9 +46,8 @@ take_month(unsigned *day)
         static const unsigned char days[] = {31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 31, 29};
         unsigned month = 0;
 
-        while (*day >= days[month]) {
+        while (*day >= days[month])
                 *day -= days[month++];
-        }
         return month;
 }
 
@@ -96,9 +95,8 @@ static bool
 take_number(const char **text, unsigned digits, unsigned *number)
 {
         for (*number = 0; digits > 0; digits--, ++*text) {
-                if (!weir__byte_is(**text, WEIR__BYTE_DIGIT)) {
+                if (!weir__byte_is(**text, WEIR__BYTE_DIGIT))
                         return false;
-                }
                 *number = 10 * *number + (unsigned)(**text - '0');
         }
         return true;
@@ -124,9 +122,8 @@ take_weekday(const char **text)
         static const char *const rests[] = {"day", "day", "sday", "nesday", "rsday", "day", "urday"};
         unsigned day;
 
-        if (!take_name(text, weekdays, 7, &day) || strncmp(*text, rests[day], strlen(rests[day])) != 0) {
+        if (!take_name(text, weekdays, 7, &day) || strncmp(*text, rests[day], strlen(rests[day])) != 0)
                 return false;
-        }
         *text += strlen(rests[day]);
         return true;
 }
@@ -158,11 +155,9 @@ take_part(const char **text, char part, struct parts *parts)
 static bool
 read_format(const char *text, const char *format, struct parts *parts)
 {
-        for (*parts = (struct parts){.day = 0}; *format; format++) {
-                if (*format == '%' ? !take_part(&text, *++format, parts) : *text++ != *format) {
+        for (*parts = (struct parts){.day = 0}; *format; format++)
+                if (*format == '%' ? !take_part(&text, *++format, parts) : *text++ != *format)
                         return false;
-                }
-        }
         return *text == '\0';
 }
 
@@ -198,9 +193,8 @@ seconds_of(const struct parts *parts)
 static void
 choose_century(struct parts *parts, int64_t limit)
 {
-        for (parts->year += 9900; parts->year >= 100 && seconds_of(parts) > limit;) {
+        for (parts->year += 9900; parts->year >= 100 && seconds_of(parts) > limit;)
                 parts->year -= 100;
-        }
 }
 
 bool
@@ -209,15 +203,12 @@ weir__http_date_read(const char *text, int64_t now, int64_t *ret_seconds)
         struct parts parts;
 
         if (!read_format(text, "%w, %d %b %Y %H:%M:%S GMT", &parts) && !read_format(text, "%W, %d-%b-%y %H:%M:%S GMT", &parts) &&
-            !read_format(text, "%w %b %e %H:%M:%S %Y", &parts)) {
+            !read_format(text, "%w %b %e %H:%M:%S %Y", &parts))
                 return false;
-        }
-        if (parts.is_short) {
+        if (parts.is_short)
                 choose_century(&parts, now + (int64_t)50 * DAYS_IN_400 / 400 * SECONDS_A_DAY);
-        }
-        if (!is_valid(&parts)) {
+        if (!is_valid(&parts))
                 return false;
-        }
         *ret_seconds = seconds_of(&parts);
         return true;
 }
