@@ -6,6 +6,8 @@
 #include <time.h>
 
 #include "protocol/message/response.h"
+#include "protocol/text/date.h"
+#include "protocol/text/reason.h"
 #include "test/support.h"
 
 #define DATE "Sun, 06 Nov 1994 08:49:37 GMT"

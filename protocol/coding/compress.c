@@ -6,7 +6,6 @@
  * the body would be compressed for somebody. */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "protocol/text/bytes.h"
 #include "protocol/coding/compress.h"
@@ -80,10 +79,10 @@ bool
 weir__accepts_gzip(const struct weir__request *request)
 {
         struct weights weights = {NOT_SAID, NOT_SAID, NOT_SAID};
+        const char *value;
 
-        for (uint32_t i = 0; i < request->field_count; i++)
-                if (strcasecmp(request->fields[i].name, "Accept-Encoding") == 0)
-                        read_weights(&weights, request->fields[i].value);
+        for (uint32_t at = 0; (value = weir__request_next(request, "Accept-Encoding", &at));)
+                read_weights(&weights, value);
         int gzip = weights.gzip != NOT_SAID ? weights.gzip : weights.other;
         return gzip > 0 && gzip >= weights.identity;
 }
@@ -106,13 +105,12 @@ is_compressible(const char *type, size_t size)
 static bool
 lists(const struct weir__response *response, const char *name, const char *word)
 {
-        size_t at = 0, size, member_size, word_size = strlen(word);
-        const char *value, *member;
+        size_t at = 0, size;
+        const char *value;
 
         while (weir__response_next(response, name, &at, &value, &size))
-                while (weir__bytes_next_member(&value, &size, &member, &member_size))
-                        if (member_size == word_size && weir__bytes_equal(member, word, word_size))
-                                return true;
+                if (weir__bytes_list_has(value, size, word))
+                        return true;
         return false;
 }
 

@@ -3,7 +3,6 @@
  * Threads: any; pure functions.  No locks. */
 #include <string.h>
 
-#include "protocol/text/bytes.h"
 #include "protocol/field/conditional.h"
 #include "protocol/text/date.h"
 #include "protocol/field/etag.h"
@@ -12,17 +11,11 @@
 static unsigned
 find(const struct weir__request *request, const char *name, const char **value)
 {
-        size_t size = strlen(name);
         unsigned count = 0;
+        const char *next;
 
-        for (uint32_t i = 0; i < request->field_count; i++) {
-                const struct weir__request_field *field = &request->fields[i];
-
-                if (strlen(field->name) == size && weir__bytes_equal(field->name, name, size)) {
-                        *value = field->value;
-                        count++;
-                }
-        }
+        for (uint32_t at = 0; (next = weir__request_next(request, name, &at)); count++)
+                *value = next;
         return count;
 }
 
@@ -30,15 +23,11 @@ find(const struct weir__request *request, const char *name, const char **value)
 static bool
 matches(const struct weir__request *request, const char *name, const char *tag, bool weak)
 {
-        size_t size = strlen(name);
+        const char *value;
 
-        for (uint32_t i = 0; i < request->field_count; i++) {
-                const struct weir__request_field *field = &request->fields[i];
-
-                if (strlen(field->name) == size && weir__bytes_equal(field->name, name, size) &&
-                    (strcmp(field->value, "*") == 0 || weir__etag_is_in(field->value, tag, weak)))
+        for (uint32_t at = 0; (value = weir__request_next(request, name, &at));)
+                if (strcmp(value, "*") == 0 || weir__etag_is_in(value, tag, weak))
                         return true;
-        }
         return false;
 }
 
@@ -52,21 +41,13 @@ date_of(const struct weir__request *request, const char *name, const struct weir
                weir__http_date_read(value, validators->now, date);
 }
 
-static bool
-has(const struct weir__request *request, const char *name)
-{
-        const char *ignored;
-
-        return find(request, name, &ignored) > 0;
-}
-
 /* Whether the client has, or wants to change, another representation than there is. */
 static bool
 is_another(const struct weir__request *request, const struct weir__validators *validators)
 {
         int64_t date;
 
-        if (has(request, "If-Match"))
+        if (weir__request_header(request, "If-Match"))
                 return !matches(request, "If-Match", validators->tag, false);
         return date_of(request, "If-Unmodified-Since", validators, &date) && validators->modified > date;
 }
@@ -77,7 +58,7 @@ is_known(const struct weir__request *request, const struct weir__validators *val
 {
         int64_t date;
 
-        if (has(request, "If-None-Match"))
+        if (weir__request_header(request, "If-None-Match"))
                 return matches(request, "If-None-Match", validators->tag, true);
         return is_get && date_of(request, "If-Modified-Since", validators, &date) && validators->modified <= date;
 }

@@ -33,15 +33,10 @@ struct found {
 static bool
 next_line(struct reader *reader)
 {
-        while (reader->next < reader->request->field_count) {
-                const struct weir__request_field *field = &reader->request->fields[reader->next++];
+        const char *value = weir__request_next(reader->request, "cookie", &reader->next);
 
-                if (weir__bytes_equal(field->name, "cookie", sizeof "cookie")) {
-                        reader->rest = field->value;
-                        return true;
-                }
-        }
-        return false;
+        reader->rest = value ? value : reader->rest;
+        return value;
 }
 
 static void

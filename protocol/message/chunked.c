@@ -80,17 +80,11 @@ expect(struct weir__chunked *chunked, char byte, char expected, enum state next)
         return byte == expected ? enter(chunked, next) : 400;
 }
 
-static inline bool
-is_space(char byte)
-{
-        return byte == ' ' || byte == '\t';
-}
-
 /* Where `byte` leads from the end of an extension's name or value, when it does not belong to it. */
 static inline enum state
 behind(char byte, enum state behind_space)
 {
-        return byte == '\r' ? SIZE_LF : byte == ';' ? BEFORE_NAME : is_space(byte) ? behind_space : WRONG;
+        return byte == '\r' ? SIZE_LF : byte == ';' ? BEFORE_NAME : weir__byte_is_space(byte) ? behind_space : WRONG;
 }
 
 /* Where `byte` leads from `state`, which is one of the extensions' or SIZE. */
@@ -101,10 +95,10 @@ next_in_extension(enum state state, char byte)
 
         switch (state) {
         case SIZE: return behind(byte, WRONG);
-        case BEFORE_NAME: return token ? NAME : is_space(byte) ? BEFORE_NAME : WRONG;
+        case BEFORE_NAME: return token ? NAME : weir__byte_is_space(byte) ? BEFORE_NAME : WRONG;
         case NAME: return token ? NAME : byte == '=' ? BEFORE_VALUE : behind(byte, BEHIND_NAME);
         case BEHIND_NAME: return byte == '=' ? BEFORE_VALUE : byte == '\r' ? WRONG : behind(byte, BEHIND_NAME);
-        case BEFORE_VALUE: return token ? VALUE : byte == '"' ? QUOTED : is_space(byte) ? BEFORE_VALUE : WRONG;
+        case BEFORE_VALUE: return token ? VALUE : byte == '"' ? QUOTED : weir__byte_is_space(byte) ? BEFORE_VALUE : WRONG;
         case VALUE: return token ? VALUE : behind(byte, BEHIND_VALUE);
         case ESCAPED: return weir__byte_is(byte, WEIR__BYTE_VALUE) ? QUOTED : WRONG;
         case BEHIND_QUOTE: return behind(byte, BEHIND_VALUE);

@@ -262,59 +262,51 @@ build(const struct draft *draft, weir__request_alloc *alloc)
         return request;
 }
 
-static int
-check_and_build(struct draft *draft, uint64_t max_body, weir__request_alloc *alloc, struct weir__request **ret_request)
-{
-        struct weir__request *request;
-        int r = check(draft, max_body);
-
-        if (r != 0)
-                return r;
-        request = build(draft, alloc);
-        if (!request)
-                return 500;
-        *ret_request = request;
-        return 0;
-}
-
-/* For a head with more fields than usual: draft->parsed.field_count says how many. */
-static int
-parse_again(struct draft *draft, uint64_t max_body, weir__request_alloc *alloc, struct weir__request **ret_request)
-{
-        struct weir__parsed_field *fields = calloc(draft->parsed.field_count, sizeof *fields);
-        int r;
-
-        if (!fields)
-                return 500;
-        draft->parsed.fields = fields;
-        draft->parsed.field_room = draft->parsed.field_count;
-        r = weir__http_parse_head(&draft->parsed, draft->head, draft->size);
-        if (r == 0)
-                r = check_and_build(draft, max_body, alloc, ret_request);
-        free(fields);
-        return r;
-}
-
 int
 weir__request_new(const char *head, size_t size, uint64_t max_body, weir__request_alloc *alloc,
                   struct weir__request **ret_request)
 {
-        struct weir__parsed_field fields[USUAL_FIELDS];
-        struct draft draft = {.head = head, .size = size, .parsed = {.fields = fields, .field_room = USUAL_FIELDS}};
+        struct weir__parsed_field usual[USUAL_FIELDS], *more = NULL;
+        struct draft draft = {.head = head, .size = size, .parsed = {.fields = usual, .field_room = USUAL_FIELDS}};
+        struct weir__request *request = NULL;
         int r = weir__http_parse_head(&draft.parsed, head, size);
 
-        if (r == 431 && draft.parsed.field_count > USUAL_FIELDS)
-                return parse_again(&draft, max_body, alloc, ret_request);
-        return r != 0 ? r : check_and_build(&draft, max_body, alloc, ret_request);
+        if (r == 431 && draft.parsed.field_count > USUAL_FIELDS) {
+                more = calloc(draft.parsed.field_count, sizeof *more);
+                if (!more)
+                        return 500;
+                draft.parsed.fields = more;
+                draft.parsed.field_room = draft.parsed.field_count;
+                r = weir__http_parse_head(&draft.parsed, head, size);
+        }
+        if (r == 0)
+                r = check(&draft, max_body);
+        if (r == 0)
+                request = build(&draft, alloc);
+        free(more);
+        if (request)
+                *ret_request = request;
+        return r != 0 || request ? r : 500;
+}
+
+const char *
+weir__request_next(const struct weir__request *request, const char *name, uint32_t *at)
+{
+        size_t size = strlen(name) + 1; /* with the NUL: a name of another length differs there at the latest */
+
+        while (*at < request->field_count) {
+                const struct weir__request_field *field = &request->fields[(*at)++];
+
+                if (weir__bytes_equal(field->name, name, size))
+                        return field->value;
+        }
+        return NULL;
 }
 
 const char *
 weir__request_header(const struct weir__request *request, const char *name)
 {
-        size_t size = strlen(name) + 1; /* with the NUL: a name of another length differs there at the latest */
+        uint32_t at = 0;
 
-        for (uint32_t i = 0; i < request->field_count; i++)
-                if (weir__bytes_equal(request->fields[i].name, name, size))
-                        return request->fields[i].value;
-        return NULL;
+        return weir__request_next(request, name, &at);
 }

@@ -41,7 +41,10 @@ typedef void *weir__request_alloc(size_t size);
 int weir__request_new(const char *head, size_t size, uint64_t max_body, weir__request_alloc *alloc,
                       struct weir__request **ret_request);
 
-/* The value of the first field of that name, compared without case; NULL when absent. */
+/* The value of the next field of that name, compared without case; NULL when none is left.  *at is 0 before the first call. */
+const char *weir__request_next(const struct weir__request *request, const char *name, uint32_t *at);
+
+/* The value of the first field of that name; NULL when absent. */
 const char *weir__request_header(const struct weir__request *request, const char *name);
 
 #endif

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "protocol/text/bytes.h"
+#include "protocol/text/date.h"
+#include "protocol/text/reason.h"
 #include "protocol/message/response.h"
 
 #define CONTINUED  "\r\nDate: "

@@ -6,9 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "protocol/text/date.h"
-#include "protocol/text/reason.h"
-
 /* The whole interim response to a request that expects_continue. */
 #define WEIR__HTTP_CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
 

@@ -97,18 +97,12 @@ weir__bytes_unescape(const char *escape)
         return (char)(hex_value(escape[1]) << 4 | hex_value(escape[2]));
 }
 
-static inline bool
-is_space(char byte)
-{
-        return byte == ' ' || byte == '\t';
-}
-
 void
 weir__bytes_trim(const char **text, size_t *size)
 {
-        while (*size > 0 && is_space((*text)[*size - 1]))
+        while (*size > 0 && weir__byte_is_space((*text)[*size - 1]))
                 --*size;
-        while (*size > 0 && is_space(**text)) {
+        while (*size > 0 && weir__byte_is_space(**text)) {
                 ++*text;
                 --*size;
         }
@@ -131,5 +125,17 @@ weir__bytes_next_member(const char **list, size_t *list_size, const char **membe
                 if (*member_size > 0)
                         return true;
         }
+        return false;
+}
+
+bool
+weir__bytes_list_has(const char *list, size_t size, const char *word)
+{
+        size_t member_size, word_size = strlen(word);
+        const char *member;
+
+        while (weir__bytes_next_member(&list, &size, &member, &member_size))
+                if (member_size == word_size && weir__bytes_equal(member, word, word_size))
+                        return true;
         return false;
 }

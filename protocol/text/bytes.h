@@ -22,6 +22,11 @@ static inline bool weir__byte_is(char byte, unsigned classes)
         return (weir__byte_classes[(unsigned char)byte] & classes) != 0;
 }
 
+static inline bool weir__byte_is_space(char byte) /* SP or HTAB */
+{
+        return byte == ' ' || byte == '\t';
+}
+
 /* The size of a part at the beginning all of which is WEIR__BYTE_VALUE; eight bytes are looked at at once, so there may be more
  * of them behind it: a HTAB, or what does not fill eight. */
 size_t weir__bytes_value_part(const char *text, size_t size);
@@ -53,5 +58,8 @@ void weir__bytes_trim(const char **text, size_t *size);
  * Source: RFC 9110 section 5.6.1.  A comma inside a quoted string divides too: nobody here asks for members that could have
  *         one. */
 bool weir__bytes_next_member(const char **list, size_t *list_size, const char **member, size_t *member_size);
+
+/* Whether the word is a member of such a list, compared without case. */
+bool weir__bytes_list_has(const char *list, size_t size, const char *word);
 
 #endif

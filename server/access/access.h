@@ -6,7 +6,6 @@
 #define WEIR_SERVER_ACCESS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include <weir/http_server.h>
 

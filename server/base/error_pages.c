@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernel/base/phase.h"
+#include "protocol/text/reason.h"
 #include "server/base/server.h"
 
 struct weir__error_page {

@@ -7,7 +7,6 @@
 #include "server/connection/http1.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 
 #include "kernel/base/clock.h"

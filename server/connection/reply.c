@@ -9,7 +9,6 @@
  * What the socket does not take stays where it is, and the next request waits until it is gone: so a peer that does not read
  * costs what one reply holds, and that for the write limit only. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -123,19 +123,11 @@ weir_http_reply_length(weir_task *exchange, uint64_t length)
 static bool
 request_lists(const struct weir__exchange *exchange, const char *name, const char *word)
 {
-        const struct weir__request *request = exchange->request;
-        size_t word_size = strlen(word);
+        const char *list;
 
-        for (uint32_t i = 0; i < request->field_count; i++) {
-                const char *list = request->fields[i].value, *member;
-                size_t size = strlen(list), member_size;
-
-                if (strcasecmp(request->fields[i].name, name))
-                        continue;
-                while (weir__bytes_next_member(&list, &size, &member, &member_size))
-                        if (member_size == word_size && weir__bytes_equal(member, word, word_size))
-                                return true;
-        }
+        for (uint32_t at = 0; (list = weir__request_next(exchange->request, name, &at));)
+                if (weir__bytes_list_has(list, strlen(list), word))
+                        return true;
         return false;
 }
 

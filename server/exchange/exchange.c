@@ -4,7 +4,6 @@
  *
  * Threads: the handler and the series' callbacks run on any worker; the connection is handed the exchange back through its
  *          poller, and alone frees it. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -116,9 +116,12 @@ end_hand_over(weir_http_server *server, bool is_done)
         weir__unlock(&server->lock);
 }
 
-int
-weir__handover_start(const struct weir__handover *handover, const char *path, char *const arguments[], weir_nsec within,
-                     const int impatient[2])
+/* Starts a program with the sockets of those servers, and waits until it serves, or one of `impatient` is readable.  Then the
+ * sockets are handed over.
+ *
+ * Result: its process; negative as weir_http_server_inherit. */
+static int
+start(const struct weir__handover *handover, const char *path, char *const arguments[], weir_nsec within, const int impatient[2])
 {
         struct weir__heir heir;
 
@@ -141,7 +144,7 @@ weir_http_server_inherit(weir_http_server *server, const char *path, char *const
 
         if (failed || !server || !path || !arguments || !arguments[0])
                 return failed ? failed : -EINVAL;
-        return weir__handover_start(&handover, path, arguments, within, nobody);
+        return start(&handover, path, arguments, within, nobody);
 }
 
 int
@@ -246,7 +249,7 @@ weir__handover_restart(const struct weir__handover *handover, weir_nsec within, 
         int result = command ? read_command(command) : -ENOMEM;
 
         if (!result)
-                result = weir__handover_start(handover, command->path, command->arguments, within, impatient);
+                result = start(handover, command->path, command->arguments, within, impatient);
         if (command) {
                 free(command->arguments);
                 free(command->text);

@@ -17,13 +17,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "kernel/base/clock.h"
-#include "kernel/runtime/config.h"
 #include "kernel/socket/inherit.h"
 #include "kernel/observe/log.h"
 #include "kernel/base/panic.h"
@@ -31,7 +29,6 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/sched/deliver.h"
-#include "kernel/socket/stream.h"
 #include "kernel/socket/system.h"
 #include "server/access/access.h"
 #include "server/base/coalescing.h"
