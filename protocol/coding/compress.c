@@ -2,8 +2,8 @@
  *
  * Threads: a response belongs to one thread at a time.  No locks.
  *
- * A client may be told nothing of its own choice: `Vary` says that another one may get another body, so it goes out whenever
- * the body would be compressed for somebody. */
+ * `Vary` says that another client may get another body.  So it goes to every client whenever the body would be compressed for
+ * some client. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 
 /* -- what the client takes -- */
 
-/* In thousandths; 0 for what is no weight.  Source: RFC 9110 section 12.4.2. */
+/* In thousandths; 0 for an invalid weight.  Source: RFC 9110 section 12.4.2. */
 static int
 read_qvalue(const char *text, size_t size)
 {
@@ -36,7 +36,7 @@ read_qvalue(const char *text, size_t size)
         return value <= ALL ? value : 0;
 }
 
-/* The weight of a member, whose name becomes all there is of it. */
+/* Returns the weight of a member, and shortens the member to its name. */
 static int
 take_weight(const char *member, size_t *size)
 {
@@ -89,7 +89,7 @@ weir__accepts_gzip(const struct weir__request *request)
 
 /* -- what is compressed -- */
 
-/* A value has no NUL behind it.  A longer one is no type that anybody has heard of. */
+/* A value has no NUL behind it.  No known type is longer than the buffer. */
 static bool
 is_compressible(const char *type, size_t size)
 {
@@ -114,7 +114,7 @@ lists(const struct weir__response *response, const char *name, const char *word)
         return false;
 }
 
-/* What is whole, not coded already, and may be transformed: `no-transform` is how a handler says that a body is not to be. */
+/* The body is whole, has no coding yet, and may be transformed.  A handler forbids that by `no-transform`. */
 static bool
 is_worth_it(const struct weir__response *response, size_t least)
 {
@@ -140,7 +140,7 @@ add_vary(struct weir__response *response)
         return weir__response_field(response, "Vary", "Accept-Encoding", false);
 }
 
-/* Two bodies, one ETag: it says now that they mean the same, not that they are the same. */
+/* Two bodies have one ETag now.  A weak one says that they mean the same; a strong one would say that they are equal. */
 static int
 weaken_etag(struct weir__response *response)
 {

@@ -2,9 +2,9 @@
  *
  * Threads: any; nothing is kept from one call to the next.
  *
- * zlib takes 4 << window bytes and 512 << memory for its tables, 256 KiB by default, and clears and touches much of that: 50 us
- * a call.  A body of a few KiB needs neither: a window that holds all of it finds every repetition, and tables for as many
- * symbols as it has bytes make one block of it. */
+ * zlib takes 4 << window bytes and 512 << memory for its tables, 256 KiB by default, and clears and touches much of that: 50 us a
+ * call.  A body of a few KiB needs less.  A window as large as the body finds every repetition.  Tables for as many symbols as it
+ * has bytes make one block of it. */
 #include <limits.h>
 #include <stdbool.h>
 
@@ -15,7 +15,7 @@
 #define WINDOW_LEAST 10
 #define WINDOW_MOST  15
 #define MEMORY_MOST  8   /* zlib's default */
-#define AROUND_GZIP  16  /* to the window: the head and the tail of gzip instead of zlib's own */
+#define AROUND_GZIP  16  /* added to the window: head and tail of gzip instead of zlib's own */
 #define LOOK_AHEAD   262 /* of the window, which does not reach back so far: zlib's MIN_LOOKAHEAD */
 
 static int

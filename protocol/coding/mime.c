@@ -9,8 +9,8 @@
 
 #define LONGEST 11 /* of the extensions */
 
-/* Sorted by extension.  A map of the source is JSON; .ts is a transport stream, which people serve, and not what is compiled to
- * JavaScript first. */
+/* Sorted by extension.  A source map is JSON.  Served .ts files are transport streams; TypeScript is compiled before it is
+ * served. */
 static const struct row {
         const char extension[LONGEST + 1];
         const char *type;
@@ -139,7 +139,7 @@ compare(const void *extension, const void *row)
         return strcmp(extension, ((const struct row *)row)->extension);
 }
 
-/* What follows the last dot of the name, NULL when there is none. */
+/* The text behind the last dot of the name; NULL without a dot. */
 static const char *
 extension_of(const char *path)
 {

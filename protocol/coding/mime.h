@@ -6,12 +6,12 @@
 
 #include <stdbool.h>
 
-/* The Content-Type of a file by the extension of its name, in any case; of text it says that it is UTF-8.  What is not known, or
- * has no extension (the dot that hides a file begins none), is application/octet-stream. */
+/* The Content-Type of a file by the extension of its name, upper or lower case; text has the charset UTF-8.  An unknown
+ * extension, or none, gives application/octet-stream.  The dot that hides a file begins no extension. */
 const char *weir__mime_type(const char *path);
 
-/* Whether what is of this type (with or without parameters, in any case) becomes much smaller by gzip.  An event stream would,
- * but its events would wait in the compressor. */
+/* Whether gzip makes content of this type much smaller.  The type may have parameters; case is ignored.  An event stream is
+ * excluded: its events would wait in the compressor. */
 bool weir__mime_is_compressible(const char *type);
 
 #endif

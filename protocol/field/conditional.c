@@ -1,4 +1,4 @@
-/* protocol/field/conditional.c: what the preconditions of a request make of it.
+/* protocol/field/conditional.c: the preconditions of a request, evaluated.
  *
  * Threads: any; pure functions.  No locks. */
 #include <string.h>
@@ -41,7 +41,7 @@ date_of(const struct weir__request *request, const char *name, const struct weir
                weir__http_date_read(value, validators->now, date);
 }
 
-/* Whether the client has, or wants to change, another representation than there is. */
+/* Whether the client's representation differs from the present one. */
 static bool
 is_another(const struct weir__request *request, const struct weir__validators *validators)
 {
@@ -52,7 +52,7 @@ is_another(const struct weir__request *request, const struct weir__validators *v
         return date_of(request, "If-Unmodified-Since", validators, &date) && validators->modified > date;
 }
 
-/* Whether the client has the representation that there is. */
+/* Whether the client has the present representation. */
 static bool
 is_known(const struct weir__request *request, const struct weir__validators *validators, bool is_get)
 {
@@ -75,8 +75,8 @@ weir__conditional_status(const struct weir__request *request, const struct weir_
         return 200;
 }
 
-/* Whether If-Range, where there is one, holds: a date only if it is the one that we say, as bytes that changed before or after
- * must not be joined. */
+/* Whether there is no If-Range, or it holds.  A date holds only if it equals our Last-Modified: parts of different versions must
+ * not be joined. */
 static bool
 range_holds(const struct weir__request *request, const struct weir__validators *validators)
 {

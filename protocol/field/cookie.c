@@ -1,7 +1,7 @@
 /* protocol/field/cookie.c: cookies, as they come and as they are set.
  *
- * Cookies are read as kindly as browsers write them, whatever bytes they hold.  What is set is held to the grammar, so that it
- * means the same to everybody.
+ * Cookies are read leniently, whatever bytes they hold, because browsers write them so.  Cookies that are set must follow the
+ * grammar, so that every client reads them alike.
  *
  * Threads: any; pure functions.  No locks. */
 #include <errno.h>
@@ -48,7 +48,7 @@ take_quotes_off(struct found *found)
         }
 }
 
-/* What is between two semicolons.  Returns false when it is no cookie. */
+/* Reads the text between two semicolons.  Returns false when it is no cookie. */
 static bool
 read_part(const char *part, size_t size, struct found *found)
 {
@@ -158,7 +158,7 @@ begins_with(const char *name, const char *prefix)
         return weir__bytes_equal(name, prefix, strlen(prefix));
 }
 
-/* What a browser would not store.  Source: draft-ietf-httpbis-rfc6265bis, sections 4.1.3 and 5.7. */
+/* Whether a browser would store it.  Source: draft-ietf-httpbis-rfc6265bis, sections 4.1.3 and 5.7. */
 static bool
 keeps_promises(const struct weir_http_cookie *cookie)
 {

@@ -16,7 +16,7 @@
 /* Reads at most `max` cookies of all Cookie fields.
  *
  * Owner:  the caller; free.
- * Result: 0; -ENOMEM.  What is no cookie is left out, and does not count. */
+ * Result: 0; -ENOMEM.  Parts that are no cookies are left out and do not count. */
 int weir__cookies_parse(const struct weir__request *request, size_t max, struct weir__pairs **ret_pairs);
 
 /* Writes the value of a Set-Cookie field, NUL-terminated.

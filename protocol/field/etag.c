@@ -14,7 +14,7 @@ weir__etag_make(char out[WEIR__ETAG_SIZE], int64_t modified, uint64_t size, uint
         snprintf(out, WEIR__ETAG_SIZE, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", (uint64_t)modified, size, inode);
 }
 
-/* The size of the quoted tag at the beginning; 0 when there is none.  No white space is in it, but a comma may be. */
+/* The size of the quoted tag at the beginning; 0 when there is none.  A tag may hold a comma, but no white space. */
 static size_t
 tag_size(const char *text)
 {

@@ -1,12 +1,12 @@
-/* protocol/field/forwarded.c: whom a request comes from that trusted proxies have passed on.
+/* protocol/field/forwarded.c: the client of a request that trusted proxies have passed on.
  *
- * Each proxy adds its member at the end of the field, or a line behind it, so reading begins there and ends at the first
- * stranger: what is before its member it may have invented.  For the same reason only one field is believed.  A proxy that
- * writes X-Forwarded-For passes Forwarded on as the client sent it, and the other way round: whichever of the two were
- * preferred, some client could name any address there.
+ * Each proxy adds its member at the end of the field, or in a line behind it.  So reading begins at the end, and stops at the
+ * first address that is no trusted proxy: that sender may have invented all members before its own.  For the same reason only one
+ * field is read.  A proxy that writes X-Forwarded-For passes Forwarded on as the client sent it, and the other way round.  If
+ * both were read, a client could name any address in the other one.
  *
- * Commas divide also inside a quoted string, which a stranger could have left open on purpose.  A member that is cut out of a
- * quoted string ends with a quotation mark that has no beginning, or one behind a backslash: it has no address then.
+ * Commas divide inside a quoted string, too, because an attacker could leave one open on purpose.  A member that is cut out of a
+ * quoted string has a quotation mark without its partner, or one behind a backslash.  Such a member has no address.
  *
  * Threads: any; pure functions.  No locks. */
 #include <errno.h>
@@ -53,7 +53,7 @@ weir__proxies_have(const struct weir__proxies *proxies, const struct weir__peer 
         return false;
 }
 
-/* A number of one to `digits` digits.  Returns UINT32_MAX when it is none. */
+/* A number of one to `digits` digits.  Returns UINT32_MAX when it is invalid. */
 static uint32_t
 read_number(const char *text, size_t size, size_t digits)
 {
@@ -143,7 +143,7 @@ weir__proxies_new(const char *list, const char *field, struct weir__proxies **re
 
 /* -- whom they name -- */
 
-/* Whether it is ":" and a port; kindly, nothing will do too. */
+/* Whether the text is ":" and a port, or empty. */
 static bool
 is_port_or_nothing(const char *text, size_t size)
 {
@@ -184,7 +184,7 @@ value_size(const char *text, size_t size)
         return at < size ? at + 1 : 0;
 }
 
-/* A node never needs a backslash: one that has any is none. */
+/* A valid node never needs a backslash, so a node with one is refused. */
 static bool
 read_for(struct weir__peer *peer, const char *text, size_t size)
 {
@@ -193,7 +193,7 @@ read_for(struct weir__peer *peer, const char *text, size_t size)
         return read_node(peer, text + is_quoted, size - 2 * is_quoted);
 }
 
-/* A member of Forwarded: pairs between semicolons, all of which must be right, with one `for` among them.
+/* A member of Forwarded: pairs between semicolons.  All must be valid, and one of them is `for`.
  *
  * Source: RFC 7239 section 4. */
 static bool

@@ -1,4 +1,4 @@
-/* protocol/field/forwarded.h: whom a request comes from that trusted proxies have passed on.  No I/O. */
+/* protocol/field/forwarded.h: the client of a request that trusted proxies have passed on.  No I/O. */
 #ifndef WEIR_PROTOCOL_FORWARDED_H
 #define WEIR_PROTOCOL_FORWARDED_H
 
@@ -7,20 +7,21 @@
 
 struct weir__proxies; /* constant; NULL: none is trusted */
 
-/* Reads a list of addresses, networks ("10.0.0.0/8", "fd00::/8") and "unix:" between commas.  `field` is the name of the field
- * in which they say whom they speak for; NULL: X-Forwarded-For.  Forwarded has the grammar of RFC 7239, every other one is a
- * list of addresses.
+/* Reads a list of addresses, networks ("10.0.0.0/8", "fd00::/8") and "unix:" between commas.  `field` names the field in which
+ * the proxies report the client; NULL: X-Forwarded-For.  Forwarded has the grammar of RFC 7239; every other field is a list of
+ * addresses.
  *
  * Owner:  the caller; free.
- * Result: 0, and NULL for an empty list or none; -EINVAL when it is none, a network has bits behind its prefix, or the field's
- *         name is no token; -ENOMEM. */
+ * Result: 0, and NULL for an empty list or none; -EINVAL for an invalid list, for a network with bits behind its prefix, or for a
+ *         field name that is no token; -ENOMEM. */
 int weir__proxies_new(const char *list, const char *field, struct weir__proxies **ret_proxies);
 
 const char *weir__proxies_field(const struct weir__proxies *proxies); /* the name of that field; NULL for NULL */
 
 bool weir__proxies_have(const struct weir__proxies *proxies, const struct weir__peer *peer);
 
-/* The peer, or, as long as that is a trusted proxy, whom it names: from the end of the field's last line on. */
+/* The client's address.  It begins with the peer.  As long as the address is a trusted proxy, the member before it in the field
+ * replaces it. */
 struct weir__peer weir__forwarded_client(const struct weir__proxies *proxies, const struct weir__request *request,
                                          const struct weir__peer *peer);
 

@@ -1,4 +1,4 @@
-/* protocol/field/peer.c: addresses of peers, in little room.
+/* protocol/field/peer.c: addresses of peers, in a compact form.
  *
  * Threads: any; pure functions.  No locks. */
 #include <stdio.h>

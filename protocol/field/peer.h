@@ -1,4 +1,4 @@
-/* protocol/field/peer.h: addresses of peers, in little room.  Pure functions. */
+/* protocol/field/peer.h: addresses of peers, in a compact form.  Pure functions. */
 #ifndef WEIR_PROTOCOL_PEER_H
 #define WEIR_PROTOCOL_PEER_H
 
@@ -25,7 +25,7 @@ struct weir__peer {
 /* Of what accept or getsockname has said. */
 struct weir__peer weir__peer_of(const struct sockaddr_storage *address, socklen_t size);
 
-/* Reads an address as weir_http_client_address shows it, an IPv6 one however it is written.  Returns false when it is none. */
+/* Reads an address as weir_http_client_address shows it, IPv6 in any notation.  Returns false for an invalid one. */
 bool weir__peer_read(struct weir__peer *peer, const char *text, size_t size);
 
 /* Writes it, NUL-terminated: "192.0.2.1", "2001:db8::1", "unix:"; with its port "192.0.2.1:80", "[2001:db8::1]:80"; "unknown". */

@@ -9,7 +9,7 @@
 #include "protocol/text/bytes.h"
 #include "protocol/field/range.h"
 
-/* Digits, as a number that stays at its largest when it would grow beyond; false when there are none. */
+/* Reads digits as a number, which stays at its maximum on overflow.  Returns false when there are none. */
 static bool
 take_number(const char **text, size_t *size, uint64_t *number)
 {

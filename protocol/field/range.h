@@ -1,4 +1,4 @@
-/* protocol/field/range.h: the Range field of a request and what is answered to it.  Pure functions.
+/* protocol/field/range.h: the Range field of a request and its answer.  Pure functions.
  *
  * Source: RFC 9110 section 14. */
 #ifndef WEIR_PROTOCOL_RANGE_H
@@ -16,9 +16,9 @@ enum weir__range_kind {
         WEIR__RANGE_UNSATISFIABLE, /* 416 */
 };
 
-/* What a Range field (NULL: there is none) asks of `size` bytes: "bytes=a-b", "bytes=a-" or "bytes=-n".  Answered with all of it
- * are, as section 14.2 allows or demands: several ranges, another unit, what is no range at all, and the last n bytes of none,
- * for which there is no Content-Range.
+/* Reads a Range field (NULL: there is none) for `size` bytes: "bytes=a-b", "bytes=a-" or "bytes=-n".  Several ranges, another
+ * unit and an invalid range are answered with all bytes, as section 14.2 allows or demands.  So are the last n of 0 bytes,
+ * because no Content-Range can say that.
  *
  * Result: *range is what to send, all of it unless it is a part. */
 enum weir__range_kind weir__range_read(const char *field, uint64_t size, struct weir__range *range);

@@ -7,14 +7,14 @@
  *      SIZE --";"--> BEFORE_NAME --> NAME --"="--> BEFORE_VALUE --> VALUE, or '"' QUOTED '"'      extensions
  *      and from the end of a name or of a value: --";"--> BEFORE_NAME, --CR LF--> as from SIZE
  *
- * Any other byte than one on an arrow, or of the class that a state eats, is a 400 where it stands.
+ * Each state accepts the bytes on its arrows and its own class.  Any other byte is a 400 at its position.
  *
- * Extensions and trailers are checked and dropped.  A trailer is never merged into the head, where it could say something else
- * about the message than what has been acted on already; that is why the two fields which frame a message are even refused.
+ * Extensions and trailers are checked and dropped.  A trailer is never merged into the head, because it could contradict what the
+ * server has already acted on.  For that reason the two fields that frame a message are refused as trailers.
  *
- * White space in extensions is what the grammar calls BWS, which a recipient must parse: around "=", behind ";", and before the
- * second and later ";".  Not so directly behind the size: there recipients are known to differ on where the size ends, nobody
- * sends it, and the grammar before RFC 9112 did not have it.
+ * White space in extensions (BWS in the grammar) is accepted around "=", behind ";", and before the second and later ";".  It is
+ * refused directly behind the size: recipients differ on where the size ends then, no client sends it, and the grammar before RFC
+ * 9112 did not have it.
  *
  * Source: RFC 9112 section 7.1; RFC 9110 sections 5.6.3 (BWS), 5.6.4 (quoted-string) and 6.5.1 (trailers); RFC 6585 section 5
  *         for 431, since a trailer is a field like one of the head.
@@ -49,10 +49,10 @@ enum state {
         WRONG, /* where no byte may lead */
 };
 
-/* A size of more digits is right when it begins with zeros, but no reason to read zeros for ever. */
+/* More digits than these are valid only as leading zeros.  They count against the limit on extensions, so that they end. */
 #define FREE_DIGITS 16
 
-/* What a trailer must not be called.  Source: RFC 9110 section 6.5.1, on fields that frame the message. */
+/* Names that a trailer must not have.  Source: RFC 9110 section 6.5.1, on fields that frame the message. */
 static const char forbidden[][18] = {"content-length", "transfer-encoding"};
 
 #define FORBIDDEN (sizeof forbidden / sizeof *forbidden)
@@ -80,14 +80,14 @@ expect(struct weir__chunked *chunked, char byte, char expected, enum state next)
         return byte == expected ? enter(chunked, next) : 400;
 }
 
-/* Where `byte` leads from the end of an extension's name or value, when it does not belong to it. */
+/* The state behind an extension's name or value, for a `byte` that does not belong to it. */
 static inline enum state
 behind(char byte, enum state behind_space)
 {
         return byte == '\r' ? SIZE_LF : byte == ';' ? BEFORE_NAME : weir__byte_is_space(byte) ? behind_space : WRONG;
 }
 
-/* Where `byte` leads from `state`, which is one of the extensions' or SIZE. */
+/* The state that `byte` leads to from `state`, which is SIZE or one of the extensions'. */
 static enum state
 next_in_extension(enum state state, char byte)
 {
@@ -122,7 +122,7 @@ read_extension(struct weir__chunked *chunked, const struct weir__chunked_limits 
         return enter(chunked, next);
 }
 
-/* A size is below 2^63, so that sums of it with what is in memory cannot overflow. */
+/* A size is below 2^63, so that its sum with the bytes in memory cannot overflow. */
 static int
 read_size(struct weir__chunked *chunked, const struct weir__chunked_limits *limits, char byte)
 {
@@ -138,21 +138,21 @@ read_size(struct weir__chunked *chunked, const struct weir__chunked_limits *limi
         return WEIR__CHUNKED_MORE;
 }
 
-/* One more byte of a trailer's name: which of the forbidden ones can it still be? */
+/* Takes one more byte of a trailer's name, and drops the forbidden names that it rules out. */
 static void
-suspect(struct weir__chunked *chunked, char byte)
+rule_out(struct weir__chunked *chunked, char byte)
 {
         for (unsigned i = 0; i < FORBIDDEN; i++)
-                if (chunked->suspects & 1U << i && !weir__bytes_equal(&byte, &forbidden[i][chunked->length], 1))
-                        chunked->suspects &= (uint8_t) ~(1U << i);
-        chunked->length++; /* it may wrap only when no suspect is left that it is for */
+                if (chunked->candidates & 1U << i && !weir__bytes_equal(&byte, &forbidden[i][chunked->length], 1))
+                        chunked->candidates &= (uint8_t) ~(1U << i);
+        chunked->length++; /* it wraps only when no candidate is left */
 }
 
 static bool
 is_forbidden(const struct weir__chunked *chunked)
 {
         for (unsigned i = 0; i < FORBIDDEN; i++)
-                if (chunked->suspects & 1U << i && forbidden[i][chunked->length] == '\0')
+                if (chunked->candidates & 1U << i && forbidden[i][chunked->length] == '\0')
                         return true;
         return false;
 }
@@ -182,12 +182,12 @@ read_trailer(struct weir__chunked *chunked, const struct weir__chunked_limits *l
                 if (!count(&chunked->fields, limits->max_trailer_fields))
                         return 431;
                 chunked->length = 0;
-                chunked->suspects = (1U << FORBIDDEN) - 1;
+                chunked->candidates = (1U << FORBIDDEN) - 1;
         }
         if (!count(&chunked->trailers, limits->max_trailers))
                 return 431;
         if (next == FIELD_NAME)
-                suspect(chunked, byte);
+                rule_out(chunked, byte);
         return enter(chunked, next);
 }
 

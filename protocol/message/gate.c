@@ -5,8 +5,8 @@
  *      FIELD ------> NAME --":"--> VALUE --CR--> VALUE_LF --LF--> FIELD
  *      FIELD --CR--> END_LF --LF--> the head is complete
  *
- * Each state eats its own class of bytes; any other byte than the one on its arrow is a 400.  So a bare LF or CR, a space
- * before a colon and a folded line are refused where they stand.  A limit is a position at which the reading stops.
+ * Each state accepts its own class of bytes and the byte on its arrow; any other byte is a 400.  So a bare LF or CR, a space
+ * before a colon and a folded line are refused at their position.  A limit is a position at which reading stops.
  *
  * Threads: a gate belongs to the owner of its connection.  No locks. */
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 
 enum state { BEGIN, BEGIN_LF, METHOD, TARGET, VERSION, FIELD, NAME, VALUE, VALUE_LF, END_LF };
 
-/* What a reader of a part of the head says beside the gate's verdicts: that part is read. */
+/* A reader returns this beside the gate's verdicts: its part of the head is complete. */
 #define DONE (-1)
 
 struct reader {
@@ -25,7 +25,7 @@ struct reader {
         const char *at, *end;
 };
 
-/* http-parser's list.  CONNECT is in it because its target decides between 400 and 501, which protocol/message/request.c tells.
+/* http-parser's list.  CONNECT is in it because its target decides between 400 and 501, in protocol/message/request.c.
  * Source: RFC 9110, 5789, 4918, 3253, 3744, 4791, 5323, 5842 and 2068; what UPnP, caches and icecast have added. */
 static const char methods[][12] = {
         "GET",      "POST",      "HEAD",   "PUT",    "DELETE", "OPTIONS",     "PATCH",      "TRACE",  "CONNECT",
@@ -92,7 +92,7 @@ read_word(struct weir__gate *gate, struct reader *reader, unsigned classes)
         return DONE;
 }
 
-/* The first byte of the request, or one after the empty line before it: which of both `gate->state` tells. */
+/* The first byte of the request, or the one behind an empty line before it; `gate->state` says which. */
 static inline int
 read_empty_line(struct weir__gate *gate, struct reader *reader)
 {
@@ -220,7 +220,7 @@ smaller(size_t one, size_t other)
         return one < other ? one : other;
 }
 
-/* Where the reading of the request line has to have ended: behind its CRLF, were it as long as it may be. */
+/* The position at which reading the request line must have ended: behind the CRLF of the longest permitted one. */
 static inline size_t
 line_limit(const struct weir__gate_limits *limits, size_t head_limit, const char *data, size_t size)
 {

@@ -1,8 +1,8 @@
 /* protocol/message/gate.h: the byte-level gate in front of the HTTP parser.
  *
- * http-parser as Debian builds it is lenient.  The gate sees the raw bytes of a request's head first, as they arrive, and
- * refuses what RFC 9112 forbids and the parser would let through.  It judges bytes and grammar; what target and fields mean is
- * for protocol/message/request.c.  No I/O, no allocation. */
+ * http-parser as Debian builds it is lenient.  The gate sees the raw bytes of a request's head first, as they arrive.  It refuses
+ * bytes that RFC 9112 forbids and the parser accepts.  It checks bytes and grammar; protocol/message/request.c checks the meaning
+ * of target and fields.  No I/O, no allocation. */
 #ifndef WEIR_PROTOCOL_GATE_H
 #define WEIR_PROTOCOL_GATE_H
 
@@ -30,13 +30,13 @@ struct weir__gate {
 enum weir__gate_verdict {
         WEIR__GATE_MORE = 0, /* fine so far; the head is not complete */
         WEIR__GATE_HEAD = 1, /* complete: *head_size says how long it is, with the empty line before it and the one behind it */
-        /* else an HTTP status (400, 414, 431, 501, 505): answer it and close */
+        /* else an HTTP status (400, 414, 431, 501, 505): reply with it and close */
 };
 
 /* Looks at bytes [gate->scanned, size) of `data`, which begins where the request begins and holds all of it so far.
  *
- * Every verdict falls on one certain byte, as early as its reason is plain: it is the same however the bytes were cut.  After a
- * verdict other than MORE the gate is spent: make it all zero before the next request. */
+ * Every verdict falls on one certain byte, the first that proves it.  It does not depend on how the bytes were divided into
+ * reads.  After a verdict other than MORE the gate is spent: make it all zero before the next request. */
 int weir__gate_feed(struct weir__gate *gate, const struct weir__gate_limits *limits, const char *data, size_t size,
                     size_t *head_size);
 

@@ -1,8 +1,8 @@
 /* protocol/message/http_parser_backend.c: the only file that knows http-parser (2.9.4).
  *
- * The parser runs once over the whole head, which ends with the empty line, so that nothing of a body is ever seen here and an
- * Upgrade, after which the parser stops, stops it where the head ends anyway.  What it thinks of Connection is not asked for: it
- * takes Proxy-Connection for it and misses an option with a HTAB behind it.
+ * The parser runs once over the whole head, which ends with the empty line.  So it never sees bytes of a body.  It stops after an
+ * Upgrade, but the head ends there anyway.  Its result for Connection is not used: it reads Proxy-Connection as Connection, and
+ * misses an option with a HTAB behind it.
  *
  * Threads: any; the state is on the stack.  No locks. */
 #include <string.h>
@@ -14,9 +14,9 @@
 #include "protocol/message/http_parser_backend.h"
 
 /* The parser counts the bytes of a head, in `nread`, against one limit for the whole process: 80 KiB unless somebody has set
- * another one.  Our limits are a server's own, kept by the gate.  So a long head goes to the parser in pieces, each counted
- * from 0, and the limit stays what it is for others in this process.  (Raising it once for all works as well, until another
- * library sets it back, and takes the limit away from everybody else.)  Only a limit below this size is still felt: as a 431. */
+ * another one.  Our limits are a server's own, kept by the gate.  So a long head goes to the parser in pieces, each counted from
+ * 0, and the limit of the process stays as it is.  Raising the limit would take it away from other users of the parser, and
+ * another library could set it back.  Only a limit below this size has an effect: a 431. */
 #define PIECE ((size_t)4096)
 
 struct parse {
@@ -29,7 +29,7 @@ struct parse {
         struct weir__slice name, value; /* of the field that is being read */
 };
 
-/* Makes the slice reach to the end of the `size` bytes at `at`; what it has already is right before them. */
+/* Extends the slice to the end of the `size` bytes at `at`, which follow it directly. */
 static inline void
 extend(struct weir__slice *slice, const struct parse *parse, const char *at, size_t size)
 {
@@ -111,8 +111,8 @@ static const http_parser_settings settings = {
         .on_headers_complete = on_complete,
 };
 
-/* Whether the name of a field begins here, at `left` bytes before the end of the head, that the parser takes for
- * Transfer-Encoding, and is none: it looks at no byte behind these. */
+/* Whether a field name begins here that the parser would take for Transfer-Encoding although it is longer: the parser does not
+ * look at the bytes behind.  The head ends `left` bytes behind `at`. */
 static bool
 is_mistaken(const char *at, size_t left)
 {
@@ -122,8 +122,8 @@ is_mistaken(const char *at, size_t left)
                at[sizeof coding - 1] != ':';
 }
 
-/* The piece of the head at `offset`, which has `*size` bytes at most.  When `plainly`, a SP stands for each HTAB, and no name is
- * there that the parser could mistake. */
+/* The piece of the head at `offset`, which has `*size` bytes at most.  With `plainly`, each HTAB is replaced by a SP, and a name
+ * that the parser could mistake is altered. */
 static const char *
 next_piece(const char *head, size_t offset, size_t *size, bool plainly)
 {
@@ -167,8 +167,8 @@ run(struct weir__parsed_head *parsed, const char *head, size_t size, bool plainl
         return HTTP_PARSER_ERRNO(&parser);
 }
 
-/* Whether the parser may have refused what it does not understand: it does not know HTAB as white space around the values of
- * Content-Length and Transfer-Encoding, and takes each name that begins with "Transfer-Encoding" for that. */
+/* Whether the parser may have refused a valid head.  It does not accept HTAB as white space around the values of Content-Length
+ * and Transfer-Encoding.  It takes each name that begins with "Transfer-Encoding" for that field. */
 static bool
 may_be_wrong(enum http_errno error)
 {

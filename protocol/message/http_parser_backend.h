@@ -1,7 +1,7 @@
-/* protocol/message/http_parser_backend.h: the only door to the HTTP parser, so that another can stand in its place.
+/* protocol/message/http_parser_backend.h: the only interface to the HTTP parser, so that another parser can replace it.
  *
  * Parses the complete head of one request, which the gate has passed, into slices of it.  No I/O, no allocation, no state between
- * calls, nothing of the whole process touched. */
+ * calls, no state of the process changed. */
 #ifndef WEIR_PROTOCOL_HTTP_PARSER_BACKEND_H
 #define WEIR_PROTOCOL_HTTP_PARSER_BACKEND_H
 

@@ -2,8 +2,8 @@
  *
  *      one allocation:  struct weir__request | its fields | copy of the head | decoded path | host of an absolute-form target
  *
- * The strings of a request are the copied head itself: a NUL takes the place of the byte behind each of them, which is a SP, a
- * colon or the white space or CR behind a value.  The path is a copy only when it has escapes or is not at the target's end.
+ * The strings of a request lie in the copied head.  A NUL replaces the byte behind each of them: a SP, a colon, or the white
+ * space or CR behind a value.  The path is copied only when it has escapes or is not at the target's end.
  *
  * Threads: a request is written by the thread that makes it and only read after.  No locks. */
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 /* Fields that are parsed without a second allocation: on the stack, 4 KiB of it. */
 #define USUAL_FIELDS 256
 
-/* What the fields say that concerns the message itself. */
+/* The fields that concern the message itself. */
 struct control {
         const struct weir__parsed_field *host;
         uint32_t hosts, codings; /* lines of Host and of Transfer-Encoding */
@@ -29,7 +29,7 @@ struct control {
         bool expects_other;      /* ... something that is not 100-continue */
 };
 
-/* What is known of a request before its memory is. */
+/* A request before its memory is allocated. */
 struct draft {
         const char *head;
         size_t size;
@@ -120,7 +120,7 @@ check_host(const struct draft *draft)
         return weir__authority_is_valid(draft->head + value->at, value->size) ? 0 : 400;
 }
 
-/* What http-parser has not refused already.  Its opinion on what is chunked must be ours.
+/* Checks what http-parser accepts.  Both must agree on whether the body is chunked.
  *
  * Source: RFC 9112 sections 6.1 and 6.3. */
 static int
@@ -149,7 +149,7 @@ body_size(const struct draft *draft)
         return draft->parsed.content_length == UINT64_MAX ? 0 : draft->parsed.content_length;
 }
 
-/* The whole of the checks, what is malformed before what is not served. */
+/* All checks: first for malformed requests, then for requests that are not served. */
 static int
 check(struct draft *draft, uint64_t max_body)
 {

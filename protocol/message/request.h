@@ -1,6 +1,6 @@
 /* protocol/message/request.h: a request's head in one piece of memory, checked as a whole.
  *
- * No I/O.  A request is written once, by weir__request_new, and may then be read by any thread that its owner lets. */
+ * No I/O.  A request is written once, by weir__request_new.  Then the owner may let any thread read it. */
 #ifndef WEIR_PROTOCOL_REQUEST_H
 #define WEIR_PROTOCOL_REQUEST_H
 
@@ -34,10 +34,10 @@ typedef void *weir__request_alloc(size_t size);
  * of the call when it has more than 256 fields).
  *
  * Owner:  the caller, which has given `alloc` and frees the memory accordingly.
- * Result: 0 and *ret_request; else the HTTP status to refuse it with, after which the connection must be closed, because where
- *         the next request begins is not known or not to be trusted: 400, 413, 417, 431, 501, 500 when out of memory.
- *         *ret_request is untouched then.  A body above `max_body` is 413, when its length is said; a chunked one is not
- *         measured here.  Codings beside chunked are 501. */
+ * Result: 0 and *ret_request; else the HTTP status to refuse it with: 400, 413, 417, 431, 501, 500 when out of memory.  Then the
+ *         connection must be closed, because the beginning of the next request is unknown or cannot be trusted.  *ret_request is
+ *         untouched then.  A body above `max_body` is 413, when its length is said; a chunked one is not measured here.  Codings
+ *         beside chunked are 501. */
 int weir__request_new(const char *head, size_t size, uint64_t max_body, weir__request_alloc *alloc,
                       struct weir__request **ret_request);
 

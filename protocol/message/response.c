@@ -1,7 +1,7 @@
 /* protocol/message/response.c: a response: its fields checked, its head written out.
  *
- * Fields are kept as they go out, so that writing the head is a handful of copies.  What could end a line is refused when a
- * field is added, so that no field can carry another one or a body behind it.
+ * Fields are kept as they go out, so that writing the head is a handful of copies.  A field with a byte that could end a line is
+ * refused when it is added.  So no field can smuggle another field or a body.
  *
  * Threads: a response belongs to one thread at a time.  No locks. */
 #include <errno.h>
@@ -82,7 +82,7 @@ make_room(const struct weir__response *response, char **buffer, size_t size, siz
         return 0;
 }
 
-/* The first fields come to lie inside, where they leave what is behind them to the body, if they fit and it is not there. */
+/* The first fields lie inside the response if they fit and the body is not there; the rest of the room is left to the body. */
 static int
 make_room_for_fields(struct weir__response *response, size_t more, size_t least)
 {
@@ -97,7 +97,7 @@ make_room_for_fields(struct weir__response *response, size_t more, size_t least)
         return make_room(response, &response->fields, response->fields_size, &response->fields_room, more, least);
 }
 
-/* The first piece of a body comes to lie at the end of what is free inside, if it fits. */
+/* The first piece of a body lies at the end of the free room inside, if it fits. */
 static int
 make_room_for_body(struct weir__response *response, size_t more)
 {
@@ -262,7 +262,7 @@ weir__response_append(struct weir__response *response, const void *data, size_t 
         return 0;
 }
 
-/* What is not a status cannot be sent, and nobody but the server could have let it through. */
+/* An invalid status becomes 500, because the server has let it through. */
 static int
 status_of(const struct weir__response *response)
 {
@@ -325,7 +325,7 @@ put_status_line(char *out, int status)
         const char *line = weir__http_status_line(status, &size);
 
         if (line) {
-                /* A copy of known size is some moves; of another, a loop in microcode. */
+                /* A copy of constant size is a few moves; any other is a loop in microcode. */
                 memcpy(out, line, WEIR__STATUS_LINE_ROOM);
                 return out + size;
         }
@@ -354,7 +354,7 @@ put_upgrade(char *out, const char *protocol)
         return PUT(out, "\r\n");
 }
 
-/* What says where the body ends.  A status that never has one says nothing of chunks. */
+/* Writes the field that frames the body.  A status without a body gets no Transfer-Encoding. */
 static inline char *
 put_end(char *out, const struct weir__response *response, const struct weir__framing *framing, int status)
 {

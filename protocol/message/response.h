@@ -23,10 +23,11 @@ struct weir__response {
 
 void weir__response_done(struct weir__response *response); /* frees what it holds and makes it empty again */
 
-/* Where the pointer to the body is, for a caller that takes its memory over and frees it; NULL when there is nothing to take. */
+/* The address of the pointer to the body, for a caller that takes the memory over and frees it; NULL when there is nothing to
+ * take. */
 char **weir__response_body_to_take(struct weir__response *response);
 
-/* Has it hold this body, which it will free, instead of its own.  Not an empty one. */
+/* Replaces the body by this one, which must not be empty.  The response frees it. */
 void weir__response_replace_body(struct weir__response *response, char *body, size_t size);
 
 /* Adds a field (removing those of that name first, when `replace`).  White space around the value does not go out.
@@ -50,20 +51,20 @@ int weir__response_wrap(struct weir__response *response, const char *name, const
 /* Appends to the body.  Result: 0; -EINVAL for NULL with a size; -ENOMEM.  Nothing appended on failure. */
 int weir__response_append(struct weir__response *response, const void *data, size_t size);
 
-/* How the end of the body is told. */
+/* How the client finds the end of the body. */
 enum weir__body_end {
         WEIR__END_OF_BODY = 0,   /* by the length of the response's own body */
         WEIR__END_AT_LENGTH,     /* by `length` */
         WEIR__END_BY_CHUNK,      /* by a last chunk */
         WEIR__END_OF_CONNECTION, /* by the connection's */
-        WEIR__END_OF_HTTP,       /* not at all: upgraded */
+        WEIR__END_OF_HTTP,       /* none: the connection is upgraded */
 };
 
 /* How a response is framed. */
 struct weir__framing {
         const char *date; /* an IMF-fixdate, 29 characters */
         bool keep_alive;  /* else `Connection: close` goes out */
-        bool asked;       /* the client wants to be told that it is kept, even in HTTP/1.1 */
+        bool asked;       /* `Connection: keep-alive` goes out even in HTTP/1.1 */
         uint8_t minor;    /* of the request's HTTP/1.minor: 1.0 needs `Connection: keep-alive` said */
         bool is_head;     /* HEAD: the fields of GET and no body */
         uint8_t end;      /* enum weir__body_end */

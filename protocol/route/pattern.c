@@ -49,7 +49,7 @@ weir__segment_is(const struct weir__segment *segment, const char *text, size_t s
         return true;
 }
 
-/* Whether what is there of escapes is right, and nothing that no path can hold. */
+/* Whether all escapes are valid, and all other bytes may be in a path. */
 static bool
 is_text(const char *text)
 {

@@ -1,7 +1,7 @@
 /* protocol/route/query.c: application/x-www-form-urlencoded, as in queries and forms.
  *
- * Decoded text is never longer than what it is decoded from, with a NUL for each '=' and '&'; so one pass that counts pairs
- * is enough to know how much memory all of them need.
+ * Decoded text is never longer than its source, with a NUL for each '=' and '&'.  So one pass that counts pairs finds the memory
+ * that all of them need.
  *
  * Threads: any; pure functions.  No locks. */
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "protocol/text/bytes.h"
 #include "protocol/route/query.h"
 
-/* Takes what is before the next '&' off the text; what is empty is skipped. */
+/* Takes the part before the next '&' off the text; empty parts are skipped. */
 static bool
 next_part(const char **text, size_t *size, const char **part, size_t *part_size)
 {

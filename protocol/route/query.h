@@ -9,10 +9,10 @@
 /* Decodes at most `max` pairs.  Those with a NUL in them are left out, but count.
  *
  * Owner:  the caller; free.
- * Result: 0; -ENOMEM.  Every text is right. */
+ * Result: 0; -ENOMEM.  Every text is valid. */
 int weir__query_parse(const char *text, size_t size, size_t max, struct weir__pairs **ret_pairs);
 
-/* Whether a Content-Type, with parameters or without, says that a body is such a text. */
+/* Whether this Content-Type, with or without parameters, is application/x-www-form-urlencoded. */
 bool weir__query_is_type(const char *content_type);
 
 #endif

@@ -1,17 +1,16 @@
-/* protocol/route/routes.c: which of many patterns a path is meant by.
+/* protocol/route/routes.c: the pattern, of many, that a path matches.
  *
  * Patterns are a tree of segments.  A node's child for a parameter stands in it; its children for literals stand in one hash
  * table for all nodes, by parent and text, so that a node with ten thousand of them is as fast as one with two, and one with
  * none costs nothing.  A node holds the routes whose patterns end there, and those whose last segment, from there on, is a
  * prefix's "{...}".
  *
- * A search goes down by the literal, then by the parameter, then takes the prefix, and comes back from where nothing is found.
- * As it is a tree, no node is seen twice: a search costs one pass over the path, and steps for at most the nodes that match
- * what has been read so far: usually one or two for a segment, and whatever a stranger sends, never more than the tree has.
- * What is read of the path (where a segment ends, its hash) is kept for the search to come back to, and it is not read deeper
- * than the tree is.
+ * A search goes down by the literal, then by the parameter, then takes the prefix, and comes back from where nothing is found. As
+ * it is a tree, no node is seen twice: a search costs one pass over the path, and steps for the nodes that match the part read so
+ * far.  These are usually one or two for a segment, and never more than the tree has. The ends and hashes of segments that were
+ * read are kept for later steps of the search.  The path is not read deeper than the tree is.
  *
- * The keys of the hash table are the program's, so the hash needs no secret: strangers look up, they cannot add.
+ * The keys of the hash table are the program's, so the hash needs no secret: clients look up, they cannot add.
  *
  * Threads: one writes, while nobody reads; or any number read.  No locks. */
 #include <errno.h>

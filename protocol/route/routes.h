@@ -1,7 +1,7 @@
-/* protocol/route/routes.h: which of many patterns a path is meant by.  No I/O; the caller is not known.
+/* protocol/route/routes.h: the pattern, of many, that a path matches.  No I/O; the caller is not known.
  *
- * What a pattern is, and which of several wins, is said where users read it: weir/http_router.h.  Routes are written while nobody
- * reads them; then any number of threads may match. */
+ * weir/http_router.h defines patterns, and which of several wins.  No thread may match while a route is added; any number of
+ * threads may match afterwards. */
 #ifndef WEIR_PROTOCOL_ROUTES_H
 #define WEIR_PROTOCOL_ROUTES_H
 
@@ -32,16 +32,16 @@ struct weir__route_found {
 struct weir__routes *weir__routes_new(void); /* NULL when out of memory */
 void weir__routes_free(struct weir__routes *routes); /* accepts NULL */
 
-/* Adds the pattern that a text is.
+/* Adds a pattern.
  *
  * Result: 0; -EINVAL, -EEXIST, -ENOMEM: nothing that matches has changed. */
 int weir__routes_add(struct weir__routes *routes, const char *methods, const char *text, size_t number);
 
-/* The pattern that a path is meant by, which weir__target_read has found to be right and which is not decoded.
+/* Finds the pattern that matches a path.  weir__target_read has accepted the path, which is not decoded.
  *
  * Owner:  the caller, of found->match: weir__route_match_free.
  * Result: 0, number and match; -ENOENT for an unknown path; -EOPNOTSUPP and `allowed` for a known one with another method;
- *         -ENOMEM.  What is not named here is undefined. */
+ *         -ENOMEM.  All other fields are undefined. */
 int weir__routes_match(const struct weir__routes *routes, const char *method, const char *path, size_t size,
                        struct weir__route_found *found);
 void weir__route_match_free(struct weir__route_match *match); /* accepts NULL */

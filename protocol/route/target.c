@@ -1,4 +1,4 @@
-/* protocol/route/target.c: what a request's target names.
+/* protocol/route/target.c: the parts of a request's target.
  *
  * Threads: any; pure functions.  No locks. */
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "protocol/text/bytes.h"
 #include "protocol/route/target.h"
 
-/* "[" IPv6address "]": its size, 0 when it is none.  IPvFuture, of which no version exists, is none. */
+/* "[" IPv6address "]": its size, or 0 when it is invalid.  IPvFuture is refused, because no version of it exists. */
 static size_t
 literal_size(const char *text, size_t size)
 {

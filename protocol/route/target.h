@@ -1,4 +1,4 @@
-/* protocol/route/target.h: what a request's target names.  Pure functions; nothing is copied but by weir__path_decode.
+/* protocol/route/target.h: the parts of a request's target.  Pure functions; nothing is copied but by weir__path_decode.
  *
  * Source: RFC 9112 section 3.2, RFC 3986 section 3. */
 #ifndef WEIR_PROTOCOL_TARGET_H
@@ -19,14 +19,14 @@ struct weir__target {
 
 /* Reads a target, which the gate has passed, in the form that its method allows.
  *
- * Result: 0; 400 for a form that is none or not for this method, an authority that is none, or a path with an invalid escape or
- *         an escaped NUL; 501 for a CONNECT that has nothing wrong but that we do not serve it. */
+ * Result: 0; 400 for a form that is invalid or not for this method, an invalid authority, or a path with an invalid escape or an
+ *         escaped NUL; 501 for a valid CONNECT, which is not served. */
 int weir__target_read(struct weir__target *target, const char *method, size_t method_size, const char *text, size_t size);
 
 /* Whether it is host [":" port], with a host that is not empty.  This is also what a Host field may say. */
 bool weir__authority_is_valid(const char *text, size_t size);
 
-/* Percent-decodes a path that weir__target_read has found to be right.  Returns the end of what it wrote. */
+/* Percent-decodes a path that weir__target_read has accepted.  Returns the end of what it wrote. */
 char *weir__path_decode(char *out, const char *path, size_t size);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum {
         WEIR__BYTE_TOKEN = 1,  /* tchar.  Source: RFC 9110 section 5.6.2 */
-        WEIR__BYTE_TARGET = 2, /* visible ASCII but '#': what a request target may hold, kindly read */
+        WEIR__BYTE_TARGET = 2, /* visible ASCII but '#': accepted in a request target */
         WEIR__BYTE_VALUE = 4,  /* field-vchar, SP and HTAB.  Source: RFC 9110 section 5.5 */
         WEIR__BYTE_NAME = 8,   /* reg-name but '%': unreserved and sub-delims.  Source: RFC 3986 section 3.2.2 */
         WEIR__BYTE_HEX = 16,   /* HEXDIG, in both cases */
@@ -27,8 +27,8 @@ static inline bool weir__byte_is_space(char byte) /* SP or HTAB */
         return byte == ' ' || byte == '\t';
 }
 
-/* The size of a part at the beginning all of which is WEIR__BYTE_VALUE; eight bytes are looked at at once, so there may be more
- * of them behind it: a HTAB, or what does not fill eight. */
+/* The size of a part at the beginning in which all bytes are WEIR__BYTE_VALUE.  Eight bytes are tested at once, so the part may
+ * end early: at a HTAB, or before the last seven bytes. */
 size_t weir__bytes_value_part(const char *text, size_t size);
 
 /* The number of leading bytes that are in one of the classes. */
@@ -55,7 +55,7 @@ void weir__bytes_trim(const char **text, size_t *size);
 /* Takes the next member off a list between commas, without the white space around it; empty members are skipped.
  *
  * Result: false when none is left.
- * Source: RFC 9110 section 5.6.1.  A comma inside a quoted string divides too: nobody here asks for members that could have
+ * Source: RFC 9110 section 5.6.1.  A comma inside a quoted string divides, too: no caller reads a list whose members may have
  *         one. */
 bool weir__bytes_next_member(const char **list, size_t *list_size, const char **member, size_t *member_size);
 

@@ -22,8 +22,8 @@ smaller(unsigned one, unsigned other)
         return one < other ? one : other;
 }
 
-/* Which year, counted from 1 March of the year 0, `*day` is in; leaves the day within it.  In years that begin in March a leap
- * day is the last one of its year, its 4 and its 400 years: only there a quotient would be too large. */
+/* Returns the year of `*day`, counted from 1 March of the year 0; leaves the day within it.  In years that begin in March a leap
+ * day is the last day of its year, of its 4 and of its 400 years.  Only on that day a quotient would be too large. */
 static unsigned
 take_year(unsigned *day)
 {
@@ -39,7 +39,7 @@ take_year(unsigned *day)
         return year + part;
 }
 
-/* The month, 0 for March, that a day of such a year is in; leaves the day within it. */
+/* Returns the month of a day of such a year, 0 for March; leaves the day within it. */
 static unsigned
 take_month(unsigned *day)
 {
@@ -151,7 +151,7 @@ take_part(const char **text, char part, struct parts *parts)
         return take_number(text, digits, &parts->day); /* 'd', 'e' */
 }
 
-/* Whether the whole text is of that format, in which a letter behind '%' is a part, and all else stands for itself. */
+/* Whether the whole text has that format.  A letter behind '%' is a part; every other byte stands for itself. */
 static bool
 read_format(const char *text, const char *format, struct parts *parts)
 {
@@ -189,7 +189,7 @@ seconds_of(const struct parts *parts)
         return days * SECONDS_A_DAY + (int64_t)(parts->hour * 3600 + parts->minute * 60 + parts->second);
 }
 
-/* Of the years that end in these two digits the last one in which the date is not after `limit`. */
+/* Chooses the last year that ends in these two digits and in which the date is not after `limit`. */
 static void
 choose_century(struct parts *parts, int64_t limit)
 {

@@ -78,7 +78,7 @@ static const struct {
 
 enum { NONE, STATUSES(NAME) };
 
-/* From a status to its line: a byte each, so that what is used of both tables fits into a few cache lines. */
+/* The index of each status's line.  Each takes one byte, so that the used parts of both tables fit into a few cache lines. */
 static const unsigned char numbers[] = {STATUSES(NUMBER)};
 
 static unsigned
