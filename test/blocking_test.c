@@ -1,7 +1,7 @@
 /* test/blocking_test.c: callbacks that block, have lost their poller to the watchdog meanwhile, and end.
  *
- * One poller, so that whatever goes on does so on another worker.  What holds a callback is a latch, opened when the test has
- * seen what it wanted to see, or the loss of the poller itself. */
+ * There is one poller, so all other work goes on on another worker.  A latch holds the callback until the test has seen enough,
+ * or the callback waits for the loss of its poller. */
 #include "test/blocking_fixture.h"
 
 #include <sys/epoll.h>
@@ -13,7 +13,7 @@
 #define LEFT   5000 /* more than a new owner sorts */
 #define BURST  64
 
-/* -- what goes on meanwhile -- */
+/* -- work that goes on meanwhile -- */
 
 static void
 timers_completions_and_series_go_on_while_a_callback_blocks(void)
@@ -495,7 +495,7 @@ ticker_goes_on_when_its_ticks_have_lost_the_poller(void)
         }
 }
 
-/* -- what it may still call -- */
+/* -- calls that it may still make -- */
 
 struct calls {
         struct weir_test_record cancelled, reset, by_id, started, pushed, dismissed, series, many[BEHIND];
@@ -609,7 +609,7 @@ free_functions_and_callbacks_of_series_that_block_hold_up_nobody(void)
         CU_ASSERT_EQUAL(context.record.frees, 1);
 }
 
-/* -- what it costs when nothing blocks -- */
+/* -- the cost when nothing blocks -- */
 
 #define LIMIT  WEIR_MSEC(40)
 #define WINDOW WEIR_MSEC(200) /* in which it could look ten times */

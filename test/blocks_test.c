@@ -395,7 +395,7 @@ refused_memory_is_reported_and_nothing_stays(void)
         end(&blocks);
 }
 
-/* -- a storm against what was written into the blocks -- */
+/* -- a storm that checks the content of the blocks -- */
 
 #define STORM_BLOCKS 3000
 #define STORM_STEPS  (WEIR_TEST_SANITIZED ? 60000 : 300000)

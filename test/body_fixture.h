@@ -118,7 +118,7 @@ static inline void ask(const char *request)
         ask_size(request, strlen(request));
 }
 
-/* -- a task and how it ended -- */
+/* -- a task and its end -- */
 
 struct piece {
         struct weir_test_record record; /* first */

@@ -147,7 +147,7 @@ on_a_worker_it_is_refused_and_cancels_nothing(void)
         weir_test_end();
 }
 
-/* -- what it waits for -- */
+/* -- callbacks that it waits for -- */
 
 static void
 cancelled_timers_have_been_called_back_and_freed_at_its_return(void)
@@ -210,7 +210,7 @@ callback_that_has_begun_is_waited_for(void)
         weir_test_end();
 }
 
-/* The only worker is held by a timer of another name, so what was cancelled before is undelivered. */
+/* A timer of another name holds the only worker, so timers that were cancelled before are undelivered. */
 static void
 those_that_others_have_cancelled_before_are_waited_for(void)
 {
@@ -334,7 +334,7 @@ several_wait_for_the_same_ones(void)
         weir_test_end();
 }
 
-/* -- what it does not wait for -- */
+/* -- callbacks that it does not wait for -- */
 
 #define OTHERS 1000 /* names: some 15 in each shard */
 #define MINE   200  /* names, so that nearly all shards have one */
@@ -482,7 +482,7 @@ chain_link(weir_task *task, void *context)
         }
 }
 
-/* The callbacks of what it cancels make new ones: it ends all the same. */
+/* The callbacks of the cancelled timers make new ones: the wait ends all the same. */
 static void
 timers_that_come_during_the_wait_do_not_prolong_it_for_ever(void)
 {
@@ -548,7 +548,7 @@ wait_returns_while_another_thread_makes_and_cancels_all_the_time(void)
         CU_ASSERT_EQUAL(weir_timer_count("stirred"), 0);
 }
 
-/* -- what it is for -- */
+/* -- its use -- */
 
 /* The memory that the callbacks use is freed as soon as the wait returns: a sanitizer sees who comes later. */
 static void

@@ -1,4 +1,4 @@
-/* test/change_over_test.c: what docs/coming-from-workflow.md shows, and some of what it says. */
+/* test/change_over_test.c: the examples of docs/coming-from-workflow.md, and some of its statements. */
 #include "test/fixture.h"
 
 #include <errno.h>

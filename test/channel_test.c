@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-/* -- what has happened, as a text -- */
+/* -- the events, as a text -- */
 
 static char seen[1024];
 static atomic_int dropped;
@@ -207,7 +207,7 @@ received_message_stays_received_when_its_series_is_cancelled(void)
         weir_test_end();
 }
 
-/* -- who frees a message -- */
+/* -- the free of a message -- */
 
 static void
 takes(weir_task *task, void *context)
@@ -402,7 +402,7 @@ no_message_is_lost_or_doubled_while_threads_send_receive_and_cancel(void)
         storm_on(1000);
 }
 
-/* -- whose reference it is -- */
+/* -- owners of references -- */
 
 /* How a callback disposes of a task that it has made for its own channel.  The task whose callback it is has the only reference
  * to the channel. */

@@ -1,4 +1,4 @@
-/* test/chunked_fixture.h: for suites on chunked bodies: decodes bytes in any pieces and says what became of them. */
+/* test/chunked_fixture.h: for suites about chunked bodies: decodes bytes in any pieces and returns the result. */
 #ifndef WEIR_TEST_CHUNKED_FIXTURE_H
 #define WEIR_TEST_CHUNKED_FIXTURE_H
 

@@ -1,6 +1,6 @@
 /* test/clock_jump_test.c: timers that follow another clock, on the real one.
  *
- * clock_gettime is taken the place of, in this program and in the library linked into it: what it says of CLOCK_REALTIME and
+ * This file replaces clock_gettime, in this program and in the library linked into it: its results for CLOCK_REALTIME and
  * CLOCK_BOOTTIME is shifted.  The event that tells the library of a jump is made by having its descriptor expire.  Where the
  * machine lets it, there are real ones as well: a time namespace, and, if WEIR_TEST_SET_CLOCK is set, CLOCK_REALTIME put forward
  * by ten seconds for less than 20 milliseconds. */

@@ -7,9 +7,9 @@
 #include "kernel/base/clock.h"
 
 #define HOUR  WEIR_SEC(3600)
-#define START WEIR_WALL_EPOCH /* what the wall clock shows when a test begins */
+#define START WEIR_WALL_EPOCH /* of the wall clock when a test begins */
 
-/* -- what there is -- */
+/* -- fixture -- */
 
 static weir_nsec began;
 
@@ -84,7 +84,7 @@ set_wall(weir_nsec wall)
         CU_ASSERT_EQUAL(weir_clock_set_wall(wall), 0);
 }
 
-/* Sets the wall clock, and has happen what comes of that at this instant. */
+/* Sets the wall clock, and runs all that is due by that at this instant. */
 static void
 jump_to(weir_nsec wall)
 {

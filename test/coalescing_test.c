@@ -1,5 +1,5 @@
-/* test/coalescing_test.c: a server whose replies are all late reads requests together (kernel/loop/sleep.c): no reply is early, no
- * request is forgotten, and neither a quick reply nor another thread waits for longer than a window. */
+/* test/coalescing_test.c: a server whose replies are all late reads requests together (kernel/loop/sleep.c): no reply is early,
+ * no request is forgotten, and neither a quick reply nor another thread waits for longer than a window. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "test/http_client.h"
 
 #define CLIENTS 400
-#define DELAY   WEIR_MSEC(110) /* longer than what counts as soon */
+#define DELAY   WEIR_MSEC(110) /* longer than any delay that counts as soon */
 
 static struct fixture {
         weir_http_server *server;

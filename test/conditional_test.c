@@ -1,4 +1,4 @@
-/* test/conditional_test.c: dates as they are read, entity tags, and what the conditions of a request make of it. */
+/* test/conditional_test.c: reading of dates and entity tags, and the effect of the conditions of a request. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* test/contract_test.c: the table of docs/contract.md, a test a row.
  *
- * Where time is needed it is the virtual clock's, which has one worker: what happens on it happens in one order. */
+ * Where time is needed it is that of the virtual clock, which has one worker: all events on it have one order. */
 #include "test/fixture.h"
 
 #include <errno.h>
@@ -496,7 +496,7 @@ wait_for_refusal(void)
         WEIR_TEST_EVENTUALLY(weir_task_start(weir_empty_new(NULL, NULL)) == -ESHUTDOWN);
 }
 
-/* The only worker is held at a gate, so what was cancelled is still undelivered when shutdown begins. */
+/* The only worker is held at a gate, so cancelled timers are still undelivered when shutdown begins. */
 static void
 row_15_cancelled_then_shutdown_reports_ecanceled(void)
 {

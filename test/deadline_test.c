@@ -32,7 +32,7 @@ series_of_timer(weir_nsec after, struct weir_test_record *timer, struct weir_tes
                 CU_ASSERT_EQUAL((record)->at, (at_));         \
         } while (0)
 
-/* -- what happens at the deadline -- */
+/* -- at the deadline -- */
 
 static void
 at_the_deadline_what_is_pending_ends_and_the_rest_is_dropped(void)
@@ -180,7 +180,7 @@ set_again_it_replaces_the_one_before_earlier_or_later_or_never(void)
         weir_test_end();
 }
 
-/* -- what is within -- */
+/* -- tasks inside -- */
 
 struct nest {
         struct weir_test_record timer, empty, dropped, end, parallel;
@@ -538,7 +538,7 @@ functions_that_have_not_begun_end_with_it(void)
         weir_test_end();
 }
 
-/* -- how it ends -- */
+/* -- the end -- */
 
 static void
 the_cause_is_the_first_that_comes(void)

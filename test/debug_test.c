@@ -530,7 +530,7 @@ objects_at_which_tasks_wait_are_shown_with_tasks_in_no_series(void)
         end();
 }
 
-/* Goes on until the second of those who wait there is shown, then lets them all through. */
+/* Goes on until the second waiter is shown, then lets all waiters through. */
 static bool
 pass_in_the_middle(const struct weir__debug_record *record, void *barrier)
 {

@@ -236,7 +236,7 @@ answers_last_as_long_as_the_exchange(void)
         end();
 }
 
-/* -- what docs/http-server.md shows -- */
+/* -- the examples of docs/http-server.md -- */
 
 static void
 on_colours(weir_task *exchange, void *context)
@@ -463,7 +463,7 @@ a_wrong_list_of_proxies_is_reported_by_the_start(void)
         weir_http_server_free(at.server);
 }
 
-/* -- what cannot be had -- */
+/* -- without memory -- */
 
 /* The path says which allocation of the question is refused. */
 static void

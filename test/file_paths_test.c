@@ -1,4 +1,4 @@
-/* test/file_paths_test.c: which file a path names, that it is none outside of the root, and what is said when there is none.
+/* test/file_paths_test.c: the file that a path names, which is never outside of the root, and the replies when there is none.
  *
  * The linker puts the suite's own function in front of syscall, so that it can refuse openat2. */
 #include <limits.h>
@@ -237,7 +237,7 @@ the_root_may_be_a_link(void)
         finish();
 }
 
-/* -- what goes wrong -- */
+/* -- errors -- */
 
 static void
 a_file_that_may_not_be_read_is_403(void)

@@ -21,7 +21,7 @@
 
 #include "test/support.h"
 
-/* -- what the process has -- */
+/* -- resources of the process -- */
 
 static inline unsigned weir_test_entries_of(const char *directory)
 {

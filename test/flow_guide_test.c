@@ -1,4 +1,4 @@
-/* test/flow_guide_test.c: what docs/flows.md shows of races, retries, timeouts, modules, repeaters and dynamic tasks. */
+/* test/flow_guide_test.c: the examples of docs/flows.md: races, retries, timeouts, modules, repeaters and dynamic tasks. */
 #include "test/fixture.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 
 #include "test/blocks_fixture.h"
 
-/* -- what scenarios are made of -- */
+/* -- parts of scenarios -- */
 
 struct tally {
         _Atomic unsigned made, freed, called;

@@ -73,7 +73,7 @@ static struct {
         struct line line[LINES];
 } flows;
 
-/* -- what is left -- */
+/* -- left-overs -- */
 
 static _Atomic int64_t blocks;
 
@@ -150,7 +150,7 @@ one_in(uint64_t count)
         return below(count) == 0;
 }
 
-/* -- what may be, and what must -- */
+/* -- rules -- */
 
 /* Whether what it is within may end it with that; and, for `must`, whether it must not begin any more. */
 static bool
@@ -581,7 +581,7 @@ act(void)
         }
 }
 
-/* -- what happens -- */
+/* -- events -- */
 
 /* A child that is a task has ended: its family's status, as far as it is known. */
 static void

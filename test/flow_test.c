@@ -59,7 +59,7 @@ misuse_aborts_with_the_reason(void)
         weir_test_aborts(start_twice, "weir_task_start: the task was started");
 }
 
-/* -- what tests are made of -- */
+/* -- parts of tests -- */
 
 static void
 fail_function(void *context)

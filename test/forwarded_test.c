@@ -1,4 +1,4 @@
-/* test/forwarded_test.c: addresses, lists of trusted proxies, and whose word is taken for who sent a request. */
+/* test/forwarded_test.c: addresses, lists of trusted proxies, and the search for the client of a request. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ the_longest_address_has_room(void)
         CU_ASSERT_EQUAL(sizeof peer, 20);
 }
 
-/* -- who is trusted -- */
+/* -- trusted proxies -- */
 
 static struct weir__proxies *
 proxies_of(const char *list, const char *field)

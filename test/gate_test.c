@@ -232,7 +232,7 @@ each_byte_is_in_the_classes_that_the_grammar_says(void)
         CU_ASSERT_EQUAL(wrong, 0);
 }
 
-/* Eight bytes are looked at at once: the first that does not fit ends the span, wherever it is, and whatever is behind it. */
+/* The gate looks at eight bytes at once: the first wrong byte ends the valid ones, at each place and with any bytes behind it. */
 static void
 a_span_ends_at_the_first_byte_that_does_not_fit(void)
 {

@@ -1,4 +1,5 @@
-/* test/go_spare_test.c: the threads of the executor that are made while others block: when they end, and that nothing is lost then.
+/* test/go_spare_test.c: the threads of the executor that are made while others block: when they end, and that nothing is lost
+ * then.
  *
  * pthread_create is taken the place of, so that it can fail; and syscall, so that threads linger for as long as a test wants. */
 #include "test/fixture.h"
@@ -13,7 +14,7 @@
 #define LINGER 10 /* seconds; kernel/executor/executor.c */
 #define SPARES 256
 
-/* -- what is taken the place of -- */
+/* -- replaced functions -- */
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
@@ -67,7 +68,7 @@ __wrap_syscall(long number, ...)
         return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
 }
 
-/* -- a runtime, and how many threads there are -- */
+/* -- a runtime, and the number of its threads -- */
 
 static void
 begin(int threads, long nanoseconds)
@@ -178,7 +179,7 @@ tell_name(void *name)
         pthread_getname_np(pthread_self(), name, 16);
 }
 
-/* -- how many -- */
+/* -- the number of spares -- */
 
 static void
 spares_end_when_they_have_been_parked_for_long_and_come_again(void)

@@ -1,4 +1,4 @@
-/* test/go_test.c: functions on the executor: where and when they run, how they end, and what their queues do.
+/* test/go_test.c: functions on the executor: the place and time of their runs, their ends, and their queues.
  *
  * pthread_create is taken the place of, in this program and in the library linked into it, so that it can fail. */
 #include "test/fixture.h"
@@ -315,7 +315,7 @@ a_hundred_thousand_functions_in_a_parallel_all_run(void)
         free(works);
 }
 
-/* -- how it ends -- */
+/* -- the end -- */
 
 static void
 the_callback_sees_the_error_of_its_function(void)
@@ -1024,7 +1024,7 @@ functions_that_start_each_other_for_ever_starve_no_other(void)
         weir_test_end();
 }
 
-/* -- what a queued function costs -- */
+/* -- the cost of a queued function -- */
 
 static void
 a_queued_function_takes_at_most_128_bytes(void)

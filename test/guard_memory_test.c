@@ -6,7 +6,7 @@
 
 #include "test/blocks_fixture.h"
 
-/* -- what the pool itself allocates -- */
+/* -- allocations of the pool itself -- */
 
 void *__real_realloc(void *block, size_t size);
 void *__wrap_realloc(void *block, size_t size);
@@ -19,7 +19,7 @@ __wrap_realloc(void *block, size_t size)
         return reallocs_fail ? NULL : __real_realloc(block, size);
 }
 
-/* -- what a scenario says in the end -- */
+/* -- the result of a scenario -- */
 
 struct report {
         atomic_uint good, refused, other;

@@ -314,7 +314,7 @@ dismissed_or_refused_task_holds_nothing(void)
         weir_test_end();
 }
 
-/* -- what it would wait for itself -- */
+/* -- a wait for itself -- */
 
 static void
 acquiring_what_the_series_holds_is_a_deadlock(void)

@@ -109,7 +109,7 @@ a_small_window_costs_no_bytes_worth_mentioning(void)
         }
 }
 
-/* -- who takes it -- */
+/* -- clients that accept it -- */
 
 static struct weir__request *
 request_of(const char *method, const char *fields)

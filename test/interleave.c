@@ -186,7 +186,7 @@ prepare(void)
         sched_setaffinity(0, sizeof set, &set);
 }
 
-/* -- who is next -- */
+/* -- the next thread -- */
 
 static bool
 can_run(const struct thread *thread)
@@ -460,7 +460,7 @@ interleave_thread_join(pthread_t id, void **result)
         return thread->runner ? 0 : pthread_join(id, result);
 }
 
-/* -- what threads wait for -- */
+/* -- waits of threads -- */
 
 int
 interleave_mutex_lock(pthread_mutex_t *mutex, const char *function, int line)

@@ -1,4 +1,4 @@
-/* test/interleave_test.c: what timers do to each other, in thousands of orders that seeds make (interleave.h).
+/* test/interleave_test.c: operations on timers at the same time, in thousands of orders that seeds make (interleave.h).
  *
  * The library's sources are compiled into this program with the steps of a scheduler in them: start, expiry, cancel by name, by
  * prefix, by id and by series, reset, wait, dismissal and shutdown meet at each of their steps.  What must come out, whatever met

@@ -1,4 +1,4 @@
-/* test/interleave_ticker_test.c: tickers, and what others do to them meanwhile, in thousands of orders that seeds make
+/* test/interleave_ticker_test.c: operations on tickers at the same time, in thousands of orders that seeds make
  * (interleave.h).
  *
  * Each interleaving must give the same result:

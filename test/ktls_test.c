@@ -1,4 +1,4 @@
-/* test/ktls_test.c: what TLS writes where the kernel encrypts (kTLS).
+/* test/ktls_test.c: writes through TLS where the kernel encrypts (kTLS).
  *
  * No kernel does: once the handshake is over, a BIO of the suite's says so, and OpenSSL gives it plain bytes, from where they
  * lie.  It takes some of them, or none, by turns.  From 3.2 on OpenSSL does not believe that; then it encrypts as ever, and the

@@ -1,4 +1,4 @@
-/* test/listen_test.c: listening sockets without a server: addresses, files, and what a process is started with.
+/* test/listen_test.c: listening sockets without a server: addresses, files, and inherited sockets.
  *
  * A process reads its inherited sockets once.  So each test of that runs in a child, which has its descriptors from 3 on. */
 #include <errno.h>
@@ -38,7 +38,7 @@ end(void)
         weir__sockets_free(&sockets);
 }
 
-/* -- what is inherited, in a child -- */
+/* -- inherited sockets, in a child -- */
 
 #define CHECK(condition)                                                     \
         do {                                                                 \
@@ -433,7 +433,7 @@ abstract_ones_have_no_file(void)
         end();
 }
 
-/* -- several, and what is none -- */
+/* -- several addresses, and invalid ones -- */
 
 static void
 addresses_are_separated_by_commas_or_spaces(void)

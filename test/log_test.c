@@ -8,7 +8,7 @@
 #include "kernel/observe/log.h"
 #include "kernel/data/visible.h"
 
-/* -- what is heard -- */
+/* -- records of messages -- */
 
 struct heard {
         unsigned count;

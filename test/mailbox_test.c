@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* -- what has happened, as a text -- */
+/* -- the events, as a text -- */
 
 static char seen[512];
 static atomic_int dropped;

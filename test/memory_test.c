@@ -148,7 +148,7 @@ disarm(void)
         return atomic_load(&refused);
 }
 
-/* -- what is never given back: the pollers, and their tables of ids -- */
+/* -- memory that is never given back: the pollers, and their tables of ids -- */
 
 static int64_t
 pollers_made(void)

@@ -1,4 +1,4 @@
-/* test/metrics_test.c: what weir_metrics_write says: its form, line by line, and that the counts agree with what was done. */
+/* test/metrics_test.c: the output of weir_metrics_write: its form, line by line, and its counts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -742,7 +742,7 @@ it_may_be_written_while_servers_come_and_go(void)
         weir_test_end();
 }
 
-/* -- what may go wrong -- */
+/* -- errors -- */
 
 static void
 an_error_of_the_descriptor_is_reported(void)

@@ -1,4 +1,4 @@
-/* test/oneshot_guide_test.c: what docs/waiting.md shows of counters, mailboxes, conditionals and barriers. */
+/* test/oneshot_guide_test.c: the examples of docs/waiting.md: counters, mailboxes, conditionals and barriers. */
 #include "test/fixture.h"
 
 #include <errno.h>

@@ -84,7 +84,7 @@ ask(struct http_client *client, const char *request)
         return http_ask(client, request, &at.reply) ? at.reply.status : 0;
 }
 
-/* -- who is idle longest makes room -- */
+/* -- the connection that is idle longest makes room -- */
 
 struct pause {
         struct weir__work work;

@@ -1,4 +1,4 @@
-/* test/process_test.c: the first use of the library in a process, and what exit and fork do to it.
+/* test/process_test.c: the first use of the library in a process, and the effect of exit and fork.
  *
  * Most of it happens in children, which say on standard error what does not hold in them.  pthread_create is taken the place of,
  * in this program and in the library linked into it, so that it can fail. */

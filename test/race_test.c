@@ -61,7 +61,7 @@ misuse_aborts_with_the_reason(void)
         weir_test_aborts(add_a_series_twice, "a series was started, run, added");
 }
 
-/* -- who wins -- */
+/* -- the winner -- */
 
 /* The result that the callback of a race has seen. */
 struct outcome {

@@ -1,4 +1,4 @@
-/* test/reset_ends_test.c: reset, and what else wants to end the timer: cancel, its series, shutdown.
+/* test/reset_ends_test.c: reset at the same time as other ends of the timer: cancel, its series, shutdown.
  *
  * On the virtual clock, which has one worker.  A timer is READY while the callback of another one runs that was due at the same
  * instant and started first. */

@@ -1,4 +1,4 @@
-/* test/response_test.c: heads of responses byte by byte, and what no field may smuggle into them. */
+/* test/response_test.c: heads of responses byte by byte; no field may smuggle anything into them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #define FAR  WEIR_SEC(1000)
 #define MOST 64
 
-/* -- what tests are made of -- */
+/* -- parts of tests -- */
 
 /* Attempts that end as planned, and what was seen of them.  An attempt beyond the plan does as the last one of it. */
 struct plan {
@@ -226,7 +226,7 @@ attempts_without_a_limit_go_on_until_one_succeeds(void)
         weir_test_end();
 }
 
-/* -- what is worth it -- */
+/* -- failures that are worth another attempt -- */
 
 static void
 some_failures_are_not_tried_again(void)

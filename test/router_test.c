@@ -1,4 +1,4 @@
-/* test/router_test.c: a server whose handler is a router: which handler gets a request, and what the others are answered. */
+/* test/router_test.c: a server whose handler is a router: the handler that gets a request, and the replies without a handler. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

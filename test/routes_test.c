@@ -610,7 +610,7 @@ the_tree_agrees_with_a_matcher_that_tries_all_patterns(void)
         }
 }
 
-/* -- what it costs -- */
+/* -- cost -- */
 
 #define MANY ((size_t)30000)
 

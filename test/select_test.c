@@ -6,7 +6,7 @@
 #include "kernel/base/lock.h"
 #include "test/blocks_fixture.h"
 
-/* -- what has happened, as a text -- */
+/* -- the events, as a text -- */
 
 static char seen[1024];
 static atomic_int dropped;
@@ -65,7 +65,7 @@ free_pair(void)
         weir_channel_unref(pair.b);
 }
 
-/* -- who wins -- */
+/* -- the winner -- */
 
 static void
 first_added_of_those_that_are_possible_wins(void)
@@ -357,7 +357,7 @@ shutdown_ends_it_and_nobody_has_won(void)
         CU_ASSERT_STRING_EQUAL(seen, "-2::-108");
 }
 
-/* -- what is wrong -- */
+/* -- errors -- */
 
 static void
 select_on_nothing_is_refused(void)

@@ -1,4 +1,4 @@
-/* test/series_test.c: series: their order, their end, and what other threads do to them meanwhile. */
+/* test/series_test.c: series: their order, their end, and operations of other threads meanwhile. */
 #include "test/fixture.h"
 
 #include <errno.h>
@@ -148,7 +148,7 @@ tasks_pushed_in_front_come_newest_first_before_all_that_wait(void)
         weir_test_end();
 }
 
-/* -- what a callback pushes, and what others push meanwhile -- */
+/* -- pushes by callbacks and by other threads -- */
 
 struct turns {
         weir_series *series;

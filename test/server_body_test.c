@@ -906,7 +906,7 @@ shutdown_ends_a_pending_read(void)
         weir_http_server_free(at.server);
 }
 
-/* -- what is no exchange -- */
+/* -- tasks that are not exchanges -- */
 
 static void
 a_task_that_is_not_an_exchange_is_edom(void)

@@ -1,4 +1,4 @@
-/* test/server_calls_test.c: what each function of a server answers whoever calls it while the server starts, serves and stops: a
+/* test/server_calls_test.c: the result of each function of a server for each caller while the server starts, serves and stops: a
  * handler, the function of an access log, that of the log, another thread, a forked child.  None of them may hang. */
 #include <errno.h>
 #include <unistd.h>

@@ -147,7 +147,7 @@ times(const char *text)
         return count;
 }
 
-/* -- who may read -- */
+/* -- allowed clients -- */
 
 static void
 only_local_peers_may_read(void)
@@ -465,7 +465,7 @@ a_task_that_is_no_exchange_is_left_alone(void)
         weir_test_end();
 }
 
-/* -- what the page shows -- */
+/* -- the content of the page -- */
 
 static void
 names_cannot_become_markup(void)
@@ -642,7 +642,7 @@ a_task_that_has_waited_for_long_is_marked(void)
         end();
 }
 
-/* -- what is really there -- */
+/* -- the real flows -- */
 
 static struct weir_test_latch may_end;
 

@@ -207,7 +207,7 @@ counted(enum weir__count_kind kind)
         return count;
 }
 
-/* -- what they do -- */
+/* -- the steps of the clients -- */
 
 /* From one connection on, up to another; returns when the server has nothing more to do. */
 typedef void visit_fn(unsigned from, unsigned to);
@@ -242,7 +242,7 @@ send_half_a_head(unsigned from, unsigned to)
         WEIR_TEST_EVENTUALLY(counted(WEIR__COUNT_RECEIVED) == (first + second) * to);
 }
 
-/* -- what it costs -- */
+/* -- the cost -- */
 
 static unsigned
 as_many_as_can_be(unsigned most)

@@ -1,4 +1,4 @@
-/* test/server_limits_test.c: time limits, slow and silent clients, and what happens when connections or descriptors run out.
+/* test/server_limits_test.c: time limits, slow and silent clients, and servers without free connections or descriptors.
  *
  * One limit is tried on the real clock, the others on the virtual one, with the test as the client that lets time pass: more of
  * them, to the nanosecond, are in test/virtual_server_test.c. */
@@ -684,7 +684,7 @@ without_descriptors_it_neither_spins_nor_stops(void)
         CU_ASSERT(cpu_time() - cpu < WEIR_MSEC(200));
         CU_ASSERT(atomic_load(&at.handled) <= 1 + 4);
         CU_ASSERT(let_go() >= 1);
-        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false)); /* who is in is served */
+        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false)); /* a client that is in is served */
         CU_ASSERT_EQUAL(write(start[1], "", 1), 1);                 /* one after another leaves, and others come in */
         WEIR_TEST_EVENTUALLY((let_go(), waitpid(child, &status, WNOHANG)) == child);
         CU_ASSERT_TRUE(WIFEXITED(status));

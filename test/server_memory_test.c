@@ -370,7 +370,7 @@ static const struct scenario scenarios[] = {
         {"GET / HTTP/1.1\r\nA", " : b\r\n\r\n", .status = 400, .body = "400 Bad Request\n"},
 };
 
-/* -- what comes back -- */
+/* -- replies -- */
 
 static char *
 unpacked(const char *data, size_t size)

@@ -240,7 +240,7 @@ many_wait_at_once(void)
         end();
 }
 
-/* -- what a series does for a reply -- */
+/* -- replies of a series -- */
 
 struct sum {
         int one, other;

@@ -1,4 +1,4 @@
-/* test/server_stop_test.c: servers come and go: addresses, start, stop, shutdown, and what is under way meanwhile. */
+/* test/server_stop_test.c: servers come and go: addresses, start, stop, shutdown, and exchanges meanwhile. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -221,7 +221,7 @@ it_serves_at_ipv6_and_at_every_address(void)
         weir_http_server_free(server);
 }
 
-/* -- what is wrong with a server -- */
+/* -- errors of a server -- */
 
 static int
 start_with(const struct weir_http_server_config *config, weir_task_fn *handler)

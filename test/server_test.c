@@ -590,7 +590,7 @@ another_expectation_is_417(void)
         end();
 }
 
-/* -- limits on what comes in -- */
+/* -- limits on input -- */
 
 static void
 refuses(const char *format, size_t size, int status)
@@ -725,7 +725,7 @@ targets_of_every_form_have_a_path(void)
         end();
 }
 
-/* -- what a handler may say -- */
+/* -- replies of a handler -- */
 
 static void
 reply_wrongly(weir_task *exchange, void *context)

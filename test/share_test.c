@@ -364,7 +364,7 @@ overdue_timers_of_a_busy_poller_are_expired_by_another(void)
         CU_ASSERT(pthread_equal(limit_thread, sides[0].thread));
 }
 
-/* -- what comes by descriptors, a few at a time -- */
+/* -- events of descriptors, a few at a time -- */
 
 #define PEERS   8
 #define ANSWERS 2000
@@ -706,7 +706,7 @@ one_worker_runs_what_is_ready_in_order(void)
         }
 }
 
-/* -- what was given -- */
+/* -- work that was given -- */
 
 #define RENEWED 48
 

@@ -1,4 +1,4 @@
-/* test/simple_routes.h: a router without a tree, which tries all patterns, for those who doubt the one that has one. */
+/* test/simple_routes.h: a router without a tree, which tries all patterns: the reference for the real one. */
 #ifndef WEIR_TEST_SIMPLE_ROUTES_H
 #define WEIR_TEST_SIMPLE_ROUTES_H
 

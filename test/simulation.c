@@ -1,4 +1,4 @@
-/* test/simulation.c: the lives of the runtime, the callbacks and their checks, and what is said when something differs.
+/* test/simulation.c: the lives of the runtime, the callbacks and their checks, and the report of a difference.
  *
  * Threads: the main thread starts the runtime and lets time pass; the worker runs callbacks, in which it acts; the other thread
  *          acts when a callback asks for it and waits.  So there is one at a time, and the same seed does the same.
@@ -55,7 +55,7 @@ __wrap_weir__free(void *block, size_t size)
         __real_weir__free(block, size);
 }
 
-/* -- what happened -- */
+/* -- the log of events -- */
 
 void
 simulation_note(char where, const char *what, int64_t a, int64_t b, int64_t c)

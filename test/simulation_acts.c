@@ -20,7 +20,7 @@ const char *const simulation_names[MODEL_NAMES] = {
 };
 static const char *const prefixes[] = {"", "a", "x/", "x/1", "nobody", "z", "\xff"};
 
-/* -- what is drawn -- */
+/* -- random choices -- */
 
 /* Often one of a few, so that some fall together. */
 static weir_nsec
@@ -717,7 +717,7 @@ act_forget_series(const struct actor *actor)
         }
 }
 
-/* -- what only a callback can do -- */
+/* -- operations inside callbacks -- */
 
 /* The callback is slow. */
 static void

@@ -156,7 +156,7 @@ const struct task *model_next(void);                       /* the pending one wi
 int model_family_status(const struct task *family);
 weir_nsec model_put_off(weir_nsec instant, weir_nsec by);
 
-/* -- what happens -- */
+/* -- events -- */
 
 void model_began(struct task *task); /* so it, and what it is in, had been started */
 void model_was_not_started(struct task *unsure); /* it is being freed */

@@ -41,7 +41,7 @@ number_from(const char *text, size_t otherwise)
         return text && *text ? strtoul(text, NULL, 10) : otherwise;
 }
 
-/* -- what there is -- */
+/* -- counts -- */
 
 static struct usage {
         unsigned descriptors, threads;
@@ -91,7 +91,7 @@ usage_now(void)
         return (struct usage){descriptors_now(), threads_now(), info.uordblks + info.hblkhd};
 }
 
-/* -- what went wrong -- */
+/* -- failures -- */
 
 static void
 print_state(void)

@@ -1,10 +1,10 @@
 /* test/soak.h: the parts of the soak: servers of all sorts, and clients of all sorts that come to them for as long as one likes.
  *
- *     soak.c            rounds, what must be as it was, and a watchdog
- *     soak_server.c     what is served
+ *     soak.c            rounds, counts that must return to their start, and a watchdog
+ *     soak_server.c     the servers
  *     soak_request.c    random requests, each with the reply it must have
  *     soak_peer.c       a connection of a client's, plain or TLS
- *     soak_client.c     what clients do with them
+ *     soak_client.c     the clients
  *
  * An error ends the process, with a message that holds all that is known about it. */
 #ifndef WEIR_TEST_SOAK_H
@@ -25,7 +25,7 @@
 #define SOAK_EXCUSE  (SOAK_LIMIT / 5) /* a client slower than this may have met a limit: the machine may have stood still */
 #define SOAK_PATIENT 30               /* seconds in which something has to happen */
 
-/* Ends the process, with what it was about. */
+/* Ends the process, with a message. */
 void soak_fail(const char *what, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* -- soak_server.c -- */
@@ -139,6 +139,6 @@ struct soak_client *soak_clients_new(unsigned count, uint64_t seed);
 void soak_clients_begin(struct soak_client *clients); /* a round */
 void soak_clients_end(struct soak_client *clients);   /* nothing of theirs is left then */
 void soak_clients_free(struct soak_client *clients);
-void soak_clients_print(const struct soak_client *clients); /* to standard error: what they are doing, and have done */
+void soak_clients_print(const struct soak_client *clients); /* to standard error: their present and last actions */
 
 #endif

@@ -2,8 +2,8 @@
  *
  * Threads: each client is one, for one round; the watchdog may read its present action.  No locks.
  *
- * Connections that a client leaves standing stay with it for a while; then it resets or closes them, or waits until the server, whose
- * limits they exceed, has. */
+ * Connections that a client leaves standing stay with it for a while; then it resets or closes them, or waits until the server,
+ * whose limits they exceed, has. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ below(struct soak_client *client, uint64_t limit)
         return weir_test_random_below(&client->random, limit);
 }
 
-/* -- what is left standing -- */
+/* -- connections left open -- */
 
 static void
 end_left(struct soak_client *client, struct left *left)

@@ -22,7 +22,7 @@ atomic_size_t soak_handled, soak_freed, soak_logged;
 
 static weir_http_router *router;
 
-/* -- what is served -- */
+/* -- the handler -- */
 
 char
 soak_byte(size_t at)

@@ -1,4 +1,4 @@
-/* test/spare_test.c: the workers that take pollers over: how many there are, when they end, and what they are like.
+/* test/spare_test.c: the workers that take pollers over: their number, their ends, and their properties.
  *
  * pthread_create is taken the place of, so that it can fail; and syscall, so that spares linger for as long as a test wants. */
 #include "kernel/sched/watchdog.h"
@@ -13,7 +13,7 @@
 #define BURST    20
 #define LINGER   10 /* seconds; kernel/sched/worker_pool.c */
 
-/* -- what is taken the place of -- */
+/* -- replaced functions -- */
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument);
@@ -61,7 +61,7 @@ __wrap_syscall(long number, ...)
         return result;
 }
 
-/* -- how many -- */
+/* -- the number of spares -- */
 
 static void
 lose(weir_task *task, void *context)
@@ -177,7 +177,7 @@ as_many_callbacks_as_may_be_block_at_once_and_the_others_follow(void)
         }
 }
 
-/* -- what they are like -- */
+/* -- properties of spares -- */
 
 struct seen {
         size_t stack_size;

@@ -95,7 +95,7 @@ must(bool holds, const char *what)
 
 #define MUST(condition) must((condition), #condition)
 
-/* -- what callbacks do -- */
+/* -- callbacks -- */
 
 static void act(void);
 

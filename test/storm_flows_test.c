@@ -161,7 +161,7 @@ make_flow(struct weir_test_random *random, struct flow *flow)
         return series;
 }
 
-/* -- what a thread does -- */
+/* -- operations of a thread -- */
 
 static struct place
 swap(struct weir_test_random *random, struct place mine)
@@ -230,7 +230,7 @@ weather(void *argument)
         return NULL;
 }
 
-/* -- what must come out -- */
+/* -- the expected result -- */
 
 static void
 storm_begin(bool with_shutdown)

@@ -76,7 +76,7 @@ storm_end(void)
         free(storm.events);
 }
 
-/* -- what a thread does -- */
+/* -- operations of a thread -- */
 
 static weir_task *
 make(struct weir_test_random *random, struct event *event)
@@ -162,7 +162,7 @@ weather(void *argument)
         return NULL;
 }
 
-/* -- what must come out -- */
+/* -- the expected result -- */
 
 struct outcome {
         size_t ended, cancelled, shut_down, refused, dropped;

@@ -1,4 +1,4 @@
-/* test/support.c: what every suite stands on.
+/* test/support.c: the foundation of every suite.
  *
  * Threads: assertions, latches and the clock are for any thread; the rest is for the main thread.
  * Locks:   `assertions` guards CUnit's counts and its list of failures; each latch has its own. */

@@ -1,4 +1,4 @@
-/* test/support.h: what every suite stands on: its main, a latch, a seeded generator, clock and tolerance.
+/* test/support.h: the foundation of every suite: its main, a latch, a seeded generator, clock and tolerance.
  *
  * The environment steers a run: WEIR_TEST_FILTER (only tests whose name contains it), WEIR_TEST_SEED (another seed for the
  * randomized tests), WEIR_TEST_LIMIT (seconds until a suite gives itself up). */

@@ -1,5 +1,5 @@
-/* test/ticker_corners_test.c: tickers where something else meets them: waits, cancels and resets in the last tick, slack, deadlines
- * far from now, series made inside a tick, parallels, and a later runtime. */
+/* test/ticker_corners_test.c: tickers where something else meets them: waits, cancels and resets in the last tick, slack,
+ * deadlines far from now, series made inside a tick, parallels, and a later runtime. */
 #include "factory/timer/timer.h"
 #include "kernel/base/clock.h"
 #include "test/timer_fixture.h"
@@ -234,7 +234,7 @@ a_ticker_that_waits_for_ever_holds_up_no_clock_and_a_reset_wakes_it(void)
         ENDED(&ticks, -ESHUTDOWN);
 }
 
-/* -- what a tick may do -- */
+/* -- calls inside a tick -- */
 
 static void
 look_around(weir_task *ticker, struct ticks *ticks)

@@ -143,7 +143,7 @@ static inline bool weir_test_finds_nothing(weir_timer_id id)
         return weir_timer_reset_id(id, WEIR_TEST_FAR) + weir_timer_cancel_id(id) == 0;
 }
 
-/* -- what the list says -- */
+/* -- the list -- */
 
 static inline int weir_test_keep_info(const struct weir_timer_info *info, void *context)
 {

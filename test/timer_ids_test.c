@@ -148,7 +148,7 @@ unstarted_timer_is_cancelled_and_reset_by_its_id(void)
         WEIR_TEST_NOT_CALLED(&dismissed);
 }
 
-/* -- what has no id -- */
+/* -- timers without an id -- */
 
 static void
 none_is_given_to_what_is_no_timer(void)

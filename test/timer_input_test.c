@@ -229,7 +229,7 @@ durations_at_the_edges_are_taken_by_every_call(void)
         }
 }
 
-/* -- how many -- */
+/* -- numbers -- */
 
 static void
 any_max_is_taken(void)

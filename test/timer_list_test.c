@@ -231,7 +231,7 @@ prefix_takes_no_more_of_a_name_than_there_are_when_it_comes_there(void)
         weir_test_end();
 }
 
-/* -- what the list says -- */
+/* -- the entries of the list -- */
 
 static struct {
         weir_nsec began;
@@ -375,7 +375,7 @@ since_is_right_after_millions_of_resets(void)
         weir_test_end();
 }
 
-/* -- what it shows -- */
+/* -- the timers that it shows -- */
 
 /* Every timer that is shown here has a duration of its own, which is the time to its deadline before the start. */
 struct seen {
@@ -510,7 +510,7 @@ names_of_any_length_are_shown_whole(void)
         weir_test_end();
 }
 
-/* -- what the visitor may do -- */
+/* -- calls inside the callback of the list -- */
 
 static int
 cancel_it(const struct weir_timer_info *timer, void *context)

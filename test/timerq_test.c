@@ -25,7 +25,7 @@ make_nodes(size_t count)
         return nodes;
 }
 
-/* -- a poller that sleeps until it is wanted, and what it cost -- */
+/* -- a poller that sleeps until its next wake-up, and the cost -- */
 
 struct poller {
         weir_nsec now;

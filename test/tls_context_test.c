@@ -1,4 +1,4 @@
-/* test/tls_context_test.c: what connections of TLS share: certificates by name, sessions, checks of clients, files that are of no
+/* test/tls_context_test.c: the shared part of TLS connections: certificates by name, sessions, checks of clients, files of no
  * use, and memory that is refused. */
 #include <stdio.h>
 

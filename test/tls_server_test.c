@@ -425,7 +425,7 @@ a_write_that_was_encrypted_is_cancelled_with_its_connection(void)
         end();
 }
 
-/* -- what is no TLS -- */
+/* -- bytes that are not TLS -- */
 
 static void
 plain_http_is_told_where_it_is(void)

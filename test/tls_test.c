@@ -46,7 +46,7 @@ expect_text(const char *expected, ssize_t count)
         CU_ASSERT(count >= 0 && memcmp(buffer, expected, strlen(expected)) == 0);
 }
 
-/* -- how it begins -- */
+/* -- the beginning -- */
 
 static void
 both_sides_read_what_the_other_writes(void)
@@ -266,7 +266,7 @@ a_client_that_offers_other_protocols_only_gets_an_alert(void)
         tls_wire_close(&wire);
 }
 
-/* -- how bytes come -- */
+/* -- reading -- */
 
 /* But not all that there may be: others want their turn. */
 static void
@@ -359,7 +359,7 @@ a_peek_takes_nothing(void)
         tls_wire_close(&wire);
 }
 
-/* -- how bytes go -- */
+/* -- writing -- */
 
 static void
 several_pieces_make_one_record(void)
@@ -490,7 +490,7 @@ a_write_to_who_has_gone_is_an_error_and_no_signal(void)
         tls_wire_close(&wire);
 }
 
-/* -- how it ends -- */
+/* -- the end -- */
 
 static void
 the_peers_close_notify_is_the_end(void)

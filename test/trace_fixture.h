@@ -1,4 +1,4 @@
-/* test/trace_fixture.h: reads a trace strictly, as RFC 8259 wants it, and finds in it what a test asks for.
+/* test/trace_fixture.h: reads a trace strictly by RFC 8259, and finds events in it.
  *
  * An error in a file fails the test that reads it.  The text is read byte by byte, never by strtoll() and the like: under
  * AddressSanitizer with strict_string_checks each call of those goes through all the rest of the text, megabytes of it. */
@@ -295,7 +295,7 @@ static inline const char *weir_test_track_name(const struct weir_test_trace *tra
         return NULL;
 }
 
-/* -- what holds in each trace -- */
+/* -- rules for each trace -- */
 
 static inline int weir_test_slice_order(const void *left, const void *right)
 {

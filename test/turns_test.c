@@ -216,7 +216,7 @@ discarding_a_body_takes_turns(void)
         end();
 }
 
-/* -- who goes on -- */
+/* -- tasks that go on -- */
 
 #define TURNS 100
 

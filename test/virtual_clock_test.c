@@ -11,7 +11,7 @@
 #define DAY  WEIR_SEC(86400)
 #define FAST WEIR_TEST_TOLERANCE /* real time that nothing here may come near to */
 
-/* -- what was run -- */
+/* -- record of callbacks -- */
 
 static struct {
         unsigned count;

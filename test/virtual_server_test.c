@@ -4,8 +4,8 @@
  * there but not read, so time stands still anyhow, and lets go when the next request is sent.  A client on the thread that
  * advances the clock needs no hold.
  *
- * The clock gives up who does not read within a second.  A thread that a busy machine lets stand for so long is late through no
- * fault of its own, and time went on without it: then the test says nothing, and is made again. */
+ * The clock gives up a client that does not read within a second.  A thread that a busy machine stops for so long is late through
+ * no fault of its own, and time went on without it: then the test says nothing, and is made again. */
 #include <poll.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -396,7 +396,7 @@ while_bytes_lie_unread_time_stands_still(void)
         WEIR_TEST_EVENTUALLY(let_answers_lie());
 }
 
-/* It waits for the client, gives it up, and comes to the limit of who does not read. */
+/* The clock waits for the client, gives it up, and comes to the limit for a client that does not read. */
 static void
 a_client_that_never_reads_does_not_stop_time_for_ever(void)
 {
@@ -408,7 +408,7 @@ a_client_that_never_reads_does_not_stop_time_for_ever(void)
         int64_t stepped = weir_test_now();
         run_for(4 * LIMIT);
         CU_ASSERT(weir_test_now() - stepped >=
-                  WEIR_SEC(1)); /* and the step has not waited for what is not read: it gives up once */
+                  WEIR_SEC(1)); /* and the step has not waited for the unread bytes: it gives up once */
         CU_ASSERT_EQUAL(atomic_load(&at.server->connections), 0);
         http_close(&at.client);
         end();

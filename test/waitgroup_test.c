@@ -1,4 +1,4 @@
-/* test/waitgroup_test.c: threads that wait until others have done what was added.
+/* test/waitgroup_test.c: threads that wait until others have done all units that were added.
  *
  * Limits are those of the virtual clock, where they are exact; on the real one a limit that must not come is a long one. */
 #include "kernel/runtime/runtime.h"

@@ -25,7 +25,7 @@ __wrap_malloc(size_t size)
         return before == 0 ? NULL : __real_malloc(size);
 }
 
-/* -- what scenarios are made of -- */
+/* -- parts of scenarios -- */
 
 static atomic_uint made, freed, well;        /* tasks */
 static atomic_uint messages, dropped, taken; /* that were given away, and got back */

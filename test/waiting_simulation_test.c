@@ -93,7 +93,7 @@ static struct {
         struct message message[MESSAGES];
 } sim;
 
-/* -- what is left -- */
+/* -- left-overs -- */
 
 static _Atomic int64_t blocks;
 
@@ -323,7 +323,7 @@ expect_reason(const struct flow *flow, const struct step *step, int status)
                 differs(flow, "ends with %d for no reason", status);
 }
 
-/* -- what a callback does besides -- */
+/* -- further operations of a callback -- */
 
 static void begin_flow(void);
 

@@ -176,7 +176,7 @@ try_date(struct fuzz_input input)
         free(text);
 }
 
-/* -- entity tags, and what depends on them -- */
+/* -- entity tags and conditions -- */
 
 /* Whether the list has the tag, in front of the first member that is no tag. */
 static bool

@@ -87,7 +87,7 @@ static inline char *fuzz_string(struct fuzz_input text)
         return copy;
 }
 
-/* -- what several oracles know of HTTP, said otherwise than in the library -- */
+/* -- rules of HTTP for several oracles, written in another way than in the library -- */
 
 static inline bool fuzz_is_token_byte(char byte)
 {
