@@ -1,6 +1,6 @@
 /* test/blocking_begin_test.c: weir_blocking_begin and weir_blocking_end, without a watchdog unless a test says so.
  *
- * pthread_create is taken the place of, so that it can fail. */
+ * This file replaces pthread_create, so that it can fail. */
 #include "test/blocking_fixture.h"
 
 #define BURST 40

@@ -550,7 +550,7 @@ wait_returns_while_another_thread_makes_and_cancels_all_the_time(void)
 
 /* -- its use -- */
 
-/* The memory that the callbacks use is freed as soon as the wait returns: a sanitizer sees who comes later. */
+/* The memory that the callbacks use is freed as soon as the wait returns: a sanitizer sees a later use. */
 static void
 context_can_be_freed_after_the_wait_whatever_the_timers_were_doing(void)
 {

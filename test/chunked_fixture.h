@@ -22,7 +22,7 @@ struct outcome {
         char *payload;
 };
 
-/* Gives `size` bytes at `data` to the decoder, in memory of their own, so that a sanitizer sees who reads or writes too far.
+/* Gives `size` bytes at `data` to the decoder, in memory of their own, so that a sanitizer sees an access beyond the end.
  * Returns whether the call kept its promises. */
 static inline bool feed(struct weir__chunked *chunked, const struct weir__chunked_limits *limits, const char *data, size_t size,
                         struct outcome *outcome)

@@ -330,7 +330,7 @@ endless_parts_are_refused_and_unlimited_ones_are_not(void)
         CU_ASSERT(sizeof(struct weir__chunked) <= 32);
 }
 
-/* A counter that has reached its end stays there: it neither begins again nor counts what has no limit. */
+/* A counter that has reached its end stays there: it does not begin again, and does not count parts without a limit. */
 static void
 counters_do_not_wrap(void)
 {

@@ -21,7 +21,7 @@
 static bool
 date_is(const char *text, int64_t now, int64_t expected)
 {
-        char *copy = strdup(text); /* a sanitizer sees who looks behind it */
+        char *copy = strdup(text); /* a sanitizer sees a read behind it */
         int64_t seconds = 0;
         bool is_date = weir__http_date_read(copy, now, &seconds);
 

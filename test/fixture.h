@@ -187,7 +187,7 @@ static inline weir_task *weir_test_empty(struct weir_test_record *record)
         return weir_test_recorded(weir_empty_new(weir_test_done, record));
 }
 
-/* For what comes within microseconds: WEIR_TEST_EVENTUALLY looks once a millisecond. */
+/* For events that come within microseconds: WEIR_TEST_EVENTUALLY looks once a millisecond. */
 static inline void weir_test_wait_freed(const struct weir_test_record *record)
 {
         for (unsigned i = 0; i < 1000 && record->frees == 0; i++) {
@@ -215,7 +215,7 @@ static inline void weir_test_wait_freed(const struct weir_test_record *record)
 /* -- children -- */
 
 /* Runs the function in a child process whose standard error is read into `said`.
- * Result: what waitpid says of it. */
+ * Result: its status, as of waitpid. */
 static inline int weir_test_child(void (*function)(void), char *said, size_t size)
 {
         int ends[2], status = 0;

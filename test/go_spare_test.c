@@ -1,7 +1,7 @@
 /* test/go_spare_test.c: the threads of the executor that are made while others block: when they end, and that nothing is lost
  * then.
  *
- * pthread_create is taken the place of, so that it can fail; and syscall, so that threads linger for as long as a test wants. */
+ * This file replaces pthread_create, so that it can fail, and syscall, so that threads linger for as long as a test wants. */
 #include "test/fixture.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* test/go_test.c: functions on the executor: the place and time of their runs, their ends, and their queues.
  *
- * pthread_create is taken the place of, in this program and in the library linked into it, so that it can fail. */
+ * This file replaces pthread_create, in this program and in the library linked into it, so that it can fail. */
 #include "test/fixture.h"
 
 #include <errno.h>

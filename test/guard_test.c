@@ -452,7 +452,7 @@ only_who_holds_it_can_release_it(void)
         CU_ASSERT_EQUAL(weir_guard_release(guard, b), -EPERM);
         CU_ASSERT(weir_guard_is_held(guard, a));
         CU_ASSERT(!weir_guard_is_held(guard, b));
-        CU_ASSERT_EQUAL(weir_guard_release(guard, a), 0); /* by who has a reference */
+        CU_ASSERT_EQUAL(weir_guard_release(guard, a), 0); /* by the holder of a reference */
         weir_test_pass(0);
         CU_ASSERT_STRING_EQUAL(seen, "a:0 b:0");
         weir_test_pass(WEIR_SEC(5));
@@ -584,7 +584,7 @@ storm(bool waits)
                 pthread_join(threads[i], NULL);
         if (waits)
                 WEIR_TEST_EVENTUALLY(storm_ended == 2 * STORM_SERIES);
-        weir_test_end(); /* which else ends what is left */
+        weir_test_end(); /* which otherwise ends all that is left */
         CU_ASSERT_EQUAL(storm_ended, 2 * STORM_SERIES);
         CU_ASSERT_EQUAL(storm_broken, 0);
         unsigned plain = 0;

@@ -49,7 +49,7 @@ unsigned interleave_random(unsigned limit);
 void interleave_sleep(const volatile void *address);
 void interleave_wake(const volatile void *address, int count);
 
-/* Says what went wrong, name and seed, and the last steps; and aborts. */
+/* Prints the error, name and seed, and the last steps; and aborts. */
 __attribute__((noreturn, format(printf, 1, 2))) void interleave_fail(const char *format, ...);
 
 #define INTERLEAVE_EXPECT(condition) \

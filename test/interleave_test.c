@@ -1,8 +1,8 @@
 /* test/interleave_test.c: operations on timers at the same time, in thousands of orders that seeds make (interleave.h).
  *
  * The library's sources are compiled into this program with the steps of a scheduler in them: start, expiry, cancel by name, by
- * prefix, by id and by series, reset, wait, dismissal and shutdown meet at each of their steps.  What must come out, whatever met
- * what: one callback for each timer that was started, one on_free for each that was made, as many callbacks with -ECANCELED as
+ * prefix, by id and by series, reset, wait, dismissal and shutdown meet at each of their steps.  Each order must end with
+ * one callback for each timer that was started, one on_free for each that was made, as many callbacks with -ECANCELED as
  * cancels were counted, nothing early, nothing left over, and an end.
  *
  * WEIR_TEST_SEED is the first seed of each scenario. */
@@ -49,7 +49,7 @@ static struct {
         unsigned made, acting;
         weir_series *series;
         _Atomic unsigned freed;
-        _Atomic size_t counted;                            /* the sum of what cancels returned */
+        _Atomic size_t counted;                            /* the sum of the results of cancels */
         _Atomic bool series_cancelled, shut_down, changed; /* `not_before` says nothing any more */
         bool callbacks_act;
         struct one *resets, *to_reset; /* whose callback resets whom */

@@ -61,7 +61,7 @@ static struct {
         unsigned made, acting;
         weir_series *series;
         _Atomic unsigned freed;
-        _Atomic size_t counted; /* the sum of what cancels returned */
+        _Atomic size_t counted; /* the sum of the results of cancels */
         _Atomic bool series_cancelled, shut_down;
         bool callbacks_act;
         bool making;                  /* somebody resets a ticker while it is made */
@@ -618,7 +618,7 @@ tick_until_waited(weir_task *task, void *context)
         weir_ticker_stop(task);
 }
 
-/* Its ticks come one right after the other, until who waits for one of them has returned. */
+/* Its ticks come one right after the other, until the wait for one of them has returned. */
 static void
 run_wait_for_a_busy_one(void)
 {

@@ -1,7 +1,7 @@
 /* test/interleave_waitgroup_test.c: threads that wait for a group, are done, and free it, in thousands of orders that seeds make
  * (interleave.h).
  *
- * Freed memory is poisoned there, so a done that touches a group after it has let go those who wait is seen; and a waiter that
+ * Freed memory is poisoned there, so a done that touches a group after it has released the waiters is seen; and a waiter that
  * nobody wakes is, as no thread can go on then. */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define SEEDS (WEIR_TEST_SANITIZED ? 500 : 4000) /* of a scenario */
 #define FAR   WEIR_SEC(1000)
 
-/* How a group begins: to see who waits. */
+/* The first members of a group: to see the waiters. */
 struct inside {
         uint64_t word;
         struct weir__lock lock;
@@ -121,7 +121,7 @@ run_free_by_the_first_of_two(void)
         INTERLEAVE_EXPECT(released == 2);
 }
 
-/* The one who looks sees zero while the one who waits is being released, and frees the group. */
+/* One thread reads zero while the waiter is being released, and frees the group. */
 static void
 look_and_free(void *unused)
 {

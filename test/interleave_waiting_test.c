@@ -128,7 +128,7 @@ close_channel(void *unused)
         INTERLEAVE_EXPECT(weir_channel_close(run.channel) == 0);
 }
 
-/* As who prints them all does. */
+/* Like the printer of all. */
 static void
 look_at_all(void *unused)
 {

@@ -68,7 +68,7 @@ last_one_put_is_the_first_one_taken(void)
         weir_task_start(weir_pool_take_new(pool, takes, "d"));
         weir_test_pass(WEIR_SEC(1));
         CU_ASSERT_STRING_EQUAL(seen, "a y:0 b x:0");
-        CU_ASSERT_EQUAL(weir_pool_put(pool, "y"), 0); /* to who has waited longest */
+        CU_ASSERT_EQUAL(weir_pool_put(pool, "y"), 0); /* to the task that has waited longest */
         CU_ASSERT_EQUAL(weir_pool_put(pool, "x"), 0);
         CU_ASSERT_EQUAL(weir_pool_available(pool), 0);
         weir_test_pass(0);
@@ -379,7 +379,7 @@ storm(bool waits)
                 pthread_join(threads[i], NULL);
         if (waits)
                 WEIR_TEST_EVENTUALLY(storm_over == 2 * STORM_SERIES);
-        weir_test_end(); /* which else ends what is left */
+        weir_test_end(); /* which otherwise ends all that is left */
         CU_ASSERT_EQUAL(storm_over, 2 * STORM_SERIES);
         CU_ASSERT_EQUAL(storm_broken, 0);
         CU_ASSERT_EQUAL(weir_pool_available(storm_pool), STORM_OBJECTS);

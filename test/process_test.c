@@ -1,7 +1,7 @@
 /* test/process_test.c: the first use of the library in a process, and the effect of exit and fork.
  *
- * Most of it happens in children, which say on standard error what does not hold in them.  pthread_create is taken the place of,
- * in this program and in the library linked into it, so that it can fail. */
+ * Most tests run in children, which report failures on standard error.  This file replaces pthread_create, in this program and in
+ * the library linked into it, so that it can fail. */
 #include "test/fixture.h"
 
 #include <errno.h>
@@ -496,7 +496,7 @@ fork_behind_a_shutdown(void)
         _exit(13);
 }
 
-/* So that what they try again does not come all at once. */
+/* So that their next attempts do not come all at once. */
 static void
 children_forked_behind_a_shutdown_draw_different_numbers(void)
 {

@@ -8,7 +8,7 @@
 
 #define MAX 1000
 
-/* Parses a copy with nothing behind it, so that a sanitizer sees who reads too far. */
+/* Parses a copy with nothing behind it, so that a sanitizer sees a read beyond the end. */
 static struct weir__pairs *
 parse(const char *text, size_t size, size_t max)
 {

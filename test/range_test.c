@@ -37,7 +37,7 @@ struct row {
         struct weir__range range;
 };
 
-/* Reads a copy that ends where its memory ends, so that a sanitizer sees who looks behind it. */
+/* Reads a copy that ends where its memory ends, so that a sanitizer sees a read behind it. */
 static bool
 row_holds(const struct row *row)
 {

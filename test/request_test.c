@@ -13,7 +13,7 @@
 static const struct weir__gate_limits usual = {.max_line = 8192, .max_head = 32768, .max_fields = 256};
 
 /* Takes in a request whose bytes come in two parts.  Result: 0 and *ret_request; the status of its refusal; -1 when the head is
- * not complete.  The head is parsed where nothing is behind it, so that a sanitizer sees who reads too far. */
+ * not complete.  The head is parsed where nothing is behind it, so that a sanitizer sees a read beyond the end. */
 static int
 take_in(const char *data, size_t size, size_t cut, struct weir__request **ret_request)
 {

@@ -14,7 +14,7 @@
 
 static const struct weir__framing plain = {.date = DATE, .keep_alive = true, .minor = 1};
 
-/* The head as a string, written where there is room for just the bound, so that a sanitizer sees who writes too far. */
+/* The head as a string, written where there is room for just the bound, so that a sanitizer sees a write beyond the end. */
 static char *
 head_of(const struct weir__response *response, const struct weir__framing *framing)
 {

@@ -511,7 +511,7 @@ storm(bool waits)
                 pthread_join(threads[i], NULL);
         if (waits)
                 WEIR_TEST_EVENTUALLY(storm_over == 2 * STORM_SERIES);
-        weir_test_end(); /* which else ends what is left */
+        weir_test_end(); /* which otherwise ends all that is left */
         CU_ASSERT_EQUAL(storm_over, 2 * STORM_SERIES);
         CU_ASSERT_EQUAL(storm_broken, 0);
         CU_ASSERT_EQUAL(weir_semaphore_available(storm_semaphore), STORM_TOKENS);

@@ -6,7 +6,7 @@
  *     test:     begins, starts a server, orders -->   <-- done    waits for the server, measures, orders --> ...
  *     clients:                           carry it out
  *
- * A few connections come first, so that what is made once is not counted; then many. */
+ * A few connections come first, so that memory that is allocated once is not counted; then many. */
 #include <malloc.h>
 
 #include <sys/prctl.h>

@@ -147,7 +147,7 @@ end_virtual(void)
         weir_test_begin_real(0);
 }
 
-/* Returns when the server has read what was sent. */
+/* Returns when the server has read all that was sent. */
 static void
 let_it_read(void)
 {

@@ -1,6 +1,6 @@
 /* test/spare_test.c: the workers that take pollers over: their number, their ends, and their properties.
  *
- * pthread_create is taken the place of, so that it can fail; and syscall, so that spares linger for as long as a test wants. */
+ * This file replaces pthread_create, so that it can fail, and syscall, so that spares linger for as long as a test wants. */
 #include "kernel/sched/watchdog.h"
 #include "test/blocking_fixture.h"
 

@@ -2,7 +2,7 @@
  *
  * Each round is a runtime of its own, with limits so short that nearly each callback that sleeps loses its poller.  Threads of
  * the program and callbacks start, cancel and reset timers, tickers, series and parallels, a client sends requests, and after a
- * while, whatever is going on, comes the shutdown.  What must come out: one callback and one on_free for each that was started,
+ * while, whatever is going on, comes the shutdown.  The expected result: one callback and one on_free for each that was started,
  * one on_free and no callback for each that was refused, no two callbacks of one series or ticker at once, each reply its
  * request's.
  *

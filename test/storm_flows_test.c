@@ -260,7 +260,7 @@ join_threads(pthread_t threads[THREADS])
                 weir_series_unref(storm.places[i].series);
 }
 
-/* Whether what happened to a task is what may: `full` says that it must have been called. */
+/* Whether the life of a task is allowed: `full` says that it must have been called. */
 static bool
 is_sound(const struct event *event, bool may_run, bool full)
 {

@@ -37,7 +37,7 @@ struct hand {
         struct weir_test_random random;
         struct event *events;
         unsigned made;
-        size_t counted;      /* the sum of what its cancels returned */
+        size_t counted;      /* the sum of the results of its cancels */
         weir_series *series; /* the last that it has started */
         unsigned wrong;      /* results that cannot be */
 };
@@ -456,7 +456,7 @@ release(const struct operation *one, const struct operation *other)
         pthread_barrier_wait(&storm.barrier);
 }
 
-/* Ends what would pend for ever.  Returns how many it cancelled. */
+/* Ends all timers that would be pending for ever.  Returns the number that it cancelled. */
 static size_t
 cancel_the_rest(void)
 {

@@ -20,14 +20,14 @@ struct event {
 
 static struct {
         struct event *events;
-        _Atomic size_t counted; /* the sum of what cancels returned */
+        _Atomic size_t counted; /* the sum of the results of cancels */
         _Atomic size_t freed;
         _Atomic size_t ended; /* by themselves */
         bool with_shutdown;
         bool in_series;
         pthread_barrier_t barrier;
 
-        /* Series that were started, to be cancelled by whoever takes one out; guarded by lock. */
+        /* Series that were started, to be cancelled by the thread that takes one out; guarded by lock. */
         pthread_mutex_t lock;
         weir_series *started[256];
 } storm = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -212,7 +212,7 @@ join_threads(pthread_t threads[THREADS])
         }
 }
 
-/* Those that would pend for ever, and what else is left. */
+/* Ends those that would be pending for ever, and all others that are left. */
 static void
 cancel_the_rest(void)
 {

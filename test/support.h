@@ -44,14 +44,14 @@ CU_BOOL weir_test_assert(CU_BOOL value, unsigned line, const char *condition, co
 /* Nanoseconds of CLOCK_MONOTONIC. */
 int64_t weir_test_now(void);
 
-/* Nanoseconds of CPU time of all threads, for what must not take long or must cost nothing, on whatever machine. */
+/* Nanoseconds of CPU time of all threads, for work that must be short or cost nothing, on any machine. */
 int64_t weir_test_cpu_time(void);
 
 /* How late something may be, in nanoseconds.  A machine that stands still for some seconds stays below this; only an event that
  * never comes exceeds it.  Nothing may ever be early. */
 #define WEIR_TEST_TOLERANCE INT64_C(30000000000)
 
-/* How long a test waits for what must happen, in nanoseconds, before it aborts with the reason. */
+/* How long a test waits for an event that must happen, in nanoseconds, before it aborts with the reason. */
 #define WEIR_TEST_PATIENCE INT64_C(30000000000)
 
 /* Opens once it was counted down to 0. */
@@ -74,7 +74,7 @@ bool weir_test_latch_wait_for(struct weir_test_latch *latch, int64_t nanoseconds
 #define weir_test_latch_wait(latch) weir_test_latch_wait_at((latch), #latch, __FILE__, __LINE__)
 void weir_test_latch_wait_at(struct weir_test_latch *latch, const char *what, const char *file, int line);
 
-/* Waits until the condition holds, for what has no latch; aborts with the reason after WEIR_TEST_PATIENCE. */
+/* Waits until the condition holds, for events without a latch; aborts with the reason after WEIR_TEST_PATIENCE. */
 #define WEIR_TEST_EVENTUALLY(condition)                                                                                              \
         do {                                                                                                                         \
                 int64_t weir_test_began_ = weir_test_now();                                                                          \

@@ -153,7 +153,7 @@ advance_by_0_runs_timers_that_are_due_now(void)
         weir_test_end();
 }
 
-/* The chain is longer than what a worker runs in a row. */
+/* The chain is longer than a worker runs in a row. */
 static void
 chain(weir_task *task, void *left)
 {

@@ -81,7 +81,7 @@ static struct {
         weir_semaphore *semaphore[SEMAPHORES];
         uint64_t out[SEMAPHORES];
         weir_pool *pool;
-        struct flow *object[OBJECTS]; /* each is who has taken it; NULL: nobody */
+        struct flow *object[OBJECTS]; /* the flow that has taken it; NULL: none */
         weir_channel *channel[CHANNELS];
         bool closed[CHANNELS];
         uint64_t last[CHANNELS]; /* order of what was received last */
@@ -202,7 +202,7 @@ receive(struct flow *flow, struct message *message, unsigned channel)
 
 /* -- the rules, when a step has ended -- */
 
-/* Nobody who asked before it waits there still. */
+/* No task that asked before it still waits there. */
 static void
 expect_first_come(const struct flow *flow, const struct step *step)
 {

@@ -335,7 +335,7 @@ try_conditions(struct fuzz_input input)
 
 /* -- codings -- */
 
-/* In thousandths; 0 for what is none. */
+/* In thousandths; 0 for an invalid one. */
 static int
 weight_of(struct fuzz_input text)
 {

@@ -1,7 +1,7 @@
 /* test/fuzz/fuzz.h: the common part of the fuzz targets: their entry point, an assertion, and readers of the input.
  *
  * A target is handed bytes that nobody has chosen with care.  What it takes out of them lies in memory of its own, exactly as
- * large, so that a sanitizer sees who reads or writes too far. */
+ * large, so that a sanitizer sees an access beyond the end. */
 #ifndef WEIR_TEST_FUZZ_H
 #define WEIR_TEST_FUZZ_H
 
@@ -139,7 +139,7 @@ static inline bool fuzz_is_in_any_case(struct fuzz_input text, const char *lower
         return true;
 }
 
-/* The value of a hexadecimal digit; -1 for what is none. */
+/* The value of a hexadecimal digit; -1 for any other byte. */
 static inline int fuzz_hex(char digit)
 {
         static const char digits[] = "0123456789abcdef0123456789ABCDEF";
