@@ -35,10 +35,11 @@ enum weir__chunked_verdict {
  *
  * Result: the verdict.  In each case *used is how many bytes were looked at (all of them when there is more to come, else the
  *         last one is that on which the verdict fell), and *payload how many bytes of payload are now at `data`.  The bytes in
- *         data[*payload, *used) are undefined; data[*used, size) is unchanged.  Every verdict falls on one certain byte, the first
- *         that proves it.  It does not depend on how the bytes were divided into reads.  After a verdict other than MORE the
- *         decoder is spent: make it all zero before the next body.  Payload is not limited here: the caller that keeps it counts
- *         it. */
+ *         data[*payload, *used) are undefined; data[*used, size) is unchanged.
+ *         Every verdict falls on one certain byte, the first that proves it.  It does not depend on how the bytes were divided
+ *         into reads.
+ *         After a verdict other than MORE the decoder is spent: make it all zero before the next body.
+ *         Payload is not limited here: the caller that keeps it counts it. */
 int weir__chunked_feed(struct weir__chunked *chunked, const struct weir__chunked_limits *limits, char *data, size_t size,
                        size_t *used, size_t *payload);
 

@@ -5,10 +5,10 @@
  * none costs nothing.  A node holds the routes whose patterns end there, and those whose last segment, from there on, is a
  * prefix's "{...}".
  *
- * A search goes down by the literal, then by the parameter, then takes the prefix, and comes back from where nothing is found. As
- * it is a tree, no node is seen twice: a search costs one pass over the path, and steps for the nodes that match the part read so
- * far.  These are usually one or two for a segment, and never more than the tree has. The ends and hashes of segments that were
- * read are kept for later steps of the search.  The path is not read deeper than the tree is.
+ * A search goes down by the literal, then by the parameter, then takes the prefix, and comes back from where nothing is found.
+ * As it is a tree, no node is seen twice: a search costs one pass over the path, and steps for the nodes that match the part read
+ * so far.  These are usually one or two for a segment, and never more than the tree has.  The ends and hashes of segments that
+ * were read are kept for later steps of the search.  The path is not read deeper than the tree is.
  *
  * The keys of the hash table are the program's, so the hash needs no secret: clients look up, they cannot add.
  *
