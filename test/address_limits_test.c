@@ -14,6 +14,7 @@
 
 #include "kernel/memory/memory.h"
 #include "server/base/server.h"
+#include "server/listen/addresses.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 

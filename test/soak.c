@@ -22,6 +22,7 @@
 
 #include "kernel/memory/span.h"
 #include "server/base/server.h"
+#include "server/listen/addresses.h"
 #include "test/fixture.h"
 #include "test/soak.h"
 

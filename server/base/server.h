@@ -15,11 +15,12 @@
 #include "kernel/socket/listen.h"
 #include "protocol/field/forwarded.h"
 #include "protocol/message/gate.h"
-#include "server/base/addresses.h"
 #include "server/base/secure.h"
 #include "server/base/serving.h"
 #include "server/base/shard.h"
 #include "server/base/users.h"
+
+struct weir__addresses;
 
 enum weir__server_state {
         WEIR__SERVER_NEW = 0,

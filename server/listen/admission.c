@@ -20,6 +20,7 @@
 #include "kernel/sched/deliver.h"
 
 #include "server/connection/connection.h"
+#include "server/listen/addresses.h"
 
 enum weir__eviction { NONE = 0, OTHER, FIRST };
 

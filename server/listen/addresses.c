@@ -1,4 +1,4 @@
-/* server/base/addresses.c: how many connections each address has.
+/* server/listen/addresses.c: how many connections each address has.
  *
  * Threads: any.
  * Locks:   addresses->lock, a leaf, for the length of one chain.  Memory is allocated before it is taken, and freed after.
@@ -7,7 +7,7 @@
  * while many nodes move.  Chains may be some nodes long when the program allows itself more descriptors later; a client
  * cannot make them longer, as the hash has a key.  A node lives as long as its address has connections, so that
  * there are never more nodes than connections. */
-#include "server/base/addresses.h"
+#include "server/listen/addresses.h"
 
 #include <stdint.h>
 #include <stdlib.h>

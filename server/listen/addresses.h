@@ -1,4 +1,4 @@
-/* server/base/addresses.h: how many connections each address has, for the limit of them. */
+/* server/listen/addresses.h: how many connections each address has, for the limit of them. */
 #ifndef WEIR_SERVER_ADDRESSES_H
 #define WEIR_SERVER_ADDRESSES_H
 
