@@ -224,7 +224,8 @@ work_of_microseconds_wakes_nobody(void)
         begin(2, WEIR_MSEC(100));
         act_on_both(start_pairs, do_nothing);
         weir_test_latch_wait(&pairs.done);
-        CU_ASSERT(wakeups - pairs.wakeups < SLICES / 8); /* some: a worker that loses its CPU seems to have long callbacks */
+        /* Some: a worker that loses its CPU seems to have long callbacks.  Under a sanitizer they are long. */
+        CU_ASSERT(WEIR_TEST_SANITIZED || wakeups - pairs.wakeups < SLICES / 8);
         end();
 }
 

@@ -223,7 +223,7 @@ static long
 resident_bytes(void)
 {
         FILE *file = fopen("/proc/self/statm", "r");
-        long all, resident, shared;
+        long all = 0, resident = 0, shared = 0;
 
         cost_must(file && fscanf(file, "%ld %ld %ld", &all, &resident, &shared) == 3, "statm");
         fclose(file);
