@@ -14,7 +14,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "kernel/loop/pollers.h"
 #include "server/base/server.h"
 #include "test/http_client.h"
 
@@ -245,13 +244,13 @@ memory_in_use(void)
 
 /* Whether nothing is left but the connection that is kept.  Requests of clients that are gone may still wait to be read, or behind
  * others on their connection, when all that were handled so far are freed: so their timers, which nothing else ends, are cancelled
- * until the last has closed.  A poller opens one descriptor more, for good, when it first sleeps for a coalescing window. */
+ * until the last has closed. */
 static bool
 the_storm_has_passed(weir_http_server *server, unsigned descriptors)
 {
         weir_timer_cancel("storm", WEIR_ALL);
         return atomic_load(&freed) == atomic_load(&handled) && atomic_load(&server->connections) == 1 &&
-               http_open_descriptors() <= descriptors + weir__pollers_count();
+               http_open_descriptors() == descriptors;
 }
 
 static void

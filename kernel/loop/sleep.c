@@ -47,7 +47,8 @@ weir__sleep_open(struct weir__poller *poller)
 
         *sleep = (struct weir__sleep_state){.timer_fd = -1, .quiet_fd = -1, .armed_for = WEIR_FOREVER};
         sleep->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-        if (sleep->timer_fd < 0)
+        sleep->quiet_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (sleep->timer_fd < 0 || sleep->quiet_fd < 0)
                 return -errno;
         int failed = weir__poller_watch(poller, sleep->timer_fd, EPOLLIN, DATA_TIMER);
         return failed ? failed : weir__poller_watch(poller, poller->inbox.event_fd, EPOLLIN, DATA_EVENT);
@@ -81,19 +82,23 @@ weir__sleep_arm(struct weir__poller *poller, weir_nsec deadline)
 
 /* -- the coalescing window -- */
 
-/* Makes the descriptor on which a coalescing sleep waits. */
 static bool
-open_quiet(struct weir__poller *poller)
+watch_quietly(const struct weir__sleep_state *sleep, int fd)
 {
         struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-        int fd = epoll_create1(EPOLL_CLOEXEC);
 
-        if (fd >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, poller->sleep.timer_fd, &event) == 0 &&
-            epoll_ctl(fd, EPOLL_CTL_ADD, poller->inbox.event_fd, &event) == 0)
-                poller->sleep.quiet_fd = fd;
-        else
-                close_descriptor(&fd);
-        return fd >= 0;
+        return epoll_ctl(sleep->quiet_fd, EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST;
+}
+
+/* The first coalescing sleep registers what ends it, so that other programs do not pay for a second registration. */
+static bool
+can_coalesce(struct weir__poller *poller)
+{
+        struct weir__sleep_state *sleep = &poller->sleep;
+
+        if (!sleep->is_quiet_ready)
+                sleep->is_quiet_ready = watch_quietly(sleep, sleep->timer_fd) && watch_quietly(sleep, poller->inbox.event_fd);
+        return sleep->is_quiet_ready;
 }
 
 void
@@ -101,7 +106,7 @@ weir__sleep_coalesce(struct weir__poller *poller, weir_nsec window)
 {
         struct weir__sleep_state *sleep = &poller->sleep;
 
-        if (sleep->woke_at < sleep->attends_until || (window > 0 && sleep->quiet_fd < 0 && !open_quiet(poller)))
+        if (sleep->woke_at < sleep->attends_until || (window > 0 && !can_coalesce(poller)))
                 window = 0;
         sleep->window = window;
 }

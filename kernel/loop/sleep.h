@@ -27,7 +27,8 @@ enum weir__sleep_kind {
 /* Owner only. */
 struct weir__sleep_state {
         int timer_fd;        /* constant while the runtime runs */
-        int quiet_fd;        /* an epoll of the eventfd and the timerfd only; -1: not made yet */
+        int quiet_fd;        /* an epoll of the eventfd and the timerfd only, for coalescing sleeps */
+        bool is_quiet_ready; /* both are registered there */
         weir_nsec armed_for; /* what the timerfd is set to; WEIR_FOREVER: disarmed */
         weir_nsec began_at;  /* the last sleep */
         weir_nsec woke_at;
