@@ -66,7 +66,7 @@ weir__debug_line_task(struct weir__debug_line *line, const struct weir_task *tas
 {
         const struct weir__task_ops *ops = weir__task_ops(task);
         uint32_t word = atomic_load_explicit(&task->word, memory_order_acquire);
-        bool is_new = (word & WEIR__STATE) == WEIR__NEW; /* who starts it may write to it still */
+        bool is_new = (word & WEIR__STATE) == WEIR__NEW; /* its starter may still write to it */
         size_t used = strlen(line->text);
         int size = 0;
         const char *name = ops->name ? ops->name(task, &size) : NULL;

@@ -30,7 +30,7 @@ describe_one(struct weir_series *series, char *out, size_t room)
                 int size = 0;
                 const char *name = ops->name ? ops->name(current, &size) : NULL;
 
-                if (ops->describe && !is_new) /* who starts it may write to it still */
+                if (ops->describe && !is_new) /* its starter may still write to it */
                         ops->describe(current, more, sizeof more);
                 if (ops->child && !is_new)
                         (void)ops->child(current, &place, &child);

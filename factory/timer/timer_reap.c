@@ -46,8 +46,8 @@ reap(struct weir__work *work)
 
 static const struct weir__work_ops reap_ops = {.run = reap};
 
-/* First ENDED, then the look whether anybody waits: who waits counts itself first, has the other half of the fence run, and then
- * looks at the word. */
+/* Writes ENDED first, and then looks whether a thread waits.  A waiting thread counts itself first, runs the heavy half of the
+ * fence, and then looks at the word.  So one of the two sees the other. */
 void
 weir__timer_end_cancelled(struct weir__named_timer *named)
 {
