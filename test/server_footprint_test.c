@@ -312,7 +312,6 @@ prepare(void)
                 files.rlim_cur = files.rlim_max;
                 setrlimit(RLIMIT_NOFILE, &files);
         }
-        signal(SIGPIPE, SIG_IGN); /* OpenSSL's own writes, of the clients */
         int size = sprintf(post, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", BODY_SIZE);
         memset(post + size, 'b', BODY_SIZE);
         tls_files_begin();

@@ -655,8 +655,6 @@ main(void)
                 WEIR_TEST(any_allocation_of_an_exchange_in_tls_may_be_refused),
                 WEIR_TEST(all_allocations_of_an_exchange_in_tls_may_be_refused_from_one_on),
         };
-
-        signal(SIGPIPE, SIG_IGN); /* OpenSSL's own writes, of the clients */
         make_files();
         make_routes();
         int failed = weir_test_main("server_memory", tests, sizeof tests / sizeof *tests);

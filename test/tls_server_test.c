@@ -987,8 +987,6 @@ main(void)
                 WEIR_TEST(a_handshake_that_a_stop_meets_ends_with_an_answer),
                 WEIR_TEST(a_client_that_leaves_in_the_middle_leaves_nothing_behind),
         };
-
-        signal(SIGPIPE, SIG_IGN); /* OpenSSL's own writes, of the clients */
         tls_files_begin();
         tls_make_certificate("server", &(struct tls_wish){0});
         tls_make_certificate("another", &(struct tls_wish){.alternative_names = "DNS:*.another.example"});
