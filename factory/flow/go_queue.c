@@ -5,7 +5,6 @@
 #include "factory/flow/go.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #include <weir/go.h>
@@ -116,12 +115,8 @@ after_fork(void)
         weir__names_let_go(&queues);
 }
 
-/* Behind the constructors of the kernel, whose locks come later in the order. */
-__attribute__((constructor(102))) static void
-prepare(void)
-{
-        pthread_atfork(before_fork, after_fork, after_fork);
-}
+WEIR__STEPS_OF(WEIR__MODULE_FUNCTION_QUEUES, [WEIR__STEP_BEFORE_FORK] = before_fork, [WEIR__STEP_AFTER_FORK] = after_fork,
+               [WEIR__STEP_IN_CHILD] = after_fork);
 
 /* -- how much there is to do -- */
 

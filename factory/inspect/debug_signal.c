@@ -17,18 +17,23 @@
 #include "kernel/base/thread.h"
 #include "kernel/base/phase.h"
 
-static sem_t wanted; /* by signals; initialised with the first binding */
+static sem_t wanted; /* by signals */
 
 static struct {
         pthread_mutex_t mutex;
 
         /* Guarded by mutex. */
-        bool is_prepared;
         int signal; /* 0: none */
         int fd;
         struct sigaction before; /* its action, until it is bound */
         unsigned waiting;        /* threads */
 } bound = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void
+prepare(void)
+{
+        sem_init(&wanted, 0, 0);
+}
 
 /* -- forks: the threads are not there; that a signal was bound is forgotten, and the handler does nothing -- */
 
@@ -51,6 +56,9 @@ become_child(void)
         bound.waiting = 0;
         pthread_mutex_unlock(&bound.mutex);
 }
+
+WEIR__STEPS_OF(WEIR__MODULE_DUMPS, [WEIR__STEP_LOAD] = prepare, [WEIR__STEP_BEFORE_FORK] = before_fork,
+               [WEIR__STEP_AFTER_FORK] = after_fork, [WEIR__STEP_IN_CHILD] = become_child);
 
 /* -- the threads -- */
 
@@ -105,18 +113,6 @@ print_when_wanted(void *unused)
 /* -- binding; with the mutex held -- */
 
 static int
-prepare(void)
-{
-        if (bound.is_prepared)
-                return 0;
-        if (sem_init(&wanted, 0, 0) < 0)
-                return -errno;
-        int failed = -pthread_atfork(before_fork, after_fork, become_child);
-        bound.is_prepared = !failed;
-        return failed;
-}
-
-static int
 have_thread(void)
 {
         pthread_t thread;
@@ -146,9 +142,8 @@ static int
 bind_to(int signal, int fd)
 {
         struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART}, before;
-        int failed = prepare();
+        int failed = have_thread();
 
-        failed = failed ? failed : have_thread();
         if (failed)
                 return failed;
         if (bound.signal == signal) {

@@ -6,7 +6,6 @@
 #include "factory/sync/waitable.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -129,12 +128,8 @@ end_all(void)
         }
 }
 
-__attribute__((constructor(102))) static void
-prepare(void)
-{
-        pthread_atfork(before_fork, after_fork, after_fork);
-        weir__runtime_on_stop(end_all);
-}
+WEIR__STEPS_OF(WEIR__MODULE_WAITABLES, [WEIR__STEP_SHUTDOWN] = end_all, [WEIR__STEP_BEFORE_FORK] = before_fork,
+               [WEIR__STEP_AFTER_FORK] = after_fork, [WEIR__STEP_IN_CHILD] = after_fork);
 
 /* -- objects -- */
 

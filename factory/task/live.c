@@ -8,7 +8,7 @@
  * */
 #include "factory/task/live.h"
 
-#include <pthread.h>
+#include "kernel/base/phase.h"
 
 struct shard {
         _Alignas(64) struct weir__lock lock;
@@ -37,11 +37,7 @@ become_child(void)
         }
 }
 
-__attribute__((constructor(102))) static void
-prepare(void)
-{
-        pthread_atfork(NULL, NULL, become_child);
-}
+WEIR__STEPS_OF(WEIR__MODULE_ROOTS, [WEIR__STEP_IN_CHILD] = become_child);
 
 static void
 add_to_count(struct shard *shard, size_t change)

@@ -4,9 +4,8 @@
  * Locks:   places.lock, a leaf; under that of the owner, where something is taken out. */
 #include "factory/task/place.h"
 
-#include <pthread.h>
-
 #include "kernel/base/lock.h"
+#include "kernel/base/phase.h"
 
 _Atomic unsigned weir__places;
 
@@ -24,11 +23,7 @@ become_child(void)
         atomic_store(&weir__places, 0);
 }
 
-__attribute__((constructor(102))) static void
-prepare(void)
-{
-        pthread_atfork(NULL, NULL, become_child);
-}
+WEIR__STEPS_OF(WEIR__MODULE_CURSORS, [WEIR__STEP_IN_CHILD] = become_child);
 
 void
 weir__place_begin(struct weir__place *place, const void *owner, void *at)

@@ -7,7 +7,6 @@
  * it ENDED.  So what is found there has not ended, its own reference is there, and who holds the shard's lock may take another.
  * The cancel itself takes the series' lock, which comes before the shard's: so it is done outside, some series at a time. */
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "factory/task/series_extra.h"
@@ -46,12 +45,8 @@ after_fork(void)
         weir__names_let_go(&names);
 }
 
-/* Behind the constructors of the kernel, whose locks come later in the order. */
-__attribute__((constructor(102))) static void
-prepare(void)
-{
-        pthread_atfork(before_fork, after_fork, after_fork);
-}
+WEIR__STEPS_OF(WEIR__MODULE_SERIES_NAMES, [WEIR__STEP_BEFORE_FORK] = before_fork, [WEIR__STEP_AFTER_FORK] = after_fork,
+               [WEIR__STEP_IN_CHILD] = after_fork);
 
 /* -- bearing a name -- */
 

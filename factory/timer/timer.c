@@ -178,11 +178,13 @@ timer_due(struct weir__timerq_node *node, int status)
         return &timer->task.work;
 }
 
-__attribute__((constructor(102))) static void
+static void
 prepare(void)
 {
         weir__deadlines_on_due(WEIR__DEADLINE_TIMER, timer_due);
 }
+
+WEIR__STEPS_OF(WEIR__MODULE_TIMERS, [WEIR__STEP_LOAD] = prepare);
 
 /* -- cancel -- */
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "kernel/base/panic.h"
+#include "kernel/base/phase.h"
 
 _Alignas(64) bool weir__fence_is_asymmetric;
 
@@ -19,12 +20,13 @@ membarrier(int command)
         return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
-/* Before the constructors of a program that has the static library in it. */
-__attribute__((constructor(101))) static void
+static void
 prepare(void)
 {
         weir__fence_is_asymmetric = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }
+
+WEIR__STEPS_OF(WEIR__MODULE_FENCE, [WEIR__STEP_LOAD] = prepare);
 
 /* Out of memory it may be for a while; a process that was restored from an image has to register anew. */
 static bool

@@ -244,6 +244,22 @@ weir__lock_wake(const struct weir__lock *lock)
         leave_and_wake(queue, rouse(first_of(queue, lock)));
 }
 
+bool
+weir__lock_until(struct weir__lock *lock, weir_nsec until)
+{
+        const struct timespec pause = {.tv_nsec = WEIR_MSEC(1)};
+
+        if (until == WEIR_FOREVER)
+                weir__lock(lock);
+        else
+                while (!weir__trylock(lock)) {
+                        if (weir__clock_monotonic() >= until)
+                                return false;
+                        nanosleep(&pause, NULL);
+                }
+        return true;
+}
+
 /* -- forks -- */
 
 void

@@ -13,10 +13,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <weir/time.h>
+
 #include "kernel/base/fence.h"
 
 enum weir__rank {
-        WEIR__RANK_RUNTIME = 1, /* init and shutdown, one at a time */
+        WEIR__RANK_RUNTIME = 1, /* init and shutdown, one at a time; start and stop of a trace, the same */
         WEIR__RANK_LIVE,        /* a shard of the registry of roots */
         WEIR__RANK_SERIES,      /* of several series: a parent's before its children's, never two otherwise */
         WEIR__RANK_PARALLEL,
@@ -109,6 +111,9 @@ weir__lock_take(struct weir__lock *lock)
 
         return atomic_compare_exchange_strong_explicit(&lock->is_held, &is_held, 1, memory_order_acquire, memory_order_relaxed);
 }
+
+/* Takes it unless that instant of CLOCK_MONOTONIC comes first: looks at it once in a millisecond.  WEIR_FOREVER: waits. */
+bool weir__lock_until(struct weir__lock *lock, weir_nsec until);
 
 /* Takes it if it is free now. */
 static inline bool

@@ -1,4 +1,4 @@
-/* kernel/base/phase.h: whether the runtime is up.
+/* kernel/base/phase.h: whether the runtime is up, and what each module does when the process loads, forks or ends.
  *
  *     DOWN --init, or first use--> UP --shutdown--> STOPPING --> ENDED --init--> UP
  *      any --fork, in the child, unless DOWN or ENDED--> FORKED
@@ -26,6 +26,64 @@ extern unsigned weir__phase_generation; /* counts the starts; written before the
 /* How long exit() waits for what runs: config.exit_wait of the last start.  Read by exit() without a lock. */
 #define WEIR__PHASE_EXIT_WAIT WEIR_SEC(2) /* the default */
 extern _Atomic weir_nsec weir__phase_exit_wait;
+
+/* -- the steps of the modules -- */
+
+enum weir__step {
+        WEIR__STEP_LOAD,        /* the library is loaded; nobody has called it */
+        WEIR__STEP_START,       /* the runtime or a trace is started for the first time */
+        WEIR__STEP_SHUTDOWN,    /* in each shutdown, when every start sees it: what is pending without a deadline ends */
+        WEIR__STEP_BEFORE_FORK, /* in the reverse order, so that locks are taken in the order of their ranks */
+        WEIR__STEP_AFTER_FORK,  /* in the parent */
+        WEIR__STEP_IN_CHILD,
+        WEIR__STEP_EXIT, /* in the reverse order */
+        WEIR__STEPS
+};
+
+/* The modules that have steps, in the order in which these run. */
+enum weir__module {
+        WEIR__MODULE_FENCE,
+        WEIR__MODULE_MEMORY, /* in the child it forgets who sleeps for locks, before the others let go of theirs */
+        WEIR__MODULE_LOG,
+        WEIR__MODULE_TLS,
+        WEIR__MODULE_TRACE, /* its end comes after that of the runtime, which is in the trace */
+        WEIR__MODULE_RUNTIME,
+        WEIR__MODULE_POLLERS,
+        WEIR__MODULE_CURSORS,
+        WEIR__MODULE_ROOTS,
+        WEIR__MODULE_WAITABLES,
+        WEIR__MODULE_FUNCTION_QUEUES,
+        WEIR__MODULE_SERIES_NAMES,
+        WEIR__MODULE_TIMERS,
+        WEIR__MODULE_DUMPS,
+        WEIR__MODULES
+};
+
+struct weir__steps {
+        enum weir__module module;
+        const void *anchor; /* has the linker take phase.c out of the static library */
+        void (*run[WEIR__STEPS])(void);
+};
+
+/* Once in the file of a module: its steps, as in `[WEIR__STEP_LOAD] = prepare`. */
+#define WEIR__STEPS_OF(its_module, ...)                                                                                       \
+        static const struct weir__steps own_steps = {.module = (its_module), .anchor = &weir__phase, .run = {__VA_ARGS__}}; \
+        static const struct weir__steps *const WEIR__STEPS_ENTRY own_steps_entry = &own_steps
+
+/* In the section, whoever seems to use it. */
+#if __has_attribute(retain)
+#define WEIR__STEPS_ENTRY __attribute__((section("weir__steps"), used, retain))
+#else
+#define WEIR__STEPS_ENTRY __attribute__((section("weir__steps"), used))
+#endif
+
+/* Runs a step of all modules. */
+void weir__steps_run(enum weir__step step);
+
+/* Runs WEIR__STEP_START if that has not been done, and has exit() run WEIR__STEP_EXIT.  Result: 0 or -ENOMEM.  Any thread. */
+int weir__steps_start(void);
+
+/* -- the phase -- */
 
 static inline bool
 weir__phase_is_stopping(void)

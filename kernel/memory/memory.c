@@ -316,18 +316,18 @@ after_fork(void)
         weir__unlock(&depot.lock);
 }
 
-/* The first handler that runs in the child: all others let locks go after it. */
 static void
-after_fork_in_child(void)
+become_child(void)
 {
         weir__lock_forget_sleepers();
         after_fork();
 }
 
-/* Before those of timers, whose locks are taken before these. */
-__attribute__((constructor(101))) static void
+static void
 prepare(void)
 {
         has_own_key = !UNCACHED && pthread_key_create(&own_key, end_own) == 0;
-        pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
+
+WEIR__STEPS_OF(WEIR__MODULE_MEMORY, [WEIR__STEP_LOAD] = prepare, [WEIR__STEP_BEFORE_FORK] = before_fork,
+               [WEIR__STEP_AFTER_FORK] = after_fork, [WEIR__STEP_IN_CHILD] = become_child);

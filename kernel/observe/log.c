@@ -9,7 +9,6 @@
 #include "kernel/observe/log.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,9 +50,6 @@ static _Thread_local struct call *own; /* the call that this thread is in */
 
 /* -- forks -- */
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int fork_failed;
-
 /* Another thread may have held the lock, or been in a call, and is not here. */
 static void
 become_child(void)
@@ -65,11 +61,7 @@ become_child(void)
                 weir__list_append(&sink.calls, &own->link);
 }
 
-static void
-watch_forks(void)
-{
-        fork_failed = -pthread_atfork(NULL, NULL, become_child);
-}
+WEIR__STEPS_OF(WEIR__MODULE_LOG, [WEIR__STEP_IN_CHILD] = become_child);
 
 /* -- calls -- */
 
@@ -77,7 +69,6 @@ watch_forks(void)
 static bool
 begin_call(struct call *call)
 {
-        pthread_once(&once, watch_forks);
         weir__lock(&sink.lock);
         *call = (struct call){.number = sink.number, .fn = sink.fn, .context = sink.context};
         if (call->fn) {
@@ -132,9 +123,6 @@ weir_log_set(weir_log_fn *fn, void *context)
 
         if (weir__phase_is_forked())
                 return -ECHILD;
-        pthread_once(&once, watch_forks);
-        if (fork_failed)
-                return fork_failed;
         weir__lock(&sink.lock);
         sink.fn = fn;
         sink.context = context;

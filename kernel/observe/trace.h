@@ -82,7 +82,4 @@ static inline void weir__trace_mark(const char *what, const char *unit, int64_t 
 /* The thread ends, so another one may have its buffer. */
 void weir__trace_leave(void);
 
-/* Registers what closes a trace at exit(): behind all that was registered later.  Result: 0 or -ENOMEM. */
-int weir__trace_register(void);
-
 #endif

@@ -6,7 +6,7 @@
  *          that nobody else waits for the disk.  It sleeps until a ring is half full, a tenth of a second at most.
  *          It closes the file as well.  At exit() nobody may read what it writes to, a FIFO or a terminal: it is waited for as long
  *          as for callbacks, and left where it is.
- * Locks:   trace.mutex, a mutex of the system, held by start and stop while they wait for file and writer; rings.lock under it.
+ * Locks:   trace.lock (rank RUNTIME), held by start and stop while they wait for file and writer; rings.lock under it.
  *
  * What goes out at once is whole events.  So when a write fails the file is cut back to the end of the last one, and the array gets
  * its end there: the place that was cut off has room for it, however full the disk is. */
@@ -36,9 +36,9 @@
 #define EVENT_MAX 1536 /* bytes of what one record comes to: most of it a name, of which each byte may take six, three times */
 
 static struct {
-        pthread_mutex_t mutex;
+        struct weir__lock lock;
 
-        /* Guarded by mutex. */
+        /* Guarded by lock. */
         unsigned sessions; /* how many there have been */
         pthread_t thread;
         bool runs;
@@ -57,7 +57,7 @@ static struct {
         struct weir__latch gone;
 
         _Atomic bool ends;
-} trace = {.mutex = PTHREAD_MUTEX_INITIALIZER, .out.fd = -1};
+} trace = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME), .out.fd = -1};
 
 /* -- text -- */
 
@@ -411,7 +411,7 @@ writer_main(void *unused)
 
 /* -- start and stop -- */
 
-/* With the mutex held. */
+/* With the lock held. */
 static int
 begin(int fd)
 {
@@ -460,7 +460,7 @@ free_records(void)
         weir__unlock(&weir__trace_rings.lock);
 }
 
-/* With the mutex held.  After -ETIMEDOUT the trace is there still, so none can begin that the writer would mix up with it. */
+/* With the lock held.  After -ETIMEDOUT the trace is there still, so none can begin that the writer would mix up with it. */
 static int
 end(weir_nsec until, uint64_t *lost)
 {
@@ -488,33 +488,16 @@ open_file(const char *path)
 int
 weir_trace_start(const char *path)
 {
-        int before = errno, failed = weir__phase_is_forked() ? -ECHILD : !path ? -EINVAL : weir__trace_register();
+        int before = errno, failed = weir__phase_is_forked() ? -ECHILD : !path ? -EINVAL : weir__steps_start();
 
         if (failed)
                 return failed;
-        pthread_mutex_lock(&trace.mutex);
+        weir__lock(&trace.lock);
         int fd = trace.runs ? -EBUSY : open_file(path);
         failed = fd < 0 ? fd : begin(fd);
-        pthread_mutex_unlock(&trace.mutex);
+        weir__unlock(&trace.lock);
         errno = before;
         return failed;
-}
-
-/* Another thread may start or stop a trace, and wait for a file.  Not by pthread_mutex_clocklock, which ThreadSanitizer does not
- * know. */
-static bool
-lock_until(weir_nsec until)
-{
-        const struct timespec pause = {.tv_nsec = 1000000};
-
-        if (until == WEIR_FOREVER)
-                return pthread_mutex_lock(&trace.mutex) == 0;
-        while (pthread_mutex_trylock(&trace.mutex)) {
-                if (weir__clock_monotonic() >= until)
-                        return false;
-                nanosleep(&pause, NULL);
-        }
-        return true;
 }
 
 static int
@@ -522,10 +505,10 @@ stop(weir_nsec until)
 {
         uint64_t lost = 0;
 
-        if (!lock_until(until))
+        if (!weir__lock_until(&trace.lock, until)) /* another thread may wait for a file */
                 return -ETIMEDOUT;
         int failed = end(until, &lost);
-        pthread_mutex_unlock(&trace.mutex);
+        weir__unlock(&trace.lock);
         if (lost)
                 weir__log(WEIR_LOG_WARNING, "the trace lacks %llu events, for which there was no room in a buffer",
                           (unsigned long long)lost);
@@ -560,7 +543,7 @@ become_child(void)
         int fd = trace.out.fd;
 
         atomic_store(&weir__trace_session, 0);
-        pthread_mutex_init(&trace.mutex, NULL);
+        weir__lock_init(&trace.lock, WEIR__RANK_RUNTIME);
         weir__lock_init(&weir__trace_rings.lock, WEIR__RANK_LEAF);
         trace.out.fd = -1;
         trace.runs = false;
@@ -575,20 +558,4 @@ become_child(void)
         take_lost();
 }
 
-static int register_failed;
-
-static void
-register_both(void)
-{
-        if (pthread_atfork(NULL, NULL, become_child) || atexit(stop_at_exit))
-                register_failed = -ENOMEM;
-}
-
-int
-weir__trace_register(void)
-{
-        static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-        pthread_once(&once, register_both);
-        return register_failed;
-}
+WEIR__STEPS_OF(WEIR__MODULE_TRACE, [WEIR__STEP_IN_CHILD] = become_child, [WEIR__STEP_EXIT] = stop_at_exit);

@@ -4,7 +4,7 @@
  *
  * Threads: init and shutdown run on threads that are no workers, one at a time under admin.lock, which is held while shutdown
  *          waits (it is the only lock that is; nothing that runs on a worker takes it).
- * Locks:   admin.lock (rank RUNTIME); kernel/sched/progress.c has the condition that shutdown waits on.
+ * Locks:   admin.lock (rank RUNTIME); shutdown waits in kernel/sched/progress.c.
  *
  * Shutdown waits for the roots: lone tasks, series of their own and exchanges that were started and have not ended.  Each worker,
  * and each thread of the executor, counts those that it starts and ends itself, and other threads count on one atomic: increment,
@@ -32,7 +32,6 @@
 #include "kernel/observe/log.h"
 #include "kernel/base/panic.h"
 #include "kernel/loop/inflight.h"
-#include "kernel/socket/tls.h"
 #include "kernel/runtime/virtual.h"
 #include "kernel/sched/deliver.h"
 #include "kernel/sched/watchdog.h"
@@ -41,7 +40,6 @@
 
 static struct {
         struct weir__lock lock;
-        bool registered;             /* atexit and atfork; guarded by lock */
         _Atomic int watchdog_fault; /* not said yet; written under the lock */
 } admin = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME)};
 
@@ -203,8 +201,6 @@ make_pollers(unsigned count)
         return 0;
 }
 
-static void shutdown_at_exit(void);
-
 static void
 become_child(void)
 {
@@ -221,24 +217,6 @@ become_child(void)
         } else {
                 atomic_store(&weir__phase, WEIR__PHASE_FORKED);
         }
-}
-
-static int
-register_once(void)
-{
-        int failed;
-
-        if (admin.registered)
-                return 0;
-        weir__progress_prepare();
-        weir__tls_init();                /* first: so it ends after us */
-        failed = weir__trace_register(); /* then what closes a trace, which has our end in it */
-        if (failed)
-                return failed;
-        if (pthread_atfork(NULL, NULL, become_child) || atexit(shutdown_at_exit))
-                return -ENOMEM;
-        admin.registered = true;
-        return 0;
 }
 
 static void
@@ -276,7 +254,7 @@ start(const struct weir_config *config)
 {
         bool is_virtual = config->clock == WEIR_CLOCK_VIRTUAL;
         unsigned count = is_virtual ? 1 : config->pollers ? (unsigned)config->pollers : (unsigned)cpu_count();
-        int failed = register_once();
+        int failed = weir__steps_start();
 
         if (failed)
                 return failed;
@@ -348,27 +326,6 @@ weir__runtime_use(void)
 
 /* -- shutdown -- */
 
-static weir__function *stop_hooks[WEIR__STOP_HOOKS];
-
-void
-weir__runtime_on_stop(weir__function *hook)
-{
-        unsigned i = 0;
-
-        while (i < WEIR__STOP_HOOKS && stop_hooks[i])
-                i++;
-        if (i == WEIR__STOP_HOOKS)
-                weir__panic("more than %d parts of the library want to know of a shutdown", WEIR__STOP_HOOKS);
-        stop_hooks[i] = hook;
-}
-
-static void
-call_stop_hooks(void)
-{
-        for (unsigned i = 0; i < WEIR__STOP_HOOKS && stop_hooks[i]; i++)
-                stop_hooks[i]();
-}
-
 /* Ends what is pending on a poller, a batch at a time, then tells its sources. */
 static void
 drain_run(struct weir__work *work)
@@ -377,7 +334,7 @@ drain_run(struct weir__work *work)
         struct weir__poller *poller = drain->poller;
 
         if (drain->tells)
-                call_stop_hooks();
+                weir__steps_run(WEIR__STEP_SHUTDOWN);
         drain->tells = false;
         if (weir__poller_drain(poller)) {
                 weir__work_append(&poller->ready.works, work);
@@ -414,7 +371,7 @@ drain(struct weir__poller *except)
                 weir__deliver(poller, &drains[i].work);
         }
         if (!told)
-                call_stop_hooks();
+                weir__steps_run(WEIR__STEP_SHUTDOWN);
 }
 
 /* Waits until all pollers but `own` are drained and all roots have ended.  A worker does not wait for roots, because its own one
@@ -460,20 +417,6 @@ weir_shutdown(void)
         return 0;
 }
 
-/* exit() may be called while another thread starts or ends the runtime, or has done so for long. */
-static bool
-lock_until(weir_nsec until)
-{
-        const struct timespec pause = {.tv_nsec = 1000000};
-
-        while (!weir__trylock(&admin.lock)) {
-                if (weir__clock_monotonic() >= until)
-                        return false;
-                nanosleep(&pause, NULL);
-        }
-        return true;
-}
-
 /* On a worker that ends the process, inside a callback: its poller, which is not taken away any more.  NULL: it has none. */
 static struct weir__poller *
 keep_poller(void)
@@ -494,7 +437,7 @@ shutdown_at_exit(void)
         struct weir__worker *self = weir__worker_self();
         weir_nsec until = weir__clock_after(weir__clock_monotonic(), weir__phase_exit_wait);
 
-        if (weir__phase_is_forked() || !lock_until(until))
+        if (weir__phase_is_forked() || !weir__lock_until(&admin.lock, until))
                 return;
         if (atomic_load(&weir__phase) == WEIR__PHASE_UP) {
                 stop();
@@ -515,3 +458,5 @@ shutdown_at_exit(void)
         }
         weir__unlock(&admin.lock);
 }
+
+WEIR__STEPS_OF(WEIR__MODULE_RUNTIME, [WEIR__STEP_IN_CHILD] = become_child, [WEIR__STEP_EXIT] = shutdown_at_exit);

@@ -18,11 +18,6 @@ int weir__runtime_use(void);
 int weir__runtime_enter(void);
 void weir__runtime_leave(void);
 
-/* Called in each shutdown, when every start sees that it has begun: ends what is pending and has no deadline.  By a worker, unless the only
- * one is who shuts down.  Said before the first runtime starts; there is room for WEIR__STOP_HOOKS. */
-#define WEIR__STOP_HOOKS 4
-void weir__runtime_on_stop(weir__function *hook);
-
 /* Between these two a thread waits for a flow: the virtual clock jumps by itself only meanwhile.  Who ends the flow calls the
  * second, before it wakes the thread: time does not jump on while that wakes up.  `gave`: the thread
  * is a worker that has given its poller away (struct weir__worker). */

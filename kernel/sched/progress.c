@@ -1,66 +1,47 @@
 /* kernel/sched/progress.c: how far a shutdown has come, for the thread that waits for its end.
  *
  * Threads: any.
- * Locks:   progress.mutex, a leaf. */
+ * Locks:   none.  The waiting thread reads `changes` before it looks; each change counts there after what it has changed.  Both are
+ *          sequentially consistent. */
 #include "kernel/sched/progress.h"
 
-#include <pthread.h>
+#include <errno.h>
 
-static struct {
-        pthread_mutex_t mutex;
-        pthread_cond_t changed; /* on CLOCK_MONOTONIC */
-        unsigned drained;       /* pollers; guarded by mutex */
-} progress = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+#include "kernel/base/futex.h"
 
-void
-weir__progress_prepare(void)
-{
-        pthread_condattr_t attributes;
-
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&progress.changed, &attributes);
-        pthread_condattr_destroy(&attributes);
-}
+static _Atomic unsigned changes; /* a futex */
+static _Atomic unsigned drained; /* pollers */
 
 void
 weir__progress_begin(void)
 {
-        progress.drained = 0;
-}
-
-static void
-notify(unsigned drained)
-{
-        pthread_mutex_lock(&progress.mutex);
-        progress.drained += drained;
-        pthread_cond_broadcast(&progress.changed);
-        pthread_mutex_unlock(&progress.mutex);
+        atomic_store(&drained, 0);
 }
 
 void
 weir__progress_notify(void)
 {
-        notify(0);
+        atomic_fetch_add(&changes, 1);
+        weir__futex_wake(&changes, WEIR__FUTEX_ALL);
 }
 
 void
 weir__progress_note_drained(void)
 {
-        notify(1);
+        atomic_fetch_add(&drained, 1);
+        weir__progress_notify();
 }
 
 bool
 weir__progress_wait(unsigned pollers, bool (*are_roots_left)(void), weir_nsec until)
 {
-        struct timespec limit = {.tv_sec = until / WEIR_SEC(1), .tv_nsec = until % WEIR_SEC(1)};
-        bool is_over = false;
-        int failed = 0;
+        for (bool is_late = false;;) {
+                unsigned seen = atomic_load(&changes);
 
-        pthread_mutex_lock(&progress.mutex);
-        while (!(is_over = progress.drained >= pollers && !(are_roots_left && are_roots_left())) && !failed)
-                failed = until == WEIR_FOREVER ? pthread_cond_wait(&progress.changed, &progress.mutex)
-                                               : pthread_cond_timedwait(&progress.changed, &progress.mutex, &limit);
-        pthread_mutex_unlock(&progress.mutex);
-        return is_over;
+                if (atomic_load(&drained) >= pollers && !(are_roots_left && are_roots_left()))
+                        return true;
+                if (is_late)
+                        return false;
+                is_late = weir__futex_wait_until(&changes, seen, until) == -ETIMEDOUT;
+        }
 }

@@ -6,8 +6,7 @@
 
 #include <weir/time.h>
 
-/* Once, before the first start; and at each start. */
-void weir__progress_prepare(void);
+/* At each start. */
 void weir__progress_begin(void);
 
 /* Has the waiting thread look again: a worker has nothing left to run, or a root has ended.  Any thread. */

@@ -26,6 +26,7 @@
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
 #include "kernel/socket/system.h"
+#include "kernel/base/phase.h"
 #include "kernel/socket/tls_internal.h"
 
 #define RECORD  ((size_t)16 * 1024)
@@ -146,11 +147,14 @@ make_method(void)
         BIO_meth_set_write(method, bio_write);
 }
 
-void
-weir__tls_init(void)
+/* Before the library's own exit is registered: OpenSSL cleans up after it then. */
+static void
+init(void)
 {
         OPENSSL_init_crypto(OPENSSL_INIT_ASYNC, NULL); /* registers its end; of what else it can do first, this costs least */
 }
+
+WEIR__STEPS_OF(WEIR__MODULE_TLS, [WEIR__STEP_START] = init);
 
 /* -- birth and death -- */
 

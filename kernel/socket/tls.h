@@ -11,9 +11,6 @@
 
 #include <weir/runtime.h>
 
-/* Before the library's own exit is registered: OpenSSL cleans up after it then.  Any thread. */
-void weir__tls_init(void);
-
 /* -- what connections share: certificates, keys, and how they are used -- */
 
 enum weir__tls_client {
