@@ -6,8 +6,8 @@
  * one; in one case both may use all of them.  The peers take turns within each round, in an order that changes, so that what the
  * machine does meanwhile meets them all; what counts are the ratios.
  *
- * Where lateness is measured, both run with real-time priority, if they may: a program that takes a CPU for 20 ms every other second,
- * such as one that counts all open descriptors of the machine, is a p99 of its own.
+ * Where lateness is measured, both run with real-time priority, if they may: a program that takes a CPU for 20 ms every other
+ * second, such as one that counts all open descriptors of the machine, is a p99 of its own.
  *
  * Threads: one. */
 #include <errno.h>
@@ -32,8 +32,9 @@ struct http_case {
         bool idle;       /* each connection asks once: it is their memory that counts */
 };
 
-/* "rush": all clients come at once, and what they form stays in step for long; "steady": they come evenly.  A rush is measured from its
- * fourth second on: how late the first replies are says how fast the server has read the requests, and the faster the later. */
+/* "rush": all clients come at once, and what they form stays in step for long; "steady": they come evenly.  A rush is measured
+ * from its fourth second on: how late the first replies are says how fast the server has read the requests, and the faster the
+ * later. */
 static const struct http_case cases[] = {
         {"hello c=64", 64, BENCH_HELLO, 0, 300, 800, 500, 7, false, false},
         {"hello c=512", 512, BENCH_HELLO, 0, 300, 800, 500, 7, false, false},

@@ -1,9 +1,9 @@
 /* bench/pairs.c: add and cancel, or reset, with N timers pending: weir's part.
  *
- * "hot" cancels the timer that was just added; "any" cancels a random one of the N and arms it anew; "reset" gives a random one of
- * the N a new duration, or adds it anew if it has expired.  A pair is over when the callback of the cancelled timer has run, so
- * the clock stops when all have.  The calls come from a callback (on a worker, SLICE pairs at a time or as many as the case says, so that the callbacks have
- * their turn) or from a thread that is none of the library's.
+ * "hot" cancels the timer that was just added; "any" cancels a random one of the N and arms it anew; "reset" gives a random one
+ * of the N a new duration, or adds it anew if it has expired.  A pair is over when the callback of the cancelled timer has run,
+ * so the clock stops when all have.  The calls come from a callback (on a worker, SLICE pairs at a time or as many as the case
+ * says, so that the callbacks have their turn) or from a thread that is none of the library's.
  *
  * Threads: `run` is touched by the thread that makes the pairs only, and by the main thread before and after. */
 #include <pthread.h>

@@ -2,9 +2,9 @@
  *
  *     phase [SECONDS]       default 10
  *
- * A server that answers at once has a ticker with a period of a millisecond beside it, and is loaded by 64 connections from another
- * process.  Each tick must be due a whole number of milliseconds after the first; how late they were, and how many were dropped
- * because their worker had other work for longer than a period, is told at the end. */
+ * A server that answers at once has a ticker with a period of a millisecond beside it, and is loaded by 64 connections from
+ * another process.  Each tick must be due a whole number of milliseconds after the first; how late they were, and how many were
+ * dropped because their worker had other work for longer than a period, is told at the end. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* bench/tasks.c: tasks that end at once, in series and parallels, timers of 0 that follow each other, and a flow that is cancelled.
+/* bench/tasks.c: tasks that end at once, in series and parallels, timers of 0 that follow each other, and a flow that is
+ * cancelled.
  *
  * Threads: the main thread builds and waits; callbacks of one series touch `stack` one after another, those of a parallel count
  *          by bench_count. */

@@ -1,7 +1,7 @@
 /* test/blocks_test.c: small blocks, their spans and regions, and the caches before them.
  *
- * The suite brings kernel/memory/memory.c with its caches switched on under sanitizers too (test/CMakeLists.txt), so the runtime below
- * runs on spans there as well.  The linker puts the functions below in front of the kernel's: they count the memory that is
+ * The suite brings kernel/memory/memory.c with its caches switched on under sanitizers too (test/CMakeLists.txt), so the runtime
+ * below runs on spans there as well.  The linker puts the functions below in front of the kernel's: they count the memory that is
  * mapped, and refuse it when a test says so. */
 #include <pthread.h>
 #include <signal.h>

@@ -18,10 +18,10 @@
 static struct weir__zone *
 open_zone(const char *name)
 {
-        int failed = 0;
-        struct weir__zone *zone = weir__zone_open(name, &failed);
+        struct weir__zone *zone = NULL;
+        int failed = weir__zone_open(name, &zone);
 
-        if (!zone)
+        if (failed)
                 fprintf(stderr, "%s: %s (the package tzdata has to be installed)\n", name, strerror(-failed));
         CU_ASSERT_FATAL(zone != NULL);
         return zone;
@@ -205,7 +205,7 @@ expect_due(const char *text, const char *zone_name, const char *after, const cha
                         break;
                 }
         }
-        weir__zone_unref(zone);
+        weir__zone_free(zone);
 }
 #define EXPECT_DUE(text, zone, after, ...) expect_due(text, zone, after, (const char *const[]){__VA_ARGS__, NULL})
 
@@ -278,7 +278,7 @@ a_date_that_never_comes_is_never_due(void)
 
                 CU_ASSERT(weir__cron_next(&cron, zone, instant("2026-01-01 00:00")) == WEIR_FOREVER);
         }
-        weir__zone_unref(zone);
+        weir__zone_free(zone);
 }
 
 /* The rarest of all days come once in 40 years at least: between two of them lies at most one year like 2100. */
@@ -294,15 +294,18 @@ a_leap_day_on_any_day_of_the_week_is_found(void)
                 cron.weekdays = (uint8_t)(1U << weekday);
                 for (; day < weir__day_of(2200, 1, 1); day++) {
                         weir_nsec at = weir__cron_next(&cron, zone, day * DAY * SECOND);
-                        struct weir__zone_time local = weir__zone_local(zone, at / SECOND - (at % SECOND < 0));
+                        int64_t second = weir__floor_divide(at, SECOND);
+                        int64_t shown = weir__floor_divide(second + weir__zone_span(zone, second).offset, DAY);
+                        struct weir__date date = weir__date_of(shown);
 
-                        CU_ASSERT(at != WEIR_FOREVER && local.month == 2 && local.day == 29 && (int)local.weekday == weekday);
+                        CU_ASSERT(at != WEIR_FOREVER && date.month == 2 && date.day == 29);
+                        CU_ASSERT_EQUAL(weir__weekday(shown), (unsigned)weekday);
                         if (at == WEIR_FOREVER)
                                 break;
                         day = at / SECOND / DAY;
                 }
         }
-        weir__zone_unref(zone);
+        weir__zone_free(zone);
 }
 
 static void
@@ -326,7 +329,7 @@ instants_are_exact_to_the_nanosecond_and_go_to_both_ends(void)
         CU_ASSERT(weir__cron_next(&minutely, zone, INT64_MIN) > INT64_MIN);
         CU_ASSERT(weir__cron_next(&minutely, zone, INT64_MIN) <= INT64_MIN + 60 * SECOND);
         CU_ASSERT(weir__cron_next(&daily, zone, INT64_MIN) <= INT64_MIN + DAY * SECOND);
-        weir__zone_unref(zone);
+        weir__zone_free(zone);
 }
 
 static void
@@ -344,7 +347,7 @@ every_day_of_a_year_is_due_once_in_any_zone(void)
                 while ((at = weir__cron_next(&cron, zone, at)) < end)
                         count++;
                 CU_ASSERT(count == 365);
-                weir__zone_unref(zone);
+                weir__zone_free(zone);
         }
 }
 
@@ -510,7 +513,7 @@ random_schedules_are_due_when_a_search_of_each_minute_says(void)
                 for (unsigned n = 0; n < (WEIR_TEST_SANITIZED ? 12 : 60); n++)
                         CU_ASSERT(compare_schedule(&random, zone, minutes, begin));
                 free(minutes);
-                weir__zone_unref(zone);
+                weir__zone_free(zone);
         }
 }
 

@@ -1,5 +1,5 @@
-/* test/departure_test.c: clients that go where no interim response may ask them whether they are there.  On the real clock: it is the
- * system's that asks, every five seconds. */
+/* test/departure_test.c: clients that go where no interim response may ask them whether they are there.  On the real clock: it is
+ * the system's that asks, every five seconds. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>

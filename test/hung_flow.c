@@ -1,10 +1,10 @@
-/* test/hung_flow.c: a program with a mistake, which docs/debugging.md finds: one flow holds a guard while it waits for a count that never
- * comes, and another one waits for the guard.
+/* test/hung_flow.c: a program with a mistake, which docs/debugging.md finds: one flow holds a guard while it waits for a count
+ * that never comes, and another one waits for the guard.
  *
  *     hung_flow 127.0.0.1:8888
  *
- * GET /debug/flows shows what everything waits for, and so does SIGUSR1, on the standard error; POST /cancel?series=NAME ends the series
- * of that name. */
+ * GET /debug/flows shows what everything waits for, and so does SIGUSR1, on the standard error; POST /cancel?series=NAME ends the
+ * series of that name. */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>

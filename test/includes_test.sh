@@ -1,6 +1,7 @@
 #!/bin/bash
 # Includes flow server -> factory -> kernel; protocol is used by server and factory and knows neither; public headers know only
-# each other.  What a room says of the library's concepts in its public headers is held to the same order.
+# each other.  What a room says of the library's concepts in its public headers is held to the same order.  Rooms, files and lines
+# keep their sizes.
 set -euo pipefail
 
 source=${WEIR_SOURCE:?}
@@ -73,6 +74,44 @@ check() {
         return $failed
 }
 
+# -- sizes --
+
+# Rooms of fewer than 5 files or of more than 15, with their number.  It may only come nearer.
+odd_rooms='kernel/data=18 kernel/loop=18 kernel/sched=22 factory/flow=19 factory/names=4 server/access=4'
+
+# Files of the library above 600 lines, with their number.  It may only fall.
+long_files='kernel/memory/span.c=622 factory/timer/timer.c=642'
+
+# Where no line is above 130 columns.
+narrow='protocol include test bench'
+
+# bound LIST NAME DEFAULT: the number of that name in the list.
+bound() {
+        local entry
+
+        for entry in $1; do
+                [ "${entry%=*}" = "$2" ] && { echo "${entry#*=}"; return; }
+        done
+        echo "$3"
+}
+
+# check_sizes TREE: prints each room, file and line of a wrong size.
+check_sizes() (
+        cd "$1"
+        find kernel factory protocol server -mindepth 1 -maxdepth 1 -type d | sort | while read -r room; do
+                count=$(find "$room" -name '*.[ch]' | wc -l)
+                odd=$(bound "$odd_rooms" "$room" 5)
+                [ "$count" -ge 5 ] || [ "$count" -ge "$odd" ] || echo "$room has $count files, which is less than 5"
+                [ "$count" -le 15 ] || [ "$count" -le "$odd" ] || echo "$room has $count files, which is more than 15"
+        done
+        find kernel factory protocol server -maxdepth 1 -name '*.[ch]' -printf '%p is in no room\n'
+        find kernel factory protocol server include -name '*.[ch]' | sort | while read -r file; do
+                count=$(wc -l <"$file")
+                [ "$count" -le "$(bound "$long_files" "$file" 600)" ] || echo "$file has $count lines, which is more than 600"
+        done
+        find $narrow -name '*.[ch]' -exec awk 'length > 130 { printf "%s:%d has %d columns, which is more than 130\n", FILENAME, FNR, length }' {} +
+)
+
 # The check itself must be able to fail: a tree with one wrong include in each room.
 proof=$(mktemp -d)
 trap 'rm -rf "$proof"' EXIT
@@ -100,4 +139,16 @@ echo '#include "kernel/base/lock.h"' >"$proof/kernel/data/b.c"
 found=$(check "$proof" | wc -l || true)
 [ "$found" -eq 15 ] || { echo "the check finds $found of 15 wrong includes" >&2; exit 1; }
 
+# The same for sizes: a room that is too small and one that is too large, a file outside of the rooms, a long file and a long line.
+rm -r "$proof"
+mkdir -p "$proof"/{kernel/{few,many,fit},factory,protocol,server,include,test,bench}
+touch "$proof"/kernel/few/{1..4}.c "$proof"/kernel/many/{1..16}.c "$proof"/kernel/fit/{1..15}.h "$proof"/server/a.c
+seq 600 >"$proof/kernel/fit/1.h"
+seq 601 >"$proof/kernel/fit/2.h"
+printf '%130s\n%131s\n' . . >"$proof/test/a.c"
+found=$(check_sizes "$proof")
+[ "$(wc -l <<<"$found")" -eq 5 ] || { printf 'the check of sizes says of a made-up tree:\n%s\n' "$found" >&2; exit 1; }
+
+found=$(check_sizes "$source")
+[ -z "$found" ] || { echo "$found"; exit 1; }
 check "$source"

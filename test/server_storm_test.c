@@ -242,9 +242,9 @@ memory_in_use(void)
         return info.uordblks + info.hblkhd;
 }
 
-/* Whether nothing is left but the connection that is kept.  Requests of clients that are gone may still wait to be read, or behind
- * others on their connection, when all that were handled so far are freed: so their timers, which nothing else ends, are cancelled
- * until the last has closed. */
+/* Whether nothing is left but the connection that is kept.  Requests of clients that are gone may still wait to be read, or
+ * behind others on their connection, when all that were handled so far are freed: so their timers, which nothing else ends, are
+ * cancelled until the last has closed. */
 static bool
 the_storm_has_passed(weir_http_server *server, unsigned descriptors)
 {

@@ -38,7 +38,8 @@ int weir_test_main(const char *suite, const struct weir_test *tests, size_t coun
 
 /* CUnit's assertions count without a lock.  Here they go through one, so that callbacks on workers may use them too; all but
  * the _FATAL ones, which jump out of the test and abort anywhere but on the main thread. */
-CU_BOOL weir_test_assert(CU_BOOL value, unsigned line, const char *condition, const char *file, const char *function, CU_BOOL fatal);
+CU_BOOL weir_test_assert(CU_BOOL value, unsigned line, const char *condition, const char *file, const char *function,
+                         CU_BOOL fatal);
 #define CU_assertImplementation weir_test_assert
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
@@ -75,12 +76,12 @@ bool weir_test_latch_wait_for(struct weir_test_latch *latch, int64_t nanoseconds
 void weir_test_latch_wait_at(struct weir_test_latch *latch, const char *what, const char *file, int line);
 
 /* Waits until the condition holds, for events without a latch; aborts with the reason after WEIR_TEST_PATIENCE. */
-#define WEIR_TEST_EVENTUALLY(condition)                                                                                              \
-        do {                                                                                                                         \
-                int64_t weir_test_began_ = weir_test_now();                                                                          \
-                while (!(condition)) {                                                                                               \
-                        weir_test_pause(weir_test_began_, #condition, __FILE__, __LINE__);                                           \
-                }                                                                                                                    \
+#define WEIR_TEST_EVENTUALLY(condition)                                                          \
+        do {                                                                                     \
+                int64_t weir_test_began_ = weir_test_now();                                      \
+                while (!(condition)) {                                                           \
+                        weir_test_pause(weir_test_began_, #condition, __FILE__, __LINE__);       \
+                }                                                                                \
         } while (0)
 void weir_test_pause(int64_t began, const char *what, const char *file, int line);
 

@@ -167,7 +167,8 @@ static inline int64_t weir_test_json_number(struct weir_test_trace *trace)
 
 static inline void weir_test_json_object(struct weir_test_trace *trace, struct weir_test_event *event, bool inner);
 
-static inline void weir_test_json_member(struct weir_test_trace *trace, struct weir_test_event *event, const char *key, bool inner)
+static inline void weir_test_json_member(struct weir_test_trace *trace, struct weir_test_event *event, const char *key,
+                                         bool inner)
 {
         char text[512] = "";
 
@@ -322,7 +323,8 @@ static inline void weir_test_trace_nests(const struct weir_test_trace *trace)
         for (size_t i = 0; i < count; i++) {
                 weir_nsec end = slices[i].at + slices[i].lasts;
 
-                if (i == 0 || slices[i].track != slices[i - 1].track) { /* not for each: the name may stand behind very many events */
+                /* Not for each slice: the name may stand behind very many events. */
+                if (i == 0 || slices[i].track != slices[i - 1].track) {
                         depth = 0;
                         wrong += !weir_test_track_name(trace, slices[i].track);
                 }

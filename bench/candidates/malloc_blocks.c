@@ -1,5 +1,5 @@
-/* bench/candidates/malloc_blocks.c: blocks from malloc behind the caches of kernel/memory/memory.c.  `-DWEIR_ABLATE=slab` builds it in
- * place of the slabs, so that bench/ablate measures what they save.
+/* bench/candidates/malloc_blocks.c: blocks from malloc behind the caches of kernel/memory/memory.c.  `-DWEIR_ABLATE=slab` builds
+ * it in place of the slabs, so that bench/ablate measures what they save.
  *
  * Threads: any; malloc has its own locks. */
 #include <stdatomic.h>

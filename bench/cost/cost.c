@@ -1,4 +1,5 @@
-/* bench/cost/cost.c: runs one kind of operation, for callgrind to count its instructions, or counts the bytes of one kind of object.
+/* bench/cost/cost.c: runs one kind of operation, for callgrind to count its instructions, or counts the bytes of one kind of
+ * object.
  *
  *     cost list            the names of all operations and objects, a line each: kind, parts, name
  *     cost run NAME        runs the operation count, then 2 * count times; callgrind writes a profile after each

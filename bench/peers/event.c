@@ -1,5 +1,5 @@
-/* bench/peers/event.c: timers of libevent.  As its documentation recommends, durations that many timers share ("fixed", "mixed") are
- * common timeouts, which have a queue each. */
+/* bench/peers/event.c: timers of libevent.  As its documentation recommends, durations that many timers share ("fixed", "mixed")
+ * are common timeouts, which have a queue each. */
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <stdlib.h>

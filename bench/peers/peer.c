@@ -7,8 +7,8 @@
  *
  * Prints one value a line, after its name: "cpu 123.4".  ../README.md says what is measured.
  *
- * Threads: the main thread has the loop and does the work; a second one sleeps, for a process with one thread alone gets its mutexes
- *          cheaper than any program with timers of several threads could. */
+ * Threads: the main thread has the loop and does the work; a second one sleeps, for a process with one thread alone gets its
+ *          mutexes cheaper than any program with timers of several threads could. */
 #include "peers/peer.h"
 
 #include <pthread.h>

@@ -57,8 +57,8 @@ show_workers(struct weir__debug_walk *walk)
         free(sights);
 }
 
-void
-weir__debug_walk_callbacks(struct weir__debug_walk *walk)
+static void
+walk_callbacks(struct weir__debug_walk *walk)
 {
         struct weir__executor_snapshot *sights = malloc(WEIR__EXECUTOR_SNAPSHOTS_MAX * sizeof *sights);
 
@@ -161,8 +161,8 @@ show_object(struct weir__debug_walk *walk, struct weir__waitable *object)
                 show_lone_waits(walk, object, &lists[i]);
 }
 
-void
-weir__debug_walk_waits(struct weir__debug_walk *walk)
+static void
+walk_waits(struct weir__debug_walk *walk)
 {
         struct weir__waitable *object = NULL;
 
@@ -191,8 +191,8 @@ show_queue(struct weir__debug_walk *walk, const char *name, size_t size, const s
         weir__debug_show(walk, &line);
 }
 
-void
-weir__debug_walk_functions(struct weir__debug_walk *walk)
+static void
+walk_functions(struct weir__debug_walk *walk)
 {
         struct weir__go_look *look = malloc(sizeof *look);
         struct weir__executor_stats stats;
@@ -216,9 +216,9 @@ int
 weir__debug_walk(weir__debug_visit_fn *visit, void *context)
 {
         static void (*const sections[WEIR__DEBUG_SECTIONS])(struct weir__debug_walk *) = {
-                [WEIR__DEBUG_CALLBACKS] = weir__debug_walk_callbacks, [WEIR__DEBUG_SERIES] = weir__debug_walk_series,
-                [WEIR__DEBUG_TIMERS] = weir__debug_walk_timers,       [WEIR__DEBUG_WAITS] = weir__debug_walk_waits,
-                [WEIR__DEBUG_FUNCTIONS] = weir__debug_walk_functions,
+                [WEIR__DEBUG_CALLBACKS] = walk_callbacks, [WEIR__DEBUG_SERIES] = weir__debug_walk_series,
+                [WEIR__DEBUG_TIMERS] = weir__debug_walk_timers,       [WEIR__DEBUG_WAITS] = walk_waits,
+                [WEIR__DEBUG_FUNCTIONS] = walk_functions,
         };
         struct weir__debug_walk walk = {.visit = visit, .context = context};
 

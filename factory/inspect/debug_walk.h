@@ -41,10 +41,7 @@ bool weir__debug_line_task(struct weir__debug_line *line, const struct weir_task
 void weir__debug_show(struct weir__debug_walk *walk, struct weir__debug_line *line);
 
 /* The sections. */
-void weir__debug_walk_callbacks(struct weir__debug_walk *walk);
 void weir__debug_walk_series(struct weir__debug_walk *walk);
 void weir__debug_walk_timers(struct weir__debug_walk *walk);
-void weir__debug_walk_waits(struct weir__debug_walk *walk);
-void weir__debug_walk_functions(struct weir__debug_walk *walk);
 
 #endif

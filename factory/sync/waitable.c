@@ -347,13 +347,3 @@ weir__waitable_visit_named(const struct weir__waitable_ops *ops, const char *nam
                         weir__names_lock(&names[ops->kind], key.hash);
         }
 }
-
-size_t
-weir__waitable_count(const struct weir__waitable_ops *ops, const char *name)
-{
-        struct weir__name_key key;
-
-        if (weir__phase_is_forked() || weir__name_read(name, &key))
-                return 0;
-        return weir__names_count(&names[ops->kind], &key);
-}

@@ -154,9 +154,6 @@ typedef bool weir__waitable_visit(struct weir__waitable *object, void *context, 
 void weir__waitable_visit_named(const struct weir__waitable_ops *ops, const char *name, weir__waitable_visit *visit,
                                 void *context);
 
-/* How many objects of that kind bear the name. */
-size_t weir__waitable_count(const struct weir__waitable_ops *ops, const char *name);
-
 /* One after the other of all objects, each with a reference, which the call for the next gives up: begin with NULL.  Those that
  * are made meanwhile may be left out. */
 struct weir__waitable *weir__waitable_next(struct weir__waitable *object);

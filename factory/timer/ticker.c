@@ -292,7 +292,7 @@ drop_schedule(struct schedule *schedule)
 {
         if (!schedule)
                 return;
-        weir__zone_unref(schedule->zone);
+        weir__zone_free(schedule->zone);
         weir__free(schedule, sizeof *schedule);
 }
 
@@ -382,13 +382,13 @@ read_schedule(struct schedule **schedule, const char *cron, const char *zone, st
         struct schedule read = {0};
         int failed = weir__cron_parse(cron, &read.cron, where);
 
-        if (!failed && !(read.zone = weir__zone_open(zone, &failed)))
-                return failed;
+        if (!failed)
+                failed = weir__zone_open(zone, &read.zone);
         if (failed)
                 return failed;
         *schedule = weir__alloc(sizeof read);
         if (!*schedule) {
-                weir__zone_unref(read.zone);
+                weir__zone_free(read.zone);
                 return -ENOMEM;
         }
         **schedule = read;

@@ -19,14 +19,6 @@ struct weir__zone_span {
         int64_t until;  /* the first second of the next period; INT64_MAX: there is none */
 };
 
-/* The date and time that the clocks of a zone show. */
-struct weir__zone_time {
-        int64_t year;
-        unsigned month, day, hour, minute, second; /* month and day from 1 on */
-        unsigned weekday;                          /* 0 for Sunday */
-        int32_t offset;
-};
-
 /* Opens a zone by its name.
  *
  *   NULL, ""         the local zone: TZ, if that is set, as tzset(3) reads it (a name, the path of a file, or a rule such as
@@ -36,25 +28,19 @@ struct weir__zone_time {
  *   "Europe/Berlin"  a file below TZDIR, else below /usr/share/zoneinfo.  A name consists of letters, digits, '+', '-', '_' and
  *                    '/', and does not begin with '/': it cannot leave that directory, except by a link in it
  *
- * Owner:   the caller, of one reference.
- * Result:  NULL and a negative number in `*failed`, which is untouched otherwise: -EINVAL for an invalid name; -ENOENT; -EBADMSG
- *          for a file that is not a zone file (TZif version 2 to 4, RFC 9636) or is broken; -EOPNOTSUPP for one that counts leap
- *          seconds ("right/..."); -EPERM for a path in TZ when the program has rights that its user has not; -ENOMEM; the errors
- *          of open and read.
+ * Owner:   the caller, who frees it.
+ * Result:  0 and the zone; or a negative errno: -EINVAL for an invalid name; -ENOENT; -EBADMSG for a file that is not a zone file
+ *          (TZif version 2 to 4, RFC 9636) or is broken; -EOPNOTSUPP for one that counts leap seconds ("right/..."); -EPERM for a
+ *          path in TZ when the program has rights that its user has not; -ENOMEM; the errors of open and read.
  * Threads: any; reads a file, so it blocks.  Nobody may change the environment meanwhile. */
-struct weir__zone *weir__zone_open(const char *name, int *failed);
-
-/* Threads: any. */
-struct weir__zone *weir__zone_ref(struct weir__zone *zone);
-void weir__zone_unref(struct weir__zone *zone); /* NULL will do */
+int weir__zone_open(const char *name, struct weir__zone **zone);
+void weir__zone_free(struct weir__zone *zone); /* takes NULL */
 
 /* Returns the period between two changes in which a second since the epoch lies. */
 struct weir__zone_span weir__zone_span(const struct weir__zone *zone, int64_t second);
 
-/* Converts a second since the epoch to the time that the clocks show.  The inverse returns the first second at which they show a
- * local time or a later one: the first of two when they are set back over it, the first after the gap when they are set forward.
- * */
-struct weir__zone_time weir__zone_local(const struct weir__zone *zone, int64_t second);
+/* The first second at which the clocks show a local time or a later one: the first of two when they are set back over it, the first
+ * after the gap when they are set forward. */
 int64_t weir__zone_reach(const struct weir__zone *zone, int64_t local);
 
 /* The greatest local time that the clocks have shown up to a second since the epoch: more than at that second for as long as time

@@ -33,8 +33,9 @@ thread_of(struct weir__link *idle)
         return (struct weir__executor_thread *)weir__container_of(idle, struct weir__worker, idle);
 }
 
-unsigned
-weir__executor_able(void)
+/* The threads that do not block. */
+static unsigned
+able(void)
 {
         return weir__executor.set.here - weir__executor.blocked_count;
 }
@@ -42,7 +43,7 @@ weir__executor_able(void)
 unsigned
 weir__executor_awake(void)
 {
-        return weir__executor_able() - weir__executor.asleep_count;
+        return able() - weir__executor.asleep_count;
 }
 
 /* One thread has just become too many: the extra ones that sleep without a limit wake, and sleep on with one. */
@@ -63,7 +64,7 @@ void
 weir__executor_note_overfull(void)
 {
         atomic_store_explicit(&weir__executor.is_overfull, weir__executor_awake() > weir__executor.wanted, memory_order_relaxed);
-        if (weir__executor_able() == weir__executor.wanted + 1)
+        if (able() == weir__executor.wanted + 1)
                 limit_sleeps();
 }
 
@@ -89,7 +90,7 @@ add_searching(int change)
 static void
 add_asleep(struct weir__executor_thread *thread)
 {
-        bool is_limited = is_extra(thread) && weir__executor_able() > weir__executor.wanted;
+        bool is_limited = is_extra(thread) && able() > weir__executor.wanted;
 
         atomic_store_explicit(&thread->sleeps, is_limited ? WEIR__SLEEPS_LIMITED : WEIR__SLEEPS, memory_order_relaxed);
         weir__list_prepend(&weir__executor.asleep[is_extra(thread)], &thread->worker.idle);
@@ -209,7 +210,7 @@ end_asleep(struct weir__executor_thread *thread)
 
         weir__lock(&weir__executor.lock);
         bool sleeps = atomic_load_explicit(&thread->sleeps, memory_order_relaxed), ends;
-        ends = sleeps && weir__executor_able() > weir__executor.wanted;
+        ends = sleeps && able() > weir__executor.wanted;
         if (ends) {
                 remove_asleep(thread);
                 before = weir__thread_set_leave(&weir__executor.set, &thread->worker);

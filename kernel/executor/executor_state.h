@@ -130,10 +130,9 @@ bool weir__executor_has_shared(void);
 /* Whether any job is in the inbox or a deque.  Behind a fence. */
 bool weir__executor_has_unlocked(void);
 
-/* -- executor_sleep.c; the first three under the lock -- */
+/* -- executor_sleep.c; the first two under the lock -- */
 
-/* The threads that do not block; those of them that are not asleep. */
-unsigned weir__executor_able(void);
+/* The threads that neither block nor are asleep. */
 unsigned weir__executor_awake(void);
 
 /* To be called when the number of threads or of blocked ones has changed. */

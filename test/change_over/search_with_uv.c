@@ -1,4 +1,5 @@
-/* test/change_over/search_with_uv.c: a search in pieces that is given up after a while, with libuv: docs/coming-from-libuv.md shows it. */
+/* test/change_over/search_with_uv.c: a search in pieces that is given up after a while, with libuv: docs/coming-from-libuv.md
+ * shows it. */
 #include <stdio.h>
 #include <uv.h>
 

@@ -1,5 +1,5 @@
-/* test/change_over/search_with_weir.c: a search in pieces that is given up after a while: docs/coming-from-libuv.md shows it beside
- * search_with_uv.c, which does the same with libuv.
+/* test/change_over/search_with_weir.c: a search in pieces that is given up after a while: docs/coming-from-libuv.md shows it
+ * beside search_with_uv.c, which does the same with libuv.
  *
  *     search_with_weir          a timer cancels the search by its name
  *     search_with_weir deadline the search has a deadline */

@@ -1,4 +1,5 @@
-/* test/e2e/hung_server.c: a server of /debug/flows and /metrics in a program with flows that hang, one of them with a hostile name.
+/* test/e2e/hung_server.c: a server of /debug/flows and /metrics in a program with flows that hang, one of them with a hostile
+ * name.
  *
  *     hung_server 127.0.0.1:8888 */
 #include <stdio.h>

@@ -2,8 +2,8 @@
  *
  *     restart_load PORT PATH BODY [CERTIFICATE]
  *
- * runs until its standard input ends.  The Unix socket is at PATH; BODY is that of each reply, without its newline.  With a file of
- * the server's certificate all speak TLS, and offer the session that they had last.
+ * runs until its standard input ends.  The Unix socket is at PATH; BODY is that of each reply, without its newline.  With a file
+ * of the server's certificate all speak TLS, and offer the session that they had last.
  *
  * Half of the threads open a connection for each request: it must not be refused, nor end before its reply is complete.  The
  * other half keep their connections: the server may end one between two requests, but not the first one, and not in the middle

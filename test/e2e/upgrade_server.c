@@ -1,4 +1,5 @@
-/* test/e2e/upgrade_server.c: after an upgrade to "echo" what comes goes back as it is.  Says on standard error how each has ended.
+/* test/e2e/upgrade_server.c: after an upgrade to "echo" what comes goes back as it is.  Says on standard error how each has
+ * ended.
  *
  *     upgrade_server 127.0.0.1:8888 */
 #include <stdio.h>
