@@ -10,7 +10,7 @@ source=${WEIR_SOURCE:?}
 allowed() {
         case $1 in
         kernel) echo 'kernel/.*|weir/(export|time|clock|log|stats|runtime|trace)\.h' ;;
-        protocol) echo 'protocol/.*|weir/(export|time|http_cookie)\.h' ;;
+        protocol) echo 'protocol/.*|kernel/calendar/calendar\.h|weir/(export|time|http_cookie)\.h' ;;
         factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|graph|race|flow|retry|timer|ticker|waitgroup|clock|stats|go|counter|mailbox|conditional|channel|select|guard|semaphore|pool|barrier|debug|trace|metrics)\.h' ;;
         server) echo '(server|factory|kernel|protocol)/.*|weir/.*' ;;
         include) echo 'weir/.*' ;;

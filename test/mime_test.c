@@ -27,9 +27,8 @@ an_extension_says_the_type(void)
         ASSERT_TYPE("a.mp4", "video/mp4");
 }
 
-/* bsearch finds nothing where rows are out of order: the first, the last and some between are there. */
 static void
-the_table_is_sorted(void)
+every_row_is_found(void)
 {
         static const char *const extensions[] = {"7z",  "aac", "avif", "bin",  "bmp",  "csv",  "gif",  "gz",  "htm", "ico", "jpg",
                                                  "kml", "m4a", "md",   "mov",  "odt",  "pdf",  "pptx", "rss", "tar", "tif", "ts",
@@ -90,7 +89,7 @@ text_and_what_is_written_like_it_is_compressible(void)
                                             "text/x"};
 
         for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-                CU_ASSERT_TRUE(weir__mime_is_compressible(types[i]));
+                CU_ASSERT_TRUE(weir__mime_is_compressible(types[i], strlen(types[i])));
         }
 }
 
@@ -117,7 +116,7 @@ types_that_are_compressed_already_are_not_compressible(void)
                                             "Text/Event-Stream; charset=utf-8"};
 
         for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-                CU_ASSERT_FALSE(weir__mime_is_compressible(types[i]));
+                CU_ASSERT_FALSE(weir__mime_is_compressible(types[i], strlen(types[i])));
         }
 }
 
@@ -126,7 +125,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(an_extension_says_the_type),
-                WEIR_TEST(the_table_is_sorted),
+                WEIR_TEST(every_row_is_found),
                 WEIR_TEST(case_does_not_matter),
                 WEIR_TEST(only_the_last_extension_counts),
                 WEIR_TEST(an_unknown_type_is_a_stream_of_bytes),

@@ -96,10 +96,10 @@ find(const char *method, const char *path, struct weir__route_found *found)
 static int
 number_of(const char *method, const char *path)
 {
-        struct weir__route_found found = {.match = NULL};
+        struct weir__route_found found = {.parameters = NULL};
         int r = find(method, path, &found);
 
-        weir__route_match_free(found.match);
+        free(found.parameters);
         return r;
 }
 
@@ -114,19 +114,19 @@ static const char *
 parameters_of(const char *path)
 {
         static char text[256];
-        struct weir__route_found found = {.match = NULL};
+        struct weir__route_found found = {.parameters = NULL};
         size_t at = 0;
 
         text[0] = '\0';
         find("GET", path, &found);
-        for (size_t i = 0; found.match && i < found.match->count; i++) {
-                const struct weir__route_parameter *parameter = &found.match->parameters[i];
+        for (size_t i = 0; found.parameters && i < found.parameters->count; i++) {
+                const struct weir__pair *parameter = &found.parameters->pairs[i];
 
                 at += (size_t)snprintf(text + at, sizeof text - at, "%s%s=%s", i ? " " : "", parameter->name, parameter->value);
-                CU_ASSERT_PTR_EQUAL(weir__route_match_value(found.match, parameter->name), parameter->value);
+                CU_ASSERT_PTR_EQUAL(weir__pairs_value(found.parameters, parameter->name), parameter->value);
         }
-        CU_ASSERT_PTR_NULL(weir__route_match_value(found.match, "nobody"));
-        weir__route_match_free(found.match);
+        CU_ASSERT_PTR_NULL(weir__pairs_value(found.parameters, "nobody"));
+        free(found.parameters);
         return text;
 }
 
@@ -302,17 +302,17 @@ a_pattern_has_up_to_64_segments(void)
         }
         ADD(pattern);
         CU_ASSERT_EQUAL(find("GET", path, &found), 0);
-        CU_ASSERT_EQUAL(found.match->count, 64);
-        CU_ASSERT_STRING_EQUAL(found.match->parameters[63].name, "hh");
-        CU_ASSERT_STRING_EQUAL(found.match->parameters[63].value, "v");
-        weir__route_match_free(found.match);
+        CU_ASSERT_EQUAL(found.parameters->count, 64);
+        CU_ASSERT_STRING_EQUAL(found.parameters->pairs[63].name, "hh");
+        CU_ASSERT_STRING_EQUAL(found.parameters->pairs[63].value, "v");
+        free(found.parameters);
         strcat(path, "/v");
         CU_ASSERT_EQUAL(get(path), -ENOENT);
         strcpy(pattern + strlen(pattern) - 1, "...}");
         ADD(pattern);
         CU_ASSERT_EQUAL(find("GET", path, &found), 1);
-        CU_ASSERT_STRING_EQUAL(found.match->parameters[63].value, "v/v");
-        weir__route_match_free(found.match);
+        CU_ASSERT_STRING_EQUAL(found.parameters->pairs[63].value, "v/v");
+        free(found.parameters);
         pattern[strlen(pattern) - 8] = '\0';
         strcat(pattern, "/hh/{x}");
         ASSERT_ADD("GET", pattern, -EINVAL);
@@ -409,7 +409,7 @@ static const char *
 allow_of(const char *method, const char *path)
 {
         static char text[128];
-        struct weir__route_found found = {.match = NULL};
+        struct weir__route_found found = {.parameters = NULL};
         char *allow;
 
         CU_ASSERT_EQUAL(find(method, path, &found), -EOPNOTSUPP);
@@ -533,7 +533,7 @@ write_pattern(struct weir_test_random *random, char *text, const struct simple_r
 
 /* The values that the tree gives are the pieces of the path. */
 static void
-check_values(const struct simple_route *route, const struct weir__route_match *match, const struct simple_path *path)
+check_values(const struct simple_route *route, const struct weir__pairs *match, const struct simple_path *path)
 {
         char name[16], rest[SIMPLE_PIECES * (SIMPLE_ROOM + 1)];
 
@@ -541,7 +541,7 @@ check_values(const struct simple_route *route, const struct weir__route_match *m
                 bool is_literal = route->piece[i].kind == SIMPLE_LITERAL;
 
                 sprintf(name, "p%u", i);
-                const char *value = weir__route_match_value(match, name);
+                const char *value = weir__pairs_value(match, name);
                 CU_ASSERT_EQUAL(value == NULL, is_literal);
                 CU_ASSERT(!value || is_literal || strcmp(value, simple_value(route, path, i, rest)) == 0);
         }
@@ -554,7 +554,7 @@ ask_at_random(struct weir_test_random *random, const struct simple_route *all, s
         char text[(PIECES + 1) * 12] = "";
         struct simple_path path = {.pieces = 1 + (unsigned)weir_test_random_below(random, PIECES + 1)};
         const char *method = methods[weir_test_random_below(random, 3)];
-        struct weir__route_found found = {.match = NULL};
+        struct weir__route_found found = {.parameters = NULL};
         int expected, actual;
 
         for (unsigned i = 0; i < path.pieces; i++) {
@@ -568,9 +568,9 @@ ask_at_random(struct weir_test_random *random, const struct simple_route *all, s
         if (actual != expected) {
                 fprintf(stderr, "%s %s: %d instead of %d\n", method, text, actual, expected);
         } else if (actual >= 0) {
-                check_values(&all[actual], found.match, &path);
+                check_values(&all[actual], found.parameters, &path);
         }
-        weir__route_match_free(found.match);
+        free(found.parameters);
 }
 
 static void
@@ -650,7 +650,7 @@ only_parameters_need_memory_and_that_once(void)
         CU_ASSERT_EQUAL(allocations, 0);
         CU_ASSERT_EQUAL(weir__routes_match(routes, "GET", "/a/%62/c/d/e", 12, &found), 0);
         CU_ASSERT_EQUAL(allocations, 1);
-        weir__route_match_free(found.match);
+        free(found.parameters);
         end();
 }
 

@@ -89,19 +89,6 @@ weir__accepts_gzip(const struct weir__request *request)
 
 /* -- what is compressed -- */
 
-/* A value has no NUL behind it.  No known type is longer than the buffer. */
-static bool
-is_compressible(const char *type, size_t size)
-{
-        char text[128];
-
-        if (size >= sizeof text)
-                return false;
-        memcpy(text, type, size);
-        text[size] = '\0';
-        return weir__mime_is_compressible(text);
-}
-
 static bool
 lists(const struct weir__response *response, const char *name, const char *word)
 {
@@ -123,7 +110,7 @@ is_worth_it(const struct weir__response *response, size_t least)
         size_t at = 0, size;
 
         return response->body_size >= least && status >= 200 && status <= 203 &&
-               weir__response_next(response, "Content-Type", &at, &type, &size) && is_compressible(type, size) &&
+               weir__response_next(response, "Content-Type", &at, &type, &size) && weir__mime_is_compressible(type, size) &&
                !weir__response_has_field(response, "Content-Encoding") && !weir__response_has_field(response, "Content-Range") &&
                !lists(response, "Cache-Control", "no-transform");
 }

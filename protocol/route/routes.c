@@ -1,14 +1,13 @@
 /* protocol/route/routes.c: the pattern, of many, that a path matches.
  *
- * Patterns are a tree of segments.  A node's child for a parameter stands in it; its children for literals stand in one hash
- * table for all nodes, by parent and text, so that a node with ten thousand of them is as fast as one with two, and one with
- * none costs nothing.  A node holds the routes whose patterns end there, and those whose last segment, from there on, is a
- * prefix's "{...}".
+ * Patterns are a tree of segments.  A node points to its child for a parameter.  Its children for literals are in one hash table
+ * for all nodes, by parent and text.  So a node with ten thousand of them is as fast as one with two, and a node with none costs
+ * nothing.  A node holds the routes whose patterns end there, and those whose last segment, from there on, is a prefix's "{...}".
  *
  * A search goes down by the literal, then by the parameter, then takes the prefix, and comes back from where nothing is found.
- * As it is a tree, no node is seen twice: a search costs one pass over the path, and steps for the nodes that match the part read
- * so far.  These are usually one or two for a segment, and never more than the tree has.  The ends and hashes of segments that
- * were read are kept for later steps of the search.  The path is not read deeper than the tree is.
+ * In a tree no node is seen twice.  So a search costs one pass over the path, and one step for each node that matches the part
+ * read so far.  These are usually one or two for a segment, and never more than the tree has.  The ends and hashes of segments
+ * that were read are kept for later steps of the search.  The path is not read deeper than the tree is.
  *
  * The keys of the hash table are the program's, so the hash needs no secret: clients look up, they cannot add.
  *
@@ -22,9 +21,6 @@
 #include "protocol/route/pattern.h"
 #include "protocol/route/routes.h"
 #include "protocol/route/target.h"
-
-#define ROOT     ((uint32_t)0) /* also "none": the root is nobody's child */
-#define ASTERISK ((uint32_t)1) /* of the pattern "*" */
 
 enum {
         GET = 0, /* bits of the methods that mean something here */
@@ -46,124 +42,113 @@ struct route {
 
 struct node {
         struct route *whole, *prefix;
-        uint32_t parameter; /* its child for that */
-        uint32_t literals;  /* how many children it has in the table */
-};
+        struct node *parameter; /* the child for that; or NULL */
+        bool has_literals;      /* children in the table */
 
-struct edge {
-        uint64_t hash;
-        char *text; /* decoded */
+        /* Of a literal. */
+        struct node *next; /* in the same bucket */
+        const struct node *parent;
+        uint64_t hash; /* of the text and the parent */
         size_t size;
-        uint32_t parent, child; /* child ROOT: an empty place */
+        char text[]; /* decoded */
 };
 
 struct weir__routes {
-        struct node *nodes;
-        struct edge *edges;                                  /* open addressing, at most half full */
-        size_t node_count, node_room, edge_count, edge_room; /* edge_room: a power of two */
-        uint64_t methods;                                    /* of all routes */
+        struct node *root, *asterisk;       /* the latter of the pattern "*" */
+        struct node **buckets;              /* of literals */
+        size_t literal_count, bucket_count; /* bucket_count: a power of two, at least literal_count */
+        uint64_t methods;                   /* of all routes */
         unsigned method_count;
         char *method_names[WEIR__ROUTE_METHODS];
 };
 
 /* -- the tree -- */
 
-/* The place of the child, or the empty one where it would stand. */
-static struct edge *
-edge_place(const struct weir__routes *routes, uint32_t parent, const struct weir__segment *segment)
+/* The parent's hash is mixed in, so equal texts below different parents are in different buckets. */
+static uint64_t
+hash_of(const struct node *parent, const struct weir__segment *segment)
 {
-        uint64_t mixed = (segment->hash ^ parent * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
-        size_t at = (size_t)(mixed >> 32) & (routes->edge_room - 1);
-
-        for (;; at = (at + 1) & (routes->edge_room - 1)) {
-                struct edge *edge = &routes->edges[at];
-
-                if (edge->child == ROOT ||
-                    (edge->hash == segment->hash && edge->parent == parent && weir__segment_is(segment, edge->text, edge->size)))
-                        return edge;
-        }
+        return (segment->hash ^ (parent->hash + 1) * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
 }
 
-static uint32_t
-literal_child(const struct weir__routes *routes, uint32_t parent, const struct weir__segment *segment)
+static struct node **
+bucket_of(const struct weir__routes *routes, uint64_t hash)
 {
-        return routes->nodes[parent].literals ? edge_place(routes, parent, segment)->child : ROOT;
+        return &routes->buckets[hash >> 32 & (routes->bucket_count - 1)];
 }
 
-static int
-grow_edges(struct weir__routes *routes)
+static struct node *
+find_literal(const struct weir__routes *routes, const struct node *parent, const struct weir__segment *segment)
 {
-        struct weir__routes grown = {.edge_room = 2 * routes->edge_room};
+        uint64_t hash = hash_of(parent, segment);
+        struct node *node = parent->has_literals ? *bucket_of(routes, hash) : NULL;
 
-        if (2 * (routes->edge_count + 1) <= routes->edge_room)
-                return 0;
-        grown.edges = calloc(grown.edge_room, sizeof *grown.edges);
-        if (!grown.edges)
-                return -ENOMEM;
-        for (size_t i = 0; i < routes->edge_room; i++) {
-                const struct edge *edge = &routes->edges[i];
-                /* No two are equal, so the texts, which are decoded and no segments any more, need not be compared: no text has
-                 * this size. */
-                struct weir__segment key = {.hash = edge->hash, .decoded = SIZE_MAX};
-
-                if (edge->child != ROOT)
-                        *edge_place(&grown, edge->parent, &key) = *edge;
-        }
-        free(routes->edges);
-        routes->edges = grown.edges;
-        routes->edge_room = grown.edge_room;
-        return 0;
+        while (node && (node->hash != hash || node->parent != parent || !weir__segment_is(segment, node->text, node->size)))
+                node = node->next;
+        return node;
 }
 
-/* Result: a new node; ROOT when out of memory. */
-static uint32_t
-new_node(struct weir__routes *routes)
+static void
+insert(struct weir__routes *routes, struct node *node)
 {
-        if (routes->node_count == routes->node_room) {
-                size_t room = 2 * routes->node_room;
-                struct node *grown = room < UINT32_MAX ? realloc(routes->nodes, room * sizeof *grown) : NULL;
+        struct node **bucket = bucket_of(routes, node->hash);
 
-                if (!grown)
-                        return ROOT;
-                routes->nodes = grown;
-                routes->node_room = room;
-        }
-        routes->nodes[routes->node_count] = (struct node){.parameter = ROOT};
-        return (uint32_t)routes->node_count++;
+        node->next = *bucket;
+        *bucket = node;
 }
 
-static uint32_t
-make_literal(struct weir__routes *routes, uint32_t parent, const struct weir__segment *segment)
+static bool
+make_room(struct weir__routes *routes)
 {
-        uint32_t child = literal_child(routes, parent, segment);
-        char *text;
+        size_t count = routes->bucket_count;
+        struct node **old = routes->buckets, **buckets;
 
-        if (child != ROOT || grow_edges(routes))
-                return child;
-        text = malloc(segment->decoded + 1);
-        child = text ? new_node(routes) : ROOT;
-        if (child == ROOT) {
-                free(text);
-                return ROOT;
-        }
-        weir__path_decode(text, segment->text, segment->size);
-        *edge_place(routes, parent, segment) = (struct edge){
-                .hash = segment->hash, .text = text, .size = segment->decoded, .parent = parent, .child = child};
-        routes->edge_count++;
-        routes->nodes[parent].literals++;
-        return child;
+        if (routes->literal_count < count)
+                return true;
+        buckets = calloc(count ? 2 * count : 8, sizeof *buckets);
+        if (!buckets)
+                return false;
+        routes->buckets = buckets;
+        routes->bucket_count = count ? 2 * count : 8;
+        for (size_t i = 0; i < count; i++)
+                for (struct node *node = old[i], *next; node; node = next) {
+                        next = node->next;
+                        insert(routes, node);
+                }
+        free(old);
+        return true;
 }
 
-static uint32_t
-make_parameter(struct weir__routes *routes, uint32_t parent)
+/* Result: NULL when out of memory. */
+static struct node *
+make_literal(struct weir__routes *routes, struct node *parent, const struct weir__segment *segment)
 {
-        uint32_t child = routes->nodes[parent].parameter;
+        struct node *node = find_literal(routes, parent, segment);
 
-        if (child == ROOT) {
-                child = new_node(routes);
-                routes->nodes[parent].parameter = child;
+        if (node || !make_room(routes))
+                return node;
+        node = calloc(1, sizeof *node + segment->decoded);
+        if (!node)
+                return NULL;
+        weir__path_decode(node->text, segment->text, segment->size);
+        node->size = segment->decoded;
+        node->parent = parent;
+        node->hash = hash_of(parent, segment);
+        insert(routes, node);
+        routes->literal_count++;
+        parent->has_literals = true;
+        return node;
+}
+
+static struct node *
+make_parameter(struct node *parent)
+{
+        if (!parent->parameter) {
+                parent->parameter = calloc(1, sizeof *parent);
+                if (parent->parameter)
+                        parent->parameter->hash = parent->hash + 1;
         }
-        return child;
+        return parent->parameter;
 }
 
 /* -- methods -- */
@@ -258,16 +243,15 @@ new_route(const struct weir__pattern *pattern, uint64_t methods, size_t number)
 static int
 place(struct weir__routes *routes, const struct weir__pattern *pattern, struct route *route)
 {
-        uint32_t node = pattern->count ? ROOT : ASTERISK;
+        struct node *node = pattern->count ? routes->root : routes->asterisk;
         struct route **list;
 
         for (unsigned i = 0; i + pattern->is_prefix < pattern->count; i++) {
-                node = pattern->parameters & BIT(i) ? make_parameter(routes, node)
-                                                    : make_literal(routes, node, &pattern->segments[i]);
-                if (node == ROOT)
+                node = pattern->parameters & BIT(i) ? make_parameter(node) : make_literal(routes, node, &pattern->segments[i]);
+                if (!node)
                         return -ENOMEM;
         }
-        list = pattern->is_prefix ? &routes->nodes[node].prefix : &routes->nodes[node].whole;
+        list = pattern->is_prefix ? &node->prefix : &node->whole;
         for (const struct route *other = *list; other; other = other->next)
                 if (other->methods == route->methods || other->methods & route->methods)
                         return -EEXIST;
@@ -308,12 +292,9 @@ weir__routes_new(void)
 
         if (!routes)
                 return NULL;
-        routes->node_room = 8;
-        routes->edge_room = 8;
-        routes->nodes = calloc(routes->node_room, sizeof *routes->nodes);
-        routes->edges = calloc(routes->edge_room, sizeof *routes->edges);
-        routes->node_count = ASTERISK + 1;
-        if (!routes->nodes || !routes->edges ||
+        routes->root = calloc(1, sizeof *routes->root);
+        routes->asterisk = calloc(1, sizeof *routes->asterisk);
+        if (!routes->root || !routes->asterisk ||
             read_methods(routes, "GET,HEAD,OPTIONS", &ignored)) { /* in the order of the bits */
                 weir__routes_free(routes);
                 return NULL;
@@ -332,21 +313,35 @@ free_list(struct route *route)
         }
 }
 
+/* A node with those that hang on it, but not the literals. */
+static void
+free_node(struct node *node)
+{
+        while (node) {
+                struct node *parameter = node->parameter;
+
+                free_list(node->whole);
+                free_list(node->prefix);
+                free(node);
+                node = parameter;
+        }
+}
+
 void
 weir__routes_free(struct weir__routes *routes)
 {
         if (!routes)
                 return;
-        for (size_t i = 0; routes->nodes && i < routes->node_count; i++) {
-                free_list(routes->nodes[i].whole);
-                free_list(routes->nodes[i].prefix);
-        }
-        for (size_t i = 0; routes->edges && i < routes->edge_room; i++)
-                free(routes->edges[i].text);
+        for (size_t i = 0; i < routes->bucket_count; i++)
+                for (struct node *node = routes->buckets[i], *next; node; node = next) {
+                        next = node->next;
+                        free_node(node);
+                }
+        free_node(routes->root);
+        free_node(routes->asterisk);
         for (unsigned i = 0; i < routes->method_count; i++)
                 free(routes->method_names[i]);
-        free(routes->nodes);
-        free(routes->edges);
+        free(routes->buckets);
         free(routes);
 }
 
@@ -394,53 +389,49 @@ segment_at(struct search *search, unsigned depth)
 
 /* The route below the node for the path from `depth` on. */
 static const struct route *
-descend(struct search *search, uint32_t at, unsigned depth)
+descend(struct search *search, const struct node *node, unsigned depth)
 {
-        const struct node *node = &search->routes->nodes[at];
         const struct route *route = NULL;
-        uint32_t child;
+        const struct node *literal;
 
         if (depth > 0 && search->segments[depth - 1].is_last)
                 return pick(search, node->whole);
-        if (!node->literals && node->parameter == ROOT && !node->prefix)
+        if (!node->has_literals && !node->parameter && !node->prefix)
                 return NULL;
         const struct weir__segment *segment = segment_at(search, depth);
-        child = literal_child(search->routes, at, segment);
-        if (child != ROOT)
-                route = descend(search, child, depth + 1);
-        if (!route && node->parameter != ROOT && segment->size > 0)
+        literal = find_literal(search->routes, node, segment);
+        if (literal)
+                route = descend(search, literal, depth + 1);
+        if (!route && node->parameter && segment->size > 0)
                 route = descend(search, node->parameter, depth + 1);
         return route ? route : pick(search, node->prefix);
 }
 
 /* The parameters of the path that a search has found the route for. */
-static struct weir__route_match *
+static struct weir__pairs *
 read_values(const struct search *search, const struct route *route)
 {
         size_t count = (size_t)__builtin_popcountll(route->parameters), room = 0;
         const char *name = route->names;
-        struct weir__route_match *match;
         char *out;
 
         for (uint64_t left = route->parameters; left; left &= left - 1)
                 room += search->segments[__builtin_ctzll(left)].size + 1;
         if (route->is_prefix)
                 room += (size_t)(search->end - search->segments[63 - __builtin_clzll(route->parameters)].text);
-        match = malloc(sizeof *match + count * sizeof *match->parameters + room);
-        if (!match)
+        struct weir__pairs *values = weir__pairs_new(count, room, &out);
+        if (!values)
                 return NULL;
-        match->count = 0;
-        out = (char *)&match->parameters[count];
         for (uint64_t left = route->parameters; left; left &= left - 1) {
                 const struct weir__segment *segment = &search->segments[__builtin_ctzll(left)];
                 bool is_rest = route->is_prefix && !(left & (left - 1));
 
-                match->parameters[match->count++] = (struct weir__route_parameter){.name = name, .value = out};
+                values->pairs[values->count++] = (struct weir__pair){.name = name, .value = out};
                 name += strlen(name) + 1;
                 out = weir__path_decode(out, segment->text, is_rest ? (size_t)(search->end - segment->text) : segment->size);
                 *out++ = '\0';
         }
-        return match;
+        return values;
 }
 
 int
@@ -458,32 +449,17 @@ weir__routes_match(const struct weir__routes *routes, const char *method, const 
         search.read = 1;
         if (path[0] == '/') {
                 weir__segment_read(&search.segments[0], path + 1, search.end);
-                route = descend(&search, ROOT, 0);
+                route = descend(&search, routes->root, 0);
         } else {
-                route = pick(&search, routes->nodes[ASTERISK].whole);
+                route = pick(&search, routes->asterisk->whole);
         }
         if (!route) {
                 found->allowed = search.seen;
                 return search.seen ? -EOPNOTSUPP : -ENOENT;
         }
         found->number = route->number;
-        found->match = route->parameters ? read_values(&search, route) : NULL;
-        return route->parameters && !found->match ? -ENOMEM : 0;
-}
-
-void
-weir__route_match_free(struct weir__route_match *match)
-{
-        free(match);
-}
-
-const char *
-weir__route_match_value(const struct weir__route_match *match, const char *name)
-{
-        for (size_t i = 0; match && i < match->count; i++)
-                if (strcmp(match->parameters[i].name, name) == 0)
-                        return match->parameters[i].value;
-        return NULL;
+        found->parameters = route->parameters ? read_values(&search, route) : NULL;
+        return route->parameters && !found->parameters ? -ENOMEM : 0;
 }
 
 /* -- Allow -- */

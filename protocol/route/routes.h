@@ -8,24 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "protocol/text/pairs.h"
+
 /* The most methods that all patterns together may name: a mask has a bit for each. */
 #define WEIR__ROUTE_METHODS 64
 
 struct weir__routes;
 
-struct weir__route_parameter {
-        const char *name, *value; /* NUL-terminated; the name in the memory of the routes, the value percent-decoded */
-};
-
-/* The parameters of a path: one allocation. */
-struct weir__route_match {
-        size_t count;
-        struct weir__route_parameter parameters[];
-};
-
 struct weir__route_found {
         size_t number;                   /* the one that the pattern was added with */
-        struct weir__route_match *match; /* NULL when it has no parameters */
+        struct weir__pairs *parameters;  /* percent-decoded; NULL when it has none */
         uint64_t allowed;                /* of a path that is known with other methods: those, for weir__routes_allow */
 };
 
@@ -39,16 +31,11 @@ int weir__routes_add(struct weir__routes *routes, const char *methods, const cha
 
 /* Finds the pattern that matches a path.  weir__target_read has accepted the path, which is not decoded.
  *
- * Owner:  the caller, of found->match: weir__route_match_free.
- * Result: 0, number and match; -ENOENT for an unknown path; -EOPNOTSUPP and `allowed` for a known one with another method;
+ * Owner:  the caller, of found->parameters: free.  Their names are in the memory of the routes.
+ * Result: 0, number and parameters; -ENOENT for an unknown path; -EOPNOTSUPP and `allowed` for a known one with another method;
  *         -ENOMEM.  All other fields are undefined. */
 int weir__routes_match(const struct weir__routes *routes, const char *method, const char *path, size_t size,
                        struct weir__route_found *found);
-void weir__route_match_free(struct weir__route_match *match); /* accepts NULL */
-
-/* The value of the parameter; NULL when there is none of that name, or no match. */
-const char *weir__route_match_value(const struct weir__route_match *match, const char *name);
-
 /* All methods that a pattern names. */
 uint64_t weir__routes_methods(const struct weir__routes *routes);
 

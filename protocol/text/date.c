@@ -5,51 +5,15 @@
  * Threads: any; pure functions.  No locks. */
 #include <string.h>
 
+#include "kernel/calendar/calendar.h"
 #include "protocol/text/bytes.h"
 #include "protocol/text/date.h"
 
-#define SECONDS_A_DAY 86400
-#define LAST_INSTANT  INT64_C(253402300799) /* 9999-12-31 23:59:59 */
+#define LAST_INSTANT    INT64_C(253402300799) /* 9999-12-31 23:59:59 */
+#define SECONDS_A_YEAR  INT64_C(31556952)     /* on average */
+#define YEARS_IN_FUTURE 50                    /* of a year with two digits, at most */
 
-#define DAYS_IN_4     (4 * 365 + 1)
-#define DAYS_IN_100   (25 * DAYS_IN_4 - 1)
-#define DAYS_IN_400   (4 * DAYS_IN_100 + 1)
-#define DAYS_TO_EPOCH 719468 /* from 1 March of the year 0 to 1 January 1970 */
-
-static unsigned
-smaller(unsigned one, unsigned other)
-{
-        return one < other ? one : other;
-}
-
-/* Returns the year of `*day`, counted from 1 March of the year 0; leaves the day within it.  In years that begin in March a leap
- * day is the last day of its year, of its 4 and of its 400 years.  Only on that day a quotient would be too large. */
-static unsigned
-take_year(unsigned *day)
-{
-        unsigned year = *day / DAYS_IN_400 * 400, part;
-
-        *day %= DAYS_IN_400;
-        part = smaller(*day / DAYS_IN_100, 3);
-        *day -= part * DAYS_IN_100;
-        year += part * 100 + *day / DAYS_IN_4 * 4;
-        *day %= DAYS_IN_4;
-        part = smaller(*day / 365, 3);
-        *day -= part * 365;
-        return year + part;
-}
-
-/* Returns the month of a day of such a year, 0 for March; leaves the day within it. */
-static unsigned
-take_month(unsigned *day)
-{
-        static const unsigned char days[] = {31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 31, 29};
-        unsigned month = 0;
-
-        while (*day >= days[month])
-                *day -= days[month++];
-        return month;
-}
+static const char weekdays[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 
 /* Writes the last `digits` digits of the number. */
 static void
@@ -61,23 +25,19 @@ put_number(char *out, unsigned number, unsigned digits)
         }
 }
 
-static const char weekdays[] = "SunMonTueWedThuFriSat", months[] = "MarAprMayJunJulAugSepOctNovDecJanFeb";
-
 void
 weir__http_date(int64_t unix_seconds, char out[WEIR__HTTP_DATE_SIZE + 1])
 {
         int64_t instant = unix_seconds < 0 ? 0 : unix_seconds > LAST_INSTANT ? LAST_INSTANT : unix_seconds;
-        unsigned second = (unsigned)(instant % SECONDS_A_DAY), day = (unsigned)(instant / SECONDS_A_DAY);
-        unsigned weekday = (day + 4) % 7, year, month; /* 1 January 1970 was a Thursday */
+        int64_t day = instant / WEIR__SECONDS_A_DAY;
+        unsigned second = (unsigned)(instant % WEIR__SECONDS_A_DAY);
+        struct weir__date date = weir__date_of(day);
 
-        day += DAYS_TO_EPOCH;
-        year = take_year(&day);
-        month = take_month(&day);
-        memcpy(out, "Sun, 00 Mar 0000 00:00:00 GMT", WEIR__HTTP_DATE_SIZE + 1);
-        memcpy(out, weekdays + 3 * weekday, 3);
-        put_number(out + 5, day + 1, 2);
-        memcpy(out + 8, months + 3 * month, 3);
-        put_number(out + 12, year + (month >= 10), 4); /* January and February belong to the next year */
+        memcpy(out, "Sun, 00 Jan 0000 00:00:00 GMT", WEIR__HTTP_DATE_SIZE + 1);
+        memcpy(out, weekdays + 3 * weir__weekday(day), 3);
+        put_number(out + 5, date.day, 2);
+        memcpy(out + 8, months + 3 * (date.month - 1), 3);
+        put_number(out + 12, (unsigned)date.year, 4);
         put_number(out + 17, second / 3600, 2);
         put_number(out + 20, second / 60 % 60, 2);
         put_number(out + 23, second % 60, 2);
@@ -85,7 +45,7 @@ weir__http_date(int64_t unix_seconds, char out[WEIR__HTTP_DATE_SIZE + 1])
 
 /* -- reading -- */
 
-/* As it stands in the text; a month is counted from 0 for March. */
+/* As it stands in the text; a month is counted from 0. */
 struct parts {
         unsigned day, month, year, hour, minute, second;
         bool is_short; /* the year has two digits */
@@ -162,31 +122,18 @@ read_format(const char *text, const char *format, struct parts *parts)
 }
 
 static bool
-is_leap(unsigned year)
-{
-        return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-}
-
-static bool
 is_valid(const struct parts *parts)
 {
-        static const unsigned char days[] = {31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 31, 28};
-        unsigned last = days[parts->month] + (parts->month == 11 && is_leap(parts->year));
-
-        return parts->day >= 1 && parts->day <= last && parts->hour < 24 && parts->minute < 60 &&
-               parts->second <= 60; /* leap second */
+        return parts->day >= 1 && parts->day <= weir__days_in_month(parts->year, parts->month + 1) && parts->hour < 24 &&
+               parts->minute < 60 && parts->second <= 60; /* leap second */
 }
 
-/* The Unix seconds of a day with its time; of a date before 1970 less than 0. */
 static int64_t
 seconds_of(const struct parts *parts)
 {
-        int64_t year = (int64_t)parts->year - (parts->month >= 10); /* that began in March */
-        int64_t later = year + 400;                                 /* the same calendar, and a year that is not negative */
-        int64_t days = 365 * later + later / 4 - later / 100 + later / 400 - DAYS_IN_400;
+        int64_t day = weir__day_of(parts->year, parts->month + 1, parts->day);
 
-        days += (153 * (int64_t)parts->month + 2) / 5 + parts->day - 1 - DAYS_TO_EPOCH;
-        return days * SECONDS_A_DAY + (int64_t)(parts->hour * 3600 + parts->minute * 60 + parts->second);
+        return day * WEIR__SECONDS_A_DAY + (int64_t)(parts->hour * 3600 + parts->minute * 60 + parts->second);
 }
 
 /* Chooses the last year that ends in these two digits and in which the date is not after `limit`. */
@@ -206,7 +153,7 @@ weir__http_date_read(const char *text, int64_t now, int64_t *ret_seconds)
             !read_format(text, "%w %b %e %H:%M:%S %Y", &parts))
                 return false;
         if (parts.is_short)
-                choose_century(&parts, now + (int64_t)50 * DAYS_IN_400 / 400 * SECONDS_A_DAY);
+                choose_century(&parts, now + YEARS_IN_FUTURE * SECONDS_A_YEAR);
         if (!is_valid(&parts))
                 return false;
         *ret_seconds = seconds_of(&parts);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 struct weir__pair {
-        const char *name, *value; /* NUL-terminated, in the same memory */
+        const char *name, *value; /* NUL-terminated */
 };
 
 struct weir__pairs {

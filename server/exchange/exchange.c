@@ -86,7 +86,7 @@ weir__exchange_free(struct weir__exchange *exchange)
         weir__file_close(&exchange->file);
         weir__file_close(&exchange->withheld);
         free(exchange->upgrade);
-        weir__route_match_free(exchange->route);
+        free(exchange->parameters);
         free_fields(exchange->fields);
         free(exchange->body);
         if (exchange->task.series)

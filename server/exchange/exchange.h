@@ -16,7 +16,7 @@
 #include "protocol/field/peer.h"
 #include "protocol/message/request.h"
 #include "protocol/message/response.h"
-#include "protocol/route/routes.h"
+#include "protocol/text/pairs.h"
 #include "server/base/server.h"
 #include "server/exchange/file.h"
 
@@ -93,7 +93,7 @@ struct weir__exchange {
         bool has_failed;                  /* building the reply ran out of memory */
         uint16_t said_by_file; /* bits of file.c: the parts of the reply that it has set, and not the handler */
         uint32_t page_size;    /* so much of the body, from its beginning, is the server's page for a file that cannot be had */
-        struct weir__route_match *route; /* what a router has found in the path; or NULL */
+        struct weir__pairs *parameters; /* what a router has found in the path; or NULL */
         struct weir__fields *fields;     /* or NULL */
 
         struct weir__sse *sse; /* the open stream of events; or NULL.  Owner of the poller only */

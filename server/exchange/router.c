@@ -142,7 +142,7 @@ static void
 route(struct weir__exchange *exchange, const weir_http_router *router)
 {
         const struct weir__request *request = exchange->request;
-        struct weir__route_found found = {.match = NULL};
+        struct weir__route_found found = {.parameters = NULL};
         struct weir__target target;
         int result = weir__target_read(&target, request->method, strlen(request->method), request->target,
                                        strlen(request->target));
@@ -154,8 +154,8 @@ route(struct weir__exchange *exchange, const weir_http_router *router)
         else if (!result) {
                 const struct route_handler *found_handler = &router->handlers[found.number];
 
-                weir__route_match_free(exchange->route);
-                exchange->route = found.match;
+                free(exchange->parameters);
+                exchange->parameters = found.parameters;
                 exchange->task.context = found_handler->context;
                 found_handler->handler(&exchange->task, found_handler->context);
         }
@@ -183,5 +183,5 @@ weir_http_router_parameter(const weir_task *exchange, const char *name)
 {
         const struct weir__exchange *known = weir__exchange_of(exchange);
 
-        return known && name ? weir__route_match_value(known->route, name) : NULL;
+        return known && name ? weir__pairs_value(known->parameters, name) : NULL;
 }

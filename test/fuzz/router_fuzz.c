@@ -262,17 +262,17 @@ read_path(struct fuzz_input text, struct simple_path *path)
 }
 
 static void
-check_match(const struct simple_route *route, const struct weir__route_match *match, const struct simple_path *path)
+check_match(const struct simple_route *route, const struct weir__pairs *match, const struct simple_path *path)
 {
         static char rest[SIMPLE_PIECES * (SIMPLE_ROOM + 1)];
         size_t count = 0;
 
         for (unsigned i = 0; i < route->pieces; i++) {
                 if (route->piece[i].kind != SIMPLE_LITERAL) {
-                        const char *value = weir__route_match_value(match, route->piece[i].text);
+                        const char *value = weir__pairs_value(match, route->piece[i].text);
 
                         FUZZ_CHECK(match && count < match->count);
-                        FUZZ_CHECK(strcmp(match->parameters[count++].name, route->piece[i].text) == 0);
+                        FUZZ_CHECK(strcmp(match->pairs[count++].name, route->piece[i].text) == 0);
                         FUZZ_CHECK(value && strcmp(value, simple_value(route, path, i, rest)) == 0);
                 }
         }
@@ -329,7 +329,7 @@ static void
 ask(const struct table *table, struct fuzz_input method, struct fuzz_input text)
 {
         static struct simple_path path;
-        struct weir__route_found found = {.match = NULL};
+        struct weir__route_found found = {.parameters = NULL};
         struct weir__target target;
         char *copy, *method_text;
         int expected, actual;
@@ -345,7 +345,7 @@ ask(const struct table *table, struct fuzz_input method, struct fuzz_input text)
         actual = weir__routes_match(table->routes, method_text, copy, target.path_size, &found);
         if (expected >= 0) {
                 FUZZ_CHECK(actual == 0 && found.number == table->number[expected]);
-                check_match(&table->all[expected], found.match, &path);
+                check_match(&table->all[expected], found.parameters, &path);
         } else {
                 FUZZ_CHECK(actual == expected);
         }
@@ -354,7 +354,7 @@ ask(const struct table *table, struct fuzz_input method, struct fuzz_input text)
         }
         free(copy);
         free(method_text);
-        weir__route_match_free(actual == 0 ? found.match : NULL);
+        free(actual == 0 ? found.parameters : NULL);
 }
 
 int
