@@ -17,27 +17,10 @@
 
 /* -- as they come -- */
 
-/* Where the reading stands. */
-struct reader {
-        const struct weir__request *request;
-        uint32_t next;    /* field */
-        const char *rest; /* of the one before it */
-};
-
 struct found {
         const char *name, *value;
         size_t name_size, value_size;
 };
-
-/* On to the next Cookie field. */
-static bool
-next_line(struct reader *reader)
-{
-        const char *value = weir__request_next(reader->request, "cookie", &reader->next);
-
-        reader->rest = value ? value : reader->rest;
-        return value;
-}
 
 static void
 take_quotes_off(struct found *found)
@@ -63,20 +46,6 @@ read_part(const char *part, size_t size, struct found *found)
         return found->name_size > 0;
 }
 
-static bool
-next_cookie(struct reader *reader, struct found *found)
-{
-        while (*reader->rest || next_line(reader)) {
-                const char *part = reader->rest;
-                size_t size = strcspn(part, ";");
-
-                reader->rest += size + (part[size] == ';');
-                if (read_part(part, size, found))
-                        return true;
-        }
-        return false;
-}
-
 static char *
 put_text(char *out, const char *text, size_t size)
 {
@@ -85,38 +54,48 @@ put_text(char *out, const char *text, size_t size)
         return out + size + 1;
 }
 
-static void
-fill(struct weir__pairs *pairs, char *out, struct reader *reader, size_t count)
+/* Adds the cookies of a field, at most `max` in all, and their text at `out`.  Returns the end of that. */
+static char *
+add_cookies(struct weir__pairs *pairs, size_t max, const char *value, char *out)
 {
+        size_t left = strlen(value), size;
         struct found found;
+        const char *part;
 
-        while (pairs->count < count && next_cookie(reader, &found)) {
+        while (!pairs->more && weir__bytes_next_part(&value, &left, ';', &part, &size)) {
+                if (!read_part(part, size, &found))
+                        continue;
+                pairs->more = pairs->count == max;
+                if (pairs->more)
+                        break;
                 struct weir__pair *pair = &pairs->pairs[pairs->count++];
-
                 pair->name = out;
                 pair->value = out = put_text(out, found.name, found.name_size);
                 out = put_text(out, found.value, found.value_size);
         }
-        pairs->more = next_cookie(reader, &found);
+        return out;
 }
 
+/* A name and a value take no more memory, with a NUL each, than the part that they are in, with '=' and ';'. */
 int
 weir__cookies_parse(const struct weir__request *request, size_t max, struct weir__pairs **ret_pairs)
 {
-        struct reader first = {.request = request, .rest = ""}, second = first;
-        size_t count = 0, size = 0;
-        struct weir__pairs *pairs;
-        struct found found;
+        size_t room = 0, size = 0;
+        const char *value;
         char *out;
 
-        while (count < max && next_cookie(&first, &found)) {
-                count++;
-                size += found.name_size + found.value_size + 2;
+        for (uint32_t at = 0; (value = weir__request_next(request, "cookie", &at)); room++) {
+                size += strlen(value) + 1;
+                while ((value = strchr(value, ';'))) {
+                        value++;
+                        room++;
+                }
         }
-        pairs = weir__pairs_new(count, size, &out);
+        struct weir__pairs *pairs = weir__pairs_new(room < max ? room : max, size, &out);
         if (!pairs)
                 return -ENOMEM;
-        fill(pairs, out, &second, count);
+        for (uint32_t at = 0; (value = weir__request_next(request, "cookie", &at));)
+                out = add_cookies(pairs, max, value, out);
         *ret_pairs = pairs;
         return 0;
 }

@@ -53,17 +53,13 @@ weir__proxies_have(const struct weir__proxies *proxies, const struct weir__peer 
         return false;
 }
 
-/* A number of one to `digits` digits.  Returns UINT32_MAX when it is invalid. */
-static uint32_t
+/* A number of one to `digits` digits.  Returns UINT64_MAX when it is invalid. */
+static uint64_t
 read_number(const char *text, size_t size, size_t digits)
 {
-        uint32_t number = 0;
+        uint64_t number;
 
-        if (size == 0 || size > digits || weir__bytes_span(text, size, WEIR__BYTE_DIGIT) < size)
-                return UINT32_MAX;
-        for (size_t i = 0; i < size; i++)
-                number = 10 * number + (uint32_t)(text[i] - '0');
-        return number;
+        return size > 0 && size <= digits && weir__bytes_number(text, size, &number) == size ? number : UINT64_MAX;
 }
 
 static bool
@@ -81,7 +77,7 @@ read_network(struct network *network, const char *text, size_t size)
         const char *slash = memchr(text, '/', size);
         size_t address_size = slash ? (size_t)(slash - text) : size;
         bool is_short = !memchr(text, ':', address_size); /* an IPv4 prefix counts from the beginning of the IPv4 address */
-        uint32_t bits = slash ? read_number(slash + 1, size - address_size - 1, 3) : is_short ? 32 : 128;
+        uint64_t bits = slash ? read_number(slash + 1, size - address_size - 1, 3) : is_short ? 32 : 128;
 
         if (!weir__peer_read(&network->address, text, address_size) || bits > (is_short ? 32u : 128u))
                 return false;
@@ -89,17 +85,7 @@ read_network(struct network *network, const char *text, size_t size)
         return network->address.family == WEIR__PEER_UNIX ? !slash : !has_bits_behind(network);
 }
 
-static size_t
-count_members(const char *list)
-{
-        size_t size = strlen(list), member_size, count = 0;
-        const char *member;
-
-        while (weir__bytes_next_member(&list, &size, &member, &member_size))
-                count++;
-        return count;
-}
-
+/* There is room for each member. */
 static bool
 read_list(struct weir__proxies *proxies, const char *list)
 {
@@ -115,30 +101,29 @@ read_list(struct weir__proxies *proxies, const char *list)
 int
 weir__proxies_new(const char *list, const char *field, struct weir__proxies **ret_proxies)
 {
-        size_t count = list ? count_members(list) : 0, size = count * sizeof(struct network);
         const char *name = field ? field : "X-Forwarded-For";
-        size_t name_size = strlen(name);
+        size_t name_size = strlen(name), room = 0;
         struct weir__proxies *proxies;
 
         if (name_size == 0 || weir__bytes_span(name, name_size, WEIR__BYTE_TOKEN) < name_size)
                 return -EINVAL;
-        if (count == 0) {
-                *ret_proxies = NULL;
-                return 0;
-        }
-        proxies = malloc(sizeof *proxies + size + name_size + 1);
+        for (const char *comma = list; comma; room++)
+                comma = strchr(comma + (room > 0), ',');
+        proxies = malloc(sizeof *proxies + room * sizeof *proxies->networks + name_size + 1);
         if (!proxies)
                 return -ENOMEM;
         *proxies = (struct weir__proxies){
-                .field = memcpy((char *)proxies->networks + size, name, name_size + 1),
+                .field = memcpy((char *)&proxies->networks[room], name, name_size + 1),
                 .is_forwarded = WEIR__BYTES_ARE(name, name_size, "Forwarded"),
         };
-        if (!read_list(proxies, list)) {
+        bool is_valid = !list || read_list(proxies, list);
+        if (!is_valid || proxies->count == 0) {
                 free(proxies);
-                return -EINVAL;
+                proxies = NULL;
         }
-        *ret_proxies = proxies;
-        return 0;
+        if (is_valid)
+                *ret_proxies = proxies;
+        return is_valid ? 0 : -EINVAL;
 }
 
 /* -- whom they name -- */
@@ -223,39 +208,16 @@ read_element(struct weir__peer *peer, const char *text, size_t size)
         }
 }
 
-/* Where the reading stands. */
-struct walk {
-        const struct weir__request *request;
-        const char *name;
-        uint32_t field;   /* those before it are left */
-        const char *line; /* of which this is left */
-        size_t size;
-};
-
+/* Takes the last member off a list between commas. */
 static bool
-previous_line(struct walk *walk)
+take_last_member(const char *list, size_t *list_size, const char **member, size_t *size)
 {
-        while (walk->field > 0) {
-                const struct weir__request_field *field = &walk->request->fields[--walk->field];
+        while (*list_size > 0) {
+                const char *comma = memrchr(list, ',', *list_size);
 
-                if (weir__bytes_equal(field->name, walk->name, strlen(walk->name) + 1)) {
-                        walk->line = field->value;
-                        walk->size = strlen(field->value);
-                        return true;
-                }
-        }
-        return false;
-}
-
-static bool
-previous_member(struct walk *walk, const char **member, size_t *size)
-{
-        while (walk->size > 0 || previous_line(walk)) {
-                const char *comma = memrchr(walk->line, ',', walk->size);
-
-                *member = comma ? comma + 1 : walk->line;
-                *size = walk->size - (size_t)(*member - walk->line);
-                walk->size = comma ? (size_t)(comma - walk->line) : 0;
+                *member = comma ? comma + 1 : list;
+                *size = *list_size - (size_t)(*member - list);
+                *list_size = comma ? (size_t)(comma - list) : 0;
                 weir__bytes_trim(member, size);
                 if (*size > 0)
                         return true;
@@ -276,13 +238,18 @@ weir__forwarded_client(const struct weir__proxies *proxies, const struct weir__r
         const char *member;
         size_t size;
 
-        if (!proxies)
-                return client;
-        struct walk walk = {.request = request, .name = proxies->field, .field = request->field_count, .line = ""};
-        while (weir__proxies_have(proxies, &client) && previous_member(&walk, &member, &size)) {
-                if (!(proxies->is_forwarded ? read_element : read_plain)(&named, member, size))
-                        break;
-                client = named;
+        for (uint32_t i = proxies ? request->field_count : 0; i-- > 0;) {
+                const struct weir__request_field *field = &request->fields[i];
+                size_t left = strlen(field->value);
+
+                if (!weir__bytes_equal(field->name, proxies->field, strlen(proxies->field) + 1))
+                        continue;
+                while (take_last_member(field->value, &left, &member, &size)) {
+                        if (!weir__proxies_have(proxies, &client) ||
+                            !(proxies->is_forwarded ? read_element : read_plain)(&named, member, size))
+                                return client;
+                        client = named;
+                }
         }
         return client;
 }

@@ -9,43 +9,24 @@
 #include "protocol/text/bytes.h"
 #include "protocol/field/range.h"
 
-/* Reads digits as a number, which stays at its maximum on overflow.  Returns false when there are none. */
-static bool
-take_number(const char **text, size_t *size, uint64_t *number)
-{
-        size_t digits = weir__bytes_span(*text, *size, WEIR__BYTE_DIGIT);
-
-        *number = 0;
-        for (size_t i = 0; i < digits; i++) {
-                if (__builtin_mul_overflow(*number, 10, number) ||
-                    __builtin_add_overflow(*number, (uint64_t)((*text)[i] - '0'), number)) {
-                        *number = UINT64_MAX;
-                        break;
-                }
-        }
-        *text += digits;
-        *size -= digits;
-        return digits > 0;
-}
-
 /* One member of the set: "first-", "first-last" or "-last". */
 struct spec {
         uint64_t first, last;
-        bool has_first, has_last;
+        bool has_first;
 };
 
 static bool
 read_spec(const char *text, size_t size, struct spec *spec)
 {
-        spec->has_first = take_number(&text, &size, &spec->first);
-        if (size == 0 || *text != '-')
+        size_t digits = weir__bytes_number(text, size, &spec->first), last_digits;
+
+        if (digits == size || text[digits] != '-')
                 return false;
-        text++;
-        size--;
-        spec->has_last = take_number(&text, &size, &spec->last);
-        if (!spec->has_last)
+        last_digits = weir__bytes_number(text + digits + 1, size - digits - 1, &spec->last);
+        spec->has_first = digits > 0;
+        if (last_digits == 0)
                 spec->last = UINT64_MAX;
-        return size == 0 && (spec->has_first ? spec->first <= spec->last : spec->has_last);
+        return digits + 1 + last_digits == size && (spec->has_first ? spec->first <= spec->last : last_digits > 0);
 }
 
 /* The last bytes, as many as are wanted. */

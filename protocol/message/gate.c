@@ -15,10 +15,23 @@
 #include "protocol/text/bytes.h"
 #include "protocol/message/gate.h"
 
-enum state { BEGIN, BEGIN_LF, METHOD, TARGET, VERSION, FIELD, NAME, VALUE, VALUE_LF, END_LF };
+enum state { BEGIN, BEGIN_LF, METHOD, TARGET, VERSION, FIELD, NAME, VALUE, VALUE_LF, END_LF, END };
 
-/* A reader returns this beside the gate's verdicts: its part of the head is complete. */
-#define DONE (-1)
+/* A state accepts a run of `classes`, and then `last`, which leads to `next`.  A word has at least one byte. */
+static const struct {
+        unsigned char classes;
+        char last;
+        unsigned char next;
+        bool is_word;
+} runs[] = {
+        [BEGIN_LF] = {0, '\n', METHOD, false},
+        [METHOD] = {WEIR__BYTE_TOKEN, ' ', TARGET, true},
+        [TARGET] = {WEIR__BYTE_TARGET, ' ', VERSION, true},
+        [NAME] = {WEIR__BYTE_TOKEN, ':', VALUE, true},
+        [VALUE] = {WEIR__BYTE_VALUE, '\r', VALUE_LF, false},
+        [VALUE_LF] = {0, '\n', FIELD, false},
+        [END_LF] = {0, '\n', END, false},
+};
 
 struct reader {
         const char *data; /* the head so far */
@@ -59,6 +72,13 @@ offset(const struct reader *reader)
         return (uint32_t)(reader->at - reader->data);
 }
 
+static inline void
+enter(struct weir__gate *gate, const struct reader *reader, unsigned char state)
+{
+        gate->state = state;
+        gate->mark = offset(reader);
+}
+
 /* "HTTP/1.1" and the line's end, from gate->mark on. */
 static int
 read_version(struct weir__gate *gate, struct reader *reader)
@@ -67,151 +87,63 @@ read_version(struct weir__gate *gate, struct reader *reader)
         const char *version = reader->data + gate->mark;
 
         for (; reader->at < reader->end; reader->at++) {
-                size_t index = (size_t)(reader->at - version);
+                char expected = pattern[reader->at - version];
 
-                if (pattern[index] == '0' ? !weir__byte_is(*reader->at, WEIR__BYTE_DIGIT) : *reader->at != pattern[index])
+                if (expected == '0' ? !weir__byte_is(*reader->at, WEIR__BYTE_DIGIT) : *reader->at != expected)
                         return 400;
-                if (pattern[index] == '\n') {
+                if (expected == '\n') {
                         reader->at++;
-                        return version[5] != '1' ? 505 : gate->method_known ? DONE : 501;
+                        enter(gate, reader, FIELD);
+                        return version[5] != '1' ? 505 : gate->is_method_known ? WEIR__GATE_MORE : 501;
                 }
         }
         return WEIR__GATE_MORE;
-}
-
-/* A method or a target: a run of `classes`, which is not empty, and one SP. */
-static inline int
-read_word(struct weir__gate *gate, struct reader *reader, unsigned classes)
-{
-        reader->at = skip(reader->at, reader->end, classes);
-        if (reader->at == reader->end)
-                return WEIR__GATE_MORE;
-        if (*reader->at != ' ' || offset(reader) == gate->mark)
-                return 400;
-        reader->at++;
-        return DONE;
-}
-
-/* The first byte of the request, or the one behind an empty line before it; `gate->state` says which. */
-static inline int
-read_empty_line(struct weir__gate *gate, struct reader *reader)
-{
-        if (gate->state == BEGIN && reader->at < reader->end && *reader->at == '\r') {
-                gate->state = BEGIN_LF;
-                reader->at++;
-        }
-        if (reader->at == reader->end)
-                return WEIR__GATE_MORE;
-        if (gate->state == BEGIN_LF && *reader->at++ != '\n')
-                return 400;
-        return DONE;
-}
-
-static inline int
-read_request_line(struct weir__gate *gate, struct reader *reader)
-{
-        int r;
-
-        switch (gate->state) {
-        case BEGIN:
-        case BEGIN_LF:
-                if ((r = read_empty_line(gate, reader)) != DONE)
-                        return r;
-                gate->mark = offset(reader);
-                gate->state = METHOD;
-                /* fallthrough */
-        case METHOD:
-                if ((r = read_word(gate, reader, WEIR__BYTE_TOKEN)) != DONE)
-                        return r;
-                gate->method_known = method_is_known(reader->data + gate->mark, offset(reader) - gate->mark - 1);
-                gate->mark = offset(reader);
-                gate->state = TARGET;
-                /* fallthrough */
-        case TARGET:
-                if ((r = read_word(gate, reader, WEIR__BYTE_TARGET)) != DONE)
-                        return r;
-                gate->mark = offset(reader);
-                gate->state = VERSION;
-                /* fallthrough */
-        default:
-                if ((r = read_version(gate, reader)) != DONE)
-                        return r;
-                gate->state = FIELD;
-                return DONE;
-        }
 }
 
 /* The first byte of a line behind the request line: of a field's name, or of the end. */
 static inline int
 begin_line(struct weir__gate *gate, struct reader *reader, size_t max_fields)
 {
-        if (reader->at == reader->end)
-                return WEIR__GATE_MORE;
-        if (*reader->at == '\r') {
-                reader->at++;
-                gate->state = END_LF;
-                return DONE;
-        }
-        if (gate->fields >= max_fields)
+        bool is_end = *reader->at == '\r';
+
+        if (!is_end && gate->fields >= max_fields)
                 return 431;
-        gate->mark = offset(reader);
-        gate->state = NAME;
-        return DONE;
+        gate->fields += !is_end;
+        reader->at += is_end;
+        enter(gate, reader, is_end ? END_LF : NAME);
+        return WEIR__GATE_MORE;
 }
 
-/* A byte that has to be `byte`, behind a run of `classes`. */
 static inline int
-read_until(struct reader *reader, unsigned classes, char byte)
+read_run(struct weir__gate *gate, struct reader *reader)
 {
-        reader->at = skip(reader->at, reader->end, classes);
+        unsigned char next = runs[gate->state].next;
+
+        reader->at = skip(reader->at, reader->end, runs[gate->state].classes);
         if (reader->at == reader->end)
                 return WEIR__GATE_MORE;
-        return *reader->at++ == byte ? DONE : 400;
+        if (*reader->at != runs[gate->state].last || (runs[gate->state].is_word && offset(reader) == gate->mark))
+                return 400;
+        if (gate->state == METHOD)
+                gate->is_method_known = method_is_known(reader->data + gate->mark, offset(reader) - gate->mark);
+        reader->at++;
+        enter(gate, reader, next);
+        return next == END ? WEIR__GATE_HEAD : WEIR__GATE_MORE;
 }
 
-/* A field line from anywhere in it to its end. */
+/* Reads one byte at least, in the state where the gate is. */
 static inline int
-read_field(struct weir__gate *gate, struct reader *reader)
+read_part(struct weir__gate *gate, struct reader *reader, size_t max_fields)
 {
-        int r;
-
         switch (gate->state) {
-        case NAME:
-                if ((r = read_until(reader, WEIR__BYTE_TOKEN, ':')) != DONE)
-                        return r;
-                if (offset(reader) == gate->mark + 1)
-                        return 400; /* a name of no bytes */
-                gate->state = VALUE;
-                /* fallthrough */
-        case VALUE:
-                if ((r = read_until(reader, WEIR__BYTE_VALUE, '\r')) != DONE)
-                        return r;
-                gate->state = VALUE_LF;
-                /* fallthrough */
-        default:
-                if ((r = read_until(reader, 0, '\n')) != DONE)
-                        return r;
-                gate->fields++;
-                gate->state = FIELD;
-                return DONE;
+        case BEGIN:
+                gate->state = *reader->at == '\r' ? BEGIN_LF : METHOD;
+                reader->at += gate->state == BEGIN_LF;
+                return WEIR__GATE_MORE;
+        case VERSION: return read_version(gate, reader);
+        case FIELD: return begin_line(gate, reader, max_fields);
+        default: return read_run(gate, reader);
         }
-}
-
-static inline int
-read_fields(struct weir__gate *gate, struct reader *reader, size_t max_fields)
-{
-        int r = DONE;
-
-        while (r == DONE) {
-                if (gate->state == FIELD && (r = begin_line(gate, reader, max_fields)) != DONE)
-                        return r;
-                if (gate->state == END_LF) {
-                        r = read_until(reader, 0, '\n');
-                        return r == DONE ? WEIR__GATE_HEAD : r;
-                }
-                r = read_field(gate, reader);
-        }
-        return r;
 }
 
 static inline size_t
@@ -220,7 +152,7 @@ smaller(size_t one, size_t other)
         return one < other ? one : other;
 }
 
-/* The position at which reading the request line must have ended: behind the CRLF of the longest permitted one. */
+/* The position at which the request line must have ended: behind the CRLF of the longest permitted one. */
 static inline size_t
 line_limit(const struct weir__gate_limits *limits, size_t head_limit, const char *data, size_t size)
 {
@@ -232,23 +164,21 @@ line_limit(const struct weir__gate_limits *limits, size_t head_limit, const char
 int
 weir__gate_feed(struct weir__gate *gate, const struct weir__gate_limits *limits, const char *data, size_t size, size_t *head_size)
 {
-        size_t head_limit = smaller(limits->max_head, WEIR__HEAD_MAX);
+        size_t head_limit = smaller(limits->max_head, WEIR__HEAD_MAX), limit = line_limit(limits, head_limit, data, size);
         struct reader reader = {.data = data, .at = data + gate->scanned};
-        int r = DONE;
+        int r = WEIR__GATE_MORE;
 
-        if (gate->state < FIELD) {
-                size_t limit = line_limit(limits, head_limit, data, size);
+        while (r == WEIR__GATE_MORE) {
+                bool is_in_line = gate->state < FIELD;
 
+                limit = is_in_line ? limit : head_limit;
                 reader.end = data + smaller(size, limit);
-                r = read_request_line(gate, &reader);
-                if (r == WEIR__GATE_MORE && offset(&reader) == limit)
-                        r = 414;
-        }
-        if (r == DONE) {
-                reader.end = data + smaller(size, head_limit);
-                r = read_fields(gate, &reader, limits->max_fields);
-                if (r == WEIR__GATE_MORE && offset(&reader) == head_limit)
-                        r = 431;
+                if (reader.at < reader.end)
+                        r = read_part(gate, &reader, limits->max_fields);
+                else if (offset(&reader) < limit)
+                        break;
+                else
+                        r = is_in_line ? 414 : 431;
         }
         gate->scanned = offset(&reader);
         if (r == WEIR__GATE_HEAD)

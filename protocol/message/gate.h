@@ -6,6 +6,7 @@
 #ifndef WEIR_PROTOCOL_GATE_H
 #define WEIR_PROTOCOL_GATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,10 +22,10 @@ struct weir__gate_limits {
 /* Where the gate stands in the head of one request.  All zero is the beginning. */
 struct weir__gate {
         uint32_t scanned; /* bytes already seen */
-        uint32_t fields;  /* complete field lines */
+        uint32_t fields;  /* field lines that have begun */
         uint32_t mark;    /* where the method, target, version or field name that is being read begins */
-        uint8_t state;    /* gate.c's, as is the next */
-        uint8_t method_known;
+        uint8_t state;    /* gate.c's */
+        bool is_method_known;
 };
 
 enum weir__gate_verdict {

@@ -115,41 +115,34 @@ make_room_for_body(struct weir__response *response, size_t more)
         return make_room(response, &response->body, response->body_size, &response->body_room, more, 0);
 }
 
-/* The size of the line at the beginning of `fields`. */
-static size_t
-line_size(const char *fields, size_t size)
+/* The next line of a field from *at on, and its size; NULL when none is left.  *at is then behind it. */
+static char *
+next_line(const struct weir__response *response, const char *name, size_t *at, size_t *size)
 {
-        return (size_t)((const char *)memchr(fields, '\n', size) - fields) + 1;
-}
+        size_t name_size = strlen(name);
 
-static bool
-line_is_of(const char *line, size_t size, const char *name, size_t name_size)
-{
-        return size > name_size && line[name_size] == ':' && weir__bytes_equal(line, name, name_size);
-}
+        while (*at < response->fields_size) {
+                char *line = response->fields + *at;
 
-static void
-remove_field(struct weir__response *response, const char *name, size_t name_size)
-{
-        size_t at = 0;
-
-        while (at < response->fields_size) {
-                char *line = response->fields + at;
-                size_t size = line_size(line, response->fields_size - at);
-
-                if (line_is_of(line, size, name, name_size)) {
-                        memmove(line, line + size, response->fields_size - at - size);
-                        response->fields_size -= size;
-                } else {
-                        at += size;
-                }
+                *size = (size_t)((char *)memchr(line, '\n', response->fields_size - *at) - line) + 1;
+                *at += *size;
+                if (*size > name_size && line[name_size] == ':' && weir__bytes_equal(line, name, name_size))
+                        return line;
         }
+        return NULL;
 }
 
 void
 weir__response_remove(struct weir__response *response, const char *name)
 {
-        remove_field(response, name, strlen(name));
+        size_t at = 0, size;
+        char *line;
+
+        while ((line = next_line(response, name, &at, &size))) {
+                memmove(line, line + size, response->fields_size - at);
+                response->fields_size -= size;
+                at -= size;
+        }
 }
 
 /* The fields that frame the message are the server's. */
@@ -190,7 +183,7 @@ weir__response_field(struct weir__response *response, const char *name, const ch
         if (r < 0)
                 return r;
         if (replace)
-                remove_field(response, name, name_size);
+                weir__response_remove(response, name);
         append_line(response, name, name_size, value, value_size);
         return 0;
 }
@@ -198,33 +191,22 @@ weir__response_field(struct weir__response *response, const char *name, const ch
 bool
 weir__response_has_field(const struct weir__response *response, const char *name)
 {
-        size_t name_size = strlen(name);
+        size_t at = 0, size;
 
-        for (size_t at = 0, size; at < response->fields_size; at += size) {
-                size = line_size(response->fields + at, response->fields_size - at);
-                if (line_is_of(response->fields + at, size, name, name_size))
-                        return true;
-        }
-        return false;
+        return next_line(response, name, &at, &size);
 }
 
 bool
 weir__response_next(const struct weir__response *response, const char *name, size_t *at, const char **value, size_t *size)
 {
-        size_t name_size = strlen(name);
+        size_t line_size, before = strlen(name) + 2;
+        const char *line = next_line(response, name, at, &line_size);
 
-        while (*at < response->fields_size) {
-                const char *line = response->fields + *at;
-                size_t left = line_size(line, response->fields_size - *at);
-
-                *at += left;
-                if (line_is_of(line, left, name, name_size)) {
-                        *value = line + name_size + 2;
-                        *size = left - name_size - 4;
-                        return true;
-                }
-        }
-        return false;
+        if (!line)
+                return false;
+        *value = line + before;
+        *size = line_size - before - 2;
+        return true;
 }
 
 int

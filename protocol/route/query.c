@@ -10,34 +10,6 @@
 #include "protocol/text/bytes.h"
 #include "protocol/route/query.h"
 
-/* Takes the part before the next '&' off the text; empty parts are skipped. */
-static bool
-next_part(const char **text, size_t *size, const char **part, size_t *part_size)
-{
-        while (*size > 0) {
-                const char *end = memchr(*text, '&', *size);
-
-                *part = *text;
-                *part_size = end ? (size_t)(end - *text) : *size;
-                *text += *part_size + (end != NULL);
-                *size -= *part_size + (end != NULL);
-                if (*part_size > 0)
-                        return true;
-        }
-        return false;
-}
-
-static size_t
-count_parts(const char *text, size_t size, size_t max)
-{
-        const char *part;
-        size_t part_size, count = 0;
-
-        while (count < max && next_part(&text, &size, &part, &part_size))
-                count++;
-        return count;
-}
-
 /* Writes the text, decoded, and a NUL.  Returns the end of that; NULL when there is another NUL in it. */
 static char *
 decode(char *out, const char *text, size_t size)
@@ -76,16 +48,18 @@ add(struct weir__pairs *pairs, char *out, const char *part, size_t size)
 int
 weir__query_parse(const char *text, size_t size, size_t max, struct weir__pairs **ret_pairs)
 {
-        size_t room = count_parts(text, size, max), part_size;
-        const char *part;
+        const char *rest = text, *part;
+        size_t rest_size = size, room = 0, part_size;
         char *out;
-        struct weir__pairs *pairs = weir__pairs_new(room, size + 1, &out);
 
+        while (room < max && weir__bytes_next_part(&rest, &rest_size, '&', &part, &part_size))
+                room++;
+        struct weir__pairs *pairs = weir__pairs_new(room, size + 1, &out);
         if (!pairs)
                 return -ENOMEM;
-        for (size_t i = 0; i < room && next_part(&text, &size, &part, &part_size); i++)
+        for (size_t i = 0; i < room && weir__bytes_next_part(&text, &size, '&', &part, &part_size); i++)
                 out = add(pairs, out, part, part_size);
-        pairs->more = next_part(&text, &size, &part, &part_size);
+        pairs->more = weir__bytes_next_part(&text, &size, '&', &part, &part_size);
         *ret_pairs = pairs;
         return 0;
 }

@@ -3,7 +3,6 @@
  * Threads: any; constant data and pure functions.  No locks. */
 #include "protocol/text/bytes.h"
 
-#include <stdint.h>
 #include <string.h>
 
 /* One letter for each combination of classes that occurs. */
@@ -108,19 +107,42 @@ weir__bytes_trim(const char **text, size_t *size)
         }
 }
 
+size_t
+weir__bytes_number(const char *text, size_t size, uint64_t *ret_number)
+{
+        size_t digits = weir__bytes_span(text, size, WEIR__BYTE_DIGIT);
+        uint64_t number = 0;
+
+        for (size_t i = 0; i < digits; i++)
+                if (__builtin_mul_overflow(number, 10, &number) ||
+                    __builtin_add_overflow(number, (uint64_t)(text[i] - '0'), &number)) {
+                        number = UINT64_MAX;
+                        break;
+                }
+        *ret_number = number;
+        return digits;
+}
+
+bool
+weir__bytes_next_part(const char **text, size_t *text_size, char separator, const char **part, size_t *part_size)
+{
+        while (*text_size > 0) {
+                const char *end = memchr(*text, separator, *text_size);
+
+                *part = *text;
+                *part_size = end ? (size_t)(end - *text) : *text_size;
+                *text += *part_size + (end != NULL);
+                *text_size -= *part_size + (end != NULL);
+                if (*part_size > 0)
+                        return true;
+        }
+        return false;
+}
+
 bool
 weir__bytes_next_member(const char **list, size_t *list_size, const char **member, size_t *member_size)
 {
-        while (*list_size > 0) {
-                size_t size = 0;
-
-                while (size < *list_size && (*list)[size] != ',')
-                        size++;
-                *member = *list;
-                *member_size = size;
-                size += size < *list_size; /* the comma */
-                *list += size;
-                *list_size -= size;
+        while (weir__bytes_next_part(list, list_size, ',', member, member_size)) {
                 weir__bytes_trim(member, member_size);
                 if (*member_size > 0)
                         return true;

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
         WEIR__BYTE_TOKEN = 1,  /* tchar.  Source: RFC 9110 section 5.6.2 */
@@ -51,6 +52,12 @@ char weir__bytes_unescape(const char *escape);
 
 /* Removes SP and HTAB at both ends. */
 void weir__bytes_trim(const char **text, size_t *size);
+
+/* Reads leading digits as a number, which is UINT64_MAX on overflow.  Returns how many there are. */
+size_t weir__bytes_number(const char *text, size_t size, uint64_t *ret_number);
+
+/* Takes the next part that is not empty off a text whose parts are between separators.  Returns false when none is left. */
+bool weir__bytes_next_part(const char **text, size_t *text_size, char separator, const char **part, size_t *part_size);
 
 /* Takes the next member off a list between commas, without the white space around it; empty members are skipped.
  *
