@@ -1,7 +1,7 @@
 #!/bin/bash
-# Includes flow server -> factory -> kernel; protocol is used by server and factory and knows neither; public headers know only
-# each other.  What a room says of the library's concepts in its public headers is held to the same order.  Rooms, files and lines
-# keep their sizes.
+# Includes flow server -> factory -> kernel; protocol is used by server and factory, and knows only the dates of kernel; public
+# headers know only each other.  What a room says of the library's concepts in its public headers is held to the same order.
+# Rooms, files and lines keep their sizes.
 set -euo pipefail
 
 source=${WEIR_SOURCE:?}

@@ -15,23 +15,7 @@
 #include "protocol/text/bytes.h"
 #include "protocol/message/gate.h"
 
-enum state { BEGIN, BEGIN_LF, METHOD, TARGET, VERSION, FIELD, NAME, VALUE, VALUE_LF, END_LF, END };
-
-/* A state accepts a run of `classes`, and then `last`, which leads to `next`.  A word has at least one byte. */
-static const struct {
-        unsigned char classes;
-        char last;
-        unsigned char next;
-        bool is_word;
-} runs[] = {
-        [BEGIN_LF] = {0, '\n', METHOD, false},
-        [METHOD] = {WEIR__BYTE_TOKEN, ' ', TARGET, true},
-        [TARGET] = {WEIR__BYTE_TARGET, ' ', VERSION, true},
-        [NAME] = {WEIR__BYTE_TOKEN, ':', VALUE, true},
-        [VALUE] = {WEIR__BYTE_VALUE, '\r', VALUE_LF, false},
-        [VALUE_LF] = {0, '\n', FIELD, false},
-        [END_LF] = {0, '\n', END, false},
-};
+enum state { BEGIN, BEGIN_LF, METHOD, TARGET, VERSION, FIELD, NAME, VALUE, VALUE_LF, END_LF };
 
 struct reader {
         const char *data; /* the head so far */
@@ -80,12 +64,15 @@ enter(struct weir__gate *gate, const struct reader *reader, unsigned char state)
 }
 
 /* "HTTP/1.1" and the line's end, from gate->mark on. */
-static int
+static inline int
 read_version(struct weir__gate *gate, struct reader *reader)
 {
         static const char pattern[] = "HTTP/0.0\r\n"; /* 0: any digit */
         const char *version = reader->data + gate->mark;
+        const size_t last = sizeof pattern - 2;
 
+        if (reader->end - version > (ptrdiff_t)last && memcmp(version, "HTTP/1.1\r\n", last + 1) == 0)
+                reader->at = version + last; /* the usual one is not compared byte by byte */
         for (; reader->at < reader->end; reader->at++) {
                 char expected = pattern[reader->at - version];
 
@@ -114,21 +101,39 @@ begin_line(struct weir__gate *gate, struct reader *reader, size_t max_fields)
         return WEIR__GATE_MORE;
 }
 
+/* A run of `classes`, and behind it `last`, which leads to the next state. */
 static inline int
-read_run(struct weir__gate *gate, struct reader *reader)
+read_run(struct weir__gate *gate, struct reader *reader, unsigned classes, char last, enum state next)
 {
-        unsigned char next = runs[gate->state].next;
-
-        reader->at = skip(reader->at, reader->end, runs[gate->state].classes);
+        reader->at = skip(reader->at, reader->end, classes);
         if (reader->at == reader->end)
                 return WEIR__GATE_MORE;
-        if (*reader->at != runs[gate->state].last || (runs[gate->state].is_word && offset(reader) == gate->mark))
+        if (*reader->at++ != last)
                 return 400;
-        if (gate->state == METHOD)
-                gate->is_method_known = method_is_known(reader->data + gate->mark, offset(reader) - gate->mark);
-        reader->at++;
         enter(gate, reader, next);
-        return next == END ? WEIR__GATE_HEAD : WEIR__GATE_MORE;
+        return WEIR__GATE_MORE;
+}
+
+/* The same with a run that is not empty. */
+static inline int
+read_word(struct weir__gate *gate, struct reader *reader, unsigned classes, char last, enum state next)
+{
+        const char *word = reader->data + gate->mark;
+
+        if (reader->at == word && *word == last)
+                return 400;
+        return read_run(gate, reader, classes, last, next);
+}
+
+static inline int
+read_method(struct weir__gate *gate, struct reader *reader)
+{
+        const char *method = reader->data + gate->mark;
+        int r = read_word(gate, reader, WEIR__BYTE_TOKEN, ' ', TARGET);
+
+        if (gate->state == TARGET)
+                gate->is_method_known = method_is_known(method, (size_t)(reader->at - method) - 1);
+        return r;
 }
 
 /* Reads one byte at least, in the state where the gate is. */
@@ -140,9 +145,15 @@ read_part(struct weir__gate *gate, struct reader *reader, size_t max_fields)
                 gate->state = *reader->at == '\r' ? BEGIN_LF : METHOD;
                 reader->at += gate->state == BEGIN_LF;
                 return WEIR__GATE_MORE;
+        case BEGIN_LF: return read_run(gate, reader, 0, '\n', METHOD);
+        case METHOD: return read_method(gate, reader);
+        case TARGET: return read_word(gate, reader, WEIR__BYTE_TARGET, ' ', VERSION);
         case VERSION: return read_version(gate, reader);
         case FIELD: return begin_line(gate, reader, max_fields);
-        default: return read_run(gate, reader);
+        case NAME: return read_word(gate, reader, WEIR__BYTE_TOKEN, ':', VALUE);
+        case VALUE: return read_run(gate, reader, WEIR__BYTE_VALUE, '\r', VALUE_LF);
+        case VALUE_LF: return read_run(gate, reader, 0, '\n', FIELD);
+        default: return *reader->at++ == '\n' ? WEIR__GATE_HEAD : 400; /* END_LF */
         }
 }
 
@@ -165,23 +176,25 @@ int
 weir__gate_feed(struct weir__gate *gate, const struct weir__gate_limits *limits, const char *data, size_t size, size_t *head_size)
 {
         size_t head_limit = smaller(limits->max_head, WEIR__HEAD_MAX), limit = line_limit(limits, head_limit, data, size);
-        struct reader reader = {.data = data, .at = data + gate->scanned};
+        struct reader reader = {.data = data, .at = data + gate->scanned, .end = data + smaller(size, limit)};
+        struct weir__gate now = *gate; /* in registers */
         int r = WEIR__GATE_MORE;
 
         while (r == WEIR__GATE_MORE) {
-                bool is_in_line = gate->state < FIELD;
-
-                limit = is_in_line ? limit : head_limit;
-                reader.end = data + smaller(size, limit);
-                if (reader.at < reader.end)
-                        r = read_part(gate, &reader, limits->max_fields);
-                else if (offset(&reader) < limit)
+                if (reader.at < reader.end) {
+                        r = read_part(&now, &reader, limits->max_fields);
+                } else if (offset(&reader) < limit) {
                         break;
-                else
-                        r = is_in_line ? 414 : 431;
+                } else if (now.state < FIELD || limit == head_limit) {
+                        r = now.state < FIELD ? 414 : 431;
+                } else {
+                        limit = head_limit;
+                        reader.end = data + smaller(size, limit);
+                }
         }
-        gate->scanned = offset(&reader);
+        now.scanned = offset(&reader);
         if (r == WEIR__GATE_HEAD)
-                *head_size = gate->scanned;
+                *head_size = now.scanned;
+        *gate = now;
         return r;
 }
