@@ -9,8 +9,8 @@
 #define LONGEST 11 /* of the extensions */
 #define UNKNOWN "application/octet-stream"
 
-/* Types with their extensions.  A type without an extension is only written by programs.  Types of text, JSON and XML are known to
- * be compressible by their names.
+/* Types with their extensions.  A type without an extension is only written by programs.  Types of text, JSON and XML need no
+ * mark: their names say that they are compressible.
  *
  * A source map is JSON.  Served .ts files are transport streams; TypeScript is compiled before it is served. */
 static const struct row {
