@@ -25,7 +25,6 @@
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
 #include "kernel/sched/deliver.h"
-#include "server/exchange/sse.h"
 #include "server/exchange/transfer.h"
 
 #define LINGER      WEIR_SEC(5)       /* for the next bytes ... */
@@ -80,7 +79,7 @@ static weir_nsec
 answering_limit(const struct weir__connection *connection)
 {
         const struct weir_http_server_config *config = weir__connection_config(connection);
-        const struct weir__sse *sse = weir__connection_sse(connection);
+        const struct weir__transfer *events = weir__connection_events(connection);
         weir_nsec reading = weir__connection_left_to_read(connection);
 
         if (weir__connection_has_output(connection))
@@ -89,7 +88,7 @@ answering_limit(const struct weir__connection *connection)
                 return 0;
         if (connection->reading.reader)
                 return reading;
-        return sse ? sse->heartbeat : WEIR_FOREVER;
+        return events ? events->heartbeat : WEIR_FOREVER;
 }
 
 static weir_nsec
@@ -221,8 +220,8 @@ notify_exchange(struct weir__connection *connection)
                 writing->writers = writer->next;
                 weir__transfer_complete(writer, shutdown ? shutdown : -EPIPE);
         }
-        if (connection->exchange->sse)
-                weir__sse_complete(connection->exchange->sse, shutdown ? shutdown : -EPIPE);
+        if (connection->exchange->stream)
+                weir__transfer_complete(connection->exchange->stream, shutdown ? shutdown : -EPIPE);
         if (!shutdown && !weir__connection_config(connection)->ignore_departure) /* at shutdown all series end by themselves */
                 weir__exchange_cut(connection->exchange);
 }

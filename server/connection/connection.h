@@ -74,10 +74,10 @@ static inline bool weir__connection_has_output(const struct weir__connection *co
         return writing->output || writing->writers || (writing->file && writing->file->size);
 }
 
-/* That of its exchange; NULL: none is open. */
-static inline struct weir__sse *weir__connection_sse(const struct weir__connection *connection)
+/* The stream of events of its exchange; NULL: none is open. */
+static inline struct weir__transfer *weir__connection_events(const struct weir__connection *connection)
 {
-        return connection->exchange ? connection->exchange->sse : NULL;
+        return connection->exchange ? connection->exchange->stream : NULL;
 }
 
 void weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state); /* with its time limit */

@@ -14,7 +14,6 @@
 #include "server/base/coalescing.h"
 #include "server/connection/connection.h"
 #include "server/connection/stream_reply.h"
-#include "server/exchange/sse.h"
 #include "server/exchange/transfer.h"
 
 #define FIRST_WITHIN WEIR_SEC(1) /* after a hand-over: for the first request of a connection that came to the former process */
@@ -33,7 +32,7 @@ probe(struct weir__connection *connection)
 
         exchange->is_probed = true;
         weir__stream_keep_asking(&connection->stream);
-        if (weir__connection_sse(connection))
+        if (weir__connection_events(connection))
                 weir__stream_reply_beat(connection);
         else if (may_continue &&
                  !weir__stream_untaken(&connection->stream)) /* else an earlier reply, on its way still, asks the same */
@@ -57,7 +56,7 @@ answering_timed_out(struct weir__connection *connection)
                 probe(connection);
                 if (connection->state == WEIR__ANSWERING)
                         weir__connection_enter(connection, WEIR__ANSWERING);
-        } else if (weir__connection_sse(connection)) {
+        } else if (weir__connection_events(connection)) {
                 weir__stream_reply_beat(connection);
         } else {
                 weir__connection_enter(connection, WEIR__ANSWERING);
@@ -160,7 +159,7 @@ shutdown_source(struct weir__source *source)
 
         connection->is_last = true;
         if (connection->state != WEIR__ANSWERING || connection->reading.reader || connection->writing.writers ||
-            weir__connection_sse(connection))
+            weir__connection_events(connection))
                 weir__connection_close(connection);
 }
 
@@ -204,15 +203,17 @@ answer(struct weir__exchange *exchange)
 }
 
 static int
-read_some(struct weir__transfer *transfer)
+begin(struct weir__transfer *transfer)
 {
-        return weir__connection_of(transfer->exchange)->state == WEIR__GONE ? -ECONNRESET : weir__receive_for_task(transfer);
-}
+        bool is_gone = weir__connection_of(transfer->exchange)->state == WEIR__GONE;
 
-static int
-write_some(struct weir__transfer *transfer)
-{
-        return weir__connection_of(transfer->exchange)->state == WEIR__GONE ? -EPIPE : weir__stream_reply_write(transfer);
+        switch ((enum weir__transfer_kind)transfer->kind) {
+        case WEIR__TRANSFER_WRITE: return is_gone ? -EPIPE : weir__stream_reply_write(transfer);
+        case WEIR__TRANSFER_STREAM: return is_gone ? -EPIPE : weir__stream_reply_open(transfer);
+        case WEIR__TRANSFER_READ:
+        case WEIR__TRANSFER_COLLECT: break;
+        }
+        return is_gone ? -ECONNRESET : weir__receive_for_task(transfer);
 }
 
 static void
@@ -222,21 +223,15 @@ withdraw(struct weir__transfer *transfer)
 
         if (transfer->kind == WEIR__TRANSFER_WRITE)
                 weir__stream_reply_withdraw(transfer);
+        else if (transfer->kind == WEIR__TRANSFER_STREAM)
+                weir__transfer_leave(transfer);
         else
                 connection->reading.reader = NULL;
         if (connection->state == WEIR__ANSWERING)
                 weir__connection_enter(connection, WEIR__ANSWERING);
 }
 
-static int
-open_stream(struct weir__sse *sse)
-{
-        struct weir__connection *connection = weir__connection_of(sse->exchange);
-
-        return connection->state == WEIR__GONE ? -EPIPE : weir__stream_reply_begin(connection);
-}
-
-const struct weir__exchange_ops weir__http1_ops = {answer, read_some, write_some, withdraw, open_stream};
+const struct weir__exchange_ops weir__http1_ops = {answer, begin, withdraw};
 
 /* -- birth and stop -- */
 
@@ -276,8 +271,8 @@ void
 weir__http1_stop(struct weir__connection *connection)
 {
         connection->is_last = true;
-        if (weir__connection_sse(connection))
-                weir__sse_complete(weir__connection_sse(connection), 0); /* it would not end by itself */
+        if (weir__connection_events(connection))
+                weir__transfer_complete(weir__connection_events(connection), 0); /* it would not end by itself */
         if (connection->state == WEIR__LINGERING) {
                 weir_nsec until = weir__clock_after(weir__clock_now(), LAST_LINGER);
 

@@ -108,6 +108,22 @@ weir__stream_reply_begin(struct weir__connection *connection)
         return failed;
 }
 
+int
+weir__stream_reply_open(struct weir__transfer *stream)
+{
+        struct weir__exchange *exchange = stream->exchange;
+
+        exchange->stream = stream;
+        stream->is_linked = true;
+        int failed = weir__stream_reply_begin(weir__connection_of(exchange));
+        if (!stream->is_linked) /* the connection has broken */
+                return stream->task.status;
+        if (failed || exchange->client->shard->is_stopping || !weir__exchange_carries_body(exchange) ||
+            atomic_load_explicit(&exchange->events, memory_order_relaxed) == WEIR__EVENTS_ENDED)
+                weir__transfer_leave(stream);
+        return failed;
+}
+
 /* Behind what the peer has not taken yet, such as a large head.  Returns false when out of memory: nothing has changed. */
 static bool
 append_output(struct weir__connection *connection, const char *text)

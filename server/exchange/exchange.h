@@ -21,7 +21,6 @@
 #include "server/exchange/file.h"
 
 struct weir__exchange;
-struct weir__sse;
 struct weir__transfer;
 
 /* The client that has sent the request, and the shard that serves it.  The beginning of a connection, which outlives its
@@ -32,14 +31,11 @@ struct weir__client {
         char *certificate; /* a description of the one that it has shown; or NULL.  Constant once there is an exchange */
 };
 
-/* What carries an exchange.  The owner of its poller calls.  `read`, `write` and `open` return the status of the task, unless
- * that is linked afterwards: then it waits. */
+/* What carries an exchange.  The owner of its poller calls. */
 struct weir__exchange_ops {
         void (*answer)(struct weir__exchange *exchange); /* the series has ended: replies, and frees the exchange */
-        int (*read)(struct weir__transfer *transfer);
-        int (*write)(struct weir__transfer *transfer);
+        int (*begin)(struct weir__transfer *transfer);   /* the status of the task; unless it is linked now: then it waits */
         void (*withdraw)(struct weir__transfer *transfer); /* a linked one was cancelled */
-        int (*open)(struct weir__sse *sse);
 };
 
 enum weir__events_state { WEIR__EVENTS_NONE = 0, WEIR__EVENTS_OPEN, WEIR__EVENTS_ENDED };
@@ -96,7 +92,7 @@ struct weir__exchange {
         struct weir__pairs *parameters; /* what a router has found in the path; or NULL */
         struct weir__fields *fields;     /* or NULL */
 
-        struct weir__sse *sse; /* the open stream of events; or NULL.  Owner of the poller only */
+        struct weir__transfer *stream; /* the open stream of events; or NULL.  Owner of the poller only */
 
         /* Its series, once that is made, or WEIR__CUT.  The handler's worker writes the one and the connection the other, by
          * exchange. The second of them sees both, and cancels the series, which is kept until the exchange is freed. */

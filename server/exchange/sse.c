@@ -1,12 +1,10 @@
 /* server/exchange/sse.c: Server-Sent Events: the task that keeps a stream open, and events as they go over the wire.
  *
- * Threads: started and cancelled on any thread; the work runs on the poller of the connection.  pending.h has the states.
+ * Threads: any, until the task is started; transfer.c has its work.
  * Locks:   none.
  *
  * The connection knows the stream by its exchange.  It ends the stream when the client has gone, when the server stops, and
  * when it is cut.  Heartbeats are a matter of the connection's time limit: there is no timer that could outlive the stream. */
-#include "server/exchange/sse.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,124 +12,14 @@
 
 #include <weir/http_sse.h>
 
-#include "kernel/runtime/config.h"
-#include "kernel/memory/memory.h"
-#include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/runtime/config.h"
 #include "kernel/sched/deliver.h"
-#include "server/exchange/pending.h"
 #include "server/exchange/transfer.h"
 
 #define HEARTBEAT WEIR_SEC(15)
 
-/* -- the owner of the connection's poller -- */
-
-static void
-leave(struct weir__sse *sse)
-{
-        sse->is_linked = false;
-        sse->exchange->sse = NULL;
-        atomic_store_explicit(&sse->exchange->events, WEIR__EVENTS_ENDED, memory_order_relaxed);
-}
-
-void
-weir__sse_complete(struct weir__sse *sse, int status)
-{
-        leave(sse);
-        weir__pending_end(&sse->task, status);
-}
-
-static bool
-is_over(const struct weir__sse *sse)
-{
-        const struct weir__exchange *exchange = sse->exchange;
-
-        return atomic_load_explicit(&exchange->events, memory_order_relaxed) == WEIR__EVENTS_ENDED ||
-               exchange->client->shard->is_stopping || !weir__exchange_carries_body(exchange);
-}
-
-/* Begins the reply, and stays with the connection unless it is over already. */
-static int
-try_it(struct weir__sse *sse)
-{
-        if (weir__pending_is_cancelled(&sse->task))
-                return weir__series_cause(sse->task.series);
-        if (weir__phase_is_stopping())
-                return -ESHUTDOWN;
-        sse->exchange->sse = sse;
-        sse->is_linked = true;
-        int failed = sse->exchange->ops->open(sse);
-        if (!sse->is_linked) /* the connection has broken */
-                return sse->task.status;
-        if (failed || is_over(sse))
-                leave(sse);
-        return failed;
-}
-
-static void
-run(struct weir__work *work)
-{
-        struct weir__sse *sse = (struct weir__sse *)work;
-
-        if (!sse->is_tried) {
-                sse->is_tried = true;
-                sse->task.status = try_it(sse);
-                if (sse->is_linked && weir__pending_wait(&sse->task))
-                        return;
-        }
-        if (sse->is_linked) { /* cancelled */
-                leave(sse);
-                sse->task.status = weir__series_cause(sse->task.series);
-        }
-        atomic_store_explicit(&sse->exchange->events, WEIR__EVENTS_ENDED, memory_order_relaxed);
-        weir__task_run(work);
-}
-
-static void
-end_run(struct weir__work *work)
-{
-        struct weir__exchange *exchange = weir__container_of(work, struct weir__exchange, end_events);
-
-        if (exchange->sse)
-                weir__sse_complete(exchange->sse, 0);
-        weir__exchange_drop(exchange);
-}
-
-static const struct weir__work_ops end_ops = {.run = end_run};
-
-/* -- any thread -- */
-
-static void
-release(struct weir_task *task, bool discarded)
-{
-        struct weir__exchange *exchange = ((struct weir__sse *)task)->exchange;
-
-        if (!exchange)
-                return;
-        if (discarded)
-                atomic_store_explicit(&exchange->events, WEIR__EVENTS_ENDED, memory_order_relaxed);
-        weir__exchange_drop(exchange);
-}
-
-static void
-describe(const struct weir_task *task, char *out, size_t room)
-{
-        const struct weir__sse *sse = (const struct weir__sse *)task;
-        char peer[WEIR__PEER_ROOM + 32];
-
-        weir__exchange_describe_peer(sse->exchange, peer, sizeof peer);
-        snprintf(out, room, "open to %s", peer);
-}
-
-static const struct weir__task_ops stream_ops = {
-        .work = {.run = run, .kind = "an event stream", .calls = weir__task_calls},
-        .start = weir__pending_start,
-        .cancel = weir__pending_cancel,
-        .release = release,
-        .describe = describe,
-};
-
-/* -- the stream's public face -- */
+/* -- the stream -- */
 
 static int
 default_field(struct weir__exchange *exchange, const char *name, const char *value)
@@ -160,23 +48,29 @@ prepare(struct weir__exchange *exchange, weir_nsec heartbeat)
 weir_task *
 weir_http_sse_new(weir_task *exchange, weir_nsec heartbeat, weir_task_fn *done, void *context)
 {
-        struct weir__sse *sse = weir__alloc(sizeof *sse);
-        struct weir__exchange *known = weir__exchange_of(exchange);
+        struct weir__transfer *stream = weir__transfer_new(WEIR__TRANSFER_STREAM, exchange, done, context);
+        int failed = stream ? prepare(stream->exchange, heartbeat) : 0;
 
-        if (!sse)
+        if (!stream)
                 return NULL;
-        *sse = (struct weir__sse){.heartbeat = heartbeat ? heartbeat : HEARTBEAT};
-        weir__task_init(&sse->task, &stream_ops, sizeof *sse, done, context);
-        sse->task.status = prepare(known, heartbeat);
-        if (sse->task.status) {
-                sse->task.flags |= WEIR__TASK_WRONG;
-                return &sse->task;
-        }
-        sse->exchange = known;
-        sse->task.poller = known->task.poller;
-        weir__exchange_hold(known);
-        return &sse->task;
+        stream->heartbeat = heartbeat ? heartbeat : HEARTBEAT;
+        if (failed)
+                weir__task_poison(&stream->task, failed);
+        return &stream->task;
 }
+
+/* On the poller of the connection. */
+static void
+end_run(struct weir__work *work)
+{
+        struct weir__exchange *exchange = weir__container_of(work, struct weir__exchange, end_events);
+
+        if (exchange->stream)
+                weir__transfer_complete(exchange->stream, 0);
+        weir__exchange_drop(exchange);
+}
+
+static const struct weir__work_ops end_ops = {.run = end_run};
 
 int
 weir_http_sse_end(weir_task *exchange)

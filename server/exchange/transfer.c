@@ -1,8 +1,8 @@
-/* server/exchange/transfer.c: tasks that read and write pieces of bodies.
+/* server/exchange/transfer.c: the tasks of an exchange that wait in its connection.
  *
- * Threads: started and cancelled on any thread; the work runs on the poller of the connection.  The owner first tries it; a
- *          second time, when it has ended, it calls back.  pending.h has the states.
- * Locks:   none. */
+ * Threads: started and cancelled on any thread; the work runs on the poller of the connection.  The owner tries the task first.
+ *          The work runs a second time when the task has ended, and calls back.
+ * Locks:   none; the states are in the task's word. */
 #include "server/exchange/transfer.h"
 
 #include <errno.h>
@@ -12,42 +12,62 @@
 
 #include <weir/http_body.h>
 
-#include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
+#include "kernel/memory/memory.h"
+#include "kernel/sched/deliver.h"
 #include "server/base/coalescing.h"
-#include "server/exchange/pending.h"
 
 #define FRAME_BEFORE 18 /* of a chunk: 16 digits and a line's end */
 #define FRAME_BEHIND 2
 
 /* -- the owner of the connection's poller -- */
 
+/* A stream is over for those that make its events, too. */
+static void
+end_events(struct weir__transfer *transfer)
+{
+        if (transfer->kind == WEIR__TRANSFER_STREAM && !(transfer->task.flags & WEIR__TASK_WRONG))
+                atomic_store_explicit(&transfer->exchange->events, WEIR__EVENTS_ENDED, memory_order_relaxed);
+}
+
+void
+weir__transfer_leave(struct weir__transfer *transfer)
+{
+        transfer->is_linked = false;
+        if (transfer->kind == WEIR__TRANSFER_STREAM)
+                transfer->exchange->stream = NULL;
+        end_events(transfer);
+}
+
 void
 weir__transfer_complete(struct weir__transfer *transfer, int status)
 {
-        transfer->is_linked = false;
-        weir__pending_end(&transfer->task, status);
+        uint32_t pending = WEIR__PENDING;
+
+        weir__transfer_leave(transfer);
+        transfer->task.status = status;
+        if (atomic_compare_exchange_strong_explicit(&transfer->task.word, &pending, WEIR__READY, memory_order_acq_rel,
+                                                    memory_order_acquire))
+                weir__deliver(weir__poller_at(transfer->task.poller), &transfer->task.work);
 }
 
-/* It was cancelled while it waited. */
-static void
-give_up(struct weir__transfer *transfer)
+/* Returns false when it was cancelled just now. */
+static bool
+wait_in_connection(struct weir_task *task)
 {
-        transfer->is_linked = false;
-        transfer->task.status = weir__series_cause(transfer->task.series);
-        transfer->exchange->ops->withdraw(transfer);
+        uint32_t ready = WEIR__READY;
+
+        return atomic_compare_exchange_strong_explicit(&task->word, &ready, WEIR__PENDING, memory_order_acq_rel,
+                                                       memory_order_acquire);
 }
 
 static int
 try_it(struct weir__transfer *transfer)
 {
-        const struct weir__exchange_ops *ops = transfer->exchange->ops;
-
-        if (weir__pending_is_cancelled(&transfer->task))
+        if (atomic_load_explicit(&transfer->task.word, memory_order_acquire) & WEIR__CANCELLED)
                 return weir__series_cause(transfer->task.series);
-        if (weir__phase_is_stopping())
-                return -ESHUTDOWN;
-        return transfer->kind == WEIR__TRANSFER_WRITE ? ops->write(transfer) : ops->read(transfer);
+        return weir__phase_is_stopping() ? -ESHUTDOWN : transfer->exchange->ops->begin(transfer);
 }
 
 static void
@@ -59,11 +79,15 @@ run(struct weir__work *work)
                 transfer->is_tried = true;
                 weir__coalescing_note_reply(transfer->exchange->client->shard, 0); /* a stream waits for each piece */
                 transfer->task.status = try_it(transfer);
-                if (transfer->is_linked && weir__pending_wait(&transfer->task))
+                if (transfer->is_linked && wait_in_connection(&transfer->task))
                         return;
         }
-        if (transfer->is_linked)
-                give_up(transfer);
+        if (transfer->is_linked) { /* it was cancelled while it waited */
+                transfer->task.status = weir__series_cause(transfer->task.series);
+                transfer->exchange->ops->withdraw(transfer);
+                transfer->is_linked = false;
+        }
+        end_events(transfer);
         atomic_fetch_sub_explicit(&transfer->exchange->unsent, transfer->announced, memory_order_relaxed);
         weir__task_run(work);
 }
@@ -74,11 +98,21 @@ static void
 start(struct weir_task *task)
 {
         struct weir__transfer *transfer = (struct weir__transfer *)task;
+        uint8_t poller = task->poller; /* the task may be gone as soon as it is READY */
 
         if (transfer->kind == WEIR__TRANSFER_WRITE)
                 transfer->announced = transfer->size;
         atomic_fetch_add_explicit(&transfer->exchange->unsent, transfer->announced, memory_order_relaxed);
-        weir__pending_start(task);
+        atomic_fetch_add_explicit(&task->word, WEIR__READY, memory_order_release); /* NEW is 0; a cancel may have left its flag */
+        weir__deliver(weir__poller_at(poller), &task->work);
+}
+
+static struct weir_task *
+cancel(struct weir_task *task)
+{
+        uint32_t before = atomic_fetch_or_explicit(&task->word, WEIR__CANCELLED, memory_order_acq_rel);
+
+        return before == WEIR__PENDING ? task : NULL;
 }
 
 static void
@@ -87,6 +121,7 @@ release(struct weir_task *task, bool discarded)
         struct weir__transfer *transfer = (struct weir__transfer *)task;
 
         (void)discarded;
+        end_events(transfer);
         free(transfer->memory);
         if (transfer->exchange)
                 weir__exchange_drop(transfer->exchange);
@@ -96,50 +131,46 @@ release(struct weir_task *task, bool discarded)
 static void
 describe(const struct weir_task *task, char *out, size_t room)
 {
+        static const char *const what[] = {"bytes from", "the whole body from", "bytes to", "open to"};
         const struct weir__transfer *transfer = (const struct weir__transfer *)task;
-        char peer[WEIR__PEER_ROOM + 32];
+        char peer[WEIR__PEER_ROOM + 32], count[24] = "";
 
         weir__exchange_describe_peer(transfer->exchange, peer, sizeof peer);
         if (transfer->kind == WEIR__TRANSFER_WRITE)
-                snprintf(out, room, "%zu bytes to %s", transfer->announced, peer);
-        else
-                snprintf(out, room, "%s from %s", transfer->kind == WEIR__TRANSFER_READ ? "bytes" : "the whole body", peer);
+                snprintf(count, sizeof count, "%zu ", transfer->announced);
+        snprintf(out, room, "%s%s %s", count, what[transfer->kind], peer);
 }
 
-static const struct weir__task_ops read_ops = {
-        .work = {.run = run, .kind = "a read of a body", .calls = weir__task_calls},
-        .start = start,
-        .cancel = weir__pending_cancel,
-        .release = release,
-        .describe = describe,
-};
+#define OPS(name) \
+        { \
+                .work = {.run = run, .kind = name, .calls = weir__task_calls}, .start = start, .cancel = cancel, \
+                .release = release, .describe = describe \
+        }
 
-static const struct weir__task_ops write_ops = {
-        .work = {.run = run, .kind = "a write of a body", .calls = weir__task_calls},
-        .start = start,
-        .cancel = weir__pending_cancel,
-        .release = release,
-        .describe = describe,
+static const struct weir__task_ops transfer_ops[] = {
+        [WEIR__TRANSFER_READ] = OPS("a read of a body"),
+        [WEIR__TRANSFER_COLLECT] = OPS("a read of a body"),
+        [WEIR__TRANSFER_WRITE] = OPS("a write of a body"),
+        [WEIR__TRANSFER_STREAM] = OPS("an event stream"),
 };
 
 /* -- the public face -- */
 
-static struct weir__transfer *
-transfer_new(const struct weir__task_ops *ops, weir_task *exchange, weir_task_fn *done, void *context)
+struct weir__transfer *
+weir__transfer_new(enum weir__transfer_kind kind, weir_task *exchange, weir_task_fn *done, void *context)
 {
         struct weir__transfer *transfer = weir__alloc(sizeof *transfer);
         struct weir__exchange *known = weir__exchange_of(exchange);
 
         if (!transfer)
                 return NULL;
-        *transfer = (struct weir__transfer){.exchange = known};
-        weir__task_init(&transfer->task, ops, sizeof *transfer, done, context);
+        *transfer = (struct weir__transfer){.exchange = known, .kind = kind};
+        weir__task_init(&transfer->task, &transfer_ops[kind], sizeof *transfer, done, context);
         if (known) {
                 transfer->task.poller = known->task.poller;
                 weir__exchange_hold(known);
         } else {
-                transfer->task.flags |= WEIR__TASK_WRONG;
-                transfer->task.status = -EDOM;
+                weir__task_poison(&transfer->task, -EDOM);
         }
         return transfer;
 }
@@ -147,7 +178,7 @@ transfer_new(const struct weir__task_ops *ops, weir_task *exchange, weir_task_fn
 weir_task *
 weir_http_read_new(weir_task *exchange, weir_task_fn *done, void *context)
 {
-        struct weir__transfer *transfer = transfer_new(&read_ops, exchange, done, context);
+        struct weir__transfer *transfer = weir__transfer_new(WEIR__TRANSFER_READ, exchange, done, context);
 
         return transfer ? &transfer->task : NULL;
 }
@@ -155,11 +186,10 @@ weir_http_read_new(weir_task *exchange, weir_task_fn *done, void *context)
 weir_task *
 weir_http_collect_new(weir_task *exchange, size_t max, weir_task_fn *done, void *context)
 {
-        struct weir__transfer *transfer = transfer_new(&read_ops, exchange, done, context);
+        struct weir__transfer *transfer = weir__transfer_new(WEIR__TRANSFER_COLLECT, exchange, done, context);
 
         if (!transfer)
                 return NULL;
-        transfer->kind = WEIR__TRANSFER_COLLECT;
         transfer->max = max;
         return &transfer->task;
 }
@@ -169,7 +199,7 @@ weir_http_read_data(const weir_task *read, size_t *size)
 {
         const struct weir__transfer *transfer = (const struct weir__transfer *)read;
 
-        if (!read || read->work.ops != &read_ops.work || transfer->kind != WEIR__TRANSFER_READ)
+        if (!read || read->work.ops != &transfer_ops[WEIR__TRANSFER_READ].work)
                 return NULL;
         if (size)
                 *size = transfer->size;
@@ -194,15 +224,13 @@ make_room(struct weir__transfer *transfer, size_t size)
 struct weir__transfer *
 weir__transfer_new_write(weir_task *exchange, size_t size, int fault, weir_task_fn *done, void *context)
 {
-        struct weir__transfer *transfer = transfer_new(&write_ops, exchange, done, context);
+        struct weir__transfer *transfer = weir__transfer_new(WEIR__TRANSFER_WRITE, exchange, done, context);
 
         if (!transfer)
                 return NULL;
-        transfer->kind = WEIR__TRANSFER_WRITE;
-        if (fault && !(transfer->task.flags & WEIR__TASK_WRONG)) {
-                transfer->task.flags |= WEIR__TASK_WRONG;
-                transfer->task.status = fault;
-        } else if (!fault && !make_room(transfer, size)) {
+        if (fault) {
+                weir__task_poison(&transfer->task, fault);
+        } else if (!make_room(transfer, size)) {
                 weir_task_dismiss(&transfer->task);
                 return NULL;
         }

@@ -1,18 +1,28 @@
-/* server/exchange/transfer.h: tasks that read and write pieces of bodies. */
+/* server/exchange/transfer.h: the tasks of an exchange that wait in its connection: reads and writes of bodies, event streams.
+ *
+ *     NEW --start--> READY --the owner tries--> done: the callback
+ *                                  \--wait--> PENDING --end--> READY --> the callback
+ *                                                 \---cancel--> READY --> the callback, -ECANCELED
+ *
+ * The work of a PENDING task is in no list.  The thread that takes it out of PENDING, by end or cancel, delivers the work, once.
+ * A cancel at any other time only leaves its flag, which the work finds.  The work always runs on the poller of the connection. */
 #ifndef WEIR_SERVER_TRANSFER_H
 #define WEIR_SERVER_TRANSFER_H
 
 #include "server/exchange/exchange.h"
 
-enum weir__transfer_kind { WEIR__TRANSFER_READ, WEIR__TRANSFER_COLLECT, WEIR__TRANSFER_WRITE };
+enum weir__transfer_kind { WEIR__TRANSFER_READ, WEIR__TRANSFER_COLLECT, WEIR__TRANSFER_WRITE, WEIR__TRANSFER_STREAM };
 
-/* A piece of a body on its way in or out: the task that reads or writes it. */
 struct weir__transfer {
-        struct weir_task task; /* first; its word: transfer.c */
+        struct weir_task task; /* first; its word: see above */
 
         /* Constant. */
-        struct weir__exchange *exchange; /* held */
+        struct weir__exchange *exchange; /* held; NULL: the task is wrong */
         uint8_t kind;                    /* enum weir__transfer_kind */
+        union {
+                size_t max;          /* COLLECT: bytes; 0: the server's limit */
+                weir_nsec heartbeat; /* STREAM */
+        };
 
         /* Its maker's, then the owner's of the connection's poller, then its callback's. */
         bool is_tried;               /* the owner has had it */
@@ -23,14 +33,19 @@ struct weir__transfer {
         char *data;                  /* what is left to write, or what was read */
         size_t size;
         weir_nsec expires_at; /* READ and COLLECT, while it waits */
-        size_t max;           /* COLLECT: bytes; 0: the server's limit */
         size_t announced;     /* WRITE: in `unsent` */
 };
+
+/* Makes a task, wrong if `exchange` is none.  Its maker fills in what belongs to the kind.  NULL when out of memory. */
+struct weir__transfer *weir__transfer_new(enum weir__transfer_kind kind, weir_task *exchange, weir_task_fn *done, void *context);
 
 /* A write with room for `size` bytes at `data`.  It reports `fault` when it is started, unless that is 0.  NULL when out of
  * memory. */
 struct weir__transfer *weir__transfer_new_write(weir_task *exchange, size_t size, int fault, weir_task_fn *done, void *context);
-void weir__transfer_complete(struct weir__transfer *transfer, int status); /* of one that waited and was taken out.  Owner */
-void weir__transfer_frame(struct weir__transfer *transfer);                /* makes its data a chunk */
+void weir__transfer_frame(struct weir__transfer *transfer); /* makes its data a chunk */
+
+/* Owner.  Of one that waits, or was linked just now. */
+void weir__transfer_complete(struct weir__transfer *transfer, int status);
+void weir__transfer_leave(struct weir__transfer *transfer); /* the connection has it no more */
 
 #endif
