@@ -24,7 +24,7 @@ rooms_of() {
         kernel) echo 'base data calendar memory observe loop socket sched executor runtime' ;;
         factory) echo 'names task timer sync flow channel inspect' ;;
         protocol) echo 'text route message field coding' ;;
-        server) echo 'base access exchange connection listen operate' ;;
+        server) echo 'base observe exchange connection listen operate' ;;
         esac
 }
 

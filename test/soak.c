@@ -22,7 +22,7 @@
 
 #include "kernel/memory/span.h"
 #include "server/base/server.h"
-#include "server/listen/addresses.h"
+#include "server/base/addresses.h"
 #include "test/fixture.h"
 #include "test/soak.h"
 
@@ -165,7 +165,7 @@ static bool
 is_quiet(void)
 {
         for (int i = 0; i < SOAK_SERVERS; i++)
-                if (atomic_load(&soak_servers[i].server->connections) || weir__addresses_count(soak_servers[i].server->addresses))
+                if (atomic_load(&soak_servers[i].server->connections) || soak_servers[i].server->addresses.tree.root)
                         return false;
         return atomic_load(&soak_freed) == atomic_load(&soak_handled);
 }

@@ -5,8 +5,6 @@
  *
  * Threads: weir_http_server_set_coalescing: any, before the start; the rest: the owner of the shard's poller.
  * Locks:   the server's, until the start. */
-#include "server/base/coalescing.h"
-
 #include <errno.h>
 
 #include "kernel/base/phase.h"

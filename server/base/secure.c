@@ -92,12 +92,6 @@ weir__secure_done(weir_http_server *server)
         free(secure->client_ca_file);
 }
 
-bool
-weir__secure_is_on(const weir_http_server *server)
-{
-        return server->secure.is_on;
-}
-
 /* The context that new connections get now, or NULL, with a reference. */
 static struct weir__tls_context *
 current(struct weir__secure *secure)
@@ -153,13 +147,6 @@ fault_without_certificate(const struct weir__secure *secure)
         if (secure->is_on || (!secure->ocsp_file && !secure->client_ca_file))
                 return NULL;
         return secure->ocsp_file ? "expected a certificate beside ocsp_file" : "expected a certificate beside client_ca_file";
-}
-
-void
-weir__secure_complain(const weir_http_server *server)
-{
-        if (server->secure.fault)
-                weir__log(WEIR_LOG_ERROR, "TLS: %s", server->secure.fault);
 }
 
 int

@@ -33,9 +33,7 @@ struct weir__secure {
 
 int weir__secure_init(weir_http_server *server); /* from its config; returns what the start is to report */
 void weir__secure_done(weir_http_server *server);
-void weir__secure_complain(const weir_http_server *server); /* of its config, if that is wrong; with no lock held */
 int weir__secure_start(weir_http_server *server); /* STARTING: reads the files, if there are any; with no lock held */
-bool weir__secure_is_on(const weir_http_server *server); /* constant from the start on */
 struct weir__tls *weir__secure_accept(weir_http_server *server, int fd); /* NULL when out of memory */
 
 #endif

@@ -15,12 +15,11 @@
 #include "kernel/socket/listen.h"
 #include "protocol/field/forwarded.h"
 #include "protocol/message/gate.h"
+#include "server/base/addresses.h"
 #include "server/base/secure.h"
 #include "server/base/serving.h"
 #include "server/base/shard.h"
 #include "server/base/users.h"
-
-struct weir__addresses;
 
 enum weir__server_state {
         WEIR__SERVER_NEW = 0,
@@ -46,7 +45,6 @@ struct weir_http_server {
         uint32_t coalescing; /* ns; from the start on; before that guarded by lock */
         struct weir__proxies *proxies;
         struct weir__access *access;       /* the access log; or NULL */
-        struct weir__addresses *addresses; /* from the start on; NULL: connections of one address are not limited */
         weir_task_fn *handler;
         void *context;
         int fault;    /* what its start reports */
@@ -62,6 +60,8 @@ struct weir_http_server {
         pid_t changer_process;               /* ... in which process: a forked child has no such thread */
         struct weir__server_waiter *waiters; /* STARTING, STOPPING */
         unsigned hand_overs;                 /* under way */
+        struct weir__list cut_reports;       /* of operate/cut.c */
+        unsigned reported, unreported;       /* exchanges that were cut: in that list, and not */
         /* Another process has the sockets, too, or may soon; constant once a stop has begun, for all to read. */
         bool is_handed_over;
 
@@ -75,13 +75,14 @@ struct weir_http_server {
         struct weir__serving serving; /* while it serves; guarded by the lock of serving.c */
 
         struct weir__users users;
+        struct weir__addresses addresses; /* where the connections of one address are limited */
         _Atomic int port;           /* relaxed; -EDOM: none */
         _Atomic size_t connections; /* that have a place; seq_cst where it may pass the limit: listen/admission.c */
         _Atomic bool has_deficit;   /* too many have a place and none was idle: the next one that becomes idle goes; seq_cst */
-        _Atomic size_t cut;         /* exchanges; relaxed, read after the orders were carried out */
 
         _Atomic unsigned orders_left; /* shards that have not carried out the order; acq_rel */
         struct weir__latch *ordered;  /* opened when all have; of the thread that gave it */
+        void (*order)(struct weir__shard *shard); /* what each is to do */
 };
 
 #endif

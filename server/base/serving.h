@@ -6,7 +6,7 @@
 
 #include <weir/http_server.h>
 
-#include "server/base/counts.h"
+#include "server/base/shard.h"
 
 #define WEIR__SERVER_NAME 160 /* bytes of the name of a server, with the NUL */
 

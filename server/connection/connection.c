@@ -265,6 +265,14 @@ weir__connection_drop_exchange(struct weir__connection *connection)
                 weir__connection_free(connection);
 }
 
+void
+weir__connection_drop_input(struct weir__connection *connection)
+{
+        free(connection->reading.input);
+        connection->reading.input = NULL;
+        connection->reading.size = connection->reading.room = 0;
+}
+
 /* Reads on, and throws away: the peer may still be sending, and a close would then reset what it has not read of our answer.
  * As long as something comes it has not got to that.
  * Source: RFC 9112 section 9.6. */
@@ -336,9 +344,7 @@ weir__connection_finish(struct weir__connection *connection)
                 weir__connection_close(connection);
                 return;
         }
-        free(connection->reading.input);
-        connection->reading.input = NULL;
-        connection->reading.size = connection->reading.room = 0;
+        weir__connection_drop_input(connection);
         weir__stream_finish(&connection->stream);
         connection->deadline.lingers_until = weir__clock_after(weir__clock_now(),
                                                                connection->client.shard->is_stopping ? LINGER : LINGER_LONG);

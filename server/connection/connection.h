@@ -84,6 +84,7 @@ void weir__connection_enter(struct weir__connection *connection, enum weir__conn
 void weir__connection_limit(struct weir__connection *connection, weir_nsec now, weir_nsec duration);
 void weir__connection_close(struct weir__connection *connection);
 void weir__connection_finish(struct weir__connection *connection); /* closes politely, when all is written */
+void weir__connection_drop_input(struct weir__connection *connection); /* all that was read and not used */
 void weir__connection_linger(struct weir__connection *connection); /* LINGERING: there is input */
 void weir__connection_free(struct weir__connection *connection);   /* one that is GONE, if nothing needs it */
 void weir__connection_drop_exchange(struct weir__connection *connection); /* and with it, one that is GONE: the last touch */

@@ -11,9 +11,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/runtime/runtime.h"
-#include "server/base/coalescing.h"
 #include "server/connection/connection.h"
-#include "server/connection/stream_reply.h"
 #include "server/exchange/transfer.h"
 
 #define FIRST_WITHIN WEIR_SEC(1) /* after a hand-over: for the first request of a connection that came to the former process */
@@ -109,7 +107,7 @@ requeued_run(struct weir__work *work)
                 return;
         }
         if (connection->state == WEIR__WRITING)
-                weir__reply_flush(connection);
+                weir__reply_flush(connection, false);
         if (connection->state == WEIR__LINGERING)
                 weir__connection_linger(connection);
         else
@@ -146,7 +144,7 @@ ready(struct weir__source *source, uint32_t events)
         if (events & (EPOLLIN | EPOLLRDHUP) || (connection->stream.tls && weir__tls_wants_write(connection->stream.tls)))
                 connection->reading.is_ready = true;
         if (events & EPOLLOUT && weir__connection_has_output(connection) && connection->state != WEIR__READING_BODY)
-                weir__reply_flush(connection);
+                weir__reply_flush(connection, false);
         if (events & EPOLLRDHUP && !connection->reading.has_ended)
                 finished_its_side(connection);
         weir__receive(connection);
@@ -251,7 +249,7 @@ weir__http1_new(struct weir__shard *shard, int fd, const struct weir__peer *peer
                 .requeued.ops = &requeued_ops,
         };
         connection->writing.writers_end = &connection->writing.writers;
-        if (weir__secure_is_on(shard->server) && !(connection->stream.tls = weir__secure_accept(shard->server, fd))) {
+        if (shard->server->secure.is_on && !(connection->stream.tls = weir__secure_accept(shard->server, fd))) {
                 weir__free(connection, sizeof *connection);
                 return false;
         }

@@ -16,8 +16,6 @@
 #include "kernel/base/clock.h"
 #include "kernel/runtime/runtime.h"
 #include "server/connection/connection.h"
-#include "server/connection/handshake.h"
-#include "server/connection/stream_reply.h"
 #include "server/exchange/transfer.h"
 
 #define INPUT_STEP  4096 /* bytes that are read at once behind those that are kept */
@@ -29,26 +27,37 @@ static const struct weir__chunked_limits chunked_limits = {
 
 /* -- input -- */
 
+/* Room for `size` bytes of input.  It grows with them: little at first, for a client that says half a head and no more, then by
+ * parts of what there is.  Returns false when out of memory. */
+static bool
+make_room(struct weir__reading *reading, size_t size)
+{
+        size_t room = reading->room ? (size + size / 4 + INPUT_GRAIN - 1) / INPUT_GRAIN * INPUT_GRAIN : size;
+        char *input = size > reading->room ? realloc(reading->input, room) : reading->input;
+
+        if (size <= reading->room)
+                return true;
+        if (input) {
+                reading->input = input;
+                reading->room = room;
+        }
+        return input;
+}
+
 /* Makes `size` bytes at `data` (perhaps within it) the whole of the input.  Returns false when out of memory. */
 static bool
 keep(struct weir__connection *connection, const char *data, size_t size)
 {
-        if (size > connection->reading.room) {
-                char *input = realloc(connection->reading.input, size);
+        struct weir__reading *reading = &connection->reading;
 
-                if (!input)
-                        return false;
-                connection->reading.input = input;
-                connection->reading.room = size;
-        }
-        if (size)
-                memmove(connection->reading.input, data, size);
-        connection->reading.size = size;
         if (!size) {
-                free(connection->reading.input);
-                connection->reading.input = NULL;
-                connection->reading.room = 0;
+                weir__connection_drop_input(connection);
+                return true;
         }
+        if (!make_room(reading, size))
+                return false;
+        memmove(reading->input, data, size);
+        reading->size = size;
         return true;
 }
 
@@ -74,24 +83,14 @@ read_some(struct weir__connection *connection, char *buffer, size_t room)
         return 0;
 }
 
-/* Puts the bytes behind the input.  Its room grows with it: little at first, for a client that says half a head and no more,
- * then by parts of what there is.  Returns false when out of memory. */
+/* Puts the bytes behind the input.  Returns false when out of memory. */
 static bool
-append(struct weir__connection *connection, const char *data, size_t size)
+append(struct weir__reading *reading, const char *data, size_t size)
 {
-        size_t wanted = connection->reading.size + size;
-
-        if (wanted > connection->reading.room) {
-                size_t room = (wanted + wanted / 4 + INPUT_GRAIN - 1) / INPUT_GRAIN * INPUT_GRAIN;
-                char *input = realloc(connection->reading.input, room);
-
-                if (!input)
-                        return false;
-                connection->reading.input = input;
-                connection->reading.room = room;
-        }
-        memcpy(connection->reading.input + connection->reading.size, data, size);
-        connection->reading.size = wanted;
+        if (!make_room(reading, reading->size + size))
+                return false;
+        memcpy(reading->input + reading->size, data, size);
+        reading->size += size;
         return true;
 }
 
@@ -179,44 +178,6 @@ collect_in_place(struct weir__connection *connection)
         return exchange->body_left ? 0 : AT_END;
 }
 
-static int
-collect_some(struct weir__connection *connection, size_t max)
-{
-        struct weir__exchange *exchange = connection->exchange;
-        char *scratch = connection->client.shard->poller->scratch;
-
-        if (!exchange->request->chunked) {
-                int failed = exchange->body_left > SIZE_MAX ? 413 : reserve(exchange, (size_t)exchange->body_left, max);
-                return failed ? failed : collect_in_place(connection);
-        }
-        size_t count = read_some(connection, scratch, WEIR__SCRATCH_SIZE);
-        return count ? collect(connection, scratch, count, max) : 0;
-}
-
-/* Collects what there is.  Returns as decode: 0 also when the connection is closed. */
-static int
-collect_all(struct weir__connection *connection, size_t max)
-{
-        int result = weir__exchange_is_all_read(connection->exchange) ? AT_END : 0;
-
-        if (!result && connection->reading.size)
-                result = collect(connection, connection->reading.input, connection->reading.size, max);
-        while (!result && weir__connection_may_read(connection))
-                result = collect_some(connection, max);
-        return connection->state == WEIR__GONE ? 0 : result;
-}
-
-/* -- a task reads the body -- */
-
-/* What the reader's task ends with after this HTTP status of a fault; and the reply will be that, if it is no other one. */
-static int
-reader_fault(struct weir__connection *connection, int fault)
-{
-        connection->is_last = connection->reading.is_refused = true;
-        connection->exchange->fault = fault;
-        return fault == 413 ? -EMSGSIZE : fault == 500 ? -ENOMEM : fault == 408 ? -ETIMEDOUT : -EBADMSG;
-}
-
 /* Gives the piece to the reader.  Returns false when out of memory. */
 static bool
 hand_over(struct weir__transfer *transfer, const char *data, size_t size)
@@ -247,25 +208,51 @@ take_piece(struct weir__connection *connection, struct weir__transfer *transfer,
         return payload ? AT_END : result;
 }
 
+/* Takes what belongs to the body of these bytes: a piece for a task that reads, or else more of the whole.  Returns as decode. */
 static int
-read_piece(struct weir__connection *connection, struct weir__transfer *transfer)
+take(struct weir__connection *connection, struct weir__transfer *piece, size_t max, char *data, size_t size)
 {
+        return piece ? take_piece(connection, piece, data, size) : collect(connection, data, size, max);
+}
+
+static int
+read_some_of_body(struct weir__connection *connection, struct weir__transfer *piece, size_t max)
+{
+        struct weir__exchange *exchange = connection->exchange;
         char *scratch = connection->client.shard->poller->scratch;
+
+        if (!piece && !exchange->request->chunked) {
+                int failed = exchange->body_left > SIZE_MAX ? 413 : reserve(exchange, (size_t)exchange->body_left, max);
+                return failed ? failed : collect_in_place(connection);
+        }
+        size_t count = read_some(connection, scratch, WEIR__SCRATCH_SIZE);
+        if (count)
+                return take(connection, piece, max, scratch, count);
+        return connection->state != WEIR__GONE && weir__exchange_is_all_read(exchange) ? AT_END : 0;
+}
+
+/* Reads a piece of the body, or collects it, as far as it has come.  Returns as decode: 0 also when the connection is closed. */
+static int
+read_on(struct weir__connection *connection, struct weir__transfer *piece, size_t max)
+{
         int result = weir__exchange_is_all_read(connection->exchange) ? AT_END : 0;
 
         if (!result && connection->reading.size)
-                result = take_piece(connection, transfer, connection->reading.input, connection->reading.size);
-        while (!result && weir__connection_may_read(connection)) {
-                size_t count = read_some(connection, scratch, WEIR__SCRATCH_SIZE);
+                result = take(connection, piece, max, connection->reading.input, connection->reading.size);
+        while (!result && weir__connection_may_read(connection))
+                result = read_some_of_body(connection, piece, max);
+        return connection->state == WEIR__GONE ? 0 : result;
+}
 
-                if (connection->state == WEIR__GONE)
-                        return 0;
-                if (count)
-                        result = take_piece(connection, transfer, scratch, count);
-                else if (weir__exchange_is_all_read(connection->exchange))
-                        result = AT_END;
-        }
-        return result;
+/* -- a task reads the body -- */
+
+/* What the reader's task ends with after this HTTP status of a fault; and the reply will be that, if it is no other one. */
+static int
+reader_fault(struct weir__connection *connection, int fault)
+{
+        connection->is_last = connection->reading.is_refused = true;
+        connection->exchange->fault = fault;
+        return fault == 413 ? -EMSGSIZE : fault == 500 ? -ENOMEM : fault == 408 ? -ETIMEDOUT : -EBADMSG;
 }
 
 static size_t
@@ -289,8 +276,7 @@ is_too_large(const struct weir__connection *connection, const struct weir__trans
 static bool
 serve_reader(struct weir__connection *connection, struct weir__transfer *transfer, int *status)
 {
-        int result = transfer->kind == WEIR__TRANSFER_READ ? read_piece(connection, transfer)
-                                                           : collect_all(connection, max_of(connection, transfer));
+        int result = read_on(connection, transfer->kind == WEIR__TRANSFER_READ ? transfer : NULL, max_of(connection, transfer));
 
         *status = 0;
         if (result > AT_END)
@@ -412,7 +398,7 @@ end_body(struct weir__connection *connection, int result)
 static void
 read_body(struct weir__connection *connection)
 {
-        int result = collect_all(connection, weir__connection_config(connection)->max_body);
+        int result = read_on(connection, NULL, weir__connection_config(connection)->max_body);
 
         if (result)
                 end_body(connection, result);
@@ -503,10 +489,52 @@ read_head(struct weir__connection *connection)
                 return;
         if (fresh)
                 take_head(connection, scratch, count);
-        else if (append(connection, scratch, count))
+        else if (append(&connection->reading, scratch, count))
                 take_head(connection, connection->reading.input, connection->reading.size);
         else
                 weir__reply_refuse(connection, 500, weir__receive_is_head(connection));
+}
+
+/* -- the handshake of TLS -- */
+
+static const char not_plain[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 55\r\n"
+                                "Connection: close\r\n\r\nA plain HTTP request was sent to a port that has HTTPS\n";
+
+/* The peer speaks HTTP without TLS: the reply says that it has to. */
+static void
+refuse_plain(struct weir__connection *connection)
+{
+        struct iovec piece = {(char *)not_plain, sizeof not_plain - 1};
+
+        weir__stream_become_plain(&connection->stream);
+        (void)weir__stream_write(&connection->stream, &piece, 1);
+        connection->is_last = connection->reading.is_refused = true;
+        weir__connection_finish(connection);
+}
+
+static void
+handshake(struct weir__connection *connection)
+{
+        int failed = weir__stream_handshake(&connection->stream);
+
+        if (failed == -EAGAIN) {
+                connection->reading.is_ready = false;
+        } else if (failed) {
+                weir__count(&connection->client.shard->counts, WEIR__COUNT_HANDSHAKES_FAILED, 1);
+                if (failed == -EPROTOTYPE)
+                        refuse_plain(connection);
+                else
+                        weir__connection_close(connection);
+        } else {
+                weir__count(&connection->client.shard->counts, WEIR__COUNT_HANDSHAKES, 1);
+                connection->client.certificate = weir__tls_peer(connection->stream.tls);
+                connection->reading.is_ready = connection->reading.has_ended ||
+                                               weir__stream_may_have_more(&connection->stream, 0, 0);
+                if (connection->is_admitted)
+                        weir__connection_enter(connection, WEIR__READING_HEAD);
+                else
+                        weir__reply_refuse(connection, 503, false);
+        }
 }
 
 void
@@ -524,7 +552,7 @@ weir__receive(struct weir__connection *connection)
                 else if (connection->state == WEIR__ANSWERING && reading->reader)
                         read_for_task(connection);
                 else if (connection->state == WEIR__HANDSHAKING)
-                        weir__handshake(connection);
+                        handshake(connection);
                 else
                         return;
         }

@@ -4,7 +4,7 @@
 #include "server/connection/record.h"
 
 #include "kernel/base/clock.h"
-#include "server/access/access.h"
+#include "server/observe/access.h"
 #include "server/connection/connection.h"
 
 /* The client that a trusted proxy names, if there is a request in which it could. */

@@ -16,7 +16,7 @@
 #include "kernel/base/clock.h"
 #include "server/base/error_pages.h"
 #include "server/connection/connection.h"
-#include "server/exchange/answer.h"
+#include "server/exchange/exchange.h"
 #include "server/exchange/transfer.h"
 
 #define PIECES       16 /* in one write */
@@ -58,8 +58,6 @@ static void
 written(struct weir__connection *connection)
 {
         weir__file_close(&connection->writing.file);
-        free(connection->writing.output);
-        connection->writing.output = NULL;
         connection->writing.ends_reply = false;
         weir__record_written(connection, true);
         if (connection->is_last)
@@ -74,25 +72,24 @@ static void
 drop_output(struct weir__connection *connection)
 {
         free(connection->writing.output);
-        connection->writing.output = NULL;
-        connection->writing.output_size = connection->writing.output_sent = 0;
+        weir__reply_set_output(&connection->writing, NULL, 0);
 }
 
 /* Collects what is to go out first.  Returns how many bytes. */
 static size_t
 gather(struct weir__connection *connection, struct iovec pieces[PIECES], int *count)
 {
-        size_t total = 0;
+        const struct weir__writing *writing = &connection->writing;
+        size_t total = weir__reply_output_left(writing);
         int at = 0;
 
-        if (connection->writing.output)
-                pieces[at++] = (struct iovec){connection->writing.output + connection->writing.output_sent,
-                                              connection->writing.output_size - connection->writing.output_sent};
-        for (struct weir__transfer *each = connection->writing.writers; each && at < PIECES; each = each->next)
-                if (each->size)
+        if (total)
+                pieces[at++] = (struct iovec){writing->output + writing->output_sent, total};
+        for (struct weir__transfer *each = writing->writers; each && at < PIECES; each = each->next)
+                if (each->size) {
                         pieces[at++] = (struct iovec){each->data, each->size};
-        for (int i = 0; i < at; i++)
-                total += pieces[i].iov_len;
+                        total += each->size;
+                }
         *count = at;
         return total;
 }
@@ -101,15 +98,13 @@ gather(struct weir__connection *connection, struct iovec pieces[PIECES], int *co
 static void
 consume(struct weir__connection *connection, size_t sent)
 {
-        if (connection->writing.output) {
-                size_t left = connection->writing.output_size - connection->writing.output_sent;
+        size_t left = weir__reply_output_left(&connection->writing), of_output = sent < left ? sent : left;
 
-                connection->writing.output_sent += sent < left ? sent : left;
-                sent -= sent < left ? sent : left;
-                if (connection->writing.output_sent < connection->writing.output_size)
-                        return;
-                drop_output(connection);
-        }
+        connection->writing.output_sent += of_output;
+        sent -= of_output;
+        if (of_output < left)
+                return;
+        drop_output(connection);
         for (struct weir__transfer *each; (each = connection->writing.writers);) {
                 size_t part = sent < each->size ? sent : each->size;
 
@@ -176,9 +171,8 @@ send_file(struct weir__connection *connection, bool *progressed)
         return 1;
 }
 
-/* In WRITING or ANSWERING.  The time of what has to wait begins now, if it is fresh, and anew whenever some of it was taken. */
-static void
-flush(struct weir__connection *connection, bool is_fresh)
+void
+weir__reply_flush(struct weir__connection *connection, bool is_fresh)
 {
         bool progressed = is_fresh;
         ssize_t result = send_pieces(connection, &progressed);
@@ -193,18 +187,6 @@ flush(struct weir__connection *connection, bool is_fresh)
                 weir__connection_enter(connection, connection->state);
 }
 
-void
-weir__reply_flush(struct weir__connection *connection)
-{
-        flush(connection, false);
-}
-
-void
-weir__reply_write_on(struct weir__connection *connection)
-{
-        flush(connection, true);
-}
-
 /* -- whole replies -- */
 
 /* Keeps what is left of head and body after `sent` bytes.  Takes the body over when the head is gone.  Returns false when out of
@@ -215,22 +197,19 @@ keep_rest(struct weir__connection *connection, const struct iovec pieces[2], siz
         size_t head_left = sent < pieces[0].iov_len ? pieces[0].iov_len - sent : 0;
         size_t body_sent = head_left ? 0 : sent - pieces[0].iov_len;
 
-        if (!head_left && body) {
-                connection->writing.output = *body;
-                connection->writing.output_size = pieces[1].iov_len;
+        if (!head_left) { /* a part of the head is all there is without a body of its own memory */
+                weir__reply_set_output(&connection->writing, *body, pieces[1].iov_len);
                 connection->writing.output_sent = body_sent;
                 *body = NULL;
                 return true;
         }
-        connection->writing.output = malloc(head_left + pieces[1].iov_len - body_sent);
-        if (!connection->writing.output)
+        char *output = malloc(head_left + pieces[1].iov_len);
+        if (!output)
                 return false;
-        memcpy(connection->writing.output, (char *)pieces[0].iov_base + sent, head_left);
+        memcpy(output, (char *)pieces[0].iov_base + sent, head_left);
         if (pieces[1].iov_len)
-                memcpy(connection->writing.output + head_left, (char *)pieces[1].iov_base + body_sent,
-                       pieces[1].iov_len - body_sent);
-        connection->writing.output_size = head_left + pieces[1].iov_len - body_sent;
-        connection->writing.output_sent = 0;
+                memcpy(output + head_left, pieces[1].iov_base, pieces[1].iov_len);
+        weir__reply_set_output(&connection->writing, output, head_left + pieces[1].iov_len);
         return true;
 }
 
@@ -250,7 +229,7 @@ write_out(struct weir__connection *connection, const struct iovec pieces[2], cha
         else if ((size_t)sent == pieces[0].iov_len + pieces[1].iov_len && !has_file_left(connection))
                 written(connection);
         else if ((size_t)sent == pieces[0].iov_len + pieces[1].iov_len)
-                connection->state = WEIR__WRITING, flush(connection, true);
+                connection->state = WEIR__WRITING, weir__reply_flush(connection, true);
         else if (keep_rest(connection, pieces, (size_t)sent, body))
                 weir__connection_enter(connection, WEIR__WRITING);
         else
@@ -363,7 +342,7 @@ weir__reply_send(struct weir__connection *connection, struct weir__exchange *exc
         }
         weir__file_withhold(exchange);
         int fault = fault_of(exchange);
-        if (fault && weir__answer_error(exchange, fault)) {
+        if (fault && weir__exchange_fail(exchange, fault)) {
                 weir__connection_close(connection);
                 return;
         }

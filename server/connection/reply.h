@@ -19,7 +19,7 @@ struct weir__transfer;
 /* The output of a connection.  Owner of the poller only. */
 struct weir__writing {
         char *output; /* what the peer has not taken yet: before all writers */
-        size_t output_size, output_sent;
+        size_t output_size, output_sent; /* 0 without */
         struct weir__transfer *writers, **writers_end;
         struct weir__file_part *file; /* behind the output; or NULL */
         size_t untaken;     /* what the peer's system had not taken in when the time limit of writing began */
@@ -28,15 +28,36 @@ struct weir__writing {
         bool ends_reply;    /* a close is the end of the reply that goes out: before that it must not look like one */
 };
 
+static inline void weir__reply_set_output(struct weir__writing *writing, char *output, size_t size)
+{
+        writing->output = output;
+        writing->output_size = size;
+        writing->output_sent = 0;
+}
+
+static inline size_t weir__reply_output_left(const struct weir__writing *writing)
+{
+        return writing->output_size - writing->output_sent;
+}
+
 /* All of a reply is written when the connection is READING_HEAD after one of these: the caller goes on with weir__receive. */
 void weir__reply_send(struct weir__connection *connection, struct weir__exchange *exchange); /* of which nothing was sent */
-void weir__reply_flush(struct weir__connection *connection);    /* the peer may have read some of it */
-void weir__reply_write_on(struct weir__connection *connection); /* something was added to it */
+/* In WRITING or ANSWERING: sends what the socket takes.  The time of the rest begins now, if something was added to it, and anew
+ * whenever some of it was taken. */
+void weir__reply_flush(struct weir__connection *connection, bool is_fresh);
 
 void weir__reply_refuse(struct weir__connection *connection, int status, bool is_head); /* an error, then close */
 size_t weir__reply_turning_away(struct weir__shard *shard); /* writes the whole 503 to the scratch buffer; 0: out of memory */
 void weir__reply_continue(struct weir__connection *connection); /* 100: the peer waits for it */
 
+/* Replies that are written piece by piece. */
+int weir__stream_reply_begin(struct weir__connection *connection);  /* unless it has begun: 0 or -ENOMEM */
+int weir__stream_reply_switch(struct weir__connection *connection); /* the same, and sends nothing yet */
+int weir__stream_reply_write(struct weir__transfer *transfer);      /* weir__exchange_ops.begin */
+int weir__stream_reply_open(struct weir__transfer *stream);         /* the same of a stream of events */
+void weir__stream_reply_withdraw(struct weir__transfer *transfer);  /* a write that waits */
+void weir__stream_reply_beat(struct weir__connection *connection);  /* into a stream of events that is silent */
+void weir__stream_reply_end(struct weir__connection *connection, struct weir__exchange *exchange); /* the exchange is over */
 
 /* For replies of every sort. */
 struct weir__framing weir__reply_framing(struct weir__connection *connection, const struct weir__exchange *exchange);

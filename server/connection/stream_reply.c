@@ -3,7 +3,6 @@
  * Threads: the owner of the poller only.
  *
  * Such a reply has its head in `output`, and its pieces in the tasks that write them. */
-#include "server/connection/stream_reply.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -79,9 +78,7 @@ begin(struct weir__connection *connection, struct weir__exchange *exchange)
         char *end = put_appended(exchange, output + head_size);
         if (exchange->reply_left != UINT64_MAX)
                 exchange->reply_left -= response->body_size;
-        connection->writing.output = output;
-        connection->writing.output_size = (size_t)(end - output);
-        connection->writing.output_sent = 0;
+        weir__reply_set_output(&connection->writing, output, (size_t)(end - output));
         connection->writing.sent = 0;
         connection->writing.head_size = (uint32_t)head_size;
         atomic_store_explicit(&exchange->has_begun, true, memory_order_release);
@@ -104,7 +101,7 @@ weir__stream_reply_begin(struct weir__connection *connection)
         if (failed)
                 exchange->has_failed = true;
         else
-                weir__reply_write_on(connection);
+                weir__reply_flush(connection, true);
         return failed;
 }
 
@@ -128,15 +125,15 @@ weir__stream_reply_open(struct weir__transfer *stream)
 static bool
 append_output(struct weir__connection *connection, const char *text)
 {
-        size_t before = connection->writing.output ? connection->writing.output_size : 0, size = strlen(text);
-        char *output = realloc(connection->writing.output, before + size);
+        struct weir__writing *writing = &connection->writing;
+        size_t size = strlen(text);
+        char *output = realloc(writing->output, writing->output_size + size);
 
         if (!output)
                 return false;
-        memcpy(output + before, text, size);
-        connection->writing.output = output;
-        connection->writing.output_size = before + size;
-        connection->writing.output_sent = before ? connection->writing.output_sent : 0;
+        memcpy(output + writing->output_size, text, size);
+        writing->output = output;
+        writing->output_size += size;
         return true;
 }
 
@@ -145,7 +142,7 @@ weir__stream_reply_beat(struct weir__connection *connection)
 {
         /* Out of memory, the next one comes when it is due. */
         (void)append_output(connection, connection->exchange->is_chunked ? "3\r\n:\n\n\r\n" : ":\n\n");
-        weir__reply_write_on(connection);
+        weir__reply_flush(connection, true);
 }
 
 int
@@ -172,7 +169,7 @@ weir__stream_reply_write(struct weir__transfer *transfer)
         transfer->next = NULL;
         *connection->writing.writers_end = transfer;
         connection->writing.writers_end = &transfer->next;
-        weir__reply_write_on(connection);
+        weir__reply_flush(connection, true);
         return transfer->is_linked ? 0 : transfer->task.status;
 }
 
@@ -192,7 +189,7 @@ unlink_writer(struct weir__connection *connection, struct weir__transfer *transf
 static bool
 is_on_its_way(const struct weir__connection *connection, const struct weir__transfer *transfer)
 {
-        size_t before = connection->writing.output ? connection->writing.output_size - connection->writing.output_sent : 0;
+        size_t before = weir__reply_output_left(&connection->writing);
 
         for (const struct weir__transfer *each = connection->writing.writers; each != transfer; each = each->next)
                 before += each->size;
@@ -232,5 +229,5 @@ weir__stream_reply_end(struct weir__connection *connection, struct weir__exchang
         }
         weir__record_reply(connection, exchange, exchange->response.status);
         connection->state = WEIR__WRITING;
-        weir__reply_write_on(connection);
+        weir__reply_flush(connection, true);
 }

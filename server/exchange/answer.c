@@ -1,7 +1,7 @@
 /* server/exchange/answer.c: what a handler says in reply.
  *
  * Threads: the callbacks of the exchange's series, one at a time, until the reply has begun. */
-#include "server/exchange/answer.h"
+#include "server/exchange/exchange.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -152,14 +152,4 @@ weir_http_reply_upgrade(weir_task *exchange, const char *protocol)
         if (!known->upgrade)
                 return weir__exchange_check(known, -ENOMEM);
         return 0;
-}
-
-int
-weir__answer_error(struct weir__exchange *exchange, int status)
-{
-        exchange->page_size = 0; /* with all that there is */
-        if (exchange->said_by_file)
-                weir__file_take_back(exchange);
-        weir__response_done(&exchange->response);
-        return weir__exchange_refuse(exchange, status);
 }

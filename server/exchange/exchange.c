@@ -338,6 +338,16 @@ weir__exchange_refuse(struct weir__exchange *exchange, int status)
                                     weir__error_pages_fill(exchange->client->shard->server, status, &exchange->response));
 }
 
+int
+weir__exchange_fail(struct weir__exchange *exchange, int status)
+{
+        exchange->page_size = 0; /* with all that there is */
+        if (exchange->said_by_file)
+                weir__file_take_back(exchange);
+        weir__response_done(&exchange->response);
+        return weir__exchange_refuse(exchange, status);
+}
+
 bool
 weir__exchange_carries_body(const struct weir__exchange *exchange)
 {

@@ -16,7 +16,6 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/memory/memory.h"
 #include "kernel/sched/deliver.h"
-#include "server/base/coalescing.h"
 
 #define FRAME_BEFORE 18 /* of a chunk: 16 digits and a line's end */
 #define FRAME_BEHIND 2

@@ -16,11 +16,10 @@
  *
  * An owner that closes an idle connection takes its place off `connections` first, so no two close one for the same new
  * connection. The owner leaves FIRST or OTHER before it looks, so no order is lost. */
-#include "server/listen/admission.h"
-#include "kernel/sched/deliver.h"
+#include "server/listen/listener.h"
 
+#include "kernel/sched/deliver.h"
 #include "server/connection/connection.h"
-#include "server/listen/addresses.h"
 
 enum weir__eviction { NONE = 0, OTHER, FIRST };
 
@@ -143,7 +142,7 @@ make_room(struct weir__shard *shard)
 static bool
 is_limited(const weir_http_server *server, const struct weir__peer *peer)
 {
-        return server->addresses && !weir__proxies_have(server->proxies, peer);
+        return server->config.max_connections_per_address != SIZE_MAX && !weir__proxies_have(server->proxies, peer);
 }
 
 /* The address first: an address that has too many must not take the room of others. */
@@ -153,7 +152,7 @@ weir__admission_enter(struct weir__shard *shard, const struct weir__peer *peer)
         weir_http_server *server = shard->server;
 
         if (is_limited(server, peer) &&
-            !weir__addresses_enter(server->addresses, peer, server->config.max_connections_per_address))
+            !weir__addresses_enter(&server->addresses, peer, server->config.max_connections_per_address))
                 return false;
         if (take_place(server, 0) || make_room(shard))
                 return true;
@@ -165,7 +164,7 @@ void
 weir__admission_leave(struct weir__shard *shard, const struct weir__peer *peer, bool has_place)
 {
         if (is_limited(shard->server, peer))
-                weir__addresses_leave(shard->server->addresses, peer);
+                weir__addresses_leave(&shard->server->addresses, peer);
         if (has_place)
                 atomic_fetch_sub_explicit(&shard->server->connections, 1, memory_order_relaxed);
 }

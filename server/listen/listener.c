@@ -9,7 +9,7 @@
  *
  * A socket that several pollers watch is watched with EPOLLEXCLUSIVE: a connection wakes one poller that sleeps; those that do
  * not sleep find the event later, and at most one EAGAIN each.  (Without, each connection would wake all that sleep.)  No
- * wake-up is lost, as long as the poller that gets one accepts until EAGAIN, which requeued_run sees to: a poller that pauses
+ * wake-up is lost, as long as the poller that gets one accepts until EAGAIN, which again_run sees to: a poller that pauses
  * comes back within 50 ms.  Edge-triggered or level-triggered makes no difference in that: the system does not hand an
  * exclusive event on to another poller in either case.
  *
@@ -26,11 +26,9 @@
 #include <sys/socket.h>
 
 #include "kernel/base/clock.h"
-#include "kernel/sched/deliver.h"
 #include "kernel/socket/stream.h"
 #include "server/connection/connection.h"
 #include "server/connection/http1.h"
-#include "server/listen/admission.h"
 
 #define ACCEPTED_AT_ONCE 8
 #define PAUSE            WEIR_MSEC(50)
@@ -51,10 +49,10 @@ turn_away(struct weir__shard *shard, int fd, const struct weir__peer *peer)
         struct weir__stream stream = {.source.fd = fd};
 
         weir__count(&shard->counts, WEIR__COUNT_TURNED_AWAY, 1);
-        if (weir__secure_is_on(shard->server) && shard->turned_away < TURNED_AWAY_AT_ONCE &&
+        if (shard->server->secure.is_on && shard->turned_away < TURNED_AWAY_AT_ONCE &&
             weir__http1_new(shard, fd, peer, false))
                 return;
-        if (!weir__secure_is_on(shard->server)) {
+        if (!shard->server->secure.is_on) {
                 struct iovec piece = {shard->poller->scratch, weir__reply_turning_away(shard)};
 
                 if (!piece.iov_len)
@@ -91,16 +89,20 @@ is_of_connection(int error)
         }
 }
 
+/* Accepts on after so long; 0: when other work had its turn. */
 static void
-pause_accepting(struct weir__listener *listener)
+accept_again(struct weir__listener *listener, weir_nsec after)
 {
-        weir_nsec until = weir__clock_after(weir__clock_now(), PAUSE);
+        struct weir__shard *shard = listener->shard;
+        bool was_set = listener->is_again_set;
 
-        listener->is_paused = true;
-        if (!listener->is_pause_set && weir__limit_set(listener->shard->poller, &listener->pause, until)) {
-                listener->is_pause_set = true;
-                weir__users_add(&listener->shard->server->users);
-        }
+        if (was_set && !weir__limit_clear(shard->poller, &listener->again))
+                return; /* its work is on its way */
+        listener->is_again_set = weir__limit_set(shard->poller, &listener->again, weir__clock_after(weir__clock_now(), after));
+        if (listener->is_again_set && !was_set)
+                weir__users_add(&shard->server->users);
+        else if (was_set && !listener->is_again_set)
+                weir__users_remove(&shard->server->users);
 }
 
 static void
@@ -147,21 +149,12 @@ accept_one(struct weir__listener *listener)
         if (!somebody_waits(listener))
                 return false;
         struct weir__connection *idle = is_full ? weir__connection_longest_idle(listener->shard) : NULL;
+        listener->is_paused = !idle;
         if (idle)
                 weir__connection_evict(idle, true);
         else
-                pause_accepting(listener);
+                accept_again(listener, PAUSE);
         return idle;
-}
-
-static void
-requeue(struct weir__listener *listener)
-{
-        if (listener->is_requeued)
-                return;
-        listener->is_requeued = true;
-        weir__users_add(&listener->shard->server->users);
-        weir__deliver(listener->shard->poller, &listener->requeued);
 }
 
 static void
@@ -170,31 +163,20 @@ accept_some(struct weir__listener *listener)
         for (unsigned i = 0; i < ACCEPTED_AT_ONCE; i++)
                 if (listener->source.fd < 0 || listener->is_paused || !accept_one(listener))
                         return;
-        requeue(listener);
+        accept_again(listener, 0);
 }
 
 static void
-requeued_run(struct weir__work *work)
+again_run(struct weir__work *work)
 {
-        struct weir__listener *listener = weir__container_of(work, struct weir__listener, requeued);
+        struct weir__listener *listener = weir__container_of(work, struct weir__listener, again.work);
 
-        listener->is_requeued = false;
+        listener->is_again_set = listener->is_paused = false;
         accept_some(listener);
         weir__users_remove(&listener->shard->server->users);
 }
 
-static void
-pause_run(struct weir__work *work)
-{
-        struct weir__listener *listener = weir__container_of(work, struct weir__listener, pause.work);
-
-        listener->is_pause_set = false;
-        listener->is_paused = false;
-        accept_some(listener);
-        weir__users_remove(&listener->shard->server->users);
-}
-
-static const struct weir__work_ops requeued_ops = {.run = requeued_run}, pause_ops = {.run = pause_run};
+static const struct weir__work_ops again_ops = {.run = again_run};
 
 /* Its descriptor may be the one that a paused listener waits for. */
 void
@@ -208,7 +190,7 @@ weir__listeners_left(struct weir__connection *connection)
         for (unsigned i = 0; i < shard->listener_count; i++)
                 if (shard->listeners[i].is_paused) {
                         shard->listeners[i].is_paused = false;
-                        requeue(&shard->listeners[i]);
+                        accept_again(&shard->listeners[i], 0);
                 }
 }
 
@@ -239,8 +221,7 @@ listener_open(struct weir__listener *listener, struct weir__shard *shard)
         listener->source.ops = &listener_ops;
         listener->source.fd = listener->socket->fd;
         listener->shard = shard;
-        listener->requeued.ops = &requeued_ops;
-        listener->pause.work.ops = &pause_ops;
+        listener->again.work.ops = &again_ops;
         int failed = weir__poller_add_source(shard->poller, &listener->source,
                                              EPOLLIN | (listener->is_shared ? EPOLLEXCLUSIVE : 0));
         if (failed)
@@ -273,8 +254,8 @@ listener_close(struct weir__listener *listener, bool empty)
         listener->source.fd = -1;
         weir__socket_leave(listener->socket);
         listener->socket = NULL;
-        if (listener->is_pause_set && weir__limit_clear(shard->poller, &listener->pause)) {
-                listener->is_pause_set = false;
+        if (listener->is_again_set && weir__limit_clear(shard->poller, &listener->again)) {
+                listener->is_again_set = false;
                 weir__users_remove(&shard->server->users);
         }
         weir__users_remove(&shard->server->users);

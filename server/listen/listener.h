@@ -1,4 +1,4 @@
-/* server/listen/listener.h: new connections. */
+/* server/listen/listener.h: new connections: the sockets that they come from, and which of them are let in. */
 #ifndef WEIR_SERVER_LISTENER_H
 #define WEIR_SERVER_LISTENER_H
 
@@ -9,6 +9,7 @@
 #include "kernel/loop/poller.h"
 
 struct weir__connection;
+struct weir__peer;
 struct weir__shard;
 struct weir__socket;
 
@@ -18,14 +19,24 @@ struct weir__listener {
         struct weir__shard *shard;
         struct weir__socket *socket;      /* one use of it; NULL when closed */
         bool is_shared;                   /* others watch it, too */
-        bool is_paused;                   /* does not accept */
-        bool is_pause_set, is_requeued;   /* `pause` is set, or its work on its way; `requeued` is on its way */
-        struct weir__work requeued;       /* accepts on, after other work had its turn */
-        struct weir__limit pause;         /* after EMFILE and the like: accepts on when it comes, or when a connection closes */
+        bool is_paused;                   /* after EMFILE and the like: until `again` comes, or a connection closes */
+        bool is_again_set;                /* `again` is set, or its work on its way */
+        struct weir__limit again;         /* accepts on: after other work had its turn, or after a pause */
 };
 
 int weir__listeners_open(struct weir__shard *shard);   /* after a failure some are open, and to be closed */
 void weir__listeners_close(struct weir__shard *shard); /* accepts what waits: a close would reset it */
 void weir__listeners_left(struct weir__connection *connection); /* weir__shard_ops.connection_left */
+
+/* -- the listeners of a server, spread over its shards -- */
+
+int weir__spread_listeners(weir_http_server *server);  /* gives each shard its listeners.  Result: 0 or -ENOMEM */
+void weir__spread_take_back(weir_http_server *server); /* with the uses of those that are not open */
+
+/* -- admission -- */
+
+bool weir__admission_enter(struct weir__shard *shard, const struct weir__peer *peer); /* takes a place; false: turn it away */
+void weir__admission_leave(struct weir__shard *shard, const struct weir__peer *peer, bool has_place);
+void weir__admission_evict(struct weir__shard *shard); /* weir__shard_ops.has_idle */
 
 #endif

@@ -1,13 +1,12 @@
 /* server/listen/spread.c: which poller watches which listening socket.
  *
  * Threads: the one that starts or stops the server. */
-#include "server/listen/spread.h"
+#include "server/listen/listener.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "server/base/server.h"
-#include "server/listen/listener.h"
 
 /* The sockets of one address. */
 struct group {
@@ -25,62 +24,44 @@ group_at(const struct weir__sockets *sockets, unsigned at)
         return group;
 }
 
-static void
+static int
 add_listener(struct weir__shard *shard, struct weir__socket *socket, bool is_shared)
 {
-        struct weir__listener *listener = &shard->listeners[shard->listener_count++];
+        struct weir__listener *grown = realloc(shard->listeners, (shard->listener_count + 1) * sizeof *grown);
 
+        if (!grown)
+                return -ENOMEM;
         weir__socket_join(socket);
-        *listener = (struct weir__listener){.source.fd = -1, .shard = shard, .socket = socket, .is_shared = is_shared};
+        grown[shard->listener_count++] = (struct weir__listener){.source.fd = -1, .socket = socket, .is_shared = is_shared};
+        shard->listeners = grown;
+        return 0;
 }
 
 /* Each socket has to be watched by somebody, and each poller to watch at least one: enough of them are dealt out, fewer are
  * shared. */
-static void
-deal(struct weir__shard *shard, struct group group, unsigned index, unsigned shards)
+static int
+deal(weir_http_server *server, struct group group)
 {
-        if (group.count < shards) {
-                add_listener(shard, &group.first[index % group.count], true);
-                return;
-        }
-        for (unsigned i = index; i < group.count; i += shards)
-                add_listener(shard, &group.first[i], false);
-}
+        unsigned shards = server->shard_count, listeners = group.count > shards ? group.count : shards;
+        int failed = 0;
 
-/* How many listeners a shard has at most. */
-static unsigned
-count_listeners(const struct weir__sockets *sockets, unsigned shards)
-{
-        unsigned count = 0;
-
-        for (unsigned at = 0; at < sockets->count;) {
-                struct group group = group_at(sockets, at);
-
-                count += (group.count + shards - 1) / shards;
-                at += group.count;
-        }
-        return count;
+        for (unsigned i = 0; i < listeners && !failed; i++)
+                failed = add_listener(&server->shards[i % shards], &group.first[i % group.count], group.count < shards);
+        return failed;
 }
 
 int
 weir__spread_listeners(weir_http_server *server)
 {
-        unsigned count = count_listeners(&server->sockets, server->shard_count);
+        int failed = 0;
 
-        for (unsigned i = 0; i < server->shard_count; i++) {
-                struct weir__shard *shard = &server->shards[i];
+        for (unsigned at = 0; at < server->sockets.count && !failed;) {
+                struct group group = group_at(&server->sockets, at);
 
-                shard->listeners = calloc(count, sizeof *shard->listeners);
-                if (!shard->listeners)
-                        return -ENOMEM;
-                for (unsigned at = 0; at < server->sockets.count;) {
-                        struct group group = group_at(&server->sockets, at);
-
-                        deal(shard, group, i, server->shard_count);
-                        at += group.count;
-                }
+                failed = deal(server, group);
+                at += group.count;
         }
-        return 0;
+        return failed;
 }
 
 void

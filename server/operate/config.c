@@ -1,5 +1,5 @@
 /* server/operate/config.c: the configuration of a server, with its defaults. */
-#include "server/operate/config.h"
+#include "server/operate/operate.h"
 
 #include <errno.h>
 

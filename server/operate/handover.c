@@ -2,7 +2,7 @@
  *
  * Threads: any that may wait.
  * Locks:   the server's, while the sockets are read: they stay until the state has changed. */
-#include "server/operate/handover.h"
+#include "server/operate/operate.h"
 
 #include <errno.h>
 #include <fcntl.h>

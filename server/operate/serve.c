@@ -20,8 +20,7 @@
 #include "kernel/socket/inherit.h"
 #include "kernel/observe/log.h"
 #include "server/base/server.h"
-#include "server/operate/handover.h"
-#include "server/operate/server.h"
+#include "server/operate/operate.h"
 
 #define STOP_WITHIN  WEIR_SEC(30)
 #define READY_WITHIN WEIR_SEC(60) /* the new process */

@@ -13,7 +13,7 @@
  * Locks:   server->lock, a leaf: the state, and what is read or written in NEW and SERVING.
  *
  * `users` keeps the server's memory; stop returns only after the last user has written the eventfd. */
-#include "server/operate/server.h"
+#include "server/operate/operate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,17 +30,12 @@
 #include "kernel/runtime/runtime.h"
 #include "kernel/sched/deliver.h"
 #include "kernel/socket/system.h"
-#include "server/access/access.h"
-#include "server/base/coalescing.h"
+#include "server/observe/access.h"
+#include "server/observe/outlet.h"
 #include "server/base/error_pages.h"
 #include "server/connection/connection.h"
 #include "server/connection/http1.h"
-#include "server/listen/addresses.h"
-#include "server/listen/admission.h"
 #include "server/listen/listener.h"
-#include "server/listen/spread.h"
-#include "server/operate/config.h"
-#include "server/operate/cut.h"
 
 /* -- birth -- */
 
@@ -80,6 +75,7 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
                 server->fault = -errno;
         atomic_init(&server->port, -EDOM);
         weir__lock_init(&server->lock, WEIR__RANK_LEAF);
+        weir__lock_init(&server->addresses.lock, WEIR__RANK_LEAF);
         return server;
 }
 
@@ -152,60 +148,60 @@ wait_for_change(weir_http_server *server)
 
 /* -- orders -- */
 
-static void
-carried_out(weir_http_server *server)
+static struct weir__connection *
+connection_of(struct weir__link *link)
 {
+        return link ? weir__container_of(link, struct weir__connection, link) : NULL;
+}
+
+static struct weir__connection *
+next_connection(struct weir__shard *shard, struct weir__connection *before)
+{
+        return connection_of(before ? weir__list_next(&shard->connections, &before->link)
+                                    : weir__list_first(&shard->connections));
+}
+
+static void
+order_open(struct weir__shard *shard)
+{
+        shard->failed = weir__listeners_open(shard);
+}
+
+static void
+order_stop(struct weir__shard *shard)
+{
+        weir__listeners_close(shard);
+        weir__shed_close(shard);
+        shard->is_stopping = true;
+        for (struct weir__connection *each = NULL; (each = next_connection(shard, each));)
+                weir__http1_stop(each);
+}
+
+static void
+order_cut(struct weir__shard *shard)
+{
+        for (struct weir__connection *each = NULL; (each = next_connection(shard, each));)
+                weir__cut_connection(each);
+}
+
+static void
+order_run(struct weir__work *work)
+{
+        struct weir__shard *shard = weir__container_of(work, struct weir__shard, order);
+        weir_http_server *server = shard->server;
         struct weir__latch *ordered = server->ordered;
 
+        server->order(shard);
         if (atomic_fetch_sub_explicit(&server->orders_left, 1, memory_order_acq_rel) == 1)
                 weir__latch_open(ordered);
 }
 
-static void
-open_run(struct weir__work *work)
-{
-        struct weir__shard *shard = weir__container_of(work, struct weir__shard, order);
-
-        shard->failed = weir__listeners_open(shard);
-        carried_out(shard->server);
-}
-
-static struct weir__connection *
-connection_of(struct weir__link *link)
-{
-        return weir__container_of(link, struct weir__connection, link);
-}
-
-static void
-stop_run(struct weir__work *work)
-{
-        struct weir__shard *shard = weir__container_of(work, struct weir__shard, order);
-
-        weir__listeners_close(shard);
-        weir__shed_close(shard);
-        shard->is_stopping = true;
-        for (struct weir__link *each = weir__list_first(&shard->connections); each;
-             each = weir__list_next(&shard->connections, each))
-                weir__http1_stop(connection_of(each));
-        carried_out(shard->server);
-}
-
-static void
-cut_run(struct weir__work *work)
-{
-        struct weir__shard *shard = weir__container_of(work, struct weir__shard, order);
-
-        for (struct weir__link *each = weir__list_first(&shard->connections); each;
-             each = weir__list_next(&shard->connections, each))
-                if (weir__cut_connection(connection_of(each)))
-                        atomic_fetch_add_explicit(&shard->server->cut, 1, memory_order_relaxed);
-        carried_out(shard->server);
-}
+static const struct weir__work_ops order_ops = {.run = order_run};
 
 /* Has each shard do something, and waits until all have.  Returns what weir__runtime_enter reports when there are no workers any
  * more: then the runtime's end has closed everything, or is about to. */
 static int
-give_order(weir_http_server *server, const struct weir__work_ops *ops)
+give_order(weir_http_server *server, void (*order)(struct weir__shard *shard))
 {
         struct weir__latch ordered = {0};
         int failed = weir__runtime_enter();
@@ -216,19 +212,15 @@ give_order(weir_http_server *server, const struct weir__work_ops *ops)
         }
         if (failed)
                 return failed;
+        server->order = order;
         server->ordered = &ordered;
         atomic_store_explicit(&server->orders_left, server->shard_count, memory_order_release);
-        for (unsigned i = 0; i < server->shard_count; i++) {
-                server->shards[i].order.ops = ops;
+        for (unsigned i = 0; i < server->shard_count; i++)
                 weir__deliver(server->shards[i].poller, &server->shards[i].order);
-        }
         weir__latch_wait(&ordered);
-        server->ordered = NULL;
         weir__runtime_leave();
         return 0;
 }
-
-static const struct weir__work_ops open_ops = {.run = open_run}, stop_ops = {.run = stop_run}, cut_ops = {.run = cut_run};
 
 /* -- start -- */
 
@@ -249,15 +241,14 @@ make_shards(weir_http_server *server)
         failed = failed ? failed : weir__access_start(server->access, count);
         if (failed)
                 return failed;
-        if (server->config.max_connections_per_address != SIZE_MAX)
-                server->addresses = weir__addresses_new(server->config.max_connections);
         server->shards = calloc(count, sizeof *server->shards);
-        if (!server->shards || (server->config.max_connections_per_address != SIZE_MAX && !server->addresses))
+        if (!server->shards)
                 return -ENOMEM;
         for (unsigned i = 0; i < count; i++) {
                 server->shards[i].server = server;
                 server->shards[i].poller = weir__pollers.at[i];
                 server->shards[i].ops = &shard_ops;
+                server->shards[i].order.ops = &order_ops;
                 server->shards[i].date_second = -1;
                 server->shards[i].access = server->access;
                 atomic_init(&server->shards[i].idle_since, WEIR_FOREVER);
@@ -271,9 +262,7 @@ drop_shards(weir_http_server *server)
 {
         weir__spread_take_back(server);
         weir__access_stop(server->access);
-        weir__addresses_free(server->addresses);
         free(server->shards);
-        server->addresses = NULL;
         server->shards = NULL;
         server->shard_count = 0;
 }
@@ -281,7 +270,7 @@ drop_shards(weir_http_server *server)
 static int
 open_listeners(weir_http_server *server)
 {
-        int failed = give_order(server, &open_ops);
+        int failed = give_order(server, order_open);
 
         for (unsigned i = 0; i < server->shard_count; i++)
                 if (!failed)
@@ -293,15 +282,13 @@ open_listeners(weir_http_server *server)
 static void
 close_listeners(weir_http_server *server)
 {
-        give_order(server, &stop_ops);
-        give_order(server, &cut_ops);
+        give_order(server, order_stop);
+        give_order(server, order_cut);
         weir__runtime_wait_begin(false);
         weir__users_remove(&server->users);
         weir__users_wait(&server->users, WEIR_FOREVER, -1);
-        struct weir__cut_report *reports = NULL; /* it is the start that has failed */
-        (void)weir__cut_take_reports(server, &reports);
-        weir__cut_free_reports(reports);
-        atomic_store_explicit(&server->cut, 0, memory_order_relaxed);
+        weir__cut_log(&server->cut_reports, server->unreported);
+        server->reported = server->unreported = 0;
 }
 
 /* Every poller's part of what listens. */
@@ -353,6 +340,8 @@ begin_start(weir_http_server *server)
                 [WEIR__SERVER_STOPPED] = -ESTALE,
         };
 
+        if (server->secure.fault)
+                weir__log(WEIR_LOG_ERROR, "TLS: %s", server->secure.fault);
         if (server->fault)
                 return server->fault;
         weir__lock(&server->lock);
@@ -387,14 +376,11 @@ weir_http_server_start(weir_http_server *server, const char *address)
         int failed = weir__runtime_may_stop();
         struct weir__fault fault = {NULL, 0};
 
-        if (!failed && server)
-                weir__secure_complain(server);
         if (!failed)
                 failed = server ? begin_start(server) : -ENOMEM;
         if (failed)
                 return failed;
         failed = start(server, address, &fault);
-        weir__access_complain(server->access);
         end_change(server, failed ? WEIR__SERVER_NEW : WEIR__SERVER_SERVING);
         if (fault.size)
                 weir__log(WEIR_LOG_ERROR, "cannot listen at %.*s: %s%s", fault.size, fault.address, weir_strerror(failed),
@@ -416,25 +402,26 @@ weir_http_server_port(const weir_http_server *server)
 
 /* STOPPING. */
 static int
-stop(weir_http_server *server, weir_nsec within, int impatient_fd, struct weir__cut_report **reports, unsigned *missing)
+stop(weir_http_server *server, weir_nsec within, int impatient_fd, struct weir__list *reports, unsigned *missing)
 {
         weir_nsec until = within == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_monotonic(), within);
 
         if (!server->is_handed_over)
                 weir__sockets_remove_files(&server->sockets);
-        (void)give_order(server, &stop_ops);
+        (void)give_order(server, order_stop);
         weir__runtime_wait_begin(false); /* not before the order was carried out: time would not wait for it */
         weir__users_remove(&server->users);
         if (!weir__users_wait(&server->users, until, impatient_fd)) {
-                (void)give_order(server, &cut_ops);
+                (void)give_order(server, order_cut);
                 weir__users_wait(&server->users, WEIR_FOREVER, -1);
         }
-        *missing = weir__cut_take_reports(server, reports);
+        weir__list_concat(reports, &server->cut_reports);
+        *missing = server->unreported;
         weir__serving_end(server);
         drop_shards(server);
         weir__sockets_free(&server->sockets);
         atomic_store_explicit(&server->port, -EDOM, memory_order_relaxed);
-        return (int)atomic_load_explicit(&server->cut, memory_order_relaxed);
+        return (int)(server->reported + server->unreported);
 }
 
 int
@@ -442,7 +429,7 @@ weir__server_may_stop(void)
 {
         int failed = weir__runtime_may_stop();
 
-        return failed ? failed : weir__access_is_own_thread() ? -EDEADLK : 0;
+        return failed ? failed : weir__outlet_is_own_thread() ? -EDEADLK : 0;
 }
 
 /* Result: 1 when there is something to stop, else 0, or as weir_http_server_stop. */
@@ -465,8 +452,8 @@ int
 weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd)
 {
         int result = weir__server_may_stop();
-        struct weir__cut_report *reports = NULL;
-        unsigned missing = 0;
+        struct weir__list reports = {0};
+        unsigned missing;
 
         if (!server || result)
                 return server ? result : -EINVAL;
@@ -475,8 +462,7 @@ weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd)
                 return result;
         result = stop(server, within, impatient_fd, &reports, &missing);
         end_change(server, WEIR__SERVER_STOPPED);
-        weir__cut_log(reports, missing);
-        weir__cut_free_reports(reports);
+        weir__cut_log(&reports, missing);
         return result;
 }
 

@@ -1,4 +1,4 @@
-/* server/access/outlet.h: one way out of the access log: a file, or a function of the program, with rings and a thread of its
+/* server/observe/outlet.h: one way out of the access log: a file, or a function of the program, with rings and a thread of its
  * own. */
 #ifndef WEIR_SERVER_OUTLET_H
 #define WEIR_SERVER_OUTLET_H
@@ -56,7 +56,6 @@ struct weir__outlet {
         bool is_running;
         pthread_t thread;
         unsigned ring_count;
-        int open_fault; /* of the last start */
         struct weir__outlet_ring *rings;
 
         /* The thread's, while it runs. */

@@ -1,6 +1,6 @@
-/* server/operate/debug.h: the page of /debug/flows. */
-#ifndef WEIR_SERVER_DEBUG_H
-#define WEIR_SERVER_DEBUG_H
+/* server/observe/debug_page.h: the page of /debug/flows. */
+#ifndef WEIR_SERVER_DEBUG_PAGE_H
+#define WEIR_SERVER_DEBUG_PAGE_H
 
 #include <stddef.h>
 #include <stdint.h>

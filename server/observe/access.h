@@ -1,4 +1,4 @@
-/* server/access/access.h: the access log: records of requests that are over, on their way to a file or a function of the
+/* server/observe/access.h: the access log: records of requests that are over, on their way to a file or a function of the
  * program's.
  *
  * The owner of a connection's poller records.  It never blocks, allocates or formats anything here. */
@@ -35,14 +35,11 @@ void weir__access_free(struct weir__access *access); /* accepts NULL */
  * NULL, and do nothing.
  * Result: 0, what open reports, or -ENOMEM, -EAGAIN. */
 int weir__access_start(struct weir__access *access, unsigned count);
-void weir__access_complain(struct weir__access *access); /* of the file, after a start, with no lock held */
 
 /* Has all that was recorded written, and ends the threads; one that is not started stays so. */
 void weir__access_stop(struct weir__access *access);
 
 /* Drops the record, and counts it, wherever a ring is full.  By the owner of the poller of that index. */
 void weir__access_record(struct weir__access *access, unsigned index, const struct weir__access_entry *entry);
-
-bool weir__access_is_own_thread(void); /* whether this is a thread of a log */
 
 #endif

@@ -1,4 +1,4 @@
-/* server/operate/metrics.c: what the library counts, in the text format of Prometheus.
+/* server/observe/metrics.c: what the library counts, in the text format of Prometheus.
  *
  * Threads: any.  What is counted is read first, under the locks that it needs, and written with none.
  *
@@ -6,7 +6,7 @@
  * written name by name.
  *
  * Source: Prometheus, "Exposition formats", text format 0.0.4. */
-#include "server/operate/metrics.h"
+#include "server/observe/metrics.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* server/access/outlet.c: one way out of the access log.
+/* server/observe/outlet.c: one way out of the access log.
  *
  *     record in a ring of its poller --> the thread of the outlet: a line in the file, or a call of the function
  *
@@ -17,7 +17,7 @@
  * A file that cannot be written is tried again after a second, or when it has become writable.  Meanwhile the rings fill, and
  * what does not fit is lost and counted.  A stop goes on trying for FLUSH_LIMIT only where nobody reads, and not at all where
  * the disk is full. */
-#include "server/access/outlet.h"
+#include "server/observe/outlet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -492,7 +492,9 @@ weir__outlet_start(struct weir__outlet *outlet, unsigned count)
         failed = failed ? failed : make_rings(outlet, count);
         if (!failed && outlet->path) {
                 outlet->fd = open_file(outlet->path);
-                failed = outlet->open_fault = outlet->fd < 0 ? outlet->fd : 0;
+                failed = outlet->fd < 0 ? outlet->fd : 0;
+                if (failed)
+                        weir__log(WEIR_LOG_ERROR, "access log: %s: %s", outlet->path, strerror(-failed));
         }
         if (!failed)
                 failed = weir__thread_make(&outlet->thread, run, outlet);

@@ -1,4 +1,4 @@
-/* server/operate/debug_page.c: the page of /debug/flows: all that is alive, in sections, what has waited longest first.
+/* server/observe/debug_page.c: the page of /debug/flows: all that is alive, in sections, what has waited longest first.
  *
  * Threads: any, one for each page.
  *
@@ -6,7 +6,7 @@
  * waited longest: so there is never more in memory than will go out, however much is alive.  A flow has waited for as long as
  * the oldest of what it waits for now, those records that nothing deeper follows; a series may be old because it has done much.
  */
-#include "server/operate/debug.h"
+#include "server/observe/debug_page.h"
 
 #include <errno.h>
 #include <stdio.h>

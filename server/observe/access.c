@@ -1,4 +1,4 @@
-/* server/access/access.c: the access log.
+/* server/observe/access.c: the access log.
  *
  *     a reply is over --> a record for each outlet
  *
@@ -6,7 +6,7 @@
  * and the other does not notice.  A log has the one, the other, or both.
  *
  * Threads: the owner of a poller records; any thread reopens; the threads that start and stop the server start and stop it. */
-#include "server/access/access.h"
+#include "server/observe/access.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,8 +14,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
-#include "kernel/observe/log.h"
-#include "server/access/outlet.h"
+#include "server/observe/outlet.h"
 #include "server/base/server.h"
 
 #define OUTLETS 2
@@ -68,12 +67,6 @@ weir__access_record(struct weir__access *access, unsigned index, const struct we
                 weir__outlet_add(&access->outlets[i], index, &made, texts);
 }
 
-bool
-weir__access_is_own_thread(void)
-{
-        return weir__outlet_is_own_thread();
-}
-
 /* -- start and stop -- */
 
 int
@@ -116,13 +109,6 @@ weir__access_start(struct weir__access *access, unsigned count)
         if (failed)
                 weir__access_stop(access);
         return failed;
-}
-
-void
-weir__access_complain(struct weir__access *access)
-{
-        if (access && access->outlets->open_fault)
-                weir__log(WEIR_LOG_ERROR, "access log: %s: %s", access->outlets->path, strerror(-access->outlets->open_fault));
 }
 
 void

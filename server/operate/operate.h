@@ -1,0 +1,44 @@
+/* server/operate/operate.h: starts, stops and restarts of servers. */
+#ifndef WEIR_SERVER_OPERATE_H
+#define WEIR_SERVER_OPERATE_H
+
+#include <stdbool.h>
+
+#include <weir/http_server.h>
+
+#include "kernel/base/list.h"
+
+struct weir__connection;
+
+/* Copies the configuration and fills the defaults in; NULL is the default one.  Returns 0, or what the start is to report. */
+int weir__server_config_read(struct weir_http_server_config *to, const struct weir_http_server_config *from);
+
+/* Whether this thread may wait for a stop: 0; -EDEADLK on a worker, and where an access log calls the program; -ECHILD in a
+ * forked child. */
+int weir__server_may_stop(void);
+
+/* Stops; cuts as soon as `impatient_fd` (-1: none) becomes readable. */
+int weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd);
+
+/* -- what a stop cuts when its time is over -- */
+
+/* Reports on the exchange that it cuts, in the server's list.  Owner of the poller. */
+void weir__cut_connection(struct weir__connection *connection);
+
+/* Logs the reports of a server, frees them, and says how many are missing.  With no lock held. */
+void weir__cut_log(struct weir__list *reports, unsigned missing);
+
+/* -- listening sockets that go to another process -- */
+
+struct weir__handover {
+        weir_http_server *const *servers;
+        unsigned count;
+};
+
+/* Starts this program anew, with its arguments and the sockets of those servers.  Waits until the new process serves, or one of
+ * `impatient` is readable.  Then the sockets are handed over.
+ *
+ * Result: the new process; negative as weir_http_server_inherit. */
+int weir__handover_restart(const struct weir__handover *handover, weir_nsec within, const int impatient[2]);
+
+#endif
