@@ -523,8 +523,8 @@ the_task_that_has_waited_longest_comes_first(void)
                 CU_ASSERT_PTR_NOT_NULL_FATAL(strstr(at.reply.body, order[i + 1]));
                 CU_ASSERT(strstr(at.reply.body, order[i]) < strstr(at.reply.body, order[i + 1]));
         }
-        CU_ASSERT(has("10 min 0 s"));
-        CU_ASSERT(has("1 h 0 min"));
+        CU_ASSERT(has("10 min<"));
+        CU_ASSERT(has("1 h<"));
         CU_ASSERT(has(": 5 with 6 tasks"));
         end();
 }
@@ -546,7 +546,7 @@ deadlines_and_states_are_told(void)
         CU_ASSERT(has("over for 1.5 s"));
         CU_ASSERT(has("in 1 min 30 s"));
         CU_ASSERT(has("<td>running<td"));
-        CU_ASSERT(has("15 µs"));
+        CU_ASSERT(has("15 us"));
         CU_ASSERT(has("<bdi>3 functions</bdi>"));
         CU_ASSERT_EQUAL(times("<h2"), 2);
         end();

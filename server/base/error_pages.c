@@ -108,10 +108,13 @@ weir__error_pages_free(weir_http_server *server)
 }
 
 int
-weir__error_pages_fill(const weir_http_server *server, int status, struct weir__response *response)
+weir__error_pages_fill(const weir_http_server *server, int status, size_t max, struct weir__response *response)
 {
         const struct weir__error_page *page = page_of(server, status);
         char text[64];
+
+        if (page && page->size >= max)
+                page = NULL;
         size_t size = page ? page->size : (size_t)snprintf(text, sizeof text, "%d %s\n", status, weir__http_reason(status));
         int failed = weir__response_field(response, "Content-Type", page ? page->type : "text/plain; charset=utf-8", true);
 

@@ -59,7 +59,7 @@ struct weir_http_server {
         pthread_t changer;                   /* STARTING, STOPPING: the thread that does it ... */
         pid_t changer_process;               /* ... in which process: a forked child has no such thread */
         struct weir__server_waiter *waiters; /* STARTING, STOPPING */
-        unsigned hand_overs;                 /* under way */
+        int hand_overs;                      /* under way */
         struct weir__list cut_reports;       /* of operate/cut.c */
         unsigned reported, unreported;       /* exchanges that were cut: in that list, and not */
         /* Another process has the sockets, too, or may soon; constant once a stop has begun, for all to read. */

@@ -16,7 +16,7 @@ static struct {
         struct weir__lock lock;
 
         /* Guarded by lock. */
-        weir_http_server *first; /* in the order of their starts */
+        struct weir__list list; /* of struct weir__serving, in the order of their starts */
         uint64_t number;         /* of the server that was started last */
 } serving = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 
@@ -55,17 +55,31 @@ write_name(const weir_http_server *server, char *out, size_t room)
 
 /* -- the list -- */
 
+/* With the lock held: the first that was started after the one with that number; NULL: there is none. */
+static weir_http_server *
+next_after(uint64_t number)
+{
+        for (struct weir__link *each = weir__list_first(&serving.list); each; each = weir__list_next(&serving.list, each)) {
+                weir_http_server *server = weir__container_of(each, weir_http_server, serving.link);
+
+                if (server->serving.number > number)
+                        return server;
+        }
+        return NULL;
+}
+
 /* With the lock held: the smallest number that none of the same name has. */
 static unsigned
 free_ordinal(const char *name)
 {
+        const weir_http_server *server = next_after(0);
         unsigned ordinal = 1;
 
-        for (const weir_http_server *each = serving.first; each;) {
-                bool taken = each->serving.ordinal == ordinal && strcmp(each->serving.name, name) == 0;
+        while (server) {
+                bool taken = server->serving.ordinal == ordinal && strcmp(server->serving.name, name) == 0;
 
                 ordinal += taken;
-                each = taken ? serving.first : each->serving.next;
+                server = next_after(taken ? 0 : server->serving.number);
         }
         return ordinal;
 }
@@ -76,14 +90,10 @@ weir__serving_begin(weir_http_server *server)
         struct weir__serving *own = &server->serving;
 
         write_name(server, own->name, sizeof own->name);
-        own->next = NULL;
         weir__lock(&serving.lock);
         own->ordinal = free_ordinal(own->name);
         own->number = ++serving.number;
-        weir_http_server **link = &serving.first;
-        while (*link)
-                link = &(*link)->serving.next;
-        *link = server;
+        weir__list_append(&serving.list, &own->link);
         weir__unlock(&serving.lock);
 }
 
@@ -91,12 +101,7 @@ void
 weir__serving_end(weir_http_server *server)
 {
         weir__lock(&serving.lock);
-        weir_http_server **link = &serving.first;
-        while (*link && *link != server)
-                link = &(*link)->serving.next;
-        if (*link)
-                *link = server->serving.next;
-        server->serving.number = 0;
+        weir__link_remove(&server->serving.link);
         weir__unlock(&serving.lock);
 }
 
@@ -120,7 +125,7 @@ fill(struct weir__serving_report *report, const weir_http_server *server)
                 snprintf(report->name, sizeof report->name, "%s#%u", own->name, own->ordinal);
         else
                 snprintf(report->name, sizeof report->name, "%s", own->name);
-        report->connections = (int64_t)atomic_load_explicit(&server->connections, memory_order_relaxed);
+        report->counts[WEIR__COUNT_OPEN] = (int64_t)atomic_load_explicit(&server->connections, memory_order_relaxed);
         for (unsigned i = 0; i < server->shard_count; i++)
                 add_counts(report->counts, &server->shards[i].counts);
 }
@@ -130,9 +135,7 @@ static bool
 next_report(struct weir__serving_report *report, uint64_t after)
 {
         weir__lock(&serving.lock);
-        const weir_http_server *server = serving.first;
-        while (server && server->serving.number <= after)
-                server = server->serving.next;
+        const weir_http_server *server = next_after(after);
         if (server)
                 fill(report, server);
         weir__unlock(&serving.lock);

@@ -6,14 +6,15 @@
 
 #include <weir/http_server.h>
 
+#include "kernel/base/list.h"
 #include "server/base/shard.h"
 
 #define WEIR__SERVER_NAME 160 /* bytes of the name of a server, with the NUL */
 
 /* A server in the list of those that serve. */
 struct weir__serving {
-        weir_http_server *next;
-        uint64_t number; /* in the order of their starts, from 1 on; 0: it does not serve */
+        struct weir__link link;
+        uint64_t number; /* in the order of their starts, from 1 on */
         unsigned ordinal; /* among those that serve at the same address, from 1 on */
         char name[WEIR__SERVER_NAME];
 };
@@ -28,7 +29,6 @@ struct weir__serving_report {
         uint64_t number;
         /* Its first address, such as "127.0.0.1:8080" or "unix:/run/s"; unlike that of others. */
         char name[WEIR__SERVER_NAME + 16];
-        int64_t connections;
         int64_t counts[WEIR__COUNTS];
 };
 

@@ -26,7 +26,8 @@
 #define WEIR__STATUSES     500
 
 enum weir__count_kind {
-        WEIR__COUNT_IDLE = 0,  /* connections that wait for a request now */
+        WEIR__COUNT_OPEN = 0,  /* connections that there are now: counted by the server, not by its shards */
+        WEIR__COUNT_IDLE,      /* those that wait for a request now */
         WEIR__COUNT_EXCHANGES, /* that there are now */
 
         /* From the start on. */

@@ -342,7 +342,7 @@ weir__reply_send(struct weir__connection *connection, struct weir__exchange *exc
         }
         weir__file_withhold(exchange);
         int fault = fault_of(exchange);
-        if (fault && weir__exchange_fail(exchange, fault)) {
+        if (fault && weir__answer_error(exchange, fault)) {
                 weir__connection_close(connection);
                 return;
         }
@@ -372,29 +372,29 @@ weir__reply_refuse(struct weir__connection *connection, int status, bool is_head
                 weir__connection_drop_exchange(connection);
         connection->is_last = connection->reading.is_refused = true;
         connection->state = WEIR__READING_HEAD;
-        if (weir__error_pages_fill(connection->client.shard->server, status, &response))
+        if (weir__error_pages_fill(connection->client.shard->server, status, SIZE_MAX, &response))
                 weir__connection_close(connection);
         else
                 send_response(connection, &response, &framing, NULL);
         weir__response_done(&response);
 }
 
-/* Nobody will wait until it is out: so it is no more than leaves at once, and behind what is more a line of text will do. */
+/* Nobody will wait until it is out: so it is no more than leaves at once. */
 size_t
 weir__reply_turning_away(struct weir__shard *shard)
 {
         struct weir__response response = {.status = 0};
         struct weir__framing framing = {.date = date_of(shard), .minor = 1};
         char *out = shard->poller->scratch;
-        size_t size = 0;
 
-        if (!weir__error_pages_fill(shard->server, 503, &response) &&
-            weir__response_head_bound(&response) + response.body_size <= WEIR__LEAVES_FIRST) {
-                size = weir__response_head(&response, &framing, out);
-                if (response.body_size)
-                        memcpy(out + size, response.body, response.body_size);
-                size += response.body_size;
+        if (weir__error_pages_fill(shard->server, 503, SIZE_MAX, &response) ||
+            weir__response_head_bound(&response) + response.body_size > WEIR__LEAVES_FIRST) {
+                weir__response_done(&response);
+                (void)weir__error_pages_fill(shard->server, 503, 0, &response);
         }
+        size_t head_size = weir__response_head(&response, &framing, out), size = head_size + response.body_size;
+        if (response.body_size)
+                memcpy(out + head_size, response.body, response.body_size);
         weir__response_done(&response);
         return size;
 }

@@ -47,7 +47,7 @@ void weir__reply_send(struct weir__connection *connection, struct weir__exchange
 void weir__reply_flush(struct weir__connection *connection, bool is_fresh);
 
 void weir__reply_refuse(struct weir__connection *connection, int status, bool is_head); /* an error, then close */
-size_t weir__reply_turning_away(struct weir__shard *shard); /* writes the whole 503 to the scratch buffer; 0: out of memory */
+size_t weir__reply_turning_away(struct weir__shard *shard); /* writes the whole 503 to the scratch buffer */
 void weir__reply_continue(struct weir__connection *connection); /* 100: the peer waits for it */
 
 /* Replies that are written piece by piece. */

@@ -11,145 +11,145 @@
 
 #include "protocol/text/bytes.h"
 
-int
-weir_http_reply_status(weir_task *exchange, int status)
+/* The exchange, if its reply can still be changed.  Result: 0; -EDOM; -EALREADY. */
+static int
+unsealed(weir_task *task, struct weir__exchange **exchange)
 {
-        struct weir__exchange *known = weir__exchange_of(exchange);
+        *exchange = weir__exchange_of(task);
+        return !*exchange ? -EDOM : weir__exchange_is_sealed(*exchange) ? -EALREADY : 0;
+}
 
-        if (!known)
-                return -EDOM;
-        if (status < 200 || status > 599)
-                return -EINVAL;
-        if (weir__exchange_is_sealed(known))
-                return -EALREADY;
-        if (known->said_by_file)
-                weir__file_other_status(known, status);
-        weir__exchange_set_status(known, status);
+static bool
+is_status(int status)
+{
+        return status >= 200 && status <= 599;
+}
+
+int
+weir_http_reply_status(weir_task *task, int status)
+{
+        struct weir__exchange *exchange;
+        int failed = unsealed(task, &exchange);
+
+        if (failed == -EDOM || !is_status(status))
+                return failed == -EDOM ? failed : -EINVAL;
+        if (failed)
+                return failed;
+        if (exchange->said_by_file)
+                weir__file_other_status(exchange, status);
+        weir__exchange_set_status(exchange, status);
         return 0;
 }
 
-/* What the handler says itself takes the place of what the file said. */
+/* A field that the handler sets takes the place of that of the file. */
 static int
-add_field(struct weir__exchange *exchange, const char *name, const char *value, bool replace)
+add_field(weir_task *task, const char *name, const char *value, bool should_replace)
 {
-        if (!name || !value)
-                return -EINVAL;
-        bool was_of_file = exchange->said_by_file && weir__file_leave_field(exchange, name);
-        return weir__exchange_check(exchange, weir__response_field(&exchange->response, name, value, replace || was_of_file));
+        struct weir__exchange *exchange;
+        int failed = unsealed(task, &exchange);
+
+        if (failed || !name || !value)
+                return failed ? failed : -EINVAL;
+        should_replace |= exchange->said_by_file && weir__file_leave_field(exchange, name);
+        return weir__exchange_check(exchange, weir__response_field(&exchange->response, name, value, should_replace));
 }
 
 int
 weir_http_reply_header(weir_task *exchange, const char *name, const char *value)
 {
-        struct weir__exchange *known = weir__exchange_of(exchange);
-
-        if (!known)
-                return -EDOM;
-        if (weir__exchange_is_sealed(known))
-                return -EALREADY;
-        return add_field(known, name, value, false);
+        return add_field(exchange, name, value, false);
 }
 
 int
 weir_http_reply_set_header(weir_task *exchange, const char *name, const char *value)
 {
-        struct weir__exchange *known = weir__exchange_of(exchange);
-
-        if (!known)
-                return -EDOM;
-        if (weir__exchange_is_sealed(known))
-                return -EALREADY;
-        return add_field(known, name, value, true);
+        return add_field(exchange, name, value, true);
 }
 
 int
-weir_http_reply_append(weir_task *exchange, const void *data, size_t size)
+weir_http_reply_append(weir_task *task, const void *data, size_t size)
 {
-        struct weir__exchange *known = weir__exchange_of(exchange);
+        struct weir__exchange *exchange;
+        int failed = unsealed(task, &exchange);
 
-        if (!known)
-                return -EDOM;
-        if (weir__exchange_is_sealed(known) || known->file || known->withheld)
-                return -EALREADY;
-        return weir__exchange_check(known, weir__response_append(&known->response, data, size));
+        if (failed || exchange->file || exchange->withheld)
+                return failed ? failed : -EALREADY;
+        return weir__exchange_check(exchange, weir__response_append(&exchange->response, data, size));
 }
 
-static int
-reply_text(struct weir__exchange *exchange, int status, const char *text)
+int
+weir_http_reply_text(weir_task *task, int status, const char *text)
 {
-        struct weir__response *response = &exchange->response;
-        int failed = weir__response_has_field(response, "Content-Type")
-                             ? 0
-                             : weir__response_field(response, "Content-Type", "text/plain; charset=utf-8", false);
+        struct weir__exchange *exchange;
+        int failed = unsealed(task, &exchange);
 
+        if (failed == -EDOM || !text || !is_status(status))
+                return failed == -EDOM ? failed : -EINVAL;
+        if (failed)
+                return failed;
+        struct weir__response *response = &exchange->response;
+        if (exchange->said_by_file)
+                weir__file_take_back(exchange);
+        if (!weir__response_has_field(response, "Content-Type"))
+                failed = weir__response_field(response, "Content-Type", "text/plain; charset=utf-8", false);
         weir__exchange_set_status(exchange, status);
         exchange->reply_left = UINT64_MAX;
         response->body_size = 0;
+        return weir__exchange_check(exchange, failed ? failed : weir__response_append(response, text, strlen(text)));
+}
+
+int
+weir_http_reply_length(weir_task *task, uint64_t length)
+{
+        struct weir__exchange *exchange;
+        int failed = unsealed(task, &exchange);
+
         if (!failed)
-                failed = weir__response_append(response, text, strlen(text));
-        return weir__exchange_check(exchange, failed);
-}
-
-int
-weir_http_reply_text(weir_task *exchange, int status, const char *text)
-{
-        struct weir__exchange *known = weir__exchange_of(exchange);
-
-        if (!known)
-                return -EDOM;
-        if (!text || status < 200 || status > 599)
-                return -EINVAL;
-        if (weir__exchange_is_sealed(known))
-                return -EALREADY;
-        if (known->said_by_file)
-                weir__file_take_back(known);
-        return reply_text(known, status, text);
-}
-
-int
-weir_http_reply_length(weir_task *exchange, uint64_t length)
-{
-        struct weir__exchange *known = weir__exchange_of(exchange);
-
-        if (!known)
-                return -EDOM;
-        if (weir__exchange_is_sealed(known))
-                return -EALREADY;
-        known->reply_left = length;
-        return 0;
+                exchange->reply_left = length;
+        return failed;
 }
 
 /* Whether a field of the request names the word among its members. */
 static bool
-request_lists(const struct weir__exchange *exchange, const char *name, const char *word)
+lists(const struct weir__request *request, const char *name, const char *word)
 {
         const char *list;
 
-        for (uint32_t at = 0; (list = weir__request_next(exchange->request, name, &at));)
+        for (uint32_t at = 0; (list = weir__request_next(request, name, &at));)
                 if (weir__bytes_list_has(list, strlen(list), word))
                         return true;
         return false;
 }
 
 /* Switching needs HTTP/1.1, and no body that would be in the way. */
-int
-weir_http_reply_upgrade(weir_task *exchange, const char *protocol)
+static bool
+may_switch(const struct weir__request *request, const char *protocol)
 {
-        struct weir__exchange *known = weir__exchange_of(exchange);
+        return protocol && *protocol && strlen(protocol) <= WEIR__UPGRADE_MAX && request->minor > 0 && !request->content_length &&
+               !request->chunked && lists(request, "Upgrade", protocol) && lists(request, "Connection", "upgrade");
+}
 
-        if (!known)
-                return -EDOM;
-        if (weir__exchange_is_sealed(known))
-                return -EALREADY;
-        if (!protocol || !*protocol || strlen(protocol) > WEIR__UPGRADE_MAX || known->request->minor == 0 ||
-            known->request->content_length || known->request->chunked || !request_lists(known, "Upgrade", protocol) ||
-            !request_lists(known, "Connection", "upgrade"))
-                return -EINVAL;
-        if (known->said_by_file)
-                weir__file_take_back(known);
-        weir__exchange_set_status(known, 101);
-        known->upgrade = strdup(protocol);
-        if (!known->upgrade)
-                return weir__exchange_check(known, -ENOMEM);
-        return 0;
+int
+weir_http_reply_upgrade(weir_task *task, const char *protocol)
+{
+        struct weir__exchange *exchange;
+        int failed = unsealed(task, &exchange);
+
+        if (failed || !may_switch(exchange->request, protocol))
+                return failed ? failed : -EINVAL;
+        if (exchange->said_by_file)
+                weir__file_take_back(exchange);
+        weir__exchange_set_status(exchange, 101);
+        exchange->upgrade = strdup(protocol);
+        return weir__exchange_check(exchange, exchange->upgrade ? 0 : -ENOMEM);
+}
+
+int
+weir__answer_error(struct weir__exchange *exchange, int status)
+{
+        exchange->page_size = 0; /* with all that there is */
+        if (exchange->said_by_file)
+                weir__file_take_back(exchange);
+        weir__response_done(&exchange->response);
+        return weir__exchange_refuse(exchange, status);
 }

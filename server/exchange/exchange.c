@@ -335,17 +335,7 @@ weir__exchange_refuse(struct weir__exchange *exchange, int status)
         weir__exchange_set_status(exchange, status);
         exchange->reply_left = UINT64_MAX;
         return weir__exchange_check(exchange,
-                                    weir__error_pages_fill(exchange->client->shard->server, status, &exchange->response));
-}
-
-int
-weir__exchange_fail(struct weir__exchange *exchange, int status)
-{
-        exchange->page_size = 0; /* with all that there is */
-        if (exchange->said_by_file)
-                weir__file_take_back(exchange);
-        weir__response_done(&exchange->response);
-        return weir__exchange_refuse(exchange, status);
+                                    weir__error_pages_fill(exchange->client->shard->server, status, SIZE_MAX, &exchange->response));
 }
 
 bool

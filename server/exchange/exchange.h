@@ -130,8 +130,8 @@ bool weir__exchange_is_sealed(const struct weir__exchange *exchange);
 /* These only before that. */
 void weir__exchange_set_status(struct weir__exchange *exchange, int status); /* takes an upgrade back */
 int weir__exchange_refuse(struct weir__exchange *exchange, int status); /* makes the reply the server's own; fields stay */
-int weir__exchange_fail(struct weir__exchange *exchange, int status); /* the same, and no field stays.  Result: 0 or -ENOMEM */
 int weir__exchange_set_field(struct weir__exchange *exchange, const char *name, const char *value);
+int weir__answer_error(struct weir__exchange *exchange, int status); /* as _refuse, and no field stays.  Result: 0 or -ENOMEM */
 
 static inline bool weir__exchange_is_all_read(const struct weir__exchange *exchange)
 {

@@ -131,10 +131,10 @@ answer(struct weir__exchange *exchange, const weir_http_router *router, int resu
         if (is_options && target->path[0] == '*')
                 methods = weir__routes_methods(router->routes);
         else if (result == -ENOENT)
-                return weir__exchange_fail(exchange, 404);
+                return weir__answer_error(exchange, 404);
         if (is_options)
                 weir_http_reply_status(&exchange->task, 204);
-        int failed = is_options ? 0 : weir__exchange_fail(exchange, 405);
+        int failed = is_options ? 0 : weir__answer_error(exchange, 405);
         return failed ? failed : allow(exchange, router, methods);
 }
 

@@ -36,11 +36,6 @@
 #define TURNED_AWAY_AT_ONCE 16
 _Static_assert(TURNED_AWAY_AT_ONCE <= UINT8_MAX, "counted in a byte");
 
-/* When there is no memory for another one, or its page is too large. */
-static const char overloaded[] =
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\n"
-        "Content-Length: 24\r\nConnection: close\r\n\r\n503 Service Unavailable\n";
-
 /* Over TLS a reply would not be understood before the handshake, so that some are let in for as long as that takes: if more
  * come at once, these are closed. */
 static void
@@ -55,8 +50,6 @@ turn_away(struct weir__shard *shard, int fd, const struct weir__peer *peer)
         if (!shard->server->secure.is_on) {
                 struct iovec piece = {shard->poller->scratch, weir__reply_turning_away(shard)};
 
-                if (!piece.iov_len)
-                        piece = (struct iovec){(char *)overloaded, sizeof overloaded - 1};
                 (void)weir__stream_write(&stream, &piece, 1);
                 weir__stream_finish(&stream);
         }

@@ -14,20 +14,23 @@
 #include <string.h>
 
 #include "factory/inspect/debug.h"
+#include "kernel/base/list.h"
+#include "kernel/data/duration.h"
 #include "kernel/data/visible.h"
 
 #define DEEPEST 12 /* what is deeper is not moved in further */
 
 /* A flow that is kept. */
 struct flow {
+        struct weir__link link;
         weir_nsec waited; /* -1: not known */
         size_t rows, size;
         char *html;
 };
 
 struct section {
-        struct flow *flows; /* those that have waited longest first */
-        size_t count, room;
+        struct weir__list flows; /* those that have waited longest first */
+        size_t count;
         size_t rows;           /* of those that are kept */
         uint64_t roots, found; /* all there are, and those that have what is looked for */
         uint64_t tasks;        /* in the roots */
@@ -86,89 +89,46 @@ put_text(struct weir__sink *sink, const char *text, size_t size)
         }
 }
 
-static void
-put_string(struct weir__sink *sink, const char *text)
-{
-        put_text(sink, text, strlen(text));
-}
+#define NUMBER_SIZE 32
 
-/* 1234567 as 1,234,567. */
-static void
-put_number(struct weir__sink *sink, uint64_t number)
+/* 1234567 as 1,234,567.  Returns `out`. */
+static const char *
+number(char out[NUMBER_SIZE], uint64_t number)
 {
-        if (number >= 1000) {
-                put_number(sink, number / 1000);
-                weir__sink_printf(sink, ",%03u", (unsigned)(number % 1000));
-        } else {
-                weir__sink_printf(sink, "%u", (unsigned)number);
+        char digits[NUMBER_SIZE], *to = out;
+        int count = snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+
+        for (int i = 0; i < count; i++) {
+                if (i > 0 && (count - i) % 3 == 0)
+                        *to++ = ',';
+                *to++ = digits[i];
         }
-}
-
-static void
-put_count(struct weir__sink *sink, uint64_t number, const char *one, const char *many)
-{
-        put_number(sink, number);
-        weir__sink_printf(sink, " %s", number == 1 ? one : many);
-}
-
-/* For people: the two largest units that say something. */
-static void
-put_duration(struct weir__sink *sink, weir_nsec duration)
-{
-        long long second = duration / WEIR_SEC(1);
-
-        if (duration < WEIR_MSEC(1))
-                weir__sink_printf(sink, "%lld µs", (long long)(duration / 1000));
-        else if (duration < WEIR_SEC(1))
-                weir__sink_printf(sink, "%lld ms", (long long)(duration / 1000000));
-        else if (second < 60)
-                weir__sink_printf(sink, "%lld.%lld s", second, (long long)(duration / 100000000 % 10));
-        else if (second < 3600)
-                weir__sink_printf(sink, "%lld min %lld s", second / 60, second % 60);
-        else if (second < 86400)
-                weir__sink_printf(sink, "%lld h %lld min", second / 3600, second / 60 % 60);
-        else
-                weir__sink_printf(sink, "%lld d %lld h", second / 86400, second / 3600 % 24);
+        *to = '\0';
+        return out;
 }
 
 /* -- rows -- */
 
 static void
-put_what(struct weir__sink *sink, const struct weir__debug_record *record)
+put_row(struct weir__sink *sink, const struct weir__debug_record *record)
 {
-        weir__sink_text(sink, "<span class=kind>");
-        put_string(sink, record->kind);
-        weir__sink_text(sink, "</span>");
+        char age[WEIR__DURATION_SIZE] = "", left[WEIR__DURATION_SIZE] = "";
+        bool is_over = record->deadline < 0;
+
+        weir__sink_printf(sink, "<tr><td class=d%u><span class=kind>%s</span>",
+                          record->depth < DEEPEST ? record->depth : DEEPEST, record->kind);
         if (record->name) {
                 weir__sink_text(sink, " <bdi class=name>");
                 put_text(sink, record->name, record->name_size);
                 weir__sink_text(sink, "</bdi>");
         }
-}
-
-static void
-put_times(struct weir__sink *sink, const struct weir__debug_record *record)
-{
-        weir__sink_text(sink, "<td class=age>");
         if (record->age >= 0)
-                put_duration(sink, record->age);
-        weir__sink_printf(sink, "<td class=\"age%s\">", record->deadline < 0 ? " over" : "");
-        if (record->deadline == WEIR_FOREVER)
-                return;
-        weir__sink_text(sink, record->deadline < 0 ? "over for " : "in ");
-        put_duration(sink, record->deadline < 0 ? -record->deadline : record->deadline);
-}
-
-static void
-put_row(struct weir__sink *sink, const struct weir__debug_record *record)
-{
-        weir__sink_printf(sink, "<tr><td class=d%u>", record->depth < DEEPEST ? record->depth : DEEPEST);
-        put_what(sink, record);
-        weir__sink_text(sink, "<td>");
-        put_string(sink, record->state ? record->state : "");
-        put_times(sink, record);
-        weir__sink_text(sink, "<td><bdi>");
-        put_string(sink, record->text);
+                weir__duration(age, record->age);
+        if (record->deadline != WEIR_FOREVER)
+                weir__duration(left, record->deadline);
+        weir__sink_printf(sink, "<td>%s<td class=age>%s<td class=\"age%s\">%s%s<td><bdi>", record->state ? record->state : "", age,
+                          is_over ? " over" : "", !*left ? "" : is_over ? "over for " : "in ", left);
+        put_text(sink, record->text, strlen(record->text));
         weir__sink_text(sink, "</bdi>\n");
 }
 
@@ -181,46 +141,49 @@ is_found(const struct page *page, const struct weir__debug_record *record)
                strstr(record->text, page->find);
 }
 
+static struct flow *
+flow_of(struct weir__link *link)
+{
+        return weir__container_of(link, struct flow, link);
+}
+
+/* That with the shortest wait, of a section that has some. */
+static struct flow *
+last_of(const struct section *section)
+{
+        return flow_of(section->flows.head.previous);
+}
+
 static void
 drop_last(struct section *section)
 {
-        struct flow *last = &section->flows[--section->count];
+        struct flow *last = last_of(section);
 
+        section->count--;
         section->rows -= last->rows;
+        weir__link_remove(&last->link);
         free(last->html);
+        free(last);
 }
 
-/* Makes room for one more.  Returns false when out of memory. */
+/* Keeps the flow behind those that have waited as long, and drops the last ones as far as they are too many.  Returns false when
+ * out of memory. */
 static bool
-make_room(struct section *section)
+keep(struct section *section, const struct flow *made, size_t limit)
 {
-        size_t room = section->room ? 2 * section->room : 64;
+        struct flow *flow = malloc(sizeof *flow);
 
-        if (section->count < section->room)
-                return true;
-        struct flow *grown = realloc(section->flows, room * sizeof *grown);
-        if (!grown)
+        if (!flow)
                 return false;
-        section->flows = grown;
-        section->room = room;
-        return true;
-}
-
-/* Keeps the flow behind those that have waited as long, and drops the last ones as far as they are too many. */
-static bool
-keep(struct section *section, const struct flow *flow, size_t limit)
-{
-        size_t at = section->count;
-
-        if (!make_room(section))
-                return false;
-        while (at && section->flows[at - 1].waited < flow->waited)
-                at--;
-        memmove(&section->flows[at + 1], &section->flows[at], (section->count - at) * sizeof *flow);
-        section->flows[at] = *flow;
+        *flow = *made;
+        weir__list_prepare(&section->flows);
+        struct weir__link *head = &section->flows.head, *before = head->previous;
+        while (before != head && flow_of(before)->waited < flow->waited)
+                before = before->previous;
+        weir__link_insert(&flow->link, before, before->next);
         section->count++;
         section->rows += flow->rows;
-        while (section->rows - section->flows[section->count - 1].rows >= limit)
+        while (section->rows - last_of(section)->rows >= limit)
                 drop_last(section);
         return true;
 }
@@ -228,7 +191,7 @@ keep(struct section *section, const struct flow *flow, size_t limit)
 static bool
 can_be_kept(const struct page *page, const struct section *section, weir_nsec waited)
 {
-        return section->rows < page->limit || section->flows[section->count - 1].waited < waited;
+        return section->rows < page->limit || last_of(section)->waited < waited;
 }
 
 /* The last record has nothing in it: it is what the flow waits for. */
@@ -243,6 +206,7 @@ static void
 end_flow(struct page *page)
 {
         struct section *section = page->section;
+        char left_out[NUMBER_SIZE];
 
         page->section = NULL;
         if (!section)
@@ -251,12 +215,11 @@ end_flow(struct page *page)
         if (page->waited < 0)
                 page->waited = page->root_age;
         section->found += page->found;
-        if (page->left_out) {
-                weir__sink_text(&page->sink.sink, "<tr><td colspan=5 class=note>and ");
-                put_count(&page->sink.sink, page->left_out, "more task in it\n", "more tasks in it\n");
-        }
+        if (page->left_out)
+                weir__sink_printf(&page->sink.sink, "<tr><td colspan=5 class=note>and %s more task%s in it\n",
+                                  number(left_out, page->left_out), page->left_out == 1 ? "" : "s");
         page->failed |= weir__sink_flush(&page->sink.sink) != 0;
-        struct flow flow = {page->waited, page->rows, page->sink.size, page->sink.bytes};
+        struct flow flow = {{NULL}, page->waited, page->rows, page->sink.size, page->sink.bytes};
         if (page->found && !page->skipped && !page->failed && can_be_kept(page, section, page->waited)) {
                 page->sink.bytes = NULL;
                 page->failed = !keep(section, &flow, page->limit);
@@ -350,6 +313,7 @@ static void
 put_summary(struct weir__sink *sink, const struct page *page)
 {
         const char *between = "";
+        char count[NUMBER_SIZE];
 
         weir__sink_text(sink, "<p>");
         for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS; i++) {
@@ -359,9 +323,9 @@ put_summary(struct weir__sink *sink, const struct page *page)
                         weir__sink_printf(sink, "%s<a href=\"#s%u\">%s</a>: ", between, i, weir__debug_title(i));
                 else
                         weir__sink_printf(sink, "%s%s: ", between, weir__debug_title(i));
-                put_number(sink, section->roots);
+                weir__sink_text(sink, number(count, section->roots));
                 if (section->tasks)
-                        weir__sink_text(sink, " with "), put_count(sink, section->tasks, "task", "tasks");
+                        weir__sink_printf(sink, " with %s task%s", number(count, section->tasks), section->tasks == 1 ? "" : "s");
                 between = " · ";
         }
         weir__sink_text(sink, " · <a href=\"../metrics\">metrics</a></p>\n");
@@ -399,12 +363,10 @@ static void
 put_cut(struct weir__sink *sink, const struct page *page, const struct section *section)
 {
         size_t more = 10 * page->limit < WEIR__DEBUG_ROWS_MAX ? 10 * page->limit : WEIR__DEBUG_ROWS_MAX;
+        char shown[NUMBER_SIZE], found[NUMBER_SIZE];
 
-        weir__sink_text(sink, "<p class=cut>Shown: the ");
-        put_number(sink, section->count);
-        weir__sink_text(sink, " that have waited longest, of ");
-        put_number(sink, section->found);
-        weir__sink_text(sink, ".");
+        weir__sink_printf(sink, "<p class=cut>Shown: the %s that have waited longest, of %s.", number(shown, section->count),
+                          number(found, section->found));
         if (more > page->limit && !page->find_size)
                 weir__sink_printf(sink, " More with <a href=\"?limit=%zu\">limit=%zu</a>.", more, more);
         weir__sink_text(sink, "</p>\n");
@@ -421,22 +383,22 @@ static void
 put_section(struct weir__sink *sink, const struct page *page, unsigned index)
 {
         const struct section *section = &page->sections[index];
+        char count[NUMBER_SIZE];
 
         if (!section->roots)
                 return;
-        weir__sink_printf(sink, "<h2 id=s%u>%s <small>", index, weir__debug_title(index));
-        put_number(sink, section->roots);
+        weir__sink_printf(sink, "<h2 id=s%u>%s <small>%s", index, weir__debug_title(index), number(count, section->roots));
         if (page->find_size)
-                weir__sink_text(sink, ", found: "), put_number(sink, section->found);
+                weir__sink_printf(sink, ", found: %s", number(count, section->found));
         weir__sink_text(sink, "</small></h2>\n");
         if (section->count < section->found)
                 put_cut(sink, page, section);
         if (!section->count)
                 return;
         weir__sink_text(sink, "<table><thead><tr><th>What<th>State<th>Age<th>Deadline<th>Waits for</thead>\n");
-        for (size_t i = 0; i < section->count; i++) {
-                weir__sink_printf(sink, "<tbody%s>", class_of(&section->flows[i]));
-                weir__sink_write(sink, section->flows[i].html, section->flows[i].size);
+        for (struct weir__link *each = weir__list_first(&section->flows); each; each = weir__list_next(&section->flows, each)) {
+                weir__sink_printf(sink, "<tbody%s>", class_of(flow_of(each)));
+                weir__sink_write(sink, flow_of(each)->html, flow_of(each)->size);
                 weir__sink_text(sink, "</tbody>\n");
         }
         weir__sink_text(sink, "</table>\n");
@@ -458,10 +420,8 @@ weir__debug_page(struct weir__sink *sink, const struct weir__debug_question *que
                 weir__sink_printf(sink, "<script nonce=\"%016llx\">%s</script>\n</body></html>\n",
                                   (unsigned long long)question->nonce, script);
         }
-        for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS; i++) {
+        for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS; i++)
                 while (page.sections[i].count)
                         drop_last(&page.sections[i]);
-                free(page.sections[i].flows);
-        }
         return failed;
 }

@@ -198,21 +198,39 @@ sample(struct weir__sink *sink, const struct weir__serving_report *server, const
         weir__sink_printf(sink, "%s} %lld\n", detail, (long long)value);
 }
 
+/* A line without help has the name of the line before it. */
 static const struct {
-        const char *name, *type, *help;
+        const char *name, *type, *help, *detail;
         enum weir__count_kind kind;
-} simple[] = {
-        {"weir_http_idle_connections", "gauge", "Of these, those that wait for a request.", WEIR__COUNT_IDLE},
-        {"weir_http_exchanges", "gauge", "Requests that are being read or answered.", WEIR__COUNT_EXCHANGES},
-        {"weir_http_accepted_connections_total", "counter", "Connections that came.", WEIR__COUNT_ACCEPTED},
-        {"weir_http_refused_connections_total", "counter", "Of these, those for which there was no room.",
+} totals[] = {
+        {"weir_http_connections", "gauge", "Connections that are open.", "", WEIR__COUNT_OPEN},
+        {"weir_http_idle_connections", "gauge", "Of these, those that wait for a request.", "", WEIR__COUNT_IDLE},
+        {"weir_http_exchanges", "gauge", "Requests that are being read or answered.", "", WEIR__COUNT_EXCHANGES},
+        {"weir_http_accepted_connections_total", "counter", "Connections that came.", "", WEIR__COUNT_ACCEPTED},
+        {"weir_http_refused_connections_total", "counter", "Of these, those for which there was no room.", "",
          WEIR__COUNT_TURNED_AWAY},
-        {"weir_http_evicted_connections_total", "counter", "Idle connections that were closed to make room.",
+        {"weir_http_evicted_connections_total", "counter", "Idle connections that were closed to make room.", "",
          WEIR__COUNT_EVICTED},
-        {"weir_http_shed_requests_total", "counter", "Requests that were answered 503 because all was late.", WEIR__COUNT_SHED},
-        {"weir_http_received_bytes_total", "counter", "Bytes of requests, within TLS.", WEIR__COUNT_RECEIVED},
-        {"weir_http_sent_bytes_total", "counter", "Bytes of replies, within TLS, that the system has taken.", WEIR__COUNT_SENT},
+        {"weir_http_shed_requests_total", "counter", "Requests that were answered 503 because all was late.", "",
+         WEIR__COUNT_SHED},
+        {"weir_http_received_bytes_total", "counter", "Bytes of requests, within TLS.", "", WEIR__COUNT_RECEIVED},
+        {"weir_http_sent_bytes_total", "counter", "Bytes of replies, within TLS, that the system has taken.", "",
+         WEIR__COUNT_SENT},
+        {"weir_http_tls_handshakes_total", "counter", "Handshakes of TLS by their result.", ",result=\"done\"",
+         WEIR__COUNT_HANDSHAKES},
+        {"weir_http_tls_handshakes_total", NULL, NULL, ",result=\"failed\"", WEIR__COUNT_HANDSHAKES_FAILED},
 };
+
+static void
+write_totals(struct weir__sink *sink, const struct weir__serving_report *servers)
+{
+        for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
+                if (totals[i].help)
+                        describe(sink, totals[i].name, totals[i].type, totals[i].help);
+                for (const struct weir__serving_report *each = servers; each; each = each->next)
+                        sample(sink, each, totals[i].name, totals[i].detail, each->counts[totals[i].kind]);
+        }
+}
 
 static void
 write_requests(struct weir__sink *sink, const struct weir__serving_report *servers)
@@ -227,33 +245,6 @@ write_requests(struct weir__sink *sink, const struct weir__serving_report *serve
                                 snprintf(detail, sizeof detail, ",code=\"%u\"", WEIR__STATUS_LEAST + i);
                                 sample(sink, each, name, detail, each->counts[WEIR__COUNT_STATUS + i]);
                         }
-}
-
-static void
-write_handshakes(struct weir__sink *sink, const struct weir__serving_report *servers)
-{
-        static const char name[] = "weir_http_tls_handshakes_total";
-
-        describe(sink, name, "counter", "Handshakes of TLS by their result.");
-        for (const struct weir__serving_report *each = servers; each; each = each->next) {
-                sample(sink, each, name, ",result=\"done\"", each->counts[WEIR__COUNT_HANDSHAKES]);
-                sample(sink, each, name, ",result=\"failed\"", each->counts[WEIR__COUNT_HANDSHAKES_FAILED]);
-        }
-}
-
-static void
-write_servers(struct weir__sink *sink, const struct weir__serving_report *servers)
-{
-        describe(sink, "weir_http_connections", "gauge", "Connections that are open.");
-        for (const struct weir__serving_report *each = servers; each; each = each->next)
-                sample(sink, each, "weir_http_connections", "", each->connections);
-        for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) {
-                describe(sink, simple[i].name, simple[i].type, simple[i].help);
-                for (const struct weir__serving_report *each = servers; each; each = each->next)
-                        sample(sink, each, simple[i].name, "", each->counts[simple[i].kind]);
-        }
-        write_requests(sink, servers);
-        write_handshakes(sink, servers);
 }
 
 /* -- all of it -- */
@@ -273,7 +264,8 @@ weir__metrics_write(struct weir__sink *sink)
                 write_pending(sink);
                 write_lateness(sink);
                 single(sink, "weir_live_series", "gauge", "Series that have begun and not ended.", (int64_t)weir__live_series());
-                write_servers(sink, servers);
+                write_totals(sink, servers);
+                write_requests(sink, servers);
         }
         weir__serving_reports_free(servers);
         return failed;

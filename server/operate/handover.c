@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "kernel/socket/inherit.h"
+#include "kernel/observe/sink.h"
 #include "kernel/runtime/runtime.h"
 #include "server/base/server.h"
 
@@ -51,11 +52,12 @@ copy_socket(struct weir__sockets *to, struct weir__socket *from)
         int fd = fcntl(from->fd, F_DUPFD_CLOEXEC, 0);
         int failed = fd < 0 ? -errno : 0;
         weir__socket_leave(from);
-        struct weir__socket *copy = failed ? NULL : weir__sockets_add(to, fd);
+        if (failed)
+                return failed;
+        struct weir__socket *copy = weir__sockets_add(to, fd);
         if (!copy) {
-                if (fd >= 0)
-                        close(fd);
-                return failed ? failed : -ENOMEM;
+                close(fd);
+                return -ENOMEM;
         }
         copy->origin = from->origin;
         copy->said = from->said;
@@ -96,24 +98,20 @@ start_child(struct weir__heir *heir, const struct weir__handover *handover, cons
         return failed;
 }
 
-/* From here on a stop leaves what the heir will need, even if that is not ready in the end. */
+/* While hand-overs are under way a stop leaves what the new process will need, even if that is not ready in the end.  A stop that
+ * has begun meanwhile has taken it for handed over. */
 static void
-begin_hand_over(weir_http_server *server)
+change_hand_overs(const struct weir__handover *handover, int change, bool is_done)
 {
-        weir__lock(&server->lock);
-        server->hand_overs++;
-        weir__unlock(&server->lock);
-}
+        for (unsigned i = 0; i < handover->count; i++) {
+                weir_http_server *server = handover->servers[i];
 
-/* A stop that has begun meanwhile has taken it for handed over. */
-static void
-end_hand_over(weir_http_server *server, bool is_done)
-{
-        weir__lock(&server->lock);
-        server->hand_overs--;
-        if (server->state == WEIR__SERVER_SERVING)
-                server->is_handed_over |= is_done;
-        weir__unlock(&server->lock);
+                weir__lock(&server->lock);
+                server->hand_overs += change;
+                if (server->state == WEIR__SERVER_SERVING)
+                        server->is_handed_over |= is_done;
+                weir__unlock(&server->lock);
+        }
 }
 
 /* Starts a program with the sockets of those servers, and waits until it serves, or one of `impatient` is readable.  Then the
@@ -125,13 +123,10 @@ start(const struct weir__handover *handover, const char *path, char *const argum
 {
         struct weir__heir heir;
 
-        for (unsigned i = 0; i < handover->count; i++)
-                begin_hand_over(handover->servers[i]);
+        change_hand_overs(handover, 1, false);
         int failed = start_child(&heir, handover, path, arguments);
-
         failed = failed ? failed : weir__heir_wait(&heir, within, impatient);
-        for (unsigned i = 0; i < handover->count; i++)
-                end_hand_over(handover->servers[i], !failed);
+        change_hand_overs(handover, -1, !failed);
         return failed ? failed : (int)heir.pid;
 }
 
@@ -158,51 +153,39 @@ weir_http_server_ready(void)
 
 /* -- this program, started anew -- */
 
-/* What the program was started with: strings, one after another. */
+/* What the program was started with. */
 struct command {
-        char *text;
-        size_t size;
-        char **arguments; /* into text */
+        struct weir__memory_sink text; /* the arguments, each with a NUL */
+        char **arguments;              /* into it; NULL behind the last one */
         char path[PATH_MAX];
 };
 
 static int
-read_all(int fd, struct command *command)
+read_text(struct weir__memory_sink *text)
 {
-        size_t room = 0;
+        int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+        char part[1024];
+        ssize_t count;
 
-        for (;;) {
-                if (room - command->size < 2) {
-                        room = room * 2 + 4096;
-                        char *text = realloc(command->text, room);
-                        if (!text)
-                                return -ENOMEM;
-                        command->text = text;
-                }
-                ssize_t count = read(fd, command->text + command->size, room - command->size - 1);
-                if (count < 0 && errno != EINTR)
-                        return -errno;
-                if (count == 0)
-                        break;
-                command->size += count > 0 ? (size_t)count : 0;
-        }
-        command->text[command->size] = '\0'; /* for a last one that has no end */
-        return command->size ? 0 : -ENOENT;
+        if (fd < 0)
+                return -errno;
+        while ((count = read(fd, part, sizeof part)) > 0)
+                weir__sink_write(&text->sink, part, (size_t)count);
+        int failed = count < 0 ? -errno : weir__sink_flush(&text->sink);
+        close(fd);
+        return failed || text->size ? failed : -ENOENT;
 }
 
 static int
 split(struct command *command)
 {
-        size_t count = 0;
+        char *at = command->text.bytes, *end = at + command->text.size;
 
-        for (char *at = command->text; at < command->text + command->size; at += strlen(at) + 1)
-                count++;
-        command->arguments = calloc(count + 1, sizeof *command->arguments);
+        command->arguments = calloc(command->text.size + 1, sizeof *command->arguments); /* an argument may be empty */
         if (!command->arguments)
                 return -ENOMEM;
-        count = 0;
-        for (char *at = command->text; at < command->text + command->size; at += strlen(at) + 1)
-                command->arguments[count++] = at;
+        for (char **to = command->arguments; at < end; at += strlen(at) + 1)
+                *to++ = at;
         return 0;
 }
 
@@ -229,31 +212,21 @@ find_program(struct command *command)
         return 0;
 }
 
-static int
-read_command(struct command *command)
-{
-        int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-
-        if (fd < 0)
-                return -errno;
-        int failed = read_all(fd, command);
-        close(fd);
-        failed = failed ? failed : split(command);
-        return failed ? failed : find_program(command);
-}
-
 int
 weir__handover_restart(const struct weir__handover *handover, weir_nsec within, const int impatient[2])
 {
         struct command *command = calloc(1, sizeof *command);
-        int result = command ? read_command(command) : -ENOMEM;
 
+        if (!command)
+                return -ENOMEM;
+        weir__memory_sink_init(&command->text);
+        int result = read_text(&command->text);
+        result = result ? result : split(command);
+        result = result ? result : find_program(command);
         if (!result)
                 result = start(handover, command->path, command->arguments, within, impatient);
-        if (command) {
-                free(command->arguments);
-                free(command->text);
-        }
+        free(command->arguments);
+        weir__memory_sink_done(&command->text);
         free(command);
         return result;
 }

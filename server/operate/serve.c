@@ -2,11 +2,11 @@
  *
  * Threads: those that call weir_http_serve; a signal handler on any thread.
  *
- * The handler counts, and writes one of two eventfds: `first` at the first signal, `again` at each further one.  They are not
- * read while servers wait, so each of them sees both; and they are never closed: a handler that another thread's end of serving
- * has overtaken still writes to them, and must not find another descriptor under their number.
+ * The handler counts, and writes one of two eventfds: FIRST at the first signal, AGAIN at each further one.  They are not read
+ * while servers wait, so each of them sees both; and they are never closed: a handler that another thread's end of serving has
+ * overtaken still writes to them, and must not find another descriptor under their number.
  *
- * SIGUSR2 writes a third, `restart`.  Whichever of the threads reads it starts the program anew, with the sockets of all servers
+ * SIGUSR2 writes a third, ANEW.  Whichever of the threads reads it starts the program anew, with the sockets of all servers
  * that wait here; when the new process serves, it is as if a signal to stop had come.  Meanwhile no server may go. */
 #include <errno.h>
 #include <poll.h>
@@ -30,6 +30,8 @@
 static const int stop_signals[] = {SIGINT, SIGTERM};
 #define STOP_SIGNALS (sizeof stop_signals / sizeof *stop_signals)
 
+enum { FIRST, AGAIN, ANEW, EVENTS };
+
 /* A server that waits; on the stack of its thread. */
 struct waiter {
         struct waiter *next;
@@ -49,28 +51,26 @@ static struct {
         pid_t maker; /* of the eventfds: a forked child makes its own */
 
         /* Lock-free, so that a handler may touch them. */
-        _Atomic int first, again, restart; /* eventfds */
-        _Atomic unsigned count;            /* of signals to stop */
-} signals = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .first = -1, .again = -1, .restart = -1};
+        _Atomic int events[EVENTS]; /* eventfds */
+        _Atomic unsigned count;     /* of signals to stop */
+} signals = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static void
 on_signal(int number)
 {
         int before = errno;
+        int event = number == RESTART ? ANEW : atomic_fetch_add(&signals.count, 1) == 0 ? FIRST : AGAIN;
 
-        if (number == RESTART)
-                eventfd_write(signals.restart, 1);
-        else
-                eventfd_write(atomic_fetch_add(&signals.count, 1) == 0 ? signals.first : signals.again, 1);
+        eventfd_write(signals.events[event], 1);
         errno = before;
 }
 
 static int
 make_eventfds(void)
 {
-        int fds[3];
+        int fds[EVENTS];
 
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < EVENTS; i++) {
                 fds[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
                 if (fds[i] < 0) {
                         int failed = -errno;
@@ -80,9 +80,8 @@ make_eventfds(void)
                         return failed;
                 }
         }
-        atomic_store(&signals.first, fds[0]);
-        atomic_store(&signals.again, fds[1]);
-        atomic_store(&signals.restart, fds[2]);
+        for (int i = 0; i < EVENTS; i++)
+                atomic_store(&signals.events[i], fds[i]);
         signals.maker = getpid();
         return 0;
 }
@@ -106,9 +105,8 @@ install(void)
 
         if (failed)
                 return failed;
-        eventfd_read(signals.first, &ignored);
-        eventfd_read(signals.again, &ignored);
-        eventfd_read(signals.restart, &ignored);
+        for (int i = 0; i < EVENTS; i++)
+                eventfd_read(signals.events[i], &ignored);
         atomic_store(&signals.count, 0);
         for (size_t i = 0; i < STOP_SIGNALS; i++)
                 sigaction(stop_signals[i], &action, &signals.before[i]);
@@ -201,7 +199,7 @@ end_restart(weir_http_server **servers)
 static void
 restart(const weir_http_server *server)
 {
-        const int impatient[2] = {signals.first, server->ended_fd};
+        const int impatient[2] = {signals.events[FIRST], server->ended_fd};
         weir_http_server **servers;
         unsigned count = 0;
 
@@ -235,9 +233,9 @@ claim_no_more(void)
 static bool
 wait_for_signal(const weir_http_server *server)
 {
-        struct pollfd fds[3] = {{.fd = signals.first, .events = POLLIN},
+        struct pollfd fds[3] = {{.fd = signals.events[FIRST], .events = POLLIN},
                                 {.fd = server->ended_fd, .events = POLLIN},
-                                {.fd = signals.restart, .events = POLLIN}};
+                                {.fd = signals.events[ANEW], .events = POLLIN}};
 
         while (!fds[0].revents && !fds[1].revents) {
                 eventfd_t ignored;
@@ -247,7 +245,7 @@ wait_for_signal(const weir_http_server *server)
                         fds[0].revents = fds[1].revents = 0;
                 if (count == 0)
                         claim_no_more();
-                else if (count > 0 && fds[2].revents && eventfd_read(signals.restart, &ignored) == 0)
+                else if (count > 0 && fds[2].revents && eventfd_read(signals.events[ANEW], &ignored) == 0)
                         restart(server);
         }
         return fds[0].revents;
@@ -264,7 +262,7 @@ serve(struct waiter *waiter, const char *address)
         waiter->serves = true;
         pthread_mutex_unlock(&signals.mutex);
         bool signalled = wait_for_signal(waiter->server);
-        int cut = weir__server_stop(waiter->server, STOP_WITHIN, signals.again);
+        int cut = weir__server_stop(waiter->server, STOP_WITHIN, signals.events[AGAIN]);
         return signalled ? cut : -ESHUTDOWN;
 }
 
