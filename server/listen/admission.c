@@ -16,7 +16,7 @@
  *
  * An owner that closes an idle connection takes its place off `connections` first, so no two close one for the same new
  * connection. The owner leaves FIRST or OTHER before it looks, so no order is lost. */
-#include "server/listen/listener.h"
+#include "server/listen/admission.h"
 
 #include "kernel/sched/deliver.h"
 #include "server/connection/connection.h"

@@ -29,6 +29,7 @@
 #include "kernel/socket/stream.h"
 #include "server/connection/connection.h"
 #include "server/connection/http1.h"
+#include "server/listen/admission.h"
 
 #define ACCEPTED_AT_ONCE 8
 #define PAUSE            WEIR_MSEC(50)

@@ -1,4 +1,4 @@
-/* server/listen/listener.h: new connections: the sockets that they come from, and which of them are let in. */
+/* server/listen/listener.h: new connections, and the sockets that they come from. */
 #ifndef WEIR_SERVER_LISTENER_H
 #define WEIR_SERVER_LISTENER_H
 
@@ -9,7 +9,6 @@
 #include "kernel/loop/poller.h"
 
 struct weir__connection;
-struct weir__peer;
 struct weir__shard;
 struct weir__socket;
 
@@ -32,11 +31,5 @@ void weir__listeners_left(struct weir__connection *connection); /* weir__shard_o
 
 int weir__spread_listeners(weir_http_server *server);  /* gives each shard its listeners.  Result: 0 or -ENOMEM */
 void weir__spread_take_back(weir_http_server *server); /* with the uses of those that are not open */
-
-/* -- admission -- */
-
-bool weir__admission_enter(struct weir__shard *shard, const struct weir__peer *peer); /* takes a place; false: turn it away */
-void weir__admission_leave(struct weir__shard *shard, const struct weir__peer *peer, bool has_place);
-void weir__admission_evict(struct weir__shard *shard); /* weir__shard_ops.has_idle */
 
 #endif

@@ -35,6 +35,7 @@
 #include "server/base/error_pages.h"
 #include "server/connection/connection.h"
 #include "server/connection/http1.h"
+#include "server/listen/admission.h"
 #include "server/listen/listener.h"
 
 /* -- birth -- */

@@ -1,0 +1,14 @@
+/* server/listen/admission.h: which clients are let in. */
+#ifndef WEIR_SERVER_ADMISSION_H
+#define WEIR_SERVER_ADMISSION_H
+
+#include <stdbool.h>
+
+struct weir__peer;
+struct weir__shard;
+
+bool weir__admission_enter(struct weir__shard *shard, const struct weir__peer *peer); /* takes a place; false: turn it away */
+void weir__admission_leave(struct weir__shard *shard, const struct weir__peer *peer, bool has_place);
+void weir__admission_evict(struct weir__shard *shard); /* weir__shard_ops.has_idle */
+
+#endif
