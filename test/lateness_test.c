@@ -159,7 +159,7 @@ push_on_grid(weir_task *task, void *timer)
 {
         weir_series *series = weir_series_of(task);
 
-        series->grain = WEIR_MSEC(1); /* as that of an exchange has */
+        series->granularity = WEIR_MSEC(1); /* as that of an exchange has */
         weir_series_push(series, timer);
 }
 

@@ -358,9 +358,10 @@ weir__channel_hold(struct weir_channel *channel)
 void
 weir__channel_let_go(struct weir_channel *channel, unsigned held, const struct weir_task *task)
 {
-        struct weir__work *work = channel && task && task->series ? task->series->taken.first : NULL;
+        const struct weir__work *newest = channel && task && task->series ? task->series->taken : NULL;
+        struct weir__work *work = newest ? newest->next : NULL;
 
-        for (unsigned i = 0; work && i < LOOKED_AT; work = work->next, i++) {
+        for (unsigned i = 0; work && i < LOOKED_AT; work = work == newest ? NULL : work->next, i++) {
                 uint8_t *next_task = held_by((struct weir_task *)work, channel);
 
                 if (next_task && *next_task + held < HELD_MOST) {

@@ -3,14 +3,16 @@
  * The states: factory/flow/combinator.h.
  *
  * Threads: children end on any worker.  Batches (of starting, of cancelling) are work of the combinator's poller.
- * Locks:   combinator->lock (rank PARALLEL); no user code runs under it.  `pending` keeps the combinator: for each child, and
- *          each batch. */
+ * Locks:   combinator->lock (rank PARALLEL); no user code runs under it. */
 #include "factory/flow/combinator.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "kernel/memory/memory.h"
+#include "factory/task/live.h"
+#include "kernel/base/list.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/sched/deliver.h"
@@ -19,7 +21,7 @@
 
 #define BATCH 64 /* children started or cancelled before other work has its turn */
 
-static void child_ended(struct weir_series *child);
+static const struct weir__series_ops child_ops;
 
 static const struct weir__combinator_ops *
 ops_of(const struct weir__combinator *combinator)
@@ -35,26 +37,34 @@ home(const struct weir__combinator *combinator)
 
 /* -- children -- */
 
-static void
-append_child(struct weir__combinator *combinator, struct weir_series *child)
+/* For one more child.  Returns false when out of memory. */
+static bool
+make_room(struct weir__combinator *combinator)
 {
-        child->owner = combinator;
-        child->ended = child_ended;
-        child->index = combinator->added++;
-        child->previous = combinator->last;
-        *(combinator->last ? &combinator->last->next : &combinator->first) = child;
-        combinator->last = child;
-        combinator->pending++;
+        bool has_few = combinator->children == combinator->few;
+        unsigned room = 4 * combinator->room;
+
+        if (combinator->count < combinator->room)
+                return true;
+        struct weir_series **children = realloc(has_few ? NULL : combinator->children, room * sizeof *children);
+        if (!children)
+                return false;
+        if (has_few)
+                memcpy(children, combinator->few, sizeof combinator->few);
+        combinator->children = children;
+        combinator->room = room;
+        return true;
 }
 
 static void
-unlink_child(struct weir__combinator *combinator, struct weir_series *child)
+set_child(struct weir__combinator *combinator, unsigned index, struct weir_series *child)
 {
-        if (combinator->cancelling.cursor == child)
-                combinator->cancelling.cursor = child->next;
-        *(child->previous ? &child->previous->next : &combinator->first) = child->next;
-        *(child->next ? &child->next->previous : &combinator->last) = child->previous;
-        weir__places_pass(child, child->next);
+        child->work.ops = &child_ops.work;
+        child->owner = combinator;
+        child->index = index;
+        combinator->children[index] = child;
+        combinator->alive++;
+        combinator->added++;
 }
 
 static struct weir_series *
@@ -97,61 +107,53 @@ go_on(struct weir__combinator *combinator)
                 weir__task_ready(&combinator->task);
                 return;
         }
-        weir__lock(&combinator->lock);
         next->started = weir__live_stamp();
-        append_child(combinator, next); /* before its launch, so that a cancel that comes between finds it */
+        weir__lock(&combinator->lock);
+        combinator->count = 1;
+        set_child(combinator, 0, next); /* before its launch, so that a cancel that comes between finds it */
         weir__unlock(&combinator->lock);
         weir__series_launch(next, parent_of(combinator));
 }
 
-/* One of those that `pending` counts is over.  Unlocks. */
+/* A child, or a walk, is over.  Unlocks. */
 static void
-unlock_and_count_down(struct weir__combinator *combinator)
+unlock_and_go_on(struct weir__combinator *combinator)
 {
-        bool ended = --combinator->pending == 0;
+        bool is_pending = combinator->alive + combinator->walks > 0;
 
         weir__unlock(&combinator->lock);
-        if (ended)
+        if (!is_pending)
                 go_on(combinator);
 }
 
-/* A walk is over. */
 static void
 end_walk(struct weir__combinator *combinator)
 {
         weir__lock(&combinator->lock);
         combinator->walks--;
-        unlock_and_count_down(combinator);
+        unlock_and_go_on(combinator);
 }
 
 /* -- starting, a batch at a time -- */
 
-static struct weir__walk
-walk_of(struct weir__combinator *combinator, const struct weir__work_ops *ops)
-{
-        return (struct weir__walk){.work.ops = ops, .combinator = combinator, .cursor = combinator->first};
-}
-
-/* Needs no lock: a child that was not started does not end, so its `next` does not change, nor that of the child before it. */
+/* Needs no lock: a child that was not started does not end. */
 static void
 start_walk(struct weir__work *work)
 {
-        struct weir__walk *walk = (struct weir__walk *)work;
-        struct weir__combinator *combinator = walk->combinator;
+        struct weir__combinator *combinator = weir__container_of(work, struct weir__combinator, starting.work);
+        struct weir_series *parent = parent_of(combinator);
         uint32_t now = weir__live_stamp();
 
-        for (unsigned i = 0; i < BATCH; i++) {
-                struct weir_series *child = walk->cursor;
+        for (unsigned i = 0; i < BATCH && combinator->starting.next < combinator->count; i++) {
+                struct weir_series *child = combinator->children[combinator->starting.next++];
 
-                if (!child) {
-                        end_walk(combinator);
-                        return;
-                }
-                walk->cursor = child->next;
                 child->started = now;
-                weir__series_launch(child, parent_of(combinator));
+                weir__series_launch(child, parent);
         }
-        weir__deliver(home(combinator), work);
+        if (combinator->starting.next < combinator->count)
+                weir__deliver(home(combinator), work);
+        else
+                end_walk(combinator);
 }
 
 static const struct weir__work_ops start_walk_ops = {.run = start_walk, .is_migratable = true};
@@ -161,54 +163,59 @@ weir__combinator_start(struct weir_task *task)
 {
         struct weir__combinator *combinator = (struct weir__combinator *)task;
 
-        if (!task->series)
-                weir__live_add_task(&combinator->live, task);
         weir__lock(&combinator->lock);
         atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for dumps */
-        combinator->pending++;
         combinator->walks++;
-        combinator->starting = walk_of(combinator, &start_walk_ops);
+        combinator->starting.work.ops = &start_walk_ops;
         weir__unlock(&combinator->lock);
         weir__deliver(home(combinator), &combinator->starting.work);
 }
 
 /* -- cancelling, a batch at a time -- */
 
+/* Takes references to the next children that have not ended.  Returns how many. */
+static unsigned
+take_children(struct weir__combinator *combinator, struct weir_series *taken[BATCH])
+{
+        unsigned *next = &combinator->cancelling.next, count = 0;
+
+        weir__lock(&combinator->lock);
+        for (unsigned i = 0; i < BATCH && *next < combinator->count; i++, ++*next)
+                if (combinator->children[*next])
+                        taken[count++] = weir__series_ref(combinator->children[*next]);
+        weir__unlock(&combinator->lock);
+        return count;
+}
+
 static void
 cancel_walk(struct weir__work *work)
 {
-        struct weir__walk *walk = (struct weir__walk *)work;
-        struct weir__combinator *combinator = walk->combinator;
+        struct weir__combinator *combinator = weir__container_of(work, struct weir__combinator, cancelling.work);
         int cause = weir__series_cause(combinator->task.series);
+        struct weir_series *taken[BATCH];
+        unsigned count = take_children(combinator, taken);
 
-        for (unsigned i = 0; i < BATCH; i++) {
-                weir__lock(&combinator->lock);
-                struct weir_series *child = weir_series_ref(walk->cursor);
-                if (child)
-                        walk->cursor = child->next;
-                weir__unlock(&combinator->lock);
-                if (!child) {
-                        end_walk(combinator);
-                        return;
-                }
-                weir__series_stop(child, cause ? cause : -ECANCELED);
-                weir_series_unref(child);
+        for (unsigned i = 0; i < count; i++) {
+                weir__series_stop(taken[i], cause ? cause : -ECANCELED);
+                weir_series_unref(taken[i]);
         }
-        weir__deliver(home(combinator), work);
+        if (combinator->cancelling.next < combinator->count)
+                weir__deliver(home(combinator), work);
+        else
+                end_walk(combinator);
 }
 
 static const struct weir__work_ops cancel_walk_ops = {.run = cancel_walk, .is_migratable = true};
 
-/* Returns whether the caller is to deliver the walk.  Under the lock; a child that has just ended still counts as pending. */
+/* Returns whether the caller is to deliver the walk.  Under the lock. */
 static bool
 begin_to_cancel(struct weir__combinator *combinator)
 {
-        if (!combinator->first || combinator->is_cancelled)
+        if (combinator->alive == 0 || combinator->is_cancelled)
                 return false;
         combinator->is_cancelled = true;
-        combinator->pending++;
         combinator->walks++;
-        combinator->cancelling = walk_of(combinator, &cancel_walk_ops);
+        combinator->cancelling.work.ops = &cancel_walk_ops;
         return true;
 }
 
@@ -234,12 +241,15 @@ child_ended(struct weir_series *child)
         int result = weir__series_result(child);
 
         weir__lock(&combinator->lock);
-        unlink_child(combinator, child);
+        combinator->children[child->index] = NULL;
+        combinator->alive--;
         bool walk = ops_of(combinator)->ended(combinator, child, result) && begin_to_cancel(combinator);
-        unlock_and_count_down(combinator);
-        if (walk) /* it is pending, so the combinator is there */
+        unlock_and_go_on(combinator);
+        if (walk) /* it keeps the combinator */
                 weir__deliver(home(combinator), &combinator->cancelling.work);
 }
+
+static const struct weir__series_ops child_ops = {.work = WEIR__SERIES_WORK, .ended = child_ended};
 
 /* -- making and ending -- */
 
@@ -269,34 +279,28 @@ weir__combinator_release(struct weir_task *task, bool discarded)
 {
         struct weir__combinator *combinator = (struct weir__combinator *)task;
 
-        while (discarded && combinator->first) {
-                struct weir_series *child = combinator->first;
-
-                combinator->first = child->next;
-                child->owner = NULL;
-                weir__series_discard(child);
-        }
+        for (unsigned i = 0; discarded && i < combinator->count; i++)
+                weir__series_discard(combinator->children[i]);
+        if (combinator->children != combinator->few)
+                free(combinator->children);
         if (ops_of(combinator)->release)
                 ops_of(combinator)->release(combinator, discarded);
-        if (!discarded)
-                weir__live_remove_task(&combinator->live, task);
 }
 
 /* -- for dumps -- */
 
 bool
-weir__combinator_child(struct weir_task *task, struct weir__place *place, struct weir_series **child)
+weir__combinator_child(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_series **child)
 {
         struct weir__combinator *combinator = (struct weir__combinator *)task;
 
+        *child = NULL;
         weir__lock(&combinator->lock);
-        if (!place->is_begun)
-                weir__place_begin(place, combinator, combinator->first);
-        *child = weir_series_ref(weir__place_at(place)); /* the last child has none behind it when the next one is made */
-        if (*child)
-                weir__place_go_to(place, (*child)->next);
+        for (unsigned i = 0; i < BATCH && !*child && cursor->next < combinator->count; i++)
+                *child = weir__series_ref(combinator->children[cursor->next++]);
+        bool more = cursor->next < combinator->count;
         weir__unlock(&combinator->lock);
-        return *child;
+        return more;
 }
 
 void
@@ -305,13 +309,12 @@ weir__combinator_describe(const struct weir_task *task, char *out, size_t room)
         struct weir__combinator *combinator = (struct weir__combinator *)task;
 
         weir__lock(&combinator->lock);
-        size_t left = combinator->pending - combinator->walks;
-        unsigned added = combinator->added;
+        unsigned left = combinator->alive, added = combinator->added;
         weir__unlock(&combinator->lock);
         if (ops_of(combinator)->next)
                 snprintf(out, room, "%s %u", left ? "runs number" : "comes to an end after number", added);
         else
-                snprintf(out, room, "%zu of %u left", left, added);
+                snprintf(out, room, "%u of %u left", left, added);
 }
 
 void
@@ -321,6 +324,8 @@ weir__combinator_init(struct weir__combinator *combinator, const struct weir__co
         *combinator = (struct weir__combinator){0};
         weir__task_init(&combinator->task, &ops->task, size, done, context);
         weir__lock_init(&combinator->lock, WEIR__RANK_PARALLEL);
+        combinator->children = combinator->few;
+        combinator->room = WEIR__CHILDREN_FEW;
 }
 
 struct weir_series *
@@ -336,21 +341,31 @@ weir__combinator_wrap(struct weir__combinator *combinator, struct weir_task *tas
         return series;
 }
 
+/* Consumes the child, which is sound; NULL: there is none. */
+static void
+append_child(struct weir__combinator *combinator, struct weir_series *child)
+{
+        if (child && !make_room(combinator)) {
+                weir__task_poison(&combinator->task, -ENOMEM);
+                weir_series_dismiss(child);
+        } else if (child) {
+                set_child(combinator, combinator->count++, child);
+        }
+}
+
 void
 weir__combinator_add_task(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *task, const char *verb)
 {
+        struct weir__combinator *combinator = (struct weir__combinator *)to;
+
         if (task)
                 weir__task_consume(task, verb);
-        if (!to) {
-                if (task)
-                        weir__task_discard(task);
-                return;
+        if (to) {
+                weir__task_expect_open(to, &ops->task, verb);
+                append_child(combinator, weir__combinator_wrap(combinator, task));
+        } else if (task) {
+                weir__task_discard(task);
         }
-        struct weir__combinator *combinator = (struct weir__combinator *)to;
-        weir__task_expect_open(to, &ops->task, verb);
-        struct weir_series *child = weir__combinator_wrap(combinator, task);
-        if (child)
-                append_child(combinator, child);
 }
 
 void
@@ -361,14 +376,12 @@ weir__combinator_add_series(struct weir_task *to, const struct weir__combinator_
                 weir_series_dismiss(series);
                 return;
         }
-        struct weir__combinator *combinator = (struct weir__combinator *)to;
-
         weir__task_expect_open(to, &ops->task, verb);
         int fault = series ? weir__series_fault(series) : -ENOMEM;
         if (!fault) {
-                append_child(combinator, series);
+                append_child((struct weir__combinator *)to, series);
                 return;
         }
         weir_series_dismiss(series);
-        weir__task_poison(&combinator->task, fault);
+        weir__task_poison(to, fault);
 }

@@ -1,18 +1,17 @@
 /* factory/flow/combinator.h: the common part of tasks that run other series: parallel, race, module, repeater, retry, and the
  * like.
  *
- *     NEW, children added --start--> starting children, a batch at a time --> waiting --> READY, when `pending` is 0 and
- *                                                                              ^    |     there is no next child
+ *     NEW, children added --start--> starting children, a batch at a time --> waiting --> READY, when nothing is pending
+ *                                                                              ^    |     and there is no next child
  *                                                                              '----'
  *
- * `pending` counts the children that have not ended, and one for each batch work on its way, so the combinator outlives them.  A
- * cursor that points to a child is moved on by the child when it ends. */
+ * The combinator waits for the children that have not ended, and for the two walks, so it outlives them.  A walk goes over the
+ * children and starts or cancels a batch of them at a time. */
 #ifndef WEIR_FACTORY_COMBINATOR_H
 #define WEIR_FACTORY_COMBINATOR_H
 
 #include <weir/flow.h>
 
-#include "factory/task/live.h"
 #include "factory/task/series.h"
 
 struct weir__combinator;
@@ -32,37 +31,38 @@ struct weir__combinator_ops {
         void (*release)(struct weir__combinator *combinator, bool discarded);
 };
 
-struct weir__walk {
-        struct weir__work work; /* first */
-        struct weir__combinator *combinator;
-        struct weir_series *cursor; /* the next child; of the one that cancels, guarded by the combinator's lock */
+#define WEIR__CHILDREN_FEW 2 /* that need no memory of their own */
+
+struct weir__child_walk {
+        struct weir__work work;
+        unsigned next; /* the index of the next child */
 };
 
 struct weir__combinator {
         struct weir_task task; /* first */
 
-        /* Constant once started: the series around the children; NULL: that of the task. */
-        struct weir_series *within;
+        /* Constant once started. */
+        struct weir_series *within; /* the series around the children; NULL: that of the task */
+        unsigned count, room;       /* children in the array, and how many it may have */
+        struct weir_series **children; /* the array; guarded by lock.  A child that has ended is NULL */
+        struct weir_series *few[WEIR__CHILDREN_FEW];
 
         /* Rank PARALLEL: taken also under the lock of the series that the combinator is in. */
         struct weir__lock lock;
 
         /* Guarded by lock. */
-        struct weir_series *first, *last; /* children that have not ended */
-        size_t pending;
-        unsigned added;
-        bool is_cancelled;   /* the walk that cancels has begun: no other will */
-        unsigned char walks; /* of those pending */
-        struct weir__walk starting, cancelling;
-
-        struct weir__live_task live; /* of one that is in no series */
+        unsigned alive;       /* children that have not ended */
+        unsigned added;       /* children that there have ever been */
+        unsigned char walks;  /* on their way */
+        bool is_cancelled;    /* the walk that cancels has begun: no other will */
+        struct weir__child_walk starting, cancelling;
 };
 
 void weir__combinator_init(struct weir__combinator *combinator, const struct weir__combinator_ops *ops, size_t size,
                             weir_task_fn *done, void *context);
 
 /* The body of weir_X_add and weir_X_add_series: consume the child, also on failure, and poison the combinator with what is wrong.
- * The child's `index` is the number of those added before. */
+ * The `index` of a child is the number of those added before.  A child that `next` returns has 0. */
 void weir__combinator_add_task(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *task,
                                const char *verb);
 void weir__combinator_add_series(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_series *series,
@@ -79,15 +79,16 @@ struct weir_series *weir__combinator_make(struct weir__combinator *combinator, w
 void weir__combinator_start(struct weir_task *task);
 struct weir_task *weir__combinator_cancel(struct weir_task *task);
 void weir__combinator_release(struct weir_task *task, bool discarded);
-bool weir__combinator_child(struct weir_task *task, struct weir__place *place, struct weir_series **child);
+bool weir__combinator_child(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_series **child);
 void weir__combinator_describe(const struct weir_task *task, char *out, size_t room);
 
 /* Of a kind such as "a parallel", whose `run` and `start` may be its own. */
-#define WEIR__COMBINATOR_OPS_WITH(a_kind, its_run, its_start)                                               \
-        {                                                                                                   \
-                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .calls = weir__task_calls},       \
-                .start = (its_start), .cancel = weir__combinator_cancel, .release = weir__combinator_release, \
-                .child = weir__combinator_child, .describe = weir__combinator_describe,                     \
+#define WEIR__COMBINATOR_OPS_WITH(a_kind, its_run, its_start)                                                     \
+        {                                                                                                         \
+                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .calls = weir__task_calls},     \
+                .prepare = weir__series_prepare, .start = (its_start), .cancel = weir__combinator_cancel,         \
+                .release = weir__combinator_release, .child = weir__combinator_child,                             \
+                .describe = weir__combinator_describe,                                                            \
         }
 #define WEIR__COMBINATOR_TASK_OPS(a_kind) WEIR__COMBINATOR_OPS_WITH(a_kind, weir__task_run, weir__combinator_start)
 

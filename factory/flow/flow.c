@@ -58,7 +58,7 @@ timeout_start(struct weir_task *task)
 {
         struct timeout *timeout = (struct timeout *)task;
 
-        weir_series_set_deadline(timeout->combinator.first, timeout->limit); /* whose memory is there */
+        weir_series_set_deadline(timeout->combinator.children[0], timeout->limit); /* whose memory is there */
         weir__combinator_start(task);
 }
 
@@ -79,7 +79,7 @@ weir_timeout_new(weir_task *task, weir_nsec limit)
         weir__combinator_init(&timeout->combinator, &timeout_ops, sizeof *timeout, NULL, NULL);
         timeout->limit = limit;
         weir__combinator_add_task(&timeout->combinator.task, &timeout_ops, task, "weir_timeout_new");
-        if (timeout->combinator.first && !weir__series_extra_get(timeout->combinator.first))
+        if (timeout->combinator.count > 0 && !weir__series_extra_get(timeout->combinator.children[0]))
                 weir__task_poison(&timeout->combinator.task, -ENOMEM);
         return &timeout->combinator.task;
 }

@@ -243,7 +243,7 @@ end_trace(struct weir__trace_slice *slice, const struct go *go, int status, stru
                 facts.name = queue->name.text;
                 facts.name_size = queue->name.size;
         }
-        weir__trace_end(slice, &facts, series ? &series->trace : NULL);
+        weir__trace_end(slice, &facts, weir__series_trace_flow(series));
 }
 
 static void

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "factory/flow/graph.h"
+#include "factory/task/live.h"
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
@@ -111,7 +112,7 @@ prepare(struct weir__graph *graph, struct weir_node *node, uint32_t number, weir
                 return false;
         series->owner = graph;
         series->index = number;
-        series->ended = weir__graph_child_ended;
+        series->work.ops = &weir__node_series_ops.work;
         node->series = series;
         node->began = now;
         return true;
@@ -361,14 +362,14 @@ backlog_run(struct weir__work *work)
 
 static const struct weir__work_ops backlog_ops = {.run = backlog_run, .kind = "a graph", .is_migratable = true};
 
-void
-weir__graph_child_ended(struct weir_series *child)
+static void
+node_ended(struct weir_series *child)
 {
         struct weir__graph *graph = child->owner;
         uint32_t number = child->index;
         struct weir_node *node = weir__graph_node(graph, number);
         struct round round = {.list = {number, number}, .left = BATCH, .now = weir__clock_now()};
-        bool dropped = child->wraps && !child->has_result; /* it was cancelled before it began */
+        bool dropped = child->result_of == WEIR__RESULT_FIRST && !child->has_result; /* it was cancelled before it began */
 
         node->status = weir__series_result(child);
         node->ended = round.now;
@@ -382,6 +383,8 @@ weir__graph_child_ended(struct weir_series *child)
         if (!notify_all(graph, &round))
                 defer(graph, &round.list);
 }
+
+const struct weir__series_ops weir__node_series_ops = {.work = WEIR__SERIES_WORK, .ended = node_ended};
 
 /* -- start -- */
 
@@ -459,8 +462,6 @@ graph_start(struct weir_task *task)
 
         graph->began = weir__clock_now();
         atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for dumps */
-        if (!task->series)
-                weir__live_add_task(&graph->live, task);
         atomic_store_explicit(&graph->is_beginning, true, memory_order_relaxed);
         weir__deliver(weir__poller_at(task->poller), &graph->begin_walk.work);
 }
@@ -532,6 +533,7 @@ graph_cancel(struct weir_task *task)
 const struct weir__task_ops weir__graph_ops = {
         .work = {.run = weir__task_run, .kind = "a graph", .is_migratable = true, .calls = weir__task_calls},
         .seal = weir__graph_seal,
+        .prepare = weir__series_prepare,
         .start = graph_start,
         .cancel = graph_cancel,
         .release = weir__graph_release,

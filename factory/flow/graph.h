@@ -10,7 +10,6 @@
 
 #include <weir/graph.h>
 
-#include "factory/task/live.h"
 #include "factory/task/series.h"
 
 #define WEIR__HUGE_PAGE      ((size_t)2 << 20)
@@ -132,8 +131,6 @@ struct weir__graph {
         bool is_clearing; /* `backlog_walk` is on its way */
         struct weir__node_list backlog;
         struct weir__graph_walk begin_walk, cancel_walk, backlog_walk;
-
-        struct weir__live_task live; /* of one that is in no series */
 };
 
 static inline size_t weir__node_head_place(const struct weir__node_page *page)
@@ -187,8 +184,8 @@ static inline bool weir__is_graph(const struct weir_task *task)
         return weir__task_ops(task)->seal == weir__graph_seal;
 }
 
-/* The `ended` of the series of nodes: `owner` is the graph, `index` the number of the node. */
-void weir__graph_child_ended(struct weir_series *child);
+/* Of the series of nodes: `owner` is the graph, `index` the number of the node. */
+extern const struct weir__series_ops weir__node_series_ops;
 
 /* -- graph_parts.c -- */
 
@@ -209,7 +206,7 @@ void weir__graph_release(struct weir_task *task, bool discarded);
 
 /* -- graph_dot.c: the `child` and `describe` of graphs -- */
 
-bool weir__graph_child(struct weir_task *task, struct weir__place *place, struct weir_series **child);
+bool weir__graph_child(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_series **child);
 void weir__graph_describe(const struct weir_task *task, char *out, size_t room);
 
 #endif

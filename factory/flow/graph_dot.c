@@ -94,26 +94,24 @@ weir_graph_dot(const weir_task *task, FILE *file)
 }
 
 bool
-weir__graph_child(struct weir_task *task, struct weir__place *place, struct weir_series **child)
+weir__graph_child(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_series **child)
 {
         struct weir__graph *graph = (struct weir__graph *)task;
-        size_t stop;
+        uint32_t stop;
 
         *child = NULL;
         weir__lock(&graph->lock);
-        if (!place->is_begun)
-                weir__place_begin(place, graph, NULL);
-        stop = place->number + LOOKED_AT_ONCE < graph->nodes ? place->number + LOOKED_AT_ONCE : graph->nodes;
-        while (!*child && place->number < stop) {
-                struct weir_node *node = weir__graph_node(graph, (uint32_t)place->number++);
+        stop = cursor->next + LOOKED_AT_ONCE < graph->nodes ? cursor->next + LOOKED_AT_ONCE : graph->nodes;
+        while (!*child && cursor->next < stop) {
+                struct weir_node *node = weir__graph_node(graph, cursor->next++);
 
                 if (weir__node_state_of(node) == WEIR_NODE_RUNNING) {
                         *child = weir_series_ref(node->series);
-                        place->label = node->label;
+                        cursor->label = node->label;
                 }
         }
         weir__unlock(&graph->lock);
-        return place->number < graph->nodes || *child;
+        return cursor->next < graph->nodes || *child;
 }
 
 void

@@ -171,7 +171,5 @@ weir__graph_release(struct weir_task *task, bool discarded)
                 weir__node_discard(weir__graph_node(graph, i));
         if (atomic_load_explicit(&graph->has_results, memory_order_relaxed))
                 free_results(graph);
-        if (!discarded)
-                weir__live_remove_task(&graph->live, task);
         free_parts(graph);
 }

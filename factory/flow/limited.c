@@ -28,8 +28,9 @@ child_ended(struct weir__combinator *combinator, const struct weir_series *child
 {
         struct limited *limited = (struct limited *)combinator;
 
+        (void)child;
         combinator->task.status = result;
-        if (child->index == 0)
+        if (limited->other) /* so that was the wait for the tokens */
                 limited->has_them = result == 0;
         return false;
 }

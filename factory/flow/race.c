@@ -47,7 +47,7 @@ start(struct weir_task *task)
         struct race *race = (struct race *)task;
 
         race->within.parent = task->series;
-        race->within.grain = task->series ? task->series->grain : 0;
+        race->within.granularity = task->series->granularity;
         if (race->combinator.added == 0)
                 task->status = -ENOENT;
         weir__combinator_start(task);
@@ -84,7 +84,7 @@ void
 weir_race_add_series(weir_task *race, weir_series *series)
 {
         if (race && series)
-                series->wraps = series->heeds = true;
+                series->result_of = WEIR__RESULT_LAST;
         weir__combinator_add_series(race, &race_ops, series, "weir_race_add_series");
 }
 

@@ -86,9 +86,7 @@ own_time_left(const struct retry *retry)
 static weir_nsec
 time_left(const struct retry *retry)
 {
-        const struct weir_series *series = retry->combinator.task.series;
-
-        return shorter(own_time_left(retry), series ? weir_series_time_left(series) : WEIR_FOREVER);
+        return shorter(own_time_left(retry), weir_series_time_left(retry->combinator.task.series));
 }
 
 static weir_nsec

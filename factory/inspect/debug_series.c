@@ -3,12 +3,12 @@
  *     a shard of the registry -> a root -> its current task -> the series that this runs -> their current tasks ...
  *
  * Threads: any.
- * Locks:   one series' at a time, or that of a shard for a lone task; below it, what a task takes to say what it waits for, and
- *          to name the next of its children.  None is held from one series to the next.
+ * Locks:   one series' at a time; below it, what a task takes to say what it waits for, and to name the next of its children.
+ *          None is held from one series to the next.
  *
  * What the walk stands on is kept by references: each frame has one to the series whose task's children it shows, and comes back
- * to that task under the lock of the series, if it is the current one still.  A place (factory/task/place.h) says whether it is the
- * same one. */
+ * to that task under the lock of the series, if it is the current one still.  If another task has come to lie at the same address
+ * meanwhile, the walk goes on in that. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +24,11 @@
 /* A task whose children are being shown. */
 struct frame {
         struct frame *below;
-        struct weir_series *series; /* whose current task it is, with a reference; NULL: a lone task */
-        unsigned shard;             /* of a lone one */
+        struct weir_series *series; /* whose current task it is, with a reference */
         struct weir_task *task;
         unsigned depth; /* of its children */
         bool more;
-        struct weir__place place;
+        struct weir__child_cursor cursor;
 
         /* Found, and not shown. */
         struct weir_series *child; /* with a reference; or NULL */
@@ -38,7 +37,6 @@ struct frame {
 
 struct descent {
         struct weir__debug_walk *walk;
-        unsigned shard;            /* of its root */
         struct frame *top, *spare; /* one that the next task may take, so that no memory is needed under a lock */
         unsigned frames;
         struct weir__debug_line head, body;
@@ -46,33 +44,14 @@ struct descent {
 
 /* -- frames -- */
 
-/* The lock that keeps the task of the frame, or another one, alive. */
-static void
-lock_task(const struct frame *frame)
-{
-        if (frame->series)
-                weir__lock(&frame->series->lock);
-        else
-                weir__live_lock(frame->shard);
-}
-
-static void
-unlock_task(const struct frame *frame)
-{
-        if (frame->series)
-                weir__unlock(&frame->series->lock);
-        else
-                weir__live_unlock(frame->shard);
-}
-
-/* Under that lock. */
+/* Under the lock of its series. */
 static void
 find_child(struct frame *frame)
 {
-        frame->more = weir__task_ops(frame->task)->child(frame->task, &frame->place, &frame->child);
+        frame->more = weir__task_ops(frame->task)->child(frame->task, &frame->cursor, &frame->child);
         frame->label[0] = '\0';
-        if (frame->child && frame->place.label)
-                strncat(frame->label, frame->place.label, sizeof frame->label - 1);
+        if (frame->child && frame->cursor.label)
+                strncat(frame->label, frame->cursor.label, sizeof frame->label - 1);
 }
 
 static void
@@ -85,21 +64,28 @@ have_spare(struct descent *descent)
                 descent->walk->failed = -ENOMEM;
 }
 
-/* The task may run series: takes the spare frame for them.  Under the lock that keeps the task. */
+/* Whether that is what the series runs, and runs other series itself.  Under its lock. */
+static bool
+runs_others(const struct weir_series *series, const struct weir_task *task)
+{
+        return series->current == task && weir__task_ops(task)->child &&
+               atomic_load_explicit(&task->word, memory_order_acquire) != WEIR__NEW;
+}
+
+/* The current task may run series: takes the spare frame for them.  Under the lock of its series. */
 static void
-enter_task(struct descent *descent, struct weir__debug_line *line, struct weir_series *series, struct weir_task *task,
-           unsigned depth)
+enter_task(struct descent *descent, struct weir__debug_line *line, struct weir_series *series, unsigned depth)
 {
         struct frame *frame = descent->spare;
 
-        if (!weir__task_ops(task)->child || atomic_load_explicit(&task->word, memory_order_acquire) == WEIR__NEW)
+        if (!runs_others(series, series->current))
                 return;
         if (!frame) {
                 weir__debug_line_add(line, "%swhat it runs is not shown", line->text[0] ? "; " : "");
                 return;
         }
         *frame = (struct frame){
-                .below = descent->top, .series = weir_series_ref(series), .shard = descent->shard, .task = task, .depth = depth};
+                .below = descent->top, .series = weir_series_ref(series), .task = series->current, .depth = depth};
         find_child(frame);
         descent->top = frame;
         descent->spare = NULL;
@@ -113,7 +99,6 @@ leave_task(struct descent *descent)
 
         descent->top = frame->below;
         descent->frames--;
-        weir__place_end(&frame->place);
         weir_series_unref(frame->child);
         weir_series_unref(frame->series);
         free(descent->spare);
@@ -125,12 +110,12 @@ static struct weir_series *
 next_child(struct frame *frame, char label[WEIR__DEBUG_NAME])
 {
         if (!frame->child && frame->more) {
-                lock_task(frame);
-                if ((!frame->series || frame->series->current == frame->task) && weir__place_is_good(&frame->place))
+                weir__lock(&frame->series->lock);
+                if (runs_others(frame->series, frame->task))
                         find_child(frame);
                 else
                         frame->more = false;
-                unlock_task(frame);
+                weir__unlock(&frame->series->lock);
         }
         struct weir_series *child = frame->child;
         frame->child = NULL;
@@ -198,14 +183,16 @@ is_task(const struct weir_series *series)
 
         if (!series->current || (extra && extra->name))
                 return false;
-        return (series->wraps && !series->heeds) || series->owner == series->current;
+        return series->result_of == WEIR__RESULT_FIRST || series->owner == series->current;
 }
 
-/* Of the callback of a lone task that runs other series: that task is shown as such. */
-static bool
-is_shown_elsewhere(const struct weir_series *series)
+/* The task as which the series is shown while it runs; NULL: none. */
+static struct weir_task *
+shown_as(const struct weir_series *series)
 {
-        return series->is_live && series->owner == series->current && weir__task_ops(series->current)->child;
+        const struct weir__series_ops *ops = (const struct weir__series_ops *)series->work.ops;
+
+        return ops->is_shown_as_owner && series->state == WEIR__SERIES_RUNNING ? series->owner : NULL;
 }
 
 static void
@@ -228,22 +215,21 @@ describe_head(struct descent *descent, const struct weir_series *series, const s
 static bool
 describe(struct descent *descent, struct weir_series *series, unsigned depth)
 {
-        struct weir_task *keeper = weir__series_keeper(series), *current = series->current;
+        struct weir_task *owner = shown_as(series), *current = series->current;
 
-        if (current && (current == keeper || (!keeper && is_task(series)))) {
+        if (current && (current == owner || (!owner && is_task(series)))) {
                 describe_head(descent, series, current);
                 say_more(&descent->head, series);
-                if (!is_shown_elsewhere(series))
-                        enter_task(descent, &descent->head, series, current, depth + 1);
+                enter_task(descent, &descent->head, series, depth + 1);
                 return false;
         }
-        describe_head(descent, series, keeper);
+        describe_head(descent, series, owner);
         say_more(&descent->head, series);
         if (!current)
                 return false;
         weir__debug_line_begin(&descent->body, WEIR__DEBUG_SERIES, depth + 1, NULL);
         weir__debug_line_task(&descent->body, current);
-        enter_task(descent, &descent->body, series, current, depth + 2);
+        enter_task(descent, &descent->body, series, depth + 2);
         return true;
 }
 
@@ -283,25 +269,6 @@ show_children(struct descent *descent)
 
 /* -- roots -- */
 
-/* Returns false when there is none. */
-static bool
-show_lone_task(struct descent *descent, struct weir__live_walk *roots)
-{
-        have_spare(descent);
-        weir__debug_line_begin(&descent->body, WEIR__DEBUG_SERIES, 0, NULL);
-        weir__live_lock(roots->shard);
-        const struct weir__live_task *root = weir__live_walk_task(roots);
-        if (root) {
-                weir__debug_line_task(&descent->body, root->task);
-                descent->body.record.age = weir__live_age(root->started);
-                enter_task(descent, &descent->body, NULL, root->task, 1);
-        }
-        weir__live_unlock(roots->shard);
-        if (root)
-                weir__debug_show(descent->walk, &descent->body);
-        return root;
-}
-
 void
 weir__debug_walk_series(struct weir__debug_walk *walk)
 {
@@ -314,17 +281,12 @@ weir__debug_walk_series(struct weir__debug_walk *walk)
         }
         *descent = (struct descent){.walk = walk};
         for (unsigned shard = 0; shard < WEIR__LIVE_SHARDS && !walk->stopped; shard++) {
-                struct weir__live_walk roots;
+                struct weir__live_walk roots = weir__live_walk_begin(shard);
 
-                descent->shard = shard;
-                weir__live_walk_begin(&roots, shard);
-                while (!walk->stopped && (root = weir__live_walk_series(&roots))) {
+                while (!walk->stopped && (root = weir__live_walk_next(&roots))) {
                         show_series(descent, root, 0, "");
                         show_children(descent);
                 }
-                while (!walk->stopped && show_lone_task(descent, &roots))
-                        show_children(descent);
-                weir__live_walk_end(&roots);
         }
         show_children(descent); /* leaves what is left, if the visitor has had enough */
         free(descent->spare);

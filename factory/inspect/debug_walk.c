@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "factory/flow/go.h"
+#include "factory/sync/cursor.h"
 #include "factory/sync/waitable.h"
 #include "kernel/sched/worker_pool.h"
 #include "kernel/data/duration.h"
@@ -88,20 +89,20 @@ walk_callbacks(struct weir__debug_walk *walk)
 
 /* The kinds of the next lone tasks of the list, at most WAITS_AT_ONCE; *more: that is not the end.  Under the object's lock. */
 static unsigned
-find_lone_waits(struct weir__waitable *object, struct weir__wait_list *list, struct weir__place *place,
+find_lone_waits(struct weir__waitable *object, struct weir__wait_list *list, struct weir__cursor *cursor,
                 const struct weir__task_ops *kinds[WAITS_AT_ONCE], bool *more)
 {
         unsigned found = 0;
 
-        if (!place->is_begun) {
-                weir__place_begin(place, object, list->first);
-                place->number = list->length;
+        if (!cursor->is_begun) {
+                weir__cursor_begin(cursor, object, list->first);
+                cursor->left = list->length;
         }
         *more = false;
-        if (!weir__place_is_good(place))
+        if (!weir__cursor_is_good(cursor))
                 return 0; /* the list that it was in has been taken (factory/sync/barrier.c) */
-        for (unsigned i = 0; i < WAITS_AT_ONCE && place->number > 0; i++, place->number--) {
-                struct weir__wait *wait = weir__place_at(place);
+        for (unsigned i = 0; i < WAITS_AT_ONCE && cursor->left > 0; i++, cursor->left--) {
+                struct weir__wait *wait = weir__cursor_at(cursor);
 
                 if (!wait)
                         break;
@@ -109,9 +110,9 @@ find_lone_waits(struct weir__waitable *object, struct weir__wait_list *list, str
                 bool waits = atomic_load_explicit(&task->word, memory_order_relaxed) == WEIR__PENDING;
                 if (waits && !task->series)
                         kinds[found++] = weir__task_ops(task);
-                weir__place_go_to(place, wait->next);
+                weir__cursor_move(cursor, wait->next);
         }
-        *more = place->number > 0 && weir__place_at(place);
+        *more = cursor->left > 0 && weir__cursor_at(cursor);
         return found;
 }
 
@@ -119,13 +120,13 @@ static void
 show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object, struct weir__wait_list *list)
 {
         const struct weir__task_ops *kinds[WAITS_AT_ONCE];
-        struct weir__place place = {0};
+        struct weir__cursor cursor = {0};
         struct weir__debug_line line;
         bool more = true;
 
         while (more && !walk->stopped) {
                 weir__lock(&object->lock);
-                unsigned found = find_lone_waits(object, list, &place, kinds, &more);
+                unsigned found = find_lone_waits(object, list, &cursor, kinds, &more);
                 weir__unlock(&object->lock);
                 for (unsigned i = 0; i < found; i++) {
                         weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 1, weir__debug_without_article(kinds[i]->work.kind));
@@ -133,7 +134,7 @@ show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object, st
                         weir__debug_show(walk, &line);
                 }
         }
-        weir__place_end(&place);
+        weir__cursor_end(&cursor);
 }
 
 static void

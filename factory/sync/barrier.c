@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "factory/sync/cursor.h"
 #include "factory/task/series.h"
 #include "factory/sync/waitable.h"
 #include "kernel/memory/memory.h"
@@ -91,7 +92,7 @@ take_all(struct weir_barrier *barrier)
 
         barrier->waits.first = barrier->waits.last = NULL;
         atomic_store_explicit(&barrier->waits.length, 0, memory_order_relaxed);
-        weir__places_forget(barrier);
+        weir__cursors_forget(barrier);
         return first;
 }
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "factory/sync/cursor.h"
 #include "factory/task/series.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/poller.h"
@@ -71,7 +72,7 @@ weir__wait_unlink(struct weir__wait *wait)
         *(wait->previous ? &wait->previous->next : &list->first) = wait->next;
         *(wait->next ? &wait->next->previous : &list->last) = wait->previous;
         change_length(list, -1);
-        weir__places_pass(wait, wait->next);
+        weir__cursors_pass(wait, wait->next);
         atomic_store_explicit(&wait->list, NULL, memory_order_release); /* its worker looks without the lock */
 }
 

@@ -1,65 +1,128 @@
-/* factory/task/live.c: the roots that are alive.
+/* factory/task/live.c: the registry of roots.
  *
  * Threads: any.
  * Locks:   one for each shard (rank LIVE, before those of series and tasks).
  *
- * A root is there from before its start until its callback has returned, and its own reference is given up behind that: so who
- * finds it under the lock may take another one.  The newest is the first: a walk does not meet what comes while it is under way.
- * */
+ * The poller of a root decides about its shard, so a shard is mostly used by one thread.  There are some shards for each poller,
+ * chosen by the address, since other threads start roots for it as well.
+ *
+ * A root is registered from before its start until its callback has returned, and gives up its own reference after that.  So a
+ * thread that finds it under the lock may take another one. */
 #include "factory/task/live.h"
 
+#include <stdlib.h>
+
 #include "kernel/base/phase.h"
+
+#define LOOKED_AT_ONCE 256 /* slots, under one hold of the lock */
+#define FEW_BITS       6   /* slots of the first segment */
+#define SEGMENTS       26  /* each has twice as many slots as the one before, so that growing moves nothing */
+
+/* A root, or the number of the next free slot. */
+union slot {
+        struct weir_series *root;
+        uintptr_t next_free; /* twice the number, and 1 */
+};
 
 struct shard {
         _Alignas(64) struct weir__lock lock;
 
         /* Guarded by lock. */
-        struct weir_series *series;    /* the newest, linked by previous and next */
-        struct weir__live_task *tasks; /* the same */
-        struct weir__live_walk *walks; /* under way */
+        uint32_t made; /* slots that were ever used since the shard was empty */
+        uint32_t free; /* the number of the first free one of them; numbers begin with 1, and 0 is none */
+        union slot *segments[SEGMENTS]; /* the first is `few` */
+        union slot few[1 << FEW_BITS];
 
-        _Atomic size_t count; /* of the series; written under the lock, relaxed */
+        _Atomic uint32_t count; /* of the roots; written under the lock, relaxed */
 };
 
 static struct shard shards[WEIR__LIVE_SHARDS] = {
         [0 ... WEIR__LIVE_SHARDS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LIVE)}};
 
-/* The child of a process in which nothing runs may use the library anew: whoever else held a lock is not there. */
+/* The child of a fork may use the library anew if nothing ran.  The threads that held these locks are not there. */
 static void
 become_child(void)
 {
         for (unsigned i = 0; i < WEIR__LIVE_SHARDS; i++) {
                 weir__lock_init(&shards[i].lock, WEIR__RANK_LIVE);
-                shards[i].series = NULL;
-                shards[i].tasks = NULL;
-                shards[i].walks = NULL;
+                shards[i].made = shards[i].free = 0;
                 atomic_init(&shards[i].count, 0);
         }
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_ROOTS, [WEIR__STEP_IN_CHILD] = become_child);
 
-static void
-add_to_count(struct shard *shard, size_t change)
-{
-        size_t count = atomic_load_explicit(&shard->count, memory_order_relaxed);
-
-        atomic_store_explicit(&shard->count, count + change, memory_order_relaxed);
-}
-
-/* -- series -- */
-
-static struct shard *
-shard_for(unsigned poller, const void *root)
-{
-        return &shards[(4 * poller + (uintptr_t)root / 1024 % 4) % WEIR__LIVE_SHARDS];
-}
-
 static struct shard *
 shard_of(const struct weir_series *root)
 {
-        return shard_for(root->poller, root);
+        return &shards[(4 * root->poller + (uintptr_t)root / 1024 % 4) % WEIR__LIVE_SHARDS];
 }
+
+/* -- slots; with the lock held -- */
+
+static unsigned
+segment_of(uint32_t number)
+{
+        return 31 - (unsigned)__builtin_clz(((number - 1) >> FEW_BITS) + 1);
+}
+
+static union slot *
+slot_at(struct shard *shard, uint32_t number)
+{
+        unsigned segment = segment_of(number);
+        uint32_t before = ((UINT32_C(1) << segment) - 1) << FEW_BITS;
+
+        return &(segment ? shard->segments[segment] : shard->few)[number - 1 - before];
+}
+
+/* The number of a slot that was not used; 0: out of memory. */
+static uint32_t
+make_slot(struct shard *shard)
+{
+        unsigned segment = segment_of(shard->made + 1);
+
+        if (segment && segment < SEGMENTS && !shard->segments[segment])
+                shard->segments[segment] = malloc(sizeof(union slot) << (FEW_BITS + segment));
+        if (segment == SEGMENTS || (segment && !shard->segments[segment]))
+                return 0;
+        return ++shard->made;
+}
+
+static uint32_t
+take_slot(struct shard *shard, struct weir_series *root)
+{
+        uint32_t number = shard->free;
+
+        if (number)
+                shard->free = (uint32_t)(slot_at(shard, number)->next_free / 2);
+        else
+                number = make_slot(shard);
+        if (number)
+                slot_at(shard, number)->root = root;
+        return number;
+}
+
+/* The shard is empty. */
+static void
+free_slots(struct shard *shard)
+{
+        for (unsigned i = 1; i < SEGMENTS && shard->segments[i]; i++) {
+                free(shard->segments[i]);
+                shard->segments[i] = NULL;
+        }
+        shard->made = shard->free = 0;
+}
+
+/* NULL: it is free. */
+static struct weir_series *
+root_at(struct shard *shard, uint32_t number)
+{
+        union slot slot = *slot_at(shard, number);
+
+        return slot.next_free & 1 ? NULL : slot.root;
+}
+
+/* -- roots -- */
 
 void
 weir__live_add(struct weir_series *root)
@@ -67,14 +130,12 @@ weir__live_add(struct weir_series *root)
         struct shard *shard = shard_of(root);
 
         root->started = weir__live_stamp();
-        root->is_live = true;
-        root->previous = NULL;
         weir__lock(&shard->lock);
-        root->next = shard->series;
-        if (root->next)
-                root->next->previous = root;
-        shard->series = root;
-        add_to_count(shard, 1);
+        root->index = take_slot(shard, root);
+        root->is_live = root->index;
+        if (root->is_live)
+                atomic_store_explicit(&shard->count, atomic_load_explicit(&shard->count, memory_order_relaxed) + 1,
+                                      memory_order_relaxed);
         weir__unlock(&shard->lock);
 }
 
@@ -84,13 +145,12 @@ weir__live_remove(struct weir_series *root)
         struct shard *shard = shard_of(root);
 
         weir__lock(&shard->lock);
-        if (root->next)
-                root->next->previous = root->previous;
-        *(root->previous ? &root->previous->next : &shard->series) = root->next;
-        for (struct weir__live_walk *walk = shard->walks; walk; walk = walk->next)
-                if (walk->series == root)
-                        walk->series = root->next;
-        add_to_count(shard, (size_t)-1);
+        slot_at(shard, root->index)->next_free = 2 * (uintptr_t)shard->free + 1;
+        shard->free = root->index;
+        uint32_t left = atomic_load_explicit(&shard->count, memory_order_relaxed) - 1;
+        atomic_store_explicit(&shard->count, left, memory_order_relaxed);
+        if (left == 0)
+                free_slots(shard);
         weir__unlock(&shard->lock);
 }
 
@@ -104,110 +164,30 @@ weir__live_series(void)
         return count;
 }
 
-/* -- lone tasks -- */
-
-/* By the poller that it was made for: a task that runs other series keeps that. */
-static struct shard *
-shard_of_task(const struct weir__live_task *link)
-{
-        return shard_for(link->task->poller, link);
-}
-
-void
-weir__live_add_task(struct weir__live_task *link, struct weir_task *task)
-{
-        link->task = task;
-        link->started = weir__live_stamp();
-        struct shard *shard = shard_of_task(link);
-        link->previous = NULL;
-        weir__lock(&shard->lock);
-        link->next = shard->tasks;
-        if (link->next)
-                link->next->previous = link;
-        shard->tasks = link;
-        weir__unlock(&shard->lock);
-}
-
-void
-weir__live_remove_task(struct weir__live_task *link, struct weir_task *task)
-{
-        if (!link->task) {
-                weir__places_forget(task); /* its series has left it, so nobody comes to it any more */
-                return;
-        }
-        struct shard *shard = shard_of_task(link);
-        weir__lock(&shard->lock);
-        if (link->next)
-                link->next->previous = link->previous;
-        *(link->previous ? &link->previous->next : &shard->tasks) = link->next;
-        for (struct weir__live_walk *walk = shard->walks; walk; walk = walk->next)
-                if (walk->task == link)
-                        walk->task = link->next;
-        weir__places_forget(task);
-        weir__unlock(&shard->lock);
-        link->task = NULL;
-}
-
 /* -- walks -- */
 
-void
-weir__live_walk_begin(struct weir__live_walk *walk, unsigned number)
+struct weir__live_walk
+weir__live_walk_begin(unsigned shard)
 {
-        struct shard *shard = &shards[number];
-
-        walk->shard = number;
-        weir__lock(&shard->lock);
-        walk->series = shard->series;
-        walk->task = shard->tasks;
-        walk->next = shard->walks;
-        shard->walks = walk;
-        weir__unlock(&shard->lock);
-}
-
-void
-weir__live_walk_end(struct weir__live_walk *walk)
-{
-        struct shard *shard = &shards[walk->shard];
-        struct weir__live_walk **link = &shard->walks;
-
-        weir__lock(&shard->lock);
-        while (*link != walk)
-                link = &(*link)->next;
-        *link = walk->next;
-        weir__unlock(&shard->lock);
+        weir__lock(&shards[shard].lock);
+        struct weir__live_walk walk = {.shard = shard, .next = 1, .end = shards[shard].made + 1};
+        weir__unlock(&shards[shard].lock);
+        return walk;
 }
 
 struct weir_series *
-weir__live_walk_series(struct weir__live_walk *walk)
+weir__live_walk_next(struct weir__live_walk *walk)
 {
         struct shard *shard = &shards[walk->shard];
+        struct weir_series *root = NULL;
 
-        weir__lock(&shard->lock);
-        struct weir_series *root = weir__series_ref(walk->series);
-        if (root)
-                walk->series = root->next;
-        weir__unlock(&shard->lock);
+        while (!root && walk->next < walk->end) {
+                weir__lock(&shard->lock);
+                for (unsigned i = 0; i < LOOKED_AT_ONCE && !root && walk->next < walk->end && walk->next <= shard->made; i++)
+                        root = weir__series_ref(root_at(shard, walk->next++));
+                if (walk->next > shard->made) /* it was empty meanwhile */
+                        walk->end = walk->next;
+                weir__unlock(&shard->lock);
+        }
         return root;
-}
-
-void
-weir__live_lock(unsigned shard)
-{
-        weir__lock(&shards[shard].lock);
-}
-
-void
-weir__live_unlock(unsigned shard)
-{
-        weir__unlock(&shards[shard].lock);
-}
-
-struct weir__live_task *
-weir__live_walk_task(struct weir__live_walk *walk)
-{
-        struct weir__live_task *link = walk->task;
-
-        if (link)
-                walk->task = link->next;
-        return link;
 }

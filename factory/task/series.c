@@ -23,13 +23,40 @@
 
 #define DROPPED_AT_ONCE 256 /* tasks, before other work has its turn */
 
-static void
-step_run(struct weir__work *work)
+_Static_assert(sizeof(struct weir_series) <= 128 + sizeof(struct weir__lock), "a series has outgrown two lines of a cache");
+
+void
+weir__series_step(struct weir__work *work)
 {
         weir__series_go_on((struct weir_series *)work);
 }
 
-static const struct weir__work_ops step_ops = {.run = step_run, .kind = "a series", .is_migratable = true};
+static struct weir__work *
+ring_of(_Atomic(struct weir__work *) const *ring)
+{
+        return atomic_load_explicit(ring, memory_order_relaxed);
+}
+
+/* Puts work behind the newest and before the oldest of a ring.  A dump may go through the ring meanwhile (weir__series_behind). */
+static void
+ring_insert(struct weir__work *newest, struct weir__work *work)
+{
+        work->next = newest ? newest->next : work;
+        if (newest)
+                __atomic_store_n(&newest->next, work, __ATOMIC_RELEASE);
+}
+
+/* With the lock held. */
+static void
+enqueue(struct weir_series *series, struct weir_task *task, bool front)
+{
+        _Atomic(struct weir__work *) *ring = front ? &series->front : &series->queue;
+        struct weir__work *newest = ring_of(ring);
+
+        ring_insert(newest, &task->work);
+        if (!front || !newest)
+                atomic_store_explicit(ring, &task->work, memory_order_relaxed);
+}
 
 static void
 root_ended(struct weir_series *series)
@@ -37,6 +64,8 @@ root_ended(struct weir_series *series)
         (void)series;
         weir__runtime_leave();
 }
+
+static const struct weir__series_ops root_ops = {.work = WEIR__SERIES_WORK, .ended = root_ended};
 
 weir_series *
 weir_series_new(weir_series_fn *done, void *context)
@@ -46,14 +75,13 @@ weir_series_new(weir_series_fn *done, void *context)
         if (!series)
                 return NULL;
         *series = (struct weir_series){
-                .work.ops = &step_ops,
+                .work.ops = &root_ops.work,
                 .done = done,
                 .context = context,
-                .ended = root_ended,
-                .poller = (uint16_t)weir__worker_home(),
+                .poller = (uint8_t)weir__worker_home(),
+                .references = 1,
         };
         weir__lock_init(&series->lock, WEIR__RANK_SERIES);
-        atomic_init(&series->references, 1);
         return series;
 }
 
@@ -66,34 +94,40 @@ weir__series_wrap(struct weir_task *task)
                 weir__task_discard(task);
                 return NULL;
         }
-        series->wraps = true;
+        series->result_of = WEIR__RESULT_FIRST;
         series->poller = task->poller;
         task->series = series;
-        weir__work_append(&series->queue, &task->work);
-        atomic_init(&series->queued, true);
+        enqueue(series, task, false);
         return series;
 }
 
 struct weir_series *
 weir__series_make_for(struct weir_task *task)
 {
+        const struct weir__task_ops *ops = weir__task_ops(task);
         struct weir_series *series = weir_series_new(NULL, NULL);
 
         if (!series) {
-                if (weir__task_ops(task)->series_failed)
-                        weir__task_ops(task)->series_failed(task);
+                if (ops->series_failed)
+                        ops->series_failed(task);
                 return NULL;
         }
-        if (weir__task_ops(task)->series_ended)
-                series->ended = weir__task_ops(task)->series_ended;
+        if (ops->series_ops)
+                series->work.ops = &ops->series_ops->work;
         series->owner = task;
         series->current = task;
         series->state = WEIR__SERIES_RUNNING;
         task->series = series;
         weir__live_add(series);
-        if (weir__task_ops(task)->series_made)
-                weir__task_ops(task)->series_made(series);
+        if (ops->series_made)
+                ops->series_made(series);
         return series;
+}
+
+int
+weir__series_prepare(struct weir_task *task)
+{
+        return weir__series_make_for(task) ? 0 : -ENOMEM;
 }
 
 /* -- the lock -- */
@@ -126,43 +160,6 @@ unlock_if(struct weir_series *series, bool locked)
 }
 
 /* -- tasks come in -- */
-
-static struct weir__work *
-urgent_of(const struct weir_series *series)
-{
-        return atomic_load_explicit(&series->urgent, memory_order_relaxed);
-}
-
-static void
-set_urgent(struct weir_series *series, struct weir__work *work)
-{
-        atomic_store_explicit(&series->urgent, work, memory_order_relaxed);
-}
-
-/* With the lock held. */
-static void
-enqueue(struct weir_series *series, struct weir_task *task, bool front)
-{
-        atomic_store_explicit(&series->queued, true, memory_order_relaxed);
-        if (!front) {
-                weir__work_append(&series->queue, &task->work);
-                return;
-        }
-        weir__work_prepend(&series->queue, &task->work);
-        if (!urgent_of(series))
-                set_urgent(series, &task->work);
-}
-
-/* Who looks on may go through the tasks that were taken meanwhile (weir__series_behind). */
-static void
-append_taken(struct weir_series *series, struct weir_task *task)
-{
-        struct weir__work_list *taken = &series->taken;
-
-        task->work.next = NULL;
-        __atomic_store_n(taken->last ? &taken->last->next : &taken->first, &task->work, __ATOMIC_RELEASE);
-        taken->last = &task->work;
-}
 
 __attribute__((noinline)) static int
 push(struct weir_series *series, struct weir_task *task, bool front)
@@ -199,12 +196,13 @@ push_in_turn(struct weir_series *series, struct weir_task *task)
 {
         const struct weir_task *turn = weir__task_of_callback();
 
-        if (!turn || !task || !series || turn->series != series || atomic_load_explicit(&series->queued, memory_order_relaxed) ||
+        if (!turn || !task || !series || turn->series != series || ring_of(&series->queue) || ring_of(&series->front) ||
             task->flags || weir__task_ops(task)->seal || weir__phase_is_forked())
                 return false;
         task->flags = WEIR__TASK_CONSUMED;
         task->series = series;
-        append_taken(series, task);
+        ring_insert(series->taken, &task->work);
+        __atomic_store_n(&series->taken, &task->work, __ATOMIC_RELEASE);
         return true;
 }
 
@@ -244,12 +242,12 @@ call_back(struct weir_series *series)
 static __attribute__((cold, noinline)) void
 call_back_traced(struct weir_series *series)
 {
-        const struct weir__trace_facts facts = {.kind = step_ops.kind, .has_status = true, .status = weir__series_result(series)};
+        const struct weir__trace_facts facts = {.kind = root_ops.work.kind, .has_status = true, .status = weir__series_result(series)};
         struct weir__trace_slice slice;
 
-        weir__trace_begin(&slice, &series->trace, NULL); /* its parent may end from now on */
+        weir__series_trace(series, &slice);
         call_back(series);
-        weir__trace_end(&slice, &facts, &series->trace);
+        weir__trace_end(&slice, &facts, weir__series_trace_flow(series));
 }
 
 static void
@@ -265,43 +263,49 @@ end(struct weir_series *series)
                 weir__series_give_up_holds(series);
         if (series->is_live)
                 weir__live_remove(series);
-        series->ended(series);
+        ((const struct weir__series_ops *)series->work.ops)->ended(series);
         weir_series_unref(series);
 }
 
-/* The next task, if there is one, is the first of those taken then.  With the lock held. */
+/* The next task, if there is one, is the oldest of those taken then.  With the lock held. */
 static void
 take_some(struct weir_series *series)
 {
-        struct weir__work_list *queue = &series->queue;
-        struct weir__work *first = queue->first, *urgent = urgent_of(series);
+        struct weir__work *front = ring_of(&series->front);
 
-        if (!series->taken.first) {
-                series->taken = *queue;
-                *queue = (struct weir__work_list){0};
-        } else if (urgent) {
-                queue->first = urgent->next;
-                if (!queue->first)
-                        queue->last = NULL;
-                urgent->next = series->taken.first;
-                series->taken.first = first;
-        } else {
-                return;
+        if (!series->taken) {
+                series->taken = ring_of(&series->queue);
+                atomic_store_explicit(&series->queue, NULL, memory_order_relaxed);
         }
-        set_urgent(series, NULL);
-        atomic_store_explicit(&series->queued, queue->first != NULL, memory_order_relaxed);
+        if (!front)
+                return;
+        if (series->taken) {
+                struct weir__work *first = front->next;
+
+                front->next = series->taken->next;
+                series->taken->next = first;
+        } else {
+                series->taken = front;
+        }
+        atomic_store_explicit(&series->front, NULL, memory_order_relaxed);
 }
 
 static struct weir_task *
 first_taken(const struct weir_series *series)
 {
-        return (struct weir_task *)series->taken.first;
+        return series->taken ? (struct weir_task *)series->taken->next : NULL;
 }
 
 static struct weir_task *
 pop_taken(struct weir_series *series)
 {
-        return (struct weir_task *)weir__work_pop(&series->taken);
+        struct weir__work *newest = series->taken, *oldest = newest ? newest->next : NULL;
+
+        if (oldest == newest)
+                series->taken = NULL;
+        else
+                newest->next = oldest->next;
+        return (struct weir_task *)oldest;
 }
 
 static bool
@@ -322,15 +326,15 @@ cause_to_stop(const struct weir_series *series)
 void
 weir__series_forget(struct weir_series *series, struct weir_task *task)
 {
-        if (series->wraps && !series->has_result) {
+        if (series->result_of != WEIR__RESULT_OWN && !series->has_result) {
                 series->result = task->status;
-                series->has_result = !series->heeds;
+                series->has_result = series->result_of == WEIR__RESULT_FIRST;
         }
         if (!series->current)
                 return;
         weir__lock(&series->lock);
         take_some(series);
-        bool goes_on = series->taken.first && can_be_cancelled(first_taken(series)) && !cause_to_stop(series);
+        bool goes_on = series->taken && can_be_cancelled(first_taken(series)) && !cause_to_stop(series);
         series->current = goes_on ? first_taken(series) : NULL;
         weir__unlock(&series->lock);
 }
@@ -367,7 +371,7 @@ take_next(struct weir_series *series, int *cause, bool *ends)
         if (series->current) /* who left the last one has seen to that */
                 return pop_taken(series);
         *cause = cause_to_stop(series);
-        if (!*cause && series->taken.first && !can_be_cancelled(first_taken(series)) && !urgent_of(series))
+        if (!*cause && series->taken && !can_be_cancelled(first_taken(series)) && !ring_of(&series->front))
                 return pop_taken(series);
         weir__lock(&series->lock);
         *cause = cause_to_stop(series);
@@ -419,7 +423,7 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
         weir__lock(&series->lock);
         series->state = WEIR__SERIES_RUNNING;
         series->parent = parent;
-        series->grain = parent ? parent->grain : 0;
+        series->granularity = parent ? parent->granularity : 0;
         bool wake = weir__series_extra_of(series) && weir__series_deadline_begin(series);
         if (!cause_to_stop(series)) {
                 take_some(series);
@@ -434,14 +438,6 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
                 weir__deliver(poller, &series->work);
         if (wake) /* the series may be gone by now */
                 weir__poller_wake(poller);
-}
-
-struct weir_task *
-weir__series_keeper(const struct weir_series *series)
-{
-        bool has = series->is_live && series->state == WEIR__SERIES_RUNNING && series->owner && series->ended != root_ended;
-
-        return has ? series->owner : NULL;
 }
 
 /* -- start, run, dismiss -- */
@@ -461,18 +457,15 @@ weir__series_fault(struct weir_series *series)
 static void
 dismiss(struct weir_series *series)
 {
-        struct weir__work_list queue;
-
         weir__lock(&series->lock);
         if (series->state != WEIR__SERIES_NEW)
                 weir__panic("weir_series_dismiss: the series was started before");
         series->state = WEIR__SERIES_ENDED;
         leave_parts(series, NULL);
-        queue = series->queue;
-        series->queue = (struct weir__work_list){0};
+        take_some(series);
         weir__unlock(&series->lock);
-        for (struct weir__work *work; (work = weir__work_pop(&queue));)
-                weir__task_discard((struct weir_task *)work);
+        for (struct weir_task *task; (task = pop_taken(series));)
+                weir__task_discard(task);
         free_context(series);
         weir_series_unref(series);
 }
@@ -481,20 +474,17 @@ void
 weir__series_discard(struct weir_series *series)
 {
         static _Thread_local struct {
-                struct weir_series *first; /* linked by `next`, which nobody else uses any more */
-                bool busy;
+                struct weir__work_list series;
+                bool is_busy;
         } discarding;
 
-        series->next = discarding.first;
-        discarding.first = series;
-        if (discarding.busy)
-                return; /* the call that is at it, further up the stack, will come to this one */
-        discarding.busy = true;
-        while ((series = discarding.first)) {
-                discarding.first = series->next;
-                dismiss(series);
-        }
-        discarding.busy = false;
+        weir__work_prepend(&discarding.series, &series->work);
+        if (discarding.is_busy)
+                return; /* a call further up the stack will come to this one */
+        discarding.is_busy = true;
+        for (struct weir__work *work; (work = weir__work_pop(&discarding.series));)
+                dismiss((struct weir_series *)work);
+        discarding.is_busy = false;
 }
 
 void
@@ -507,55 +497,67 @@ weir_series_dismiss(weir_series *series)
         dismiss(series);
 }
 
-int
-weir_series_start(weir_series *series)
+static int
+start(struct weir_series *series, const struct weir__series_ops *ops, void *owner)
 {
-        if (!series)
-                return -ENOMEM;
         int failed = weir__series_fault(series);
+
         if (!failed)
                 failed = weir__runtime_enter();
         if (failed) {
                 dismiss(series);
                 return failed;
         }
+        series->work.ops = &ops->work;
+        series->owner = owner;
         weir__live_add(series);
         weir__series_launch(series, NULL);
         return 0;
 }
 
+int
+weir_series_start(weir_series *series)
+{
+        return series ? start(series, &root_ops, NULL) : -ENOMEM;
+}
+
+/* A thread that waits for a series; on its stack. */
+struct waiter {
+        struct weir__latch is_over;
+        bool gave; /* of weir__runtime_wait_begin */
+};
+
+/* The wait ends here, so that the virtual clock does not advance before the waiter is awake. */
 static void
 waited_for_ended(struct weir_series *series)
 {
+        struct waiter *waiter = series->owner;
+
         weir__runtime_leave();
-        weir__runtime_wait_end(
-                series->waiter_gave); /* here, so that the virtual clock does not jump on before the waiter is awake */
-        weir__latch_open(&series->latch);
+        weir__runtime_wait_end(waiter->gave);
+        weir__latch_open(&waiter->is_over);
 }
 
 int
 weir_series_run(weir_series *series)
 {
-        int status = weir__runtime_may_wait();
+        static const struct weir__series_ops ops = {.work = WEIR__SERIES_WORK, .ended = waited_for_ended};
+        struct waiter waiter = {.gave = weir__worker_gave()};
+        int status = weir__runtime_may_wait(), drives = 0;
 
         if (!series)
                 return status ? status : -ENOMEM;
-        if (status) {
+        if (!status)
+                status = drives = weir__virtual_enter();
+        if (status < 0) {
                 dismiss(series);
                 return status;
         }
-        int drives = weir__virtual_enter();
-        if (drives < 0) {
-                dismiss(series);
-                return drives;
-        }
-        series->ended = waited_for_ended;
-        series->waiter_gave = weir__worker_gave();
         weir_series_ref(series);
-        status = weir_series_start(series);
+        status = start(series, &ops, &waiter);
         if (!status) {
-                weir__runtime_wait_begin(series->waiter_gave); /* not before the start: time would not wait for what is started */
-                weir__latch_wait(&series->latch);
+                weir__runtime_wait_begin(waiter.gave); /* not before the start: time would not wait for what is started */
+                weir__latch_wait(&waiter.is_over);
                 status = weir__series_result(series);
         }
         weir_series_unref(series);

@@ -20,64 +20,70 @@ enum weir__series_state {
         WEIR__SERIES_ENDED,
 };
 
+/* The first member is what a step does that must be made on a worker.  Series of one kind share the rest. */
+struct weir__series_ops {
+        struct weir__work_ops work; /* first */
+
+        /* Tells `owner`, after the callback and the free function.  On a worker, no lock held. */
+        void (*ended)(struct weir_series *series);
+
+        bool is_shown_as_owner; /* in a dump, while it runs: `owner` is a task, which is there until the series has ended */
+};
+
+void weir__series_step(struct weir__work *work);
+
+#define WEIR__SERIES_WORK {.run = weir__series_step, .kind = "a series", .is_migratable = true}
+
+/* What the result of a series is, unless something ends it early. */
+enum weir__series_result {
+        WEIR__RESULT_OWN = 0, /* its own status */
+        WEIR__RESULT_FIRST,   /* that of its first task: it was made around it */
+        WEIR__RESULT_LAST,    /* that of its last task */
+};
+
+/* A series has two lines of a cache.  A ring of tasks is given by its newest one: each task leads to the next newer one, and the
+ * newest one to the oldest. */
 struct weir_series {
-        struct weir__work work; /* first: a step that has to be made on a worker */
+        struct weir__work work; /* first */
 
         /* Constant once started. */
         weir_series_fn *done;
-        void (*ended)(struct weir_series *series); /* tells `owner`, after callback and free function; on a worker */
         void *owner;
-        uint32_t grain;       /* ns, of its timers' deadlines; 0: exact */
-        uint16_t poller;      /* where steps are delivered */
-        bool wraps;           /* its result comes from a task: from the first, for which it was made; or it `heeds` each */
-        bool waiter_gave : 1; /* of who waits for it: weir__runtime_wait_begin */
-        bool is_live : 1;     /* it is a root, registered from its start to its end: factory/task/live.h */
+        uint32_t granularity;  /* ns, of the deadlines of its timers; 0: exact */
+        uint32_t index;        /* among those of its owner; of a root that is registered its handle there */
+        uint32_t started;      /* about when (factory/task/live.h) */
+        uint8_t poller;        /* the index of the one that its steps are delivered to */
+        uint8_t result_of : 2; /* enum weir__series_result */
+        bool is_live : 1;      /* it is a root that is registered, from its start to its end */
 
-        /* Whose turn it is to make a step, and nobody else's. */
-        struct weir__work_list
-                taken; /* the oldest tasks: nobody has to be asked for the next; behind them what the callbacks push
-                                         while the queue is empty */
-        int result;    /* of the wrapped task, once it ended; of the last one that has, if it heeds each */
-        bool has_result;
-        bool heeds; /* constant: its result is the status of its last task, unless something ends it early */
+        /* Owned by the thread that makes its steps. */
+        bool has_result; /* `result` does not change any more */
+        uint8_t state;   /* enum weir__series_state; guarded by lock */
+        int result;      /* of its first or last task */
 
-        /* Guarded by lock; but while it is NEW and has one reference, its owner's alone. */
-        uint8_t state;       /* enum weir__series_state */
-        _Atomic bool queued; /* the queue is not empty; read without by who makes a step (relaxed), as `urgent` */
+        /* Guarded by lock; while it is NEW and has one reference, its owner's alone. */
         struct weir__lock lock;
-        int poison;
-        struct weir__work_list queue; /* tasks not yet started, but for those taken */
-        struct weir_task *current;    /* started and not finished, and can be cancelled: alive while this is set */
-        struct weir_series *parent;   /* whose cancellation reaches this one: that of the parallel it is in.  NULL for a root,
-                                         and once ENDED; until then the parent cannot end */
-
-        /* The last of those at the head of the queue that come before the taken ones; NULL: none does.  Written under the lock,
-         * read without by who makes a step (relaxed): it sees each push that comes before the step. */
-        _Atomic(struct weir__work *) urgent;
-
-        /* Its name, its deadline, the guards that it holds; NULL until it first has one of them, then constant.  Written under the
-         * lock, with release: who is within reads it without. */
-        _Atomic(struct weir__series_extra *) extra;
+        struct weir__work *taken; /* a ring of tasks: the oldest ones, and what its callbacks push while `queue` is empty.  Owned by
+                                     the thread that makes its steps */
+        _Atomic(struct weir__work *) front; /* a ring of tasks that come before those in `taken` */
+        _Atomic(struct weir__work *) queue; /* a ring of tasks that come behind them */
+        struct weir_task *current;          /* started and not finished, and can be cancelled: alive while this is set */
+        struct weir_series *parent;         /* its cancel reaches this one.  NULL for a root, and once ENDED; until then the
+                                               parent cannot end */
+        int16_t poison;                     /* the error of the first push that failed */
 
         /* Why it ends early: 0, -ECANCELED, -ETIMEDOUT, -ESHUTDOWN.  Written under the lock, once, with release; read without. */
-        _Atomic int cause;
+        _Atomic int16_t cause;
 
         _Atomic uint32_t references;
 
-        union {
-                struct weir__latch latch; /* opened at the end of a root that a thread waits for */
-                unsigned index;           /* of one in a parallel: constant */
-        };
-
-        uint32_t started; /* about when (factory/task/live.h); constant from then on */
+        /* Its name, its deadline, the guards that it holds; NULL until it first has one of them, then constant.  Written under the
+         * lock, with release; those within the series read it without. */
+        _Atomic(struct weir__series_extra *) extra;
 
         /* Its callbacks'. */
         void *context;
         weir_free_fn *free_context;
-        struct weir__trace_flow trace;
-
-        /* The parallel's that it is in, guarded by that one's lock; of a root the registry's. */
-        struct weir_series *previous, *next;
 };
 
 /* As weir_series_cancel, but it ends with that cause, unless it, or one that it is within, has one already.
@@ -122,6 +128,9 @@ void weir__series_launch(struct weir_series *series, struct weir_series *parent)
 /* The series made for a lone task that runs: NULL when out of memory. */
 struct weir_series *weir__series_make_for(struct weir_task *task);
 
+/* The same as the `prepare` of kinds that run other series, which so are always in one. */
+int weir__series_prepare(struct weir_task *task);
+
 /* Why the series has to end early, itself or one that it is within: 0 or the cause.  Inside the series, or under its lock. */
 static inline int
 weir__series_cause(const struct weir_series *series)
@@ -144,12 +153,11 @@ weir__series_verdict(const struct weir_series *series)
         return cause == -ESHUTDOWN ? 0 : cause;
 }
 
-/* Begins a slice of a trace for what is called in a series, by who may: nothing else of it runs.  NULL: in none. */
-static inline void
-weir__series_trace(struct weir_series *series, struct weir__trace_slice *slice)
-{
-        weir__trace_begin(slice, series ? &series->trace : NULL, series && series->parent ? &series->parent->trace : NULL);
-}
+/* Begins a slice of a trace for what is called in a series; NULL: in none.  On the thread that has the series, with no lock held. */
+void weir__series_trace(struct weir_series *series, struct weir__trace_slice *slice);
+
+/* The record of the series in traces; NULL: it has none, or it is no series. */
+struct weir__trace_flow *weir__series_trace_flow(struct weir_series *series);
 
 /* The current task has finished.  First the series leaves it, so that nobody reaches it any more; when it is freed, the series
  * goes on: the next one is started, or the series ends. */
@@ -158,7 +166,7 @@ void weir__series_forget(struct weir_series *series, struct weir_task *task);
 static inline void
 weir__series_leave_task(struct weir_series *series, struct weir_task *task)
 {
-        if (series->current || series->wraps)
+        if (series->current || series->result_of != WEIR__RESULT_OWN)
                 weir__series_forget(series, task);
 }
 
@@ -171,10 +179,6 @@ void weir__series_describe(struct weir_series *series, char *out, size_t room);
 
 /* How many tasks are behind the current one, `most` at most; a current one that has just been made that may hide some.  Under the lock. */
 unsigned weir__series_behind(const struct weir_series *series, unsigned most);
-
-/* The exchange that the series is of, which is there until it has ended; NULL: it is of none.  Under the lock of one that is
- * registered. */
-struct weir_task *weir__series_keeper(const struct weir_series *series);
 
 /* What it counts as in a parallel, or for who waits: the wrapped task's status, else its own; if that is 0, and it heeds that of its
  * last task, that. */

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "factory/task/place.h"
 #include "factory/task/series.h"
 #include "kernel/base/phase.h"
 
@@ -17,7 +16,7 @@
 static struct weir_series *
 describe_one(struct weir_series *series, char *out, size_t room)
 {
-        struct weir__place place = {0};
+        struct weir__child_cursor cursor = {0};
         struct weir_series *child = NULL;
 
         *out = '\0';
@@ -33,12 +32,11 @@ describe_one(struct weir_series *series, char *out, size_t room)
                 if (ops->describe && !is_new) /* its starter may still write to it */
                         ops->describe(current, more, sizeof more);
                 if (ops->child && !is_new)
-                        (void)ops->child(current, &place, &child);
+                        (void)ops->child(current, &cursor, &child);
                 snprintf(out, room, "%s%s%.*s%s%s%s%s", ops->work.kind ? ops->work.kind : "a task", name ? " \"" : "", size,
                          name ? name : "", name ? "\"" : "", *more ? " (" : "", more, *more ? ")" : "");
         }
         weir__unlock(&series->lock);
-        weir__place_end(&place);
         return child;
 }
 
@@ -62,21 +60,31 @@ weir__series_describe(struct weir_series *series, char *out, size_t room)
         weir_series_unref(at);
 }
 
-/* Who makes the steps takes tasks off the list of those that were taken without the lock, but not as long as the current one, which can
- * be cancelled, is started and has not been left; that needs the lock.  Its callback may append to it. */
+/* Adds up to `most`.  What is appended meanwhile may be counted or not. */
+static unsigned
+count_ring(const struct weir__work *newest, unsigned count, unsigned most)
+{
+        const struct weir__work *work = newest;
+
+        while (work && count < most) {
+                count++;
+                work = __atomic_load_n(&work->next, __ATOMIC_ACQUIRE);
+                if (work == newest)
+                        break;
+        }
+        return count;
+}
+
+/* The thread that makes the steps takes tasks off `taken` without the lock.  It does not as long as the current task is started and
+ * was not left: leaving it needs the lock.  Its callback may append to `taken`. */
 unsigned
 weir__series_behind(const struct weir_series *series, unsigned most)
 {
         const struct weir_task *current = series->current;
-        const struct weir__work *work = series->queue.first;
-        unsigned count = 0;
+        unsigned count = count_ring(atomic_load_explicit(&series->front, memory_order_relaxed), 0, most);
 
-        for (; work && count < most; count++)
-                work = work->next;
-        if (!current || (atomic_load_explicit(&current->word, memory_order_acquire) & WEIR__STATE) == WEIR__NEW)
-                return count;
-        work = __atomic_load_n(&series->taken.first, __ATOMIC_ACQUIRE);
-        for (; work && count < most; count++)
-                work = __atomic_load_n(&work->next, __ATOMIC_ACQUIRE);
+        count = count_ring(atomic_load_explicit(&series->queue, memory_order_relaxed), count, most);
+        if (current && (atomic_load_explicit(&current->word, memory_order_acquire) & WEIR__STATE) != WEIR__NEW)
+                count = count_ring(__atomic_load_n(&series->taken, __ATOMIC_ACQUIRE), count, most);
         return count;
 }

@@ -85,3 +85,21 @@ weir__series_give_up_holds(struct weir_series *series)
                 hold->give_up(hold);
         }
 }
+
+/* -- traces -- */
+
+struct weir__trace_flow *
+weir__series_trace_flow(struct weir_series *series)
+{
+        struct weir__series_extra *extra = series ? weir__series_extra_get(series) : NULL;
+
+        return extra ? &extra->trace : NULL;
+}
+
+void
+weir__series_trace(struct weir_series *series, struct weir__trace_slice *slice)
+{
+        const struct weir__series_extra *parent = series && series->parent ? weir__series_extra_of(series->parent) : NULL;
+
+        weir__trace_begin(slice, weir__series_trace_flow(series), parent ? &parent->trace : NULL);
+}

@@ -34,6 +34,8 @@ struct weir__series_extra {
         bool armed;                              /* the limit is in its poller's queue, or its work on its way */
         void (*end)(struct weir_series *series); /* the series has ended while that was on its way, which calls this; or NULL */
         struct weir__limit limit;
+
+        struct weir__trace_flow trace; /* its callbacks' */
 };
 
 static inline struct weir__series_extra *

@@ -18,7 +18,6 @@
 #include <weir/series.h>
 #include <weir/task.h>
 
-#include "factory/task/place.h"
 #include "kernel/base/lock.h"
 #include "kernel/loop/poller.h"
 #include "kernel/data/work.h"
@@ -40,6 +39,13 @@ enum weir__state {
 };
 
 struct weir__channel_ops;
+struct weir__series_ops;
+
+/* How far a dump has gone through what a task runs.  All zero at first. */
+struct weir__child_cursor {
+        uint32_t next;     /* the number of the next child */
+        const char *label; /* of the child that was returned; NULL: it has none.  Under the lock that keeps the task */
+};
 
 /* What a kind of task does.  None of it runs user code but the free functions where said so. */
 struct weir__task_ops {
@@ -74,9 +80,9 @@ struct weir__task_ops {
          * series, or whatever else keeps it alive.  NULL: there is nothing to say but its kind and its name. */
         void (*describe)(const struct weir_task *task, char *out, size_t room);
 
-        /* For who looks on: the next of the series that it runs, with a reference, or NULL; returns whether there may be more.  The place was
-         * begun here, or is all zero.  Under the lock that keeps the task, as describe.  NULL: it runs none. */
-        bool (*child)(struct weir_task *task, struct weir__place *place, struct weir_series **child);
+        /* For dumps: sets *child to the next series that it runs, with a reference, or to NULL.  Returns whether there may be more.
+         * Under the lock that keeps the task, as describe.  NULL: it runs none. */
+        bool (*child)(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_series **child);
 
         /* Its deadline has come, or shutdown has drained it, and its node, which is right behind it, was taken out: as a
          * weir__deadline_fn.  NULL: a timer, or what has no deadline. */
@@ -88,8 +94,8 @@ struct weir__task_ops {
         /* weir_series_of was out of memory: what the callback pushes will be lost.  NULL: who pushes is told. */
         void (*series_failed)(struct weir_task *task);
 
-        /* What the end of the series made by weir_series_of does, on a worker.  NULL: a lone task's, the root has ended. */
-        void (*series_ended)(struct weir_series *series);
+        /* Of the series that weir_series_of makes.  NULL: as of one that is started alone. */
+        const struct weir__series_ops *series_ops;
 
         /* What channels want of it (factory/channel/channel.h).  NULL: it neither sends nor receives. */
         const struct weir__channel_ops *channel;

@@ -68,7 +68,7 @@ call_traced(struct weir_task *task, struct weir__worker *worker)
         weir__series_trace(task->series, &slice);
         call(task, worker);
         facts.name = ops->name ? ops->name(task, &facts.name_size) : NULL;
-        weir__trace_end(&slice, &facts, task->series ? &task->series->trace : NULL);
+        weir__trace_end(&slice, &facts, weir__series_trace_flow(task->series));
 }
 
 void

@@ -242,15 +242,15 @@ void weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration);
 static inline weir_nsec
 weir__timer_round(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
 {
-        weir_nsec grain = timer->task.series ? timer->task.series->grain : 0;
+        weir_nsec granularity = timer->task.series ? timer->task.series->granularity : 0;
         weir_nsec slack = (INT64_C(1) << timer->task.slack) - 1;
 
         if (__builtin_expect(weir__timer_ops(timer)->ticks != NULL, 0))
                 weir__timer_ops(timer)->ticks->set_due(timer, deadline);
-        if (deadline <= now || deadline > WEIR_FOREVER - grain - slack)
+        if (deadline <= now || deadline > WEIR_FOREVER - granularity - slack)
                 return deadline;
-        if (grain)
-                deadline = (deadline + grain - 1) / grain * grain;
+        if (granularity)
+                deadline = (deadline + granularity - 1) / granularity * granularity;
         return (deadline + slack) & ~slack;
 }
 

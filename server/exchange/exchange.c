@@ -22,7 +22,7 @@
 
 static void series_made(struct weir_series *series);
 static void series_failed(struct weir_task *task);
-static void series_ended(struct weir_series *series);
+static const struct weir__series_ops series_ops;
 static void run(struct weir__work *work);
 static const char *name(const struct weir_task *task, int *size);
 
@@ -34,7 +34,7 @@ static const struct weir__task_ops exchange_ops = {
         .describe = describe,
         .series_made = series_made,
         .series_failed = series_failed,
-        .series_ended = series_ended,
+        .series_ops = &series_ops,
 };
 
 struct weir__exchange *
@@ -197,7 +197,7 @@ series_made(struct weir_series *series)
 {
         struct weir__exchange *exchange = (struct weir__exchange *)series->owner;
 
-        series->grain = exchange->client->shard->server->coalescing;
+        series->granularity = exchange->client->shard->server->coalescing;
         if (atomic_exchange_explicit(&exchange->reach, (uintptr_t)series, memory_order_acq_rel) == WEIR__CUT)
                 weir_series_cancel(series);
 }
@@ -249,6 +249,12 @@ series_ended(struct weir_series *series)
         /* Kept until the exchange is freed: weir__exchange_cut may look at it until then. */
         ended(weir_series_ref(series)->owner, weir_series_status(series));
 }
+
+static const struct weir__series_ops series_ops = {
+        .work = WEIR__SERIES_WORK,
+        .ended = series_ended,
+        .is_shown_as_owner = true,
+};
 
 static void
 run(struct weir__work *work)
