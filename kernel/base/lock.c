@@ -1,41 +1,40 @@
 /* kernel/base/lock.c: waiting for a lock; and the assertion behind the ranks.
  *
  * Threads: any.  Each thread keeps its own record of the ranks that it holds, a bit each; of WAITABLE it may hold several locks.
- * Locks:   the mutex of a queue guards the list, the states of its sleepers and the count of them.  It is held for some dozens of
+ * Locks:   the mutex of a queue guards its sleepers, all that they have, and the count of them.  It is held for some dozens of
  *          instructions, and nothing is locked under it.
  *
  *      free --compare-and-swap--> held --plain write--> free
  *                                  | ^
  *                                  '-'  hand-off: the lock stays held and belongs to the first sleeper
  *
- * A thread that finds a lock held spins for a short time.  Then it enters the queue that the address of the lock leads to.  It keeps
+ * A thread that finds a lock held spins for a short time.  Then it enters the queue that the address of the lock selects.  It keeps
  * its place there until it has the lock.  A queue is in static memory, since the next thread to hold the lock may free it.
  *
  * A release while sleepers are counted looks at the first sleeper of its lock, under the mutex of the queue.  If that sleeper has
  * waited for PATIENCE, the lock is handed to it: no other thread can take the lock in between.  If not, the lock becomes free, and
  * the sleeper is woken.  A running thread may then be faster than the sleeper, which saves the switch of threads.
  *
- *      sleeper:  ASLEEP --release--> WOKEN --finds the lock held, under the mutex--> ASLEEP
- *                   \                 \--takes the lock, under the mutex--> leaves the queue
- *                    '-----------------'--hand-off--> OWNER, has left the queue
+ *      in the queue:  asleep --release--> awake --finds the lock held--> asleep
+ *                        |                  |--takes the lock--> out of the queue
+ *                        '------------------'--hand-off--> out of the queue, the lock is its own
  *
- * So once a thread has waited for PATIENCE, at most one thread that came later takes the lock before it; the threads ahead of it
+ * So once a thread has waited for PATIENCE, at most one thread that came later takes the lock before it.  The threads ahead of it
  * in the queue get the lock one after another.
  *
  * A release that saw no sleeper frees the lock by a plain write.  A sleeper that was counted meanwhile must not be missed.  The
  * sleeper counts itself, runs a fence on all CPUs, and then tries to take the lock.  The release writes, and then looks at the count
- * once more (kernel/base/fence.h).  So the sleeper sees the write, or the release sees the sleeper.  test/model/lock.pml is the model.
- *
- * Rejected: three states in the lock, with sleepers that the kernel queues (no bound: a thread in a loop was always faster than the
- * woken one); a "starving" state in the lock (a plain write can go over it, and the kernel's queue puts a sleeper that lost back to
- * its end); hand-off at every release (each one then costs a switch of threads). */
+ * once more (kernel/base/fence.h).  So the sleeper sees the write, or the release sees the sleeper.  test/model/lock.pml is the
+ * model; docs/decisions/101-locks-are-fair.md says what was rejected. */
 #include "kernel/base/lock.h"
 
-#include <stddef.h>
+#include <pthread.h>
 
 #include "kernel/base/clock.h"
 #include "kernel/base/futex.h"
+#include "kernel/base/list.h"
 #include "kernel/base/panic.h"
+#include "kernel/base/phase.h"
 
 #ifndef WEIR__LOCK_SPINS
 #define WEIR__LOCK_SPINS 100 /* one to four microseconds on x86 */
@@ -43,23 +42,23 @@
 
 #define PATIENCE WEIR_USEC(200) /* some times longer than a wake-up takes on a CPU that has nothing else to do */
 
-enum sleeper_state { ASLEEP = 0, WOKEN, OWNER };
-
 /* On the stack of its thread. */
 struct sleeper {
+        struct weir__link link; /* in no list: the thread has the lock */
         const struct weir__lock *lock;
         weir_nsec since;
-        _Atomic unsigned state; /* enum sleeper_state; a futex */
-        struct sleeper *next;
+        _Atomic unsigned is_awake; /* a futex */
 };
 
 struct queue {
-        _Alignas(64) _Atomic unsigned mutex; /* 0: free, 1: held, 2: held, and a thread may sleep for it */
-        struct sleeper *first, *last;
+        _Alignas(64) pthread_mutex_t mutex;
+        struct weir__list sleepers; /* guarded by mutex, the longest waiting first */
 };
 
+#define QUEUE {.mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP} /* it spins for a short time before it sleeps */
+
 _Alignas(64) _Atomic unsigned weir__lock_sleepers[WEIR__LOCK_QUEUES];
-static struct queue queues[WEIR__LOCK_QUEUES];
+static struct queue queues[WEIR__LOCK_QUEUES] = {[0 ... WEIR__LOCK_QUEUES - 1] = QUEUE};
 
 static void
 relax(void)
@@ -71,15 +70,12 @@ relax(void)
 #endif
 }
 
-/* Spins until the word is 0, and makes it 1.  Returns false when that takes too long. */
+/* Returns false when that takes too long. */
 static bool
-spin_for(_Atomic unsigned *word)
+spin_for(struct weir__lock *lock)
 {
         for (unsigned i = 0; i < WEIR__LOCK_SPINS; i++) {
-                unsigned free = 0;
-
-                if (atomic_load_explicit(word, memory_order_relaxed) == 0 &&
-                    atomic_compare_exchange_strong_explicit(word, &free, 1, memory_order_acquire, memory_order_relaxed))
+                if (atomic_load_explicit(&lock->is_held, memory_order_relaxed) == 0 && weir__lock_take(lock))
                         return true;
                 relax();
         }
@@ -93,17 +89,17 @@ enter(const struct weir__lock *lock)
 {
         struct queue *queue = &queues[weir__lock_queue(lock)];
 
-        if (!spin_for(&queue->mutex))
-                while (atomic_exchange_explicit(&queue->mutex, 2, memory_order_acquire) != 0)
-                        weir__futex_wait(&queue->mutex, 2);
+        pthread_mutex_lock(&queue->mutex);
         return queue;
 }
 
+/* Leaves the queue and wakes the sleeper of that futex; NULL: nobody.  The sleeper may be gone by then: it is touched no more. */
 static void
-leave(struct queue *queue)
+leave(struct queue *queue, _Atomic unsigned *futex)
 {
-        if (atomic_exchange_explicit(&queue->mutex, 0, memory_order_release) == 2)
-                weir__futex_wake(&queue->mutex, 1);
+        pthread_mutex_unlock(&queue->mutex);
+        if (futex)
+                weir__futex_wake(futex, 1);
 }
 
 static void
@@ -118,65 +114,35 @@ count(const struct queue *queue, int change)
 static void
 append(struct queue *queue, struct sleeper *sleeper)
 {
-        *(queue->last ? &queue->last->next : &queue->first) = sleeper;
-        queue->last = sleeper;
+        weir__list_append(&queue->sleepers, &sleeper->link);
         count(queue, 1);
 }
 
 static void
-take_out(struct queue *queue, const struct sleeper *sleeper)
+take_out(struct queue *queue, struct sleeper *sleeper)
 {
-        struct sleeper *before = NULL, **place = &queue->first;
-
-        while (*place != sleeper) {
-                before = *place;
-                place = &before->next;
-        }
-        *place = sleeper->next;
-        if (queue->last == sleeper)
-                queue->last = before;
+        weir__link_remove(&sleeper->link);
         count(queue, -1);
 }
 
 static struct sleeper *
 first_of(const struct queue *queue, const struct weir__lock *lock)
 {
-        struct sleeper *sleeper = queue->first;
+        struct weir__link *link = weir__list_first(&queue->sleepers);
 
-        while (sleeper && sleeper->lock != lock)
-                sleeper = sleeper->next;
-        return sleeper;
+        while (link && weir__container_of(link, struct sleeper, link)->lock != lock)
+                link = weir__list_next(&queue->sleepers, link);
+        return link ? weir__container_of(link, struct sleeper, link) : NULL;
 }
 
-static void
-set_state(struct sleeper *sleeper, enum sleeper_state state)
-{
-        atomic_store_explicit(&sleeper->state, state, memory_order_release);
-}
-
-static enum sleeper_state
-state_of(struct sleeper *sleeper)
-{
-        return atomic_load_explicit(&sleeper->state, memory_order_acquire);
-}
-
-/* Returns the futex to wake with the mutex let go, or NULL: the sleeper is awake already. */
+/* Returns the futex to wake with the mutex let go, or NULL: there is no sleeper, or it is awake already. */
 static _Atomic unsigned *
 rouse(struct sleeper *sleeper)
 {
-        if (!sleeper || state_of(sleeper) != ASLEEP)
+        if (!sleeper || atomic_load_explicit(&sleeper->is_awake, memory_order_relaxed))
                 return NULL;
-        set_state(sleeper, WOKEN);
-        return &sleeper->state;
-}
-
-/* Leaves the queue and wakes.  The sleeper may be gone by then: it is touched no more. */
-static void
-leave_and_wake(struct queue *queue, _Atomic unsigned *futex)
-{
-        leave(queue);
-        if (futex)
-                weir__futex_wake(futex, 1);
+        atomic_store_explicit(&sleeper->is_awake, true, memory_order_relaxed);
+        return &sleeper->is_awake;
 }
 
 /* -- waiting and letting go -- */
@@ -186,36 +152,29 @@ static bool
 try_to_own(struct weir__lock *lock, struct sleeper *sleeper)
 {
         struct queue *queue = enter(lock);
-        bool is_owner = state_of(sleeper) == OWNER;
+        bool is_handed = !weir__link_is_used(&sleeper->link), is_taken = !is_handed && weir__lock_take(lock);
 
-        if (!is_owner && weir__lock_take(lock)) {
-                is_owner = true;
+        if (is_taken)
                 take_out(queue, sleeper);
-        } else if (!is_owner) {
-                set_state(sleeper, ASLEEP);
-        }
-        leave(queue);
-        return is_owner;
-}
-
-static void
-sleep_for(struct weir__lock *lock)
-{
-        struct sleeper sleeper = {.lock = lock, .since = weir__clock_monotonic()};
-        struct queue *queue = enter(lock);
-
-        append(queue, &sleeper);
-        leave(queue);
-        weir__fence_heavy();
-        while (!try_to_own(lock, &sleeper))
-                weir__futex_wait(&sleeper.state, ASLEEP);
+        atomic_store_explicit(&sleeper->is_awake, false, memory_order_relaxed);
+        leave(queue, NULL);
+        return is_handed || is_taken;
 }
 
 void
 weir__lock_wait(struct weir__lock *lock)
 {
-        if (!spin_for(&lock->is_held))
-                sleep_for(lock);
+        struct sleeper sleeper = {.lock = lock};
+
+        if (spin_for(lock))
+                return;
+        sleeper.since = weir__clock_monotonic();
+        struct queue *queue = enter(lock);
+        append(queue, &sleeper);
+        leave(queue, NULL);
+        weir__fence_heavy();
+        while (!try_to_own(lock, &sleeper))
+                weir__futex_wait(&sleeper.is_awake, false);
 }
 
 void
@@ -223,17 +182,13 @@ weir__lock_release(struct weir__lock *lock)
 {
         struct queue *queue = enter(lock);
         struct sleeper *first = first_of(queue, lock);
-        _Atomic unsigned *futex;
+        _Atomic unsigned *futex = rouse(first);
 
-        if (first && weir__clock_monotonic() - first->since >= PATIENCE) {
-                futex = &first->state;
+        if (first && weir__clock_monotonic() - first->since >= PATIENCE)
                 take_out(queue, first);
-                set_state(first, OWNER);
-        } else {
-                futex = rouse(first);
+        else
                 atomic_store_explicit(&lock->is_held, 0, memory_order_release);
-        }
-        leave_and_wake(queue, futex);
+        leave(queue, futex);
 }
 
 void
@@ -241,7 +196,7 @@ weir__lock_wake(const struct weir__lock *lock)
 {
         struct queue *queue = enter(lock);
 
-        leave_and_wake(queue, rouse(first_of(queue, lock)));
+        leave(queue, rouse(first_of(queue, lock)));
 }
 
 bool
@@ -269,15 +224,17 @@ weir__lock_hold(struct weir__lock *lock)
                 weir__lock_wait(lock);
 }
 
-void
-weir__lock_forget_sleepers(void)
+/* The child forgets the threads that it does not have, before any lock is let go. */
+static void
+become_child(void)
 {
         for (unsigned i = 0; i < WEIR__LOCK_QUEUES; i++) {
                 atomic_store_explicit(&weir__lock_sleepers[i], 0, memory_order_relaxed);
-                atomic_store_explicit(&queues[i].mutex, 0, memory_order_relaxed);
-                queues[i].first = queues[i].last = NULL;
+                queues[i] = (struct queue)QUEUE;
         }
 }
+
+WEIR__STEPS_OF(WEIR__MODULE_LOCKS, [WEIR__STEP_IN_CHILD] = become_child);
 
 #ifdef WEIR_DEBUG
 
@@ -288,8 +245,9 @@ static _Thread_local unsigned waitables;
 static _Thread_local const struct weir__lock *waitable;
 
 void
-weir__rank_enter(int rank, const struct weir__lock *lock)
+weir__rank_enter(const struct weir__lock *lock)
 {
+        int rank = lock->rank;
         bool another = rank == WEIR__RANK_WAITABLE && waitables > 0;
 
         if (held >> (another ? rank + 1 : rank))
@@ -304,14 +262,14 @@ weir__rank_enter(int rank, const struct weir__lock *lock)
 }
 
 void
-weir__rank_leave(int rank)
+weir__rank_leave(const struct weir__lock *lock)
 {
-        if (rank != WEIR__RANK_WAITABLE || --waitables == 0)
-                held &= ~(1u << rank);
+        if (lock->rank != WEIR__RANK_WAITABLE || --waitables == 0)
+                held &= ~(1u << lock->rank);
 }
 
 void
-weir__rank_expect_none(const char *what)
+weir__lock_expect_none(const char *what)
 {
         if (held)
                 weir__panic("%s while locks of the ranks %#x are held", what, held);

@@ -37,34 +37,35 @@ struct weir__lock {
 };
 
 #ifdef WEIR_DEBUG
-#define WEIR__LOCK_INITIALIZER(its_rank) \
-        {                                \
-                .rank = (its_rank)       \
-        }
-#else
-#define WEIR__LOCK_INITIALIZER(its_rank) \
-        {                                \
-                .is_held = 0             \
-        }
-#endif
+#define WEIR__LOCK_INITIALIZER(its_rank) {.rank = (its_rank)}
 
-#ifdef WEIR_DEBUG
 /* Aborts when a lock of this rank or a higher one is held; of WAITABLE one at a higher address.  lock.c */
-void weir__rank_enter(int rank, const struct weir__lock *lock);
-void weir__rank_leave(int rank);
-void weir__rank_expect_none(const char *what);
-#endif
+void weir__rank_enter(const struct weir__lock *lock);
+void weir__rank_leave(const struct weir__lock *lock);
 
 /* Before what must not be done under any lock: aborts when this thread holds one. */
+void weir__lock_expect_none(const char *what);
+#else
+#define WEIR__LOCK_INITIALIZER(its_rank) {.is_held = 0}
+
+static inline void
+weir__rank_enter(const struct weir__lock *lock)
+{
+        (void)lock;
+}
+
+static inline void
+weir__rank_leave(const struct weir__lock *lock)
+{
+        (void)lock;
+}
+
 static inline void
 weir__lock_expect_none(const char *what)
 {
-#ifdef WEIR_DEBUG
-        weir__rank_expect_none(what);
-#else
         (void)what;
-#endif
 }
+#endif
 
 #define WEIR__LOCK_QUEUES 64
 
@@ -121,24 +122,17 @@ weir__trylock(struct weir__lock *lock)
 {
         if (!weir__lock_take(lock))
                 return false;
-#ifdef WEIR_DEBUG
-        weir__rank_enter(lock->rank, lock);
-#endif
+        weir__rank_enter(lock);
         return true;
 }
 
 /* For a fork: takes a lock whatever others of its rank are held. */
 void weir__lock_hold(struct weir__lock *lock);
 
-/* In the child of a fork, before any lock is let go: forgets the threads that it does not have. */
-void weir__lock_forget_sleepers(void);
-
 static inline void
 weir__lock(struct weir__lock *lock)
 {
-#ifdef WEIR_DEBUG
-        weir__rank_enter(lock->rank, lock);
-#endif
+        weir__rank_enter(lock);
         if (__builtin_expect(!weir__lock_take(lock), 0))
                 weir__lock_wait(lock);
 }
@@ -146,9 +140,7 @@ weir__lock(struct weir__lock *lock)
 static inline void
 weir__unlock(struct weir__lock *lock)
 {
-#ifdef WEIR_DEBUG
-        weir__rank_leave(lock->rank); /* first: once unlocked, the lock may be gone */
-#endif
+        weir__rank_leave(lock); /* first: once unlocked, the lock may be gone */
         if (__builtin_expect(weir__lock_has_sleepers(lock), 0)) {
                 weir__lock_release(lock);
                 return;

@@ -43,7 +43,8 @@ enum weir__step {
 /* The modules that have steps, in the order in which these run. */
 enum weir__module {
         WEIR__MODULE_FENCE,
-        WEIR__MODULE_MEMORY, /* in the child it forgets who sleeps for locks, before the others let go of theirs */
+        WEIR__MODULE_LOCKS, /* a child forgets who sleeps for locks, before the other modules let go of theirs */
+        WEIR__MODULE_MEMORY,
         WEIR__MODULE_LOG,
         WEIR__MODULE_TLS,
         WEIR__MODULE_TRACE, /* its end comes after that of the runtime, which is in the trace */

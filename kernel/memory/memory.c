@@ -317,17 +317,10 @@ after_fork(void)
 }
 
 static void
-become_child(void)
-{
-        weir__lock_forget_sleepers();
-        after_fork();
-}
-
-static void
 prepare(void)
 {
         has_own_key = !UNCACHED && pthread_key_create(&own_key, end_own) == 0;
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_MEMORY, [WEIR__STEP_LOAD] = prepare, [WEIR__STEP_BEFORE_FORK] = before_fork,
-               [WEIR__STEP_AFTER_FORK] = after_fork, [WEIR__STEP_IN_CHILD] = become_child);
+               [WEIR__STEP_AFTER_FORK] = after_fork, [WEIR__STEP_IN_CHILD] = after_fork);

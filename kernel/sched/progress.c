@@ -42,6 +42,9 @@ weir__progress_wait(unsigned pollers, bool (*are_roots_left)(void), weir_nsec un
                         return true;
                 if (is_late)
                         return false;
-                is_late = weir__futex_wait_until(&changes, seen, until) == -ETIMEDOUT;
+                if (until == WEIR_FOREVER)
+                        weir__futex_wait(&changes, seen);
+                else
+                        is_late = weir__futex_wait_until(&changes, seen, until) == -ETIMEDOUT;
         }
 }

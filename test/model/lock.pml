@@ -30,8 +30,7 @@
 #define HELD 1
 
 #define ASLEEP 0
-#define WOKEN  1
-#define OWNER  2
+#define AWAKE  1
 
 #define MOST_PASSES 1
 
@@ -44,7 +43,7 @@ byte buffer[THREADS];  /* the lock into which FREE is written */
 /* The queue, under its mutex: the oldest sleeper first, NONE behind the last. */
 byte queue[THREADS];
 byte wants[THREADS];   /* for which lock it sleeps */
-byte mood[THREADS];    /* of a sleeper: ASLEEP, WOKEN, OWNER; a futex */
+byte mood[THREADS];    /* of a sleeper: ASLEEP, AWAKE; a futex */
 bool patient[THREADS]; /* of a sleeper: it has not waited for long */
 
 bool asleep[THREADS];  /* the kernel's: the thread sleeps on its mood */
@@ -167,7 +166,7 @@ inline find_first()
 inline rouse()
 {
         if
-        :: first != NONE && mood[first] == ASLEEP -> mood[first] = WOKEN
+        :: first != NONE && mood[first] == ASLEEP -> mood[first] = AWAKE
         :: else -> first = NONE
         fi
 }
@@ -235,9 +234,9 @@ inline try_to_own()
         d_step {
                 drain(me);
                 touch(lock);
-                took = (mood[me] == OWNER || state[lock] == FREE);
+                took = (!is_queued(me) || state[lock] == FREE);
                 if
-                :: took && mood[me] != OWNER ->
+                :: took && is_queued(me) ->
                         state[lock] = HELD;
                         note_passes();
                         dequeue(me);
@@ -246,14 +245,14 @@ inline try_to_own()
                 fi
         };
         if
-        :: !took && mood[me] != OWNER -> mood[me] = ASLEEP
+        :: !took -> mood[me] = ASLEEP
         :: else
         fi
 #else
         d_step {
                 drain(me);
                 if
-                :: mood[me] == OWNER ->
+                :: !is_queued(me) ->
                         took = true;
                         mood[me] = ASLEEP
                 :: else ->
@@ -286,7 +285,7 @@ inline futex_wait()
 #ifdef MUTANT_WAIT_WITHOUT_COMPARING
                 :: true -> asleep[me] = true
 #elif defined(MUTANT_STAYS_WOKEN)
-                :: mood[me] != OWNER -> asleep[me] = true
+                :: is_queued(me) -> asleep[me] = true
                 :: else
 #else
                 :: mood[me] == ASLEEP -> asleep[me] = true
@@ -326,7 +325,7 @@ inline wait()
                 ;
                 d_step {
                         if
-                        :: mood[me] != OWNER -> dequeue(me); sleepers--
+                        :: is_queued(me) -> dequeue(me); sleepers--
                         :: else
                         fi
                 };
@@ -390,12 +389,11 @@ inline release()
 #ifdef MUTANT_HANDED_AND_FREE
                         state[lock] = FREE;
 #endif
-                        mood[first] = OWNER
+                        skip
 #endif
-                :: else ->
-                        state[lock] = FREE;
-                        rouse()
-                fi
+                :: else -> state[lock] = FREE
+                fi;
+                rouse()
         };
 #ifdef MUTANT_NO_WAKE_IN_RELEASE
         first = NONE
@@ -414,14 +412,13 @@ inline wake()
                 if
                 :: first != NONE && !patient[first] ->
                         dequeue(first);
-                        sleepers--;
-                        mood[first] = OWNER
-                :: else -> rouse()
-                fi
+                        sleepers--
+                :: else
+                fi;
 #else
                 find_first();
-                rouse()
 #endif
+                rouse()
         };
         futex_wake()
 }
