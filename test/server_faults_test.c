@@ -105,8 +105,8 @@ fails(enum call call)
 }
 
 int __real_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
-ssize_t __real_weir__recv(int fd, void *data, size_t size, int flags);
-ssize_t __real_weir__send(int fd, const void *data, size_t size, int flags);
+ssize_t __real_recv(int fd, void *data, size_t size, int flags);
+ssize_t __real_send(int fd, const void *data, size_t size, int flags);
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __real_sendfile(int to, int from, off_t *offset, size_t size);
 ssize_t __real_pread(int fd, void *data, size_t size, off_t offset);
@@ -120,8 +120,8 @@ int __real_shutdown(int fd, int how);
 int __real_close(int fd);
 
 int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags);
-ssize_t __wrap_weir__recv(int fd, void *data, size_t size, int flags);
-ssize_t __wrap_weir__send(int fd, const void *data, size_t size, int flags);
+ssize_t __wrap_recv(int fd, void *data, size_t size, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendfile(int to, int from, off_t *offset, size_t size);
 ssize_t __wrap_pread(int fd, void *data, size_t size, off_t offset);
@@ -182,23 +182,23 @@ __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
 }
 
 ssize_t
-__wrap_weir__recv(int fd, void *data, size_t size, int flags)
+__wrap_recv(int fd, void *data, size_t size, int flags)
 {
         if (!fails(RECV)) {
-                return __real_weir__recv(fd, data, size, flags);
+                return __real_recv(fd, data, size, flags);
         }
         make_true(fd);
-        return errno ? -1 : __real_weir__recv(fd, data, size ? 1 : 0, flags);
+        return errno ? -1 : __real_recv(fd, data, size ? 1 : 0, flags);
 }
 
 ssize_t
-__wrap_weir__send(int fd, const void *data, size_t size, int flags)
+__wrap_send(int fd, const void *data, size_t size, int flags)
 {
         if (!fails(SEND)) {
-                return __real_weir__send(fd, data, size, flags);
+                return __real_send(fd, data, size, flags);
         }
         make_true(fd);
-        return errno ? -1 : __real_weir__send(fd, data, size ? 1 : 0, flags);
+        return errno ? -1 : __real_send(fd, data, size ? 1 : 0, flags);
 }
 
 ssize_t
@@ -208,7 +208,7 @@ __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
                 return __real_sendmsg(fd, message, flags);
         }
         make_true(fd);
-        return errno ? -1 : __real_weir__send(fd, message->msg_iov->iov_base, 1, flags);
+        return errno ? -1 : __real_send(fd, message->msg_iov->iov_base, 1, flags);
 }
 
 ssize_t

@@ -23,6 +23,7 @@ void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *block, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size);
 char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t size);
 void __real_free(void *block);
 
 void *__wrap_weir__alloc(size_t size);
@@ -32,6 +33,7 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *block, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t size);
 int __wrap_asprintf(char **ret_text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void __wrap_free(void *block);
 
@@ -92,6 +94,12 @@ char *
 __wrap_strdup(const char *text)
 {
         return refuse() ? NULL : counted(__real_strdup(text));
+}
+
+char *
+__wrap_strndup(const char *text, size_t size)
+{
+        return refuse() ? NULL : counted(__real_strndup(text, size));
 }
 
 int

@@ -24,6 +24,8 @@ void *__real_realloc(void *block, size_t size);
 void *__wrap_realloc(void *block, size_t size);
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
+char *__real_strndup(const char *text, size_t size);
+char *__wrap_strndup(const char *text, size_t size);
 
 static int64_t allocations_left = INT64_MAX; /* until one is refused */
 static bool has_refused;
@@ -48,6 +50,12 @@ void *
 __wrap_malloc(size_t size)
 {
         return is_refused() ? NULL : __real_malloc(size);
+}
+
+char *
+__wrap_strndup(const char *text, size_t size)
+{
+        return is_refused() ? NULL : __real_strndup(text, size);
 }
 
 void *

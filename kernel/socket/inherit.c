@@ -1,18 +1,18 @@
 /* kernel/socket/inherit.c: listening sockets that the process was started with.
  *
  * Threads: any.
- * Locks:   inherited.mutex; system calls on descriptors are made under it, none of which waits.
+ * Locks:   inherited.mutex.  System calls on descriptors are made under it; none of them waits.
  *
  * The protocol is that of sd_listen_fds(3): LISTEN_FDS descriptors from 3 on, meant for the process LISTEN_PID, with names in
- * LISTEN_FDNAMES.  A weir that hands its sockets over (heir.c) says by these names what the sockets themselves do not tell:
+ * LISTEN_FDNAMES.  A weir that hands its sockets over (successor.c) passes by these names what the sockets do not tell:
  *
- *     weir                   it is a socket of weir's
- *     weir-fd5               which was given to that one as "fd:5"
- *     weir-file-801-2a0f     whose file, of that device and inode, is to be removed at the end
+ *     weir                   a socket of weir
+ *     weir-fd5               the old process was given it as "fd:5"
+ *     weir-file-801-2a0f     its file, of that device and inode, is to be removed at the end
  *
- * and by WEIR_READY_FD which descriptor it waits at.  All these variables are taken out of the environment, and all descriptors
- * are closed on exec: children have nothing to do with them.  (Taken out only if they are meant for this process, so that
- * programs that are started otherwise never have their environment changed.) */
+ * WEIR_READY_FD is the descriptor at which the old process waits.  All these variables are removed from the environment, and all
+ * descriptors are made close-on-exec: children must not use them.  They are removed only if they are meant for this process, so
+ * the environment of other programs never changes. */
 #include "kernel/socket/inherit.h"
 
 #include <errno.h>
@@ -25,44 +25,37 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_FD 3
+#define FIRST_FD WEIR__LISTEN_FIRST_FD
 #define FDS_MAX  65536
+
+const char *const weir__listen_variables[] = {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WEIR_READY_FD", "LISTEN_PIDFDID"};
 
 static struct {
         pthread_mutex_t mutex;
 
         /* Guarded by mutex. */
         bool is_read;
-        struct weir__sockets left; /* that nobody has asked for; room for all there ever were */
+        struct weir__sockets left; /* nobody has asked for them; there is room for all that there were */
         int ready_fd;              /* -1: nobody waits */
 } inherited = {.mutex = PTHREAD_MUTEX_INITIALIZER, .ready_fd = -1};
 
 /* -- the environment -- */
 
-/* A number that fills the text up to `end`; -1: it is none. */
-static long
-number(const char *text, char end)
-{
-        size_t digits = text ? strspn(text, "0123456789") : 0;
-
-        return digits > 0 && digits < 10 && text[digits] == end ? atol(text) : -1;
-}
-
-/* What the name of a socket, `size` bytes, says of it. */
+/* Reads the name of a socket, `size` bytes. */
 static void
 read_name(struct weir__socket *socket, const char *name, size_t size)
 {
         char text[64] = "";
         struct weir__socket_address bound;
         uintmax_t device, inode;
-        int said, used = 0;
+        int number, used = 0;
 
         if (size < sizeof text)
                 memcpy(text, name, size);
-        socket->is_from_weir = strcmp(text, "weir") == 0 || strncmp(text, "weir-", 5) == 0;
-        socket->said = socket->is_from_weir ? -1 : socket->fd;
-        if (sscanf(text, "weir-fd%7d%n", &said, &used) == 1 && !text[used])
-                socket->said = said;
+        if (strcmp(text, "weir") != 0 && strncmp(text, "weir-", 5) != 0)
+                socket->number = socket->fd;
+        if (sscanf(text, "weir-fd%7d%n", &number, &used) == 1 && !text[used])
+                socket->number = number;
         if (sscanf(text, "weir-file-%jx-%jx%n", &device, &inode, &used) == 2 && !text[used] &&
             weir__socket_name(socket->fd, &bound) && bound.any.sa_family == AF_UNIX) {
                 socket->has_file = true;
@@ -73,7 +66,7 @@ read_name(struct weir__socket *socket, const char *name, size_t size)
 }
 
 static int
-read_sockets(long count, const char *names)
+read_sockets(int count, const char *names)
 {
         for (int fd = FIRST_FD; fd < FIRST_FD + count; fd++) {
                 size_t size = strcspn(names, ":");
@@ -92,23 +85,22 @@ read_sockets(long count, const char *names)
 static void
 read_ready_fd(void)
 {
-        long fd = number(getenv("WEIR_READY_FD"), '\0');
+        int fd = weir__socket_number(getenv("WEIR_READY_FD"));
         struct stat found;
 
-        if (fd < FIRST_FD || fd > FIRST_FD + FDS_MAX || fstat((int)fd, &found) < 0 || !S_ISSOCK(found.st_mode))
+        if (fd < FIRST_FD || fd > FIRST_FD + FDS_MAX || fstat(fd, &found) < 0 || !S_ISSOCK(found.st_mode))
                 return;
-        fcntl((int)fd, F_SETFD, FD_CLOEXEC);
-        inherited.ready_fd = (int)fd;
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+        inherited.ready_fd = fd;
 }
 
 static int
 read_environment(void)
 {
-        static const char *const variables[] = {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "WEIR_READY_FD"};
-        long count = number(getenv("LISTEN_FDS"), '\0');
+        int count = weir__socket_number(getenv("LISTEN_FDS"));
         const char *names = getenv("LISTEN_FDNAMES");
 
-        if (number(getenv("LISTEN_PID"), '\0') != (long)getpid())
+        if (weir__socket_number(getenv("LISTEN_PID")) != getpid())
                 return 0;
         int failed = count > 0 && count <= FDS_MAX ? read_sockets(count, names ? names : "") : 0;
         if (failed) {
@@ -116,8 +108,8 @@ read_environment(void)
                 return failed;
         }
         read_ready_fd();
-        for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-                unsetenv(variables[i]);
+        for (size_t i = 0; i < WEIR__LISTEN_VARIABLES; i++)
+                unsetenv(weir__listen_variables[i]);
         return 0;
 }
 
@@ -134,9 +126,9 @@ weir__inherit(void)
         return failed;
 }
 
-/* -- who asks for them; with the mutex held -- */
+/* -- taking them; with the mutex held -- */
 
-/* Moves one, with its use; -ENOMEM: it stays. */
+/* Moves a socket with its user.  Result: 1; -ENOMEM, and it stays. */
 static int
 take(unsigned index, struct weir__sockets *sockets)
 {
@@ -152,7 +144,7 @@ take(unsigned index, struct weir__sockets *sockets)
         return 1;
 }
 
-/* All that are fit and at that address. */
+/* Takes all that are fit and at that address. */
 static int
 take_named(const struct weir__socket_address *name, struct weir__sockets *sockets)
 {
@@ -162,30 +154,27 @@ take_named(const struct weir__socket_address *name, struct weir__sockets *socket
                 int fd = inherited.left.all[i].fd;
                 struct weir__socket_address bound;
 
-                if (weir__socket_check(fd) || !weir__socket_name(fd, &bound) || !weir__same_name(&bound, name)) {
+                if (!weir__socket_name(fd, &bound) || !weir__same_name(&bound, name) || weir__socket_adopt(fd)) {
                         i++;
                         continue;
                 }
-                int failed = weir__socket_prepare(fd);
-                failed = failed ? failed : take(i, sockets);
+                int failed = take(i, sockets);
                 if (failed < 0)
-                        return failed; /* what was taken is returned with the rest */
+                        return failed; /* the caller returns the sockets that were taken */
                 taken++;
         }
         return taken;
 }
 
-/* The address of the first one that differs from this in its port only. */
+/* The address of the first socket that differs from this one in its port only. */
 static bool
 find_any_port(const struct weir__socket_address *name, struct weir__socket_address *found)
 {
-        const size_t port = offsetof(struct sockaddr_in, sin_port); /* the same in sockaddr_in6 */
-
         for (unsigned i = 0; i < inherited.left.count; i++) {
                 if (!weir__socket_name(inherited.left.all[i].fd, found) || found->any.sa_family != name->any.sa_family)
                         continue;
                 struct weir__socket_address portless = *found;
-                memset((char *)&portless.storage + port, 0, sizeof(in_port_t));
+                *weir__socket_port(&portless) = 0;
                 if (weir__same_name(&portless, name))
                         return true;
         }
@@ -193,52 +182,32 @@ find_any_port(const struct weir__socket_address *name, struct weir__socket_addre
 }
 
 int
-weir__inherit_named(const struct weir__socket_address *name, bool any_port, struct weir__sockets *sockets)
+weir__inherit_named(const struct weir__socket_address *name, bool is_any_port, struct weir__sockets *sockets)
 {
         struct weir__socket_address found = *name;
         int taken = 0;
 
         pthread_mutex_lock(&inherited.mutex);
-        if (!any_port || find_any_port(name, &found))
+        if (!is_any_port || find_any_port(name, &found))
                 taken = take_named(&found, sockets);
         pthread_mutex_unlock(&inherited.mutex);
         return taken;
 }
 
-/* One, and what listens where it does. */
-static int
-take_with_others(unsigned index, struct weir__sockets *sockets)
-{
-        int fd = inherited.left.all[index].fd;
-        int failed = weir__socket_check(fd);
-        struct weir__socket_address name;
-
-        return failed ? failed : weir__socket_name(fd, &name) ? take_named(&name, sockets) : -errno;
-}
-
-/* Just that one: its address may be that of others, with other numbers. */
-static int
-take_number(unsigned index, struct weir__sockets *sockets)
-{
-        int failed = weir__socket_check(inherited.left.all[index].fd);
-
-        failed = failed ? failed : weir__socket_prepare(inherited.left.all[index].fd);
-        return failed ? failed : take(index, sockets);
-}
-
 int
-weir__inherit_number(int said, struct weir__sockets *sockets)
+weir__inherit_number(int number, struct weir__sockets *sockets)
 {
         int taken = 0;
 
         pthread_mutex_lock(&inherited.mutex);
         for (unsigned i = 0; i < inherited.left.count; i++) {
-                if (inherited.left.all[i].said == said) {
-                        taken = take_number(i, sockets);
+                if (inherited.left.all[i].number == number) {
+                        taken = weir__socket_adopt(inherited.left.all[i].fd); /* others at its address have other numbers */
+                        taken = taken ? taken : take(i, sockets);
                         break;
                 }
-                if (inherited.left.all[i].fd == said)
-                        taken = -EBADF; /* unless another one is meant by that number */
+                if (inherited.left.all[i].fd == number)
+                        taken = -EBADF; /* unless a later one has that number */
         }
         pthread_mutex_unlock(&inherited.mutex);
         return taken;
@@ -247,8 +216,17 @@ weir__inherit_number(int said, struct weir__sockets *sockets)
 int
 weir__inherit_rest(struct weir__sockets *sockets)
 {
+        struct weir__socket_address name;
+        int taken = 0;
+
         pthread_mutex_lock(&inherited.mutex);
-        int taken = inherited.left.count ? take_with_others(0, sockets) : 0;
+        if (inherited.left.count) {
+                int fd = inherited.left.all[0].fd;
+
+                taken = weir__socket_adopt(fd);
+                if (!taken)
+                        taken = weir__socket_name(fd, &name) ? take_named(&name, sockets) : -errno;
+        }
         pthread_mutex_unlock(&inherited.mutex);
         return taken;
 }
@@ -284,7 +262,7 @@ weir__inherit_is_awaited(void)
 unsigned
 weir__inherit_ready(void)
 {
-        static const unsigned char serves = 0; /* heir.c: an errno that is none */
+        static const unsigned char serves = 0; /* no errno: successor.c */
 
         pthread_mutex_lock(&inherited.mutex);
         unsigned left = inherited.left.count;
@@ -292,7 +270,7 @@ weir__inherit_ready(void)
                 close(inherited.left.all[i].fd);
         inherited.left.count = 0;
         if (inherited.ready_fd >= 0) {
-                send(inherited.ready_fd, &serves, 1, MSG_NOSIGNAL); /* it may be no more */
+                send(inherited.ready_fd, &serves, 1, MSG_NOSIGNAL); /* nobody may be there */
                 close(inherited.ready_fd);
                 inherited.ready_fd = -1;
         }

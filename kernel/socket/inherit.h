@@ -1,4 +1,4 @@
-/* kernel/socket/inherit.h: listening sockets that the process was started with, and those that it starts another one with. */
+/* kernel/socket/inherit.h: listening sockets that the process inherits, and those that its successor inherits. */
 #ifndef WEIR_KERNEL_INHERIT_H
 #define WEIR_KERNEL_INHERIT_H
 
@@ -8,44 +8,53 @@
 
 #include "kernel/socket/sockets.h"
 
-/* Takes what LISTEN_FDS passes, the first time; later ones do nothing.
+#define WEIR__LISTEN_FIRST_FD  3
+#define WEIR__LISTEN_VARIABLES 5
+
+/* The environment variables that describe inherited sockets. */
+extern const char *const weir__listen_variables[WEIR__LISTEN_VARIABLES] __attribute__((visibility("hidden")));
+
+/* Reads the inherited sockets from the environment, the first time.  Later calls do nothing.
  * Result:  0 or -ENOMEM. */
 int weir__inherit(void);
 
-/* Move what was inherited into `sockets`: all of that address, with any port if `any_port`; by its number; or one that nobody has
- * asked for, and those at the same address.
- * Result:  how many; -ENOMEM; -EBADF when the number is that of another inherited one; -ENOTSOCK, -EINVAL when it is unfit.
+/* Move inherited sockets into `sockets`: all at an address, with any port if `is_any_port`; the one with a number; or the first
+ * one that nobody has asked for, with all others at its address.
+ *
+ * Result:  how many; -ENOMEM; -EBADF when the number is the descriptor of another inherited socket; -ENOTSOCK, -EINVAL when the
+ *          descriptor is unfit.
  * Threads: any. */
-int weir__inherit_named(const struct weir__socket_address *name, bool any_port, struct weir__sockets *sockets);
-int weir__inherit_number(int said, struct weir__sockets *sockets);
+int weir__inherit_named(const struct weir__socket_address *name, bool is_any_port, struct weir__sockets *sockets);
+int weir__inherit_number(int number, struct weir__sockets *sockets);
 int weir__inherit_rest(struct weir__sockets *sockets);
 
-/* Back, after a start that failed. */
+/* Returns a socket after a start that failed. */
 void weir__inherit_return(const struct weir__socket *socket);
 
-/* How many nobody has asked for. */
+/* How many inherited sockets nobody has asked for. */
 unsigned weir__inherit_left(void);
 
-/* Closes those, and tells the process that started this one, if it wants to know, that this one serves.  Returns how many were
- * closed. */
+/* Closes those, and reports to the process that started this one, if it waits for that, that this one serves.  Returns how many
+ * were closed. */
 unsigned weir__inherit_ready(void);
-bool weir__inherit_is_awaited(void); /* it does want to know, and was not told */
+bool weir__inherit_is_awaited(void); /* it waits for the report */
 
 /* The process that sockets are handed over to. */
-struct weir__heir {
+struct weir__successor {
         pid_t pid;
-        int ready_fd; /* tells when it serves, or has ended */
+        int ready_fd; /* readable when the process serves, or has ended */
 };
 
 /* Starts a program with those sockets.
- * Result:  0; -ENOMEM, -EMFILE and what pipe and fork report.  That it could not be executed is told by weir__heir_wait. */
-int weir__heir_start(struct weir__heir *heir, const char *path, char *const arguments[], const struct weir__sockets *sockets);
+ * Result:  0; -ENOMEM, -EMFILE, the errors of socketpair and fork.  weir__successor_wait reports that execve has failed. */
+int weir__successor_start(struct weir__successor *successor, const char *path, char *const arguments[],
+                          const struct weir__sockets *sockets);
 
-/* Waits until it says that it serves.  Otherwise ends it.
+/* Waits until the process reports that it serves.  Otherwise ends it.
  *
  * Result:  0; -ETIMEDOUT; -EPIPE when it has ended, or has closed the descriptor; -ECANCELED when one of `impatient` (-1: none)
- *         is readable; what execve reports.
+ *          is readable; the errors of execve.
  * Units:   `within` in nanoseconds of real time. */
-int weir__heir_wait(struct weir__heir *heir, weir_nsec within, const int impatient[2]);
+int weir__successor_wait(struct weir__successor *successor, weir_nsec within, const int impatient[2]);
 
 #endif

@@ -1,13 +1,14 @@
-/* kernel/socket/listen.c: listening sockets.
+/* kernel/socket/listen.c: opens listening sockets.
  *
- * Threads: any; no state.
+ * Threads: any.
+ * Locks:   none; no state.
  *
- * SO_REUSEPORT would let a second server share the port unnoticed, so a probe is bound without it first.  (Between the probe
- * and the real sockets another process may still come; then both bind with SO_REUSEPORT, or one of them fails.)
+ * SO_REUSEPORT would let a second server share the port unnoticed, so a probe is bound without it first.  Another process may
+ * still come between the probe and the real sockets.  Then both bind with SO_REUSEPORT, or one of them fails.
  *
- * The file of a Unix socket outlives a process that is killed, and bind does not replace it.  So who finds one connects: nobody
- * listens there when that is refused, and the file is removed.  (Two servers that start at the same moment and find the same
- * dead file may both do that; then one of them listens without a file.) */
+ * The file of a Unix socket outlives a process that is killed, and bind does not replace it.  So a file that is found is tried by
+ * connect.  When that is refused, nobody listens there, and the file is removed.  Two servers that start at the same moment may
+ * both find the same dead file and remove it; then one of them listens without a file. */
 #include "kernel/socket/listen.h"
 
 #include <errno.h>
@@ -22,7 +23,6 @@
 
 #include "kernel/socket/inherit.h"
 
-#define HOST_MAX    255
 #define ADDRESS_MAX 511
 #define SEPARATORS  ", "
 #define UNIX_PREFIX "unix:"
@@ -46,31 +46,27 @@ weir__sockets_undo(struct weir__sockets *sockets)
 
 /* -- descriptors -- */
 
-/* What is there already, under the number that the text says. */
+/* A descriptor that is there already, by the number in the text. */
 static int
 open_number(const char *text, struct weir__sockets *sockets)
 {
-        size_t digits = strspn(text, "0123456789");
+        int fd = weir__socket_number(text);
 
-        if (digits == 0 || digits > 7 || text[digits])
+        if (fd < 0)
                 return -EINVAL;
-        int fd = atoi(text);
         int taken = weir__inherit_number(fd, sockets);
         if (taken)
                 return taken < 0 ? taken : 0;
-        int failed = weir__socket_check(fd);
-        failed = failed ? failed : weir__socket_prepare(fd);
-        if (failed)
-                return failed;
-        struct weir__socket *socket = weir__sockets_add(sockets, fd);
+        int failed = weir__socket_adopt(fd);
+        struct weir__socket *socket = failed ? NULL : weir__sockets_add(sockets, fd);
         if (!socket)
-                return -ENOMEM;
+                return failed ? failed : -ENOMEM;
         socket->origin = WEIR__SOCKET_GIVEN;
-        socket->said = fd;
+        socket->number = fd;
         return 0;
 }
 
-/* Adds a socket that was made here; closes it when that cannot be. */
+/* Adds a socket that was made here, or closes it when out of memory. */
 static int
 add_made(struct weir__sockets *sockets, int fd)
 {
@@ -82,41 +78,35 @@ add_made(struct weir__sockets *sockets, int fd)
 
 /* -- TCP -- */
 
-/* Splits "host:port" or "[v6]:port". */
-static int
-split(const char *address, char host[HOST_MAX + 1], const char **port)
+/* Splits "host:port" or "[v6]:port" where it stands.  Returns the port; NULL when it is invalid. */
+static const char *
+split(char **address)
 {
-        const char *colon = address ? strrchr(address, ':') : NULL;
-        const char *begin = address, *end = colon;
+        char *host = *address, *colon = strrchr(host, ':');
 
-        if (!colon || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5)
-                return -EINVAL;
-        if (*begin == '[') {
-                if (end - begin < 3 || end[-1] != ']')
-                        return -EINVAL;
-                begin++, end--;
-        } else if (memchr(begin, ':', (size_t)(end - begin))) {
-                return -EINVAL;
+        if (!colon || strlen(colon + 1) > 5 || weir__socket_number(colon + 1) < 0 || atoi(colon + 1) > UINT16_MAX)
+                return NULL;
+        *colon = '\0';
+        if (*host == '[') {
+                if (colon - host < 3 || colon[-1] != ']')
+                        return NULL;
+                colon[-1] = '\0';
+                ++*address;
+        } else if (strchr(host, ':')) {
+                return NULL;
         }
-        if (end - begin > HOST_MAX || atoi(colon + 1) > 65535)
-                return -EINVAL;
-        memcpy(host, begin, (size_t)(end - begin));
-        host[end - begin] = '\0';
-        *port = colon + 1;
-        return 0;
+        return colon + 1;
 }
 
 static int
-resolve(const char *address, struct weir__socket_address *name)
+resolve(char *host, struct weir__socket_address *name)
 {
         struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-        char host[HOST_MAX + 1];
+        const char *port = split(&host);
         struct addrinfo *found;
-        const char *port;
-        int failed = split(address, host, &port);
 
-        if (failed)
-                return failed;
+        if (!port)
+                return -EINVAL;
         if (!*host)
                 hints.ai_family = AF_INET;
         switch (getaddrinfo(*host ? host : NULL, port, &hints, &found)) {
@@ -166,7 +156,7 @@ probe(const struct weir__socket_address *name)
 }
 
 static int
-open_tcp(const char *address, unsigned count, struct weir__sockets *sockets)
+open_tcp(char *address, unsigned count, struct weir__sockets *sockets)
 {
         struct weir__socket_address name;
         int failed = resolve(address, &name);
@@ -207,9 +197,9 @@ name_unix(const char *path, struct weir__socket_address *name)
         return 0;
 }
 
-/* Removes the file of a server that is no more. */
+/* Removes the file of a server that has ended. */
 static int
-make_way(const struct weir__socket_address *name)
+remove_dead_file(const struct weir__socket_address *name)
 {
         const char *path = name->un.sun_path;
         struct stat found;
@@ -222,7 +212,7 @@ make_way(const struct weir__socket_address *name)
         int result = connect(fd, &name->any, name->size) < 0 ? errno : 0;
         close(fd);
         if (result == ENOENT)
-                return 0; /* it has gone by itself */
+                return 0; /* another process has removed it */
         if (result != ECONNREFUSED)
                 return -EADDRINUSE;
         return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
@@ -235,13 +225,13 @@ bind_unix(const struct weir__socket_address *name)
 
         if (fd != -EADDRINUSE)
                 return fd;
-        int failed = make_way(name);
+        int failed = remove_dead_file(name);
         return failed ? failed : bind_one(name, false);
 }
 
-/* Remembers the file that bind has made. */
+/* Records the file that bind has made. */
 static void
-own_file(struct weir__socket *socket, const struct weir__socket_address *name)
+record_file(struct weir__socket *socket, const struct weir__socket_address *name)
 {
         struct stat made;
 
@@ -266,60 +256,52 @@ open_unix(const char *path, struct weir__sockets *sockets)
         failed = fd < 0 ? fd : add_made(sockets, fd);
         if (failed)
                 return failed;
-        own_file(&sockets->all[sockets->count - 1], &name);
+        record_file(&sockets->all[sockets->count - 1], &name);
         return listen(fd, SOMAXCONN) < 0 ? -errno : 0;
 }
 
 /* -- lists of addresses -- */
 
-/* All that is left, each address a group of its own. */
+/* All inherited sockets that are left.  Each address is a group. */
 static int
 open_rest(struct weir__sockets *sockets)
 {
-        int taken, any = 0;
+        unsigned before = sockets->count;
+        int taken;
 
-        while ((taken = weir__inherit_rest(sockets)) > 0) {
-                any = 1;
+        while ((taken = weir__inherit_rest(sockets)) > 0)
                 sockets->groups++;
-        }
-        return taken < 0 ? taken : any ? 0 : -ENOENT;
+        return taken < 0 ? taken : sockets->count > before ? 0 : -ENOENT;
 }
 
+/* Opens an address of the list, which is not terminated. */
 static int
-open_one(const char *address, unsigned count, struct weir__sockets *sockets)
+open_one(const char *text, size_t size, unsigned count, struct weir__sockets *sockets)
 {
+        char address[ADDRESS_MAX + 1];
         unsigned before = sockets->count;
+        bool is_unix = strncmp(text, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0;
         int failed;
 
+        if (size > ADDRESS_MAX)
+                return is_unix ? -ENAMETOOLONG : -EINVAL;
+        memcpy(address, text, size);
+        address[size] = '\0';
         if (strcmp(address, INHERITED) == 0)
                 failed = open_rest(sockets);
-        else if (strncmp(address, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0)
+        else if (is_unix)
                 failed = open_unix(address + strlen(UNIX_PREFIX), sockets);
         else if (strncmp(address, FD_PREFIX, strlen(FD_PREFIX)) == 0)
                 failed = open_number(address + strlen(FD_PREFIX), sockets);
         else
                 failed = open_tcp(address, count, sockets);
-        if (sockets->count > before)
-                sockets->groups++;
+        sockets->groups += sockets->count > before;
         return failed;
 }
 
-/* One of the list, not terminated. */
+/* Opens the addresses that are "listen:", or all others. */
 static int
-open_piece(const char *piece, size_t size, unsigned count, struct weir__sockets *sockets)
-{
-        char address[ADDRESS_MAX + 1];
-
-        if (size > ADDRESS_MAX)
-                return strncmp(piece, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0 ? -ENAMETOOLONG : -EINVAL;
-        memcpy(address, piece, size);
-        address[size] = '\0';
-        return open_one(address, count, sockets);
-}
-
-/* Opens those that are "listen:", or all others. */
-static int
-open_all(const char *addresses, bool rest, unsigned count, struct weir__sockets *sockets, struct weir__fault *fault)
+open_all(const char *addresses, bool opens_rest, unsigned count, struct weir__sockets *sockets, struct weir__fault *fault)
 {
         unsigned order = 0;
 
@@ -327,7 +309,7 @@ open_all(const char *addresses, bool rest, unsigned count, struct weir__sockets 
                 size_t size = strcspn(at, SEPARATORS);
                 bool is_rest = size == strlen(INHERITED) && strncmp(at, INHERITED, size) == 0;
                 unsigned before = sockets->count;
-                int failed = is_rest == rest ? open_piece(at, size, count, sockets) : 0;
+                int failed = is_rest == opens_rest ? open_one(at, size, count, sockets) : 0;
 
                 if (failed) {
                         *fault = (struct weir__fault){at, (int)size};

@@ -1,6 +1,6 @@
-/* kernel/socket/sockets.c: lists of listening sockets, their names and their settings.
+/* kernel/socket/sockets.c: lists of listening sockets, their names, and settings of descriptors.
  *
- * Threads: a list belongs to one thread; join and leave on any.
+ * Threads: a list belongs to one thread.  Join and leave: any.
  * Locks:   none. */
 #include "kernel/socket/sockets.h"
 
@@ -10,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ weir__sockets_add(struct weir__sockets *sockets, int fd)
         struct weir__socket *socket = &sockets->all[sockets->count++];
         memset(socket, 0, sizeof *socket);
         socket->fd = fd;
-        socket->said = -1;
+        socket->number = -1;
         socket->group = sockets->groups;
         atomic_init(&socket->users, 1);
         return socket;
@@ -131,40 +132,51 @@ weir__sockets_port(const struct weir__sockets *sockets)
 /* -- descriptors -- */
 
 static int
-option(int fd, int which, int *value)
+option_of(int fd, int option, int *value)
 {
         socklen_t size = sizeof *value;
 
-        return getsockopt(fd, SOL_SOCKET, which, value, &size) < 0 ? -errno : 0;
+        return getsockopt(fd, SOL_SOCKET, option, value, &size) < 0 ? -errno : 0;
 }
 
 int
-weir__socket_check(int fd)
+weir__socket_adopt(int fd)
 {
-        int type, listens;
-        int failed = option(fd, SO_TYPE, &type);
+        int type, listens, flags = fcntl(fd, F_GETFL);
+        int failed = option_of(fd, SO_TYPE, &type);
 
-        failed = failed ? failed : option(fd, SO_ACCEPTCONN, &listens);
-        if (failed)
-                return failed;
-        return type == SOCK_STREAM && listens ? 0 : -EINVAL;
-}
-
-void
-weir__socket_enable(int fd, int level, int which)
-{
-        const int on = 1;
-
-        setsockopt(fd, level, which, &on, sizeof on); /* each only makes things better: bind tells what matters */
-}
-
-int
-weir__socket_prepare(int fd)
-{
-        int flags = fcntl(fd, F_GETFL);
-
-        if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        failed = failed ? failed : option_of(fd, SO_ACCEPTCONN, &listens);
+        if (failed || type != SOCK_STREAM || !listens)
+                return failed ? failed : -EINVAL;
+        if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
                 return -errno;
         weir__socket_enable(fd, IPPROTO_TCP, TCP_NODELAY);
         return 0;
+}
+
+void
+weir__socket_enable(int fd, int level, int option)
+{
+        const int on = 1;
+
+        setsockopt(fd, level, option, &on, sizeof on); /* each only makes things better: bind reports the failures that matter */
+}
+
+int
+weir__eventfd_renew(int fd)
+{
+        int other = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        int failed = other < 0 || dup3(other, fd, O_CLOEXEC) < 0 ? -errno : 0;
+
+        if (other >= 0)
+                close(other);
+        return failed;
+}
+
+int
+weir__socket_number(const char *text)
+{
+        size_t digits = text ? strspn(text, "0123456789") : 0;
+
+        return digits > 0 && digits < 8 && text[digits] == '\0' ? atoi(text) : -1;
 }

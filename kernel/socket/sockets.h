@@ -1,4 +1,4 @@
-/* kernel/socket/sockets.h: lists of listening sockets, their names and their settings. */
+/* kernel/socket/sockets.h: lists of listening sockets, their names, and settings of descriptors. */
 #ifndef WEIR_KERNEL_SOCKETS_H
 #define WEIR_KERNEL_SOCKETS_H
 
@@ -13,25 +13,25 @@
 
 enum weir__socket_origin {
         WEIR__SOCKET_MADE = 0,
-        WEIR__SOCKET_GIVEN,     /* by its number: "fd:5" */
+        WEIR__SOCKET_GIVEN,     /* an address "fd:5" named its descriptor */
         WEIR__SOCKET_INHERITED, /* LISTEN_FDS */
 };
 
-/* A listening socket.  It is moved as a whole: from what was inherited to a server, or back. */
+/* A listening socket.  It is moved as a whole: from the inherited ones to a server, or back. */
 struct weir__socket {
         int fd;
         uint8_t origin; /* enum weir__socket_origin */
-        int said;       /* the number that "fd:N" asked for it by, here or in the process it comes from; -1: none did */
-        unsigned order; /* which of the server's addresses it is for */
-        unsigned group; /* sockets at one and the same address have the same */
+        int number;     /* N of the address "fd:N" that asked for it, here or in the process that it comes from; -1: none did */
+        unsigned order; /* index of its address among the server's addresses */
+        unsigned group; /* sockets at the same address have the same group */
 
-        /* The file of a Unix socket which is ours to remove. */
-        bool has_file, is_from_weir; /* the second: handed over by another weir */
+        /* The file of a Unix socket, if it is ours to remove. */
+        bool has_file;
         dev_t device;
         ino_t inode;
         char path[sizeof((struct sockaddr_un *)0)->sun_path + 1];
 
-        _Atomic unsigned users; /* who leaves last closes it; acq_rel */
+        _Atomic unsigned users; /* the last user closes it; acq_rel */
 };
 
 struct weir__sockets {
@@ -40,7 +40,7 @@ struct weir__sockets {
         unsigned groups;
 };
 
-/* The address of a socket, as it was bound. */
+/* The address that a socket is bound to. */
 struct weir__socket_address {
         union {
                 struct sockaddr any;
@@ -50,35 +50,45 @@ struct weir__socket_address {
         socklen_t size;
 };
 
-/* The port of the first address that has one; -EDOM: none has. */
+/* The port of the first address that has one; -EDOM when none has. */
 int weir__sockets_port(const struct weir__sockets *sockets);
 
-/* Another user, unless it is closed.  Any thread. */
+/* Adds a user.  Returns false when the socket is closed.
+ * Threads: any. */
 bool weir__socket_join(struct weir__socket *socket);
 void weir__socket_leave(struct weir__socket *socket);
 
-/* Removes the files that are ours still.  While they listen: nobody else can have taken the paths over then. */
+/* Removes the files that are still ours.  The sockets must still listen: so nobody else can have taken a path over. */
 void weir__sockets_remove_files(struct weir__sockets *sockets);
 
-/* Frees the list; the sockets belong to their users. */
+/* Frees the list.  The sockets belong to their users. */
 void weir__sockets_free(struct weir__sockets *sockets);
 
-/* A new last one, all zero but fd and said, with one user; NULL when out of memory. */
+/* Adds a socket with one user, without a number, in the group that is being made.  Returns NULL when out of memory. */
 struct weir__socket *weir__sockets_add(struct weir__sockets *sockets, int fd);
 
-/* Whether it is a stream socket that listens: 0; -EBADF, -ENOTSOCK, -EINVAL. */
-int weir__socket_check(int fd);
+/* Checks that a descriptor is a stream socket that listens.  Makes it non-blocking and close-on-exec; accepted connections have
+ * TCP_NODELAY.
+ *
+ * Result: 0; -EBADF, -ENOTSOCK, -EINVAL. */
+int weir__socket_adopt(int fd);
 bool weir__socket_name(int fd, struct weir__socket_address *name);
 
-/* Where the port is in an address; NULL: it has none. */
+/* The port in an address; NULL when it has none. */
 in_port_t *weir__socket_port(struct weir__socket_address *name);
 
 bool weir__same_name(const struct weir__socket_address *one, const struct weir__socket_address *other);
 
 /* Switches an option of a socket on, if the system has it. */
-void weir__socket_enable(int fd, int level, int which);
+void weir__socket_enable(int fd, int level, int option);
 
-/* Close on exec, non-blocking, and for what it accepts TCP_NODELAY. */
-int weir__socket_prepare(int fd);
+/* Puts a new eventfd in the place of `fd`.  An object that was made before a fork may be used in several processes: so each has an
+ * eventfd of its own.
+ *
+ * Result: 0 or a negative errno. */
+int weir__eventfd_renew(int fd);
+
+/* Reads a decimal number of at most 7 digits that is the whole text.  Returns -1 for any other text, and for NULL. */
+int weir__socket_number(const char *text);
 
 #endif

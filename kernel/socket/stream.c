@@ -1,6 +1,7 @@
-/* kernel/socket/stream.c: plain TCP, or what is to be TLS in it.
+/* kernel/socket/stream.c: a connection of TCP or of a Unix socket, plain or with TLS.
  *
- * Threads: the owner of the poller only. */
+ * Threads: the owner of the poller only.
+ * Locks:   none. */
 #include "kernel/socket/stream.h"
 
 #include <errno.h>
@@ -12,20 +13,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kernel/socket/system.h"
+#define PROBE_SECONDS 5  /* between questions whether the peer is there */
+#define GONE_SECONDS  60 /* without an answer, until the connection is broken */
 
-/* Seconds. */
-#define ASK_EACH 5
-#define ASK_FOR  60
-
+/* A count of bytes, or the negative errno. */
 static ssize_t
-receive(int fd, void *data, size_t size, int flags)
+result_of(ssize_t count)
 {
-        ssize_t count;
-
-        do {
-                count = weir__recv(fd, data, size, flags);
-        } while (count < 0 && errno == EINTR);
         return count < 0 ? -errno : count;
 }
 
@@ -47,7 +41,7 @@ weir__stream_read(struct weir__stream *stream, void *data, size_t size)
 {
         if (stream->tls)
                 return weir__tls_read(stream->tls, data, size);
-        return receive(stream->source.fd, data, size, 0);
+        return result_of(TEMP_FAILURE_RETRY(recv(stream->source.fd, data, size, 0)));
 }
 
 ssize_t
@@ -57,7 +51,7 @@ weir__stream_peek(struct weir__stream *stream)
 
         if (stream->tls)
                 return weir__tls_peek(stream->tls);
-        return receive(stream->source.fd, &byte, 1, MSG_PEEK);
+        return result_of(TEMP_FAILURE_RETRY(recv(stream->source.fd, &byte, 1, MSG_PEEK)));
 }
 
 ssize_t
@@ -65,15 +59,12 @@ weir__stream_write(struct weir__stream *stream, const struct iovec *pieces, int 
 {
         struct msghdr message = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)count};
         int flags = MSG_NOSIGNAL | (stream->is_last ? MSG_MORE : 0);
-        ssize_t sent;
 
         if (stream->tls)
                 return weir__tls_write(stream->tls, pieces, count);
-        do {
-                sent = count == 1 ? weir__send(stream->source.fd, pieces->iov_base, pieces->iov_len, flags)
-                                  : sendmsg(stream->source.fd, &message, flags);
-        } while (sent < 0 && errno == EINTR);
-        return sent < 0 ? -errno : sent;
+        if (count == 1)
+                return result_of(TEMP_FAILURE_RETRY(send(stream->source.fd, pieces->iov_base, pieces->iov_len, flags)));
+        return result_of(TEMP_FAILURE_RETRY(sendmsg(stream->source.fd, &message, flags)));
 }
 
 void
@@ -81,69 +72,66 @@ weir__stream_hold_back(struct weir__stream *stream)
 {
         stream->is_last = true;
         if (stream->tls)
-                weir__tls_hold_back(stream->tls);
+                stream->tls->is_last = true;
 }
 
-/* Through memory of ours: what is encrypted cannot be sent from the file. */
+/* Copies a piece of the file: OpenSSL cannot encrypt it where it is. */
 static ssize_t
 copy_file(struct weir__stream *stream, int file, uint64_t at, size_t size)
 {
         char copy[16 * 1024];
-        ssize_t count;
-
-        do {
-                count = pread(file, copy, size < sizeof copy ? size : sizeof copy, (off_t)at);
-        } while (count < 0 && errno == EINTR);
+        ssize_t count = TEMP_FAILURE_RETRY(pread(file, copy, size < sizeof copy ? size : sizeof copy, (off_t)at));
         struct iovec piece = {copy, (size_t)count};
-        return count < 0 ? -errno : count == 0 ? 0 : weir__stream_write(stream, &piece, 1);
+
+        return count > 0 ? weir__stream_write(stream, &piece, 1) : result_of(count);
 }
 
 ssize_t
 weir__stream_write_file(struct weir__stream *stream, int file, uint64_t at, size_t size)
 {
         off_t offset = (off_t)at;
-        ssize_t sent;
 
         if (stream->tls)
                 return copy_file(stream, file, at, size);
-        do {
-                sent = sendfile(stream->source.fd, file, &offset, size);
-        } while (sent < 0 && errno == EINTR);
-        return sent < 0 ? -errno : sent;
+        return result_of(TEMP_FAILURE_RETRY(sendfile(stream->source.fd, file, &offset, size)));
 }
 
-size_t
-weir__stream_untaken(struct weir__stream *stream)
+static size_t
+bytes_of(const struct weir__stream *stream, unsigned long request)
 {
         int size;
 
-        return ioctl(stream->source.fd, SIOCOUTQ, &size) < 0 || size < 0 ? 0 : (size_t)size;
+        return ioctl(stream->source.fd, request, &size) < 0 || size < 0 ? 0 : (size_t)size;
+}
+
+size_t
+weir__stream_untaken(const struct weir__stream *stream)
+{
+        return bytes_of(stream, SIOCOUTQ);
+}
+
+size_t
+weir__stream_unsent(const struct weir__stream *stream)
+{
+        return bytes_of(stream, SIOCOUTQNSD);
 }
 
 void
-weir__stream_keep_asking(struct weir__stream *stream)
+weir__stream_probe(struct weir__stream *stream)
 {
         static const struct {
                 int level, option, value;
         } options[] = {
-                {IPPROTO_TCP, TCP_KEEPIDLE, ASK_EACH},
-                {IPPROTO_TCP, TCP_KEEPINTVL, ASK_EACH},
-                {IPPROTO_TCP, TCP_KEEPCNT, ASK_FOR / ASK_EACH},
+                {IPPROTO_TCP, TCP_KEEPIDLE, PROBE_SECONDS},
+                {IPPROTO_TCP, TCP_KEEPINTVL, PROBE_SECONDS},
+                {IPPROTO_TCP, TCP_KEEPCNT, GONE_SECONDS / PROBE_SECONDS},
                 {SOL_SOCKET, SO_KEEPALIVE, 1},
         };
 
-        /* A Unix socket has none of the first, and needs none: its system knows that the peer has gone. */
+        /* A Unix socket does not have the first three, and needs none: the system knows when its peer has gone. */
         for (size_t i = 0; i < sizeof options / sizeof *options; i++)
                 (void)setsockopt(stream->source.fd, options[i].level, options[i].option, &options[i].value,
                                  sizeof options[i].value);
-}
-
-size_t
-weir__stream_unsent(struct weir__stream *stream)
-{
-        int size;
-
-        return ioctl(stream->source.fd, SIOCOUTQNSD, &size) < 0 || size < 0 ? 0 : (size_t)size;
 }
 
 void
@@ -172,9 +160,9 @@ weir__stream_close(struct weir__stream *stream)
                 weir__tls_finish(stream->tls);
                 weir__stream_become_plain(stream);
         }
-        /* With something unread, close alone would throw away what waits. */
+        /* When there are unread bytes, close alone would discard what is held back. */
         if (stream->is_last)
                 shutdown(stream->source.fd, SHUT_WR);
-        close(stream->source.fd); /* not repeated after EINTR: on Linux the descriptor is gone then */
+        close(stream->source.fd); /* not repeated after EINTR: on Linux the descriptor is closed then */
         stream->source.fd = -1;
 }

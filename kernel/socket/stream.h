@@ -1,6 +1,6 @@
 /* kernel/socket/stream.h: bytes in and out of a connection.
  *
- * All that a connection reads, writes and closes goes through here: this is where TLS comes between.  Owner only. */
+ * A connection reads, writes and closes only by these functions, so TLS is hidden here.  Owner only. */
 #ifndef WEIR_KERNEL_STREAM_H
 #define WEIR_KERNEL_STREAM_H
 
@@ -16,66 +16,67 @@
 struct weir__stream {
         struct weir__source source; /* first; fd is -1 when closed */
         struct weir__tls *tls;      /* NULL: plain */
-        bool is_last;               /* weir__stream_hold_back */
+        bool is_last;               /* weir__stream_hold_back was called */
 };
 
-/* Has the TLS handshake, if there is one to be had, go on.  Reading and writing would do so, too.
- * Result:  0 once it is over; else as weir__tls_handshake. */
+/* Continues the TLS handshake, if there is one.  Reading and writing do so too.
+ * Result:  0 when it is over; else as weir__tls_handshake. */
 int weir__stream_handshake(struct weir__stream *stream);
 
-/* The peer, it turned out, does not know that this is TLS: nor do we, from now on. */
+/* Drops TLS: the peer does not speak it. */
 void weir__stream_become_plain(struct weir__stream *stream);
 
-/* The bytes read; 0 at the end of the stream; -EAGAIN when there are none now; another negative errno when it is broken.  EINTR
- * does not come out.  TLS that ends without being said to, and so may have been cut, is -ECONNABORTED. */
+/* Reads bytes.  EINTR is never returned.
+ *
+ * Result:  the bytes read; 0 at the end of the stream; -EAGAIN when there are none now; -ECONNABORTED for TLS that ends without
+ *          close_notify, because it may have been cut; another negative errno when the stream is broken. */
 ssize_t weir__stream_read(struct weir__stream *stream, void *data, size_t size);
 
-/* Positive when there is something to read, which stays where it is; else as weir__stream_read. */
+/* Result:  positive when there is something to read, which is not taken; else as weir__stream_read. */
 ssize_t weir__stream_peek(struct weir__stream *stream);
 
-/* After a read of `count` bytes, of `room` at most: whether there may be more.  If not, an event will say when there is (but for
- * the end of the stream, which may have been said already). */
+/* After a read of `count` bytes, of `room` at most: whether there may be more.  If not, an event reports new bytes.  The end of
+ * the stream may have been reported already. */
 static inline bool weir__stream_may_have_more(const struct weir__stream *stream, size_t count, size_t room)
 {
         return stream->tls ? weir__tls_may_have_more(stream->tls) : count == room;
 }
 
-/* The bytes written, perhaps fewer than there are; -EAGAIN when none can be now; another negative errno when it is
- * broken.  Raises no SIGPIPE.  What was not written must be what the next write begins with, as far as it is held: TLS may have
- * encrypted it already. */
+/* Writes bytes, perhaps not all.  Raises no SIGPIPE.  The next write must begin with the bytes that are held then: TLS may have
+ * encrypted them already.
+ *
+ * Result:  the bytes written; -EAGAIN when none can be written now; another negative errno when the stream is broken. */
 ssize_t weir__stream_write(struct weir__stream *stream, const struct iovec *pieces, int count);
 
-/* So many bytes of what was not written are held: the next write has to begin with them.  The others may be replaced. */
+/* The number of unwritten bytes that are held.  The bytes behind them may be replaced. */
 static inline size_t weir__stream_held(const struct weir__stream *stream)
 {
-        return stream->tls ? weir__tls_held(stream->tls) : 0;
+        return stream->tls ? stream->tls->held : 0;
 }
 
-/* What is written from now on is followed at once by weir__stream_finish or weir__stream_close: it waits in the socket, as far as
- * it does not fill a segment, and goes out together with the end. */
+/* Tells that weir__stream_finish or weir__stream_close follows the next writes at once: a segment that is not full waits in the
+ * socket, and goes out with the end. */
 void weir__stream_hold_back(struct weir__stream *stream);
 
-/* As weir__stream_write, of at most `size` bytes of the file from `at` on; 0 where that ends.  Waits for the disk, if it has
- * to. */
+/* As weir__stream_write, for at most `size` bytes of a file from `at` on; 0 at the end of the file.  May wait for the disk. */
 ssize_t weir__stream_write_file(struct weir__stream *stream, int file, uint64_t at, size_t size);
 
-/* How much of what was written the peer has not taken in yet, as far as is known. */
-size_t weir__stream_untaken(struct weir__stream *stream);
+/* How many written bytes the peer has not acknowledged yet, and how many of them the system has not even sent, because the peer
+ * has no room. */
+size_t weir__stream_untaken(const struct weir__stream *stream);
+size_t weir__stream_unsent(const struct weir__stream *stream);
 
-/* How much of it the system has not even sent, as the peer has no room for it. */
-size_t weir__stream_unsent(struct weir__stream *stream);
+/* Makes the system ask, every few seconds and without a byte of the stream, whether the peer is there.  A reset, or a minute of
+ * silence, breaks the stream. */
+void weir__stream_probe(struct weir__stream *stream);
 
-/* Has the system ask, every few seconds and without a byte of the stream, whether the peer is there still: a reset, or its silence for a
- * minute, breaks the stream. */
-void weir__stream_keep_asking(struct weir__stream *stream);
-
-/* Says, in TLS and TCP, that no more will be written; what comes in can still be read. */
+/* Tells the peer, in TLS and TCP, that no more will be written.  Reading goes on. */
 void weir__stream_finish(struct weir__stream *stream);
 
-/* Closes the descriptor, after a last word in TLS; which is no longer registered. */
+/* Closes the descriptor, which is not registered any more, after a close_notify in TLS. */
 void weir__stream_close(struct weir__stream *stream);
 
-/* The same with a reset in TCP and without that word: so that the peer does not take what it has for all there is. */
+/* The same with a reset in TCP and without close_notify: the peer does not take an unfinished answer for a whole one. */
 void weir__stream_break(struct weir__stream *stream);
 
 #endif

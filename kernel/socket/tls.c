@@ -1,18 +1,19 @@
-/* kernel/socket/tls.c: one connection of TLS.
+/* kernel/socket/tls.c: one TLS connection.
  *
- *     handshake -> open --finish, or the peer's close_notify--> half closed ...      any --error--> broken
+ *     handshake -> open --finish, or close_notify of the peer--> half closed ...      any --error--> broken
  *
  * Threads: the owner of the poller only.
+ * Locks:   none.
  *
- * OpenSSL reads and writes the socket through a BIO of ours, made from its own for sockets: it reads as much as there is at once,
- * so that a request costs one call, remembers whether that has emptied the socket, and raises no SIGPIPE.  Records that
- * the kernel encrypts (kTLS) go through OpenSSL's, from memory that lies still until they are out.
+ * OpenSSL reads and writes the socket through a BIO of our own, made from OpenSSL's BIO for sockets.  Our BIO reads as much as
+ * there is at once, so a request costs one call.  It remembers whether that has emptied the socket, and it raises no SIGPIPE.
+ * Records that the kernel encrypts (kTLS) go through OpenSSL's BIO, from memory that does not move until they are sent.
  *
- * Within one call of ours OpenSSL reads on for as long as what comes is not data, which a peer could go on with for ever: new
- * keys (TLS 1.3), warnings, handshakes anew that are refused (TLS 1.2).  Each costs more than its bytes.  So these are counted,
- * and a peer that sends more than a few in a second is broken off.  Empty records OpenSSL itself counts.
+ * Within one call of ours, OpenSSL reads on while only messages without data come: new keys (TLS 1.3), warnings, refused
+ * renegotiations (TLS 1.2).  A peer could send them for ever, and each costs more than its bytes.  So they are counted, and a
+ * connection with more than a few in a second is broken off.  OpenSSL itself counts empty records.
  *
- * OpenSSL's buffers, 16 KB each, are there only as long as something is in them. */
+ * OpenSSL's buffers of 16 KB exist only while something is in them. */
 #include "kernel/socket/tls.h"
 
 #include <errno.h>
@@ -20,39 +21,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <openssl/err.h>
 
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
-#include "kernel/socket/system.h"
 #include "kernel/base/phase.h"
 #include "kernel/socket/tls_internal.h"
 
-#define RECORD  ((size_t)16 * 1024)
-#define RECORDS 64 /* are read at once, however small */
-#define MODES   (SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS)
+#define RECORD      ((size_t)16 * 1024)
+#define RECORDS_MAX 64 /* in one call, however small they are */
+#define MODES       (SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS)
 
 #define MESSAGES_MAX    64
 #define MESSAGES_WITHIN WEIR_SEC(1)
 
-struct weir__tls {
-        SSL *ssl;
-        struct weir__tls_context *context;
-        weir_nsec messages_since; /* when the first of these came ... */
-        unsigned messages;        /* ... which were no data, after the handshake, within MESSAGES_WITHIN */
-        int error;                /* errno of the socket's last failure; ECONNABORTED: its end */
-        int failure;              /* negative: it is broken, why, and nothing can be said any more */
-        size_t held;              /* bytes that are to be written next: OpenSSL has had them, and may have encrypted them */
-        char *record;             /* those bytes, if OpenSSL did not copy them, as where the kernel encrypts; else NULL */
-        bool is_drained;          /* the last that was read has emptied the socket */
-        bool is_ended;            /* the peer has said that it will write no more */
-        bool is_shaken;           /* the handshake is over */
-        bool is_finished;
-        bool is_last; /* what is written is followed by the end of the connection */
-};
-
-/* -- what is no data -- */
+/* -- messages without data -- */
 
 static void
 count_message(struct weir__tls *tls)
@@ -66,12 +51,12 @@ count_message(struct weir__tls *tls)
         tls->messages++;
 }
 
-/* OpenSSL tells what it is at, but not of data: of each message after the handshake that it has dealt with it, of each alert. */
+/* OpenSSL calls this for each message after the handshake and for each alert, but not for data. */
 static void
 see_progress(const SSL *ssl, int where, int result)
 {
         struct weir__tls *tls = BIO_get_app_data(SSL_get_rbio(ssl));
-        void (*others)(const SSL *, int, int) = SSL_CTX_get_info_callback(SSL_get_SSL_CTX(ssl)); /* of whose SSL_CTX it is */
+        void (*others)(const SSL *, int, int) = SSL_CTX_get_info_callback(SSL_get_SSL_CTX(ssl)); /* of the program */
 
         if (tls->is_shaken && (where == SSL_CB_ACCEPT_EXIT || where & SSL_CB_ALERT))
                 count_message(tls);
@@ -100,9 +85,7 @@ bio_read(BIO *bio, char *data, int size)
         if (BIO_get_ktls_recv(bio))
                 return BIO_meth_get_read(BIO_s_socket())(bio, data, size);
         BIO_clear_retry_flags(bio);
-        do {
-                count = weir__recv(BIO_get_fd(bio, NULL), data, (size_t)size, 0);
-        } while (count < 0 && errno == EINTR);
+        count = TEMP_FAILURE_RETRY(recv(BIO_get_fd(bio, NULL), data, (size_t)size, 0));
         tls->is_drained = count < size;
         if (count < 0 && errno == EAGAIN)
                 BIO_set_retry_read(bio);
@@ -115,15 +98,13 @@ static int
 bio_write(BIO *bio, const char *data, int size)
 {
         struct weir__tls *tls = BIO_get_app_data(bio);
-        ssize_t count;
+        int flags = MSG_NOSIGNAL | (tls->is_last ? MSG_MORE : 0);
 
         tls->error = 0;
         if (BIO_get_ktls_send(bio))
                 return BIO_meth_get_write(BIO_s_socket())(bio, data, size);
         BIO_clear_retry_flags(bio);
-        do {
-                count = weir__send(BIO_get_fd(bio, NULL), data, (size_t)size, MSG_NOSIGNAL | (tls->is_last ? MSG_MORE : 0));
-        } while (count < 0 && errno == EINTR);
+        ssize_t count = TEMP_FAILURE_RETRY(send(BIO_get_fd(bio, NULL), data, (size_t)size, flags));
         if (count < 0 && errno == EAGAIN)
                 BIO_set_retry_write(bio);
         else if (count < 0)
@@ -147,16 +128,16 @@ make_method(void)
         BIO_meth_set_write(method, bio_write);
 }
 
-/* Before the library's own exit is registered: OpenSSL cleans up after it then. */
+/* Runs before the library registers its own exit, so OpenSSL cleans up after it. */
 static void
 init(void)
 {
-        OPENSSL_init_crypto(OPENSSL_INIT_ASYNC, NULL); /* registers its end; of what else it can do first, this costs least */
+        OPENSSL_init_crypto(OPENSSL_INIT_ASYNC, NULL); /* the cheapest call that registers its clean-up */
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_TLS, [WEIR__STEP_START] = init);
 
-/* -- birth and death -- */
+/* -- creation and destruction -- */
 
 static bool
 open_socket(struct weir__tls *tls, int fd)
@@ -207,14 +188,16 @@ weir__tls_free(struct weir__tls *tls)
         weir__free(tls, sizeof *tls);
 }
 
-/* -- what can happen -- */
+/* -- results -- */
 
-/* Callbacks of the user run on the same threads, and may have left errors of theirs. */
-static void
-forget_errors(void)
+/* Begins a call of OpenSSL: callbacks of the program run on the same threads, and may have left errors.  Returns the failure of a
+ * broken connection. */
+static int
+begin(const struct weir__tls *tls)
 {
-        if (ERR_peek_error())
+        if (!tls->failure && ERR_peek_error())
                 ERR_clear_error();
+        return tls->failure;
 }
 
 static int
@@ -228,7 +211,7 @@ failure_of(int reason)
         }
 }
 
-/* What a call that has not succeeded means. */
+/* The result of a call of OpenSSL that has not succeeded. */
 static int
 explain(struct weir__tls *tls, int result)
 {
@@ -249,10 +232,9 @@ explain(struct weir__tls *tls, int result)
 int
 weir__tls_handshake(struct weir__tls *tls)
 {
-        if (tls->failure)
+        if (begin(tls))
                 return tls->failure;
-        forget_errors();
-        tls->is_drained = false; /* as far as is known, when it only writes: something may have come since the last read */
+        tls->is_drained = false; /* it may only write, and something may have come since the last read */
         int result = SSL_do_handshake(tls->ssl);
         return result == 1 ? 0 : explain(tls, result);
 }
@@ -263,19 +245,18 @@ weir__tls_read(struct weir__tls *tls, void *data, size_t size)
         size_t have = 0, count;
         unsigned records = 0;
 
-        if (tls->failure)
+        if (begin(tls))
                 return tls->failure;
-        forget_errors();
-        tls->is_drained = false; /* likewise, when all is here already */
+        tls->is_drained = false; /* it may read only what OpenSSL has already */
         do {
                 int result = SSL_read_ex(tls->ssl, (char *)data + have, size - have, &count);
 
                 if (result != 1) {
-                        int failed = explain(tls, result); /* which comes again, if it is more than a pause */
+                        int failed = explain(tls, result); /* an error comes again in the next call */
                         return have ? (ssize_t)have : failed;
                 }
                 have += count;
-        } while (have < size && ++records < RECORDS && SSL_has_pending(tls->ssl));
+        } while (have < size && ++records < RECORDS_MAX && SSL_has_pending(tls->ssl));
         return (ssize_t)have;
 }
 
@@ -285,9 +266,8 @@ weir__tls_peek(struct weir__tls *tls)
         size_t count;
         char byte;
 
-        if (tls->failure)
+        if (begin(tls))
                 return tls->failure;
-        forget_errors();
         int result = SSL_peek_ex(tls->ssl, &byte, 1, &count);
         return result == 1 ? 1 : explain(tls, result);
 }
@@ -304,125 +284,85 @@ weir__tls_wants_write(const struct weir__tls *tls)
         return SSL_want_write(tls->ssl);
 }
 
-/* Where OpenSSL is to take these bytes from; NULL when out of memory.
+/* At most `most` bytes of the pieces from `at` on.  They stay where they are if one piece has them, or there is only one; else they
+ * are copied to `record`, so that several pieces make one record. */
+static struct iovec
+gather(const struct iovec *pieces, int count, size_t at, size_t most, char record[RECORD])
+{
+        size_t size = 0;
+
+        for (; count > 0 && at >= pieces->iov_len; pieces++, count--)
+                at -= pieces->iov_len;
+        if (count > 0 && (count == 1 || pieces->iov_len - at >= most))
+                return (struct iovec){(char *)pieces->iov_base + at, pieces->iov_len - at < most ? pieces->iov_len - at : most};
+        for (; count > 0 && size < most; pieces++, count--, at = 0) {
+                size_t part = pieces->iov_len - at < most - size ? pieces->iov_len - at : most - size;
+
+                if (part)
+                        memcpy(record + size, (char *)pieces->iov_base + at, part);
+                size += part;
+        }
+        return (struct iovec){record, size};
+}
+
+/* The memory that OpenSSL reads a record from; NULL when out of memory.
  *
- * Where the kernel encrypts, OpenSSL goes on from the place that it was given first, though its mode says that bytes may move: so
- * they lie here until it has taken all of them.  That also before the handshake is over: it may end, and the kernel begin, within
- * the write. */
+ * Where the kernel encrypts, OpenSSL goes on from the address that it was given first, although its mode says that bytes may move.
+ * So the bytes are kept here until it has taken all of them.  The same holds before the handshake is over: it may end within the
+ * write, and the kernel may encrypt then. */
 static const char *
-lay_down(struct weir__tls *tls, const char *data, size_t size)
+keep_record(struct weir__tls *tls, const struct iovec *part)
 {
         if (tls->record)
                 return tls->record;
         if (SSL_is_init_finished(tls->ssl) && !BIO_get_ktls_send(SSL_get_wbio(tls->ssl)))
-                return data;
-        tls->record = malloc(size);
-        return tls->record ? memcpy(tls->record, data, size) : NULL;
+                return part->iov_base;
+        tls->record = malloc(part->iov_len);
+        return tls->record ? memcpy(tls->record, part->iov_base, part->iov_len) : NULL;
 }
 
-/* Writes one piece, a record and a call of the system for each 16 KB.  A failure is told also when something went out before it:
- * who is told of that alone would wait for room, and nothing says that there is room which there has been all the time.
+/* Writes a record, with one system call, for each 16 KB.  A failure is reported even when a record went out before it: otherwise
+ * the caller would wait for room in the socket, and no event reports room that was always there.
  *
- * What OpenSSL has had once, and did not write, it is given again, and no more with it: so what is behind can still be taken back. */
-static ssize_t
-write_piece(struct weir__tls *tls, const char *data, size_t size)
+ * After -EAGAIN OpenSSL is given the same bytes again and no more: so the bytes behind them can still be replaced. */
+ssize_t
+weir__tls_write(struct weir__tls *tls, const struct iovec *pieces, int count)
 {
-        size_t sent = 0, count;
+        char record[RECORD];
+        size_t sent = 0, written;
+        struct iovec part;
 
-        while (sent < size) {
-                size_t most = tls->held ? tls->held : RECORD, part = size - sent < most ? size - sent : most;
-                const char *place = lay_down(tls, data + sent, part);
+        if (tls->is_finished || begin(tls))
+                return tls->failure ? tls->failure : -EPIPE;
+        while ((part = gather(pieces, count, sent, tls->held ? tls->held : RECORD, record)).iov_len > 0) {
+                const char *data = keep_record(tls, &part);
 
-                if (!place)
+                if (!data)
                         return -ENOMEM;
-                int result = SSL_write_ex(tls->ssl, place, part, &count);
-
+                int result = SSL_write_ex(tls->ssl, data, part.iov_len, &written);
                 tls->held = 0;
                 if (result != 1) {
                         int failed = explain(tls, result);
 
                         if (failed != -EAGAIN)
                                 return failed ? failed : -EPIPE;
-                        tls->held = part;
+                        tls->held = part.iov_len;
                         return sent ? (ssize_t)sent : -EAGAIN;
                 }
                 free(tls->record);
                 tls->record = NULL;
-                sent += count;
+                sent += written;
         }
         return (ssize_t)sent;
-}
-
-/* Several pieces make one record, as far as they go into it. */
-static ssize_t
-write_first_record(struct weir__tls *tls, const struct iovec *pieces, int count)
-{
-        char *record = malloc(RECORD);
-        size_t size = 0;
-
-        if (!record)
-                return -ENOMEM;
-        for (int i = 0; i < count && size < RECORD; i++) {
-                size_t part = pieces[i].iov_len < RECORD - size ? pieces[i].iov_len : RECORD - size;
-
-                if (part)
-                        memcpy(record + size, pieces[i].iov_base, part);
-                size += part;
-        }
-        ssize_t sent = write_piece(tls, record, size);
-        free(record);
-        return sent;
-}
-
-ssize_t
-weir__tls_write(struct weir__tls *tls, const struct iovec *pieces, int count)
-{
-        if (tls->failure || tls->is_finished)
-                return tls->failure ? tls->failure : -EPIPE;
-        forget_errors();
-        if (count == 1)
-                return write_piece(tls, pieces->iov_base, pieces->iov_len);
-        ssize_t sent = write_first_record(tls, pieces, count);
-        size_t skip = sent > 0 ? (size_t)sent : 0;
-        if (sent != (ssize_t)RECORD)
-                return sent;
-        for (int i = 0; i < count; i++) {
-                if (skip >= pieces[i].iov_len) {
-                        skip -= pieces[i].iov_len;
-                        continue;
-                }
-                ssize_t more = write_piece(tls, (char *)pieces[i].iov_base + skip, pieces[i].iov_len - skip);
-                if (more < 0 && more != -EAGAIN)
-                        return more;
-                sent += more > 0 ? more : 0;
-                if (more != (ssize_t)(pieces[i].iov_len - skip))
-                        break;
-                skip = 0;
-        }
-        return sent;
-}
-
-size_t
-weir__tls_held(const struct weir__tls *tls)
-{
-        return tls->held;
-}
-
-void
-weir__tls_hold_back(struct weir__tls *tls)
-{
-        tls->is_last = true;
 }
 
 void
 weir__tls_finish(struct weir__tls *tls)
 {
-        if (tls->is_finished || tls->failure || !SSL_is_init_finished(tls->ssl))
+        if (tls->is_finished || begin(tls) || !SSL_is_init_finished(tls->ssl))
                 return;
         tls->is_finished = true;
-        forget_errors();
-        int result = SSL_shutdown(tls->ssl);
-        if (result < 0)
+        if (SSL_shutdown(tls->ssl) < 0)
                 ERR_clear_error();
 }
 
@@ -435,7 +375,7 @@ weir__tls_peer(const struct weir__tls *tls)
 
         if (memory && X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0) {
                 long size = BIO_get_mem_data(memory, &data);
-                subject = size >= 0 ? weir__tls_string(data, (size_t)size) : NULL;
+                subject = size >= 0 ? strndup(data, (size_t)size) : NULL;
         }
         BIO_free(memory);
         X509_free(certificate);

@@ -1,9 +1,11 @@
-/* kernel/socket/tls_context.c: certificates and keys of TLS connections, and how they are used.
+/* kernel/socket/tls_context.c: certificates and keys of TLS connections, and their settings.
  *
- * Threads: made on any thread, constant afterwards, used by all; counted references.  OpenSSL's SSL_CTX is safe for that.
+ * Threads: a context is made by any thread, is constant afterwards, and is used by all.  References are counted.  An SSL_CTX of
+ *          OpenSSL may be used so.
+ * Locks:   none.
  *
- * Each certificate has an SSL_CTX of its own.  A connection begins with the first, and changes to that of the name it asks for;
- * the keys of session tickets are those of the first all the time.  A reload makes everything anew but these keys. */
+ * Each certificate has an SSL_CTX of its own.  A connection begins with the first, and changes to the SSL_CTX of the name that the
+ * client asks for.  The keys of session tickets are always those of the first.  A reload makes everything new but these keys. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,55 +24,33 @@
 #define NAME_MAX_SIZE 256 /* of a host, with its NUL */
 #define TICKET_KEYS   80  /* bytes, as OpenSSL has them: a name and two keys */
 
-/* TLS 1.2: what keeps its secrets when the key is stolen, and authenticates what it encrypts.  TLS 1.3 has nothing else; the
- * cheapest comes first.  A client that prefers ChaCha20, because it lacks AES in hardware, gets it. */
+/* TLS 1.2: only ciphers that keep their secrets when the key is stolen, and that authenticate what they encrypt.  TLS 1.3 has no
+ * others; the cheapest comes first.  A client that prefers ChaCha20, because it lacks AES in hardware, gets it. */
 #define CIPHERS_1_2 "ECDHE+AESGCM:ECDHE+CHACHA20"
 #define CIPHERS_1_3 "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 #define OPTIONS     (SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA)
 
-char *
-weir__tls_string(const void *data, size_t size)
-{
-        char *string = malloc(size + 1);
+/* -- errors -- */
 
-        if (!string)
-                return NULL;
-        if (size)
-                memcpy(string, data, size);
-        string[size] = '\0';
-        return string;
-}
-
-/* -- what went wrong -- */
-
-/* Says it with OpenSSL's reason, and forgets that.  Returns the code. */
+/* Logs OpenSSL's reason, and clears it.  Returns the code; the errno when the system was the reason, as for a missing file. */
 static int
 complain(int code, const char *what, const char *file)
 {
         unsigned long error = ERR_peek_error();
         const char *reason = error ? ERR_reason_error_string(error) : NULL;
 
-        if (ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE)
+        if (ERR_SYSTEM_ERROR(error))
+                code = -ERR_GET_REASON(error);
+        else if (ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE)
                 code = -ENOMEM;
         weir__log(WEIR_LOG_ERROR, "TLS: %s \"%s\": %s", what, file ? file : "", reason ? reason : weir_strerror(code));
         ERR_clear_error();
         return code;
 }
 
-/* Reports a file that cannot be read the way the system does. */
-static int
-check_file(const char *what, const char *file)
-{
-        if (access(file, R_OK) == 0)
-                return 0;
-        int code = -errno;
-        weir__log(WEIR_LOG_ERROR, "TLS: %s \"%s\": %s", what, file, weir_strerror(code));
-        return code;
-}
-
 /* -- choosing by name -- */
 
-/* Names of hosts are ASCII, whatever the locale says. */
+/* Names of hosts are ASCII in every locale. */
 static void
 make_lower(char *name)
 {
@@ -79,37 +59,35 @@ make_lower(char *name)
                         *name += 'a' - 'A';
 }
 
-static bool
-is_for(const struct weir__tls_certificate *certificate, const char *name)
+static const struct weir__tls_certificate *
+certificate_of(const struct weir__tls_context *context, const char *name)
 {
-        for (size_t i = 0; i < certificate->name_count; i++)
-                if (strcmp(certificate->names[i], name) == 0)
-                        return true;
-        return false;
+        for (size_t i = 0; i < context->count; i++)
+                for (size_t j = 0; j < context->certificates[i].name_count; j++)
+                        if (strcmp(context->certificates[i].names[j], name) == 0)
+                                return &context->certificates[i];
+        return NULL;
 }
 
-/* The certificate for a name: one that says it beats one with a wildcard for its first label.  NULL: there is none. */
+/* The certificate for the name that a client asks for.  A certificate with that name beats one with a wildcard for its first label.
+ * NULL: there is none. */
 static const struct weir__tls_certificate *
 find(const struct weir__tls_context *context, const char *asked)
 {
-        char name[NAME_MAX_SIZE], pattern[NAME_MAX_SIZE];
+        char name[NAME_MAX_SIZE];
 
         if ((size_t)snprintf(name, sizeof name, "%s", asked) >= sizeof name)
                 return NULL;
         make_lower(name);
-        const char *dot = strchr(name, '.');
-        for (size_t i = 0; i < context->count; i++)
-                if (is_for(&context->certificates[i], name))
-                        return &context->certificates[i];
-        if (!dot || dot == name || (size_t)snprintf(pattern, sizeof pattern, "*%s", dot) >= sizeof pattern)
-                return NULL;
-        for (size_t i = 0; i < context->count; i++)
-                if (is_for(&context->certificates[i], pattern))
-                        return &context->certificates[i];
-        return NULL;
+        const struct weir__tls_certificate *found = certificate_of(context, name);
+        char *dot = strchr(name, '.');
+        if (found || !dot || dot == name)
+                return found;
+        dot[-1] = '*';
+        return certificate_of(context, dot - 1);
 }
 
-/* OpenSSL's: the client has said, perhaps, which name it came for. */
+/* A callback of OpenSSL: the client may have named a host. */
 static int
 choose_certificate(SSL *ssl, int *alert, void *argument)
 {
@@ -129,24 +107,21 @@ static int
 add_name(struct weir__tls_certificate *certificate, const ASN1_STRING *string)
 {
         size_t size = (size_t)ASN1_STRING_length(string);
-        char **names = realloc(certificate->names, (certificate->name_count + 1) * sizeof *names);
+        char *name = strndup((const char *)ASN1_STRING_get0_data(string), size);
+        char **names = name ? realloc(certificate->names, (certificate->name_count + 1) * sizeof *names) : NULL;
 
-        if (!names)
-                return -ENOMEM;
-        certificate->names = names;
-        char *name = weir__tls_string(ASN1_STRING_get0_data(string), size);
-        if (!name)
-                return -ENOMEM;
-        if (strlen(name) != size || !size) { /* a NUL within: a name that means to be taken for another */
+        if (names)
+                certificate->names = names;
+        if (!names || strlen(name) != size || !size) { /* a NUL inside: the name pretends to be another one */
                 free(name);
-                return 0;
+                return names ? 0 : -ENOMEM;
         }
         make_lower(name);
         names[certificate->name_count++] = name;
         return 0;
 }
 
-/* The subject's common name counts where there are no alternative names of hosts.  Source: RFC 6125 section 6.4.4. */
+/* The subject's common name counts when there are no alternative names of hosts.  Source: RFC 6125 section 6.4.4. */
 static int
 add_common_name(struct weir__tls_certificate *certificate, X509 *x509)
 {
@@ -175,9 +150,9 @@ read_names(struct weir__tls_certificate *certificate)
         return failed;
 }
 
-/* -- other callbacks of OpenSSL's -- */
+/* -- other callbacks of OpenSSL -- */
 
-/* A client that offers protocols, and none that we speak, is told so.  Source: RFC 7301 section 3.2. */
+/* A client that offers only protocols that we do not speak gets an alert.  Source: RFC 7301 section 3.2. */
 static int
 choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_size, const unsigned char *in, unsigned in_size,
                 void *argument)
@@ -216,10 +191,6 @@ no_passphrase(char *buffer, int size, int is_for_writing, void *argument)
 static int
 read_pair(SSL_CTX *ssl_ctx, const struct weir__tls_pair *pair)
 {
-        int failed = check_file("certificate file", pair->certificate_file);
-
-        if (failed || (failed = check_file("private key file", pair->private_key_file)))
-                return failed;
         SSL_CTX_set_default_passwd_cb(ssl_ctx, no_passphrase);
         if (SSL_CTX_use_certificate_chain_file(ssl_ctx, pair->certificate_file) != 1)
                 return complain(WEIR_ETLS_CERTIFICATE, "certificate file", pair->certificate_file);
@@ -232,7 +203,7 @@ read_pair(SSL_CTX *ssl_ctx, const struct weir__tls_pair *pair)
         return 0;
 }
 
-/* Only who is sent along with a good staple is looked at; what is in it is for the client. */
+/* Only the status of the response is checked.  Its content is for the client. */
 static bool
 is_staple(const unsigned char *data, size_t size)
 {
@@ -246,11 +217,10 @@ is_staple(const unsigned char *data, size_t size)
 static int
 read_staple(struct weir__tls_certificate *certificate, const char *file)
 {
-        int failed = check_file("OCSP file", file);
-        FILE *stream = failed ? NULL : fopen(file, "rbe");
+        FILE *stream = fopen(file, "rbe");
 
         if (!stream)
-                return failed ? failed : -errno;
+                return complain(-errno, "OCSP file", file);
         certificate->staple = malloc(STAPLE_MAX);
         if (certificate->staple)
                 certificate->staple_size = fread(certificate->staple, 1, STAPLE_MAX, stream);
@@ -266,8 +236,7 @@ read_staple(struct weir__tls_certificate *certificate, const char *file)
         return 0;
 }
 
-/* Whom clients' certificates must come from.  A session is resumed only where that is the same: it stands for a certificate that
- * was checked. */
+/* Reads the authorities of clients' certificates. */
 static int
 read_client_ca(SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
 {
@@ -278,12 +247,9 @@ read_client_ca(SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
         if (config->client == WEIR__TLS_CLIENT_NONE)
                 return 0;
         if (!file) {
-                weir__log(WEIR_LOG_ERROR, "TLS: certificates of clients are wanted, and no file says from whom");
+                weir__log(WEIR_LOG_ERROR, "TLS: certificates of clients are checked, but no file names their authorities");
                 return -EINVAL;
         }
-        int failed = check_file("client CA file", file);
-        if (failed)
-                return failed;
         if (SSL_CTX_load_verify_file(ssl_ctx, file) != 1 || !(names = SSL_load_client_CA_file(file)))
                 return complain(WEIR_ETLS_CERTIFICATE, "client CA file", file);
         SSL_CTX_set_client_CA_list(ssl_ctx, names);
@@ -291,7 +257,8 @@ read_client_ca(SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
         return 0;
 }
 
-/* What sessions may be resumed: those that began where clients had to show the same, or nothing. */
+/* A session is resumed only where clients are checked in the same way, against the same file.  It stands for a certificate that was
+ * checked so. */
 static int
 set_session_context(SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
 {
@@ -313,30 +280,27 @@ set_session_context(SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
         return is_good ? 0 : complain(WEIR_ETLS, "sessions", NULL);
 }
 
-/* The kernel encrypts where it can: its module `tls` is loaded.  To find that out for each connection would cost more. */
+/* Whether the kernel can encrypt: its module `tls` is loaded.  A test for each connection would cost more. */
 static bool
 kernel_has_tls(void)
 {
         FILE *stream = fopen("/proc/sys/net/ipv4/tcp_available_ulp", "re");
-        char line[256], *rest = line;
-        bool has = false;
+        char word[32];
+        bool has_tls = false;
 
-        if (!stream)
-                return false;
-        if (!fgets(line, sizeof line, stream))
-                line[0] = '\0';
-        fclose(stream);
-        for (char *word; (word = strsep(&rest, " \n"));)
-                has |= strcmp(word, "tls") == 0;
-        return has;
+        while (stream && !has_tls && fscanf(stream, "%31s", word) == 1)
+                has_tls = strcmp(word, "tls") == 0;
+        if (stream)
+                fclose(stream);
+        return has_tls;
 }
 
 static int
 configure(struct weir__tls_context *context, SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
 {
         SSL_CTX_set_options(ssl_ctx, OPTIONS | (kernel_has_tls() ? SSL_OP_ENABLE_KTLS : 0));
-        SSL_CTX_set_session_cache_mode(ssl_ctx, SSL_SESS_CACHE_OFF); /* sessions are in the clients' tickets */
-        SSL_CTX_set_num_tickets(ssl_ctx, 1); /* for each connection: as many as a client that comes again will make */
+        SSL_CTX_set_session_cache_mode(ssl_ctx, SSL_SESS_CACHE_OFF); /* clients keep their sessions, in tickets */
+        SSL_CTX_set_num_tickets(ssl_ctx, 1);                         /* one for each connection that the client will make again */
         SSL_CTX_set_alpn_select_cb(ssl_ctx, choose_protocol, NULL);
         if (config->pair_count > 1) {
                 SSL_CTX_set_tlsext_servername_callback(ssl_ctx, choose_certificate);

@@ -1,4 +1,4 @@
-/* kernel/socket/tls_internal.h: what tls.c and tls_context.c know of each other. */
+/* kernel/socket/tls_internal.h: the context of TLS connections, for tls.c and tls_context.c. */
 #ifndef WEIR_KERNEL_TLS_INTERNAL_H
 #define WEIR_KERNEL_TLS_INTERNAL_H
 
@@ -7,10 +7,10 @@
 
 #include "kernel/socket/tls.h"
 
-/* A certificate with its key, and the names that it is for. */
+/* A certificate with its key, and the names of hosts in it. */
 struct weir__tls_certificate {
         SSL_CTX *ssl_ctx;
-        char **names; /* in lower case; "*.example.org" for all with one more label */
+        char **names; /* in lower case; "*.example.org" stands for all names with one more label */
         size_t name_count;
         unsigned char *staple; /* DER; NULL: none */
         size_t staple_size;
@@ -22,8 +22,5 @@ struct weir__tls_context {
         size_t count;
         struct weir__tls_certificate certificates[]; /* the first is the default, and the one that tickets belong to */
 };
-
-/* `size` bytes as a string on the heap; NULL when out of memory. */
-char *weir__tls_string(const void *data, size_t size);
 
 #endif

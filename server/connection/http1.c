@@ -29,7 +29,7 @@ probe(struct weir__connection *connection)
         bool may_continue = exchange->request->minor > 0 && !weir__exchange_has_begun(exchange);
 
         exchange->is_probed = true;
-        weir__stream_keep_asking(&connection->stream);
+        weir__stream_probe(&connection->stream);
         if (weir__connection_events(connection))
                 weir__stream_reply_beat(connection);
         else if (may_continue &&

@@ -33,7 +33,7 @@
 #include "kernel/base/clock.h"
 #include "kernel/base/fence.h"
 #include "kernel/observe/log.h"
-#include "kernel/socket/system.h"
+#include "kernel/socket/sockets.h"
 #include "kernel/base/thread.h"
 
 #define RING_SIZE   ((size_t)512 * 1024)

@@ -60,7 +60,7 @@ copy_socket(struct weir__sockets *to, struct weir__socket *from)
                 return -ENOMEM;
         }
         copy->origin = from->origin;
-        copy->said = from->said;
+        copy->number = from->number;
         copy->has_file = from->has_file;
         copy->device = from->device;
         copy->inode = from->inode;
@@ -81,7 +81,7 @@ copy_sockets(struct weir__sockets *to, weir_http_server *server)
 }
 
 static int
-start_child(struct weir__heir *heir, const struct weir__handover *handover, const char *path, char *const arguments[])
+start_child(struct weir__successor *successor, const struct weir__handover *handover, const char *path, char *const arguments[])
 {
         struct weir__sockets copies = {0};
         int failed = 0;
@@ -91,7 +91,7 @@ start_child(struct weir__heir *heir, const struct weir__handover *handover, cons
         if (!failed && !copies.count)
                 failed = -EDOM;
         if (!failed)
-                failed = weir__heir_start(heir, path, arguments, &copies);
+                failed = weir__successor_start(successor, path, arguments, &copies);
         for (unsigned i = 0; i < copies.count; i++)
                 close(copies.all[i].fd);
         weir__sockets_free(&copies);
@@ -121,13 +121,13 @@ change_hand_overs(const struct weir__handover *handover, int change, bool is_don
 static int
 start(const struct weir__handover *handover, const char *path, char *const arguments[], weir_nsec within, const int impatient[2])
 {
-        struct weir__heir heir;
+        struct weir__successor successor;
 
         change_hand_overs(handover, 1, false);
-        int failed = start_child(&heir, handover, path, arguments);
-        failed = failed ? failed : weir__heir_wait(&heir, within, impatient);
+        int failed = start_child(&successor, handover, path, arguments);
+        failed = failed ? failed : weir__successor_wait(&successor, within, impatient);
         change_hand_overs(handover, -1, !failed);
-        return failed ? failed : (int)heir.pid;
+        return failed ? failed : (int)successor.pid;
 }
 
 int

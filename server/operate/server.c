@@ -29,7 +29,7 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/sched/deliver.h"
-#include "kernel/socket/system.h"
+#include "kernel/socket/sockets.h"
 #include "server/observe/access.h"
 #include "server/observe/outlet.h"
 #include "server/base/error_pages.h"
