@@ -309,7 +309,7 @@ weir__cache_release(void)
 }
 
 void
-weir__depot_empty(void)
+weir__memory_trim(void)
 {
 }
 

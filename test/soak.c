@@ -20,7 +20,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "kernel/memory/span.h"
+#include "kernel/memory/slab.h"
 #include "server/base/server.h"
 #include "server/base/addresses.h"
 #include "test/fixture.h"
@@ -211,9 +211,8 @@ check_nothing_is_left(bool is_first)
         atomic_store(&phase, "the library has ended");
         if (!is_first)
                 wait_until(is_as_at_first, "as many descriptors and threads as after the first era");
-        for (size_t i = 0; i < WEIR__BLOCK_CLASSES; i++)
-                if (weir__spans_out(i))
-                        soak_fail("%zu blocks of %zu bytes are left", weir__spans_out(i), weir__block_size(i));
+        if (weir__slabs_out())
+                soak_fail("%zu small blocks are left", weir__slabs_out());
         now = usage_now();
         if (is_first)
                 at_first = now;

@@ -5,14 +5,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "kernel/memory/span.h"
+#include "kernel/memory/slab.h"
 
 #define CHAIN 64 /* blocks of a chain */
 
 static _Atomic size_t out;
 
 struct weir__block *
-weir__spans_take(size_t size_class)
+weir__slabs_take(size_t size_class)
 {
         struct weir__block *chain = NULL;
         size_t count = 0;
@@ -32,7 +32,7 @@ weir__spans_take(size_t size_class)
 }
 
 void
-weir__spans_give(struct weir__block *chain, bool keep)
+weir__slabs_give(struct weir__block *chain, bool keep)
 {
         (void)keep;
         for (struct weir__block *next; chain; chain = next) {
@@ -43,35 +43,29 @@ weir__spans_give(struct weir__block *chain, bool keep)
 }
 
 size_t
-weir__spans_out(size_t size_class)
+weir__slabs_out(void)
 {
-        (void)size_class;
         return atomic_load_explicit(&out, memory_order_relaxed);
 }
 
 size_t
-weir__spans_class(const void *block)
+weir__slabs_class(const void *block)
 {
         (void)block;
         return 0;
 }
 
 void
-weir__spans_trim(void)
+weir__slabs_trim(void)
 {
 }
 
 void
-weir__spans_hold(void)
+weir__slabs_hold(void)
 {
 }
 
 void
-weir__spans_release(void)
-{
-}
-
-void
-weir__spans_check(void)
+weir__slabs_release(void)
 {
 }

@@ -42,7 +42,7 @@ struct select {
         struct option own[OWN_CASES];
 };
 
-_Static_assert(sizeof(struct select) <= WEIR__BLOCK_MOST, "a select comes from the caches");
+_Static_assert(sizeof(struct select) <= WEIR__BLOCK_MAX, "a select comes from the caches");
 
 static struct weir_channel *
 channel_of(const struct option *option)

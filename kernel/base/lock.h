@@ -25,8 +25,7 @@ enum weir__rank {
         WEIR__RANK_NAMES,    /* a shard of the map of names */
         WEIR__RANK_WAITABLE, /* what tasks wait at; several at once in the order of their addresses */
         WEIR__RANK_POLLER,
-        WEIR__RANK_DEPOT, /* of small blocks */
-        WEIR__RANK_LEAF,  /* under it nothing is locked */
+        WEIR__RANK_LEAF, /* under it nothing is locked */
 };
 
 struct weir__lock {

@@ -183,7 +183,7 @@ close_pollers(unsigned count)
                 weir__poller_close(weir__pollers.at[i]);
         weir__inflight_close();
         weir__clock_start(false);
-        weir__depot_empty();
+        weir__memory_trim();
 }
 
 static int

@@ -1,0 +1,517 @@
+/* kernel/memory/slab.c: arenas of 2 MiB, cut into slabs of 8 KiB, cut into blocks of one size.
+ *
+ *      a slab:   unused --cut--> full <--> partial --the last block comes back--> unused
+ *      an arena: new --> has unused slabs <--> has none;  its last slab becomes unused --> kept, or unmapped
+ *
+ * Blocks have no header.  Masking the address of a block leads to its arena.  The first two slabs of an arena are never cut: they hold
+ * the data about all others.  (Data inside the slabs would lie in the same set of each CPU cache.)
+ *
+ * Threads: one lock, a leaf, guards all.  Under it are neither system calls nor first touches of pages, and few hundred steps at most.
+ *
+ * Invariants (test/slab_check.c):
+ *   - a slab is in the list of its class if and only if it is partial;
+ *   - an arena is in the list if and only if it has unused slabs;
+ *   - at most one arena has no used slab: the kept one.
+ * A slab that is being cut counts as used, and so does one whose pages are being given back.
+ *
+ * Giving back.  An arena is unmapped when its last slab becomes unused.  One such arena is kept, so a program at the edge of an arena
+ * does not map it again and again.  An arena is wasteful when more than half of its pages are those of unused slabs.  It loses these
+ * pages, but not at once: WAITING wasteful arenas wait, and the one that came first makes room for the next.  Blocks are often freed in
+ * about the order in which they were made.  Then an arena that waits is soon unmapped as a whole, which is cheaper.
+ *
+ * Huge pages.  The first arena has small pages and is half as large, so a small program has no page that it does not need.  All further
+ * ones are huge pages where the system gives these on request: touching 2 MiB for the first time takes 0.2 ms then instead of 1.1.  An
+ * arena that loses pages has small ones from then on, or the system would make it whole again, with memory for what was given back.
+ *
+ * Fork: kernel/memory/memory.c holds the lock meanwhile, so the child finds all this whole. */
+#include "kernel/memory/slab.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "kernel/base/list.h"
+#include "kernel/base/lock.h"
+#include "kernel/base/panic.h"
+
+#define SLAB_SIZE   ((size_t)8192)
+#define ARENA_SIZE  ((size_t)2 << 20)
+#define HEAD_SLABS  2
+#define ARENA_SLABS (ARENA_SIZE / SLAB_SIZE - HEAD_SLABS)
+#define SMALL_SLABS (ARENA_SLABS / 2) /* of an arena with small pages */
+#define SET_WORDS   4
+#define FEW_WASTED  16 /* slabs: an arena may waste as many whatever it uses */
+#define WAITING     2  /* wasteful arenas */
+#define CHAIN       64 /* blocks: a chain that is put together from free ones ends with the slab that reaches it */
+#define SLICE       64 /* blocks that are given back under one hold of the lock */
+
+struct slab {
+        struct weir__link link;          /* among the partial slabs of its class */
+        struct weir__block *free, *last; /* the chain of free blocks, and its end */
+        uint16_t free_count;
+
+        /* Constant while the slab is in use; read without the lock then. */
+        uint16_t capacity; /* blocks */
+        uint16_t size_class;
+};
+
+/* A bit for each slab of an arena. */
+struct slab_set {
+        uint64_t words[SET_WORDS];
+};
+
+struct arena {
+        struct weir__link link;  /* among those with unused slabs, or those to be unmapped */
+        unsigned used;           /* slabs */
+        struct slab_set unused;
+        struct slab_set present; /* slabs that were cut since their pages were last given back */
+
+        _Alignas(64) struct slab slabs[ARENA_SLABS];
+};
+
+_Static_assert(sizeof(struct arena) <= HEAD_SLABS * SLAB_SIZE, "the head of an arena has room for its data");
+_Static_assert(ARENA_SLABS <= SET_WORDS * 64, "a set has a bit for each slab");
+_Static_assert(sizeof(struct weir__block) <= 24, "a free block fits into the smallest class");
+_Static_assert(24 + 8 * (WEIR__BLOCK_CLASSES - 1) == WEIR__BLOCK_MAX, "the largest class is that of the largest block");
+
+static struct {
+        struct weir__lock lock;
+
+        /* Guarded by lock. */
+        struct weir__list arenas;          /* with unused slabs */
+        struct arena *kept;                /* the one of them that has no used slab; NULL: none */
+        struct arena *waiting[WAITING];    /* wasteful ones; NULL: none */
+        unsigned next_waiting;             /* index of the one that came first */
+        size_t arena_count;
+        size_t out;                        /* blocks */
+        struct weir__list partial[WEIR__BLOCK_CLASSES];
+} all = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
+
+/* What is given back after the lock was released. */
+struct garbage {
+        bool keep;                /* see weir__slabs_give */
+        struct weir__list arenas; /* to be unmapped */
+        struct arena *wasteful;   /* loses the pages of `slabs`, which count as used meanwhile; NULL: none */
+        struct slab_set slabs;
+};
+
+/* -- addresses -- */
+
+static struct arena *
+arena_of(const void *inside)
+{
+        return (struct arena *)((uintptr_t)inside & ~(ARENA_SIZE - 1));
+}
+
+static struct slab *
+slab_of(const void *block)
+{
+        return &arena_of(block)->slabs[(uintptr_t)block % ARENA_SIZE / SLAB_SIZE - HEAD_SLABS];
+}
+
+static char *
+memory_of(const struct slab *slab)
+{
+        return (char *)arena_of(slab) + SLAB_SIZE * (size_t)(slab - arena_of(slab)->slabs + HEAD_SLABS);
+}
+
+/* -- memory of the system, without the lock -- */
+
+static char *
+map(size_t size)
+{
+        void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Aligned memory.  The system puts one mapping below the other, so the one after an aligned one usually is aligned. */
+static char *
+map_arena(void)
+{
+        char *memory = map(ARENA_SIZE);
+
+        if (!memory || (uintptr_t)memory % ARENA_SIZE == 0)
+                return memory;
+        munmap(memory, ARENA_SIZE);
+        memory = map(2 * ARENA_SIZE);
+        if (!memory)
+                return NULL;
+        size_t before = ARENA_SIZE - (uintptr_t)memory % ARENA_SIZE; /* up to a whole arena is too much */
+        munmap(memory, before);
+        if (before < ARENA_SIZE)
+                munmap(memory + before + ARENA_SIZE, ARENA_SIZE - before);
+        return memory + before;
+}
+
+/* The head is written here, so no thread touches its pages for the first time under the lock. */
+static struct arena *
+arena_new(bool is_huge)
+{
+        struct arena *arena = (struct arena *)map_arena();
+
+        if (!arena)
+                return NULL;
+        madvise(arena, ARENA_SIZE, is_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* fails where there are none: nothing is lost */
+        memset(arena, 0, sizeof *arena);
+        for (size_t i = 0; i < (is_huge ? ARENA_SLABS : SMALL_SLABS); i++)
+                arena->unused.words[i / 64] |= UINT64_C(1) << i % 64;
+        return arena;
+}
+
+static void
+unmap_arenas(struct weir__list *arenas)
+{
+        for (struct weir__link *link; (link = weir__list_pop(arenas));)
+                munmap(weir__container_of(link, struct arena, link), ARENA_SIZE);
+}
+
+/* -- arenas, with the lock held -- */
+
+static bool
+has_unused(const struct arena *arena)
+{
+        return weir__link_is_used(&arena->link);
+}
+
+/* Of its unused slabs, those that have pages. */
+static struct slab_set
+wasted_of(const struct arena *arena)
+{
+        struct slab_set wasted;
+
+        for (unsigned i = 0; i < SET_WORDS; i++)
+                wasted.words[i] = arena->unused.words[i] & arena->present.words[i];
+        return wasted;
+}
+
+static unsigned
+count_of(const struct slab_set *set)
+{
+        unsigned count = 0;
+
+        for (unsigned i = 0; i < SET_WORDS; i++)
+                count += (unsigned)__builtin_popcountll(set->words[i]);
+        return count;
+}
+
+/* Its lowest element, or ARENA_SLABS at least. */
+static unsigned
+first_of(const struct slab_set *set)
+{
+        unsigned i = 0;
+
+        while (i < SET_WORDS && !set->words[i])
+                i++;
+        return i < SET_WORDS ? i * 64 + (unsigned)__builtin_ctzll(set->words[i]) : i * 64;
+}
+
+/* Moves slabs between used and unused. */
+static void
+use(struct arena *arena, const struct slab_set *slabs)
+{
+        uint64_t left = 0;
+
+        for (unsigned i = 0; i < SET_WORDS; i++)
+                left |= arena->unused.words[i] &= ~slabs->words[i];
+        arena->used += count_of(slabs);
+        if (!left)
+                weir__link_remove(&arena->link);
+}
+
+static void
+disuse(struct arena *arena, const struct slab_set *slabs)
+{
+        for (unsigned i = 0; i < SET_WORDS; i++)
+                arena->unused.words[i] |= slabs->words[i];
+        arena->used -= count_of(slabs);
+        if (!has_unused(arena))
+                weir__list_prepend(&all.arenas, &arena->link);
+}
+
+static struct slab_set
+set_of(const struct slab *slab)
+{
+        size_t index = (size_t)(slab - arena_of(slab)->slabs);
+        struct slab_set set = {{0}};
+
+        set.words[index / 64] = UINT64_C(1) << index % 64;
+        return set;
+}
+
+/* An unused slab becomes a used one, with pages if there is one with pages.  NULL: there is none. */
+static struct slab *
+take_unused(size_t size_class)
+{
+        struct weir__link *link = weir__list_first(&all.arenas);
+
+        if (!link)
+                return NULL;
+        struct arena *arena = weir__container_of(link, struct arena, link);
+        struct slab_set wasted = wasted_of(arena);
+        struct slab *slab = &arena->slabs[first_of(count_of(&wasted) ? &wasted : &arena->unused)];
+        struct slab_set set = set_of(slab);
+        use(arena, &set);
+        for (unsigned i = 0; i < SET_WORDS; i++)
+                arena->present.words[i] |= set.words[i];
+        if (arena == all.kept)
+                all.kept = NULL;
+        *slab = (struct slab){.capacity = (uint16_t)(SLAB_SIZE / weir__block_size(size_class)), .size_class = (uint16_t)size_class};
+        all.out += slab->capacity;
+        return slab;
+}
+
+/* The place of an arena among those that wait; NULL: it does not. */
+static struct arena **
+waits_at(const struct arena *arena)
+{
+        for (unsigned i = 0; i < WAITING; i++)
+                if (all.waiting[i] == arena)
+                        return &all.waiting[i];
+        return NULL;
+}
+
+/* An arena has no used slab any more. */
+static void
+drop_arena(struct arena *arena, struct garbage *garbage)
+{
+        struct arena **place = waits_at(arena);
+
+        if (place)
+                *place = NULL;
+        if (garbage->keep && !all.kept) {
+                all.kept = arena;
+                return;
+        }
+        all.arena_count--;
+        weir__link_remove(&arena->link);
+        weir__list_append(&garbage->arenas, &arena->link);
+}
+
+static bool
+is_wasteful(const struct arena *arena, bool keep)
+{
+        struct slab_set wasted = wasted_of(arena);
+
+        return count_of(&wasted) > (keep ? FEW_WASTED + arena->used : 0);
+}
+
+/* Lets a wasteful arena wait, and takes the pages of the one that has waited longest. */
+static void
+let_wait(struct arena *arena, struct garbage *garbage)
+{
+        if (garbage->wasteful || waits_at(arena))
+                return;
+        if (garbage->keep) {
+                struct arena *first = all.waiting[all.next_waiting];
+
+                all.waiting[all.next_waiting] = arena;
+                all.next_waiting = (all.next_waiting + 1) % WAITING;
+                arena = first;
+        }
+        if (arena && is_wasteful(arena, garbage->keep)) {
+                garbage->wasteful = arena;
+                garbage->slabs = wasted_of(arena);
+                use(arena, &garbage->slabs);
+        }
+}
+
+static void
+put_unused(struct slab *slab, struct garbage *garbage)
+{
+        struct arena *arena = arena_of(slab);
+        struct slab_set set = set_of(slab);
+
+        disuse(arena, &set);
+        if (!arena->used)
+                drop_arena(arena, garbage);
+        else if (is_wasteful(arena, garbage->keep))
+                let_wait(arena, garbage);
+}
+
+/* -- slabs, with the lock held -- */
+
+static void
+put_block(struct weir__block *block, struct garbage *garbage)
+{
+        struct slab *slab = slab_of(block);
+
+        if (slab->free_count >= slab->capacity)
+                weir__panic("block %p given back twice", (void *)block);
+        all.out--;
+        block->next = slab->free;
+        slab->free = block;
+        if (slab->free_count++ == 0) {
+                slab->last = block;
+                weir__list_prepend(&all.partial[slab->size_class], &slab->link);
+        }
+        if (slab->free_count < slab->capacity)
+                return;
+        weir__link_remove(&slab->link);
+        put_unused(slab, garbage);
+}
+
+/* All free blocks of as many slabs as a chain takes, or of all.  No block is touched but the last of each slab. */
+static struct weir__block *
+take_free(size_t size_class)
+{
+        struct weir__block *chain = NULL;
+        size_t count = 0;
+
+        for (struct weir__link *link; count < CHAIN && (link = weir__list_pop(&all.partial[size_class]));) {
+                struct slab *slab = weir__container_of(link, struct slab, link);
+
+                slab->last->next = chain;
+                chain = slab->free;
+                count += slab->free_count;
+                slab->free = NULL;
+                slab->free_count = 0;
+        }
+        if (chain)
+                chain->count = count;
+        all.out += count;
+        return chain;
+}
+
+/* -- without the lock -- */
+
+/* All blocks of a slab that was unused.  This may be the first to touch its pages. */
+static struct weir__block *
+cut(const struct slab *slab)
+{
+        char *memory = memory_of(slab);
+        size_t size = weir__block_size(slab->size_class);
+        struct weir__block *chain = (struct weir__block *)memory, *last = chain;
+
+        for (size_t i = 1; i < slab->capacity; i++, last = last->next)
+                last->next = (struct weir__block *)(memory + i * size);
+        last->next = NULL;
+        chain->count = slab->capacity;
+        return chain;
+}
+
+/* Two threads may come here at once for want of one slab: then there is one arena too many. */
+static struct slab *
+slab_of_new_arena(size_t size_class, bool is_huge)
+{
+        struct arena *arena = arena_new(is_huge);
+
+        if (!arena)
+                return NULL;
+        weir__lock(&all.lock);
+        weir__list_prepend(&all.arenas, &arena->link);
+        all.arena_count++;
+        struct slab *slab = take_unused(size_class);
+        weir__unlock(&all.lock);
+        return slab;
+}
+
+struct weir__block *
+weir__slabs_take(size_t size_class)
+{
+        weir__lock(&all.lock);
+        struct weir__block *chain = take_free(size_class);
+        struct slab *slab = chain ? NULL : take_unused(size_class);
+        bool is_huge = all.arena_count > 0;
+        weir__unlock(&all.lock);
+        if (!chain && !slab)
+                slab = slab_of_new_arena(size_class, is_huge);
+        return slab ? cut(slab) : chain;
+}
+
+/* Gives the pages of unused slabs back, those of neighbours in one call. */
+static void
+give_pages(struct arena *arena, struct slab_set slabs)
+{
+        madvise(arena, ARENA_SIZE, MADV_NOHUGEPAGE);
+        for (unsigned from; (from = first_of(&slabs)) < ARENA_SLABS;) {
+                unsigned to = from;
+
+                for (; slabs.words[to / 64] >> to % 64 & 1; to++)
+                        slabs.words[to / 64] &= ~(UINT64_C(1) << to % 64);
+                madvise(memory_of(&arena->slabs[from]), (to - from) * SLAB_SIZE, MADV_DONTNEED);
+        }
+}
+
+static void
+end_waste(struct garbage *garbage)
+{
+        struct arena *arena = garbage->wasteful;
+
+        give_pages(arena, garbage->slabs);
+        weir__lock(&all.lock);
+        for (unsigned i = 0; i < SET_WORDS; i++)
+                arena->present.words[i] &= ~garbage->slabs.words[i];
+        disuse(arena, &garbage->slabs);
+        if (!arena->used)
+                drop_arena(arena, garbage);
+        weir__unlock(&all.lock);
+}
+
+/* The first SLICE blocks of a chain.  Returns the others. */
+static struct weir__block *
+give_slice(struct weir__block *chain, bool keep)
+{
+        struct garbage garbage = {.keep = keep};
+        unsigned count = 0;
+
+        for (struct weir__block *each = chain; each && count < SLICE; each = each->next, count++)
+                __builtin_prefetch(slab_of(each), 1);
+        weir__lock(&all.lock);
+        for (struct weir__block *next; count > 0; count--, chain = next) {
+                next = chain->next;
+                put_block(chain, &garbage);
+        }
+        weir__unlock(&all.lock);
+        if (garbage.wasteful)
+                end_waste(&garbage);
+        unmap_arenas(&garbage.arenas);
+        return chain;
+}
+
+void
+weir__slabs_give(struct weir__block *chain, bool keep)
+{
+        while (chain)
+                chain = give_slice(chain, keep);
+}
+
+void
+weir__slabs_trim(void)
+{
+        struct garbage garbage = {.keep = false};
+
+        weir__lock(&all.lock);
+        if (all.kept)
+                drop_arena(all.kept, &garbage);
+        all.kept = NULL;
+        weir__unlock(&all.lock);
+        unmap_arenas(&garbage.arenas);
+}
+
+size_t
+weir__slabs_class(const void *block)
+{
+        return slab_of(block)->size_class;
+}
+
+size_t
+weir__slabs_out(void)
+{
+        weir__lock(&all.lock);
+        size_t out = all.out;
+        weir__unlock(&all.lock);
+        return out;
+}
+
+void
+weir__slabs_hold(void)
+{
+        weir__lock(&all.lock);
+}
+
+void
+weir__slabs_release(void)
+{
+        weir__unlock(&all.lock);
+}
