@@ -2,8 +2,8 @@
  *
  *     peak [quick] [beginning of a word of a case's name]
  *
- * Timers: half are named, half are not, each has an id.  A callback starts them in slices; another one cancels them in random order.
- * There is one poller, so one thread allocates and frees.  Parallels: the main thread builds them, all workers run them.
+ * Timers: half are named, half are not, each has an id.  A callback starts them in slices.  Another one cancels them in random
+ * order.  There is one poller, so one thread allocates and frees.  Parallels: the main thread builds them, all workers run them.
  *
  * Threads: each case runs in a process of its own.  `run` belongs to the callback that runs, and to the main thread before and
  * after. */
@@ -129,7 +129,7 @@ resident_mb(void)
         return (double)bench_memory((int)getpid(), "VmRSS:") / 1024;
 }
 
-/* values: MB of the program's own ids, resident MB at the peak, and a second after it; CPU ns per timer to start and to cancel. */
+/* values: resident MB at the peak, after it and a second later; CPU ns per timer to start and to cancel; MB after a shutdown. */
 static bool
 measure_timers(const void *argument, double values[BENCH_VALUES])
 {

@@ -1,8 +1,8 @@
 /* test/blocks_test.c: small blocks, their slabs and arenas, and the caches before them.
  *
- * The suite has kernel/memory/memory.c with its caches switched on under sanitizers too (test/CMakeLists.txt), so the runtime below
- * runs on slabs there as well.  The linker puts the functions below in front of those of the C library.  They count the memory that is
- * mapped, and refuse it when a test says so. */
+ * The suite has kernel/memory/memory.c with its caches switched on under sanitizers too (test/CMakeLists.txt).  So the runtime
+ * below runs on slabs there as well.  The linker puts the functions below in front of those of the C library.  They count the
+ * memory that is mapped, and refuse it when a test says so. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -315,7 +315,7 @@ pages_between_blocks_that_stay_return(void)
         slab_check();
         size_t gone = (atomic_load(&given_back) - before) * SLAB, stays = atomic_load(&mapped) - gone;
         CU_ASSERT(atomic_load(&mapped) >= 23 * ARENA);
-        CU_ASSERT(stays < 8 * ARENA); /* one slab in 16 holds a block, in each arena about as many are kept, and some arenas wait */
+        CU_ASSERT(stays < 8 * ARENA); /* one slab in 16 holds a block, each arena keeps about as many, and some arenas wait */
         end(&blocks);
 }
 

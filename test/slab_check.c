@@ -1,4 +1,4 @@
-/* test/slab_check.c: the slabs, and a look at their structure.  A suite with this file has these slabs instead of the library's. */
+/* test/slab_check.c: the slabs, and a look at their structure.  A suite with this file has these slabs and not the library's. */
 #include "test/slab_check.h"
 
 #include "kernel/memory/slab.c"

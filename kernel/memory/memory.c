@@ -5,11 +5,11 @@
  * Threads: a cache belongs to one thread.  It is made when the thread first allocates or frees, and emptied when the thread ends.
  * Blocks move BATCH at a time or more, so a thread takes the lock of the slabs once in BATCH blocks.
  *
- * A block in a cache keeps its slab from going back to the system, and after a million timers that ended in random order each block is
- * of another slab.  So caches are small, and there is no further cache between them and the slabs (docs/decisions/703).
+ * A block in a cache keeps its slab from going back to the system, and after a million timers that ended in random order each
+ * block is of another slab.  So caches are small, and there is no further cache between them and the slabs (docs/decisions/703).
  *
- * Fork: the slabs are locked meanwhile, so a child may allocate and free.  Blocks in the caches of its parent's other threads are lost
- * to it. */
+ * Fork: the slabs are locked meanwhile, so a child may allocate and free.  Blocks in the caches of its parent's other threads
+ * are lost to it. */
 #include "kernel/memory/memory.h"
 
 #include <pthread.h>

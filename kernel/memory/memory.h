@@ -1,7 +1,7 @@
 /* kernel/memory/memory.h: small blocks from caches, large ones from malloc.
  *
- * A block is freed with the size it was allocated with.  It is aligned to 8 bytes.  Each thread has a cache, so it allocates and frees
- * without a lock most of the time.  Under a sanitizer every block comes from malloc, so nothing hides. */
+ * A block is freed with the size it was allocated with.  It is aligned to 8 bytes.  Each thread has a cache, so it allocates and
+ * frees without a lock most of the time.  Under a sanitizer every block comes from malloc, so nothing hides. */
 #ifndef WEIR_KERNEL_MEMORY_H
 #define WEIR_KERNEL_MEMORY_H
 

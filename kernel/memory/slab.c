@@ -3,10 +3,11 @@
  *      a slab:   unused --cut--> full <--> partial --the last block comes back--> unused
  *      an arena: new --> has unused slabs <--> has none;  its last slab becomes unused --> kept, or unmapped
  *
- * Blocks have no header.  Masking the address of a block leads to its arena.  The first two slabs of an arena are never cut: they hold
- * the data about all others.  (Data inside the slabs would lie in the same set of each CPU cache.)
+ * Blocks have no header.  Masking the address of a block leads to its arena.  The first two slabs of an arena are never cut:
+ * they hold the data about all others.  (Data inside the slabs would lie in the same set of each CPU cache.)
  *
- * Threads: one lock, a leaf, guards all.  Under it are neither system calls nor first touches of pages, and few hundred steps at most.
+ * Threads: one lock, a leaf, guards all.  Under it are neither system calls nor first touches of pages, and at most some hundred
+ *          steps.
  *
  * Invariants (test/slab_check.c):
  *   - a slab is in the list of its class if and only if it is partial;
@@ -14,14 +15,16 @@
  *   - at most one arena has no used slab: the kept one.
  * A slab that is being cut counts as used, and so does one whose pages are being given back.
  *
- * Giving back.  An arena is unmapped when its last slab becomes unused.  One such arena is kept, so a program at the edge of an arena
- * does not map it again and again.  An arena is wasteful when more than half of its pages are those of unused slabs.  It loses these
- * pages, but not at once: WAITING wasteful arenas wait, and the one that came first makes room for the next.  Blocks are often freed in
- * about the order in which they were made.  Then an arena that waits is soon unmapped as a whole, which is cheaper.
+ * Giving back.  An arena is unmapped when its last slab becomes unused.  One such arena is kept, so a program at the edge of an
+ * arena does not map it again and again.  An arena is wasteful when more than half of its pages are those of unused slabs.  It
+ * loses these pages, but not at once: WAITING wasteful arenas wait, and the one that came first makes room for the next.  Blocks
+ * are often freed in about the order in which they were made.  Then an arena that waits is soon unmapped as a whole, which is
+ * cheaper.
  *
- * Huge pages.  The first arena has small pages and is half as large, so a small program has no page that it does not need.  All further
- * ones are huge pages where the system gives these on request: touching 2 MiB for the first time takes 0.2 ms then instead of 1.1.  An
- * arena that loses pages has small ones from then on, or the system would make it whole again, with memory for what was given back.
+ * Huge pages.  The first arena has small pages and is half as large, so a small program has no page that it does not need.  All
+ * further ones are huge pages where the system gives these on request: touching 2 MiB for the first time takes 0.2 ms then
+ * instead of 1.1.  An arena that loses pages has small ones from then on, or the system would make it whole again, with memory
+ * for what was given back.
  *
  * Fork: kernel/memory/memory.c holds the lock meanwhile, so the child finds all this whole. */
 #include "kernel/memory/slab.h"
@@ -152,7 +155,7 @@ arena_new(bool is_huge)
 
         if (!arena)
                 return NULL;
-        madvise(arena, ARENA_SIZE, is_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* fails where there are none: nothing is lost */
+        madvise(arena, ARENA_SIZE, is_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* without them it fails: nothing is lost */
         memset(arena, 0, sizeof *arena);
         for (size_t i = 0; i < (is_huge ? ARENA_SLABS : SMALL_SLABS); i++)
                 arena->unused.words[i / 64] |= UINT64_C(1) << i % 64;
@@ -256,7 +259,8 @@ take_unused(size_t size_class)
                 arena->present.words[i] |= set.words[i];
         if (arena == all.kept)
                 all.kept = NULL;
-        *slab = (struct slab){.capacity = (uint16_t)(SLAB_SIZE / weir__block_size(size_class)), .size_class = (uint16_t)size_class};
+        *slab = (struct slab){.capacity = (uint16_t)(SLAB_SIZE / weir__block_size(size_class)),
+                              .size_class = (uint16_t)size_class};
         all.out += slab->capacity;
         return slab;
 }
