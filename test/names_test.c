@@ -4,6 +4,7 @@
 #include "test/support.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +80,8 @@ find(const struct weir__name_key *key)
 static struct {
         struct weir__name *objects[OBJECTS];
         unsigned names[OBJECTS];
-        unsigned count;
+        unsigned ended[OBJECTS]; /* when it became a zombie; 0: it is alive */
+        unsigned count, ends;
 } model;
 
 /* Every so many names share the whole hash, others the line, others only the shard. */
@@ -96,6 +98,41 @@ key_of(unsigned number, char *text, uint32_t collide)
         return key;
 }
 
+static unsigned
+position_in_model(const struct weir__name *name)
+{
+        unsigned i = 0;
+
+        while (i < model.count && model.objects[i] != name)
+                i++;
+        CU_ASSERT_FATAL(i < model.count);
+        return i;
+}
+
+/* A walk meets all zombies of the name, the latest one first. */
+static void
+check_zombies(unsigned number, const struct weir__name_key *key)
+{
+        struct weir__names_shard *shard = weir__names_lock(&map, key->hash);
+        unsigned count = 0, last = UINT_MAX;
+        struct weir__names_walk walk;
+
+        weir__names_walk_begin(shard, &walk, key, true);
+        for (struct weir__name *name; (name = weir__names_walk_at(&walk)); weir__names_walk_on(&walk)) {
+                unsigned i = position_in_model(name);
+
+                CU_ASSERT_EQUAL(model.names[i], number);
+                CU_ASSERT(model.ended[i] > 0 && model.ended[i] < last);
+                last = model.ended[i];
+                count++;
+        }
+        weir__names_walk_end(shard, &walk);
+        weir__names_unlock(shard);
+        for (unsigned i = 0; i < model.count; i++)
+                count -= model.names[i] == number && model.ended[i];
+        CU_ASSERT_EQUAL(count, 0);
+}
+
 static void
 check_name(unsigned number, uint32_t collide)
 {
@@ -105,37 +142,28 @@ check_name(unsigned number, uint32_t collide)
         unsigned count = 0;
 
         for (unsigned i = 0; i < model.count; i++) {
-                if (model.names[i] != number) {
+                if (model.names[i] != number || model.ended[i]) {
                         continue;
                 }
                 CU_ASSERT_PTR_EQUAL_FATAL(name, model.objects[i]); /* the oldest first */
                 CU_ASSERT_STRING_EQUAL(name->text, text);
-                name = name->newer;
+                name = weir__name_alive(name->newer);
                 count++;
         }
         CU_ASSERT_EQUAL(weir__names_count(&map, &key), count);
         CU_ASSERT_PTR_NULL(name); /* and nothing behind the newest */
+        check_zombies(number, &key);
 }
 
+/* Makes one a zombie of its name. */
 static void
-move_to_the_end(void *list, size_t size, unsigned which)
-{
-        char kept[sizeof(void *)], *at = (char *)list + which * size;
-
-        memcpy(kept, at, size);
-        memmove(at, at + size, (model.count - 1 - which) * size);
-        memcpy((char *)list + (model.count - 1) * size, kept, size);
-}
-
-static void
-renew(unsigned which)
+end(unsigned which)
 {
         struct weir__names_shard *shard = weir__names_lock(&map, model.objects[which]->hash);
 
-        weir__names_renew(shard, model.objects[which]);
+        weir__names_end(shard, model.objects[which]);
         weir__names_unlock(shard);
-        move_to_the_end(model.objects, sizeof *model.objects, which);
-        move_to_the_end(model.names, sizeof *model.names, which);
+        model.ended[which] = ++model.ends;
 }
 
 static void
@@ -156,12 +184,14 @@ random_steps(uint32_t collide, unsigned steps)
                         unsigned which = (unsigned)weir_test_random_below(&random, model.count);
 
                         number = model.names[which];
-                        renew(which);
+                        if (!model.ended[which])
+                                end(which);
                 } else if (model.count < wanted) {
                         char text[32];
                         struct weir__name_key key = key_of(number, text, collide);
 
                         model.names[model.count] = number;
+                        model.ended[model.count] = 0;
                         model.objects[model.count++] = add(&key);
                 } else if (model.count > 0) {
                         unsigned which = (unsigned)weir_test_random_below(&random, model.count);
@@ -173,6 +203,7 @@ random_steps(uint32_t collide, unsigned steps)
                         model.count--;
                         memmove(&model.objects[which], &model.objects[which + 1], (model.count - which) * sizeof *model.objects);
                         memmove(&model.names[which], &model.names[which + 1], (model.count - which) * sizeof *model.names);
+                        memmove(&model.ended[which], &model.ended[which + 1], (model.count - which) * sizeof *model.ended);
                 }
                 check_name(number, collide);
                 if (step % 1000 == 0) {
@@ -453,55 +484,128 @@ met_by(struct weir__names_walk *walk, struct weir__name *const names[], unsigned
 }
 
 static void
-an_entry_that_becomes_the_newest_of_its_name_has_come_after_a_walk_began(void)
+end_one(struct weir__names_shard *shard, struct weir__name *name)
+{
+        weir__names_end(shard, name);
+        CU_ASSERT_PTR_NULL(weir__name_alive(name));
+}
+
+/* A walk meets those that were there at its beginning and are alive still; what was added since is not met. */
+static void
+a_walk_meets_what_is_left_of_what_was_there_at_its_beginning(void)
 {
         struct weir__names_walk walk, late;
-        struct weir__name *names[5];
+        struct weir__name *names[7];
         struct weir__name_key key = weir__name_key("one", 3);
 
         map_init();
-        for (unsigned i = 0; i < 4; i++) {
+        for (unsigned i = 0; i < 5; i++)
                 names[i] = add(&key);
-        }
         struct weir__names_shard *shard = weir__names_lock(&map, key.hash);
         weir__names_walk_begin(shard, &walk, &key, false);
-        weir__names_renew(shard, names[0]); /* where the walk is */
-        weir__names_walk_begin(shard, &late, &key, false);
-        weir__names_renew(shard, names[2]);
-        weir__names_renew(shard, names[0]); /* where the walk was to end */
+        end_one(shard, names[0]); /* where the walk is */
         weir__names_unlock(shard);
-        names[4] = add(&key);
+        names[5] = add(&key); /* where it is to end */
         weir__names_lock(&map, key.hash);
-        CU_ASSERT_EQUAL(met_by(&walk, names, 5), 24);
-        CU_ASSERT_EQUAL(met_by(&late, names, 5), 24);
+        weir__names_walk_begin(shard, &late, &key, false);
+        end_one(shard, names[2]);
+        end_one(shard, names[5]);
+        weir__names_unlock(shard);
+        names[6] = add(&key);
+        weir__names_lock(&map, key.hash);
+        CU_ASSERT_EQUAL(met_by(&walk, names, 7), 245);
+        CU_ASSERT_EQUAL(met_by(&late, names, 7), 245);
         weir__names_walk_end(shard, &walk);
         weir__names_walk_end(shard, &late);
         weir__names_walk_begin(shard, &walk, &key, false);
-        CU_ASSERT_EQUAL(met_by(&walk, names, 5), 24315);
+        CU_ASSERT_EQUAL(met_by(&walk, names, 7), 2457);
+        weir__names_walk_end(shard, &walk);
+        weir__names_walk_begin(shard, &walk, &key, true);
+        CU_ASSERT_EQUAL(met_by(&walk, names, 7), 631);
         weir__names_walk_end(shard, &walk);
         weir__names_unlock(shard);
-        for (unsigned i = 0; i < 5; i++) {
+        for (unsigned i = 0; i < 7; i++)
                 drop(names[i]);
+        map_done();
+}
+
+/* However many are added during the walk: without its end it would chase them. */
+static void
+a_walk_that_adds_for_each_object_it_meets_ends(void)
+{
+        struct weir__name_key key = weir__name_key("one", 3);
+        struct weir__name *names[20];
+        struct weir__names_walk walk;
+        unsigned count = 0, met = 0;
+
+        map_init();
+        while (count < 10)
+                names[count++] = add(&key);
+        struct weir__names_shard *shard = weir__names_lock(&map, key.hash);
+        weir__names_walk_begin(shard, &walk, &key, false);
+        while (weir__names_walk_at(&walk) && met < 15) {
+                weir__names_walk_on(&walk);
+                met++;
+                weir__names_unlock(shard);
+                names[count++] = add(&key);
+                weir__names_lock(&map, key.hash);
         }
+        CU_ASSERT_EQUAL(met, 10);
+        weir__names_walk_end(shard, &walk);
+        weir__names_unlock(shard);
+        while (count > 0)
+                drop(names[--count]);
         map_done();
 }
 
 static void
-one_that_is_alone_becomes_the_newest_without_a_walk_meeting_it(void)
+a_walk_over_zombies_meets_none_that_became_one_after_its_beginning(void)
 {
-        struct weir__names_walk walk;
         struct weir__name_key key = weir__name_key("one", 3);
+        struct weir__names_walk walk;
+        struct weir__name *names[4];
 
         map_init();
-        struct weir__name *name = add(&key);
+        for (unsigned i = 0; i < 4; i++)
+                names[i] = add(&key);
         struct weir__names_shard *shard = weir__names_lock(&map, key.hash);
-        weir__names_walk_begin(shard, &walk, &key, false);
-        weir__names_renew(shard, name);
-        CU_ASSERT_PTR_NULL(weir__names_walk_at(&walk));
+        end_one(shard, names[3]);
+        end_one(shard, names[1]);
+        weir__names_walk_begin(shard, &walk, &key, true);
+        end_one(shard, names[0]);
+        end_one(shard, names[2]); /* the last one that is alive */
+        weir__names_unlink(shard, names[1]); /* where the walk is */
+        CU_ASSERT_EQUAL(met_by(&walk, names, 4), 4);
         weir__names_walk_end(shard, &walk);
-        CU_ASSERT_PTR_EQUAL(weir__names_find(shard, &key), name);
+        CU_ASSERT_PTR_NULL(weir__names_find(shard, &key));
         weir__names_unlock(shard);
-        CU_ASSERT_EQUAL(weir__names_count(&map, &key), 1);
+        CU_ASSERT_EQUAL(weir__names_count(&map, &key), 0);
+        for (unsigned i = 0; i < 4; i++)
+                drop(names[i]);
+        map_done();
+}
+
+/* A walk that waits goes on when it is passed; one that is there and does not wait stays. */
+static void
+only_walks_that_wait_are_passed(void)
+{
+        struct weir__name_key key = weir__name_key("one", 3);
+        struct weir__names_walk waits, looks;
+        struct weir__name *name;
+
+        map_init();
+        name = add(&key);
+        struct weir__names_shard *shard = weir__names_lock(&map, key.hash);
+        weir__names_walk_begin(shard, &waits, &key, false);
+        weir__names_walk_begin(shard, &looks, &key, false);
+        atomic_store(&waits.moved.open, false); /* as weir__names_walk_wait does before it sleeps */
+        weir__names_pass(shard, name);
+        CU_ASSERT(atomic_load(&waits.moved.open));
+        CU_ASSERT_PTR_NULL(weir__names_walk_at(&waits));
+        CU_ASSERT_PTR_EQUAL(weir__names_walk_at(&looks), name);
+        weir__names_walk_end(shard, &waits);
+        weir__names_walk_end(shard, &looks);
+        weir__names_unlock(shard);
         drop(name);
         map_done();
 }
@@ -827,8 +931,10 @@ main(void)
                 WEIR_TEST(hundred_thousand_names_grow_the_map_and_it_shrinks_when_they_go),
                 WEIR_TEST(names_taken_in_the_order_of_a_scan_leave_the_others_spread),
                 WEIR_TEST(two_hundred_thousand_under_one_name_are_taken_in_no_time),
-                WEIR_TEST(an_entry_that_becomes_the_newest_of_its_name_has_come_after_a_walk_began),
-                WEIR_TEST(one_that_is_alone_becomes_the_newest_without_a_walk_meeting_it),
+                WEIR_TEST(a_walk_meets_what_is_left_of_what_was_there_at_its_beginning),
+                WEIR_TEST(a_walk_that_adds_for_each_object_it_meets_ends),
+                WEIR_TEST(a_walk_over_zombies_meets_none_that_became_one_after_its_beginning),
+                WEIR_TEST(only_walks_that_wait_are_passed),
                 WEIR_TEST(a_refused_add_leaves_no_trace),
                 WEIR_TEST(longest_names_are_told_apart_by_their_last_byte),
                 WEIR_TEST(bytes_above_127_are_bytes_like_others),

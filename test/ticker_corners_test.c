@@ -425,7 +425,7 @@ a_cancel_by_another_thread_does_not_let_go_who_waits_for_the_tick(void)
                 CU_ASSERT_EQUAL(weir_task_start(weir_test_recorded(ticker)), 0);
                 weir_test_latch_wait(&gate.begun);
                 weir_test_thread_start(&waiter, only_wait, NULL);
-                WEIR_TEST_EVENTUALLY(atomic_load(&weir__timer_waits) == 1);
+                WEIR_TEST_EVENTUALLY(weir_test_somebody_waits("ticker"));
                 weir_test_sleep(5000000); /* until it sleeps */
                 CU_ASSERT_EQUAL(i ? weir_timer_cancel_id(id) : weir_timer_cancel("ticker", WEIR_ALL), 1);
                 weir_test_sleep(5000000);

@@ -474,7 +474,7 @@ wait_without_cancel_waits_for_the_tick_only(void)
         CU_ASSERT_EQUAL(weir_task_start(weir_test_recorded(ticker)), 0);
         weir_test_latch_wait(&gate.begun);
         weir_test_thread_start(&waiter, wait_for_tick, NULL);
-        WEIR_TEST_EVENTUALLY(atomic_load(&weir__timer_waits) == 1);
+        WEIR_TEST_EVENTUALLY(weir_test_somebody_waits("ticker"));
         weir_test_latch_count_down(&gate.opened);
         weir_test_thread_join(&waiter);
         CU_ASSERT_EQUAL(gate.end.calls, 0);

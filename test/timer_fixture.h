@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "factory/timer/timer.h"
 #include "kernel/loop/pollers.h"
 #include "test/fixture.h"
 
@@ -48,6 +49,19 @@ static inline void weir_test_gate_hold(struct weir_test_gate *gate, const char *
 static inline void weir_test_gate_open(struct weir_test_gate *gate)
 {
         weir_test_latch_count_down(&gate->opened);
+}
+
+/* Whether a thread sleeps in weir_timer_cancel_wait until a timer of that name has ended. */
+static inline bool weir_test_somebody_waits(const char *name)
+{
+        struct weir__name_key key = weir__name_key(name, strlen(name));
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, key.hash);
+        bool waits = false;
+
+        for (const struct weir__names_walk *walk = shard->walks; walk; walk = walk->next)
+                waits = waits || (walk->key.hash == key.hash && !atomic_load(&walk->moved.open));
+        weir__names_unlock(shard);
+        return waits;
 }
 
 /* -- actors: functions that run as callbacks -- */

@@ -16,6 +16,7 @@
 #define PASSED_MAX UINT8_MAX /* stays, so that too few are never counted */
 
 _Static_assert(sizeof(struct weir__name_line) == 8 + WIDTH * sizeof(void *), "a line has no padding");
+_Static_assert(WIDTH == 7, "a line has places for seven names");
 
 bool
 weir__name_table_make(struct weir__name_table *table, size_t lines)
@@ -101,16 +102,17 @@ weir__name_table_remove(struct weir__name_table *table, size_t line, struct weir
                 table->lines[line].passed -= table->lines[line].passed < PASSED_MAX;
 }
 
+/* A line takes eight numbers of *at: its places, and one for the look at `passed`. */
 struct weir__name **
 weir__name_table_next(const struct weir__name_table *table, size_t line, size_t *at)
 {
-        for (; *at < (line + table->mask + 1) * WIDTH; ++*at) {
-                struct weir__name_line *now = &table->lines[*at / WIDTH & table->mask];
+        for (; *at / 8 <= table->mask; ++*at) {
+                struct weir__name_line *now = &table->lines[(line + *at / 8) & table->mask];
 
-                if (*at % WIDTH == 0 && *at / WIDTH > line && !table->lines[(*at / WIDTH - 1) & table->mask].passed)
+                if (*at % 8 == WIDTH && !now->passed)
                         return NULL;
-                if (now->names[*at % WIDTH])
-                        return &now->names[(*at)++ % WIDTH];
+                if (*at % 8 < WIDTH && now->names[*at % 8])
+                        return &now->names[(*at)++ % 8];
         }
         return NULL;
 }

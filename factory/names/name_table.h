@@ -13,15 +13,19 @@
 #define WEIR__NAME_TABLE_WIDTH 7   /* names in a line */
 #define WEIR__NAME_BEFORE      104 /* bytes, about, that lie before the name in what bears it */
 
-/* Embedded, as the last member, in what bears a name. */
+#define WEIR__NAME_ZOMBIE UINT32_MAX
+
+/* The last member of an object that has a name.  The objects of a name are one chain: those that are alive, oldest first, then the
+ * zombies, newest first. */
 struct weir__name {
         /* Guarded by the lock of the shard: names.h. */
-        struct weir__name *older, *newer; /* the chain; the first one's `older` is the newest, whose `newer` is NULL */
-        uint32_t count;                   /* of the first of a name: how many there are; else a mark (names.c) */
+        struct weir__name *older, *newer; /* the oldest object: `older` is the newest one that is alive.  A zombie at the head of its
+                                             chain: `older` is NULL.  The last of the chain: `newer` is NULL */
+        uint32_t count;                   /* the oldest object: how many are alive; a zombie: WEIR__NAME_ZOMBIE; another one: 0 */
 
         /* Constant. */
         uint32_t hash;
-        uint16_t size; /* of the text, without the NUL behind it */
+        uint16_t size; /* of the text without its NUL */
         char text[];
 };
 
@@ -158,8 +162,7 @@ void weir__name_table_remove(struct weir__name_table *table, size_t line, struct
 /* The same for a table that will be gone soon: the counts of the lines that were passed stay. */
 void weir__name_table_clear(struct weir__name_table *table, struct weir__name **place);
 
-/* Goes through all names that belong into a line, and others that lie there: begin with at = line * WIDTH; returns NULL behind
- * the last.  *at then is where the next one may be. */
+/* Goes through all names that belong into a line, and others that lie there, from *at = 0 on.  Returns NULL behind the last one. */
 struct weir__name **weir__name_table_next(const struct weir__name_table *table, size_t line, size_t *at);
 
 #endif

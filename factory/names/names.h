@@ -1,10 +1,10 @@
-/* factory/names/names.h: a map from names to the objects that bear them, in order of coming, for any number of threads.
+/* factory/names/names.h: a map from names to objects, which keeps the objects of a name in the order of their making.
  *
- * Sharded by a keyed hash.  An object is its own entry: the first of a name lies in a table, the others in a chain behind it, so
- * that add, take and count are O(1) whatever the number of names or of objects under one name.
+ * The map has shards, which a keyed hash of the name selects.  An object is its own entry: the oldest one of a name lies in a table,
+ * the others are in a chain behind it.  So adding, removing and counting are O(1) for any number of names or of objects of a name.
  *
- * An object that is ending may leave its name before it is gone; then it is on the shard's list of those, where a walk finds
- * it. */
+ * An object that is cancelled and has not ended yet is a zombie.  Zombies are at the end of the chain.  A search does not find them;
+ * a walk over zombies does. */
 #ifndef WEIR_FACTORY_NAMES_H
 #define WEIR_FACTORY_NAMES_H
 
@@ -27,12 +27,11 @@ struct weir__names_shard {
         _Alignas(64) struct weir__lock lock;
 
         /* Guarded by lock. */
-        struct weir__name_table now, before; /* `before` is being moved over, some lines with each change */
-        size_t moved;                        /* lines of `before` whose names are all in `now` */
+        struct weir__name_table now, before; /* the lines of `before` are moved to `now`, some with each change */
+        size_t moved;                        /* lines of `before` that are moved */
         size_t names;                        /* different ones */
-        struct weir__name *ending, *ending_last;
-        struct weir__names_walk *walks;                                     /* that are under way */
-        _Alignas(64) struct weir__name_line smallest[WEIR__NAMES_SMALLEST]; /* of the smallest table */
+        struct weir__names_walk *walks;
+        _Alignas(64) struct weir__name_line smallest[WEIR__NAMES_SMALLEST]; /* the memory of the smallest table */
 };
 
 struct weir__names {
@@ -73,7 +72,7 @@ weir__names_same_shard(uint32_t hash, uint32_t other)
         return (hash ^ other) >> (32 - WEIR__NAMES_SHARD_BITS) == 0;
 }
 
-/* The shard of a hash, locked; to be given to weir__names_unlock. */
+/* Locks the shard of a hash.  weir__names_unlock unlocks it. */
 static inline struct weir__names_shard *
 weir__names_lock(struct weir__names *names, uint32_t hash)
 {
@@ -89,90 +88,100 @@ weir__names_unlock(struct weir__names_shard *shard)
         weir__unlock(&shard->lock);
 }
 
-/* Copies key and text into an object (room for key->size + 1 bytes is behind it), which then is in no map. */
+/* The line of a table where a name of that hash belongs. */
+static inline size_t
+weir__names_line(const struct weir__name_table *table, uint32_t hash)
+{
+        return weir__name_table_line(table, hash, WEIR__NAMES_SHARD_BITS);
+}
+
+/* The table that has, or would have, a name of that hash.  Under the shard's lock. */
+static inline struct weir__name_table *
+weir__names_table(struct weir__names_shard *shard, uint32_t hash)
+{
+        bool is_moved = !shard->before.lines || weir__names_line(&shard->before, hash) < shard->moved;
+
+        return is_moved ? &shard->now : &shard->before;
+}
+
+/* The object, unless it is a zombie or NULL. */
+static inline struct weir__name *
+weir__name_alive(struct weir__name *name)
+{
+        return name && name->count != WEIR__NAME_ZOMBIE ? name : NULL;
+}
+
+/* Copies the key and its text into an object that has room for key->size + 1 bytes behind it.  The object is in no map then. */
 void weir__names_init(struct weir__name *name, const struct weir__name_key *key);
 
-/* Adds such an object as the newest of its name.  Returns false when out of memory: its table cannot grow and is full.  Under the
- * shard's lock. */
+/* Adds such an object as the newest of its name.  Returns false when out of memory.  Under the shard's lock. */
 bool weir__names_put(struct weir__names_shard *shard, struct weir__name *name);
 
-/* Both, with the lock taken and let go. */
+/* Does both and takes the lock for it. */
 bool weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key);
 
-/* The oldest object of a name, or NULL; `newer` leads on to the newest.  Under the shard's lock. */
+/* The oldest object of a name that is no zombie, or NULL.  weir__name_alive(name->newer) is the next one.  Under the shard's lock. */
 struct weir__name *weir__names_find(struct weir__names_shard *shard, const struct weir__name_key *key);
 
-/* Takes an object out, from wherever it is; no-op when it was before.  Under the shard's lock. */
+/* Makes an object a zombie.  Walks that wait for it go on.  Under the shard's lock. */
+void weir__names_end(struct weir__names_shard *shard, struct weir__name *name);
+
+/* Removes an object, also a zombie; does nothing if it is in no map.  weir__names_remove takes the shard's lock for it. */
 void weir__names_unlink(struct weir__names_shard *shard, struct weir__name *name);
-
-/* Takes an object out of the chain of its name, and puts it onto the list of ending ones.  `runs`: walks over that list which have
- * not begun to move visit it as well, for they may be meant to wait for what runs.  Under the shard's lock. */
-void weir__names_end(struct weir__names_shard *shard, struct weir__name *name, bool runs);
-
-/* As unlink, with the lock taken and let go. */
 void weir__names_remove(struct weir__names *names, struct weir__name *name);
 
-/* Makes an object the newest of its name.  For a walk that is under way it is one that came after its beginning.  Under the shard's
- * lock. */
-void weir__names_renew(struct weir__names_shard *shard, struct weir__name *name);
-
-/* Has walks that wait for this object look at it again; it is not touched, and may be gone.  Under the shard's lock. */
-void weir__names_look_again(struct weir__names_shard *shard, const struct weir__name *name);
-
-/* How many objects bear the name. */
+/* How many objects have the name, without zombies. */
 size_t weir__names_count(struct weir__names *names, const struct weir__name_key *key);
 
-/* Takes the locks of all shards, and lets them go: around a fork, so that the child has a map that nobody is changing. */
+/* Hold and release the locks of all shards around a fork, so that no thread changes the map that the child gets. */
 void weir__names_hold(struct weir__names *names);
 void weir__names_let_go(struct weir__names *names);
 
-/* -- walking, with pauses --
+/* -- walks over the objects of a name, with pauses --
  *
- * A walk over a chain, or over the list of ending objects, goes on where it was after the lock was let go: its place is moved
- * when the object there is taken out.  It ends before the first object that came after its beginning.  All under the shard's
- * lock. */
+ * The lock may be released during a walk: when the object at its cursor is removed or becomes a zombie, the cursor moves on.
+ * A walk ends before the first object that was added, or became a zombie, after the walk had begun.  All under the shard's lock. */
 
 struct weir__names_walk {
-        struct weir__name *at;  /* the object to be visited next */
-        struct weir__name *end; /* the first one not to be; NULL: none has come yet */
+        struct weir__name *at;  /* the object to visit next */
+        struct weir__name *end; /* the first one that was added after the beginning; NULL: none */
         struct weir__name_key key;
-        bool over_ending; /* which of the two it goes over */
-        bool moved;       /* it is not where it began any more, or has waited there */
-        bool waits;       /* who walks sleeps until `at` is taken out */
-        struct weir__latch taken_out;
+        bool over_zombies;
+        struct weir__latch moved; /* is closed while the walk waits */
         struct weir__names_walk *previous, *next;
 };
 
-/* Begins at the oldest object of that name, or at the first ending one of any name; the key must stay valid. */
+/* Begins at the oldest object of a name, or at the newest zombie.  The text of the key must stay valid. */
 void weir__names_walk_begin(struct weir__names_shard *shard, struct weir__names_walk *walk, const struct weir__name_key *key,
-                            bool over_ending);
+                            bool over_zombies);
 void weir__names_walk_end(struct weir__names_shard *shard, struct weir__names_walk *walk);
 
-/* Where it is: NULL at the end. */
+/* The object at the cursor; NULL at the end. */
 static inline struct weir__name *
 weir__names_walk_at(const struct weir__names_walk *walk)
 {
         return walk->at == walk->end ? NULL : walk->at;
 }
 
-/* From where it is, which is not the end; under the same hold of the lock as the visit. */
+/* Moves the cursor from the object that is there to the next one. */
 static inline void
 weir__names_walk_on(struct weir__names_walk *walk)
 {
-        walk->at = walk->at->newer;
-        walk->moved = true;
+        walk->at = walk->over_zombies ? walk->at->newer : weir__name_alive(walk->at->newer);
 }
 
-/* Lets the lock go until the object where the walk is was taken out, whereupon it is at the next. */
+/* Releases the lock until the cursor has moved on: the object there was removed, became a zombie, or was passed. */
 void weir__names_walk_wait(struct weir__names_shard *shard, struct weir__names_walk *walk);
 
-/* -- going through all names of a shard, with pauses -- */
+/* Lets the walks that wait for this object go on.  The object stays. */
+void weir__names_pass(struct weir__names_shard *shard, const struct weir__name *name);
 
-/* Where it is.  The text of the key must be readable at the next call; a size of 0 is before, SIZE_MAX behind all names of that
- * hash, and then there need be none. */
+/* -- scans over all names of a shard, with pauses -- */
+
 struct weir__names_scan {
-        struct weir__name_key key; /* of the name that was come to last */
-        unsigned range_bits;       /* the hashes are gone through in 2^range_bits ranges */
+        struct weir__name_key key; /* the name reached last; its text must be valid at the next call.  A size of 0 is before all names
+                                      of that hash, SIZE_MAX behind them */
+        unsigned range_bits;       /* the scan takes the hashes in 2^range_bits ranges */
         bool begun;
 };
 
@@ -182,13 +191,13 @@ weir__names_scan_begin(unsigned shard)
         return (struct weir__names_scan){.key.hash = shard * (UINT32_C(1) << (32 - WEIR__NAMES_SHARD_BITS))};
 }
 
-/* The next name: within a range of hashes in the order of (hash, size, text); the ranges come in an order of their own.  Neither
- * misses nor repeats one that is there all the time.  Looks at no more than *budget lines, and takes them off it.
+/* Goes to the next name that has more than zombies.  Within a range of hashes the order is (hash, size, text).  A name that is there
+ * during the whole scan is met once.  Looks at no more than *budget lines, and subtracts them from it.
  *
- * Result:  the oldest object of that name; or NULL: *done says that there is none, else call again. */
+ * Result:  the oldest object of that name, or NULL: *done says that there is none, otherwise call again. */
 struct weir__name *weir__names_scan(struct weir__names_shard *shard, struct weir__names_scan *scan, unsigned *budget, bool *done);
 
-/* The next name with the same hash, or NULL. */
+/* Goes to the next name with the same hash; returns NULL if there is none. */
 struct weir__name *weir__names_scan_hash(struct weir__names_shard *shard, struct weir__names_scan *scan);
 
 #endif

@@ -14,8 +14,8 @@
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
 
-#define TAKEN_AT_ONCE  64  /* series, between two holds of the lock */
-#define PASSED_AT_ONCE 256 /* those that end early already, in one hold */
+#define TAKEN_AT_ONCE   64  /* series, between two holds of the lock */
+#define COUNTED_AT_ONCE 256 /* zombies, in one hold */
 
 static struct weir__names names = WEIR__NAMES_INITIALIZER;
 
@@ -112,39 +112,46 @@ weir_series_set_name(weir_series *series, const char *name)
 
 /* -- cancel, count -- */
 
-/* Series from where the walk is on, which do not end early by a cause of their own, at most that many; each with a reference.  One that
- * does becomes the newest of its name: so the next cancel of a few does not pass over all that the former ones have told. */
+/* Takes series from the cursor on, each with a reference. */
 static unsigned
-take_some(struct weir__names_shard *shard, struct weir__names_walk *walk, struct weir_series *taken[TAKEN_AT_ONCE], size_t most)
+take_some(struct weir__names_walk *walk, struct weir_series *taken[TAKEN_AT_ONCE], size_t most)
 {
         unsigned count = 0;
 
-        for (unsigned i = 0; i < PASSED_AT_ONCE && count < most && count < TAKEN_AT_ONCE; i++) {
-                struct weir__name *name = weir__names_walk_at(walk);
-
-                if (!name)
-                        break;
-                struct weir_series *series = bearer_of(name)->series;
-                if (atomic_load_explicit(&series->cause, memory_order_relaxed)) {
-                        weir__names_renew(shard, name);
-                } else {
-                        taken[count++] = weir_series_ref(series);
-                        weir__names_walk_on(walk);
-                }
+        for (struct weir__name *name; count < most && count < TAKEN_AT_ONCE && (name = weir__names_walk_at(walk));) {
+                taken[count++] = weir_series_ref(bearer_of(name)->series);
+                weir__names_walk_on(walk);
         }
         return count;
 }
 
-static size_t
-cancel_taken(struct weir_series *taken[], unsigned count)
+/* A series with a cause becomes a zombie of its name, so the next cancel does not meet it. */
+static void
+end_name(const struct weir_series *series)
 {
-        size_t cancelled = 0;
+        struct weir__series_name *name = weir__series_extra_of(series)->name;
 
-        for (unsigned i = 0; i < count; i++) {
-                cancelled += weir__series_stop(taken[i], -ECANCELED);
-                weir_series_unref(taken[i]);
-        }
-        return cancelled;
+        if (!name)
+                return;
+        struct weir__names_shard *shard = weir__names_lock(&names, name->name.hash);
+        if (weir__name_alive(&name->name))
+                weir__names_end(shard, &name->name);
+        weir__names_unlock(shard);
+}
+
+/* Returns whether this call has cancelled it. */
+static bool
+cancel(struct weir_series *series)
+{
+        bool given;
+
+        weir__lock(&series->lock);
+        struct weir_task *ended = weir__series_stop_locked(series, -ECANCELED, &given);
+        end_name(series);
+        weir__unlock(&series->lock);
+        weir__series_deliver(ended);
+        weir_series_unref(series);
+        return given;
 }
 
 size_t
@@ -160,15 +167,34 @@ weir_series_cancel_named(const char *name, size_t max)
         struct weir__names_shard *shard = weir__names_lock(&names, key.hash);
         weir__names_walk_begin(shard, &walk, &key, false);
         while (cancelled < max && weir__names_walk_at(&walk)) {
-                unsigned count = take_some(shard, &walk, taken, max - cancelled);
+                unsigned count = take_some(&walk, taken, max - cancelled);
 
                 weir__names_unlock(shard);
-                cancelled += cancel_taken(taken, count);
+                for (unsigned i = 0; i < count; i++)
+                        cancelled += cancel(taken[i]);
                 weir__names_lock(&names, key.hash);
         }
         weir__names_walk_end(shard, &walk);
         weir__names_unlock(shard);
         return cancelled;
+}
+
+static size_t
+count_zombies(struct weir__names_shard *shard, const struct weir__name_key *key)
+{
+        struct weir__names_walk walk;
+        size_t count = 0;
+
+        weir__names_walk_begin(shard, &walk, key, true);
+        while (weir__names_walk_at(&walk)) {
+                weir__names_walk_on(&walk); /* before the pause, in which others may move the cursor */
+                if (++count % COUNTED_AT_ONCE > 0)
+                        continue;
+                weir__names_unlock(shard);
+                weir__names_lock(&names, key->hash);
+        }
+        weir__names_walk_end(shard, &walk);
+        return count;
 }
 
 size_t
@@ -178,5 +204,9 @@ weir_series_count(const char *name)
 
         if (weir__phase_is_forked() || weir__name_read(name, &key))
                 return 0;
-        return weir__names_count(&names, &key);
+        struct weir__names_shard *shard = weir__names_lock(&names, key.hash);
+        const struct weir__name *oldest = weir__names_find(shard, &key);
+        size_t count = (oldest ? oldest->count : 0) + count_zombies(shard, &key);
+        weir__names_unlock(shard);
+        return count;
 }

@@ -29,10 +29,9 @@ enum weir__state {
         WEIR__PENDING = 1,
         WEIR__READY = 2,
         WEIR__RUNNING = 3,
-        WEIR__ENDED = 4, /* a cancelled named timer's whose callback and on_free have returned, before it is buried */
         WEIR__STATE = 7, /* mask */
 
-        WEIR__CANCELLED = 8, /* by name or id: the callback sees -ECANCELED; one with a name is on the list of ending ones */
+        WEIR__CANCELLED = 8, /* by name or id: the callback sees -ECANCELED; one with a name is a zombie (factory/names) */
         WEIR__EXPIRED = 16,  /* READY because its deadline has come: it may still be reset */
         WEIR__REARMED = 32,  /* it was: the worker puts it back into the queue instead of calling it */
         WEIR__QUEUED = 64,   /* READY, but its node is in the queue still: the worker takes it out */

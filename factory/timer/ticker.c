@@ -55,8 +55,6 @@ struct ticker {
         /* The next tick, or the present one, is the last: it was stopped, or that is the limit, or its series is cancelled.  Written
          * by its callback, and under the poller's lock. */
         _Atomic bool last;
-
-        _Atomic uint64_t returned; /* the worker's, for who waits: ticks whose callback has returned, before it is put back */
 };
 
 /* Behind the timer, its name, and the clock that it follows. */
@@ -220,12 +218,6 @@ changed(struct weir__timer *timer, const struct weir__timer_change *change)
                 ticker->period = change->by;
 }
 
-static uint64_t
-returned(struct weir__timer *timer)
-{
-        return atomic_load_explicit(&ticker_of(timer)->returned, memory_order_relaxed);
-}
-
 /* -- on its worker -- */
 
 /* A tick that has begun goes on to the last callback: from here on a cancel comes too late. */
@@ -240,19 +232,6 @@ end_ticking(struct weir__timer *timer)
         weir__timer_take_verdict(timer, word);
 }
 
-/* Who waits for callbacks of its name that run need not wait for its end.  The ticker may have been freed meanwhile: it belongs to
- * whoever finds it in the queue. */
-static void
-tell_waiters(const struct weir__name *name, uint32_t hash)
-{
-        weir__fence_light(); /* the heavy one is in weir_timer_cancel_wait */
-        if (!name || !atomic_load_explicit(&weir__timer_waits, memory_order_relaxed))
-                return;
-        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, hash);
-        weir__names_look_again(shard, name);
-        weir__names_unlock(shard);
-}
-
 static void
 call_back(struct weir__timer *timer, struct ticker *ticker)
 {
@@ -264,7 +243,6 @@ call_back(struct weir__timer *timer, struct ticker *ticker)
         timer->task.status = -EINPROGRESS;
         weir__task_call_back(&timer->task);
         timer->task.status = 0;
-        atomic_store_explicit(&ticker->returned, ticker->count, memory_order_relaxed);
 }
 
 static bool
@@ -274,14 +252,9 @@ tick(struct weir__timer *timer)
         uint32_t word = weir__timer_word(timer);
 
         if (timer->task.status == 0 && weir__timer_is_ticking(timer, word)) {
-                const struct weir__name *name = weir__timer_name(timer);
-                uint32_t hash = name ? name->hash : 0;
-
                 call_back(timer, ticker);
-                if (!is_last(ticker) && weir__timer_rearm(timer, word)) {
-                        tell_waiters(name, hash);
+                if (!is_last(ticker) && weir__timer_rearm(timer, word))
                         return true;
-                }
         }
         end_ticking(timer);
         return false;
@@ -305,7 +278,6 @@ drop_ticker(struct weir__timer *timer)
 static const struct weir__ticker_ops ticker_ops = {
         .tick = tick,
         .drop = drop_ticker,
-        .returned = returned,
         .set_due = set_due,
         .due = due_of,
         .next = next_tick,

@@ -359,6 +359,9 @@ bool
 weir__timer_rearm(struct weir__timer *timer, uint32_t word)
 {
         struct weir__poller *poller = weir__timer_poller(timer);
+        bool is_ticking = weir__timer_is_ticking(timer, word);
+        struct weir__name *name = is_ticking ? weir__timer_name(timer) : NULL;
+        struct weir__names_shard *shard = name ? weir__names_lock(&weir__timer_names, name->hash) : NULL;
         weir_nsec now = weir__clock_now();
         bool wake = false, pends = false;
 
@@ -367,7 +370,7 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
         if (status) {
                 timer->task.status = status;
         } else {
-                wake = weir__timer_is_ticking(timer, word)
+                wake = is_ticking
                                ? add(timer, poller, weir__timer_ops(timer)->ticks->next(timer, now), now)
                                : add_again(timer, poller, now);
                 pends = weir__timer_swap(timer, &word, WEIR__PENDING);
@@ -375,6 +378,11 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
                         weir__timerq_remove(&poller->deadlines.queue, &timer->node);
         }
         weir__unlock(&poller->lock);
+        if (shard) {
+                if (pends)
+                        weir__names_pass(shard, name); /* who waits for this tick need not wait for the next one */
+                weir__names_unlock(shard);
+        }
         if (wake)
                 weir__poller_wake(poller);
         return pends;
@@ -454,13 +462,9 @@ weir__timer_run(struct weir__work *work)
         struct weir_series *series = timer->task.series;
         struct weir__name *name = weir__timer_name(timer);
         leave(timer);
-        if (name && weir__timer_word(timer) & WEIR__CANCELLED) {
-                weir__timer_end_cancelled((struct weir__named_timer *)timer);
-        } else {
-                if (name)
-                        weir__names_remove(&weir__timer_names, name);
-                weir__task_free(&timer->task);
-        }
+        if (name)
+                weir__names_remove(&weir__timer_names, name);
+        weir__task_free(&timer->task);
         weir__task_go_on(series);
 }
 

@@ -36,9 +36,6 @@ struct weir__ticker_ops {
         /* Gives up what it holds.  No change of a clock leads to it any more; no lock held. */
         void (*drop)(struct weir__timer *timer);
 
-        /* How many ticks have returned.  Under the lock of its name, on the chain of which it is. */
-        uint64_t (*returned)(struct weir__timer *timer);
-
         /* Notes when the next tick is due, before that is rounded; and returns it. */
         void (*set_due)(struct weir__timer *timer, weir_nsec due);
         weir_nsec (*due)(struct weir__timer *timer);
@@ -108,9 +105,6 @@ weir__named_timer_size(size_t name_size)
 
 extern struct weir__names weir__timer_names;
 
-/* Calls of weir_timer_cancel_wait under way.  Counted before a heavy fence; read behind a light one. */
-extern _Atomic unsigned weir__timer_waits;
-
 static inline struct weir__timer *
 weir__timer_of_name(struct weir__name *name)
 {
@@ -178,16 +172,6 @@ weir__timer_has_expired(const struct weir__timer *timer)
                timer->task.status != -ETIMEDOUT;
 }
 
-/* Whether one that is cancelled was in the middle of a tick then, and has not ended yet: a callback of it may be running which
- * began before the cancel. */
-static inline bool
-weir__timer_was_ticking(const struct weir__timer *timer)
-{
-        const uint32_t mask = WEIR__STATE | WEIR__EXPIRED | WEIR__CANCELLED;
-
-        return (weir__timer_word(timer) & mask) == (WEIR__RUNNING | WEIR__EXPIRED | WEIR__CANCELLED);
-}
-
 /* Just before its last callback: its status if it was cancelled, or its series ends early.  On its worker. */
 void weir__timer_take_verdict(struct weir__timer *timer, uint32_t word);
 
@@ -202,9 +186,6 @@ bool weir__timer_cancel(struct weir__timer *timer, struct weir__work_list *taken
 
 /* Delivers what weir__timer_end has taken: `count` of them at most.  No lock held. */
 void weir__timer_deliver(struct weir__work_list *taken, size_t count);
-
-/* Its callback and on_free have returned, after it was cancelled: tells who waits for that, and frees it some time.  On its worker. */
-void weir__timer_end_cancelled(struct weir__named_timer *named);
 
 /* A task that only reports that fault when it is started or pushed; NULL when out of memory. */
 weir_task *weir__timer_wrong(int fault, weir_task_fn *done, void *context);

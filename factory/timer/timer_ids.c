@@ -50,7 +50,7 @@ cancel_named(weir_timer_id id, uint32_t hash, struct weir__work_list *taken)
         bool cancelled = timer && weir__timer_cancel_locked(timer, taken);
 
         if (cancelled)
-                weir__names_end(shard, weir__timer_name(timer), weir__timer_was_ticking(timer));
+                weir__names_end(shard, weir__timer_name(timer));
         weir__unlock(&poller->lock);
         weir__names_unlock(shard);
         return cancelled;

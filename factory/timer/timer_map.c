@@ -7,7 +7,6 @@
 #include "kernel/base/phase.h"
 
 struct weir__names weir__timer_names = WEIR__NAMES_INITIALIZER;
-_Atomic unsigned weir__timer_waits;
 
 static void
 before_fork(void)

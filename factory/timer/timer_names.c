@@ -29,13 +29,12 @@ bool
 weir__timers_cancel_some(struct weir__timers_cancel *cancel, struct weir__names_shard *shard, struct weir__name *name)
 {
         while (name && cancel->left > 0) {
-                struct weir__name *newer = name->newer;
+                struct weir__name *newer = weir__name_alive(name->newer);
 
                 if (cancel->credit == 0)
                         return true;
-                struct weir__timer *timer = weir__timer_of_name(name);
-                if (weir__timer_cancel(timer, &cancel->taken)) {
-                        weir__names_end(shard, name, weir__timer_was_ticking(timer));
+                if (weir__timer_cancel(weir__timer_of_name(name), &cancel->taken)) {
+                        weir__names_end(shard, name);
                         cancel->credit--;
                         cancel->count++;
                         cancel->left--;
@@ -85,72 +84,52 @@ weir_timer_cancel(const char *name, size_t max)
         return weir__phase_is_forked() || weir__name_read(name, &key) ? 0 : cancel_named(&key, max);
 }
 
-/* -- waiting for what ends -- */
+/* -- waiting for callbacks -- */
 
-/* Whether the walk has come to a timer of that name whose callback or on_free is still to return.  Of those that were not
- * cancelled only callbacks that have begun count. */
+/* Callbacks that have begun are waited for; those of cancelled timers also before that, if the timer was started. */
 static bool
-is_awaited(const struct weir__names_walk *walk, struct weir__name *name)
+is_awaited(struct weir__name *name, bool is_zombie)
 {
         uint32_t state = weir__timer_word(weir__timer_of_name(name)) & WEIR__STATE;
 
-        return weir__name_has(name, &walk->key) && (state == WEIR__RUNNING || (walk->over_ending && state == WEIR__READY));
+        return state == WEIR__RUNNING || (is_zombie && state == WEIR__READY);
 }
 
-/* What tells a tick from the next one.  One that is ending comes back no more. */
-static uint64_t
-ticks_over(const struct weir__names_walk *walk, struct weir__name *name)
-{
-        struct weir__timer *timer = weir__timer_of_name(name);
-
-        return walk->over_ending || !weir__timer_ops(timer)->ticks ? 0 : weir__timer_ops(timer)->ticks->returned(timer);
-}
-
-/* Returns when the walk is at its end. */
+/* Waits for the timers of the name that are zombies, or for those that are not. */
 static void
-walk_to_the_end(struct weir__names_shard *shard, struct weir__names_walk *walk)
+wait_for_callbacks(struct weir__names_shard *shard, const struct weir__name_key *key, bool zombies)
 {
         unsigned credit = WEIR__TIMERS_AT_ONCE;
+        struct weir__names_walk walk;
 
-        for (struct weir__name *name; (name = weir__names_walk_at(walk));) {
-                uint64_t ticks = ticks_over(walk, name); /* before the look at its state */
-
-                if (is_awaited(walk, name)) {
-                        weir__names_walk_wait(shard, walk);
-                        if (weir__names_walk_at(walk) == name && ticks_over(walk, name) != ticks)
-                                weir__names_walk_on(walk); /* the next one may be running by now */
+        weir__names_walk_begin(shard, &walk, key, zombies);
+        for (struct weir__name *name; (name = weir__names_walk_at(&walk));) {
+                if (is_awaited(name, zombies))
+                        weir__names_walk_wait(shard, &walk);
+                else
+                        weir__names_walk_on(&walk);
+                if (--credit > 0)
                         continue;
-                }
-                weir__names_walk_on(walk);
-                if (--credit == 0) {
-                        weir__names_unlock(shard);
-                        credit = WEIR__TIMERS_AT_ONCE;
-                        weir__names_lock(&weir__timer_names, walk->key.hash);
-                }
+                weir__names_unlock(shard);
+                credit = WEIR__TIMERS_AT_ONCE;
+                weir__names_lock(&weir__timer_names, key->hash);
         }
+        weir__names_walk_end(shard, &walk);
 }
 
 int64_t
 weir_timer_cancel_wait(const char *name, size_t max)
 {
-        struct weir__names_walk ending, named;
         struct weir__name_key key;
         int failed = weir__runtime_may_wait();
 
         if (failed || weir__name_read(name, &key))
                 return failed;
         size_t count = cancel_named(&key, max);
-        atomic_fetch_add_explicit(&weir__timer_waits, 1, memory_order_relaxed);
-        weir__fence_heavy(); /* the light one is in weir__timer_end_cancelled */
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, key.hash);
-        weir__names_walk_begin(shard, &ending, &key, true);
-        weir__names_walk_begin(shard, &named, &key, false);
-        walk_to_the_end(shard, &named);
-        walk_to_the_end(shard, &ending);
-        weir__names_walk_end(shard, &named);
-        weir__names_walk_end(shard, &ending);
+        wait_for_callbacks(shard, &key, false);
+        wait_for_callbacks(shard, &key, true); /* afterwards: tickers whose tick runs may become zombies meanwhile */
         weir__names_unlock(shard);
-        atomic_fetch_sub_explicit(&weir__timer_waits, 1, memory_order_relaxed);
         return (int64_t)count;
 }
 
@@ -219,7 +198,7 @@ reset_named(const char *text, weir_nsec by, bool extends)
         if (name && name->count > WEIR__TIMERS_AT_ONCE)
                 reset_many(&reset, shard, &key);
         else
-                for (; name; name = name->newer)
+                for (; name; name = weir__name_alive(name->newer))
                         reset_one(&reset, weir__timer_of_name(name));
         weir__timers_lock_poller(&reset.locked, NULL);
         weir__names_unlock(shard);

@@ -135,12 +135,3 @@ weir__poller_drain(struct weir__poller *poller)
         weir__ready_note(&poller->ready, found);
         return count > 0;
 }
-
-/* -- what is deferred -- */
-
-void
-weir__poller_run_deferred(struct weir__poller *poller)
-{
-        for (struct weir__work *work; (work = weir__work_pop(&poller->ready.deferred));)
-                work->ops->run(work);
-}

@@ -98,7 +98,4 @@ void weir__poller_expire_many(struct weir__poller *poller);
  * closing.  Owner only. */
 bool weir__poller_drain(struct weir__poller *poller);
 
-/* Runs all deferred work (struct weir__ready).  Owner only. */
-void weir__poller_run_deferred(struct weir__poller *poller);
-
 #endif

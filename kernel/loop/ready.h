@@ -15,7 +15,6 @@ struct weir__ready {
         struct weir__work_list works;
         struct weir__work_list bulk;    /* was delivered in great numbers: a batch of it runs after each batch of works */
         struct weir__work_list demoted; /* may block, as a callback did that lost the poller: runs after all else */
-        struct weir__work_list deferred; /* runs after the batch that adds to it, all of it */
         bool has_requeued; /* the batch ends with the work that runs: weir__requeue */
 
         /* Sharing.  Owner only. */

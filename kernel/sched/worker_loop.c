@@ -2,7 +2,7 @@
  *
  * Threads: the worker's own; the rest of what a worker does is kernel/sched/worker_pool.c (where it comes from and goes to).
  *
- *     own the poller -> [ run ready work, a batch, then of the bulk and of the demoted, and what they deferred -> take the
+ *     own the poller -> [ run ready work, a batch, then of the bulk and of the demoted -> take the
  *                    inbox -> expire some deadlines -> poll ] ... -> exiting -> let go
  *                            \--lost in a callback--> finish that task, without a poller -> a spare
  *
@@ -127,7 +127,6 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                run_some(worker, poller, &poller->ready.bulk, &bulk_credit)) {
                 if (__builtin_expect(has_demoted(poller), 0) && !run_demoted(worker, poller))
                         return;
-                weir__poller_run_deferred(poller);
                 weir__poller_take_inbox(poller);
                 weir__poller_expire(poller, weir__clock_now());
                 if (credit == 0 || !weir__ready_is_busy(&poller->ready)) /* what was given must not wait until somebody is idle */
@@ -163,7 +162,6 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
                     run_some(worker, poller, &poller->ready.bulk, &credit))
                         run_some(worker, poller, &poller->ready.demoted, &credit);
         }
-        weir__poller_run_deferred(poller);
         atomic_store_explicit(&poller->owner, 0, memory_order_release);
 }
 

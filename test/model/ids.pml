@@ -19,7 +19,6 @@
 #define PENDING   1
 #define READY     2
 #define RUNNING   3
-#define ENDED     4
 #define STATE     7
 #define CANCELLED 8
 #define EXPIRED   16
@@ -501,13 +500,6 @@ inline finish()
 #ifndef MUTANT_FREE_BEFORE_GIVING_BACK
         give_up_slot_locked();
 #endif
-        d_step {
-                touch();
-                if
-                :: (word & CANCELLED) && name != NONE -> word = CANCELLED | ENDED
-                :: else
-                fi
-        };
         unlink_and_free();
 #ifdef MUTANT_FREE_BEFORE_GIVING_BACK
         give_up_slot_locked();

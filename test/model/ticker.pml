@@ -1,8 +1,8 @@
 /* ticker.pml: a named ticker: a timer that goes from RUNNING back to PENDING, with all that may meet it in a tick.
  *
  *   Worker      the poller's thread: expiry, ticks, putting back, the last callback, free, the drain of shutdown
- *   Former      the worker after it has put the ticker back: it notifies waiters of the end of the tick.  It may have lost its
- *               poller in the tick, to the Worker
+ *   Former      the worker that has just put the ticker back, and holds the lock of the shard still: it lets walks that wait for the
+ *               tick go on.  It may have lost its poller in the tick, to the Worker
  *   Canceller   two of them: weir_timer_cancel by the ticker's name
  *   Series      weir_series_cancel of its series
  *   Resetter    weir_timer_reset by the ticker's name
@@ -14,7 +14,7 @@
  *
  *      PENDING --expiry, cancel, shutdown--> READY --worker--> RUNNING and EXPIRED: a tick --> RUNNING: the last callback
  *         ^---------------worker, when reset---'                 |                                |
- *         `------------------------------worker------------------'                              ENDED
+ *         `------------------------------worker------------------'
  *
  * After TICKS ticks it has reached its limit; it may stop itself before.  Of time, the model knows whether a tick is due by a
  * reset or otherwise.  With `waits_for_wait` the ticker does not tick a second time before the wait is over, so that a lost
@@ -27,7 +27,6 @@
 #define PENDING   1
 #define READY     2
 #define RUNNING   3
-#define ENDED     4
 #define STATE     7  /* the mask of the state */
 #define CANCELLED 8  /* by name: the last callback sees -ECANCELED */
 #define EXPIRED   16 /* READY because its deadline came; RUNNING in a tick */
@@ -51,8 +50,8 @@
 
 /* Where the shard has it. */
 #define NOWHERE 0
-#define RING    1
-#define ENDING  2
+#define RING    1 /* alive */
+#define ENDING  2 /* a zombie */
 
 /* The other processes that come; one bit each. */
 #define CANCEL  1
@@ -83,16 +82,12 @@ bool last;            /* written by its callback, and under POLLER: no tick afte
 bool inbox;           /* lock-free */
 bool drain_asked, drained, exit_asked;
 byte locks;           /* the locks somebody holds */
+bool pass_asked;      /* the ticker is back in the queue, and the Former is about to pass the walks */
 byte count;           /* the worker's: ticks that have begun */
-byte returned;        /* the worker's, read under SHARD: ticks that have returned */
-byte awaiting;        /* lock-free: waits under way */
-bool notify_asked;    /* the former worker has waiters to notify */
 
-/* The waiter's two walks; guarded by SHARD. */
-bool walks;           /* that they are registered */
+/* The waiter's two walks, one after the other; guarded by SHARD. */
 bool at_ring, at_ending; /* the walk is at the ticker */
-bool sleeps_ring, sleeps_ending;
-bool moved;           /* the second one is under way */
+bool sleeps;             /* and its waiter sleeps there */
 bool latch;
 
 /* The Monitor judges these; nobody acts on them. */
@@ -136,7 +131,7 @@ active proctype Monitor()
                 coming = coming | KNOWN
         };
         _nr_pr == 1 -> /* all others have ended */
-        assert(locks == 0 && !notify_asked);
+        assert(locks == 0 && !pass_asked);
         assert(freed && !linked && !current && over && on_frees == 1);
         assert(lasts == 1 && !inside && began == ended);
         assert(counted <= 1);
@@ -235,39 +230,30 @@ inline push()
 inline walks_pass()
 {
         if
-        :: walks && linked == RING && at_ring ->
+        :: (linked == RING && at_ring) || (linked == ENDING && at_ending) ->
                 at_ring = false;
-                latch = (sleeps_ring -> true : latch);
-                sleeps_ring = false
-        :: walks && linked == ENDING && at_ending ->
                 at_ending = false;
-                latch = (sleeps_ending -> true : latch);
-                sleeps_ending = false
+                latch = (sleeps -> true : latch);
+                sleeps = false
         :: else
         fi
 }
 
-/* A tick has been put back.  The ticker belongs to others by then. */
-inline notify()
+/* A tick has returned and the ticker goes on: a walk that sleeps there leaves it. */
+inline pass()
 {
-        if
-        :: awaiting ->
-                lock(SHARD);
-                atomic {
-#ifdef MUTANT_NOTIFY_TOUCHES
-                        touch(); /* for instance to ask for its name */
+        atomic {
+                touch();
+                if
+                :: at_ring && sleeps ->
+#ifndef MUTANT_TICK_AFTER_TICK
+                        at_ring = false;
 #endif
-                        if
-                        :: sleeps_ring || sleeps_ending ->
-                                latch = true;
-                                sleeps_ring = false;
-                                sleeps_ending = false
-                        :: else
-                        fi;
-                        unlock(SHARD)
-                }
-        :: else
-        fi
+                        latch = true;
+                        sleeps = false
+                :: else
+                fi
+        }
 }
 
 inline unlink_and_free()
@@ -328,10 +314,7 @@ active [2] proctype Canceller()
                                 touch();
                                 walks_pass();
                                 linked = ENDING;
-                                counted++;
-#ifndef MUTANT_TICK_BEHIND_THE_WALKS
-                                at_ending = (walks && !moved && (word & (STATE | EXPIRED)) == TICKING -> true : at_ending)
-#endif
+                                counted++
                         :: else -> assert((word & STATE) == RUNNING)
                         fi
                 }
@@ -419,8 +402,7 @@ active proctype Resetter()
                 d_step {
                         touch();
                         found = word;
-                        stopped_before = stopped;
-                        assert((found & STATE) != ENDED)
+                        stopped_before = stopped
                 };
                 if
                 :: !closing && (found & STATE) == PENDING ->
@@ -472,9 +454,28 @@ out:
 
 #define ON_ITS_WAY ((word & STATE) == RUNNING || (word & STATE) == READY)
 
+/* The zombies of the name. */
+inline walk_zombies()
+{
+        at_ending = (linked == ENDING);
+        do
+        :: !at_ending -> break
+        :: at_ending ->
+                atomic {
+                        touch();
+                        assert(ON_ITS_WAY);
+                        latch = false;
+                        sleeps = true;
+                        unlock(SHARD)
+                };
+                latch;
+                lock(SHARD)
+        od
+}
+
 active proctype Waiter()
 {
-        byte held, ticks, begun, slept;
+        byte held, begun, slept;
         bool ending, paused;
 
         if
@@ -483,15 +484,13 @@ active proctype Waiter()
         fi;
         d_step {
                 begun = began;
-                ending = (linked == ENDING);
-                awaiting++
+                ending = (linked == ENDING)
         };
-        atomic {
-                lock(SHARD);
-                walks = true;
-                at_ring = (linked == RING);
-                at_ending = (linked == ENDING)
-        };
+        lock(SHARD);
+#ifdef MUTANT_ZOMBIES_FIRST
+        walk_zombies();
+#endif
+        at_ring = (linked == RING);
         do
         :: !at_ring -> break
         :: at_ring && !paused -> /* after 256 others, or asleep at one that comes before */
@@ -501,10 +500,7 @@ active proctype Waiter()
                 };
                 lock(SHARD)
         :: at_ring ->
-                d_step {
-                        touch();
-                        ticks = returned
-                };
+                touch();
                 if
                 :: (word & STATE) == RUNNING ->
                         atomic {
@@ -513,61 +509,29 @@ active proctype Waiter()
 #endif
                                 assert(slept == 0 || slept == turns || !inside); /* not from tick to tick */
                                 slept = (inside -> turns : slept);
-                                sleeps_ring = true;
+                                sleeps = true;
                                 unlock(SHARD)
                         };
 #ifdef MUTANT_LATCH_CLOSED_LATE
                         latch = false;
 #endif
                         latch;
-                        lock(SHARD);
-                        d_step {
-                                if
-#ifndef MUTANT_TICK_AFTER_TICK
-#ifdef MUTANT_WOKEN_IS_OVER
-                                :: at_ring -> at_ring = false
-#else
-                                :: at_ring && returned != ticks -> at_ring = false
-#endif
-#endif
-                                :: else
-                                fi
-                        }
+                        lock(SHARD)
                 :: else -> at_ring = false
                 fi
         od;
-        do
-        :: !at_ending -> break
-        :: at_ending ->
-                touch();
-                moved = true;
-                if
-                :: ON_ITS_WAY ->
-                        atomic {
-                                latch = false;
-                                sleeps_ending = true;
-                                unlock(SHARD)
-                        };
-                        latch;
-                        lock(SHARD)
-                :: else -> at_ending = false
-                fi
-        od;
-        atomic {
-                walks = false;
-                unlock(SHARD)
-        };
+#ifndef MUTANT_ZOMBIES_FIRST
+        walk_zombies();
+#endif
+        unlock(SHARD);
         d_step {
-                awaiting--;
                 assert(ended >= begun);
                 assert(!ending || on_frees == 1);
                 waited = true;
                 begun = 0; /* nobody looks any more: fewer states */
                 slept = 0;
-                ticks = 0;
                 ending = false;
                 paused = false;
-                moved = false;
                 latch = false
         };
 out:
@@ -720,10 +684,6 @@ inline tick()
                 :: true
                 fi;
                 call_ends();
-                d_step {
-                        touch();
-                        returned = count
-                };
 #ifdef MUTANT_LAST_UNSEEN
                 if
                 :: count < TICKS ->
@@ -731,13 +691,29 @@ inline tick()
                 if
                 :: !last ->
 #endif
-#ifdef MUTANT_NOTIFY_BEFORE_REARM
-                        notify();
+                        lock(SHARD);
+#ifdef MUTANT_PASS_BEFORE_REARM
+                        pass();
+#endif
+#if defined(MUTANT_PASS_BEFORE_REARM) || defined(MUTANT_PASS_BEHIND_REARM)
+                        unlock(SHARD);
 #endif
 #ifdef MUTANT_RESET_LOST
-                        rearm(IN_TURN)
+                        rearm(IN_TURN);
 #else
-                        rearm(asked)
+                        rearm(asked);
+#endif
+#ifdef MUTANT_PASS_BEHIND_REARM
+                        pass_asked = (coming & WAIT -> again : false)
+#elif !defined(MUTANT_PASS_BEFORE_REARM)
+                        if
+                        :: again && (coming & WAIT) -> /* the Former goes on with the lock */
+                                atomic {
+                                        held = held & (7 - SHARD);
+                                        pass_asked = true
+                                }
+                        :: else -> unlock(SHARD)
+                        fi
 #endif
                 :: else
                 fi
@@ -783,16 +759,7 @@ inline end()
                 current = false;
                 unlock(SERIES)
         };
-        if
-        :: word & CANCELLED ->
-                d_step {
-                        touch();
-                        word = CANCELLED | ENDED
-                };
-                skip
-        :: else
-        fi;
-        grave = true; /* when it has to be unlinked at once is wait.pml's affair */
+        unlink_and_free();
         lock(SERIES);
         atomic {
                 over = true;
@@ -803,7 +770,7 @@ inline end()
 active proctype Worker()
 {
         byte held, seen;
-        bool ready, grave, again, called_off, ticks;
+        bool ready, again, called_off, ticks;
 
         coming;
         do
@@ -828,13 +795,7 @@ active proctype Worker()
                 :: else ->
                         tick();
                         if
-                        :: again ->
-                                again = false;
-#ifndef MUTANT_NOT_NOTIFIED
-#ifndef MUTANT_NOTIFY_BEFORE_REARM
-                                notify_asked = ((coming & WAIT) -> true : false) /* at any time from now on: see Former */
-#endif
-#endif
+                        :: again -> again = false
                         :: else -> end()
                         fi
                 fi;
@@ -842,9 +803,6 @@ active proctype Worker()
                 called_off = false;
                 ticks = false
         :: ready && (word & QUEUED) -> take_node()
-        :: grave -> /* at any time */
-                grave = false;
-                unlink_and_free()
         :: d_step {
                 drain_asked ->
                 drain_asked = false
@@ -861,7 +819,7 @@ active proctype Worker()
                 drained = true;
                 unlock(POLLER)
            }
-        :: atomic { exit_asked && !inbox && !ready && !drain_asked && !grave -> break }
+        :: atomic { exit_asked && !inbox && !ready && !drain_asked -> break }
         od;
         assert(!in_queue && over)
 }
@@ -871,10 +829,18 @@ active proctype Former()
         byte held;
 
         do
-        :: notify_asked ->
-                notify();
-                notify_asked = false
-        :: atomic { exit_asked && freed && !notify_asked -> break }
+        :: pass_asked ->
+#ifdef MUTANT_PASS_BEHIND_REARM
+                lock(SHARD);
+#else
+                held = held | SHARD;
+#endif
+#ifndef MUTANT_NOT_PASSED
+                pass();
+#endif
+                pass_asked = false;
+                unlock(SHARD)
+        :: atomic { exit_asked && freed && !pass_asked -> break }
         od
 }
 

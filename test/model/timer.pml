@@ -9,7 +9,7 @@
  *   Shutdown    weir_shutdown
  *   Monitor     not in the code: chooses the processes that come, and judges the outcome when all others have ended
  *
- * States of the word:    NEW --start--> PENDING --expiry, cancel, shutdown--> READY --worker--> RUNNING --> ENDED
+ * States of the word:    NEW --start--> PENDING --expiry, cancel, shutdown--> READY --worker--> RUNNING
  *                         |                `----<----worker, when reset----<----'
  *                         `-----start, when a cancel came first-------------> READY
  *
@@ -30,7 +30,6 @@
 #define PENDING   1
 #define READY     2
 #define RUNNING   3
-#define ENDED     4
 #define STATE     7  /* the mask of the state */
 #define CANCELLED 8  /* NEW, PENDING or READY when a cancel by name met it: the callback sees -ECANCELED */
 #define EXPIRED   16 /* READY because its deadline came */
@@ -50,7 +49,7 @@
 /* Where the shard has it. */
 #define NOWHERE 0
 #define RING    1 /* the timers of its name, in order of coming */
-#define ENDING  2 /* those that a cancel by name has taken and that are not freed yet */
+#define ENDING  2 /* the zombies: a cancel by name has taken them, and they are not freed yet */
 
 /* The other processes that come; one bit each. */
 #define CANCEL  1
@@ -286,8 +285,7 @@ inline discard()
         unlink_and_free()
 }
 
-/* The end of one whose callback ran: also past the cancels of its series.  One that a cancel by name has taken may wait in its
- * grave for others: that cancel may still hold the shard's lock, to move it to the list of the ending. */
+/* The end of one whose callback ran: also past the cancels of its series. */
 inline finish()
 {
         d_step {
@@ -305,24 +303,7 @@ inline finish()
                 unlock(SERIES)
         };
 #endif
-        if
-        :: word & CANCELLED ->
-                d_step {
-                        touch();
-                        assert((word & STATE) == RUNNING);
-                        word = CANCELLED | ENDED
-                };
-#ifdef MUTANT_FREE_UNBURIED
-                d_step {
-                        linked = NOWHERE;
-                        freed = true
-                }
-#else
-                grave = true
-#endif
-        :: else ->
-                unlink_and_free()
-        fi
+        unlink_and_free()
 }
 
 /* One that is not started, under the lock of its poller, under which its start looks: start or dismiss completes it. */
@@ -406,7 +387,7 @@ inline cancel_one()
                 touch();
                 found = word & STATE;
                 home = HOME;
-                assert(found != ENDED && word != (NEW | CANCELLED)) /* such a one is on the ring no more */
+                assert(word != (NEW | CANCELLED)) /* such a one is a zombie */
         };
         if
         :: found == NEW ->
@@ -738,7 +719,7 @@ inline reset_one()
         d_step {
                 touch();
                 found = word & STATE;
-                assert(found != ENDED && word != (NEW | CANCELLED)) /* such a one is on the ring no more */
+                assert(word != (NEW | CANCELLED)) /* such a one is a zombie */
         };
         if
         :: found == NEW ->
@@ -1028,7 +1009,7 @@ inline drain()
 active proctype Worker()
 {
         byte held, seen;
-        bool ready, grave; /* the worker's own lists */
+        bool ready;
         bool due; /* the deadline that it expired for last */
         bool again, called_off;
 
@@ -1055,9 +1036,6 @@ active proctype Worker()
                 ready = false;
                 begin()
         :: ready && (word & QUEUED) -> take_node() /* together with that of another timer, before it on the list */
-        :: grave -> /* at once, or when many are there, or when nothing is ready: at any time */
-                grave = false;
-                unlink_and_free()
         :: d_step {
                 step_asked ->
                 step_asked = false
@@ -1068,7 +1046,7 @@ active proctype Worker()
                 drain_asked = false
            };
            drain()
-        :: atomic { exit_asked && !inbox && !ready && !step_asked && !drain_asked && !grave -> break }
+        :: atomic { exit_asked && !inbox && !ready && !step_asked && !drain_asked -> break }
         od;
         assert(!in_queue && (!entered || over))
 }

@@ -1,14 +1,15 @@
-/* wait.pml: weir_timer_cancel_wait: waits until the timers of a name have ended, the list of the ending, cursors, graves.
+/* wait.pml: weir_timer_cancel_wait: waits until the timers of a name have ended; zombies, walks and their cursors.
  *
- *   Waiter      two of them, of which the second may not come: weir_timer_cancel_wait with a `max` of 0 or of WEIR_ALL.  The
- *               first one owns a timer of that name, which it never starts, and dismisses when its wait is over
+ *   Waiter      two of them, of which the second comes only if the third timer is kept, or not at all: weir_timer_cancel_wait with a
+ *               `max` of 0 or of WEIR_ALL
  *   Canceller   another thread's weir_timer_cancel with a `max` of 1; it may not come
  *   Worker      two of them, with a timer of that name each: expiry, callback, on_free, free
+ *   Maker       makes a third timer of that name at any time and never starts it; dismisses it at any time, or keeps it until all
+ *               waits are over
  *
- * timer.pml shows how a timer is cancelled and begins: here its word changes in steps that are atomic.  A shard has two lists,
- * the ring of the name and the list of the ending.  A waiter registers a walk over each at the same time, goes to the end of the
- * ring and then to that of the list.  It lets go of the lock at any time, not after 256 entries.  A worker that finds nobody
- * waiting digs a grave, and comes back to it at any time, or not before all waits are over.
+ * timer.pml shows how a timer is cancelled and begins: here its word changes in steps that are atomic.  The chain of the name has two
+ * parts: the timers that are alive, oldest first, and the zombies, newest first.  A waiter walks over the first part, then over the
+ * second.  It lets go of the lock at any time, not after 256 entries.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -17,16 +18,15 @@
 #define PENDING   1
 #define READY     2
 #define RUNNING   3
-#define ENDED     4
 
-/* The timers, in order of coming; the last is the one that is never started. */
+/* The timers, in order of their making; the last is the one that is never started. */
 #define TIMERS    3
 #define UNSTARTED 2
-#define NONE      3 /* the end of a list */
+#define NONE      3 /* the end of a part */
 
-/* The lists. */
-#define RING    0
-#define ENDING  1
+/* The parts of the chain. */
+#define ALIVE   0
+#define ZOMBIES 1
 #define NOWHERE 2
 
 #define WAITERS 2
@@ -34,7 +34,6 @@
 byte word[TIMERS];
 bool cancelled[TIMERS];  /* a bit of the word */
 bool delivered[TIMERS];  /* by a cancel: in the inbox of the worker */
-byte awaiting;           /* lock-free: the waits that have begun and are not over */
 bool latch[WAITERS];     /* a waiter sleeps until it is open */
 
 /* Guarded by the lock of the shard. */
@@ -42,18 +41,18 @@ bool locked;
 byte head[2] = NONE;
 byte next[TIMERS] = NONE;
 byte on[TIMERS] = NOWHERE;
-bool walks[WAITERS];           /* that both walks of the waiter are registered */
-byte waits[WAITERS] = NOWHERE; /* the walk that sleeps */
-byte cursor[4] = NONE;         /* of the walk number WALK: its next entry */
-byte behind[4] = NONE;         /* the first entry that came after the walk had begun */
+byte walks[WAITERS] = NOWHERE; /* the part that the waiter walks over */
+bool sleeps[WAITERS];
+byte cursor[WAITERS] = NONE;   /* the next entry */
+byte end[WAITERS] = NONE;      /* the first entry that was added after the walk had begun */
 
 /* The model judges these; nobody acts on them. */
 bool freed[TIMERS];
 bool on_freed[TIMERS];
 byte over;               /* waits that have returned, or never come */
+bool is_kept;            /* constant: the third timer is dismissed after all waits */
 
 #define BIT(timer) (1 << (timer))
-#define WALK(waiter, list) (2 * (waiter) + (list))
 #define touch(timer) assert(!freed[timer])
 
 inline lock()
@@ -71,28 +70,28 @@ inline unlock()
         }
 }
 
-/* -- the lists; under the lock -- */
+/* -- the chain; under the lock -- */
 
-inline came_behind(waiter, list, timer)
+inline was_added(waiter, timer)
 {
         if
-#ifndef MUTANT_APPENDED_UNSEEN
-        :: walks[waiter] && behind[WALK(waiter, list)] == NONE -> behind[WALK(waiter, list)] = timer
+#ifndef MUTANT_ADDED_UNSEEN
+        :: walks[waiter] == ALIVE && end[waiter] == NONE -> end[waiter] = timer
 #endif
         :: else
         fi
 }
 
-inline append(list, timer)
+inline add(timer)
 {
         touch(timer);
         next[timer] = NONE;
-        on[timer] = list;
+        on[timer] = ALIVE;
         if
-        :: head[list] == NONE ->
-                head[list] = timer
+        :: head[ALIVE] == NONE ->
+                head[ALIVE] = timer
         :: else ->
-                last = head[list];
+                last = head[ALIVE];
                 do
                 :: next[last] != NONE ->
                         touch(last);
@@ -103,23 +102,23 @@ inline append(list, timer)
                 next[last] = timer;
                 last = 0
         fi;
-        came_behind(0, list, timer);
-        came_behind(1, list, timer)
+        was_added(0, timer);
+        was_added(1, timer)
 }
 
-/* A cursor lies on its waiter's stack: it is there while walks[waiter] is set. */
+/* A cursor lies on its waiter's stack: it is there while the waiter walks. */
 inline move_on(waiter, timer)
 {
         if
-        :: walks[waiter] && cursor[WALK(waiter, on[timer])] == timer ->
+        :: walks[waiter] == on[timer] && cursor[waiter] == timer ->
 #ifndef MUTANT_CURSOR_LEFT
-                cursor[WALK(waiter, on[timer])] = next[timer];
+                cursor[waiter] = next[timer];
 #endif
                 if
 #ifndef MUTANT_LATCH_LEFT
-                :: waits[waiter] == on[timer] ->
+                :: sleeps[waiter] ->
                         latch[waiter] = true;
-                        waits[waiter] = NOWHERE
+                        sleeps[waiter] = false
 #endif
                 :: else
                 fi
@@ -127,7 +126,7 @@ inline move_on(waiter, timer)
         fi;
         if
 #ifndef MUTANT_END_LEFT
-        :: walks[waiter] && behind[WALK(waiter, on[timer])] == timer -> behind[WALK(waiter, on[timer])] = next[timer]
+        :: walks[waiter] == on[timer] && end[waiter] == timer -> end[waiter] = next[timer]
 #endif
         :: else
         fi
@@ -156,6 +155,14 @@ inline unlink(timer)
         on[timer] = NOWHERE
 }
 
+inline become_zombie(timer)
+{
+        unlink(timer);
+        next[timer] = head[ZOMBIES];
+        head[ZOMBIES] = timer;
+        on[timer] = ZOMBIES
+}
+
 /* -- the end of a timer -- */
 
 inline unlink_and_free(timer)
@@ -167,7 +174,6 @@ inline unlink_and_free(timer)
         freed[timer] = true;
 #endif
         d_step {
-                on_freed[timer] = true; /* in the code before the lock was taken; to set it here is stricter */
                 unlink(timer);
 #ifndef MUTANT_UNLINK_UNLOCKED
                 locked = false;
@@ -179,45 +185,10 @@ inline unlink_and_free(timer)
         }
 }
 
-inline store_ended()
-{
-        d_step {
-#ifndef MUTANT_ENDED_BEFORE_ON_FREE
-                on_freed[timer] = true;
-#endif
-                touch(timer);
-                word[timer] = ENDED
-        }
-}
-
-/* After the callback of one that a cancel by name has taken. */
-inline end_cancelled()
-{
-#ifdef MUTANT_AWAITING_BEFORE_ENDED
-        nobody_waits = (awaiting == 0);
-        store_ended();
-#else
-        store_ended();
-        nobody_waits = (awaiting == 0);
-#endif
-#ifdef MUTANT_ENDED_BEFORE_ON_FREE
-        on_freed[timer] = true;
-#endif
-#ifdef MUTANT_ALWAYS_A_GRAVE
-        nobody_waits = true;
-#endif
-        if
-        :: nobody_waits && over < WAITERS -> over == WAITERS /* a grave: it is busy elsewhere */
-        :: true /* at once, or a grave to which it comes back soon */
-        fi;
-        unlink_and_free(timer)
-}
-
 /* The worker of one timer. */
 proctype Worker(byte timer)
 {
         byte last;
-        bool nobody_waits, by_cancel;
 
         if
         :: delivered[timer]
@@ -230,18 +201,36 @@ proctype Worker(byte timer)
         d_step { /* begins */
                 touch(timer);
                 assert(word[timer] == READY);
-                word[timer] = RUNNING;
-                by_cancel = cancelled[timer]
+                word[timer] = RUNNING
+        };
+#ifdef MUTANT_UNLINK_BEFORE_ON_FREE
+        unlink_and_free(timer);
+        on_freed[timer] = true
+#else
+        on_freed[timer] = true;
+        unlink_and_free(timer)
+#endif
+}
+
+proctype Maker()
+{
+        byte last;
+
+        atomic {
+                lock();
+                add(UNSTARTED);
+                unlock()
         };
         if
-        :: by_cancel -> end_cancelled()
-        :: else -> unlink_and_free(timer)
-        fi
+        :: is_kept -> over == WAITERS
+        :: !is_kept
+        fi;
+        unlink_and_free(UNSTARTED) /* dismisses it */
 }
 
 /* -- cancel by name -- */
 
-/* Cancels timers of the ring.  Sets the bits of those that it has made READY, and so must deliver. */
+/* Cancels timers that are alive.  Sets the bits of those that it has made READY, and so must deliver. */
 inline cancel_one(timer)
 {
         touch(timer);
@@ -257,8 +246,7 @@ inline cancel_one(timer)
                 left--;
                 cancelled[timer] = true;
                 had = had | (word[timer] != NEW -> BIT(timer) : 0);
-                unlink(timer);
-                append(ENDING, timer)
+                become_zombie(timer)
         :: else
         fi
 }
@@ -286,7 +274,7 @@ inline cancel()
 {
         atomic {
                 lock();
-                entry = head[RING]
+                entry = head[ALIVE]
         };
         do
         :: d_step {
@@ -323,71 +311,71 @@ out:
 /* -- wait -- */
 
 #ifdef MUTANT_WAITS_FOR_NEW
-#define ON_ITS_WAY(timer) (word[timer] != ENDED)
-#elif defined(MUTANT_WAITS_FOR_ENDED)
-#define ON_ITS_WAY(timer) (word[timer] != NEW)
+#define ON_ITS_WAY(timer) true
 #elif defined(MUTANT_READY_PASSED)
 #define ON_ITS_WAY(timer) (word[timer] == RUNNING)
 #else
 #define ON_ITS_WAY(timer) (word[timer] == READY || word[timer] == RUNNING)
 #endif
 
-#if defined(MUTANT_LOOK_BEFORE_COUNTING) || defined(MUTANT_LATCH_CLOSED_LATE)
-#define SLEEP_IN_STEPS
-#endif
+#define WAITED_FOR(part, timer) ((part) == ZOMBIES && ON_ITS_WAY(timer) || (part) == ALIVE && word[timer] == RUNNING)
 
-#define WAITED_FOR(list, timer) ((list) == ENDING && ON_ITS_WAY(timer) || (list) == RING && word[timer] == RUNNING)
-
-#define THERE(timer, list) (BIT(timer) << 4 * (list))
-
-inline is_there(timer)
+inline is_there(part, timer)
 {
         if
-        :: on[timer] != NOWHERE -> there = there | THERE(timer, on[timer])
+        :: on[timer] == part -> there = there | BIT(timer)
         :: else
         fi
 }
 
-inline register(list)
-{
-        cursor[WALK(who, list)] = head[list];
-        behind[WALK(who, list)] = NONE
-}
-
-inline register_both()
+inline walk_begin(part)
 {
         d_step {
-                register(RING);
-                register(ENDING);
-                walks[who] = true;
-                is_there(0);
-                is_there(1);
-                is_there(UNSTARTED)
+                walks[who] = part;
+                cursor[who] = head[part];
+                end[who] = NONE;
+                there = 0;
+                is_there(part, 0);
+                is_there(part, 1);
+                is_there(part, UNSTARTED)
         }
 }
 
-#define AT cursor[WALK(who, list)]
-#define AT_END (AT == NONE || AT == behind[WALK(who, list)])
+inline walk_end()
+{
+        d_step {
+                walks[who] = NOWHERE;
+                cursor[who] = NONE;
+                end[who] = NONE;
+                latch[who] = false;
+                there = 0;
+                found = false
+        }
+}
+
+#define AT cursor[who]
+#define AT_END (AT == NONE || AT == end[who])
 
 /* Under the lock, which is let go when there is somebody to wait for. */
-inline walk(list)
+inline walk(part)
 {
+        walk_begin(part);
         do
         :: AT_END -> break
         :: d_step {
                 !AT_END ->
                 entry = AT;
                 touch(entry);
-                assert(there & THERE(entry, list));
-                assert(behind[WALK(who, list)] == NONE || !freed[behind[WALK(who, list)]]);
-                found = WAITED_FOR(list, entry);
+                assert(there & BIT(entry)); /* it visits nothing that came after its beginning */
+                assert(end[who] == NONE || !freed[end[who]]);
+                found = WAITED_FOR(part, entry);
                 if
-#ifdef SLEEP_IN_STEPS
+#ifdef MUTANT_LATCH_CLOSED_LATE
                 :: found ->
-                        waits[who] = list
+                        sleeps[who] = true
 #else
                 :: found -> /* under the lock still: from here on the latch may be opened */
-                        waits[who] = list;
+                        sleeps[who] = true;
                         latch[who] = false;
                         locked = false
 #endif
@@ -397,11 +385,6 @@ inline walk(list)
            };
            if
            :: found ->
-#ifdef MUTANT_LOOK_BEFORE_COUNTING
-                awaiting++;
-                latch[who] = false;
-                unlock();
-#endif
 #ifdef MUTANT_LATCH_CLOSED_LATE
                 unlock();
                 latch[who] = false;
@@ -409,37 +392,21 @@ inline walk(list)
                 atomic {
                         latch[who] && !locked -> locked = true
                 }
-#ifdef MUTANT_LOOK_BEFORE_COUNTING
-                awaiting--
-#endif
            :: !found
            :: !found ->
                 unlock(); /* so many at once */
                 lock()
            fi
         od;
-        entry = 0
-}
-
-inline unregister_both()
-{
-        d_step {
-                walks[who] = false;
-                cursor[WALK(who, RING)] = NONE;
-                cursor[WALK(who, ENDING)] = NONE;
-                behind[WALK(who, RING)] = NONE;
-                behind[WALK(who, ENDING)] = NONE;
-                latch[who] = false;
-                there = 0;
-                found = false
-        }
+        entry = 0;
+        walk_end()
 }
 
 inline must_wait_for(timer)
 {
         if
-        :: on[timer] == ENDING && (word[timer] == READY || word[timer] == RUNNING) -> had = had | BIT(timer)
-        :: on[timer] == RING && word[timer] == RUNNING -> had = had | BIT(timer)
+        :: on[timer] == ZOMBIES && (word[timer] == READY || word[timer] == RUNNING) -> had = had | BIT(timer)
+        :: on[timer] == ALIVE && word[timer] == RUNNING -> had = had | BIT(timer)
         :: else
         fi
 }
@@ -456,8 +423,8 @@ proctype Waiter(byte who)
         bool found;
 
         if
-        :: left = 0
-        :: left = TIMERS
+        :: who == 0 || is_kept -> left = 0
+        :: who == 0 || is_kept -> left = TIMERS
         :: who == 1 -> goto out /* never comes */
         fi;
         d_step {
@@ -472,27 +439,12 @@ proctype Waiter(byte who)
 #ifndef MUTANT_DELIVERED_LATE
         deliver();
 #endif
-        atomic { /* to count itself any earlier only makes graves fewer; and to take itself back any later */
-                lock();
-#ifndef MUTANT_LOOK_BEFORE_COUNTING
-                awaiting++
+        lock();
+#ifndef MUTANT_ALIVE_UNWALKED
+        walk(ALIVE);
 #endif
-        };
-        register_both();
-#ifndef MUTANT_RING_UNWALKED
-        walk(RING);
-#endif
-#ifdef MUTANT_REGISTERED_IN_TURN
-        d_step {
-                register(ENDING)
-        };
-#endif
-#ifndef MUTANT_ENDING_UNWALKED
-        walk(ENDING);
-#endif
-        unregister_both();
-#ifndef MUTANT_LOOK_BEFORE_COUNTING
-        awaiting--;
+#ifndef MUTANT_ZOMBIES_UNWALKED
+        walk(ZOMBIES);
 #endif
         unlock();
 #ifdef MUTANT_DELIVERED_LATE
@@ -503,10 +455,6 @@ proctype Waiter(byte who)
                 is_over(1);
                 had = 0
         };
-        if
-        :: who == 0 -> unlink_and_free(UNSTARTED) /* dismisses it */
-        :: else
-        fi;
 out:
         over++
 }
@@ -515,22 +463,26 @@ init
 {
         byte last;
 
+        if
+        :: is_kept = true
+        :: is_kept = false
+        fi;
         d_step {
-                append(RING, 0);
-                append(RING, 1);
-                append(RING, UNSTARTED);
+                add(0);
+                add(1);
                 word[0] = PENDING;
                 word[1] = PENDING
         };
         atomic {
                 run Worker(0);
                 run Worker(1);
+                run Maker();
                 run Canceller();
                 run Waiter(0);
                 run Waiter(1)
         };
         _nr_pr == 1;
-        assert(!locked && awaiting == 0 && head[RING] == NONE && head[ENDING] == NONE);
+        assert(!locked && head[ALIVE] == NONE && head[ZOMBIES] == NONE);
         assert(freed[0] && freed[1] && freed[UNSTARTED]);
         assert(on_freed[0] && on_freed[1])
 }
