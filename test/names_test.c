@@ -152,7 +152,8 @@ check_name(unsigned number, uint32_t collide)
         }
         CU_ASSERT_EQUAL(weir__names_count(&map, &key), count);
         CU_ASSERT_PTR_NULL(name); /* and nothing behind the newest */
-        check_zombies(number, &key);
+        if (model.count % 8 == 0)
+                check_zombies(number, &key);
 }
 
 /* Makes one a zombie of its name. */

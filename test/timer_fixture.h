@@ -59,7 +59,7 @@ static inline bool weir_test_somebody_waits(const char *name)
         bool waits = false;
 
         for (const struct weir__names_walk *walk = shard->walks; walk; walk = walk->next)
-                waits = waits || (walk->key.hash == key.hash && !atomic_load(&walk->moved.open));
+                waits = waits || (walk->at && weir__name_has(walk->at, &key) && !atomic_load(&walk->moved.open));
         weir__names_unlock(shard);
         return waits;
 }

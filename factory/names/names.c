@@ -191,8 +191,10 @@ weir__names_pass(struct weir__names_shard *shard, const struct weir__name *name)
 static void
 walks_stop_before(const struct weir__names_shard *shard, struct weir__name *name)
 {
+        struct weir__name_key key = weir__name_key_of(name);
+
         for (struct weir__names_walk *walk = shard->walks; walk; walk = walk->next)
-                if (!walk->end && !walk->over_zombies && weir__name_has(name, &walk->key))
+                if (!walk->end && !walk->over_zombies && walk->at && weir__name_has(walk->at, &key))
                         walk->end = name;
 }
 
@@ -206,7 +208,6 @@ weir__names_walk_begin(struct weir__names_shard *shard, struct weir__names_walk 
                 at = at->older->newer; /* behind the newest that is alive */
         *walk = (struct weir__names_walk){
                 .at = over_zombies ? at : weir__name_alive(at),
-                .key = *key,
                 .over_zombies = over_zombies,
                 .moved = {.open = true},
                 .next = shard->walks,

@@ -145,13 +145,12 @@ void weir__names_let_go(struct weir__names *names);
 struct weir__names_walk {
         struct weir__name *at;  /* the object to visit next */
         struct weir__name *end; /* the first one that was added after the beginning; NULL: none */
-        struct weir__name_key key;
         bool over_zombies;
         struct weir__latch moved; /* is closed while the walk waits */
         struct weir__names_walk *previous, *next;
 };
 
-/* Begins at the oldest object of a name, or at the newest zombie.  The text of the key must stay valid. */
+/* Begins at the oldest object of a name, or at the newest zombie. */
 void weir__names_walk_begin(struct weir__names_shard *shard, struct weir__names_walk *walk, const struct weir__name_key *key,
                             bool over_zombies);
 void weir__names_walk_end(struct weir__names_shard *shard, struct weir__names_walk *walk);

@@ -297,10 +297,9 @@ static const struct weir__timer_ops timer_ops[2][2] = {{OPS(false, false), OPS(t
 /* -- the public face -- */
 
 static weir_task *
-make(bool is_named, const char *name, const struct ticker *ticker, weir_task_fn *fn, void *context)
+make(const char *name, const struct ticker *ticker, weir_task_fn *fn, void *context)
 {
-        const struct weir__timer_plan plan = {.is_named = is_named,
-                                              .name = name,
+        const struct weir__timer_plan plan = {.name = name,
                                               .follows = ticker->schedule,
                                               .clock = CLOCK_REALTIME,
                                               .ticks = timer_ops,
@@ -317,34 +316,34 @@ is_sound(weir_nsec period, enum weir_tick_policy policy)
 }
 
 static int
-fault_of_name(bool is_named, const char *name)
+fault_of_name(const char *name)
 {
         struct weir__name_key key;
 
-        return is_named ? weir__name_read(name, &key) : 0;
+        return name ? weir__name_read(name, &key) : 0;
 }
 
 static weir_task *
-make_periodic(bool is_named, const char *name, weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
+make_periodic(const char *name, weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
 {
         const struct ticker ticker = {.policy = policy, .period = period};
-        int fault = fault_of_name(is_named, name);
+        int fault = fault_of_name(name);
 
         if (!fault && !is_sound(period, policy))
                 fault = -EINVAL;
-        return fault ? weir__timer_wrong(fault, fn, context) : make(is_named, name, &ticker, fn, context);
+        return fault ? weir__timer_wrong(fault, fn, context) : make(name, &ticker, fn, context);
 }
 
 weir_task *
 weir_ticker_new(weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
 {
-        return make_periodic(false, NULL, period, policy, fn, context);
+        return make_periodic(NULL, period, policy, fn, context);
 }
 
 weir_task *
 weir_ticker_new_named(const char *name, weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
 {
-        return make_periodic(true, name, period, policy, fn, context);
+        return make_periodic(weir__timer_given_name(name), period, policy, fn, context);
 }
 
 /* Result: 0; -EINVAL, what weir__zone_open reports, -ENOMEM. */
@@ -368,16 +367,16 @@ read_schedule(struct schedule **schedule, const char *cron, const char *zone, st
 }
 
 static weir_task *
-make_scheduled(bool is_named, const char *name, const char *cron, const char *zone, weir_task_fn *fn, void *context)
+make_scheduled(const char *name, const char *cron, const char *zone, weir_task_fn *fn, void *context)
 {
         struct ticker ticker = {.policy = WEIR_TICK_SKIP};
-        int fault = fault_of_name(is_named, name);
+        int fault = fault_of_name(name);
 
         if (!fault)
                 fault = read_schedule(&ticker.schedule, cron, zone, NULL);
         if (fault)
                 return fault == -ENOMEM ? NULL : weir__timer_wrong(fault, fn, context);
-        weir_task *task = make(is_named, name, &ticker, fn, context);
+        weir_task *task = make(name, &ticker, fn, context);
         if (!task)
                 drop_schedule(ticker.schedule);
         return task;
@@ -386,13 +385,13 @@ make_scheduled(bool is_named, const char *name, const char *cron, const char *zo
 weir_task *
 weir_ticker_new_at(const char *cron, const char *zone, weir_task_fn *fn, void *context)
 {
-        return make_scheduled(false, NULL, cron, zone, fn, context);
+        return make_scheduled(NULL, cron, zone, fn, context);
 }
 
 weir_task *
 weir_ticker_new_at_named(const char *name, const char *cron, const char *zone, weir_task_fn *fn, void *context)
 {
-        return make_scheduled(true, name, cron, zone, fn, context);
+        return make_scheduled(weir__timer_given_name(name), cron, zone, fn, context);
 }
 
 int

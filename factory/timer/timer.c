@@ -458,14 +458,7 @@ weir__timer_run(struct weir__work *work)
         if (!begin(timer) || (ticks && ticks->tick(timer)))
                 return;
         weir__task_call_back(&timer->task);
-        weir__task_leave(&timer->task);
-        struct weir_series *series = timer->task.series;
-        struct weir__name *name = weir__timer_name(timer);
-        leave(timer);
-        if (name)
-                weir__names_remove(&weir__timer_names, name);
-        weir__task_free(&timer->task);
-        weir__task_go_on(series);
+        weir__task_finish(&timer->task);
 }
 
 /* -- making and dismissing -- */
@@ -476,7 +469,7 @@ weir__timer_release(struct weir_task *task, bool discarded)
         struct weir__timer *timer = (struct weir__timer *)task;
         struct weir__name *name = weir__timer_name(timer);
 
-        (void)discarded; /* it is: weir__timer_run does without */
+        (void)discarded;
         if (weir__phase_is_forked())
                 return;
         leave(timer);
@@ -625,9 +618,9 @@ weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void
 weir_task *
 weir__timer_make(const struct weir__timer_plan *plan, weir_nsec after, weir_task_fn *done, void *context)
 {
-        const struct weir__timer_ops *ops = &(plan->ticks ? plan->ticks : timer_ops)[plan->follows][plan->is_named];
+        const struct weir__timer_ops *ops = &(plan->ticks ? plan->ticks : timer_ops)[plan->follows][plan->name != NULL];
 
-        return plan->is_named ? make_named(ops, plan->name, plan, after, done, context) : make(ops, plan, after, done, context);
+        return plan->name ? make_named(ops, plan->name, plan, after, done, context) : make(ops, plan, after, done, context);
 }
 
 int

@@ -190,11 +190,17 @@ void weir__timer_deliver(struct weir__work_list *taken, size_t count);
 /* A task that only reports that fault when it is started or pushed; NULL when out of memory. */
 weir_task *weir__timer_wrong(int fault, weir_task_fn *done, void *context);
 
+/* The name that a program gives, for a plan: a missing one is as wrong as an empty one. */
+static inline const char *
+weir__timer_given_name(const char *name)
+{
+        return name ? name : "";
+}
+
 /* What makes a timer that ticks, follows another clock, or does both.  The parts lie behind the timer, or its name: they are there
  * before others find it by that. */
 struct weir__timer_plan {
-        bool is_named;
-        const char *name; /* if it is named: as the program gives it */
+        const char *name; /* as the program gives it; NULL: it has none */
         bool follows;
         clockid_t clock; /* if it follows */
         weir_nsec target;

@@ -40,20 +40,17 @@ lock_poller_of(weir_timer_id id)
         return poller;
 }
 
-/* Of a timer with a name whose hash is this, and neither lock held. */
-static size_t
-cancel_named(weir_timer_id id, uint32_t hash, struct weir__work_list *taken)
+/* The shard of the timer's name, locked.  Its lock comes before that of the poller, so the caller takes that one anew, and looks the id
+ * up again. */
+static struct weir__names_shard *
+lock_shard_of(struct weir__name *name, struct weir__poller *poller)
 {
-        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, hash);
-        struct weir__poller *poller = lock_poller_of(id);
-        struct weir__timer *timer = weir__handles_find(&poller->handles, id);
-        bool cancelled = timer && weir__timer_cancel_locked(timer, taken);
+        uint32_t hash = name->hash;
 
-        if (cancelled)
-                weir__names_end(shard, weir__timer_name(timer));
         weir__unlock(&poller->lock);
-        weir__names_unlock(shard);
-        return cancelled;
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, hash);
+        weir__lock(&poller->lock);
+        return shard;
 }
 
 size_t
@@ -61,16 +58,21 @@ weir_timer_cancel_id(weir_timer_id id)
 {
         struct weir__poller *poller = lock_poller_of(id);
         struct weir__work_list taken = {0};
+        struct weir__names_shard *shard = NULL;
 
         if (!poller)
                 return 0;
         struct weir__timer *timer = weir__handles_find(&poller->handles, id);
-        struct weir__name *name = timer ? weir__timer_name(timer) : NULL;
-        uint32_t hash = name ? name->hash : 0;
-        size_t count = timer && !name ? weir__timer_cancel_locked(timer, &taken) : 0;
+        if (timer && weir__timer_name(timer)) {
+                shard = lock_shard_of(weir__timer_name(timer), poller);
+                timer = weir__handles_find(&poller->handles, id);
+        }
+        size_t count = timer && weir__timer_cancel_locked(timer, &taken);
+        if (count && shard)
+                weir__names_end(shard, weir__timer_name(timer));
         weir__unlock(&poller->lock);
-        if (name)
-                count = cancel_named(id, hash, &taken);
+        if (shard)
+                weir__names_unlock(shard);
         weir__timer_deliver(&taken, count);
         return count;
 }

@@ -105,13 +105,6 @@ weir_timer_cancel_prefix(const char *prefix, size_t max)
 
 /* -- list -- */
 
-/* What was seen under one hold of the lock, to be shown when it was let go. */
-struct seen {
-        struct weir_timer_info timers[WEIR__TIMERS_AT_ONCE];
-        size_t count, used; /* bytes of texts */
-        char texts[2 * (WEIR_NAME_MAX + 1)];
-};
-
 struct list {
         weir_timer_visit_fn *visit;
         void *context;
@@ -120,11 +113,14 @@ struct list {
         int64_t shown;
         bool stopped;
 
-        struct weir__names_scan scan; /* outside the lock the text of its key is in `last` */
+        struct weir__names_scan scan; /* outside the lock the text of its key is `name` */
         struct weir__names_walk walk;
-        bool within; /* `walk` is under way, over the timers of that name */
-        struct seen seen;
-        char last[WEIR_NAME_MAX];
+        bool is_in_name;                 /* `walk` is under way, over the timers of `name` */
+        char name[WEIR_NAME_MAX + 1];
+
+        /* Seen under one hold of the lock, and shown after it. */
+        struct weir_timer_info timers[WEIR__TIMERS_AT_ONCE];
+        size_t count;
 };
 
 static enum weir_timer_state
@@ -158,63 +154,47 @@ info_of(struct weir__timer *timer, const char *name, weir_nsec now)
         return info;
 }
 
-static char *
-copy_text(struct seen *seen, const struct weir__name_key *key)
+/* Goes to the next name with the prefix.  Returns whether there may be one still. */
+static bool
+find_name(struct list *list, struct weir__names_shard *shard)
 {
-        char *text = &seen->texts[seen->used];
+        struct weir__name_key *key = &list->scan.key;
+        bool done = false;
 
-        memcpy(text, key->text, key->size);
-        text[key->size] = '\0';
-        seen->used += key->size + 1;
-        return text;
+        for (unsigned budget = WEIR__TIMERS_AT_ONCE; !list->is_in_name && budget > 0; budget--) {
+                if (!weir__names_scan(shard, &list->scan, &budget, &done))
+                        break;
+                list->is_in_name = begins_with(key, list->prefix, list->size);
+        }
+        if (key->text && key->text != list->name) {
+                memcpy(list->name, key->text, key->size);
+                list->name[key->size] = '\0';
+                key->text = list->name;
+        }
+        if (list->is_in_name)
+                weir__names_walk_begin(shard, &list->walk, key, false);
+        return !done;
 }
 
-/* Notes timers of the name that the walk is in, as long as there is room. */
+/* Sees timers of the name, as many as there is room for. */
 static void
-see_name(struct list *list, struct weir__names_shard *shard, weir_nsec now)
+see_timers(struct list *list, struct weir__names_shard *shard)
 {
         struct weir__poller *locked = NULL;
-        struct weir__name *name = weir__names_walk_at(&list->walk);
-        const char *text = name ? copy_text(&list->seen, &list->scan.key) : NULL;
+        weir_nsec now = weir__clock_now();
+        struct weir__name *name;
 
-        for (; name && list->seen.count < WEIR__TIMERS_AT_ONCE; name = weir__names_walk_at(&list->walk)) {
+        while ((name = weir__names_walk_at(&list->walk)) && list->count < WEIR__TIMERS_AT_ONCE) {
                 struct weir__timer *timer = weir__timer_of_name(name);
 
                 weir__timers_lock_poller(&locked, weir__timer_poller(timer));
-                list->seen.timers[list->seen.count++] = info_of(timer, text, now);
+                list->timers[list->count++] = info_of(timer, list->name, now);
                 weir__names_walk_on(&list->walk);
         }
         weir__timers_lock_poller(&locked, NULL);
-        list->within = name;
-        if (!list->within)
+        if (!name)
                 weir__names_walk_end(shard, &list->walk);
-}
-
-/* Comes to the next name.  Returns whether there is one, for which there is room. */
-static bool
-come_to_next_name(struct list *list, struct weir__names_shard *shard, unsigned *budget, bool *more)
-{
-        bool done;
-        struct weir__names_scan scan = list->scan;
-        struct weir__name *name = weir__names_scan(shard, &scan, budget, &done);
-
-        *more = !done;
-        if (name && begins_with(&scan.key, list->prefix, list->size) &&
-            list->seen.used + name->size + 1 > sizeof list->seen.texts)
-                return false;
-        list->scan = scan;
-        return name;
-}
-
-static void
-keep_text(struct list *list)
-{
-        struct weir__name_key *key = &list->scan.key;
-
-        if (!key->text || key->text == list->last)
-                return;
-        memcpy(list->last, key->text, key->size);
-        key->text = list->last;
+        list->is_in_name = name;
 }
 
 /* One hold of the lock.  Returns whether there may be more in the shard. */
@@ -222,22 +202,11 @@ static bool
 see_some(struct list *list)
 {
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->scan.key.hash);
-        weir_nsec now = weir__clock_now();
-        bool more = true;
+        bool more = list->is_in_name || find_name(list, shard);
 
-        list->seen.count = list->seen.used = 0;
-        if (list->within)
-                see_name(list, shard, now);
-        for (unsigned budget = WEIR__TIMERS_AT_ONCE; more && budget > 0 && list->seen.count < WEIR__TIMERS_AT_ONCE; budget--) {
-                if (!come_to_next_name(list, shard, &budget, &more))
-                        break;
-                if (!begins_with(&list->scan.key, list->prefix, list->size))
-                        continue;
-                keep_text(list);
-                weir__names_walk_begin(shard, &list->walk, &list->scan.key, false);
-                see_name(list, shard, now);
-        }
-        keep_text(list);
+        list->count = 0;
+        if (list->is_in_name)
+                see_timers(list, shard);
         weir__names_unlock(shard);
         return more;
 }
@@ -245,9 +214,9 @@ see_some(struct list *list)
 static void
 show(struct list *list)
 {
-        for (size_t i = 0; i < list->seen.count && !list->stopped; i++) {
+        for (size_t i = 0; i < list->count && !list->stopped; i++) {
                 list->shown++;
-                list->stopped = list->visit(&list->seen.timers[i], list->context);
+                list->stopped = list->visit(&list->timers[i], list->context);
         }
 }
 
@@ -259,12 +228,12 @@ list_shard(struct list *list, unsigned number)
                 more = see_some(list);
                 show(list);
         }
-        if (!list->within)
+        if (!list->is_in_name)
                 return;
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->scan.key.hash);
         weir__names_walk_end(shard, &list->walk);
         weir__names_unlock(shard);
-        list->within = false;
+        list->is_in_name = false;
 }
 
 int64_t
@@ -282,7 +251,7 @@ weir_timer_list(const char *prefix, weir_timer_visit_fn *visit, void *context)
         list->prefix = prefix;
         list->size = strlen(prefix);
         list->shown = 0;
-        list->stopped = list->within = false;
+        list->stopped = list->is_in_name = false;
         for (unsigned shard = 0; shard < WEIR__NAMES_SHARDS && !list->stopped; shard++)
                 list_shard(list, shard);
         int64_t shown = list->shown;
