@@ -542,12 +542,12 @@ look_while_another_thread_holds(void *unused)
 
         (void)unused;
         for (unsigned quiet = 0; quiet < 2; quiet++) {
-                CU_ASSERT_EQUAL(weir__virtual_drive(), WEIR__DRIVE_WAIT);
+                CU_ASSERT_EQUAL(weir__virtual_mode(), WEIR__VIRTUAL_WAITED_FOR);
                 if (!quiet) {
                         weir_test_thread_start(&thread, hold_and_release, NULL);
                         weir_test_thread_join(&thread);
                 }
-                weir__virtual_move(now + 5);
+                weir__virtual_advance(now + 5);
                 CU_ASSERT_EQUAL(weir_now(), quiet ? now + 5 : now);
         }
 }

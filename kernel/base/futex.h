@@ -1,6 +1,7 @@
 /* kernel/base/futex.h: sleeping until a word changes.
  *
- * The word is private to the process.  A sleep may end for no reason, so callers look at the word again.  errno stays as it is. */
+ * The word is private to the process.  A sleep may end for no reason, so callers look at the word again.  errno stays as it
+ * is. */
 #ifndef WEIR_KERNEL_FUTEX_H
 #define WEIR_KERNEL_FUTEX_H
 

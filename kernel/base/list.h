@@ -9,15 +9,16 @@
  *      for (struct weir__link *link = weir__list_first(&jobs); link; link = weir__list_next(&jobs, link))
  *              run(weir__container_of(link, struct job, link));
  *
- * A list is a ring through its head, so an element leaves it in constant time without knowing the list.  All zero is an empty list,
- * and a link of zeros is in no list.  A head with elements must not be copied or moved. */
+ * A list is a ring through its head, so an element leaves it in constant time without knowing the list.  All zero is an empty
+ * list, and a link of zeros is in no list.  A head with elements must not be copied or moved. */
 #ifndef WEIR_KERNEL_LIST_H
 #define WEIR_KERNEL_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The struct of that type whose member this points to.  The compiler checks the member's type, unless the pointer is a `void *`. */
+/* The struct of that type whose member this points to.  The compiler checks the member's type, unless the pointer is a `void
+ * *`. */
 #define weir__container_of(pointer, type, member) \
         ((type *)(void *)((char *)(1 ? (pointer) : (typeof(((type *)0)->member) *)0) - offsetof(type, member)))
 

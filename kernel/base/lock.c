@@ -8,12 +8,12 @@
  *                                  | ^
  *                                  '-'  hand-off: the lock stays held and belongs to the first sleeper
  *
- * A thread that finds a lock held spins for a short time.  Then it enters the queue that the address of the lock selects.  It keeps
- * its place there until it has the lock.  A queue is in static memory, since the next thread to hold the lock may free it.
+ * A thread that finds a lock held spins for a short time.  Then it enters the queue that the address of the lock selects.  It
+ * keeps its place there until it has the lock.  A queue is in static memory, since the next thread to hold the lock may free it.
  *
  * A release while sleepers are counted looks at the first sleeper of its lock, under the mutex of the queue.  If that sleeper has
- * waited for PATIENCE, the lock is handed to it: no other thread can take the lock in between.  If not, the lock becomes free, and
- * the sleeper is woken.  A running thread may then be faster than the sleeper, which saves the switch of threads.
+ * waited for PATIENCE, the lock is handed to it: no other thread can take the lock in between.  If not, the lock becomes free,
+ * and the sleeper is woken.  A running thread may then be faster than the sleeper, which saves the switch of threads.
  *
  *      in the queue:  asleep --release--> awake --finds the lock held--> asleep
  *                        |                  |--takes the lock--> out of the queue
@@ -23,9 +23,9 @@
  * in the queue get the lock one after another.
  *
  * A release that saw no sleeper frees the lock by a plain write.  A sleeper that was counted meanwhile must not be missed.  The
- * sleeper counts itself, runs a fence on all CPUs, and then tries to take the lock.  The release writes, and then looks at the count
- * once more (kernel/base/fence.h).  So the sleeper sees the write, or the release sees the sleeper.  test/model/lock.pml is the
- * model; docs/decisions/101-locks-are-fair.md says what was rejected. */
+ * sleeper counts itself, runs a fence on all CPUs, and then tries to take the lock.  The release writes, and then looks at the
+ * count once more (kernel/base/fence.h).  So the sleeper sees the write, or the release sees the sleeper.  test/model/lock.pml is
+ * the model; docs/decisions/101-locks-are-fair.md says what was rejected. */
 #include "kernel/base/lock.h"
 
 #include <pthread.h>

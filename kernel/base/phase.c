@@ -1,7 +1,7 @@
 /* kernel/base/phase.c: the phase of the runtime, and the run of the modules' steps.
  *
- * The linker gathers a pointer to the steps of each module in a section.  A program that has the static library in it has the steps
- * of the modules that it uses.
+ * The linker gathers a pointer to the steps of each module in a section.  A program that has the static library in it has the
+ * steps of the modules that it uses.
  *
  * Threads: a step runs on the thread that loads, starts, shuts down, ends or forks.
  * Locks:   none of its own. */
@@ -70,8 +70,8 @@ end(void)
         weir__steps_run(WEIR__STEP_EXIT);
 }
 
-/* The handler of exit() is registered here: functions that the program registered before its first use of the library run after it,
- * and may still use the library before they end. */
+/* The handler of exit() is registered here: functions that the program registered before its first use of the library run after
+ * it, and may still use the library before they end. */
 static void
 start(void)
 {

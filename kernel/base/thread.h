@@ -17,7 +17,8 @@ void weir__thread_configure(size_t stack_size, bool has_affinity);
 /* Makes a thread with all signals blocked.  Result: 0 or a negative errno.  Any thread. */
 int weir__thread_make(pthread_t *thread, void *(*main)(void *), void *argument);
 
-/* Keeps the calling thread on the CPU that belongs to an index, or lets it run on any CPU again.  Without affinity they do nothing. */
+/* Keeps the calling thread on the CPU that belongs to an index, or lets it run on any CPU again.  Without affinity they do
+ * nothing. */
 void weir__thread_keep_on_cpu(unsigned index);
 void weir__thread_release_cpu(void);
 

@@ -131,8 +131,8 @@ read_offsets(const unsigned char *types, uint64_t count, int32_t offsets[TYPES_M
         return true;
 }
 
-/* The instants of the changes come first, then for each change a byte with its type, then the types.  Changes that move nothing are
- * left out. */
+/* The instants of the changes come first, then for each change a byte with its type, then the types.  Changes that move nothing
+ * are left out. */
 static bool
 read_changes(struct weir__zone *zone, const unsigned char *body, const struct counts *counts)
 {

@@ -39,8 +39,8 @@ void weir__zone_free(struct weir__zone *zone); /* takes NULL */
 /* Returns the period between two changes in which a second since the epoch lies. */
 struct weir__zone_span weir__zone_span(const struct weir__zone *zone, int64_t second);
 
-/* The first second at which the clocks show a local time or a later one: the first of two when they are set back over it, the first
- * after the gap when they are set forward. */
+/* The first second at which the clocks show a local time or a later one: the first of two when they are set back over it, the
+ * first after the gap when they are set forward. */
 int64_t weir__zone_reach(const struct weir__zone *zone, int64_t local);
 
 /* The greatest local time that the clocks have shown up to a second since the epoch: more than at that second for as long as time

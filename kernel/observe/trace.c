@@ -7,8 +7,8 @@
  * Locks:   rings.lock, a leaf: who has which ring, and their memory.
  *
  * Who ends a trace sets the session to 0, has the system run a fence on every CPU, and waits until no ring is busy; a thread sets
- * busy, and then reads the session behind a light fence.  So either it sees that the trace is over, or it is waited for, which takes
- * as long as a copy of 128 bytes: the memory of a ring is given back while no thread writes to it. */
+ * busy, and then reads the session behind a light fence.  So either it sees that the trace is over, or it is waited for, which
+ * takes as long as a copy of 128 bytes: the memory of a ring is given back while no thread writes to it. */
 #include "kernel/observe/trace.h"
 
 #include <pthread.h>

@@ -31,7 +31,8 @@ struct weir__trace_point {
 
 #define WEIR__TRACE_SESSIONS 1024 /* what a flow counts them up to */
 
-/* In each series: where the last slice of it has ended, and its number in traces; 0: it has none yet.  Of who runs its callbacks. */
+/* In each series: where the last slice of it has ended, and its number in traces; 0: it has none yet.  Of who runs its
+ * callbacks. */
 struct weir__trace_flow {
         weir_nsec at;
         uint32_t track : 22, session : 10; /* PID_MAX_LIMIT; and of which trace that is */
@@ -58,7 +59,8 @@ struct weir__trace_facts {
 };
 
 /* Around what is to be a slice.  `flow`: of its series, or NULL; it is written by the second, so if the series has been made
- * meanwhile, or must not be touched any more, that one is told another.  `parent`: of the series around it, for its first slice. */
+ * meanwhile, or must not be touched any more, that one is told another.  `parent`: of the series around it, for its first
+ * slice. */
 void weir__trace_begin(struct weir__trace_slice *slice, struct weir__trace_flow *flow, const struct weir__trace_flow *parent)
         __attribute__((cold));
 void weir__trace_end(struct weir__trace_slice *slice, const struct weir__trace_facts *facts, struct weir__trace_flow *flow)

@@ -1,15 +1,16 @@
 /* kernel/observe/trace_file.c: a trace from its start to its stop, and its file.
  *
- *     none --start--> the session has a number, a thread writes --stop, exit()--> no session; that thread writes the rest --> none
+ *     none --start--> the session has a number, a thread writes --stop, exit()--> no session; that thread writes the rest -->
+ *     none
  *
- * Threads: start and stop on any, one at a time; the writer is a thread of its own, which formats what is in the rings (trace.c), so
- *          that nobody else waits for the disk.  It sleeps until a ring is half full, a tenth of a second at most.
- *          It closes the file as well.  At exit() nobody may read what it writes to, a FIFO or a terminal: it is waited for as long
- *          as for callbacks, and left where it is.
+ * Threads: start and stop on any, one at a time; the writer is a thread of its own, which formats what is in the rings (trace.c),
+ *          so that nobody else waits for the disk.  It sleeps until a ring is half full, a tenth of a second at most. It closes
+ *          the file as well.  At exit() nobody may read what it writes to, a FIFO or a terminal: it is waited for as long as for
+ *          callbacks, and left where it is.
  * Locks:   trace.lock (rank RUNTIME), held by start and stop while they wait for file and writer; rings.lock under it.
  *
- * What goes out at once is whole events.  So when a write fails the file is cut back to the end of the last one, and the array gets
- * its end there: the place that was cut off has room for it, however full the disk is. */
+ * What goes out at once is whole events.  So when a write fails the file is cut back to the end of the last one, and the array
+ * gets its end there: the place that was cut off has room for it, however full the disk is. */
 #include <weir/runtime.h>
 #include <weir/trace.h>
 

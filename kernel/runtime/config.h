@@ -1,4 +1,5 @@
-/* kernel/runtime/config.h: reading a struct that a program filled, or filling one for it, which may be older or newer than this library.
+/* kernel/runtime/config.h: reading a struct that a program filled, or filling one for it, which may be older or newer than this
+ * library.
  *
  * Such a struct begins with `size_t size`: how much of it the program knows. */
 #ifndef WEIR_KERNEL_CONFIG_H

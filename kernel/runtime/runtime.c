@@ -2,17 +2,18 @@
  *
  * kernel/base/phase.h has the phases.
  *
- * Threads: init and shutdown run on threads that are no workers, one at a time under admin.lock, which is held while shutdown
- *          waits (it is the only lock that is; nothing that runs on a worker takes it).
- * Locks:   admin.lock (rank RUNTIME); shutdown waits in kernel/sched/progress.c.
+ * Threads: weir_init and weir_shutdown run on threads that are no workers; the shutdown at exit() runs on any thread.
+ * Locks:   admin_lock (rank RUNTIME): one start or shutdown at a time.  It is held while a shutdown waits.  Nothing that runs on
+ *          a worker waits for it, unless it calls exit().
  *
- * Shutdown waits for the roots: lone tasks, series of their own and exchanges that were started and have not ended.  Each worker,
- * and each thread of the executor, counts those that it starts and ends itself, and other threads count on one atomic: increment,
- * then look at the phase, against shutdown's set the phase, then read the counts.  A worker counts without an atomic
- * read-modify-write: the fence in between is a light one, and shutdown's the heavy one.  A root may be started on one thread and end
- * on another, so a count may be negative; but an end is never read without its start, for every start that was not refused is there
- * when the first count is read.  A start that is refused inside a callback takes its count back, and tells nobody: that callback
- * belongs to a root, and whoever ends that one does. */
+ * A shutdown waits for the roots: lone tasks, series of their own and exchanges that were started and have not ended.  A start
+ * counts its root and then reads the phase.  A shutdown sets the phase and then reads the counts.  So the start is refused, or
+ * its root is counted when the first count is read.
+ *
+ * Each worker and each thread of the executor changes a count of its own by plain stores and a light fence; a shutdown runs the
+ * heavy fence.  All other threads share one atomic count.  A root may start on one thread and end on another, so a single count
+ * may be negative.  A start that is refused inside a callback takes its count back and notifies nobody: the callback belongs to a
+ * root, and the end of that root notifies. */
 #include "kernel/runtime/runtime.h"
 
 #include <errno.h>
@@ -38,16 +39,13 @@
 #include "kernel/sched/worker_loop.h"
 #include "kernel/sched/user.h"
 
-static struct {
-        struct weir__lock lock;
-        _Atomic int watchdog_fault; /* not said yet; written under the lock */
-} admin = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME)};
+static struct weir__lock admin_lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME);
 
-/* What shutdown has each poller do. */
-static struct farewell {
+/* What each poller does at a shutdown. */
+static struct shutdown_work {
         struct weir__work work; /* first */
         struct weir__poller *poller;
-        bool tells; /* the parts of the library that have asked for it */
+        bool runs_steps; /* WEIR__STEP_SHUTDOWN */
 } drains[WEIR__POLLERS_MAX], exits[WEIR__POLLERS_MAX];
 
 static _Atomic int64_t foreign_live; /* roots entered minus left by threads that are no workers; sequentially consistent */
@@ -60,41 +58,31 @@ phase_error(int phase)
         return phase == WEIR__PHASE_FORKED ? -ECHILD : -ESHUTDOWN;
 }
 
-/* Adds it to what a worker has counted itself. */
+/* A worker adds to its own count.  The heavy fence is in stop(). */
 static void
-count_own(struct weir__worker *worker, int64_t change)
+count_root(struct weir__worker *worker, int change)
 {
-        int64_t live = atomic_load_explicit(&worker->live, memory_order_relaxed);
+        if (worker) {
+                int64_t live = atomic_load_explicit(&worker->live, memory_order_relaxed);
 
-        atomic_store_explicit(&worker->live, live + change, memory_order_relaxed);
-        weir__fence_light(); /* the heavy one is in stop() */
-}
-
-static int
-enter_own(struct weir__worker *worker)
-{
-        count_own(worker, +1);
-        int phase = atomic_load_explicit(&weir__phase, memory_order_acquire);
-        if (__builtin_expect(phase == WEIR__PHASE_UP, 1))
-                return 0;
-        weir__runtime_leave();
-        return phase_error(phase);
+                atomic_store_explicit(&worker->live, live + change, memory_order_relaxed);
+                weir__fence_light();
+        } else {
+                atomic_fetch_add(&foreign_live, change);
+        }
 }
 
 int
 weir__runtime_enter(void)
 {
         struct weir__worker *worker = weir__worker_self();
+        int failed = worker ? 0 : weir__runtime_use();
 
-        if (worker)
-                return enter_own(worker);
-        int phase = atomic_load_explicit(&weir__phase, memory_order_acquire);
-        int failed = phase == WEIR__PHASE_UP ? 0 : weir__runtime_use();
         if (failed)
                 return failed;
-        atomic_fetch_add(&foreign_live, 1);
-        phase = atomic_load(&weir__phase);
-        if (phase == WEIR__PHASE_UP)
+        count_root(worker, +1);
+        int phase = atomic_load(&weir__phase);
+        if (__builtin_expect(phase == WEIR__PHASE_UP, 1))
                 return 0;
         weir__runtime_leave();
         return phase_error(phase);
@@ -105,10 +93,7 @@ weir__runtime_leave(void)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        if (worker)
-                count_own(worker, -1);
-        else
-                atomic_fetch_sub(&foreign_live, 1);
+        count_root(worker, -1);
         if (worker && worker->poller)
                 return; /* the loop notifies when it has nothing left to run */
         if (atomic_load(&weir__phase) == WEIR__PHASE_STOPPING)
@@ -152,7 +137,7 @@ read_config(struct weir_config *to, const struct weir_config *from)
 static void
 exit_run(struct weir__work *work)
 {
-        ((struct farewell *)work)->poller->exiting = true;
+        ((struct shutdown_work *)work)->poller->exiting = true;
 }
 
 static const struct weir__work_ops exit_ops = {.run = exit_run};
@@ -165,7 +150,7 @@ end_workers(struct weir__worker *self, weir_nsec until)
         for (unsigned i = 0; i < weir__pollers_count(); i++) {
                 struct weir__poller *poller = weir__pollers.at[i];
 
-                exits[i] = (struct farewell){.work = {.ops = &exit_ops}, .poller = poller};
+                exits[i] = (struct shutdown_work){.work = {.ops = &exit_ops}, .poller = poller};
                 if (atomic_load(&poller->owner) && !(self && self->poller == poller))
                         weir__deliver(poller, &exits[i].work);
         }
@@ -208,7 +193,7 @@ become_child(void)
 
         weir__worker_current = NULL;
         if (phase == WEIR__PHASE_DOWN || phase == WEIR__PHASE_ENDED) {
-                weir__lock_init(&admin.lock, WEIR__RANK_RUNTIME); /* another thread may have held it, and is not here */
+                weir__lock_init(&admin_lock, WEIR__RANK_RUNTIME); /* another thread may have held it, and is not here */
                 weir__virtual_forked();
                 atomic_store(&foreign_live, 0); /* another thread may have been about to take back what it had counted */
                 weir__executor_forked();
@@ -219,38 +204,10 @@ become_child(void)
         }
 }
 
-static void
-open_watchdog(const struct weir_config *config)
-{
-        if (config->blocking_limit == WEIR_FOREVER || config->clock == WEIR_CLOCK_VIRTUAL)
-                return;
-        admin.watchdog_fault = weir__watchdog_open(config->blocking_limit);
-}
-
-/* After the workers: if there are no threads for all, they are the ones that matter. */
-static void
-start_watchdog(void)
-{
-        int failed = weir__watchdog_start();
-
-        if (failed)
-                admin.watchdog_fault = failed;
-}
-
-/* Says, without the lock, what a start under it had to do without. */
-static void
-say_what_is_missing(void)
-{
-        int fault = atomic_exchange(&admin.watchdog_fault, 0);
-
-        if (fault)
-                weir__log(WEIR_LOG_WARNING, "the watchdog could not be started (%s): a callback that blocks holds its worker",
-                          weir_strerror(fault));
-}
-
-/* With admin.lock held and the phase DOWN or ENDED. */
+/* With admin_lock held and the phase DOWN or ENDED.  In `watchdog_fault`: why there is no watchdog, though there should be
+ * one. */
 static int
-start(const struct weir_config *config)
+start(const struct weir_config *config, int *watchdog_fault)
 {
         bool is_virtual = config->clock == WEIR_CLOCK_VIRTUAL;
         unsigned count = is_virtual ? 1 : config->pollers ? (unsigned)config->pollers : (unsigned)cpu_count();
@@ -270,20 +227,42 @@ start(const struct weir_config *config)
         weir__pollers.count = count;
         weir__phase_generation++;
         weir__progress_begin();
-        open_watchdog(config);
+        if (config->blocking_limit != WEIR_FOREVER && !is_virtual)
+                *watchdog_fault = weir__watchdog_open(config->blocking_limit);
         failed = weir__worker_pool_start(count, (unsigned)config->spare_workers, weir__worker_main);
         if (failed) {
                 weir__watchdog_stop();
-                admin.watchdog_fault = 0;
+                *watchdog_fault = 0;
                 end_workers(NULL, WEIR_FOREVER);
                 close_pollers(count);
                 return failed;
         }
-        start_watchdog();
+        int fault = weir__watchdog_start(); /* after the workers, which matter more if there are no threads for all */
+        if (fault)
+                *watchdog_fault = fault;
         weir__pollers.timer_slack = weir__clock_slack(config->timer_slack);
         weir__phase_exit_wait = config->exit_wait ? config->exit_wait : WEIR__PHASE_EXIT_WAIT;
         atomic_store(&weir__phase, WEIR__PHASE_UP);
         return 0;
+}
+
+/* `again`: also when a runtime has ended, but not when one is up. */
+static int
+bring_up(const struct weir_config *config, bool again)
+{
+        int fault = 0, failed;
+
+        weir__lock(&admin_lock);
+        int phase = atomic_load(&weir__phase);
+        if (phase == WEIR__PHASE_DOWN || (again && phase == WEIR__PHASE_ENDED))
+                failed = start(config, &fault);
+        else
+                failed = phase != WEIR__PHASE_UP ? -ESHUTDOWN : again ? -EBUSY : 0;
+        weir__unlock(&admin_lock);
+        if (fault)
+                weir__log(WEIR_LOG_WARNING, "the watchdog could not be started (%s): a callback that blocks holds its worker",
+                          weir_strerror(fault));
+        return failed;
 }
 
 int
@@ -296,32 +275,18 @@ weir_init(const struct weir_config *config)
         if (weir__worker_self())
                 return -EDEADLK;
         int failed = read_config(&known, config);
-        if (failed)
-                return failed;
-        weir__lock(&admin.lock);
-        int phase = atomic_load(&weir__phase);
-        failed = phase == WEIR__PHASE_UP ? -EBUSY : phase == WEIR__PHASE_STOPPING ? -ESHUTDOWN : start(&known);
-        weir__unlock(&admin.lock);
-        say_what_is_missing();
-        return failed;
+        return failed ? failed : bring_up(&known, true);
 }
 
 int
 weir__runtime_use(void)
 {
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
         int phase = atomic_load_explicit(&weir__phase, memory_order_acquire);
 
         if (phase == WEIR__PHASE_UP)
                 return 0;
-        if (phase != WEIR__PHASE_DOWN)
-                return phase_error(phase);
-        weir__lock(&admin.lock);
-        phase = atomic_load(&weir__phase);
-        struct weir_config config = WEIR_CONFIG_DEFAULT;
-        int failed = phase == WEIR__PHASE_DOWN ? start(&config) : phase == WEIR__PHASE_UP ? 0 : -ESHUTDOWN;
-        weir__unlock(&admin.lock);
-        say_what_is_missing();
-        return failed;
+        return phase == WEIR__PHASE_DOWN ? bring_up(&config, false) : phase_error(phase);
 }
 
 /* -- shutdown -- */
@@ -330,12 +295,12 @@ weir__runtime_use(void)
 static void
 drain_run(struct weir__work *work)
 {
-        struct farewell *drain = (struct farewell *)work;
+        struct shutdown_work *drain = (struct shutdown_work *)work;
         struct weir__poller *poller = drain->poller;
 
-        if (drain->tells)
+        if (drain->runs_steps)
                 weir__steps_run(WEIR__STEP_SHUTDOWN);
-        drain->tells = false;
+        drain->runs_steps = false;
         if (weir__poller_drain(poller)) {
                 weir__work_append(&poller->ready.works, work);
                 weir__ready_note(&poller->ready, 1);
@@ -366,20 +331,12 @@ drain(struct weir__poller *except)
 
                 if (poller == except)
                         continue;
-                drains[i] = (struct farewell){.work = {.ops = &drain_ops}, .poller = poller, .tells = !told};
+                drains[i] = (struct shutdown_work){.work = {.ops = &drain_ops}, .poller = poller, .runs_steps = !told};
                 told = true;
                 weir__deliver(poller, &drains[i].work);
         }
         if (!told)
                 weir__steps_run(WEIR__STEP_SHUTDOWN);
-}
-
-/* Waits until all pollers but `own` are drained and all roots have ended.  A worker does not wait for roots, because its own one
- * never ends.  False: out of time. */
-static bool
-wait_for_end(const struct weir__worker *on_worker, const struct weir__poller *own, weir_nsec until)
-{
-        return weir__progress_wait(weir__pollers.count - (own != NULL), on_worker ? NULL : roots_left, until);
 }
 
 /* Its threads before the workers, for what they do last may be to deliver something. */
@@ -394,6 +351,38 @@ stop_executor(weir_nsec until)
         return true;
 }
 
+/* On a worker that ends the process, inside a callback: its poller, which is not taken away any more.  NULL: it has none. */
+static struct weir__poller *
+keep_poller(struct weir__worker *worker)
+{
+        if (!worker || !worker->poller)
+                return NULL;
+        weir__user_leave(worker, atomic_load_explicit(&worker->turn, memory_order_relaxed) & ~WEIR__TURN_USER);
+        return worker->poller;
+}
+
+/* With admin_lock held, the phase being UP.  `self`: the worker that calls exit(), or NULL.  A worker joins the others, not
+ * itself, and does not wait for roots, because its own one never ends. */
+static void
+end(struct weir__worker *self, weir_nsec until)
+{
+        stop();
+        struct weir__poller *own = keep_poller(self);
+        drain(own);
+        weir__executor_drain();
+        bool is_over = weir__progress_wait(weir__pollers.count - (own != NULL), self ? NULL : roots_left, until);
+        if (self || is_over)
+                weir__watchdog_stop();
+        if (self) {
+                stop_executor(until);
+                end_workers(self, until);
+        } else if (is_over && stop_executor(until)) {
+                end_workers(NULL, WEIR_FOREVER);
+                close_pollers(weir__pollers.count);
+                atomic_store(&weir__phase, WEIR__PHASE_ENDED);
+        }
+}
+
 int
 weir_shutdown(void)
 {
@@ -401,62 +390,24 @@ weir_shutdown(void)
 
         if (failed)
                 return failed;
-        weir__lock(&admin.lock);
-        if (atomic_load(&weir__phase) == WEIR__PHASE_UP) {
-                stop();
-                drain(NULL);
-                weir__executor_drain();
-                wait_for_end(NULL, NULL, WEIR_FOREVER);
-                weir__watchdog_stop();
-                stop_executor(WEIR_FOREVER);
-                end_workers(NULL, WEIR_FOREVER);
-                close_pollers(weir__pollers.count);
-                atomic_store(&weir__phase, WEIR__PHASE_ENDED);
-        }
-        weir__unlock(&admin.lock);
+        weir__lock(&admin_lock);
+        if (atomic_load(&weir__phase) == WEIR__PHASE_UP)
+                end(NULL, WEIR_FOREVER);
+        weir__unlock(&admin_lock);
         return 0;
 }
 
-/* On a worker that ends the process, inside a callback: its poller, which is not taken away any more.  NULL: it has none. */
-static struct weir__poller *
-keep_poller(void)
-{
-        struct weir__worker *worker = weir__worker_self();
-
-        if (!worker || !worker->poller)
-                return NULL;
-        weir__user_leave(worker, atomic_load_explicit(&worker->turn, memory_order_relaxed) & ~WEIR__TURN_USER);
-        return worker->poller;
-}
-
-/* At exit(): as weir_shutdown, but for at most exit_wait.  On a worker that called exit() the others are joined, not
- * itself.  What may still be running afterwards keeps its memory. */
+/* What still runs after exit_wait keeps its memory.  Another thread may start or end the runtime, or has done so for long. */
 static void
 shutdown_at_exit(void)
 {
-        struct weir__worker *self = weir__worker_self();
         weir_nsec until = weir__clock_after(weir__clock_monotonic(), weir__phase_exit_wait);
 
-        if (weir__phase_is_forked() || !weir__lock_until(&admin.lock, until))
+        if (weir__phase_is_forked() || !weir__lock_until(&admin_lock, until))
                 return;
-        if (atomic_load(&weir__phase) == WEIR__PHASE_UP) {
-                stop();
-                struct weir__poller *own = keep_poller();
-                drain(own);
-                weir__executor_drain();
-                bool ended = wait_for_end(self, own, until);
-                if (self || ended)
-                        weir__watchdog_stop();
-                if (self) {
-                        stop_executor(until);
-                        end_workers(self, until);
-                } else if (ended && stop_executor(until)) {
-                        end_workers(NULL, WEIR_FOREVER);
-                        close_pollers(weir__pollers.count);
-                        atomic_store(&weir__phase, WEIR__PHASE_ENDED);
-                }
-        }
-        weir__unlock(&admin.lock);
+        if (atomic_load(&weir__phase) == WEIR__PHASE_UP)
+                end(weir__worker_self(), until);
+        weir__unlock(&admin_lock);
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_RUNTIME, [WEIR__STEP_IN_CHILD] = become_child, [WEIR__STEP_EXIT] = shutdown_at_exit);

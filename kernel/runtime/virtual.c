@@ -1,14 +1,13 @@
-/* kernel/runtime/virtual.c: what makes the virtual clock go.
+/* kernel/runtime/virtual.c: how the virtual clock advances.
  *
  *     stands --a thread waits in a `_run`, all is quiet--> the next deadline --> stands, while its callbacks run
  *     stands --a step, all is quiet--> the next deadline up to the instant ... --> the instant; the step returns
  *
- * Threads: one worker has the only poller and moves the clock (`sleeps` finds out whether all is quiet); the others are the
- *          program's.  `drivers` keeps those apart that would race: either threads that wait in a `_run`, any number, or one
- *          thread that lets time pass in steps.
- * Locks:   pace.lock, a leaf.  The clock is moved under it, so that once a hold has returned time stands.  Who changes what the
- *          worker looks at wakes it afterwards: the worker takes the lock when it has set SLEEPING, so that it either sees the
- *          change, or who made it sees SLEEPING. */
+ * Threads: the worker of the only poller advances the clock; may_sleep() finds out whether all is quiet.  Threads of the program
+ *          wait, step and hold.  `runners` keeps waits and steps apart: any number of threads wait in a `_run`, or one steps.
+ * Locks:   virtual.lock, a leaf.  The clock advances under it, so time stands once a hold has returned.  A thread that changes
+ *          what the worker looks at wakes the worker afterwards.  The worker takes the lock when it has set SLEEPING.  So the
+ *          worker sees the change, or the thread sees SLEEPING. */
 #include "kernel/runtime/virtual.h"
 
 #include <errno.h>
@@ -38,38 +37,38 @@ static struct {
         /* Guarded by lock. */
         struct step *step;
         unsigned holds;
-        unsigned given; /* of these, made in callbacks: anybody's to release */
-        bool disturbed; /* somebody has held since the worker began to look whether all is quiet */
+        unsigned callback_holds; /* of these, made in callbacks: any thread may release them */
+        bool was_held;           /* since the worker began to look whether all is quiet */
 
-        _Atomic unsigned era; /* counts the starts; holds are of one of them */
-        _Atomic int drivers;  /* threads in a `_run`, or STEPPING */
-} pace = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
+        _Atomic unsigned generation; /* counts the starts; holds are of one of them */
+        _Atomic int runners;         /* threads in a `_run`, or STEPPING */
+} virtual = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 
 #define STEPPING (-1)
 
 /* The holds that a thread has to release itself. */
 static _Thread_local struct {
-        unsigned era, count;
+        unsigned generation, count;
 } own;
 
-static bool sleeps(struct weir__poller *poller, weir_nsec next);
+static bool may_sleep(struct weir__poller *poller, weir_nsec next);
 
 void
 weir__virtual_start(void)
 {
-        weir__lock(&pace.lock);
-        pace.holds = pace.given = 0;
-        weir__unlock(&pace.lock);
-        atomic_fetch_add(&pace.era, 1);
-        weir__poll_on_virtual(sleeps);
+        weir__lock(&virtual.lock);
+        virtual.holds = virtual.callback_holds = 0;
+        weir__unlock(&virtual.lock);
+        atomic_fetch_add(&virtual.generation, 1);
+        weir__poll_on_virtual(may_sleep);
 }
 
 void
 weir__virtual_forked(void)
 {
-        weir__lock_init(&pace.lock, WEIR__RANK_LEAF);
-        pace.step = NULL;
-        atomic_store(&pace.drivers, 0);
+        weir__lock_init(&virtual.lock, WEIR__RANK_LEAF);
+        virtual.step = NULL;
+        atomic_store(&virtual.runners, 0);
 }
 
 static void
@@ -78,116 +77,112 @@ wake_worker(void)
         weir__poller_wake(weir__pollers.at[0]);
 }
 
-/* -- moving -- */
+/* -- advancing -- */
 
-/* With the lock held.  Returns what has to be opened when it was let go. */
-static struct weir__latch *
+/* With the lock held.  The thread may go on at once, so the step is touched no more. */
+static void
 end_step(int status)
 {
-        struct step *step = pace.step;
+        struct step *step = virtual.step;
 
-        pace.step = NULL;
+        virtual.step = NULL;
         step->status = status;
-        return &step->over;
+        weir__latch_open(&step->over);
 }
 
-enum weir__drive
-weir__virtual_drive(void)
+enum weir__virtual_mode
+weir__virtual_mode(void)
 {
-        enum weir__drive drive = WEIR__DRIVE_NONE;
-        struct weir__latch *over = NULL;
+        enum weir__virtual_mode mode = WEIR__VIRTUAL_STANDS;
 
-        weir__lock(&pace.lock);
-        pace.disturbed = false;
-        if (pace.step && weir__phase_is_stopping())
-                over = end_step(-ESHUTDOWN);
-        else if (pace.holds == 0)
-                drive = pace.step ? WEIR__DRIVE_STEP : weir__runtime_has_waiters() ? WEIR__DRIVE_WAIT : WEIR__DRIVE_NONE;
-        weir__unlock(&pace.lock);
-        if (over)
-                weir__latch_open(over);
-        return drive;
+        weir__lock(&virtual.lock);
+        virtual.was_held = false;
+        if (virtual.step && weir__phase_is_stopping())
+                end_step(-ESHUTDOWN);
+        else if (virtual.holds == 0 && virtual.step)
+                mode = WEIR__VIRTUAL_STEPS;
+        else if (virtual.holds == 0 && weir__runtime_has_waiters())
+                mode = WEIR__VIRTUAL_WAITED_FOR;
+        weir__unlock(&virtual.lock);
+        return mode;
 }
 
 static void
-move_to(weir_nsec instant)
+advance_to(weir_nsec instant)
 {
         atomic_store_explicit(&weir__clock.virtual_instant, instant, memory_order_release);
 }
 
 void
-weir__virtual_move(weir_nsec next)
+weir__virtual_advance(weir_nsec next)
 {
-        struct weir__latch *over = NULL;
-
-        weir__lock(&pace.lock);
-        if (pace.holds > 0 || pace.disturbed) {
-                /* since a moment ago: what was sent while it was held may have come after the look */
-        } else if (pace.step && next > pace.step->until) {
-                move_to(pace.step->until);
-                over = end_step(0);
-        } else if (pace.step || (weir__runtime_has_waiters() && next != WEIR_FOREVER)) {
-                move_to(next);
+        weir__lock(&virtual.lock);
+        if (virtual.holds > 0 || virtual.was_held) {
+                /* what was sent while it was held may have come after the look */
+        } else if (virtual.step && next > virtual.step->until) {
+                advance_to(virtual.step->until);
+                end_step(0);
+        } else if (virtual.step || (weir__runtime_has_waiters() && next != WEIR_FOREVER)) {
+                advance_to(next);
         }
-        weir__unlock(&pace.lock);
-        if (over)
-                weir__latch_open(over);
+        weir__unlock(&virtual.lock);
 }
 
-/* On the virtual clock, while something is on its way: how soon it is looked at again, in real time. */
+/* While something is on its way: how soon the worker looks again, in real time. */
 #define LOOK_AGAIN WEIR_USEC(100)
 
-/* By the owner of the poller, with SLEEPING in its inbox.  Returns whether it sleeps: nobody wants time to go on, or somebody will
- * wake it.  Else it looks again at what the move, or the event, has made ready. */
+/* By the owner of the poller, with SLEEPING in its inbox.  Returns true when the clock stands, or when another thread will wake
+ * the worker.  Returns false when an event or the advance has made something ready. */
 static bool
-sleeps(struct weir__poller *poller, weir_nsec next)
+may_sleep(struct weir__poller *poller, weir_nsec next)
 {
-        enum weir__drive drive = weir__virtual_drive();
+        enum weir__virtual_mode mode = weir__virtual_mode();
+        bool is_waited_for = mode == WEIR__VIRTUAL_WAITED_FOR;
         struct epoll_event event;
 
-        if (drive == WEIR__DRIVE_NONE || (drive == WEIR__DRIVE_WAIT && next == WEIR_FOREVER) || weir__executor_is_busy())
+        if (mode == WEIR__VIRTUAL_STANDS || (is_waited_for && next == WEIR_FOREVER) || weir__executor_is_busy())
                 return true;
         if (epoll_wait(poller->epoll_fd, &event, 1, 0) > 0) {
                 weir__poller_dispatch(poller, &event);
                 return false;
         }
-        if (weir__blocking_any() || weir__inflight(poller, drive == WEIR__DRIVE_WAIT)) {
+        if (weir__blocking_any() || weir__inflight(poller, is_waited_for)) {
                 weir__sleep_arm(poller, weir__clock_monotonic() + LOOK_AGAIN);
                 return true;
         }
         if (weir__poller_is_asleep(poller)) /* nobody has pushed meanwhile */
-                weir__virtual_move(next);
+                weir__virtual_advance(next);
         return false;
 }
 
-/* -- who drives -- */
+/* -- waiting -- */
 
 static bool
 holds_itself(void)
 {
-        return own.count > 0 && own.era == atomic_load(&pace.era);
+        return own.count > 0 && own.generation == atomic_load(&virtual.generation);
 }
 
 int
 weir__virtual_enter(void)
 {
-        int drivers = atomic_load(&pace.drivers);
+        int runners = atomic_load(&virtual.runners);
 
         if (!weir__clock_is_virtual())
                 return 0;
         if (holds_itself())
                 return -EDEADLK;
         do {
-                if (drivers == STEPPING)
+                if (runners == STEPPING)
                         return -EBUSY;
-        } while (!atomic_compare_exchange_weak(&pace.drivers, &drivers, drivers + 1));
+        } while (!atomic_compare_exchange_weak(&virtual.runners, &runners, runners + 1));
         return 1;
 }
 
 void
 weir__virtual_leave(void)
 {
-        atomic_fetch_sub(&pace.drivers, 1);
+        atomic_fetch_sub(&virtual.runners, 1);
 }
 
 /* -- steps -- */
@@ -195,13 +190,13 @@ weir__virtual_leave(void)
 int
 weir__virtual_begin_steps(void)
 {
-        int drivers = 0;
+        int runners = 0;
 
         if (!weir__clock_is_virtual())
                 return -ENOTSUP;
         if (holds_itself())
                 return -EDEADLK;
-        if (!atomic_compare_exchange_strong(&pace.drivers, &drivers, STEPPING))
+        if (!atomic_compare_exchange_strong(&virtual.runners, &runners, STEPPING))
                 return -EBUSY;
         if (!weir__runtime_has_waiters())
                 return 0;
@@ -212,7 +207,7 @@ weir__virtual_begin_steps(void)
 void
 weir__virtual_end_steps(void)
 {
-        atomic_store(&pace.drivers, 0);
+        atomic_store(&virtual.runners, 0);
 }
 
 int
@@ -222,9 +217,9 @@ weir__virtual_step_to(weir_nsec until)
 
         if (until < weir__clock_now() || until == WEIR_FOREVER)
                 return -EINVAL;
-        weir__lock(&pace.lock);
-        pace.step = &step;
-        weir__unlock(&pace.lock);
+        weir__lock(&virtual.lock);
+        virtual.step = &step;
+        weir__unlock(&virtual.lock);
         wake_worker();
         weir__latch_wait(&step.over);
         return step.status;
@@ -239,18 +234,18 @@ weir_clock_hold(void)
                 return -ECHILD;
         if (!weir__clock_is_virtual())
                 return 0;
-        weir__lock(&pace.lock);
-        pace.holds++;
-        pace.disturbed = true;
+        weir__lock(&virtual.lock);
+        virtual.holds++;
+        virtual.was_held = true;
         if (weir__worker_self()) {
-                pace.given++;
+                virtual.callback_holds++;
         } else {
-                unsigned era = atomic_load(&pace.era);
+                unsigned generation = atomic_load(&virtual.generation);
 
-                own.count = own.era == era ? own.count + 1 : 1;
-                own.era = era;
+                own.count = own.generation == generation ? own.count + 1 : 1;
+                own.generation = generation;
         }
-        weir__unlock(&pace.lock);
+        weir__unlock(&virtual.lock);
         return 0;
 }
 
@@ -260,11 +255,11 @@ take_hold(void)
 {
         if (holds_itself())
                 own.count--;
-        else if (pace.given > 0)
-                pace.given--;
+        else if (virtual.callback_holds > 0)
+                virtual.callback_holds--;
         else
                 return false;
-        pace.holds--;
+        virtual.holds--;
         return true;
 }
 
@@ -273,11 +268,11 @@ weir_clock_release(void)
 {
         if (weir__phase_is_forked() || !weir__clock_is_virtual())
                 return;
-        weir__lock(&pace.lock);
-        bool is_taken = take_hold(), is_last = pace.holds == 0;
-        weir__unlock(&pace.lock);
+        weir__lock(&virtual.lock);
+        bool is_taken = take_hold(), is_last = virtual.holds == 0;
+        weir__unlock(&virtual.lock);
         if (!is_taken)
-                weir__panic("weir_clock_release: this thread holds the clock not, or no longer");
+                weir__panic("weir_clock_release: this thread does not hold the clock");
         if (is_last)
                 wake_worker();
 }
