@@ -48,8 +48,8 @@ weir__thread_keep_on_cpu(unsigned index)
 
         if (!settings.has_affinity)
                 return;
-        for (unsigned left = index % (unsigned)CPU_COUNT(&settings.cpus) + 1; left > 0; left -= CPU_ISSET(++cpu, &settings.cpus) != 0)
-                continue;
+        for (int left = (int)index % CPU_COUNT(&settings.cpus) + 1; left > 0;)
+                left -= CPU_ISSET(++cpu, &settings.cpus) != 0;
         CPU_ZERO(&set);
         CPU_SET(cpu, &set);
         pthread_setaffinity_np(pthread_self(), sizeof set, &set); /* on failure the thread runs on any CPU */

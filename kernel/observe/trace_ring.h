@@ -54,7 +54,7 @@ struct weir__trace_ring {
         bool is_announced; /* its thread's name has been left in it */
 
         _Alignas(64) _Atomic uint32_t head; /* its thread's to write: release, acquire */
-        _Atomic bool is_busy;               /* its thread is at it: before it looks whether there is a trace, behind a light fence */
+        _Atomic bool is_busy;               /* its thread writes: set before a light fence and a look at the session */
         _Atomic uint64_t lost;              /* its thread's to write; relaxed */
 
         _Alignas(64) _Atomic uint32_t tail; /* the writer's: release, acquire */
