@@ -21,7 +21,7 @@
 #include "bench.h"
 #include "candidates/lanes.h"
 #include "candidates/naive.h"
-#include "kernel/data/timerq.h"
+#include "kernel/queue/timerq.h"
 
 #define ROUNDS   3
 #define PATIENCE 100 /* seconds for a case */

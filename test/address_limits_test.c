@@ -17,6 +17,7 @@
 #include "server/base/addresses.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
+#include "test/queue_check.h"
 
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -38,7 +39,7 @@ static size_t
 count(struct weir__addresses *addresses)
 {
         weir__lock(&addresses->lock);
-        size_t count = weir__rbtree_check(&addresses->tree);
+        size_t count = rbtree_check(&addresses->tree);
         weir__unlock(&addresses->lock);
         return count;
 }

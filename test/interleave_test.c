@@ -14,6 +14,7 @@
 
 #include "factory/timer/timer.h"
 #include "kernel/sched/worker.h"
+#include "test/queue_check.h"
 #include "test/support.h"
 
 #define SEEDS (WEIR_TEST_SANITIZED ? 250 : 2000) /* of a scenario */
@@ -486,7 +487,7 @@ judge_remains(void)
         }
         INTERLEAVE_EXPECT(weir_timer_list("", look, NULL) == 0);
         for (unsigned i = 0; i < weir__pollers_count(); i++) {
-                weir__timerq_check(&weir__pollers.at[i]->deadlines.queue);
+                timerq_check(&weir__pollers.at[i]->deadlines.queue);
                 INTERLEAVE_EXPECT(weir__pollers.at[i]->deadlines.queue.count == 0);
         }
 }

@@ -5,7 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernel/data/timerq.h"
+#include "kernel/queue/timerq.h"
+#include "test/queue_check.h"
 #include "test/support.h"
 
 #define BATCH WEIR__TIMERQ_BATCH
@@ -82,7 +83,7 @@ run_dry(struct poller *poller)
         }
         CU_ASSERT_EQUAL(poller->early, 0);
         CU_ASSERT_EQUAL(poller->disordered, 0);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
 }
 
 static void
@@ -100,11 +101,11 @@ an_empty_queue_wants_no_visit(void)
         struct poller poller;
 
         begin(&poller, START);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
         CU_ASSERT_EQUAL(visit(&poller, START + YEAR), 1);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
 }
 
 static void
@@ -161,7 +162,7 @@ past_and_negative_deadlines_expire_at_once_in_order(void)
         begin(&poller, START);
         for (size_t i = 0; i < COUNT; i++)
                 CU_ASSERT_EQUAL(weir__timerq_add(&queue, &nodes[i], deadlines[i]), deadlines[i]);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), INT64_MIN);
         CU_ASSERT_EQUAL(visit(&poller, START), 1);
         CU_ASSERT_EQUAL(poller.expired, COUNT);
@@ -184,7 +185,7 @@ forever_never_expires_and_wants_no_visit(void)
         CU_ASSERT_EQUAL(visit(&poller, WEIR_FOREVER), 1);
         CU_ASSERT_EQUAL(poller.expired, 0);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         for (size_t i = 0; i < COUNT; i++)
                 weir__timerq_remove(&queue, &nodes[i]);
         CU_ASSERT_EQUAL(queue.count, 0);
@@ -202,12 +203,12 @@ the_last_instant_before_forever_expires(void)
 
         begin(&poller, 0);
         weir__timerq_add(&queue, &last, WEIR_FOREVER - 1);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         run_dry(&poller);
         CU_ASSERT_EQUAL(poller.expired, 1);
         CU_ASSERT_EQUAL(poller.visits, 1);
         weir__timerq_add(&queue, &after, WEIR_FOREVER - 1);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         visit(&poller, WEIR_FOREVER - 1);
         CU_ASSERT_EQUAL(poller.expired, 2);
 }
@@ -346,10 +347,10 @@ a_node_added_to_a_half_cascaded_slot_keeps_its_order(void)
                 weir__timerq_add(&queue, &nodes[i], tick + 1000 - (weir_nsec)(i % 500));
         CU_ASSERT_EQUAL(weir__timerq_expire(&queue, tick + 2000, expired, BATCH, &more), 0);
         CU_ASSERT_TRUE(more);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         weir__timerq_add(&queue, &last, tick + 2000);
         weir__timerq_add(&queue, &first, tick);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         CU_ASSERT(weir__timerq_next(&queue) <= tick);
         visit(&poller, tick + 2000);
         CU_ASSERT_EQUAL(poller.expired, COUNT + 2);
@@ -465,7 +466,7 @@ drain_takes_all_and_no_more_than_asked(void)
                         taken[i]->deadline = -1;
                 }
                 total += count;
-                weir__timerq_check(&queue);
+                timerq_check(&queue);
         }
         CU_ASSERT_EQUAL(total, COUNT);
         for (size_t i = 0; i < COUNT; i++)
@@ -497,11 +498,11 @@ a_reset_that_its_slot_is_in_time_for_moves_nothing(void)
         CU_ASSERT(weir__timerq_reset(&queue, &nodes[1], deadline + HOUR / 2) >= deadline + WEIR_SEC(4));
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[1], deadline), deadline);
         CU_ASSERT_EQUAL(queue.moving_count, 0);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), deadline);
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[1], deadline - 1), deadline - 1);
         CU_ASSERT_EQUAL(queue.moving_count, 1);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         run_dry(&poller);
         CU_ASSERT_EQUAL(poller.expired, 3);
 }
@@ -520,7 +521,7 @@ resets_to_earlier_are_moved_when_the_array_is_full_or_somebody_looks(void)
 
                 CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[i], deadline), deadline);
                 CU_ASSERT_EQUAL(queue.moving_count, i < WEIR__TIMERQ_MOVING ? i + 1 : 1);
-                weir__timerq_check(&queue);
+                timerq_check(&queue);
         }
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), START + WEIR_SEC(1));
         CU_ASSERT_EQUAL(queue.moving_count, 0);
@@ -543,15 +544,15 @@ a_moving_node_is_noted_once_until_it_is_removed(void)
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[1], START + WEIR_MSEC(3)), START + WEIR_MSEC(3));
         weir__timerq_reset(&queue, &nodes[2], START + 2 * HOUR);
         CU_ASSERT_EQUAL(queue.moving_count, 3);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         weir__timerq_remove(&queue, &nodes[1]);
         CU_ASSERT_FALSE(weir__timerq_contains(&nodes[1]));
         CU_ASSERT_EQUAL(queue.moving_count, 2);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), START + WEIR_SEC(1));
         weir__timerq_remove(&queue, &nodes[0]);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), START + 2 * HOUR);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
 }
 
 static void
@@ -563,10 +564,10 @@ resets_to_forever_and_back_and_into_the_past_are_exact(void)
         begin(&poller, START);
         add_for(nodes, 3, START + HOUR);
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[0], WEIR_FOREVER), WEIR_FOREVER);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[1], -5), -5);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), -5);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[0], WEIR_FOREVER), WEIR_FOREVER);
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[2], WEIR_FOREVER), WEIR_FOREVER);
         visit(&poller, START);
@@ -574,7 +575,7 @@ resets_to_forever_and_back_and_into_the_past_are_exact(void)
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[0], START + WEIR_SEC(1)), START + WEIR_SEC(1));
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[2], INT64_MIN), INT64_MIN);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), INT64_MIN);
         visit(&poller, START);
         CU_ASSERT_EQUAL(poller.expired, 2);
@@ -829,13 +830,13 @@ compare(void)
 {
         weir_nsec next;
 
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         CU_ASSERT_EQUAL_FATAL(queue.count, model.count);
         CU_ASSERT_FATAL(model.count == 0 || model.planned <= model.pending[0].deadline);
         if (below(4))
                 return; /* next() ends all moving */
         next = weir__timerq_next(&queue);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
         CU_ASSERT_EQUAL_FATAL(queue.moving_count, 0);
         CU_ASSERT_FATAL(model.planned <= next);
         CU_ASSERT_FATAL(model.count == 0 || next <= model.pending[0].deadline);
@@ -977,7 +978,7 @@ check_aborts(enum spoiling what, char *said, size_t size)
                 dup2(ends[1], STDERR_FILENO);
                 signal(SIGABRT, SIG_DFL);
                 spoil(what);
-                weir__timerq_check(&queue);
+                timerq_check(&queue);
                 _exit(0);
         }
         close(ends[1]);

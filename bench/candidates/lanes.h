@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernel/data/rbtree.h"
+#include "kernel/queue/rbtree.h"
 
 #define LANES_BATCH 256
 

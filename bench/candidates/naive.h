@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernel/data/rbtree.h"
+#include "kernel/queue/rbtree.h"
 
 #define NAIVE_BATCH 256
 

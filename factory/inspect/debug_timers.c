@@ -4,7 +4,7 @@
  * Locks:   a poller's, for AT_ONCE timers at a time.
  *
  * They are noted first, and shown when all of a poller have been: so the queue is gone through at once, whatever time a visitor
- * takes, and what was met twice (kernel/data/timerq.h) is shown once, in order of the deadlines. */
+ * takes, and what was met twice (kernel/queue/timerq.h) is shown once, in order of the deadlines. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,17 +92,17 @@ static bool
 note_all(struct notes *notes, struct weir__poller *poller)
 {
         struct weir__timerq_node *nodes[AT_ONCE];
-        struct weir__timerq_look look;
+        struct weir__timerq_walk walk;
         bool more = true;
 
         weir__lock(&poller->lock);
-        weir__timerq_look_begin(&poller->deadlines.queue, &look);
+        weir__timerq_walk_begin(&poller->deadlines.queue, &walk);
         weir__unlock(&poller->lock);
         while (more) {
                 if (!have_room(notes))
                         return false;
                 weir__lock(&poller->lock);
-                unsigned count = weir__timerq_look_on(&poller->deadlines.queue, &look, nodes, AT_ONCE, &more);
+                unsigned count = weir__timerq_walk_on(&poller->deadlines.queue, &walk, nodes, AT_ONCE, &more);
                 for (unsigned i = 0; i < count; i++)
                         note(notes, nodes[i]);
                 weir__unlock(&poller->lock);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kernel/data/timerq.h"
+#include "kernel/queue/timerq.h"
 #include "kernel/data/work.h"
 
 struct weir__poller;

@@ -12,7 +12,7 @@
 #include <weir/time.h>
 
 #include "kernel/base/list.h"
-#include "kernel/data/timerq.h"
+#include "kernel/queue/timerq.h"
 #include "kernel/data/work.h"
 
 #define WEIR__FOLLOW_AT_ONCE WEIR__TIMERQ_BATCH /* followers that get new deadlines under one hold of the lock */

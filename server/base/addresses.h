@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "kernel/base/lock.h"
-#include "kernel/data/rbtree.h"
+#include "kernel/queue/rbtree.h"
 #include "protocol/field/peer.h"
 
 /* Without connections it has no memory. */

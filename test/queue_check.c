@@ -1,15 +1,58 @@
-/* kernel/data/timerq_check.c: the structural invariants of a deadline queue.
+/* test/queue_check.c: the structural invariants of red-black trees and deadline queues.
  *
- * Threads and locks: the caller holds the lock of the queue's owner. */
+ * Threads and locks: the caller holds the lock of the owner. */
+#include "test/queue_check.h"
+
 #include "kernel/base/panic.h"
-#include "kernel/data/timerq_slots.h"
+#include "kernel/queue/timerq_slots.h"
 
 static void
 expect(bool holds, const char *what)
 {
         if (unlikely(!holds))
-                weir__panic("timerq: expected %s", what);
+                weir__panic("queue: expected %s", what);
 }
+
+/* A red node's word is its parent's bare address. */
+static bool
+is_red(const struct weir__rbtree_node *node)
+{
+        return node && !(node->parent_and_colour & 1);
+}
+
+/* The number of black nodes on every way down from `node`. */
+static unsigned
+check_below(const struct weir__rbtree_node *node, const struct weir__rbtree_node *parent, size_t *count)
+{
+        if (!node)
+                return 0;
+        expect((node->parent_and_colour & ~(uintptr_t)1) == (uintptr_t)parent, "each child to know its parent");
+        expect(!is_red(node) || !is_red(parent), "no red node below a red one");
+        unsigned left = check_below(node->children[WEIR__RBTREE_LEFT], node, count);
+        unsigned right = check_below(node->children[WEIR__RBTREE_RIGHT], node, count);
+        expect(left == right, "as many black nodes on every way down");
+        ++*count;
+        return left + !is_red(node);
+}
+
+size_t
+rbtree_check(const struct weir__rbtree *tree)
+{
+        size_t count = 0;
+
+        expect(!is_red(tree->root), "a black root");
+        check_below(tree->root, NULL, &count);
+        for (unsigned side = 0; side < WEIR__RBTREE_SIDES; side++) {
+                const struct weir__rbtree_node *end = tree->root;
+
+                while (end && end->children[side])
+                        end = end->children[side];
+                expect(tree->ends[side] == end, "the remembered ends to be the ends");
+        }
+        return count;
+}
+
+/* -- the deadline queue -- */
 
 static void
 expect_slot(bool holds, unsigned index, const char *what)
@@ -22,7 +65,7 @@ static size_t
 check_tree(const struct weir__timerq *queue)
 {
         const struct weir__timerq_node *before = NULL;
-        size_t count = weir__rbtree_check(&queue->tree);
+        size_t count = rbtree_check(&queue->tree);
 
         for (struct weir__rbtree_node *at = queue->tree.ends[WEIR__RBTREE_LEFT]; at; at = weir__rbtree_next(at)) {
                 const struct weir__timerq_node *node = node_of_tree(at);
@@ -101,7 +144,7 @@ check_slot(const struct weir__timerq *queue, unsigned index)
 }
 
 void
-weir__timerq_check(const struct weir__timerq *queue)
+timerq_check(const struct weir__timerq *queue)
 {
         size_t count = check_tree(queue);
 

@@ -1,9 +1,9 @@
-/* kernel/data/timerq_slots.h: how a deadline queue numbers its slots, for the files of the queue only. */
+/* kernel/queue/timerq_slots.h: how a deadline queue numbers its slots, for the files of the queue only. */
 #ifndef WEIR_KERNEL_TIMERQ_SLOTS_H
 #define WEIR_KERNEL_TIMERQ_SLOTS_H
 
 #include "kernel/base/list.h"
-#include "kernel/data/timerq.h"
+#include "kernel/queue/timerq.h"
 
 #define LEVELS WEIR__TIMERQ_LEVELS
 #define SLOTS  WEIR__TIMERQ_SLOTS

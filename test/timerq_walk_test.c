@@ -1,8 +1,9 @@
-/* test/timerq_look_test.c: going through a queue of deadlines with pauses, while it changes. */
+/* test/timerq_walk_test.c: a walk through a queue of deadlines with pauses, while it changes. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/data/timerq.h"
+#include "kernel/queue/timerq.h"
+#include "test/queue_check.h"
 #include "test/support.h"
 
 #define START WEIR_SEC(1000000)
@@ -11,15 +12,15 @@ static struct weir__timerq queue;
 
 struct node {
         struct weir__timerq_node node; /* first */
-        bool was_there;                /* from the beginning of the look, and neither taken out nor reset since */
+        bool was_there;                /* from the beginning of the walk, and neither taken out nor reset since */
         unsigned shown;
 };
 
 static unsigned
-show_some(struct weir__timerq_look *look, unsigned most, bool *more)
+show_some(struct weir__timerq_walk *walk, unsigned most, bool *more)
 {
         struct weir__timerq_node *shown[WEIR__TIMERQ_BATCH];
-        unsigned count = weir__timerq_look_on(&queue, look, shown, most, more);
+        unsigned count = weir__timerq_walk_on(&queue, walk, shown, most, more);
 
         CU_ASSERT(count <= most);
         for (unsigned i = 0; i < count; i++) {
@@ -30,13 +31,13 @@ show_some(struct weir__timerq_look *look, unsigned most, bool *more)
 }
 
 static void
-begin_look(struct weir__timerq_look *look, struct node nodes[], size_t count)
+begin_walk(struct weir__timerq_walk *walk, struct node nodes[], size_t count)
 {
         for (size_t i = 0; i < count; i++) {
                 nodes[i].was_there = weir__timerq_contains(&nodes[i].node);
                 nodes[i].shown = 0;
         }
-        weir__timerq_look_begin(&queue, look);
+        weir__timerq_walk_begin(&queue, walk);
 }
 
 /* All that were there all the time must have been shown. */
@@ -48,20 +49,20 @@ check_shown(struct node nodes[], size_t count)
         for (size_t i = 0; i < count; i++)
                 missed += nodes[i].was_there && !nodes[i].shown;
         CU_ASSERT_EQUAL(missed, 0);
-        weir__timerq_check(&queue);
+        timerq_check(&queue);
 }
 
 static void
 an_empty_queue_shows_nothing(void)
 {
-        struct weir__timerq_look look;
+        struct weir__timerq_walk walk;
         bool more = true;
         unsigned calls = 0;
 
         weir__timerq_init(&queue, START);
-        weir__timerq_look_begin(&queue, &look);
+        weir__timerq_walk_begin(&queue, &walk);
         while (more && calls++ < 100)
-                CU_ASSERT_EQUAL(show_some(&look, 7, &more), 0);
+                CU_ASSERT_EQUAL(show_some(&walk, 7, &more), 0);
         CU_ASSERT_FALSE(more);
 }
 
@@ -80,16 +81,16 @@ a_queue_at_rest_is_shown_whole(void)
 {
         static struct node nodes[5000];
         struct weir_test_random random = {weir_test_seed()};
-        struct weir__timerq_look look;
+        struct weir__timerq_walk walk;
         bool more = true;
 
         memset(nodes, 0, sizeof nodes);
         weir__timerq_init(&queue, START);
         for (size_t i = 0; i < 5000; i++)
                 weir__timerq_add(&queue, &nodes[i].node, random_deadline(&random, START));
-        begin_look(&look, nodes, 5000);
+        begin_walk(&walk, nodes, 5000);
         while (more)
-                show_some(&look, 64, &more);
+                show_some(&walk, 64, &more);
         check_shown(nodes, 5000);
 }
 
@@ -97,16 +98,16 @@ static void
 later_deadlines_are_not_shown(void)
 {
         static struct node nodes[2];
-        struct weir__timerq_look look;
+        struct weir__timerq_walk walk;
         bool more = true;
 
         memset(nodes, 0, sizeof nodes);
         weir__timerq_init(&queue, START);
         weir__timerq_add(&queue, &nodes[0].node, START + WEIR_SEC(5));
-        begin_look(&look, nodes, 2);
+        begin_walk(&walk, nodes, 2);
         weir__timerq_add(&queue, &nodes[1].node, START + WEIR_SEC(5));
         while (more)
-                show_some(&look, 1, &more);
+                show_some(&walk, 1, &more);
         CU_ASSERT(nodes[0].shown > 0);
         CU_ASSERT_EQUAL(nodes[1].shown, 0);
 }
@@ -115,7 +116,7 @@ static void
 one_that_was_put_off_before_and_is_moved_meanwhile_is_shown(void)
 {
         static struct node nodes[400];
-        struct weir__timerq_look look;
+        struct weir__timerq_walk walk;
         struct weir__timerq_node *expired[WEIR__TIMERQ_BATCH];
         bool more = true;
 
@@ -125,8 +126,8 @@ one_that_was_put_off_before_and_is_moved_meanwhile_is_shown(void)
                 weir__timerq_add(&queue, &nodes[i].node, START + WEIR_MSEC(3));
         for (size_t i = 0; i < 400; i += 2)
                 weir__timerq_reset(&queue, &nodes[i].node, START + WEIR_SEC(100000));
-        begin_look(&look, nodes, 400);
-        show_some(&look, 1, &more); /* it stands in their list, behind the one where they belong */
+        begin_walk(&walk, nodes, 400);
+        show_some(&walk, 1, &more); /* it stands in their list, behind the one where they belong */
         for (bool due = true; due;) {
                 unsigned count = weir__timerq_expire(&queue, START + WEIR_MSEC(6), expired, WEIR__TIMERQ_BATCH, &due);
 
@@ -134,7 +135,7 @@ one_that_was_put_off_before_and_is_moved_meanwhile_is_shown(void)
                         ((struct node *)expired[i])->was_there = false;
         }
         while (more)
-                show_some(&look, 16, &more);
+                show_some(&walk, 16, &more);
         check_shown(nodes, 400);
 }
 
@@ -168,7 +169,7 @@ whatever_changes_meanwhile_what_stays_is_shown(void)
 {
         static struct node nodes[3000];
         struct weir_test_random random = {weir_test_seed()};
-        struct weir__timerq_look look;
+        struct weir__timerq_walk walk;
         weir_nsec now = START;
 
         for (int round = 0; round < (WEIR_TEST_SANITIZED ? 100 : 1000); round++) {
@@ -184,9 +185,9 @@ whatever_changes_meanwhile_what_stays_is_shown(void)
                         weir__timerq_add(&queue, &nodes[i].node, random_deadline(&random, START));
                 for (size_t i = 0; i < count; i++)
                         change(&random, &nodes[weir_test_random_below(&random, count)], &now);
-                begin_look(&look, nodes, count);
+                begin_walk(&walk, nodes, count);
                 while (more) {
-                        show_some(&look, most, &more);
+                        show_some(&walk, most, &more);
                         for (unsigned i = 0; i < changes; i++)
                                 change(&random, &nodes[weir_test_random_below(&random, count)], &now);
                 }

@@ -1,4 +1,4 @@
-/* kernel/data/rbtree.h: an intrusive red-black tree that knows its two ends.
+/* kernel/queue/rbtree.h: an intrusive red-black tree that knows its two ends.
  *
  * A pure data structure.  The order is the caller's: it walks down to the free child link itself (see timerq.c) and links the
  * node there.  Source: Cormen, Leiserson, Rivest, Stein, Introduction to Algorithms, 3rd edition, chapter 13. */
@@ -31,8 +31,5 @@ void weir__rbtree_remove(struct weir__rbtree *tree, struct weir__rbtree_node *no
 
 /* The node that follows in order; NULL after the last. */
 struct weir__rbtree_node *weir__rbtree_next(const struct weir__rbtree_node *node);
-
-/* The number of nodes.  Aborts with what was expected when a red-black rule, a parent link or an end is wrong.  O(n). */
-size_t weir__rbtree_check(const struct weir__rbtree *tree);
 
 #endif

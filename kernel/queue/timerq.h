@@ -1,4 +1,4 @@
-/* kernel/data/timerq.h: the deadlines of one poller, in exact order.
+/* kernel/queue/timerq.h: the deadlines of one poller, in exact order.
  *
  * A pure data structure: no lock, no clock, no descriptor; it takes `now`.  docs/design.md ("Deadlines") says why it is made of
  * lists and a red-black tree.  All calls on one queue are made under its owner's lock. */
@@ -10,7 +10,7 @@
 
 #include <weir/time.h>
 
-#include "kernel/data/rbtree.h"
+#include "kernel/queue/rbtree.h"
 
 #define WEIR__TIMERQ_LEVELS 7   /* a slot is 2^20 ns << 6 * level; two parents of the seventh level reach beyond INT64_MAX */
 #define WEIR__TIMERQ_SLOTS  128 /* of a level: the current parent slot and the next one, 64 each */
@@ -64,8 +64,8 @@ void weir__timerq_init(struct weir__timerq *queue, weir_nsec now);
 
 #define WEIR__TIMERQ_STAMP_SHIFT 5 /* nanoseconds to sequence numbers */
 
-/* Has the nodes that are added next know when they came, without a word of their own: the sequence goes on from the time, in
- * units of 32 ns, unless it is there already because nodes came faster.  (After two years of the clock it stays behind.) */
+/* The sequence of a node tells when it came as well.  This sets the next sequence to the time, in units of 32 ns, unless nodes came
+ * faster than that.  (After two years of the clock the sequence stays behind.) */
 static inline void weir__timerq_stamp(struct weir__timerq *queue, weir_nsec now)
 {
         uint64_t stamp = (uint64_t)now >> WEIR__TIMERQ_STAMP_SHIFT;
@@ -80,7 +80,7 @@ static inline weir_nsec weir__timerq_since(const struct weir__timerq_node *node)
         return (weir_nsec)((uint64_t)node->sequence << WEIR__TIMERQ_STAMP_SHIFT);
 }
 
-/* Gives a node that is in no queue its place among equal deadlines, as if it came now; weir__timerq_add_in_turn keeps it. */
+/* Gives a node that is in no queue its sequence, as if it came now.  weir__timerq_add_in_turn keeps it. */
 static inline void weir__timerq_take_turn(struct weir__timerq *queue, struct weir__timerq_node *node)
 {
         node->sequence = queue->sequence++;
@@ -88,23 +88,23 @@ static inline void weir__timerq_take_turn(struct weir__timerq *queue, struct wei
 
 /* Adds a node that is in no queue.  O(1), except O(log n) among the nodes of the current millisecond.
  *
- * Result:  when the queue wants to be visited on account of this node: its deadline, or earlier when its slot has become so full
- *         that moving it down must begin before.  Compare it with the instant for which the poller sleeps. */
+ * Result: when weir__timerq_expire must be called because of this node.  It is the deadline, or earlier when the slot of the node
+ *         is so full that its cascade must begin before.  Compare it with the instant for which the poller sleeps. */
 weir_nsec weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 weir_nsec weir__timerq_add_in_turn(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 
-/* Gives a node of this queue another deadline, with a sequence of its own, as if it came anew.  O(1), as add.  It stays in the
- * list where it is if the time of that comes before, and goes on from there then: that touches no other node.  Otherwise it is
- * noted as moving while its neighbours are fetched, and moved a little later.
+/* Gives a node of this queue another deadline, with a new sequence, as if it came anew.  O(1), as add.  The node stays in its list
+ * if the time of that list comes before the deadline, and goes on from there then: no other node is touched.  Otherwise it is
+ * noted as moving while its neighbours are prefetched, and is moved a little later.
  *
- * Result:  as of add, also on account of nodes that were noted before and moved now; WEIR_FOREVER when the queue wants no visit
- *          that it did not want before. */
+ * Result: as of add, also because of nodes that were noted before and are moved now.  WEIR_FOREVER: nothing is earlier than it
+ *         was. */
 weir_nsec weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 
 /* Takes a node out.  The caller knows that it is in this queue (weir__timerq_contains). */
 void weir__timerq_remove(struct weir__timerq *queue, struct weir__timerq_node *node);
 
-/* Has the memory fetched that removing the node will need. */
+/* Prefetches the memory that the removal of the node touches. */
 static inline void weir__timerq_prefetch(const struct weir__timerq_node *node)
 {
         __builtin_prefetch(node->link.previous, 1);
@@ -116,43 +116,40 @@ static inline bool weir__timerq_contains(const struct weir__timerq_node *node)
         return node->place != 0;
 }
 
-/* Takes out nodes whose deadline has come, in order of (deadline, sequence), `most` at most (1 to BATCH), touching at most BATCH
- * nodes.
+/* Takes out nodes whose deadline has come, in order of (deadline, sequence): at most `most`, which is 1 to BATCH.  It touches at
+ * most BATCH nodes.
  *
- * Result:  how many were taken; `expired` (room for `most`) holds them.  *more says that work due at `now` is left: call again,
+ * Result: how many were taken; `expired` (room for `most`) holds them.  *more: work that is due at `now` is left, so call again,
  *         after letting go of the lock. */
 unsigned weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__timerq_node *expired[], unsigned most,
                              bool *more);
 
-/* When weir__timerq_expire should next be called: the earliest deadline, or before it when many nodes have to be brought nearer
- * first; WEIR_FOREVER for never.  It may be too early once per node that was removed or put off, never too late. */
+/* When weir__timerq_expire must next be called: at the earliest deadline, or before it when many nodes have to cascade first.
+ * WEIR_FOREVER: never.  It may be too early once for each node that was removed or reset, and is never too late. */
 weir_nsec weir__timerq_next(struct weir__timerq *queue);
 
-/* -- looking on, with pauses: the queue may change in any way between two calls -- */
+/* -- a walk with pauses: the queue may change in any way between two calls -- */
 
-struct weir__timerq_look {
-        uint64_t before; /* sequences: what comes later is not met */
+struct weir__timerq_walk {
+        uint64_t before; /* nodes with this sequence or a later one are not shown */
         unsigned pass;
-        unsigned level;      /* WEIR__TIMERQ_LEVELS: what never expires; else of the lists */
-        uint64_t number;     /* of the slot that was come to last */
-        uint32_t left;       /* nodes in it that were there then */
+        unsigned level;     /* of the lists; WEIR__TIMERQ_LEVELS: nodes that never expire */
+        uint64_t number;    /* of the present slot */
+        uint32_t left;      /* nodes in it that are still to be shown */
         bool is_in_tree;
-        weir_nsec deadline;  /* of the node that was come to last there */
+        weir_nsec deadline; /* of the node of the tree that was shown last */
         uint64_t sequence;
 };
 
-void weir__timerq_look_begin(const struct weir__timerq *queue, struct weir__timerq_look *look);
+void weir__timerq_walk_begin(const struct weir__timerq *queue, struct weir__timerq_walk *walk);
 
-/* Shows up to `most` nodes, in no particular order; returns how many, which may be 0.  Who was in the queue at the beginning,
- * and was not put off or taken out until the end, is shown, and may be so more than once, with the same sequence.  *more: that
- * is not the end. */
-unsigned weir__timerq_look_on(struct weir__timerq *queue, struct weir__timerq_look *look, struct weir__timerq_node *shown[],
+/* Shows up to `most` nodes, in no particular order; returns how many, which may be 0.  A node that is in the queue from the
+ * beginning to the end, and is not reset meanwhile, is shown.  It may be shown more than once, with the same sequence.  *more:
+ * this is not the end. */
+unsigned weir__timerq_walk_on(struct weir__timerq *queue, struct weir__timerq_walk *walk, struct weir__timerq_node *shown[],
                               unsigned most, bool *more);
 
 /* Takes out up to `max` nodes in no particular order: for shutdown.  Returns how many. */
 unsigned weir__timerq_drain(struct weir__timerq *queue, struct weir__timerq_node *taken[], unsigned max);
-
-/* Aborts with what was expected when a structural invariant does not hold.  O(n). */
-void weir__timerq_check(const struct weir__timerq *queue);
 
 #endif

@@ -1,4 +1,4 @@
-/* kernel/data/timerq.c: lists for far deadlines, a red-black tree for near ones.
+/* kernel/queue/timerq.c: lists for far deadlines, a red-black tree for near ones.
  *
  * Threads and locks: none of its own; a queue belongs to whoever holds its owner's lock.  No call touches more than BATCH nodes.
  *
@@ -28,9 +28,9 @@
  *
  * A lone timer at the end of an empty day costs one visit: next() asks for visits before a deadline only on account of slots that
  * hold more than a batch. */
-#include "kernel/data/timerq.h"
+#include "kernel/queue/timerq.h"
 
-#include "kernel/data/timerq_slots.h"
+#include "kernel/queue/timerq_slots.h"
 
 #define PORTION 128 /* the least that is moved down at a visited tick: spares small slots a visit each tick */
 

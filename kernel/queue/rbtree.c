@@ -1,15 +1,13 @@
-/* kernel/data/rbtree.c: the red-black tree of chapter 13 of Introduction to Algorithms (3rd edition).
+/* kernel/queue/rbtree.c: the red-black tree of chapter 13 of Introduction to Algorithms (3rd edition).
  *
  * Threads and locks: none of its own; a tree belongs to whoever holds its owner's lock.
  *
  * Differences from the book: there is no sentinel, an absent child is NULL and counts as black, so a fix-up carries the parent
  * beside the node; mirrored cases are one case with a side; and both ends of the order are remembered, because the earliest
  * deadline is asked for all the time and regular deadlines arrive at the far end. */
-#include "kernel/data/rbtree.h"
+#include "kernel/queue/rbtree.h"
 
 #include <stdbool.h>
-
-#include "kernel/base/panic.h"
 
 #define LEFT  WEIR__RBTREE_LEFT
 #define RIGHT WEIR__RBTREE_RIGHT
@@ -54,21 +52,21 @@ side_of(const struct weir__rbtree_node *parent, const struct weir__rbtree_node *
         return parent->children[RIGHT] == node;
 }
 
-/* Hangs `heir`, which may be NULL, where `node` hangs. */
+/* Hangs `child`, which may be NULL, where `node` hangs. */
 static void
-transplant(struct weir__rbtree *tree, struct weir__rbtree_node *node, struct weir__rbtree_node *heir)
+transplant(struct weir__rbtree *tree, struct weir__rbtree_node *node, struct weir__rbtree_node *child)
 {
         struct weir__rbtree_node *parent = parent_of(node);
 
         if (parent)
-                parent->children[side_of(parent, node)] = heir;
+                parent->children[side_of(parent, node)] = child;
         else
-                tree->root = heir;
-        if (heir)
-                set_parent(heir, parent);
+                tree->root = child;
+        if (child)
+                set_parent(child, parent);
 }
 
-/* Turns `node` down towards `side`; its child on the other side takes its place. */
+/* Rotates `node` down towards `side`.  Its child on the other side takes its place. */
 static void
 rotate(struct weir__rbtree *tree, struct weir__rbtree_node *node, unsigned side)
 {
@@ -210,7 +208,7 @@ remove_between(struct weir__rbtree *tree, struct weir__rbtree_node *node)
 void
 weir__rbtree_remove(struct weir__rbtree *tree, struct weir__rbtree_node *node)
 {
-        struct weir__rbtree_node *heir, *parent = parent_of(node);
+        struct weir__rbtree_node *child, *parent = parent_of(node);
 
         for (unsigned side = LEFT; side <= RIGHT; side++)
                 if (tree->ends[side] == node)
@@ -219,55 +217,14 @@ weir__rbtree_remove(struct weir__rbtree *tree, struct weir__rbtree_node *node)
                 remove_between(tree, node);
                 return;
         }
-        heir = node->children[node->children[LEFT] ? LEFT : RIGHT];
-        transplant(tree, node, heir);
+        child = node->children[node->children[LEFT] ? LEFT : RIGHT];
+        transplant(tree, node, child);
         if (!is_red(node))
-                balance_after_remove(tree, heir, parent);
+                balance_after_remove(tree, child, parent);
 }
 
 struct weir__rbtree_node *
 weir__rbtree_next(const struct weir__rbtree_node *node)
 {
         return neighbour(node, RIGHT);
-}
-
-static void
-expect(bool holds, const char *what)
-{
-        if (!holds)
-                weir__panic("rbtree: expected %s", what);
-}
-
-/* The number of black nodes on every way down from `node`. */
-static unsigned
-check_below(const struct weir__rbtree_node *node, const struct weir__rbtree_node *parent, size_t *count)
-{
-        unsigned left, right;
-
-        if (!node)
-                return 0;
-        expect(parent_of(node) == parent, "each child to know its parent");
-        expect(!is_red(node) || !is_red(parent), "no red node below a red one");
-        left = check_below(node->children[LEFT], node, count);
-        right = check_below(node->children[RIGHT], node, count);
-        expect(left == right, "as many black nodes on every way down");
-        ++*count;
-        return left + !is_red(node);
-}
-
-size_t
-weir__rbtree_check(const struct weir__rbtree *tree)
-{
-        size_t count = 0;
-
-        expect(!is_red(tree->root), "a black root");
-        check_below(tree->root, NULL, &count);
-        for (unsigned side = LEFT; side <= RIGHT; side++) {
-                const struct weir__rbtree_node *end = tree->root;
-
-                while (end && end->children[side])
-                        end = end->children[side];
-                expect(tree->ends[side] == end, "the remembered ends to be the ends");
-        }
-        return count;
 }
