@@ -8,6 +8,7 @@
 
 #include <weir/weir.h>
 
+#include "kernel/base/list.h"
 #include "kernel/runtime/runtime.h"
 #include "test/support.h"
 
@@ -18,9 +19,7 @@
 struct inside {
         uint64_t word;
         struct weir__lock lock;
-        struct {
-                void *previous, *next;
-        } * waiters;
+        struct weir__list waiters;
 };
 
 static weir_waitgroup *group;
@@ -97,7 +96,8 @@ await_waiters(unsigned more_than)
 
         for (unsigned count = 0; count <= more_than;) {
                 weir__lock(&inside->lock);
-                count = !inside->waiters ? 0 : inside->waiters->next ? 2 : 1;
+                struct weir__link *first = weir__list_first(&inside->waiters);
+                count = !first ? 0 : weir__list_next(&inside->waiters, first) ? 2 : 1;
                 weir__unlock(&inside->lock);
                 interleave_step(NULL, 0, "look", __func__, __LINE__);
         }

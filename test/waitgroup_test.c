@@ -1,6 +1,7 @@
 /* test/waitgroup_test.c: threads that wait until others have done all units that were added.
  *
  * Limits are those of the virtual clock, where they are exact; on the real one a limit that must not come is a long one. */
+#include "kernel/base/list.h"
 #include "kernel/runtime/runtime.h"
 #include "test/timer_fixture.h"
 
@@ -113,9 +114,7 @@ wait_for_group(void *argument)
 struct inside {
         _Atomic uint64_t word;
         struct weir__lock lock;
-        struct list {
-                struct list *previous, *next;
-        } * waiters;
+        struct weir__list waiters;
 };
 
 static unsigned
@@ -125,7 +124,7 @@ waiters_of(weir_waitgroup *group)
         unsigned count = 0;
 
         weir__lock(&inside->lock);
-        for (const struct list *waiter = inside->waiters; waiter; waiter = waiter->next)
+        for (struct weir__link *link = weir__list_first(&inside->waiters); link; link = weir__list_next(&inside->waiters, link))
                 count++;
         weir__unlock(&inside->lock);
         return count;

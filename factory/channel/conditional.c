@@ -1,7 +1,7 @@
 /* factory/channel/conditional.c: conditions, and tasks that are held back until theirs is signalled.
  *
- * A condition is what comes once (factory/channel/oneshot.h).  A conditional is a combinator of two children, one after the other: a wait for
- * the condition, and, once that has ended well, the task.
+ * A condition is what comes once (factory/channel/oneshot.h).  A conditional is a combinator of two children, one after the
+ * other: a wait for the condition, and, once that has ended well, the task.
  *
  * Threads: any; `next` and `run` on a worker, as the combinator's. */
 #include <weir/conditional.h>
@@ -19,12 +19,12 @@ struct weir_condition {
         struct weir__oneshot oneshot; /* all there is */
 };
 
-static const struct weir__waitable_ops condition_ops = WEIR__ONESHOT_OPS(WEIR__CONDITION, "condition");
+static const struct weir__waitable_ops condition_ops = WEIR__ONESHOT_OPS(WEIR__CONDITION, "condition", NULL);
 
 weir_condition *
 weir_condition_new(void)
 {
-        return (weir_condition *)weir__oneshot_new(&condition_ops, 1);
+        return (weir_condition *)weir__waitable_new(&condition_ops, 1, 0, NULL);
 }
 
 weir_condition *
@@ -42,9 +42,9 @@ weir_condition_unref(weir_condition *condition)
 int
 weir_condition_signal(weir_condition *condition)
 {
-        if (!condition || weir__phase_is_forked())
-                return condition ? -ECHILD : -ENOMEM;
-        return weir__oneshot_count(&condition->oneshot, 1) ? 0 : -EALREADY;
+        int failed = weir__waitable_fault((struct weir__waitable *)condition);
+
+        return failed ? failed : weir__oneshot_count(&condition->oneshot, 1) ? 0 : -EALREADY;
 }
 
 size_t
@@ -57,7 +57,7 @@ weir_condition_signal_named(const char *name, size_t max)
 
 struct conditional {
         struct weir__combinator combinator; /* first; its first child waits */
-        struct weir_series *held;   /* the task in a series that was not started; NULL: it was, or there is none */
+        struct weir_series *held;           /* the task in a series that was not started; NULL: it was, or there is none */
 };
 
 static void
@@ -127,22 +127,21 @@ new_conditional(struct weir__wait_task *wait, struct weir_task *task, weir_task_
         }
         weir__combinator_init(&conditional->combinator, &conditional_ops, sizeof *conditional, done, context);
         conditional->held = NULL;
-        weir__combinator_add_task(&conditional->combinator.task, &conditional_ops, wait ? &wait->task : NULL, "weir_conditional_new");
+        weir__combinator_add_task(&conditional->combinator.task, &conditional_ops, wait ? &wait->task : NULL,
+                                  "weir_conditional_new");
         conditional->held = weir__combinator_wrap(&conditional->combinator, task);
         return &conditional->combinator.task;
 }
 
-static const struct weir__task_ops wait_ops = WEIR__WAIT_TASK_OPS("a condition", weir__oneshot_start, weir__wait_release,
-                                                                  .describe = weir__wait_describe);
-static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS("a condition", weir__oneshot_start, weir__oneshot_release,
-                                                                   .describe = weir__wait_describe);
+static const struct weir__task_ops wait_ops = WEIR__WAIT_TASK_OPS("a condition", weir__wait_run, weir__wait_release);
+static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS("a condition", weir__wait_run, weir__oneshot_release);
 
 weir_task *
 weir_conditional_new(weir_condition *condition, weir_task *task, weir_task_fn *done, void *context)
 {
         if (task)
                 weir__task_consume(task, "weir_conditional_new");
-        return new_conditional(weir__oneshot_wait_new(&wait_ops, (struct weir__oneshot *)condition, NULL, NULL), task, done,
+        return new_conditional(weir__wait_task_new(&wait_ops, (struct weir__waitable *)condition, 0, NULL, NULL), task, done,
                                context);
 }
 

@@ -4,18 +4,15 @@
  * Locks:   the object's; `drop` is called without.
  *
  *     EMPTY --send--> FULL --receive--> EMPTIED
- *         `--send, somebody waits-------^
+ *         `--send, a task waits---------^
  *
- * Where it is, who owes a message to `drop`: the mailbox that is FULL, or the wait of the task that has received it.  One with a
- * name (factory/channel/oneshot.h) only shows its task where a message is, which stays the sender's. */
+ * A FULL mailbox owes its message to `drop`; later the wait of the task that has received it does.  A mailbox with a name
+ * (factory/channel/oneshot.h) only shows its task where a message is.  The message stays the sender's. */
 #include <weir/mailbox.h>
 
 #include <errno.h>
 
 #include "factory/channel/oneshot.h"
-#include "kernel/memory/memory.h"
-#include "kernel/base/phase.h"
-#include "kernel/sched/user.h"
 
 enum state {
         EMPTY = 0,
@@ -27,41 +24,40 @@ struct weir_mailbox {
         struct weir__waitable object; /* first */
 
         /* Guarded by the object's lock. */
-        struct weir__wait_list waits; /* of those that receive, while it is EMPTY */
-        void *message;                /* while it is FULL */
+        struct weir__list waits; /* tasks wait only while it is EMPTY */
+        void *message;           /* while it is FULL */
         enum state state;
-
-        weir_free_fn *drop; /* constant */
 };
 
-static void
-drop(const struct weir_mailbox *mailbox, void *message)
+static int
+try(struct weir__wait *wait, struct weir__work_list *claimed)
 {
-        if (message && mailbox && mailbox->drop)
-                weir__user_call(mailbox->drop, message);
+        struct weir_mailbox *mailbox = (struct weir_mailbox *)wait->object;
+
+        (void)claimed;
+        if (mailbox->state != FULL)
+                return mailbox->state == EMPTY ? -EAGAIN : -EPIPE;
+        wait->message = mailbox->message;
+        mailbox->message = NULL;
+        mailbox->state = EMPTIED;
+        return 0;
 }
 
 static void
-drop_kept(struct weir__waitable *object)
+clear(struct weir__waitable *object)
 {
-        struct weir_mailbox *mailbox = (struct weir_mailbox *)object;
-
-        drop(mailbox, mailbox->message);
+        weir__waitable_drop(object, ((struct weir_mailbox *)object)->message);
 }
 
 static const struct weir__waitable_ops mailbox_ops = {
-        .kind = WEIR__MAILBOX, .noun = "mailbox", .size = sizeof(struct weir_mailbox), .lists = 1, .drop = drop_kept};
+        .kind = WEIR__MAILBOX, .noun = "mailbox", .size = sizeof(struct weir_mailbox), .queues = 1, .try = try, .clear = clear};
 
-static const struct weir__waitable_ops named_mailbox_ops = WEIR__ONESHOT_OPS(WEIR__MAILBOX, "mailbox");
+static const struct weir__waitable_ops named_mailbox_ops = WEIR__ONESHOT_OPS(WEIR__MAILBOX, "mailbox", NULL);
 
 weir_mailbox *
-weir_mailbox_new(weir_free_fn *drop_fn)
+weir_mailbox_new(weir_free_fn *drop)
 {
-        struct weir_mailbox *mailbox = (struct weir_mailbox *)weir__waitable_new(&mailbox_ops);
-
-        if (mailbox)
-                mailbox->drop = drop_fn;
-        return mailbox;
+        return (weir_mailbox *)weir__waitable_new(&mailbox_ops, 0, 0, drop);
 }
 
 weir_mailbox *
@@ -76,34 +72,32 @@ weir_mailbox_unref(weir_mailbox *mailbox)
         weir__waitable_unref((struct weir__waitable *)mailbox);
 }
 
-/* Under the lock, which is let go meanwhile: who waits behind the receiver would wait in vain. */
-static void
-hand_over(struct weir_mailbox *mailbox, struct weir__wait *receiver, void *message)
-{
-        mailbox->state = EMPTIED;
-        receiver->message = message;
-        weir__unlock(&mailbox->object.lock);
-        weir__wait_deliver(receiver->task);
-        weir__lock(&mailbox->object.lock);
-        weir__wait_end_all(&mailbox->object, &mailbox->waits, -EPIPE);
-}
-
+/* Tasks that wait behind the receiver would wait in vain, so they end. */
 int
 weir_mailbox_send(weir_mailbox *mailbox, void *message)
 {
-        if (!mailbox || weir__phase_is_forked())
-                return mailbox ? -ECHILD : -ENOMEM;
+        struct weir__work_list claimed = {0};
+        struct weir__wait *receiver = NULL;
+        int failed = weir__waitable_fault((struct weir__waitable *)mailbox);
+
+        if (failed)
+                return failed;
         weir__waitable_lock(&mailbox->object);
-        bool used = mailbox->state != EMPTY;
-        struct weir__wait *receiver = used ? NULL : weir__wait_pop(&mailbox->waits);
-        if (receiver) {
-                hand_over(mailbox, receiver, message);
-        } else if (!used) {
-                mailbox->message = message;
-                mailbox->state = FULL;
+        if (mailbox->state == EMPTY) {
+                receiver = weir__wait_pop(&mailbox->waits, &claimed);
+                mailbox->state = receiver ? EMPTIED : FULL;
+                *(receiver ? &receiver->message : &mailbox->message) = message;
+        } else {
+                failed = -EALREADY;
         }
         weir__unlock(&mailbox->object.lock);
-        return used ? -EALREADY : 0;
+        weir__wait_deliver_all(&claimed);
+        if (receiver) {
+                weir__lock(&mailbox->object.lock);
+                weir__wait_end_all(&mailbox->object, &mailbox->waits, -EPIPE);
+                weir__unlock(&mailbox->object.lock);
+        }
+        return failed;
 }
 
 size_t
@@ -114,48 +108,13 @@ weir_mailbox_send_named(const char *name, void *message, size_t max)
 
 /* -- tasks -- */
 
-static void
-start(struct weir_task *task)
-{
-        struct weir__wait_task *self = (struct weir__wait_task *)task;
-        struct weir_mailbox *mailbox = (struct weir_mailbox *)self->wait.object;
-
-        weir__lock(&mailbox->object.lock);
-        bool granted = mailbox->state == FULL && !weir__wait_is_over(self);
-        if (granted) {
-                self->wait.message = mailbox->message;
-                mailbox->message = NULL;
-                mailbox->state = EMPTIED;
-        }
-        int refused = !granted && mailbox->state == EMPTIED ? -EPIPE : 0;
-        enum weir__wait_begun begun = weir__wait_begin(self, &mailbox->waits, granted, refused);
-        weir__unlock(&mailbox->object.lock);
-        if (begun != WEIR__WAIT_LINKED)
-                weir__wait_deliver(self);
-}
-
-static void
-release(struct weir_task *task, bool discarded)
-{
-        struct weir__wait_task *self = (struct weir__wait_task *)task;
-
-        drop((struct weir_mailbox *)self->wait.object, self->wait.message);
-        weir__wait_release(task, discarded);
-}
-
-static const struct weir__task_ops receive_ops = WEIR__WAIT_TASK_OPS("a receive", start, release,
-                                                                     .describe = weir__wait_describe);
-static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS("a mailbox", weir__oneshot_start, weir__oneshot_release,
-                                                                   .describe = weir__wait_describe);
+static const struct weir__task_ops receive_ops = WEIR__WAIT_TASK_OPS("a receive", weir__wait_run, weir__wait_release);
+static const struct weir__task_ops named_ops = WEIR__WAIT_TASK_OPS("a mailbox", weir__wait_run, weir__oneshot_release);
 
 weir_task *
 weir_mailbox_receive_new(weir_mailbox *mailbox, weir_task_fn *done, void *context)
 {
-        struct weir__wait_task *self = weir__alloc(sizeof *self);
-
-        if (self)
-                weir__wait_task_init(self, &receive_ops, sizeof *self, (struct weir__waitable *)mailbox, done, context);
-        return self ? &self->task : NULL;
+        return (weir_task *)weir__wait_task_new(&receive_ops, (struct weir__waitable *)mailbox, 0, done, context);
 }
 
 weir_task *
@@ -183,10 +142,5 @@ weir_mailbox_message(const weir_task *task)
 void *
 weir_mailbox_take_message(weir_task *task)
 {
-        struct weir__wait *wait = wait_of(task);
-        void *message = wait ? wait->message : NULL;
-
-        if (wait)
-                wait->message = NULL;
-        return message;
+        return weir__wait_take_message(wait_of(task));
 }

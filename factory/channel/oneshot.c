@@ -6,37 +6,26 @@
 
 #include <errno.h>
 
-#include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
-
-struct weir__oneshot *
-weir__oneshot_new(const struct weir__waitable_ops *ops, uint64_t left)
-{
-        struct weir__oneshot *oneshot = (struct weir__oneshot *)weir__waitable_new(ops);
-
-        if (oneshot)
-                oneshot->left = left;
-        return oneshot;
-}
 
 /* Under the lock. */
 static uint64_t
 take_off(struct weir__oneshot *oneshot, uint64_t n)
 {
-        uint64_t counted = n < oneshot->left ? n : oneshot->left;
+        uint64_t counted = n < oneshot->object.amount ? n : oneshot->object.amount;
 
-        oneshot->left -= counted;
+        oneshot->object.amount -= counted;
         return counted;
 }
 
 uint64_t
 weir__oneshot_count(struct weir__oneshot *oneshot, uint64_t n)
 {
-        if (!oneshot || weir__phase_is_forked())
+        if (weir__waitable_fault((struct weir__waitable *)oneshot))
                 return 0;
         weir__lock(&oneshot->object.lock);
         uint64_t counted = take_off(oneshot, n);
-        if (oneshot->left == 0)
+        if (oneshot->object.amount == 0)
                 weir__wait_end_all(&oneshot->object, &oneshot->waits, 0);
         weir__unlock(&oneshot->object.lock);
         return counted;
@@ -45,23 +34,21 @@ weir__oneshot_count(struct weir__oneshot *oneshot, uint64_t n)
 /* -- by name -- */
 
 struct spread {
-        uint64_t left, counted;
+        uint64_t left; /* to be counted */
         void *message;
 };
 
-/* Its task gets it, at once or when it is started.  Returns false when that was cancelled just now: it gets nothing, and nothing
- * is counted.  Under the lock. */
+/* Gives the message to the task, at once or when it is started.  Returns false when the task was cancelled just now: it gets
+ * nothing, and nothing is counted.  Under the lock. */
 static bool
 come(struct weir__oneshot *oneshot, void *message, struct weir__work_list *claimed)
 {
-        struct weir__wait *wait = weir__wait_pop(&oneshot->waits);
+        struct weir__wait *wait = weir__wait_pop(&oneshot->waits, claimed);
 
-        if (wait) {
+        if (wait)
                 wait->message = message;
-                weir__work_append(claimed, &wait->task->task.work);
-        } else if (weir__wait_is_over(oneshot->sole)) {
+        else if (weir__wait_is_over(oneshot->sole))
                 return false;
-        }
         oneshot->message = message;
         return true;
 }
@@ -75,12 +62,10 @@ visit(struct weir__waitable *object, void *context, struct weir__work_list *clai
         *enough = spread->left == 0;
         if (*enough || !oneshot->sole || weir__wait_is_over(oneshot->sole))
                 return false;
-        bool comes = spread->left >= oneshot->left;
+        bool comes = spread->left >= oneshot->object.amount;
         if (comes && !come(oneshot, spread->message, claimed))
                 return false;
-        uint64_t counted = take_off(oneshot, spread->left);
-        spread->left -= counted;
-        spread->counted += counted;
+        spread->left -= take_off(oneshot, spread->left);
         *enough = spread->left == 0;
         return comes;
 }
@@ -91,26 +76,21 @@ weir__oneshot_count_named(const struct weir__waitable_ops *ops, const char *name
         struct spread spread = {.left = n, .message = message};
 
         weir__waitable_visit_named(ops, name, visit, &spread);
-        return spread.counted;
+        return n - spread.left;
 }
 
 /* -- tasks -- */
 
-/* What came before the start was granted then, and stays so, as if the task had waited. */
-void
-weir__oneshot_start(struct weir_task *task)
+int
+weir__oneshot_try(struct weir__wait *wait, struct weir__work_list *claimed)
 {
-        struct weir__wait_task *self = (struct weir__wait_task *)task;
-        struct weir__oneshot *oneshot = (struct weir__oneshot *)self->wait.object;
+        struct weir__oneshot *oneshot = (struct weir__oneshot *)wait->object;
 
-        weir__lock(&oneshot->object.lock);
-        bool granted = oneshot->left == 0;
-        if (granted)
-                self->wait.message = oneshot->message;
-        enum weir__wait_begun begun = weir__wait_begin(self, &oneshot->waits, granted, 0);
-        weir__unlock(&oneshot->object.lock);
-        if (begun != WEIR__WAIT_LINKED)
-                weir__wait_deliver(self);
+        (void)claimed;
+        if (oneshot->object.amount > 0)
+                return -EAGAIN;
+        wait->message = oneshot->message;
+        return 0;
 }
 
 void
@@ -127,33 +107,21 @@ weir__oneshot_release(struct weir_task *task, bool discarded)
 }
 
 struct weir__wait_task *
-weir__oneshot_wait_new(const struct weir__task_ops *task_ops, struct weir__oneshot *oneshot, weir_task_fn *done, void *context)
-{
-        struct weir__wait_task *self = weir__alloc(sizeof *self);
-
-        if (self)
-                weir__wait_task_init(self, task_ops, sizeof *self, (struct weir__waitable *)oneshot, done, context);
-        return self;
-}
-
-struct weir__wait_task *
 weir__oneshot_new_named(const struct weir__task_ops *task_ops, const struct weir__waitable_ops *ops, const char *name,
-                        uint64_t left, weir_task_fn *done, void *context)
+                        uint64_t target, weir_task_fn *done, void *context)
 {
-        struct weir__wait_task *self = weir__alloc(sizeof *self);
-
-        if (!self)
-                return NULL;
-        struct weir__oneshot *oneshot = (struct weir__oneshot *)weir__waitable_new_named(ops, name);
+        struct weir__oneshot *oneshot = (struct weir__oneshot *)weir__waitable_new_named(ops, name, target, 0, NULL);
         int failed = oneshot ? 0 : -errno;
-        weir__wait_task_init(self, task_ops, sizeof *self, (struct weir__waitable *)oneshot, done, context);
-        if (oneshot) {
-                oneshot->left = left;
+        struct weir__wait_task *self = weir__wait_task_new(task_ops, (struct weir__waitable *)oneshot, 0, done, context);
+
+        if (self && oneshot) {
                 oneshot->sole = self;
                 failed = weir__waitable_publish(&oneshot->object);
-                weir__waitable_unref(&oneshot->object); /* the task has its own */
         }
-        if (failed)
-                weir__wait_task_spoil(self, failed);
+        weir__waitable_unref((struct weir__waitable *)oneshot); /* the task has its own reference */
+        if (self && failed) {
+                weir__task_poison(&self->task, failed);
+                self->task.status = failed; /* instead of -ENOMEM */
+        }
         return self;
 }

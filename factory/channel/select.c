@@ -1,16 +1,19 @@
 /* factory/channel/select.c: one task that waits at several channels.
  *
  * Threads: any; `run` on a worker.
- * Locks:   at its start those of all its channels, in the order of their addresses; behind the end one at a time.
+ * Locks:   at its start those of all its channels, in the order of their addresses; at the end one at a time.
  *
- * A select has a wait at each of its channels, and one word for all of them (factory/sync/waitable.h): who claims the task by one of the
- * waits has decided the winner, and the others are as dead as if they had been cancelled.  Their worker unlinks them before the
- * callback.
+ * A select has a wait at each of its channels, and one word for all of them (factory/sync/waitable.h).  The thread that claims
+ * the task by one of the waits decides the winner.  The others are dead then, as if they had been cancelled.  The worker unlinks
+ * them before the callback.
  *
- * The start must look at all cases and link all waits as one step, so it holds all the locks.  Were a select seen by others when
- * half of it is linked, they could claim it by that half while the start takes a message by the other one; and two selects that meet at two
- * channels could each have linked, and looked, before the other was there to be seen.  So nobody ever meets himself either: what is
- * being started is linked nowhere. */
+ * The start looks at all cases and links all waits as one step, so it holds all the locks.  Suppose that others could see a
+ * select with half of its waits linked.  They could claim it by that half while the start takes a message by the other one.  And
+ * two selects that meet at two channels could each have linked, and looked, before the other one was there to be seen.  So a
+ * select never meets itself either: until its start is over it is linked nowhere.
+ *
+ * One message may be in several cases that send.  Each has it in `given` for good.  Once one of their waits has lost it, because
+ * it was sent, taken or dropped, none of them has it. */
 #include "factory/channel/channel.h"
 
 #include <weir/select.h>
@@ -20,23 +23,19 @@
 #include <string.h>
 
 #include "kernel/memory/memory.h"
-#include "kernel/base/panic.h"
 
-#define OWN_CASES     4
-#define WITHOUT_CASES (-EINVAL) /* what it is made wrong with until it has one */
+#define OWN_CASES 4
 
 /* A case; but that is a word of the language. */
 struct option {
         struct weir__wait wait; /* first */
-        bool sends;
-        uint8_t held; /* references: weir__channel_hold */
-        void *given;  /* to be sent: it stays here, while the wait's message goes */
+        void *given;            /* to be sent; constant */
 };
 
 struct select {
         struct weir__wait_task base; /* first; its `wait` is not used, `won` is the wait of an option */
 
-        /* The caller's until it is consumed, then constant but for the waits. */
+        /* The caller's until the select is consumed, then constant but for the waits. */
         unsigned count, room;
         struct option *options; /* `own`, or a block of `room` */
         struct option own[OWN_CASES];
@@ -44,31 +43,22 @@ struct select {
 
 _Static_assert(sizeof(struct select) <= WEIR__BLOCK_MAX, "a select comes from the caches");
 
-static struct weir_channel *
-channel_of(const struct option *option)
+/* The message of an option; NULL: it has none. */
+static void *
+message_of(const struct select *self, const struct option *option)
 {
-        return (struct weir_channel *)option->wait.object;
-}
-
-/* -- the message that may be in several options -- */
-
-/* It was sent, taken or dropped: by none of the others it will be. */
-static void
-forget(struct select *self, const void *given)
-{
-        for (unsigned i = 0; given && i < self->count; i++)
-                if (self->options[i].sends && self->options[i].wait.message == given)
-                        self->options[i].wait.message = NULL;
+        for (unsigned i = 0; option->given && i < self->count; i++)
+                if (self->options[i].given == option->given && !self->options[i].wait.message)
+                        return NULL;
+        return option->wait.message;
 }
 
 static void *
 take(struct select *self, struct option *option)
 {
-        void *message = option->wait.message;
+        void *message = message_of(self, option);
 
         option->wait.message = NULL;
-        if (option->sends)
-                forget(self, message);
         return message;
 }
 
@@ -76,12 +66,12 @@ take(struct select *self, struct option *option)
 
 /* The channels, each once, in the order of their addresses.  Returns how many. */
 static unsigned
-sort_channels(const struct select *self, struct weir_channel *sorted[WEIR_SELECT_MAX])
+sort_channels(const struct select *self, struct weir__waitable *sorted[WEIR_SELECT_MAX])
 {
         unsigned count = 0;
 
         for (unsigned i = 0; i < self->count; i++) {
-                struct weir_channel *channel = channel_of(&self->options[i]);
+                struct weir__waitable *channel = self->options[i].wait.object;
                 unsigned at = count;
 
                 while (at > 0 && (uintptr_t)sorted[at - 1] > (uintptr_t)channel)
@@ -96,64 +86,41 @@ sort_channels(const struct select *self, struct weir_channel *sorted[WEIR_SELECT
 }
 
 static void
-unlock_all(struct weir_channel *sorted[], unsigned count)
+unlock_all(struct weir__waitable *sorted[], unsigned count)
 {
         while (count-- > 0)
-                weir__unlock(&sorted[count]->object.lock);
+                weir__unlock(&sorted[count]->lock);
 }
 
-/* Where very many waits were cancelled, they are taken off one channel after another before all are held. */
 static void
-lock_all(struct weir_channel *sorted[], unsigned count)
+lock_all(struct weir__waitable *sorted[], unsigned count)
 {
-        for (;;) {
-                unsigned good = 0;
-
-                for (unsigned i = 0; i < count; i++)
-                        weir__lock(&sorted[i]->object.lock);
-                while (good < count &&
-                       (!weir__waitable_is_crowded(&sorted[good]->object) || weir__waitable_prune(&sorted[good]->object)))
-                        good++;
-                if (good == count)
-                        return;
-                unlock_all(sorted, count);
-                weir__waitable_lock(&sorted[good]->object);
-                weir__unlock(&sorted[good]->object.lock);
-        }
+        for (unsigned i = 0; i < count; i++)
+                weir__waitable_lock(sorted[i]);
 }
 
-/* Does the first that is possible.  Returns 0, with *other NULL or to be delivered; a status to end with; -EAGAIN. */
+/* Does the first operation that is possible.  Returns 0; -EAGAIN; another status to end with. */
 static int
-try_all(struct select *self, struct weir__wait **other)
+try_all(struct select *self, struct weir__work_list *claimed)
 {
-        *other = NULL;
+        int outcome = -EAGAIN;
+
         if (weir__wait_is_over(&self->base))
                 return -EAGAIN;
-        for (unsigned i = 0; i < self->count; i++) {
-                struct option *option = &self->options[i];
-                int failed = option->sends ? weir__channel_put(channel_of(option), option->given, other)
-                                           : weir__channel_get(channel_of(option), &option->wait.message, other);
-
-                if (failed == -EAGAIN)
-                        continue;
-                if (failed == 0 && option->sends)
-                        option->wait.message = NULL;
-                self->base.won = &option->wait;
-                return failed;
+        for (unsigned i = 0; i < self->count && outcome == -EAGAIN; i++) {
+                outcome = weir__channel_try(&self->options[i].wait, claimed);
+                if (outcome != -EAGAIN)
+                        self->base.won = &self->options[i].wait;
         }
-        return -EAGAIN;
+        return outcome;
 }
 
 /* With the locks of all.  Returns false when a cancel came first. */
 static bool
 link_all(struct select *self)
 {
-        for (unsigned i = 0; i < self->count; i++) {
-                struct option *option = &self->options[i];
-                struct weir_channel *channel = channel_of(option);
-
-                weir__wait_link(option->sends ? &channel->senders : &channel->receivers, &option->wait);
-        }
+        for (unsigned i = 0; i < self->count; i++)
+                weir__wait_link(&self->options[i].wait);
         if (weir__wait_pend(&self->base))
                 return true;
         for (unsigned i = 0; i < self->count; i++)
@@ -161,24 +128,21 @@ link_all(struct select *self)
         return false;
 }
 
-/* One that waits may be gone as soon as all locks are free, and not before: its worker has to come by each channel. */
+/* A select that waits may be gone as soon as all locks are free, and not before: its worker has to come by each channel. */
 static void
 start(struct weir_task *task)
 {
         struct select *self = (struct select *)task;
-        struct weir_channel *sorted[WEIR_SELECT_MAX];
-        struct weir__wait *other;
+        struct weir__waitable *sorted[WEIR_SELECT_MAX];
+        struct weir__work_list claimed = {0};
         unsigned count = sort_channels(self, sorted);
 
         lock_all(sorted, count);
-        int failed = try_all(self, &other);
-        bool waits = weir__wait_decide(&self->base, failed == 0, failed == -EAGAIN ? 0 : failed) == WEIR__WAIT_LINKED &&
-                     link_all(self);
+        bool waits = weir__wait_decide(&self->base, try_all(self, &claimed)) && link_all(self);
         unlock_all(sorted, count);
-        if (other)
-                weir__wait_deliver(other->task);
+        weir__wait_deliver_all(&claimed);
         if (!waits)
-                weir__wait_deliver(&self->base);
+                weir__task_deliver(task);
 }
 
 /* -- the end -- */
@@ -187,12 +151,9 @@ static void
 run(struct weir__work *work)
 {
         struct select *self = (struct select *)work;
-        struct option *won = (struct option *)self->base.won;
 
         for (unsigned i = 0; i < self->count; i++)
                 weir__wait_leave(&self->options[i].wait);
-        if (won && won->sends && !won->wait.message)
-                forget(self, won->given);
         atomic_store_explicit(&self->base.task.word, WEIR__RUNNING, memory_order_release); /* as weir__wait_arrive */
         weir__task_call_back(&self->base.task);
         weir__task_finish(&self->base.task);
@@ -203,11 +164,12 @@ release(struct weir_task *task, bool discarded)
 {
         struct select *self = (struct select *)task;
 
+        (void)discarded;
         for (unsigned i = 0; i < self->count; i++) {
-                struct option *option = &self->options[i];
+                struct weir__waitable *channel = self->options[i].wait.object;
 
-                weir__channel_drop(channel_of(option), take(self, option));
-                weir__channel_let_go(channel_of(option), option->held, discarded ? NULL : task);
+                weir__waitable_drop(channel, take(self, &self->options[i]));
+                weir__waitable_unref(channel);
         }
         if (self->options != self->own)
                 weir__free(self->options, self->room * sizeof *self->options);
@@ -220,57 +182,48 @@ describe(const struct weir_task *task, char *out, size_t room)
         size_t size = 0;
 
         for (unsigned i = 0; i < self->count && size < room; i++) {
-                const struct option *option = &self->options[i];
-                const struct weir__name *name = option->wait.object->name;
+                const struct weir__wait *wait = &self->options[i].wait;
+                const struct weir__name *name = wait->object->name;
 
                 size += (size_t)snprintf(out + size, room - size, "%s%s %s%s%s", i == 0 ? "" : ", or ",
-                                         option->sends ? "to send to" : "to receive from", name ? "\"" : "a channel",
-                                         name ? name->text : "", name ? "\"" : "");
+                                         wait->queue == WEIR__CHANNEL_SENDERS ? "to send to" : "to receive from",
+                                         name ? "\"" : "a channel", name ? name->text : "", name ? "\"" : "");
         }
 }
 
-static uint8_t *
-held(struct weir_task *task, const struct weir_channel *channel)
-{
-        struct select *self = (struct select *)task;
-
-        for (unsigned i = 0; i < self->count; i++)
-                if (self->options[i].wait.object == &channel->object)
-                        return &self->options[i].held;
-        return NULL;
-}
-
-/* A case may have been decided on when a cancel came first.  Shutdown, which ends all waits, is the winner of none. */
-static struct weir__wait *
-won(const struct weir_task *task)
+/* A case may have been decided on when a cancel came first.  The shutdown, which ends all waits, makes no winner. */
+static struct option *
+winner_of(const struct weir_task *task)
 {
         bool decided = task->status == 0 || task->status == -EPIPE || task->status == -ENOMEM;
 
-        return decided ? ((const struct select *)task)->base.won : NULL;
+        return decided ? (struct option *)((const struct select *)task)->base.won : NULL;
 }
 
-static void *
-take_won(struct weir_task *task, struct weir__wait *wait)
+static struct weir__wait *
+winner(const struct weir_task *task)
 {
-        return take((struct select *)task, (struct option *)wait);
+        struct option *option = winner_of(task);
+
+        return option && message_of((const struct select *)task, option) ? &option->wait : NULL;
 }
 
-static const struct weir__channel_ops channel_ops = {.held = held, .won = won, .take = take_won};
+/* What its start reports. */
+static int
+seal(struct weir_task *task)
+{
+        return ((const struct select *)task)->count > 0 ? 0 : -EINVAL;
+}
 
 static const struct weir__task_ops select_ops = {
         .work = {.run = run, .kind = "a select", .is_migratable = true, .calls = weir__task_calls},
+        .seal = seal,
         .start = start,
         .cancel = weir__wait_cancel,
         .release = release,
         .describe = describe,
-        .channel = &channel_ops,
+        .winner = winner,
 };
-
-static bool
-is_select(const struct weir_task *task)
-{
-        return task && weir__task_ops(task) == &select_ops;
-}
 
 /* -- the public face -- */
 
@@ -282,12 +235,10 @@ weir_select_new(weir_task_fn *done, void *context)
         if (!self)
                 return NULL;
         weir__task_init(&self->base.task, &select_ops, sizeof *self, done, context);
-        self->base.wait = (struct weir__wait){0};
         self->base.won = NULL;
         self->count = 0;
         self->room = OWN_CASES;
         self->options = self->own;
-        weir__wait_task_spoil(&self->base, WITHOUT_CASES);
         return &self->base.task;
 }
 
@@ -317,43 +268,44 @@ fault_of(struct select *self, const struct weir_channel *channel)
 }
 
 static int
-add(struct weir_task *task, struct weir_channel *channel, bool sends, void *message, const char *verb)
+add(struct weir_task *task, struct weir_channel *channel, unsigned queue, void *message, const char *verb)
 {
         struct select *self = (struct select *)task;
 
-        if (task && weir__task_ops(task) != &select_ops)
-                weir__panic("%s: the task is no select", verb);
-        if (task && task->flags & WEIR__TASK_CONSUMED)
-                weir__panic("%s: the select was started, pushed, added or dismissed before", verb);
-        int fault = self ? fault_of(self, channel) : -ENOMEM;
+        if (!task)
+                return -ENOMEM;
+        weir__task_expect_open(task, &select_ops, verb);
+        int fault = fault_of(self, channel);
         if (fault) {
-                if (self && (!(task->flags & WEIR__TASK_WRONG) || task->status == WITHOUT_CASES))
-                        weir__wait_task_spoil(&self->base, fault);
+                weir__task_poison(task, fault);
                 return fault;
         }
         self->options[self->count] = (struct option){
-                .wait = {.object = &channel->object, .task = &self->base, .message = message},
-                .sends = sends,
-                .held = (uint8_t)weir__channel_hold(channel),
+                .wait = {.object = weir__waitable_ref((struct weir__waitable *)channel),
+                         .task = &self->base,
+                         .queue = queue,
+                         .message = message},
                 .given = message,
         };
-        if (task->status == WITHOUT_CASES) {
-                task->status = 0;
-                task->flags &= (uint8_t)~WEIR__TASK_WRONG;
-        }
         return (int)self->count++;
 }
 
 int
 weir_select_receive(weir_task *select, weir_channel *channel)
 {
-        return add(select, channel, false, NULL, "weir_select_receive");
+        return add(select, channel, WEIR__CHANNEL_RECEIVERS, NULL, "weir_select_receive");
 }
 
 int
 weir_select_send(weir_task *select, weir_channel *channel, void *message)
 {
-        return add(select, channel, true, message, "weir_select_send");
+        return add(select, channel, WEIR__CHANNEL_SENDERS, message, "weir_select_send");
+}
+
+static bool
+is_select(const struct weir_task *task)
+{
+        return task && weir__task_ops(task) == &select_ops;
 }
 
 int
@@ -361,8 +313,8 @@ weir_select_winner(const weir_task *task)
 {
         if (!is_select(task))
                 return task ? -EDOM : -EINVAL;
-        const struct option *winner = (const struct option *)won(task);
-        return winner ? (int)(winner - ((const struct select *)task)->options) : -ENOENT;
+        const struct option *option = winner_of(task);
+        return option ? (int)(option - ((const struct select *)task)->options) : -ENOENT;
 }
 
 void *

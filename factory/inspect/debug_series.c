@@ -3,12 +3,12 @@
  *     a shard of the registry -> a root -> its current task -> the series that this runs -> their current tasks ...
  *
  * Threads: any.
- * Locks:   one series' at a time; below it, what a task takes to say what it waits for, and to name the next of its children.
- *          None is held from one series to the next.
+ * Locks:   one series' at a time.  Below it come the locks that a task takes to say what it waits for, and to name its next
+ *          child.  None is held from one series to the next.
  *
- * What the walk stands on is kept by references: each frame has one to the series whose task's children it shows, and comes back
- * to that task under the lock of the series, if it is the current one still.  If another task has come to lie at the same address
- * meanwhile, the walk goes on in that. */
+ * References keep what the walk stands on.  Each frame has a reference to the series whose task's children it shows.  It comes
+ * back to that task under the lock of the series, if it is still the current one.  If another task has come to lie at the same
+ * address meanwhile, the walk goes on in that. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,6 @@
 
 /* A task whose children are being shown. */
 struct frame {
-        struct frame *below;
         struct weir_series *series; /* whose current task it is, with a reference */
         struct weir_task *task;
         unsigned depth; /* of its children */
@@ -37,9 +36,9 @@ struct frame {
 
 struct descent {
         struct weir__debug_walk *walk;
-        struct frame *top, *spare; /* one that the next task may take, so that no memory is needed under a lock */
-        unsigned frames;
         struct weir__debug_line head, body;
+        unsigned count; /* of frames */
+        struct frame frames[DEPTH_MOST];
 };
 
 /* -- frames -- */
@@ -54,16 +53,6 @@ find_child(struct frame *frame)
                 strncat(frame->label, frame->cursor.label, sizeof frame->label - 1);
 }
 
-static void
-have_spare(struct descent *descent)
-{
-        if (descent->spare || descent->frames >= DEPTH_MOST)
-                return;
-        descent->spare = malloc(sizeof *descent->spare);
-        if (!descent->spare)
-                descent->walk->failed = -ENOMEM;
-}
-
 /* Whether that is what the series runs, and runs other series itself.  Under its lock. */
 static bool
 runs_others(const struct weir_series *series, const struct weir_task *task)
@@ -72,42 +61,35 @@ runs_others(const struct weir_series *series, const struct weir_task *task)
                atomic_load_explicit(&task->word, memory_order_acquire) != WEIR__NEW;
 }
 
-/* The current task may run series: takes the spare frame for them.  Under the lock of its series. */
+/* Begins a frame for the series that the current task runs, if it does run any.  Under the lock of its series. */
 static void
 enter_task(struct descent *descent, struct weir__debug_line *line, struct weir_series *series, unsigned depth)
 {
-        struct frame *frame = descent->spare;
+        struct frame *frame = &descent->frames[descent->count];
 
         if (!runs_others(series, series->current))
                 return;
-        if (!frame) {
+        if (descent->count == DEPTH_MOST) {
                 weir__debug_line_add(line, "%swhat it runs is not shown", line->text[0] ? "; " : "");
                 return;
         }
-        *frame = (struct frame){
-                .below = descent->top, .series = weir_series_ref(series), .task = series->current, .depth = depth};
+        *frame = (struct frame){.series = weir_series_ref(series), .task = series->current, .depth = depth};
         find_child(frame);
-        descent->top = frame;
-        descent->spare = NULL;
-        descent->frames++;
+        descent->count++;
 }
 
 static void
 leave_task(struct descent *descent)
 {
-        struct frame *frame = descent->top;
+        struct frame *frame = &descent->frames[--descent->count];
 
-        descent->top = frame->below;
-        descent->frames--;
         weir_series_unref(frame->child);
         weir_series_unref(frame->series);
-        free(descent->spare);
-        descent->spare = frame;
 }
 
-/* The next child of the frame, with its reference and its label; NULL: none now, or no more. */
+/* The next child of the frame, with its reference; its label is the frame's.  NULL: none now, or no more. */
 static struct weir_series *
-next_child(struct frame *frame, char label[WEIR__DEBUG_NAME])
+next_child(struct frame *frame)
 {
         if (!frame->child && frame->more) {
                 weir__lock(&frame->series->lock);
@@ -119,7 +101,6 @@ next_child(struct frame *frame, char label[WEIR__DEBUG_NAME])
         }
         struct weir_series *child = frame->child;
         frame->child = NULL;
-        strcpy(label, frame->label);
         return child;
 }
 
@@ -237,7 +218,6 @@ describe(struct descent *descent, struct weir_series *series, unsigned depth)
 static void
 show_series(struct descent *descent, struct weir_series *series, unsigned depth, const char *label)
 {
-        have_spare(descent);
         weir__debug_line_begin(&descent->head, WEIR__DEBUG_SERIES, depth, "series");
         if (label[0])
                 weir__debug_line_name(&descent->head, label, strlen(label));
@@ -250,18 +230,16 @@ show_series(struct descent *descent, struct weir_series *series, unsigned depth,
                 weir__debug_show(descent->walk, &descent->body);
 }
 
-/* What the task at the top runs, and what is in that. */
+/* Shows all that is in the tasks of the frames. */
 static void
 show_children(struct descent *descent)
 {
-        char label[WEIR__DEBUG_NAME];
-
-        while (descent->top) {
-                struct frame *frame = descent->top;
-                struct weir_series *child = descent->walk->stopped ? NULL : next_child(frame, label);
+        while (descent->count > 0) {
+                struct frame *frame = &descent->frames[descent->count - 1];
+                struct weir_series *child = descent->walk->stopped ? NULL : next_child(frame);
 
                 if (child)
-                        show_series(descent, child, frame->depth, label);
+                        show_series(descent, child, frame->depth, frame->label);
                 else if (descent->walk->stopped || !frame->more)
                         leave_task(descent);
         }
@@ -279,7 +257,8 @@ weir__debug_walk_series(struct weir__debug_walk *walk)
                 walk->failed = -ENOMEM;
                 return;
         }
-        *descent = (struct descent){.walk = walk};
+        descent->walk = walk;
+        descent->count = 0;
         for (unsigned shard = 0; shard < WEIR__LIVE_SHARDS && !walk->stopped; shard++) {
                 struct weir__live_walk roots = weir__live_walk_begin(shard);
 
@@ -288,7 +267,5 @@ weir__debug_walk_series(struct weir__debug_walk *walk)
                         show_children(descent);
                 }
         }
-        show_children(descent); /* leaves what is left, if the visitor has had enough */
-        free(descent->spare);
         free(descent);
 }

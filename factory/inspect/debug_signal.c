@@ -146,17 +146,15 @@ bind_to(int signal, int fd)
 
         if (failed)
                 return failed;
-        if (bound.signal == signal) {
-                bound.fd = fd;
-                return sigaction(signal, &action, NULL) < 0 ? -errno : 0;
-        }
         sigemptyset(&action.sa_mask);
         if (sigaction(signal, &action, &before) < 0)
                 return -errno;
-        unbind();
-        bound.signal = signal;
+        if (bound.signal != signal) {
+                unbind();
+                bound.signal = signal;
+                bound.before = before;
+        }
         bound.fd = fd;
-        bound.before = before;
         return 0;
 }
 

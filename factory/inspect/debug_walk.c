@@ -23,101 +23,101 @@
 /* -- what runs now -- */
 
 static void
-show_worker(struct weir__debug_walk *walk, const struct weir__worker_snapshot *sight)
+begin_callback(struct weir__debug_line *line, const char *kind, const char *prefix, unsigned number, weir_nsec age)
+{
+        char name[16];
+
+        weir__debug_line_begin(line, WEIR__DEBUG_CALLBACKS, 0, kind);
+        snprintf(name, sizeof name, "%s%u", prefix, number);
+        weir__debug_line_name(line, name, strlen(name));
+        line->record.state = "running";
+        line->record.age = age;
+}
+
+static void
+show_worker(struct weir__debug_walk *walk, const struct weir__worker_snapshot *worker)
 {
         struct weir__debug_line line;
-        char number[16];
 
-        weir__debug_line_begin(&line, WEIR__DEBUG_CALLBACKS, 0, "worker");
-        snprintf(number, sizeof number, "%u", sight->number);
-        weir__debug_line_name(&line, number, strlen(number));
-        line.record.state = sight->poller >= 0 ? "running" : "blocked";
-        line.record.age = sight->since;
-        weir__debug_line_add(&line, "a callback of %s, ", sight->kind ? sight->kind : "a task");
-        weir__debug_line_add_function(&line, sight->function);
-        if (sight->poller >= 0)
-                weir__debug_line_add(&line, ", on poller %d", sight->poller);
-        else
+        begin_callback(&line, "worker", "", worker->number, worker->since);
+        weir__debug_line_add(&line, "a callback of %s, ", worker->kind ? worker->kind : "a task");
+        weir__debug_line_add_function(&line, worker->function);
+        if (worker->poller >= 0) {
+                weir__debug_line_add(&line, ", on poller %d", worker->poller);
+        } else {
+                line.record.state = "blocked";
                 weir__debug_line_add(&line, ", whose poller another worker has");
+        }
         weir__debug_show(walk, &line);
 }
 
 static void
-show_workers(struct weir__debug_walk *walk)
+show_thread(struct weir__debug_walk *walk, const struct weir__executor_snapshot *thread)
 {
-        struct weir__worker_snapshot *sights = malloc(WEIR__WORKER_SNAPSHOTS_MAX * sizeof *sights);
+        struct weir__debug_line line;
 
-        if (!sights) {
-                walk->failed = -ENOMEM;
-                return;
-        }
-        unsigned count = weir__worker_pool_show(sights, WEIR__WORKER_SNAPSHOTS_MAX);
-        for (unsigned i = 0; i < count; i++)
-                if (sights[i].in_user)
-                        show_worker(walk, &sights[i]);
-        free(sights);
+        begin_callback(&line, "thread", "go", thread->thread, thread->since);
+        weir__debug_line_add(&line, "a function, ");
+        weir__debug_line_add_function(&line, thread->function);
+        weir__debug_show(walk, &line);
 }
 
 static void
 walk_callbacks(struct weir__debug_walk *walk)
 {
-        struct weir__executor_snapshot *sights = malloc(WEIR__EXECUTOR_SNAPSHOTS_MAX * sizeof *sights);
+        union {
+                struct weir__worker_snapshot workers[WEIR__WORKER_SNAPSHOTS_MAX];
+                struct weir__executor_snapshot threads[WEIR__EXECUTOR_SNAPSHOTS_MAX];
+        } *snapshots = malloc(sizeof *snapshots);
 
-        show_workers(walk);
-        if (!sights) {
+        if (!snapshots) {
                 walk->failed = -ENOMEM;
                 return;
         }
-        unsigned count = weir__executor_show(sights, WEIR__EXECUTOR_SNAPSHOTS_MAX);
-        for (unsigned i = 0; i < count; i++) {
-                struct weir__debug_line line;
-                char name[16];
-
-                weir__debug_line_begin(&line, WEIR__DEBUG_CALLBACKS, 0, "thread");
-                snprintf(name, sizeof name, "go%u", sights[i].thread);
-                weir__debug_line_name(&line, name, strlen(name));
-                line.record.state = "running";
-                line.record.age = sights[i].since;
-                weir__debug_line_add(&line, "a function, ");
-                weir__debug_line_add_function(&line, sights[i].function);
-                weir__debug_show(walk, &line);
-        }
-        free(sights);
+        unsigned count = weir__worker_pool_show(snapshots->workers, WEIR__WORKER_SNAPSHOTS_MAX);
+        for (unsigned i = 0; i < count; i++)
+                if (snapshots->workers[i].in_user)
+                        show_worker(walk, &snapshots->workers[i]);
+        count = weir__executor_show(snapshots->threads, WEIR__EXECUTOR_SNAPSHOTS_MAX);
+        for (unsigned i = 0; i < count; i++)
+                show_thread(walk, &snapshots->threads[i]);
+        free(snapshots);
 }
 
 /* -- what waits in no series -- */
 
-/* The kinds of the next lone tasks of the list, at most WAITS_AT_ONCE; *more: that is not the end.  Under the object's lock. */
+/* Writes the kinds of the next lone tasks of the queue, at most WAITS_AT_ONCE.  *more: that is not the end.  Under the object's
+ * lock. */
 static unsigned
-find_lone_waits(struct weir__waitable *object, struct weir__wait_list *list, struct weir__cursor *cursor,
+find_lone_waits(struct weir__waitable *object, struct weir__list *queue, struct weir__cursor *cursor,
                 const struct weir__task_ops *kinds[WAITS_AT_ONCE], bool *more)
 {
         unsigned found = 0;
 
         if (!cursor->is_begun) {
-                weir__cursor_begin(cursor, object, list->first);
-                cursor->left = list->length;
+                weir__cursor_begin(cursor, object, weir__list_first(queue));
+                cursor->left = object->linked;
         }
         *more = false;
         if (!weir__cursor_is_good(cursor))
-                return 0; /* the list that it was in has been taken (factory/sync/barrier.c) */
+                return 0; /* a barrier has taken the whole queue */
         for (unsigned i = 0; i < WAITS_AT_ONCE && cursor->left > 0; i++, cursor->left--) {
-                struct weir__wait *wait = weir__cursor_at(cursor);
+                struct weir__link *link = weir__cursor_at(cursor);
 
-                if (!wait)
+                if (!link)
                         break;
-                const struct weir_task *task = &wait->task->task;
+                const struct weir_task *task = &weir__container_of(link, struct weir__wait, link)->task->task;
                 bool waits = atomic_load_explicit(&task->word, memory_order_relaxed) == WEIR__PENDING;
                 if (waits && !task->series)
                         kinds[found++] = weir__task_ops(task);
-                weir__cursor_move(cursor, wait->next);
+                weir__cursor_move(cursor, weir__list_next(queue, link));
         }
         *more = cursor->left > 0 && weir__cursor_at(cursor);
         return found;
 }
 
 static void
-show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object, struct weir__wait_list *list)
+show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object, struct weir__list *queue)
 {
         const struct weir__task_ops *kinds[WAITS_AT_ONCE];
         struct weir__cursor cursor = {0};
@@ -126,7 +126,7 @@ show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object, st
 
         while (more && !walk->stopped) {
                 weir__lock(&object->lock);
-                unsigned found = find_lone_waits(object, list, &cursor, kinds, &more);
+                unsigned found = find_lone_waits(object, queue, &cursor, kinds, &more);
                 weir__unlock(&object->lock);
                 for (unsigned i = 0; i < found; i++) {
                         weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 1, weir__debug_without_article(kinds[i]->work.kind));
@@ -140,17 +140,10 @@ show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object, st
 static void
 show_object(struct weir__debug_walk *walk, struct weir__waitable *object)
 {
-        struct weir__wait_list *lists = weir__waitable_lists(object);
         struct weir__debug_line line;
-        char more[160] = "";
-        size_t waiting = 0;
+        char more[160];
+        size_t waiting = weir__waitable_describe(object, NULL, more, sizeof more);
 
-        weir__lock(&object->lock);
-        for (unsigned i = 0; i < object->ops->lists; i++)
-                waiting += lists[i].length;
-        if (waiting > 0 && object->ops->describe)
-                object->ops->describe(object, more, sizeof more);
-        weir__unlock(&object->lock);
         if (waiting == 0)
                 return;
         weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 0, object->ops->noun);
@@ -158,8 +151,8 @@ show_object(struct weir__debug_walk *walk, struct weir__waitable *object)
                 weir__debug_line_name(&line, object->name->text, object->name->size);
         weir__debug_line_add(&line, "%zu wait%s%s%s", waiting, waiting == 1 ? "s" : "", *more ? "; " : "", more);
         weir__debug_show(walk, &line);
-        for (unsigned i = 0; i < object->ops->lists; i++)
-                show_lone_waits(walk, object, &lists[i]);
+        for (unsigned i = 0; i < object->ops->queues; i++)
+                show_lone_waits(walk, object, &weir__waitable_queues(object)[i]);
 }
 
 static void
@@ -217,8 +210,8 @@ int
 weir__debug_walk(weir__debug_visit_fn *visit, void *context)
 {
         static void (*const sections[WEIR__DEBUG_SECTIONS])(struct weir__debug_walk *) = {
-                [WEIR__DEBUG_CALLBACKS] = walk_callbacks, [WEIR__DEBUG_SERIES] = weir__debug_walk_series,
-                [WEIR__DEBUG_TIMERS] = weir__debug_walk_timers,       [WEIR__DEBUG_WAITS] = walk_waits,
+                [WEIR__DEBUG_CALLBACKS] = walk_callbacks,       [WEIR__DEBUG_SERIES] = weir__debug_walk_series,
+                [WEIR__DEBUG_TIMERS] = weir__debug_walk_timers, [WEIR__DEBUG_WAITS] = walk_waits,
                 [WEIR__DEBUG_FUNCTIONS] = walk_functions,
         };
         struct weir__debug_walk walk = {.visit = visit, .context = context};

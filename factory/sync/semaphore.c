@@ -3,99 +3,57 @@
  * Threads: any.
  * Locks:   the object's.
  *
- * The first of those who wait may hold up those behind it, who have enough: so when it ends without having got what it wanted,
- * they are looked at again. */
+ * The first waiting task may hold up tasks behind it for which there are enough tokens.  When it ends without tokens, its worker
+ * looks at the queue again.
+ *
+ * The limit of the object is the greatest number of tokens that a task may want, the amount is how many are there. */
 #include <weir/semaphore.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "factory/sync/waitable.h"
-#include "kernel/memory/memory.h"
-#include "kernel/base/phase.h"
 
 struct weir_semaphore {
         struct weir__waitable object; /* first */
-
-        /* Guarded by the object's lock. */
-        struct weir__wait_list waits; /* the first of them wants more than there are */
-        uint64_t available;
-
-        uint64_t most; /* that a task may want; constant */
+        struct weir__list waits;      /* guarded by the object's lock; the first of them wants more than there are */
 };
 
-static const struct weir__waitable_ops semaphore_ops = {
-        .kind = WEIR__SEMAPHORE, .noun = "semaphore", .size = sizeof(struct weir_semaphore), .lists = 1};
+/* -- tokens; under the lock -- */
 
-static weir_semaphore *
-init(struct weir__waitable *object, uint64_t tokens)
+/* Nobody overtakes a task that waits. */
+static int
+try(struct weir__wait *wait, struct weir__work_list *claimed)
 {
-        weir_semaphore *semaphore = (weir_semaphore *)object;
+        weir_semaphore *semaphore = (weir_semaphore *)wait->object;
 
-        if (semaphore) {
-                semaphore->available = tokens;
-                semaphore->most = tokens ? tokens : UINT64_MAX;
-        }
-        return semaphore;
+        (void)claimed;
+        if (wait->amount > semaphore->object.limit)
+                return -EINVAL;
+        if (wait->amount > 0 && (wait->amount > semaphore->object.amount || weir__wait_first(&semaphore->waits)))
+                return -EAGAIN;
+        semaphore->object.amount -= wait->amount;
+        return 0;
 }
 
-weir_semaphore *
-weir_semaphore_new(uint64_t tokens)
-{
-        return init(weir__waitable_new(&semaphore_ops), tokens);
-}
-
-weir_semaphore *
-weir_semaphore_open(const char *name, uint64_t tokens)
-{
-        weir_semaphore *semaphore = init(weir__waitable_new_named(&semaphore_ops, name), tokens);
-
-        semaphore = (weir_semaphore *)weir__waitable_unique((struct weir__waitable *)semaphore);
-        if (!semaphore || semaphore->most == (tokens ? tokens : UINT64_MAX))
-                return semaphore;
-        weir_semaphore_unref(semaphore);
-        errno = EEXIST;
-        return NULL;
-}
-
-weir_semaphore *
-weir_semaphore_ref(weir_semaphore *semaphore)
-{
-        return (weir_semaphore *)weir__waitable_ref((struct weir__waitable *)semaphore);
-}
-
-void
-weir_semaphore_unref(weir_semaphore *semaphore)
-{
-        weir__waitable_unref((struct weir__waitable *)semaphore);
-}
-
-/* -- tokens -- */
-
-/* As much of what those at the head want as there is; at most so many of them at once.  Returns whether there may be more. 
- * Under the lock. */
+/* Gives tokens to the first tasks of the queue.  Returns whether there may be more tasks for which there are enough. */
 static bool
 serve_some(weir_semaphore *semaphore, struct weir__work_list *claimed)
 {
         for (unsigned i = 0; i < WEIR__WAITS_AT_ONCE; i++) {
-                struct weir__wait *wait = semaphore->waits.first;
-                bool over = wait && weir__wait_is_over(wait->task);
+                struct weir__wait *wait = weir__wait_oldest(&semaphore->waits);
 
-                if (!wait || (!over && wait->amount > semaphore->available))
+                if (!wait || (wait->amount > semaphore->object.amount && !weir__wait_is_over(wait->task)))
                         return false;
-                over = over || !weir__wait_claim(wait->task);
-                weir__wait_unlink(wait);
-                if (over)
-                        continue;
-                semaphore->available -= wait->amount;
-                wait->task->won = wait;
-                weir__work_append(claimed, &wait->task->task.work);
+                wait = weir__wait_take(&semaphore->waits, claimed);
+                if (wait)
+                        semaphore->object.amount -= wait->amount;
         }
         return true;
 }
 
-/* The lock is held, and let go. */
+/* Lets the lock go. */
 static void
 serve_and_unlock(weir_semaphore *semaphore)
 {
@@ -110,49 +68,75 @@ serve_and_unlock(weir_semaphore *semaphore)
         }
 }
 
-/* What nobody who came before waits for.  Under the lock. */
-static bool
-take(weir_semaphore *semaphore, uint64_t tokens)
+static void
+describe(const struct weir__waitable *object, const struct weir__wait *wait, char *out, size_t room)
 {
-        bool there = tokens == 0 || (tokens <= semaphore->available && !weir__wait_first(&semaphore->waits));
-
-        if (there)
-                semaphore->available -= tokens;
-        return there;
+        if (wait)
+                snprintf(out, room, "for %" PRIu64 " of which %" PRIu64 " are there", wait->amount, object->amount);
 }
 
-static int
-unusable(const weir_semaphore *semaphore)
+/* -- semaphores -- */
+
+static const struct weir__waitable_ops semaphore_ops = {.kind = WEIR__SEMAPHORE,
+                                                        .noun = "semaphore",
+                                                        .size = sizeof(struct weir_semaphore),
+                                                        .queues = 1,
+                                                        .try = try,
+                                                        .describe = describe};
+
+static uint64_t
+limit_of(uint64_t tokens)
 {
-        return !semaphore ? -ENOMEM : weir__phase_is_forked() ? -ECHILD : 0;
+        return tokens ? tokens : UINT64_MAX;
+}
+
+weir_semaphore *
+weir_semaphore_new(uint64_t tokens)
+{
+        return (weir_semaphore *)weir__waitable_new(&semaphore_ops, tokens, limit_of(tokens), NULL);
+}
+
+weir_semaphore *
+weir_semaphore_open(const char *name, uint64_t tokens)
+{
+        struct weir__waitable *made = weir__waitable_new_named(&semaphore_ops, name, tokens, limit_of(tokens), NULL);
+
+        return (weir_semaphore *)weir__waitable_unique(made);
+}
+
+weir_semaphore *
+weir_semaphore_ref(weir_semaphore *semaphore)
+{
+        return (weir_semaphore *)weir__waitable_ref((struct weir__waitable *)semaphore);
+}
+
+void
+weir_semaphore_unref(weir_semaphore *semaphore)
+{
+        weir__waitable_unref((struct weir__waitable *)semaphore);
 }
 
 int
 weir_semaphore_try_acquire(weir_semaphore *semaphore, uint64_t tokens)
 {
-        int failed = unusable(semaphore);
+        struct weir__wait wait = {.object = (struct weir__waitable *)semaphore, .amount = tokens};
 
-        if (failed || tokens > semaphore->most)
-                return failed ? failed : -EINVAL;
-        weir__waitable_lock(&semaphore->object);
-        bool taken = take(semaphore, tokens);
-        weir__unlock(&semaphore->object.lock);
-        return taken ? 0 : -EAGAIN;
+        return weir__wait_at_once(&wait);
 }
 
 int
 weir_semaphore_release(weir_semaphore *semaphore, uint64_t tokens)
 {
-        int failed = unusable(semaphore);
+        int fault = weir__waitable_fault((struct weir__waitable *)semaphore);
 
-        if (failed)
-                return failed;
+        if (fault)
+                return fault;
         weir__waitable_lock(&semaphore->object);
-        if (tokens > UINT64_MAX - semaphore->available) {
+        if (tokens > UINT64_MAX - semaphore->object.amount) {
                 weir__unlock(&semaphore->object.lock);
                 return -EOVERFLOW;
         }
-        semaphore->available += tokens;
+        semaphore->object.amount += tokens;
         serve_and_unlock(semaphore);
         return 0;
 }
@@ -160,29 +144,10 @@ weir_semaphore_release(weir_semaphore *semaphore, uint64_t tokens)
 uint64_t
 weir_semaphore_available(weir_semaphore *semaphore)
 {
-        if (unusable(semaphore))
-                return 0;
-        weir__lock(&semaphore->object.lock);
-        uint64_t available = semaphore->available;
-        weir__unlock(&semaphore->object.lock);
-        return available;
+        return weir__waitable_amount((struct weir__waitable *)semaphore);
 }
 
 /* -- the task -- */
-
-static void
-start(struct weir_task *task)
-{
-        struct weir__wait_task *self = (struct weir__wait_task *)task;
-        weir_semaphore *semaphore = (weir_semaphore *)self->wait.object;
-
-        weir__waitable_lock(&semaphore->object);
-        bool granted = !weir__wait_is_over(self) && take(semaphore, self->wait.amount);
-        enum weir__wait_begun begun = weir__wait_begin(self, &semaphore->waits, granted, 0);
-        weir__unlock(&semaphore->object.lock);
-        if (begun != WEIR__WAIT_LINKED)
-                weir__wait_deliver(self);
-}
 
 static void
 run(struct weir__work *work)
@@ -199,37 +164,17 @@ run(struct weir__work *work)
         weir__task_finish(&self->task);
 }
 
-static void
-describe(const struct weir_task *task, char *out, size_t room)
-{
-        const struct weir__wait *wait = &((const struct weir__wait_task *)task)->wait;
-
-        weir__wait_describe(task, out, room);
-        size_t size = strlen(out);
-        if (size == 0)
-                return; /* it does not wait any more */
-        snprintf(out + size, room - size, ", for %llu of which %llu are there", (unsigned long long)wait->amount,
-                 (unsigned long long)weir_semaphore_available((weir_semaphore *)wait->object));
-}
-
-static const struct weir__task_ops acquire_ops = {
-        .work = {.run = run, .kind = "tokens", .is_migratable = true, .calls = weir__task_calls},
-        .start = start,
-        .cancel = weir__wait_cancel,
-        .release = weir__wait_release,
-        .describe = describe,
-};
+static const struct weir__task_ops acquire_ops = WEIR__WAIT_TASK_OPS("tokens", run, weir__wait_release);
 
 weir_task *
 weir_semaphore_acquire_new(weir_semaphore *semaphore, uint64_t tokens, weir_task_fn *done, void *context)
 {
-        struct weir__wait_task *self = weir__alloc(sizeof *self);
+        struct weir__wait_task *self = weir__wait_task_new(&acquire_ops, (struct weir__waitable *)semaphore, 0, done, context);
 
         if (!self)
                 return NULL;
-        weir__wait_task_init(self, &acquire_ops, sizeof *self, (struct weir__waitable *)semaphore, done, context);
         self->wait.amount = tokens;
-        if (semaphore && tokens > semaphore->most)
-                weir__wait_task_spoil(self, -EINVAL);
+        if (semaphore && tokens > semaphore->object.limit)
+                weir__task_poison(&self->task, -EINVAL);
         return &self->task;
 }

@@ -1,8 +1,8 @@
 /* factory/sync/waitable.c: objects that tasks wait at: their lives, their names, their registry.
  *
  * Threads: any.
- * Locks:   the object's (rank WAITABLE), under that of the shard of its name at most; a part of the registry's (a leaf), alone.  No
- *          user code runs under them. */
+ * Locks:   the object's (rank WAITABLE), under that of its name's shard at most; that of a part of the registry (a leaf), alone.
+ *          No user code runs under them. */
 #include "factory/sync/waitable.h"
 
 #include <errno.h>
@@ -23,48 +23,39 @@ static struct weir__names names[WEIR__WAITABLE_KINDS] = {[0 ... WEIR__WAITABLE_K
 
 static struct part {
         _Alignas(64) struct weir__lock lock;
-        struct weir__waitable *first; /* guarded by lock */
+        struct weir__list objects; /* the newest first; guarded by lock */
 } registry[PARTS] = {[0 ... PARTS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)}};
 
-/* -- the registry -- */
-
-static struct part *
-part_of(const struct weir__waitable *object)
+static struct weir__names *
+map_of(const struct weir__waitable *object)
 {
-        return &registry[object->part];
+        return &names[object->ops->kind];
 }
+
+/* -- the registry -- */
 
 static void
 enlist(struct weir__waitable *object)
 {
         static atomic_uint turn;
-        struct part *part;
 
         /* On the virtual clock one list serves, so that a shutdown ends all in the same order each time. */
         object->part = weir__clock_is_virtual() ? 0 : atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % PARTS;
-        part = part_of(object);
-        weir__lock(&part->lock);
-        object->next = part->first;
-        if (object->next)
-                object->next->previous = object;
-        part->first = object;
-        weir__unlock(&part->lock);
+        weir__lock(&registry[object->part].lock);
+        weir__list_prepend(&registry[object->part].objects, &object->link);
+        weir__unlock(&registry[object->part].lock);
 }
 
 static void
 delist(struct weir__waitable *object)
 {
-        struct part *part = part_of(object);
-
-        weir__lock(&part->lock);
-        *(object->previous ? &object->previous->next : &part->first) = object->next;
-        if (object->next)
-                object->next->previous = object->previous;
-        weir__unlock(&part->lock);
+        weir__lock(&registry[object->part].lock);
+        weir__link_remove(&object->link);
+        weir__unlock(&registry[object->part].lock);
 }
 
-/* Unless it is about to be freed; then what was done with it happens before what is done with another of its name.  Where something
- * keeps its memory: the registry's lock, or a shard's. */
+/* Fails for an object that is about to be freed.  Then its last use happens before the first use of the next object of its name.
+ * The lock of the registry or of a shard keeps the memory. */
 static bool
 try_ref(struct weir__waitable *object)
 {
@@ -77,24 +68,33 @@ try_ref(struct weir__waitable *object)
         return false;
 }
 
+/* The first object from that link on which is not about to be freed.  Under the part's lock. */
+static struct weir__waitable *
+first_alive(const struct weir__list *objects, struct weir__link *link)
+{
+        for (; link; link = weir__list_next(objects, link))
+                if (try_ref(weir__container_of(link, struct weir__waitable, link)))
+                        return weir__container_of(link, struct weir__waitable, link);
+        return NULL;
+}
+
 struct weir__waitable *
 weir__waitable_next(struct weir__waitable *object)
 {
-        size_t at = object ? (size_t)(part_of(object) - registry) : 0;
         struct weir__waitable *before = object, *next = NULL;
 
-        for (; at < PARTS && !next; at++, object = NULL) {
+        for (unsigned at = object ? object->part : 0; at < PARTS && !next; at++, object = NULL) {
+                const struct weir__list *objects = &registry[at].objects;
+
                 weir__lock(&registry[at].lock);
-                next = object ? object->next : registry[at].first;
-                while (next && !try_ref(next))
-                        next = next->next;
+                next = first_alive(objects, object ? weir__list_next(objects, &object->link) : weir__list_first(objects));
                 weir__unlock(&registry[at].lock);
         }
         weir__waitable_unref(before);
         return next;
 }
 
-/* -- forks: as for timers; the lock of an object is its users' own business, as that of a series is -- */
+/* -- forks: as for timers; the lock of an object is the business of its users, as that of a series is -- */
 
 static void
 before_fork(void)
@@ -114,15 +114,15 @@ after_fork(void)
                 weir__names_let_go(&names[kind]);
 }
 
-/* -- the shutdown: nothing that is never fulfilled is left -- */
+/* -- the shutdown: tasks whose wait nobody fulfils end -- */
 
 static void
 end_all(void)
 {
         for (struct weir__waitable *object = NULL; (object = weir__waitable_next(object));) {
-                for (unsigned i = 0; i < object->ops->lists; i++) {
+                for (unsigned i = 0; i < object->ops->queues; i++) {
                         weir__lock(&object->lock);
-                        weir__wait_end_all(object, &weir__waitable_lists(object)[i], -ESHUTDOWN);
+                        weir__wait_end_all(object, &weir__waitable_queues(object)[i], -ESHUTDOWN);
                         weir__unlock(&object->lock);
                 }
         }
@@ -139,10 +139,11 @@ size_of(const struct weir__waitable_ops *ops, size_t name_size)
         return name_size > 0 ? WEIR__NAME_SIZE(ops->size, name_size) : ops->size;
 }
 
+/* Without a name for NULL. */
 static struct weir__waitable *
-make(const struct weir__waitable_ops *ops, const char *name, size_t name_size)
+make(const struct weir__waitable_ops *ops, const struct weir__name_key *key, uint64_t amount, uint64_t limit, weir_free_fn *drop)
 {
-        struct weir__waitable *object = weir__alloc(size_of(ops, name_size));
+        struct weir__waitable *object = weir__alloc(size_of(ops, key ? key->size : 0));
 
         if (!object) {
                 errno = ENOMEM;
@@ -150,41 +151,36 @@ make(const struct weir__waitable_ops *ops, const char *name, size_t name_size)
         }
         memset(object, 0, ops->size);
         object->ops = ops;
-        object->name = NULL;
+        object->amount = amount;
+        object->limit = limit;
+        object->drop = drop;
         atomic_init(&object->references, 1);
         weir__lock_init(&object->lock, WEIR__RANK_WAITABLE);
-        if (name_size > 0) {
+        if (key) {
                 object->name = (struct weir__name *)((char *)object + ops->size);
-                struct weir__name_key key = weir__name_key(name, name_size);
-
-                weir__names_init(object->name, &key);
+                weir__names_init(object->name, key);
         }
         enlist(object);
         return object;
 }
 
 struct weir__waitable *
-weir__waitable_new(const struct weir__waitable_ops *ops)
+weir__waitable_new(const struct weir__waitable_ops *ops, uint64_t amount, uint64_t limit, weir_free_fn *drop)
 {
-        return make(ops, NULL, 0);
+        return make(ops, NULL, amount, limit, drop);
 }
 
 struct weir__waitable *
-weir__waitable_new_named(const struct weir__waitable_ops *ops, const char *name)
+weir__waitable_new_named(const struct weir__waitable_ops *ops, const char *name, uint64_t amount, uint64_t limit,
+                         weir_free_fn *drop)
 {
-        size_t size = name ? strlen(name) : 0;
+        struct weir__name_key key;
+        int fault = weir__name_read(name, &key);
 
-        if (size == 0 || size > WEIR_NAME_MAX) {
-                errno = size == 0 ? EINVAL : ENAMETOOLONG;
-                return NULL;
-        }
-        return make(ops, name, size);
-}
-
-static struct weir__names *
-map_of(const struct weir__waitable *object)
-{
-        return &names[object->ops->kind];
+        if (!fault)
+                return make(ops, &key, amount, limit, drop);
+        errno = -fault;
+        return NULL;
 }
 
 int
@@ -203,7 +199,7 @@ bearer_of(struct weir__name *name, const struct weir__waitable_ops *ops)
         return (struct weir__waitable *)((char *)name - ops->size);
 }
 
-/* The oldest of that name that is not about to be freed.  Under the shard's lock. */
+/* The oldest object of that name which is not about to be freed.  Under the shard's lock. */
 static struct weir__waitable *
 find(struct weir__names_shard *shard, const struct weir__name_key *key, const struct weir__waitable_ops *ops)
 {
@@ -225,44 +221,75 @@ weir__waitable_unique(struct weir__waitable *made)
         weir__names_unlock(shard);
         if (put)
                 return made;
+        bool is_alike = found && found->limit == made->limit && found->drop == made->drop;
         weir__waitable_unref(made);
-        if (!found)
-                errno = ENOMEM;
-        return found;
-}
-
-void
-weir__waitable_ref_more(struct weir__waitable *object, unsigned count)
-{
-        if (object)
-                atomic_fetch_add_explicit(&object->references, count, memory_order_relaxed);
+        if (is_alike)
+                return found;
+        weir__waitable_unref(found);
+        errno = found ? EEXIST : ENOMEM;
+        return NULL;
 }
 
 struct weir__waitable *
 weir__waitable_ref(struct weir__waitable *object)
 {
-        weir__waitable_ref_more(object, 1);
+        if (object)
+                atomic_fetch_add_explicit(&object->references, 1, memory_order_relaxed);
         return object;
-}
-
-void
-weir__waitable_unref_more(struct weir__waitable *object, unsigned count)
-{
-        if (!object || atomic_fetch_sub_explicit(&object->references, count, memory_order_acq_rel) > count)
-                return;
-        if (object->name)
-                weir__names_remove(map_of(object), object->name);
-        delist(object);
-        if (object->ops->drop)
-                object->ops->drop(object);
-        weir__free(object, size_of(object->ops, object->name ? object->name->size : 0));
 }
 
 void
 weir__waitable_unref(struct weir__waitable *object)
 {
-        weir__waitable_unref_more(object, 1);
+        if (!object || atomic_fetch_sub_explicit(&object->references, 1, memory_order_acq_rel) > 1)
+                return;
+        if (object->name)
+                weir__names_remove(map_of(object), object->name);
+        delist(object);
+        if (object->ops->clear)
+                object->ops->clear(object);
+        weir__free(object, size_of(object->ops, object->name ? object->name->size : 0));
 }
+
+/* Unlinks some of them.  Returns whether there are no more. */
+static bool
+prune_some(struct weir__waitable *object)
+{
+        unsigned left = WEIR__WAITS_AT_ONCE;
+
+        for (unsigned i = 0; i < object->ops->queues; i++) {
+                struct weir__wait *wait;
+
+                while ((wait = weir__wait_oldest(&weir__waitable_queues(object)[i])) && weir__wait_is_over(wait->task)) {
+                        if (left-- == 0)
+                                return false;
+                        weir__wait_unlink(wait);
+                }
+        }
+        return true;
+}
+
+void
+weir__waitable_prune(struct weir__waitable *object)
+{
+        while (!prune_some(object)) {
+                weir__unlock(&object->lock);
+                weir__lock(&object->lock);
+        }
+}
+
+uint64_t
+weir__waitable_amount(struct weir__waitable *object)
+{
+        if (weir__waitable_fault(object))
+                return 0;
+        weir__lock(&object->lock);
+        uint64_t amount = object->amount;
+        weir__unlock(&object->lock);
+        return amount;
+}
+
+/* -- for people -- */
 
 int
 weir__waitable_title(const struct weir__waitable *object, char *out, size_t room)
@@ -274,35 +301,21 @@ weir__waitable_title(const struct weir__waitable *object, char *out, size_t room
                         shown < object->name->size ? "..." : "");
 }
 
-bool
-weir__waitable_prune(struct weir__waitable *object)
+size_t
+weir__waitable_describe(struct weir__waitable *object, const struct weir__wait *wait, char *out, size_t room)
 {
-        unsigned left = WEIR__WAITS_AT_ONCE;
-
-        for (unsigned i = 0; i < object->ops->lists; i++) {
-                struct weir__wait_list *list = &weir__waitable_lists(object)[i];
-
-                while (list->first && weir__wait_is_over(list->first->task)) {
-                        if (left-- == 0)
-                                return false;
-                        weir__wait_unlink(list->first);
-                }
-        }
-        return true;
-}
-
-void
-weir__waitable_prune_all(struct weir__waitable *object)
-{
-        while (!weir__waitable_prune(object)) {
-                weir__unlock(&object->lock);
-                weir__lock(&object->lock);
-        }
+        *out = '\0';
+        weir__lock(&object->lock);
+        size_t waiting = object->linked;
+        if (object->ops->describe)
+                object->ops->describe(object, wait, out, room);
+        weir__unlock(&object->lock);
+        return waiting;
 }
 
 /* -- all of one name -- */
 
-/* From where the walk is on, for one hold of the shard's lock.  Returns whether it goes on. */
+/* Goes on with the walk for one hold of the shard's lock.  Returns whether there is more. */
 static bool
 visit_some(struct weir__names_shard *shard, struct weir__names_walk *walk, const struct weir__waitable_ops *ops,
            weir__waitable_visit *visit, void *context, struct weir__work_list *claimed)

@@ -1,25 +1,26 @@
 /* factory/sync/waitgroup.c: a count that threads wait for.
  *
  *     of a waiter:  WAITING --the count comes to zero--> 0
- *                      \--limit, shutdown of the virtual clock--> why; it takes itself off the list
+ *                      \--limit, shutdown of the virtual clock--> an error; the waiter takes itself off the list
  *
  * Threads: any.
  * Locks:   group->lock, a leaf: the list of waiters, and the step to zero while there is one.
  *
- * The word holds the count, and whether somebody may wait.  While nobody does, the last done just writes zero and is gone.  Else
- * it makes that step under the lock, and takes the waiters off the list; who looks whether the count is zero does so under the
- * lock, too.  So whoever sees zero may free the group: no done touches it any more.  (With the step first and the lock then, the
- * group could be freed in between.)
+ * The word holds the count, and whether a thread may wait.  While none does, the last done just writes zero and returns.
+ * Otherwise it makes that step under the lock, and takes the waiters off the list.  Each look at the count is made under the
+ * lock, too.  So a thread that sees zero may free the group: no done touches it any more.  (With the step first and the lock
+ * then, the group could be freed in between.)
  *
- * A waiter's record lies on its stack.  Who changes its status from WAITING ends its wait, and opens its latch, which is the
- * last that is touched.  One that was released does not touch the group again, since another one may have freed it. */
+ * The record of a waiter lies on its stack.  The thread that changes its status from WAITING ends the wait.  It opens the latch,
+ * and touches the record no more.  A waiter that was released does not touch the group again, since another one may have freed
+ * it. */
 #include <errno.h>
-#include <stddef.h>
 
 #include <weir/waitgroup.h>
 
 #include "kernel/base/clock.h"
 #include "kernel/base/latch.h"
+#include "kernel/base/list.h"
 #include "kernel/base/lock.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/panic.h"
@@ -32,13 +33,13 @@
 #define WAITING 1 /* no status is positive */
 
 struct waiter {
-        struct waiter *previous, *next; /* guarded by the group's lock; behind that, of those who were released */
-        _Atomic int status;             /* WAITING, then what the wait returns; relaxed: the latch orders */
+        struct weir__link link; /* guarded by the group's lock; then in the list of those that were released */
+        _Atomic int status;     /* WAITING, then what the wait returns; relaxed: the latch orders */
         struct weir__latch ended;
 
         /* On the virtual clock. */
         bool is_virtual;
-        bool gave;                     /* its poller away: weir__runtime_wait_begin */
+        bool gave;                     /* the thread gave its poller away: weir__runtime_wait_begin */
         struct weir__limit limit;      /* in the queue of the only poller */
         struct weir__latch limit_over; /* its work has run */
 };
@@ -46,7 +47,7 @@ struct waiter {
 struct weir_waitgroup {
         _Atomic uint64_t word; /* the count, and AWAITED; a done releases, the last one and a waiter acquire */
         struct weir__lock lock;
-        struct waiter *waiters; /* guarded by lock */
+        struct weir__list waiters; /* guarded by lock */
 };
 
 weir_waitgroup *
@@ -68,7 +69,7 @@ weir_waitgroup_free(weir_waitgroup *group)
                 return;
         if (!weir__phase_is_forked()) {
                 weir__lock(&group->lock);
-                if (group->waiters)
+                if (!weir__list_is_empty(&group->waiters))
                         weir__panic("weir_waitgroup_free: a thread waits for the group");
                 weir__unlock(&group->lock);
         }
@@ -86,9 +87,9 @@ weir_waitgroup_add(weir_waitgroup *group, size_t n)
                 weir__panic("weir_waitgroup_add: the count overflows by %zu more", n);
 }
 
-/* Returns false when somebody else has ended its wait. */
+/* Returns false when another thread has ended the wait. */
 static bool
-settle(struct waiter *waiter, int status)
+end_wait(struct waiter *waiter, int status)
 {
         int expected = WAITING;
 
@@ -96,44 +97,34 @@ settle(struct waiter *waiter, int status)
                                                        memory_order_relaxed);
 }
 
-static void
-unlink_waiter(struct weir_waitgroup *group, struct waiter *waiter)
-{
-        if (waiter->next)
-                waiter->next->previous = waiter->previous;
-        *(waiter->previous ? &waiter->previous->next : &group->waiters) = waiter->next;
-}
-
-/* Under the lock: takes off those whose wait the zero ends, and returns them.  The others are about to take themselves off. */
 static struct waiter *
-release_waiters(struct weir_waitgroup *group)
+waiter_of(struct weir__link *link)
 {
-        struct waiter *released = NULL;
-
-        for (struct waiter *waiter = group->waiters, *next; waiter; waiter = next) {
-                next = waiter->next;
-                if (!settle(waiter, 0))
-                        continue;
-                unlink_waiter(group, waiter);
-                waiter->next = released;
-                released = waiter;
-        }
-        return released;
+        return weir__container_of(link, struct waiter, link);
 }
 
-/* All of them are taken off the runtime first: time does not jump on while the first one wakes up. */
+/* Under the lock: takes off the waiters whose wait the zero ends.  The others are about to take themselves off. */
 static void
-wake_waiters(struct waiter *released)
+release_waiters(struct weir_waitgroup *group, struct weir__list *released)
 {
-        for (struct waiter *waiter = released; waiter; waiter = waiter->next)
-                if (waiter->is_virtual)
-                        weir__runtime_wait_end(waiter->gave);
-        while (released) {
-                struct waiter *next = released->next;
-
-                weir__latch_open(&released->ended);
-                released = next;
+        for (struct weir__link *link = weir__list_first(&group->waiters), *next; link; link = next) {
+                next = weir__list_next(&group->waiters, link);
+                if (end_wait(waiter_of(link), 0)) {
+                        weir__link_remove(link);
+                        weir__list_prepend(released, link);
+                }
         }
+}
+
+/* The runtime is told of all of them first, so that virtual time does not go on while the first one wakes up. */
+static void
+wake_waiters(struct weir__list *released)
+{
+        for (struct weir__link *link = weir__list_first(released); link; link = weir__list_next(released, link))
+                if (waiter_of(link)->is_virtual)
+                        weir__runtime_wait_end(waiter_of(link)->gave);
+        for (struct weir__link *link; (link = weir__list_pop(released));)
+                weir__latch_open(&waiter_of(link)->ended);
 }
 
 static uint64_t
@@ -144,11 +135,11 @@ one_less(uint64_t word)
         return (word & ~AWAITED) == 1 ? 0 : word - 1;
 }
 
-/* The last one, it seems, and somebody waits. */
+/* For what seems to be the last done, while a thread waits. */
 static void
 done_with_lock(struct weir_waitgroup *group)
 {
-        struct waiter *released = NULL;
+        struct weir__list released = {0};
         uint64_t next;
 
         weir__lock(&group->lock);
@@ -157,9 +148,9 @@ done_with_lock(struct weir_waitgroup *group)
                 next = one_less(word);
         } while (!atomic_compare_exchange_weak_explicit(&group->word, &word, next, memory_order_acq_rel, memory_order_relaxed));
         if (next == 0)
-                released = release_waiters(group);
+                release_waiters(group, &released);
         weir__unlock(&group->lock);
-        wake_waiters(released);
+        wake_waiters(&released);
 }
 
 void
@@ -186,7 +177,7 @@ is_done(struct weir_waitgroup *group)
         return done;
 }
 
-/* To the list, unless the count is zero. */
+/* Adds the waiter to the list, unless the count is zero. */
 static bool
 enlist(struct weir_waitgroup *group, struct waiter *waiter)
 {
@@ -195,17 +186,13 @@ enlist(struct weir_waitgroup *group, struct waiter *waiter)
         while (word != 0 && !atomic_compare_exchange_weak_explicit(&group->word, &word, word | AWAITED, memory_order_acquire,
                                                                    memory_order_acquire))
                 continue;
-        if (word != 0) {
-                waiter->next = group->waiters;
-                if (waiter->next)
-                        waiter->next->previous = waiter;
-                group->waiters = waiter;
-        }
+        if (word != 0)
+                weir__list_prepend(&group->waiters, &waiter->link);
         weir__unlock(&group->lock);
         return word != 0;
 }
 
-/* What the wait returns.  One that was not released is on the list still, so the group is there. */
+/* What the wait returns.  A waiter that was not released is still on the list, so the group is there. */
 static int
 status_of(struct weir_waitgroup *group, struct waiter *waiter)
 {
@@ -214,23 +201,19 @@ status_of(struct weir_waitgroup *group, struct waiter *waiter)
         if (status == 0)
                 return 0;
         weir__lock(&group->lock);
-        unlink_waiter(group, waiter); /* AWAITED may stay: it costs the next last done the lock */
+        weir__link_remove(&waiter->link); /* AWAITED may stay: it costs the next last done the lock */
         weir__unlock(&group->lock);
         return status;
 }
 
-static int
-wait_really(struct weir_waitgroup *group, weir_nsec limit)
+static void
+wait_really(struct waiter *waiter, weir_nsec limit)
 {
         weir_nsec deadline = weir__clock_after(weir__clock_monotonic(), limit);
-        struct waiter waiter = {.status = WAITING};
+        bool ended = deadline != WEIR_FOREVER && weir__latch_wait_until(&waiter->ended, deadline);
 
-        if (!enlist(group, &waiter))
-                return 0;
-        bool ended = deadline != WEIR_FOREVER && weir__latch_wait_until(&waiter.ended, deadline);
-        if (!ended && (deadline == WEIR_FOREVER || !settle(&waiter, -ETIMEDOUT)))
-                weir__latch_wait(&waiter.ended);
-        return status_of(group, &waiter);
+        if (!ended && (deadline == WEIR_FOREVER || !end_wait(waiter, -ETIMEDOUT)))
+                weir__latch_wait(&waiter->ended);
 }
 
 /* -- on the virtual clock -- */
@@ -239,9 +222,9 @@ wait_really(struct weir_waitgroup *group, weir_nsec limit)
 static void
 limit_run(struct weir__work *work)
 {
-        struct waiter *waiter = (struct waiter *)((char *)work - offsetof(struct waiter, limit.work));
+        struct waiter *waiter = weir__container_of(work, struct waiter, limit.work);
 
-        if (settle(waiter, weir__clock_now() >= waiter->limit.node.deadline ? -ETIMEDOUT : -ESHUTDOWN)) {
+        if (end_wait(waiter, weir__clock_now() >= waiter->limit.node.deadline ? -ETIMEDOUT : -ESHUTDOWN)) {
                 weir__runtime_wait_end(waiter->gave);
                 weir__latch_open(&waiter->ended);
         }
@@ -250,11 +233,12 @@ limit_run(struct weir__work *work)
 
 static const struct weir__work_ops limit_ops = {.run = limit_run};
 
-/* There is no time to wait for.  The done that has released the waiter nevertheless has taken it off the runtime. */
+/* Ends a wait that cannot begin.  If a done has released the waiter meanwhile, the runtime was told of its end already, so it is
+ * told of its begin now. */
 static void
 refuse(struct waiter *waiter, int status)
 {
-        if (settle(waiter, status))
+        if (end_wait(waiter, status))
                 return;
         weir__runtime_wait_begin(waiter->gave);
         weir__latch_wait(&waiter->ended);
@@ -284,21 +268,17 @@ wait_with_limit(struct waiter *waiter, weir_nsec deadline)
         weir__runtime_leave();
 }
 
-static int
-wait_virtually(struct weir_waitgroup *group, weir_nsec limit)
+static void
+wait_virtually(struct waiter *waiter, weir_nsec limit)
 {
         weir_nsec deadline = weir__clock_after(weir__clock_now(), limit);
-        struct waiter waiter = {.status = WAITING, .is_virtual = true, .gave = weir__worker_gave()};
 
-        if (!enlist(group, &waiter))
-                return 0;
         if (deadline != WEIR_FOREVER) {
-                wait_with_limit(&waiter, deadline);
+                wait_with_limit(waiter, deadline);
         } else {
-                weir__runtime_wait_begin(waiter.gave);
-                weir__latch_wait(&waiter.ended);
+                weir__runtime_wait_begin(waiter->gave);
+                weir__latch_wait(&waiter->ended);
         }
-        return status_of(group, &waiter);
 }
 
 int
@@ -314,7 +294,12 @@ weir_waitgroup_wait(weir_waitgroup *group, weir_nsec limit)
         int drives = weir__virtual_enter();
         if (drives < 0)
                 return drives;
-        int status = drives ? wait_virtually(group, limit) : wait_really(group, limit);
+        struct waiter waiter = {.status = WAITING, .is_virtual = drives, .gave = drives && weir__worker_gave()};
+        int status = 0;
+        if (enlist(group, &waiter)) {
+                (drives ? wait_virtually : wait_really)(&waiter, limit);
+                status = status_of(group, &waiter);
+        }
         if (drives)
                 weir__virtual_leave();
         return status;

@@ -37,8 +37,8 @@ enum weir__state {
         WEIR__QUEUED = 64,   /* READY, but its node is in the queue still: the worker takes it out */
 };
 
-struct weir__channel_ops;
 struct weir__series_ops;
+struct weir__wait;
 
 /* How far a dump has gone through what a task runs.  All zero at first. */
 struct weir__child_cursor {
@@ -96,8 +96,8 @@ struct weir__task_ops {
         /* Of the series that weir_series_of makes.  NULL: as of one that is started alone. */
         const struct weir__series_ops *series_ops;
 
-        /* What channels want of it (factory/channel/channel.h).  NULL: it neither sends nor receives. */
-        const struct weir__channel_ops *channel;
+        /* A select's: the wait of its winner, if that has a message; or NULL (factory/channel/select.c).  NULL: it is no select. */
+        struct weir__wait *(*winner)(const struct weir_task *task);
 };
 
 struct weir_task {
