@@ -6,7 +6,6 @@
 
 #include "factory/inspect/debug.h"
 #include "factory/task/live.h"
-#include "factory/sync/cursor.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
 
@@ -76,7 +75,6 @@ end(void)
 {
         weir_test_end();
         CU_ASSERT_EQUAL(weir__live_series(), 0);
-        CU_ASSERT_EQUAL(weir__cursors, 0);
         dump();
         CU_ASSERT_PTR_NOT_NULL(strstr(sink.bytes, "callbacks that run: none\nseries: none\ntimers in no series: none\n"
                                                   "waited at: none\nfunctions: none\n"));
@@ -811,7 +809,6 @@ a_dump_into_a_full_pipe_holds_nothing_up(void)
         pthread_join(thread, NULL);
         close(ends[0]);
         close(ends[1]);
-        CU_ASSERT_EQUAL(weir__cursors, 0);
 }
 
 static bool
@@ -922,7 +919,6 @@ without_memory_the_rest_is_shown_and_it_says_so(void)
                 refused_after = -1;
                 CU_ASSERT(failed == 0 || failed == -ENOMEM);
                 CU_ASSERT(failed ? seen >= 1 : seen == all);
-                CU_ASSERT_EQUAL(weir__cursors, 0);
         }
         CU_ASSERT(refused > 5);
         int null = open("/dev/null", O_WRONLY | O_CLOEXEC);

@@ -6,7 +6,6 @@
 
 #include "factory/inspect/debug.h"
 #include "factory/task/live.h"
-#include "factory/sync/cursor.h"
 #include "test/fixture.h"
 
 #define THREADS 3
@@ -255,7 +254,6 @@ flows_of_all_kinds_are_looked_at_while_they_run(void)
         CU_ASSERT(storm.records > 0);
         weir_test_end();
         CU_ASSERT_EQUAL(weir__live_series(), 0);
-        CU_ASSERT_EQUAL(weir__cursors, 0);
         weir_channel_unref(storm.channel);
         weir_counter_unref(storm.counter);
 }
@@ -270,7 +268,6 @@ flows_are_looked_at_while_the_runtime_ends_and_starts_again(void)
                 weir_test_end();
                 CU_ASSERT_EQUAL(weir__live_series(), 0);
                 stop_looking(lookers);
-                CU_ASSERT_EQUAL(weir__cursors, 0);
                 weir_channel_unref(storm.channel);
                 weir_counter_unref(storm.counter);
         }

@@ -11,14 +11,13 @@
 #include <string.h>
 
 #include "factory/flow/go.h"
-#include "factory/sync/cursor.h"
 #include "factory/sync/waitable.h"
 #include "kernel/sched/worker_pool.h"
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
 #include "kernel/base/phase.h"
 
-#define WAITS_AT_ONCE 64
+#define WAITS_MOST 256 /* of an object: those behind them are not looked at */
 
 /* -- what runs now -- */
 
@@ -86,55 +85,40 @@ walk_callbacks(struct weir__debug_walk *walk)
 
 /* -- what waits in no series -- */
 
-/* Writes the kinds of the next lone tasks of the queue, at most WAITS_AT_ONCE.  *more: that is not the end.  Under the object's
- * lock. */
+/* Writes the kinds of the lone tasks among the first waits of the object.  Returns how many. */
 static unsigned
-find_lone_waits(struct weir__waitable *object, struct weir__list *queue, struct weir__cursor *cursor,
-                const struct weir__task_ops *kinds[WAITS_AT_ONCE], bool *more)
+find_lone_waits(struct weir__waitable *object, const struct weir__task_ops *kinds[WAITS_MOST])
 {
-        unsigned found = 0;
+        unsigned found = 0, looked = 0;
 
-        if (!cursor->is_begun) {
-                weir__cursor_begin(cursor, object, weir__list_first(queue));
-                cursor->left = object->linked;
-        }
-        *more = false;
-        if (!weir__cursor_is_good(cursor))
-                return 0; /* a barrier has taken the whole queue */
-        for (unsigned i = 0; i < WAITS_AT_ONCE && cursor->left > 0; i++, cursor->left--) {
-                struct weir__link *link = weir__cursor_at(cursor);
+        weir__lock(&object->lock);
+        for (unsigned i = 0; i < object->ops->queues; i++) {
+                const struct weir__list *queue = &weir__waitable_queues(object)[i];
 
-                if (!link)
-                        break;
-                const struct weir_task *task = &weir__container_of(link, struct weir__wait, link)->task->task;
-                bool waits = atomic_load_explicit(&task->word, memory_order_relaxed) == WEIR__PENDING;
-                if (waits && !task->series)
-                        kinds[found++] = weir__task_ops(task);
-                weir__cursor_move(cursor, weir__list_next(queue, link));
+                for (struct weir__link *link = weir__list_first(queue); link && looked++ < WAITS_MOST;
+                     link = weir__list_next(queue, link)) {
+                        const struct weir_task *task = &weir__container_of(link, struct weir__wait, link)->task->task;
+
+                        if (atomic_load_explicit(&task->word, memory_order_relaxed) == WEIR__PENDING && !task->series)
+                                kinds[found++] = weir__task_ops(task);
+                }
         }
-        *more = cursor->left > 0 && weir__cursor_at(cursor);
+        weir__unlock(&object->lock);
         return found;
 }
 
 static void
-show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object, struct weir__list *queue)
+show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object)
 {
-        const struct weir__task_ops *kinds[WAITS_AT_ONCE];
-        struct weir__cursor cursor = {0};
+        const struct weir__task_ops *kinds[WAITS_MOST];
+        unsigned found = find_lone_waits(object, kinds);
         struct weir__debug_line line;
-        bool more = true;
 
-        while (more && !walk->stopped) {
-                weir__lock(&object->lock);
-                unsigned found = find_lone_waits(object, queue, &cursor, kinds, &more);
-                weir__unlock(&object->lock);
-                for (unsigned i = 0; i < found; i++) {
-                        weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 1, weir__debug_without_article(kinds[i]->work.kind));
-                        line.record.state = "pending";
-                        weir__debug_show(walk, &line);
-                }
+        for (unsigned i = 0; i < found && !walk->stopped; i++) {
+                weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 1, weir__debug_without_article(kinds[i]->work.kind));
+                line.record.state = "pending";
+                weir__debug_show(walk, &line);
         }
-        weir__cursor_end(&cursor);
 }
 
 static void
@@ -151,8 +135,7 @@ show_object(struct weir__debug_walk *walk, struct weir__waitable *object)
                 weir__debug_line_name(&line, object->name->text, object->name->size);
         weir__debug_line_add(&line, "%zu wait%s%s%s", waiting, waiting == 1 ? "s" : "", *more ? "; " : "", more);
         weir__debug_show(walk, &line);
-        for (unsigned i = 0; i < object->ops->queues; i++)
-                show_lone_waits(walk, object, &weir__waitable_queues(object)[i]);
+        show_lone_waits(walk, object);
 }
 
 static void

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "factory/sync/cursor.h"
 #include "factory/task/series.h"
 #include "factory/sync/waitable.h"
 
@@ -73,14 +72,13 @@ weir_barrier_unref(weir_barrier *barrier)
 
 /* -- arriving -- */
 
-/* Ends the generation: moves all waits to `others`.  Dumps that stand in the queue leave it.  Under the lock. */
+/* Ends the generation: moves all waits to `others`.  Under the lock. */
 static void
 take_all(struct weir_barrier *barrier, struct weir__list *others)
 {
         weir__list_concat(others, &barrier->waits);
         barrier->object.linked = 0;
         barrier->generation++;
-        weir__cursors_forget(barrier);
 }
 
 /* Delivers tasks that were taken off with their queue.  Each belongs to its worker from then on. */

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "factory/sync/cursor.h"
 #include "factory/task/series.h"
 #include "kernel/base/phase.h"
 #include "kernel/memory/memory.h"
@@ -44,11 +43,8 @@ weir__wait_link(struct weir__wait *wait)
 void
 weir__wait_unlink(struct weir__wait *wait)
 {
-        struct weir__list *queue = &weir__waitable_queues(wait->object)[wait->queue];
-
         if (!atomic_load_explicit(&wait->is_linked, memory_order_relaxed))
                 return;
-        weir__cursors_pass(&wait->link, weir__list_next(queue, &wait->link));
         weir__link_remove(&wait->link);
         wait->object->linked--;
         atomic_store_explicit(&wait->is_linked, false, memory_order_release); /* its worker looks without the lock */

@@ -109,6 +109,7 @@ WEIR_API int weir_channel_poll(weir_channel *channel, void **message);
 /* How many messages the channel holds.  The number is out of date at once while others send and
  * receive.
  *
+ * Result:  0 for NULL, and in a forked child.
  * Threads: any. */
 WEIR_API size_t weir_channel_length(weir_channel *channel);
 

@@ -77,7 +77,7 @@ WEIR_API void *weir_pool_try_take(weir_pool *pool);
 
 /* How many objects the pool holds.  The number is out of date at once while others put and take.
  *
- * Result:  0 for NULL.
+ * Result:  0 for NULL, and in a forked child.
  * Threads: any. */
 WEIR_API size_t weir_pool_available(weir_pool *pool);
 

@@ -50,7 +50,6 @@ enum weir__module {
         WEIR__MODULE_TRACE, /* its end comes after that of the runtime, which is in the trace */
         WEIR__MODULE_RUNTIME,
         WEIR__MODULE_POLLERS,
-        WEIR__MODULE_CURSORS,
         WEIR__MODULE_ROOTS,
         WEIR__MODULE_WAITABLES,
         WEIR__MODULE_FUNCTION_QUEUES,
