@@ -8,7 +8,7 @@
 
 #include "kernel/memory/memory.h"
 
-#define RETRY 100 /* tokens for one */
+#define TOKENS_OF_RETRY 100
 
 struct weir_retry_budget {
         /* Constant. */
@@ -27,7 +27,7 @@ weir_retry_budget_new(unsigned percent, unsigned burst)
         if (!budget)
                 return NULL;
         budget->deposit = percent;
-        budget->most = RETRY * (int64_t)(burst ? burst : 1);
+        budget->most = TOKENS_OF_RETRY * (int64_t)(burst ? burst : 1);
         atomic_init(&budget->balance, budget->most);
         atomic_init(&budget->references, 1);
         return budget;
@@ -48,29 +48,29 @@ weir_retry_budget_free(weir_retry_budget *budget)
                 weir__free(budget, sizeof *budget);
 }
 
+/* Adds that much, up to `most`.  Returns false, and changes nothing, when the balance would fall below 0.  NULL: true. */
+static bool
+change_balance(weir_retry_budget *budget, int64_t change)
+{
+        if (!budget)
+                return true;
+        int64_t balance = atomic_load_explicit(&budget->balance, memory_order_relaxed), after;
+        do {
+                after = balance + change < budget->most ? balance + change : budget->most;
+        } while (after >= 0 && !atomic_compare_exchange_weak_explicit(&budget->balance, &balance, after, memory_order_relaxed,
+                                                                      memory_order_relaxed));
+        return after >= 0;
+}
+
 void
 weir__budget_deposit(weir_retry_budget *budget)
 {
-        int64_t balance = budget ? atomic_load_explicit(&budget->balance, memory_order_relaxed) : 0, after;
-
-        if (!budget)
-                return;
-        do {
-                after = balance + budget->deposit < budget->most ? balance + budget->deposit : budget->most;
-        } while (after != balance && !atomic_compare_exchange_weak_explicit(&budget->balance, &balance, after,
-                                                                            memory_order_relaxed, memory_order_relaxed));
+        if (budget)
+                change_balance(budget, budget->deposit);
 }
 
 bool
 weir__budget_withdraw(weir_retry_budget *budget)
 {
-        int64_t balance = budget ? atomic_load_explicit(&budget->balance, memory_order_relaxed) : 0;
-
-        if (!budget)
-                return true;
-        while (balance >= RETRY)
-                if (atomic_compare_exchange_weak_explicit(&budget->balance, &balance, balance - RETRY, memory_order_relaxed,
-                                                          memory_order_relaxed))
-                        return true;
-        return false;
+        return change_balance(budget, -TOKENS_OF_RETRY);
 }

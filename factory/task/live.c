@@ -69,10 +69,10 @@ segment_of(uint32_t number)
 static union slot *
 slot_at(struct shard *shard, uint32_t number)
 {
+        if (number <= 1 << FEW_BITS)
+                return &shard->few[number - 1];
         unsigned segment = segment_of(number);
-        uint32_t before = ((UINT32_C(1) << segment) - 1) << FEW_BITS;
-
-        return &(segment ? shard->segments[segment] : shard->few)[number - 1 - before];
+        return &shard->segments[segment][number - 1 - (((UINT32_C(1) << segment) - 1) << FEW_BITS)];
 }
 
 /* The number of a slot that was not used; 0: out of memory. */
@@ -93,7 +93,7 @@ take_slot(struct shard *shard, struct weir_series *root)
 {
         uint32_t number = shard->free;
 
-        if (number)
+        if (__builtin_expect(number != 0, 1))
                 shard->free = (uint32_t)(slot_at(shard, number)->next_free / 2);
         else
                 number = make_slot(shard);

@@ -267,27 +267,31 @@ end(struct weir_series *series)
         weir_series_unref(series);
 }
 
-/* The next task, if there is one, is the oldest of those taken then.  With the lock held. */
-static void
-take_some(struct weir_series *series)
+/* Puts the tasks that were pushed to the front before those taken.  With the lock held. */
+static __attribute__((noinline)) void
+take_front(struct weir_series *series)
 {
-        struct weir__work *front = ring_of(&series->front);
+        struct weir__work *front = ring_of(&series->front), *first = front->next;
 
-        if (!series->taken) {
-                series->taken = ring_of(&series->queue);
-                atomic_store_explicit(&series->queue, NULL, memory_order_relaxed);
-        }
-        if (!front)
-                return;
         if (series->taken) {
-                struct weir__work *first = front->next;
-
                 front->next = series->taken->next;
                 series->taken->next = first;
         } else {
                 series->taken = front;
         }
         atomic_store_explicit(&series->front, NULL, memory_order_relaxed);
+}
+
+/* The next task, if there is one, is the oldest of those taken then.  With the lock held. */
+static inline void
+take_some(struct weir_series *series)
+{
+        if (!series->taken) {
+                series->taken = ring_of(&series->queue);
+                atomic_store_explicit(&series->queue, NULL, memory_order_relaxed);
+        }
+        if (__builtin_expect(ring_of(&series->front) != NULL, 0))
+                take_front(series);
 }
 
 static struct weir_task *
@@ -322,7 +326,33 @@ cause_to_stop(const struct weir_series *series)
         return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 
-/* The next task becomes the current one under the same hold of the lock, if it can be cancelled and is to be started. */
+/* It leaves its name, and its deadline does not come any more.  Returns false when the work of that is on its way: then that calls
+ * `end_it`, and nobody else may.  Under the lock. */
+static inline bool
+leave_parts(struct weir_series *series, void (*end_it)(struct weir_series *series))
+{
+        struct weir__series_extra *extra = weir__series_extra_of(series);
+
+        if (!extra)
+                return true;
+        weir__series_name_leave(extra);
+        return weir__series_deadline_leave(extra, end_it);
+}
+
+/* With the lock held: nobody finds it by its name, and its deadline does not come, from now on.  Returns whether the caller is to
+ * end it; else the work of its deadline does, which is on its way. */
+static bool
+become_ended(struct weir_series *series, int cause)
+{
+        if (cause)
+                weir__series_set_cause(series, cause);
+        series->state = WEIR__SERIES_ENDED;
+        series->parent = NULL; /* which may end from now on */
+        return leave_parts(series, end);
+}
+
+/* Under the same hold of the lock the next task becomes the current one, if it can be cancelled and is to be started.  If there is
+ * none a plain series becomes ENDED, and weir__series_go_on does the rest. */
 void
 weir__series_forget(struct weir_series *series, struct weir_task *task)
 {
@@ -334,56 +364,43 @@ weir__series_forget(struct weir_series *series, struct weir_task *task)
                 return;
         weir__lock(&series->lock);
         take_some(series);
-        bool goes_on = series->taken && can_be_cancelled(first_taken(series)) && !cause_to_stop(series);
-        series->current = goes_on ? first_taken(series) : NULL;
+        struct weir_task *next = first_taken(series);
+        int cause = cause_to_stop(series);
+        series->current = next && !cause && can_be_cancelled(next) ? next : NULL;
+        if (!next && !weir__series_extra_of(series))
+                become_ended(series, cause);
         weir__unlock(&series->lock);
 }
 
-/* It leaves its name, and its deadline does not come any more.  Returns false when the work of that is on its way: then that calls
- * `end_it`, and nobody else may.  Under the lock. */
+/* Whether the thread that makes the steps may take the next task without the lock. */
 static bool
-leave_parts(struct weir_series *series, void (*end_it)(struct weir_series *series))
+is_next_known(const struct weir_series *series)
 {
-        struct weir__series_extra *extra = weir__series_extra_of(series);
-
-        if (!extra)
+        if (series->current) /* chosen when the last one was left */
                 return true;
-        weir__series_name_leave(extra);
-        return weir__series_deadline_leave(extra, end_it);
+        return series->taken && !can_be_cancelled(first_taken(series)) && !ring_of(&series->front) && !cause_to_stop(series);
 }
 
-/* With the lock held: what it was has no name and no deadline any more.  Returns whether the caller is to end it; else the work of its
- * deadline does, which is on its way. */
-static bool
-become_ended(struct weir_series *series)
-{
-        series->state = WEIR__SERIES_ENDED;
-        series->parent = NULL; /* which may end from now on */
-        return leave_parts(series, end);
-}
-
-/* Takes the next task off the queue, and makes it the current one if it is to be started and can be cancelled.  Sets *cause when it
- * is to be dropped.  NULL: the series has ended, and *ends says whether it is the caller who is to see to that. */
+/* Takes the next task, and makes it the current one if it is to be started and can be cancelled.  Sets *cause when it is to be
+ * dropped.  NULL: the series has ended, and *ends says whether the caller is to see to that. */
 static struct weir_task *
 take_next(struct weir_series *series, int *cause, bool *ends)
 {
-        *cause = 0;
-        if (series->current) /* who left the last one has seen to that */
+        if (is_next_known(series))
                 return pop_taken(series);
-        *cause = cause_to_stop(series);
-        if (!*cause && series->taken && !can_be_cancelled(first_taken(series)) && !ring_of(&series->front))
-                return pop_taken(series);
+        *ends = series->state == WEIR__SERIES_ENDED; /* which weir__series_forget has written */
+        if (*ends)
+                return NULL;
         weir__lock(&series->lock);
         *cause = cause_to_stop(series);
-        if (*cause)
-                weir__series_set_cause(series, *cause);
         take_some(series);
         struct weir_task *task = pop_taken(series);
-        if (!task) {
-                *ends = become_ended(series);
-        } else if (!*cause && can_be_cancelled(task)) {
+        if (!task)
+                *ends = become_ended(series, *cause);
+        else if (*cause)
+                weir__series_set_cause(series, *cause);
+        else if (can_be_cancelled(task))
                 series->current = task;
-        }
         weir__unlock(&series->lock);
         return task;
 }
@@ -393,7 +410,7 @@ void
 weir__series_go_on(struct weir_series *series)
 {
         for (unsigned dropped = 0; dropped < DROPPED_AT_ONCE; dropped++) {
-                int cause;
+                int cause = 0;
                 bool ends = false;
                 struct weir_task *task = take_next(series, &cause, &ends);
 
@@ -417,7 +434,7 @@ weir__series_go_on(struct weir_series *series)
 void
 weir__series_launch(struct weir_series *series, struct weir_series *parent)
 {
-        struct weir__poller *poller = weir__poller_at(series->poller);
+        unsigned poller = series->poller;
         struct weir_task *task = NULL;
 
         weir__lock(&series->lock);
@@ -435,9 +452,9 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
         if (task)
                 weir__task_ops(task)->start(task);
         else
-                weir__deliver(poller, &series->work);
+                weir__deliver(weir__poller_at(poller), &series->work);
         if (wake) /* the series may be gone by now */
-                weir__poller_wake(poller);
+                weir__poller_wake(weir__poller_at(poller));
 }
 
 /* -- start, run, dismiss -- */

@@ -172,6 +172,15 @@ weir__series_leave_task(struct weir_series *series, struct weir_task *task)
 
 void weir__series_go_on(struct weir_series *series);
 
+/* After the callback of a task: on_free is called, and the series leaves the task, so that nobody reaches it any more. */
+static inline void
+weir__task_leave(struct weir_task *task)
+{
+        weir__task_call_on_free(task);
+        if (task->series)
+                weir__series_leave_task(task->series, task);
+}
+
 /* Writes what it waits for to `out`, as a string of less than `room` bytes: its current task ("a timer "name" (due in 5 s)"), and what
  * that runs, of several series the first that has not ended.  Nothing for a task that cannot be cancelled, or none.  By who has a
  * reference; any thread. */

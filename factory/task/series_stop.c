@@ -53,32 +53,35 @@ weir_series_cancel(weir_series *series)
 
 /* -- what it ends with -- */
 
+/* Sets *cause and *poison.  Returns 0 or why they are not known. */
+static int
+look(const weir_series *series, int *cause, int *poison)
+{
+        if (!series || weir__phase_is_forked())
+                return series ? -ECHILD : -EINVAL;
+        struct weir__lock *lock = &((struct weir_series *)series)->lock;
+        weir__lock(lock); /* and so, while it has a parent, that one cannot end */
+        *cause = weir__series_cause(series);
+        *poison = series->poison;
+        weir__unlock(lock);
+        return 0;
+}
+
 int
 weir_series_status(const weir_series *series)
 {
-        if (!series)
-                return -EINVAL;
-        if (weir__phase_is_forked())
-                return -ECHILD;
-        struct weir__lock *lock = &((struct weir_series *)series)->lock;
-        weir__lock(lock); /* and so, while it has a parent, that one cannot end */
-        int cause = weir__series_cause(series);
-        int status = cause ? cause : series->poison;
-        weir__unlock(lock);
-        return status;
+        int cause, poison, failed = look(series, &cause, &poison);
+
+        return failed ? failed : cause ? cause : poison;
 }
 
 int
 weir_series_cause(const weir_series *series)
 {
-        if (!series)
-                return -EINVAL;
-        if (weir__phase_is_forked())
-                return -ECHILD;
-        struct weir__lock *lock = &((struct weir_series *)series)->lock;
-        weir__lock(lock);
-        int cause = weir__series_cause(series), poison = series->poison;
-        weir__unlock(lock);
+        int cause, poison, failed = look(series, &cause, &poison);
+
+        if (failed)
+                return failed;
         switch (cause) {
         case 0: return poison ? WEIR_CAUSE_POISONED : WEIR_CAUSE_NONE;
         case -ETIMEDOUT: return WEIR_CAUSE_TIMED_OUT;

@@ -184,9 +184,8 @@ weir__task_of_callback(void)
         return worker ? worker->task : NULL;
 }
 
-/* After the callback.  First on_free is called and the series leaves the task, so that it does not reach it any more; when the
- * memory is freed, or nobody will touch it any more, the series (that it had; NULL: the root ends) goes on. */
-void weir__task_leave(struct weir_task *task);
+/* The last step of a task that ran, when its memory is freed or nobody will touch it any more: its series goes on; NULL: the root has
+ * ended. */
 void weir__task_go_on(struct weir_series *series);
 
 /* The `calls` of all kinds. */

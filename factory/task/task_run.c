@@ -88,14 +88,6 @@ weir__task_call_back(struct weir_task *task)
 }
 
 void
-weir__task_leave(struct weir_task *task)
-{
-        weir__task_call_on_free(task);
-        if (task->series)
-                weir__series_leave_task(task->series, task);
-}
-
-void
 weir__task_go_on(struct weir_series *series)
 {
         if (series)

@@ -1,4 +1,4 @@
-/* factory/flow/graph.c: a task whose nodes run as soon as all nodes before them have ended.
+/* factory/graph/graph.c: a task whose nodes run as soon as all nodes before them have ended.
  *
  *     WAITING --its last edge arrives--> RUNNING --its series ends--> ENDED  --> its successors are notified
  *        \-----------------------------> SKIPPED, CANCELLED ---------/
@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "factory/flow/graph.h"
+#include "factory/graph/graph.h"
 #include "factory/task/live.h"
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
@@ -528,6 +528,37 @@ graph_cancel(struct weir_task *task)
         return NULL;
 }
 
+/* -- for dumps -- */
+
+static bool
+graph_child(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_series **child)
+{
+        struct weir__graph *graph = (struct weir__graph *)task;
+        uint32_t stop;
+
+        *child = NULL;
+        weir__lock(&graph->lock);
+        stop = cursor->next + BATCH < graph->nodes ? cursor->next + BATCH : graph->nodes;
+        while (!*child && cursor->next < stop) {
+                struct weir_node *node = weir__graph_node(graph, cursor->next++);
+
+                if (weir__node_state_of(node) == WEIR_NODE_RUNNING) {
+                        *child = weir_series_ref(node->series);
+                        cursor->label = node->label;
+                }
+        }
+        weir__unlock(&graph->lock);
+        return cursor->next < graph->nodes || *child;
+}
+
+static void
+graph_describe(const struct weir_task *task, char *out, size_t room)
+{
+        const struct weir__graph *graph = (const struct weir__graph *)task;
+
+        snprintf(out, room, "%" PRIu32 " nodes, %" PRIu32 " edges", graph->nodes, graph->edges);
+}
+
 /* -- making -- */
 
 const struct weir__task_ops weir__graph_ops = {
@@ -537,8 +568,8 @@ const struct weir__task_ops weir__graph_ops = {
         .start = graph_start,
         .cancel = graph_cancel,
         .release = weir__graph_release,
-        .describe = weir__graph_describe,
-        .child = weir__graph_child,
+        .describe = graph_describe,
+        .child = graph_child,
 };
 
 weir_task *

@@ -1,11 +1,13 @@
-/* factory/flow/graph_order.c: the arrays that a graph runs by, made when it is consumed, and the search for cycles.
+/* factory/graph/graph_order.c: the arrays that a graph runs by, made when it is consumed, and the search for cycles.
  *
  * Threads: the one that consumes the graph.  All of it is O(nodes + edges), and nothing is recursive. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "factory/flow/graph.h"
+#include "factory/graph/graph.h"
 #include "kernel/observe/log.h"
 
 /* -- the arrays -- */
@@ -15,11 +17,10 @@
 static void
 count_edges(const struct weir__graph *graph, uint32_t *first_out, uint32_t *first_in)
 {
-        for (const struct weir__edge_chunk *chunk = graph->first_edges; chunk; chunk = chunk->next)
-                for (size_t i = 0; i < chunk->count; i++) {
-                        first_out[(chunk->edges[i].before & ~WEIR__EDGE_CONDITIONAL) + 2]++;
-                        first_in[chunk->edges[i].after + 2]++;
-                }
+        for (uint32_t i = 0; i < graph->edges; i++) {
+                first_out[(graph->edge_list[i].before & ~WEIR__EDGE_CONDITIONAL) + 2]++;
+                first_in[graph->edge_list[i].after + 2]++;
+        }
         for (size_t i = 2; i < (size_t)graph->nodes + 2; i++) {
                 first_out[i] += first_out[i - 1];
                 first_in[i] += first_in[i - 1];
@@ -31,14 +32,13 @@ fill_edges(const struct weir__graph *graph, uint32_t *first_out, uint32_t *first
 {
         uint32_t condition = 0;
 
-        for (const struct weir__edge_chunk *chunk = graph->first_edges; chunk; chunk = chunk->next)
-                for (size_t i = 0; i < chunk->count; i++) {
-                        bool conditional = chunk->edges[i].before & WEIR__EDGE_CONDITIONAL;
-                        uint32_t before = chunk->edges[i].before & ~WEIR__EDGE_CONDITIONAL, after = chunk->edges[i].after;
+        for (uint32_t i = 0; i < graph->edges; i++) {
+                bool is_conditional = graph->edge_list[i].before & WEIR__EDGE_CONDITIONAL;
+                uint32_t before = graph->edge_list[i].before & ~WEIR__EDGE_CONDITIONAL, after = graph->edge_list[i].after;
 
-                        out[first_out[before + 1]++] = conditional ? condition++ | WEIR__EDGE_CONDITIONAL : after;
-                        in[first_in[after + 1]++] = before;
-                }
+                out[first_out[before + 1]++] = is_conditional ? condition++ | WEIR__EDGE_CONDITIONAL : after;
+                in[first_in[after + 1]++] = before;
+        }
 }
 
 static uint32_t
@@ -138,57 +138,35 @@ find_cycle(const struct weir__graph *graph, const uint32_t *left, uint32_t *afte
         }
 }
 
-#define SAID_MOST 400 /* bytes of the names of nodes in a cycle: the message has to fit */
+#define SAID_MOST 400 /* bytes of the names of nodes in a cycle: the message must fit */
 #define NAME_MOST 60
 
-struct text {
-        char bytes[SAID_MOST + 2 * NAME_MOST];
-        size_t used;
-};
-
-static void
-say_node(struct text *text, const struct weir__graph *graph, uint32_t number)
+/* Appends " -> " and the name of a node to a text of that size.  Returns the new size. */
+static size_t
+say_node(char *text, size_t size, const struct weir__graph *graph, uint32_t number)
 {
         const char *label = weir__graph_node(graph, number)->label;
-        char *end = text->bytes + text->used;
-        size_t room = sizeof text->bytes - text->used;
-        int size = label ? snprintf(end, room, "%.*s", NAME_MOST, label) : snprintf(end, room, "#%u", number);
+        char unlabelled[16];
 
-        text->used += (size_t)size < room ? (size_t)size : room - 1;
-}
-
-static void
-say(struct text *text, const char *what)
-{
-        size_t size = strlen(what);
-
-        if (text->used + size < sizeof text->bytes) {
-                memcpy(text->bytes + text->used, what, size + 1);
-                text->used += size;
-        }
+        snprintf(unlabelled, sizeof unlabelled, "#%" PRIu32, number);
+        return size + (size_t)sprintf(text + size, "%s%.*s", size ? " -> " : "", NAME_MOST, label ? label : unlabelled);
 }
 
 /* "a -> b -> a"; of a long one the first nodes. */
 static void
 say_cycle(const struct weir__graph *graph, const uint32_t *after, uint32_t first)
 {
-        struct text text = {.used = 0};
-        uint32_t size = 1;
+        char text[SAID_MOST + 3 * NAME_MOST];
+        size_t size = say_node(text, 0, graph, first);
+        uint32_t count = 1;
 
-        for (uint32_t node = after[first]; node != first; node = after[node])
-                size++;
-        say_node(&text, graph, first);
-        for (uint32_t node = after[first]; node != first; node = after[node]) {
-                say(&text, " -> ");
-                if (text.used > SAID_MOST - 2 * NAME_MOST) {
-                        say(&text, "...");
-                        break;
-                }
-                say_node(&text, graph, node);
-        }
-        say(&text, " -> ");
-        say_node(&text, graph, first);
-        weir__log(WEIR_LOG_ERROR, "a graph is refused for a cycle of %u nodes: %s", size, text.bytes);
+        for (uint32_t node = after[first]; node != first; node = after[node], count++)
+                if (size < SAID_MOST - NAME_MOST)
+                        size = say_node(text, size, graph, node);
+                else if (text[size - 1] != '.')
+                        size += (size_t)sprintf(text + size, " -> ...");
+        say_node(text, size, graph, first);
+        weir__log(WEIR_LOG_ERROR, "a graph is refused for a cycle of %" PRIu32 " nodes: %s", count, text);
 }
 
 static int

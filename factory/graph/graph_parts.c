@@ -1,15 +1,14 @@
-/* factory/flow/graph_parts.c: the memory of a graph: nodes, labels, and all else that it owns.
+/* factory/graph/graph_parts.c: the memory of a graph: nodes, labels, and all else that it owns.
  *
  * Threads: the owner of the graph, which no other thread knows yet or any more. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "factory/flow/graph.h"
+#include "factory/graph/graph.h"
 #include "kernel/sched/user.h"
 
 #define SLAB_MOST   (WEIR__HUGE_PAGE / WEIR__GRAPH_PAGE) /* pages */
-#define TEXT_ROOM   ((size_t)4000)
 #define PAGES_LEAST 8
 
 void *
@@ -72,37 +71,19 @@ make_page(struct weir__graph *graph)
         return true;
 }
 
-static const char *
-copy_text(struct weir__graph *graph, const char *text)
-{
-        size_t size = strlen(text) + 1;
-        struct weir__text_chunk *chunk = graph->texts;
-
-        if (!chunk || chunk->room - chunk->used < size) {
-                size_t room = size > TEXT_ROOM ? size : TEXT_ROOM;
-
-                chunk = malloc(sizeof *chunk + room);
-                if (!chunk)
-                        return NULL;
-                *chunk = (struct weir__text_chunk){.next = graph->texts, .room = room};
-                graph->texts = chunk;
-        }
-        char *copy = chunk->text + chunk->used;
-        chunk->used += size;
-        return memcpy(copy, text, size);
-}
-
 struct weir_node *
 weir__graph_new_node(struct weir__graph *graph, const char *label)
 {
-        const char *copy = label ? copy_text(graph, label) : NULL;
+        char *copy = label ? strdup(label) : NULL;
+        bool is_full = graph->nodes + 1 == WEIR__GRAPH_MOST;
 
-        if ((label && !copy) || graph->nodes + 1 == WEIR__GRAPH_MOST)
+        if ((label && !copy) || is_full || (graph->nodes % WEIR__GRAPH_PER_PAGE == 0 && !make_page(graph))) {
+                free(copy);
                 return NULL;
-        if (graph->nodes % WEIR__GRAPH_PER_PAGE == 0 && !make_page(graph))
-                return NULL;
+        }
         struct weir_node *node = weir__graph_node(graph, graph->nodes++);
         *node = (struct weir_node){.label = copy};
+        graph->has_labels |= copy != NULL;
         return node;
 }
 
@@ -139,18 +120,13 @@ free_parts(struct weir__graph *graph)
                 graph->slabs = weir__node_head(slab)->next_slab;
                 free(slab);
         }
-        for (struct weir__edge_chunk *chunk; (chunk = graph->first_edges);) {
-                graph->first_edges = chunk->next;
-                free(chunk);
-        }
-        for (struct weir__text_chunk *chunk; (chunk = graph->texts);) {
-                graph->texts = chunk->next;
-                free(chunk);
-        }
+        free(graph->edge_list);
         free(graph->pages);
         free(graph->conditions);
         free(graph->arrays);
 }
+
+/* What its nodes own. */
 static void
 free_results(struct weir__graph *graph)
 {
@@ -159,6 +135,7 @@ free_results(struct weir__graph *graph)
 
                 if (node->free_result)
                         weir__user_call(node->free_result, node->result);
+                free(node->label);
         }
 }
 
@@ -169,7 +146,7 @@ weir__graph_release(struct weir_task *task, bool discarded)
 
         for (uint32_t i = 0; discarded && i < graph->nodes; i++)
                 weir__node_discard(weir__graph_node(graph, i));
-        if (atomic_load_explicit(&graph->has_results, memory_order_relaxed))
+        if (graph->has_labels || atomic_load_explicit(&graph->has_results, memory_order_relaxed))
                 free_results(graph);
         free_parts(graph);
 }

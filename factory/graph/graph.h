@@ -1,4 +1,4 @@
-/* factory/flow/graph.h: the insides of a graph, which its files share.
+/* factory/graph/graph.h: the insides of a graph, which its files share.
  *
  *     NEW, nodes and edges added --seal--> arrays made, no cycle --start--> nodes run --> READY, when `pending` is 0
  *
@@ -33,7 +33,7 @@ struct weir_node {
                 struct weir_series *series; /* WAITING: NULL, or what was added; RUNNING: it runs */
                 size_t next_edge;           /* settled: along which the next arrival goes */
         };
-        const char *label; /* NULL: none */
+        char *label; /* NULL: none */
         void *result;
         weir_free_fn *free_result;
         weir_nsec began, ended; /* 0: it never did */
@@ -61,22 +61,10 @@ struct weir__edge {
         uint32_t before, after; /* numbers of nodes; `before` with WEIR__EDGE_CONDITIONAL or without */
 };
 
-struct weir__edge_chunk {
-        struct weir__edge_chunk *next;
-        size_t count, room;
-        struct weir__edge edges[];
-};
-
 struct weir__condition {
         weir_edge_fn *fn;
         void *context;
         uint32_t after;
-};
-
-struct weir__text_chunk {
-        struct weir__text_chunk *next;
-        size_t used, room;
-        char text[];
 };
 
 struct weir__node_list {
@@ -99,10 +87,11 @@ struct weir__graph {
         size_t page_room;
         struct weir__node_page *slabs, *next_page; /* the last slab, and its page that comes next */
         size_t slab_pages, slab_left;              /* how many it has, and of those how many were not used */
-        struct weir__edge_chunk *first_edges, *last_edges;
+        struct weir__edge *edge_list; /* in order of precede */
+        size_t edge_room;
         struct weir__condition *conditions;
         size_t condition_room;
-        struct weir__text_chunk *texts;
+        bool has_labels;
 
         /* Made when it is sealed, in one block.  Edges of a node i: from first_out[i] to first_out[i + 1], and the same with
          * in. */
@@ -176,13 +165,13 @@ static inline enum weir_node_state weir__node_state_of(const struct weir_node *n
 
 extern const struct weir__task_ops weir__graph_ops;
 
-/* The `seal` of graphs: makes the arrays, and says -ELOOP where there is a cycle, or -ENOMEM. */
-int weir__graph_seal(struct weir_task *task);
-
 static inline bool weir__is_graph(const struct weir_task *task)
 {
-        return weir__task_ops(task)->seal == weir__graph_seal;
+        return weir__task_ops(task) == &weir__graph_ops;
 }
+
+/* The `seal` of graphs: makes the arrays, and says -ELOOP where there is a cycle, or -ENOMEM. */
+int weir__graph_seal(struct weir_task *task);
 
 /* Of the series of nodes: `owner` is the graph, `index` the number of the node. */
 extern const struct weir__series_ops weir__node_series_ops;
@@ -203,10 +192,5 @@ void weir__node_discard(struct weir_node *node);
 
 /* The `release` of graphs. */
 void weir__graph_release(struct weir_task *task, bool discarded);
-
-/* -- graph_dot.c: the `child` and `describe` of graphs -- */
-
-bool weir__graph_child(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_series **child);
-void weir__graph_describe(const struct weir_task *task, char *out, size_t room);
 
 #endif

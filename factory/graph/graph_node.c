@@ -1,9 +1,9 @@
-/* factory/flow/graph_node.c: nodes as the callbacks of a graph see them: which one it is, their results, and how they stand.
+/* factory/graph/graph_node.c: nodes as the callbacks of a graph see them: which one it is, their results, and how they stand.
  *
  * Threads: as <weir/graph.h> says; a result is written inside the callbacks of its node, and read by those that come after it. */
 #include <errno.h>
 
-#include "factory/flow/graph.h"
+#include "factory/graph/graph.h"
 
 weir_node *
 weir_graph_node_of(const weir_task *task)

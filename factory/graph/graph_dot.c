@@ -1,15 +1,11 @@
-/* factory/flow/graph_dot.c: a graph for people: in the language of Graphviz, and in dumps.
+/* factory/graph/graph_dot.c: a graph in the language of Graphviz.
  *
- * Threads: any that may use the graph.
- * Locks:   the graph's, to look for nodes that run. */
+ * Threads: any that may use the graph. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 
-#include "factory/flow/graph.h"
+#include "factory/graph/graph.h"
 #include "kernel/base/clock.h"
-
-#define LOOKED_AT_ONCE 256 /* nodes, under one hold of the lock */
 
 static const struct {
         const char *name, *color;
@@ -66,13 +62,12 @@ write_node(const struct weir__graph *graph, uint32_t number, weir_nsec now, FILE
 static void
 write_edges(const struct weir__graph *graph, FILE *file)
 {
-        for (const struct weir__edge_chunk *chunk = graph->first_edges; chunk; chunk = chunk->next)
-                for (size_t i = 0; i < chunk->count; i++) {
-                        uint32_t before = chunk->edges[i].before;
+        for (uint32_t i = 0; i < graph->edges; i++) {
+                uint32_t before = graph->edge_list[i].before;
 
-                        fprintf(file, "        n%u -> n%u%s;\n", before & ~WEIR__EDGE_CONDITIONAL, chunk->edges[i].after,
-                                before & WEIR__EDGE_CONDITIONAL ? " [style=dashed]" : "");
-                }
+                fprintf(file, "        n%u -> n%u%s;\n", before & ~WEIR__EDGE_CONDITIONAL, graph->edge_list[i].after,
+                        before & WEIR__EDGE_CONDITIONAL ? " [style=dashed]" : "");
+        }
 }
 
 int
@@ -91,33 +86,4 @@ weir_graph_dot(const weir_task *task, FILE *file)
         write_edges(graph, file);
         fputs("}\n", file);
         return fflush(file) || ferror(file) ? -EIO : 0; /* what lies in its buffer is not accepted yet */
-}
-
-bool
-weir__graph_child(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_series **child)
-{
-        struct weir__graph *graph = (struct weir__graph *)task;
-        uint32_t stop;
-
-        *child = NULL;
-        weir__lock(&graph->lock);
-        stop = cursor->next + LOOKED_AT_ONCE < graph->nodes ? cursor->next + LOOKED_AT_ONCE : graph->nodes;
-        while (!*child && cursor->next < stop) {
-                struct weir_node *node = weir__graph_node(graph, cursor->next++);
-
-                if (weir__node_state_of(node) == WEIR_NODE_RUNNING) {
-                        *child = weir_series_ref(node->series);
-                        cursor->label = node->label;
-                }
-        }
-        weir__unlock(&graph->lock);
-        return cursor->next < graph->nodes || *child;
-}
-
-void
-weir__graph_describe(const struct weir_task *task, char *out, size_t room)
-{
-        const struct weir__graph *graph = (const struct weir__graph *)task;
-
-        snprintf(out, room, "%" PRIu32 " nodes, %" PRIu32 " edges", graph->nodes, graph->edges);
 }

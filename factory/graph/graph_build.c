@@ -1,13 +1,12 @@
-/* factory/flow/graph_build.c: nodes and edges are added to a graph.
+/* factory/graph/graph_build.c: nodes and edges are added to a graph.
  *
  * Threads: the owner of the graph, which no other thread knows yet. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "factory/flow/graph.h"
+#include "factory/graph/graph.h"
 
-#define EDGES_LEAST      30                             /* of the first chunk */
-#define EDGES_MOST       ((WEIR__HUGE_PAGE - sizeof(struct weir__edge_chunk)) / sizeof(struct weir__edge))
+#define EDGES_LEAST      32
 #define CONDITIONS_LEAST 8
 
 /* -- nodes -- */
@@ -74,40 +73,6 @@ weir_graph_add_series(weir_task *to, weir_series *series, const char *label)
 
 /* -- edges -- */
 
-static bool
-make_edge_chunk(struct weir__graph *graph)
-{
-        struct weir__edge_chunk *last = graph->last_edges, *chunk;
-        size_t room = !last ? EDGES_LEAST : last->room < EDGES_MOST / 2 ? 2 * last->room : EDGES_MOST;
-
-        chunk = weir__graph_alloc(1, sizeof *chunk + room * sizeof *chunk->edges);
-        if (!chunk)
-                return false;
-        chunk->next = NULL;
-        chunk->count = 0;
-        chunk->room = room;
-        *(last ? &last->next : &graph->first_edges) = chunk;
-        graph->last_edges = chunk;
-        return true;
-}
-
-static bool
-add_edge(struct weir__graph *graph, uint32_t before, uint32_t after)
-{
-        struct weir__edge_chunk *chunk = graph->last_edges;
-
-        if (graph->edges + 1 == WEIR__GRAPH_MOST)
-                return false;
-        if (!chunk || chunk->count == chunk->room) {
-                if (!make_edge_chunk(graph))
-                        return false;
-                chunk = graph->last_edges;
-        }
-        chunk->edges[chunk->count++] = (struct weir__edge){before, after};
-        graph->edges++;
-        return true;
-}
-
 /* Returns the error of an edge between them, or 0. */
 static int
 fault_of(const struct weir_node *before, const struct weir_node *after)
@@ -115,6 +80,16 @@ fault_of(const struct weir_node *before, const struct weir_node *after)
         if (!before || !after || before == after || weir__node_graph(before) != weir__node_graph(after))
                 return -EINVAL;
         return weir__node_graph(before)->task.flags & WEIR__TASK_CONSUMED ? -EBUSY : 0;
+}
+
+static bool
+add_edge(struct weir__graph *graph, uint32_t before, uint32_t after)
+{
+        if (graph->edges + 1 == WEIR__GRAPH_MOST || !weir__graph_grow((void **)&graph->edge_list, &graph->edge_room, graph->edges,
+                                                                      sizeof *graph->edge_list, EDGES_LEAST))
+                return false;
+        graph->edge_list[graph->edges++] = (struct weir__edge){before, after};
+        return true;
 }
 
 static int
