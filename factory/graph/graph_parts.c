@@ -74,7 +74,8 @@ make_page(struct weir__graph *graph)
 struct weir_node *
 weir__graph_new_node(struct weir__graph *graph, const char *label)
 {
-        char *copy = label ? strdup(label) : NULL;
+        size_t size = label ? strlen(label) + 1 : 0;
+        char *copy = label ? malloc(size) : NULL;
         bool is_full = graph->nodes + 1 == WEIR__GRAPH_MOST;
 
         if ((label && !copy) || is_full || (graph->nodes % WEIR__GRAPH_PER_PAGE == 0 && !make_page(graph))) {
@@ -82,7 +83,7 @@ weir__graph_new_node(struct weir__graph *graph, const char *label)
                 return NULL;
         }
         struct weir_node *node = weir__graph_node(graph, graph->nodes++);
-        *node = (struct weir_node){.label = copy};
+        *node = (struct weir_node){.label = copy ? memcpy(copy, label, size) : NULL};
         graph->has_labels |= copy != NULL;
         return node;
 }
