@@ -1,4 +1,4 @@
-/* test/poller_test.c: a poller from its inside: bulk deliveries, and timed waits.
+/* test/poller_test.c: a poller from its inside: bulk deliveries, floods of pushed work, and timed waits.
  *
  * There is one worker, on the real clock.  What only the owner of the poller may touch is touched by works that are delivered to
  * it. */
@@ -176,6 +176,54 @@ bulks_and_ready_work_take_turns(void)
         CU_ASSERT(turns.repeats > BULK / TURNS && turns.repeats < 4 * BULK);
 }
 
+/* -- floods -- */
+
+#define FLOOD 10000
+
+static struct {
+        struct weir__work holding, pushed[FLOOD], caused[FLOOD];
+} flood;
+
+static void
+hold_worker(struct weir__work *work)
+{
+        (void)work;
+        weir_test_latch_count_down(&turns.begun);
+        weir_test_latch_wait(&turns.pushing);
+}
+
+/* So the ready list grows while it is run. */
+static void
+cause_another(struct weir__work *work)
+{
+        run_member(work);
+        weir__deliver(weir__poller_at(0), &flood.caused[work - flood.pushed]);
+}
+
+static void
+a_due_timer_runs_soon_however_much_is_pushed(void)
+{
+        static const struct weir__work_ops holding_ops = {.run = hold_worker}, pushed_ops = {.run = cause_another};
+
+        weir_test_begin_real(1);
+        ran = turns.ended = 0;
+        weir_test_latch_init(&turns.begun, 1);
+        weir_test_latch_init(&turns.pushing, 1);
+        flood.holding.ops = &holding_ops;
+        weir__deliver(weir__poller_at(0), &flood.holding);
+        weir_test_latch_wait(&turns.begun);
+        for (unsigned i = 0; i < FLOOD; i++) {
+                flood.pushed[i].ops = &pushed_ops;
+                flood.caused[i].ops = &member_ops;
+                weir__deliver(weir__poller_at(0), &flood.pushed[i]);
+        }
+        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(0, note_turn, &turns.timer_after)), 0);
+        weir_test_latch_count_down(&turns.pushing);
+        WEIR_TEST_EVENTUALLY(ran == 2 * FLOOD && turns.ended == 1);
+        weir_test_end();
+        CU_ASSERT(turns.timer_after < TURNS);
+}
+
 /* -- timed waits -- */
 
 static struct {
@@ -324,6 +372,7 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_bulk_delivery_wakes_a_sleeping_poller),
                 WEIR_TEST(bulks_and_ready_work_take_turns),
+                WEIR_TEST(a_due_timer_runs_soon_however_much_is_pushed),
                 WEIR_TEST(after_a_timed_wait_that_brought_nothing_an_idle_process_makes_no_wake_ups),
                 WEIR_TEST(pushes_during_a_timed_wait_all_run),
         };

@@ -103,40 +103,38 @@ make_work(struct weir__deadlines *deadlines, struct weir__timerq_node *nodes[], 
         return found;
 }
 
-/* With the lock held, which this lets go. */
+/* With the lock held, which this lets go.  Returns how many works were found. */
 static unsigned
-expire_and_unlock(struct weir__poller *poller, weir_nsec now, unsigned most, struct weir__work_list *list, unsigned *found)
+expire_and_unlock(struct weir__poller *poller, weir_nsec now, unsigned most, struct weir__work_list *list)
 {
         struct weir__deadlines *deadlines = &poller->deadlines;
         struct weir__timerq_node *expired[WEIR__TIMERQ_BATCH];
         bool more;
 
         unsigned count = weir__timerq_expire(&deadlines->queue, now, expired, most, &more);
-        *found = make_work(deadlines, expired, count, 0, list);
+        unsigned found = make_work(deadlines, expired, count, 0, list);
         atomic_store_explicit(&deadlines->next, more ? now : weir__timerq_next(&deadlines->queue), memory_order_relaxed);
         weir__unlock(&poller->lock);
-        return count;
+        return found;
 }
 
 unsigned
-weir__deadlines_expire(struct weir__poller *poller, weir_nsec now, unsigned most, struct weir__work_list *list, unsigned *found)
+weir__deadlines_expire(struct weir__poller *poller, weir_nsec now, unsigned most, struct weir__work_list *list)
 {
         struct weir__deadlines *deadlines = &poller->deadlines;
 
-        *found = 0;
         if (now < atomic_load_explicit(&deadlines->next, memory_order_relaxed) && now - deadlines->expired_at < STALE)
                 return 0;
         deadlines->expired_at = now;
         weir__lock(&poller->lock);
-        return expire_and_unlock(poller, now, most, list, found);
+        return expire_and_unlock(poller, now, most, list);
 }
 
-unsigned
+void
 weir__deadlines_try_expire(struct weir__poller *poller, weir_nsec now, struct weir__work_list *list)
 {
-        unsigned found;
-
-        return weir__trylock(&poller->lock) ? expire_and_unlock(poller, now, WEIR__TIMERQ_BATCH, list, &found) : 0;
+        if (weir__trylock(&poller->lock))
+                expire_and_unlock(poller, now, WEIR__TIMERQ_BATCH, list);
 }
 
 unsigned

@@ -64,13 +64,11 @@ bool weir__deadlines_reset(struct weir__poller *poller, struct weir__timerq_node
 
 /* -- with no lock held -- */
 
-/* Takes out at most `most` nodes that are due, and appends their work to `list`; *found says how many works.
- * Result:  how many nodes; 0 also when nothing is due.  Owner only. */
-unsigned weir__deadlines_expire(struct weir__poller *poller, weir_nsec now, unsigned most, struct weir__work_list *list,
-                                unsigned *found);
+/* Takes out at most `most` nodes that are due, and appends their works to `list`.  Returns how many works.  Owner only. */
+unsigned weir__deadlines_expire(struct weir__poller *poller, weir_nsec now, unsigned most, struct weir__work_list *list);
 
 /* The same for a poller of another worker, unless its lock is taken.  Any thread. */
-unsigned weir__deadlines_try_expire(struct weir__poller *poller, weir_nsec now, struct weir__work_list *list);
+void weir__deadlines_try_expire(struct weir__poller *poller, weir_nsec now, struct weir__work_list *list);
 
 /* Ends what is pending, at most one batch, and appends the work to `list`.  Returns how many nodes that were.  From the first call
  * on the poller is closing.  Owner only. */

@@ -99,32 +99,41 @@ unsigned
 weir__poller_take_inbox(struct weir__poller *poller)
 {
         take_bulk(poller);
-        unsigned count = weir__inbox_take(&poller->inbox, &poller->ready.works);
+        unsigned count = weir__inbox_take(&poller->inbox, &poller->ready.pushed);
+        poller->ready.pushed_count += count;
         weir__ready_note(&poller->ready, count);
         return count;
 }
 
-/* -- what is due -- */
+/* -- rounds -- */
 
-static unsigned
-expire(struct weir__poller *poller, weir_nsec now, unsigned most)
+void
+weir__poller_expire(struct weir__poller *poller, weir_nsec now, unsigned most)
 {
-        unsigned found, count = weir__deadlines_expire(poller, now, most, &poller->ready.works, &found);
-
-        weir__ready_note(&poller->ready, found);
-        return count;
+        weir__ready_note(&poller->ready, weir__deadlines_expire(poller, now, most, &poller->ready.works));
 }
 
-unsigned
-weir__poller_expire(struct weir__poller *poller, weir_nsec now)
+static void
+admit_pushed(struct weir__ready *ready)
 {
-        return expire(poller, now, poller->slot_count > 0 ? WEIR__BATCH : WEIR__TIMERQ_BATCH);
+        unsigned count = ready->pushed_count < WEIR__BATCH ? ready->pushed_count : WEIR__BATCH;
+
+        ready->pushed_count -= count;
+        if (ready->pushed_count == 0)
+                weir__work_concat(&ready->works, &ready->pushed);
+        else
+                for (unsigned i = 0; i < count; i++)
+                        weir__work_append(&ready->works, weir__work_pop(&ready->pushed));
 }
 
 void
-weir__poller_expire_many(struct weir__poller *poller)
+weir__poller_begin_round(struct weir__poller *poller, weir_nsec now)
 {
-        expire(poller, weir__clock_now(), WEIR__TIMERQ_BATCH);
+        struct weir__ready *ready = &poller->ready;
+        admit_pushed(ready);
+        weir__poller_expire(poller, now, poller->slot_count > 0 ? WEIR__BATCH : WEIR__TIMERQ_BATCH);
+        ready->round_left = (unsigned)atomic_load_explicit(&ready->count, memory_order_relaxed) - ready->pushed_count;
+        ready->more_waits = ready->pushed.first || atomic_load_explicit(&poller->deadlines.next, memory_order_relaxed) <= now;
 }
 
 bool

@@ -83,16 +83,17 @@ static inline bool weir__poller_is_asleep(const struct weir__poller *poller)
 /* Gives works to be run in bulk (struct weir__ready), and wakes the owner.  Empties the list.  Any thread, with no lock held. */
 void weir__poller_give_bulk(struct weir__poller *poller, struct weir__work_list *bulk);
 
-/* Makes ready what the inbox holds, and the bulk that others gave.  Returns how many works the inbox held.  Owner only. */
+/* Takes what the inbox holds, which waits for its round, and the bulk that others gave.  Returns how many works the inbox held.  Owner
+ * only. */
 unsigned weir__poller_take_inbox(struct weir__poller *poller);
 
-/* Makes ready what is due; returns how many deadlines that were.  On a poller that has descriptors it is WEIR__BATCH at most, so
- * that a request which comes meanwhile waits for about a hundred works.  With fewer, works that requeue themselves would take what
- * is left of each batch.  Owner only. */
-unsigned weir__poller_expire(struct weir__poller *poller, weir_nsec now);
+/* Begins a round (struct weir__ready).  On a poller that has descriptors WEIR__BATCH deadlines expire at most, so that a request
+ * which comes meanwhile waits for about a hundred works.  With fewer, works that requeue themselves would take what is left of each
+ * batch.  Owner only. */
+void weir__poller_begin_round(struct weir__poller *poller, weir_nsec now);
 
-/* The same for as much as one hold of the lock allows: to be given to others. */
-void weir__poller_expire_many(struct weir__poller *poller);
+/* Makes due deadlines ready before their round, at most `most`.  Owner only. */
+void weir__poller_expire(struct weir__poller *poller, weir_nsec now, unsigned most);
 
 /* Makes ready the works of what is pending, at most one batch; returns whether more is left.  From the first call on the poller is
  * closing.  Owner only. */

@@ -10,9 +10,16 @@
 
 #include "kernel/data/work.h"
 
+/* What comes from outside joins `works` in rounds: a batch of what other threads have pushed, then a batch of due deadlines.  The
+ * next round begins when all has run that was in `works` then.  So a due deadline waits for a bounded number of callbacks, however
+ * fast other threads push. */
 struct weir__ready {
         /* Owner only. */
         struct weir__work_list works;
+        struct weir__work_list pushed; /* was taken from the inbox, and waits for its round */
+        unsigned pushed_count;         /* of `pushed` */
+        unsigned round_left;           /* works that have to run before the next round begins */
+        bool more_waits;               /* for the next round: pushed works, or due deadlines */
         struct weir__work_list bulk;    /* was delivered in great numbers: a batch of it runs after each batch of works */
         struct weir__work_list demoted; /* may block, as a callback did that lost the poller: runs after all else */
         bool has_requeued; /* the batch ends with the work that runs: weir__requeue */
@@ -25,21 +32,27 @@ struct weir__ready {
         /* The wish, of the watchdog or of the owner, that it gives some of its works to others.  Relaxed. */
         _Atomic bool share_wanted;
 
-        /* How many are in `works` and `demoted`.  Written by the owner, read by any thread at any time; relaxed. */
+        /* How many are in `works`, `pushed` and `demoted`.  Written by the owner, read by any thread at any time; relaxed. */
         _Atomic int64_t count;
 };
 
 static inline bool weir__ready_is_busy(const struct weir__ready *ready)
 {
-        return ready->works.first || ready->bulk.first || ready->demoted.first;
+        return ready->works.first || ready->pushed.first || ready->bulk.first || ready->demoted.first;
 }
 
-/* So many more, or less, are in `works` and `demoted`.  Owner only. */
+/* So many more, or less, are in `works`, `pushed` and `demoted`.  Owner only. */
 static inline void weir__ready_note(struct weir__ready *ready, int64_t change)
 {
         int64_t count = atomic_load_explicit(&ready->count, memory_order_relaxed);
 
         atomic_store_explicit(&ready->count, count + change, memory_order_relaxed);
+}
+
+/* Whether the next round may begin. */
+static inline bool weir__ready_round_is_over(const struct weir__ready *ready)
+{
+        return ready->round_left == 0 || !ready->works.first;
 }
 
 #endif

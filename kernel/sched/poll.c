@@ -79,13 +79,14 @@ wait_traced(struct weir__poller *poller, enum weir__sleep_kind kind, struct epol
 }
 
 static void
-wake_up(struct weir__poller *poller, enum weir__sleep_kind kind, int count)
+wake_up(struct weir__poller *poller, enum weir__sleep_kind kind, int events, unsigned pushed)
 {
         weir_nsec now = weir__clock_now();
 
-        weir__sleep_end(poller, kind, count, now);
+        weir__sleep_end(poller, kind, events, now);
+        weir__sleep_note_pushes(poller, kind, pushed);
         weir__watchdog_note_sleep(poller);
-        weir__poller_expire(poller, now);
+        weir__poller_begin_round(poller, now);
 }
 
 void
@@ -96,13 +97,11 @@ weir__poll(struct weir__poller *poller)
         enum weir__sleep_kind kind = is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller);
         int count = kind && weir__trace_is_on() ? wait_traced(poller, kind, events) : weir__sleep_wait(poller, kind, events);
 
-        if (kind)
-                wake_up(poller, kind, count);
         weir__poller_prefetch(poller, events, count);
         unsigned pushed = weir__poller_take_inbox(poller); /* and SLEEPING is out */
-        weir__watchdog_pass(poller);
         if (kind)
-                weir__sleep_note_pushes(poller, kind, pushed);
+                wake_up(poller, kind, count, pushed);
+        weir__watchdog_pass(poller);
         for (int i = 0; i < count; i++)
                 weir__poller_dispatch(poller, &events[i]);
 }

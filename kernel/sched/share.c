@@ -104,11 +104,15 @@ static unsigned
 give(struct weir__poller *poller, unsigned but, unsigned looked_at)
 {
         struct weir__work_list taken = {0};
-        unsigned count = split(&poller->ready.works, but, looked_at, &taken);
+        struct weir__ready *ready = &poller->ready;
+        unsigned count = split(&ready->works, but, looked_at, &taken), of_pushed = 0;
 
-        weir__ready_note(&poller->ready, -(int64_t)count);
         if (!count)
-                count = split(&poller->ready.bulk, but, looked_at, &taken);
+                count = of_pushed = split(&ready->pushed, 0, looked_at, &taken);
+        ready->pushed_count -= of_pushed;
+        weir__ready_note(ready, -(int64_t)count);
+        if (!count)
+                count = split(&ready->bulk, but, looked_at, &taken);
         if (!count)
                 return 0;
         weir__lock(&given.lock);
@@ -126,7 +130,7 @@ weir__share_some(struct weir__poller *poller)
         if (!find_sleeper())
                 return;
         if (count_ready(poller) < LEAST) /* due timers count as ready here */
-                weir__poller_expire_many(poller);
+                weir__poller_expire(poller, weir__clock_now(), WEIR__TIMERQ_BATCH);
         give(poller, 0, LEAST);
 }
 
@@ -139,7 +143,7 @@ weir__share_backlog(struct weir__poller *poller, weir_nsec now, weir_nsec each)
         if (wanted > MOST || now < poller->ready.share_after || !find_sleeper())
                 return;
         if (count_ready(poller) < WEIR__BATCH + looked_at)
-                weir__poller_expire_many(poller);
+                weir__poller_expire(poller, weir__clock_now(), WEIR__TIMERQ_BATCH);
         if (count_ready(poller) >= WEIR__BATCH + wanted && give(poller, WEIR__BATCH, looked_at) * each >= WORTH)
                 return;
         poller->ready.share_after = now + PAUSE;

@@ -59,11 +59,10 @@ weir__worker_blocked(void)
 static bool
 run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__work_list *list, unsigned *credit)
 {
-        for (; *credit > 0; --*credit) {
-                struct weir__work *work = weir__work_pop(list);
+        struct weir__work *work;
 
-                if (!work)
-                        break;
+        while (*credit > 0 && (work = weir__work_pop(list))) {
+                --*credit;
                 if (__builtin_expect(atomic_load_explicit(&poller->ready.share_wanted, memory_order_relaxed), 0))
                         share_as_wanted(poller);
                 if (list != &poller->ready.bulk)
@@ -76,6 +75,20 @@ run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__
                         break;
         }
         return true;
+}
+
+/* Runs what is left of the round; when nothing waits for the next one, also what is added meanwhile. */
+static bool
+run_works(struct weir__worker *worker, struct weir__poller *poller, unsigned *credit)
+{
+        struct weir__ready *ready = &poller->ready;
+        unsigned most = ready->more_waits && ready->round_left < *credit ? ready->round_left : *credit, left = most;
+        bool owns = run_some(worker, poller, &ready->works, &left);
+
+        *credit -= most - left;
+        if (owns)
+                ready->round_left -= most - left < ready->round_left ? most - left : ready->round_left;
+        return owns;
 }
 
 static bool
@@ -123,12 +136,12 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
 {
         unsigned credit = WEIR__BATCH, bulk_credit = is_degraded(poller) ? 1 : WEIR__BATCH;
 
-        while (run_some(worker, poller, &poller->ready.works, &credit) &&
-               run_some(worker, poller, &poller->ready.bulk, &bulk_credit)) {
+        while (run_works(worker, poller, &credit) && run_some(worker, poller, &poller->ready.bulk, &bulk_credit)) {
                 if (__builtin_expect(has_demoted(poller), 0) && !run_demoted(worker, poller))
                         return;
                 weir__poller_take_inbox(poller);
-                weir__poller_expire(poller, weir__clock_now());
+                if (weir__ready_round_is_over(&poller->ready))
+                        weir__poller_begin_round(poller, weir__clock_now());
                 if (credit == 0 || !weir__ready_is_busy(&poller->ready)) /* what was given must not wait until somebody is idle */
                         weir__share_take(poller);
                 if (poller->ready.works.first && credit > 0 && !poller->ready.has_requeued)
@@ -158,6 +171,7 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
         while (weir__ready_is_busy(&poller->ready)) {
                 unsigned credit = WEIR__BATCH;
 
+                weir__work_concat(&poller->ready.works, &poller->ready.pushed);
                 if (run_some(worker, poller, &poller->ready.works, &credit) &&
                     run_some(worker, poller, &poller->ready.bulk, &credit))
                         run_some(worker, poller, &poller->ready.demoted, &credit);
@@ -165,20 +179,25 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
         atomic_store_explicit(&poller->owner, 0, memory_order_release);
 }
 
-/* Puts those of a list that will call the same function, or one that is not known, onto another. */
-static void
+/* Puts those of a list that will call the same function, or one that is not known, onto another.  Returns how many are left. */
+static unsigned
 demote(struct weir__work_list *list, weir__function *blocked, struct weir__work_list *demoted)
 {
         struct weir__work_list trusted = {0};
+        unsigned count = 0;
 
         for (unsigned i = 0; i < DEMOTED_MOST && list->first; i++) {
                 struct weir__work *work = weir__work_pop(list);
                 weir__function *calls = work->ops->calls ? work->ops->calls(work) : NULL;
 
-                weir__work_append((calls ? calls == blocked : work->ops->kind != NULL) ? demoted : &trusted, work);
+                bool is_trusted = calls ? calls != blocked : !work->ops->kind;
+
+                weir__work_append(is_trusted ? &trusted : demoted, work);
+                count += is_trusted;
         }
         weir__work_concat(demoted, list);
         *list = trusted;
+        return count;
 }
 
 /* Of a poller that another worker has had. */
@@ -186,8 +205,9 @@ static void
 take_over(struct weir__poller *poller, enum weir__call call, weir__function *blocked)
 {
         weir__poller_take_inbox(poller);
-        weir__poller_expire_many(poller); /* what expires together is demoted together */
+        weir__poller_expire(poller, weir__clock_now(), WEIR__TIMERQ_BATCH); /* what expires together is demoted together */
         demote(&poller->ready.works, blocked, &poller->ready.demoted);
+        poller->ready.pushed_count = demote(&poller->ready.pushed, blocked, &poller->ready.demoted);
         poller->ready.behind_since = 0;
         if (call == WEIR__CALL_TAKEN) {
                 atomic_store_explicit(&poller->watch.degraded_until, weir__clock_monotonic() + WEIR__DEGRADED,
