@@ -10,10 +10,6 @@
 #include "kernel/base/list.h"
 #include "kernel/loop/poller.h"
 
-/* The queue is shown the time at least this often, also when nothing is due: it sorts a new deadline by its distance from the time
- * that it knows. */
-#define STALE WEIR_MSEC(1)
-
 static weir__deadline_fn *deadline_fns[WEIR__DEADLINE_KINDS];
 
 static struct weir__work *
@@ -123,8 +119,6 @@ weir__deadlines_expire(struct weir__poller *poller, weir_nsec now, unsigned most
 {
         struct weir__deadlines *deadlines = &poller->deadlines;
 
-        if (now < atomic_load_explicit(&deadlines->next, memory_order_relaxed) && now - deadlines->expired_at < STALE)
-                return 0;
         deadlines->expired_at = now;
         weir__lock(&poller->lock);
         return expire_and_unlock(poller, now, most, list);

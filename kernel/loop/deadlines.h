@@ -11,7 +11,8 @@
 
 struct weir__poller;
 
-#define WEIR__DEADLINE_KINDS 2 /* weir__timerq_node.kind */
+#define WEIR__DEADLINE_KINDS  2            /* weir__timerq_node.kind */
+#define WEIR__DEADLINES_STALE WEIR_MSEC(1) /* the queue is shown the time at least so often */
 
 enum weir__deadline_kind {
         WEIR__DEADLINE_TIMER = 0,  /* a task of the factory */
@@ -63,6 +64,14 @@ bool weir__deadlines_add_in_turn(struct weir__poller *poller, struct weir__timer
 bool weir__deadlines_reset(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);
 
 /* -- with no lock held -- */
+
+/* Whether the owner has to look at its queue: something is due, or the queue has not been shown the time for WEIR__DEADLINES_STALE.  It
+ * sorts a new deadline by its distance from the time that it knows. */
+static inline bool weir__deadlines_are_due(const struct weir__deadlines *deadlines, weir_nsec now)
+{
+        return now >= atomic_load_explicit(&deadlines->next, memory_order_relaxed) ||
+               now - deadlines->expired_at >= WEIR__DEADLINES_STALE;
+}
 
 /* Takes out at most `most` nodes that are due, and appends their works to `list`.  Returns how many works.  Owner only. */
 unsigned weir__deadlines_expire(struct weir__poller *poller, weir_nsec now, unsigned most, struct weir__work_list *list);

@@ -100,8 +100,10 @@ weir__poller_take_inbox(struct weir__poller *poller)
 {
         take_bulk(poller);
         unsigned count = weir__inbox_take(&poller->inbox, &poller->ready.pushed);
-        poller->ready.pushed_count += count;
-        weir__ready_note(&poller->ready, count);
+        if (count) {
+                poller->ready.pushed_count += count;
+                weir__ready_note(&poller->ready, count);
+        }
         return count;
 }
 
@@ -116,24 +118,31 @@ weir__poller_expire(struct weir__poller *poller, weir_nsec now, unsigned most)
 static void
 admit_pushed(struct weir__ready *ready)
 {
-        unsigned count = ready->pushed_count < WEIR__BATCH ? ready->pushed_count : WEIR__BATCH;
-
-        ready->pushed_count -= count;
-        if (ready->pushed_count == 0)
+        if (ready->pushed_count <= WEIR__BATCH) {
                 weir__work_concat(&ready->works, &ready->pushed);
-        else
-                for (unsigned i = 0; i < count; i++)
-                        weir__work_append(&ready->works, weir__work_pop(&ready->pushed));
+                ready->pushed_count = 0;
+                return;
+        }
+        for (unsigned i = 0; i < WEIR__BATCH; i++)
+                weir__work_append(&ready->works, weir__work_pop(&ready->pushed));
+        ready->pushed_count -= WEIR__BATCH;
 }
 
 void
 weir__poller_begin_round(struct weir__poller *poller, weir_nsec now)
 {
         struct weir__ready *ready = &poller->ready;
-        admit_pushed(ready);
-        weir__poller_expire(poller, now, poller->slot_count > 0 ? WEIR__BATCH : WEIR__TIMERQ_BATCH);
-        ready->round_left = (unsigned)atomic_load_explicit(&ready->count, memory_order_relaxed) - ready->pushed_count;
-        ready->more_waits = ready->pushed.first || atomic_load_explicit(&poller->deadlines.next, memory_order_relaxed) <= now;
+
+        ready->round_left = 0;
+        if (ready->pushed.first)
+                admit_pushed(ready);
+        if (weir__deadlines_are_due(&poller->deadlines, now))
+                weir__poller_expire(poller, now, poller->slot_count > 0 ? WEIR__BATCH : WEIR__TIMERQ_BATCH);
+        if (!ready->works.first)
+                return;
+        unsigned works = (unsigned)atomic_load_explicit(&ready->count, memory_order_relaxed) - ready->pushed_count;
+        if (works > WEIR__BATCH || ready->pushed.first || atomic_load_explicit(&poller->deadlines.next, memory_order_relaxed) <= now)
+                ready->round_left = works;
 }
 
 bool

@@ -10,16 +10,15 @@
 
 #include "kernel/data/work.h"
 
-/* What comes from outside joins `works` in rounds: a batch of what other threads have pushed, then a batch of due deadlines.  The
- * next round begins when all has run that was in `works` then.  So a due deadline waits for a bounded number of callbacks, however
- * fast other threads push. */
+/* What comes from outside joins `works` in rounds: a batch of what other threads have pushed, then a batch of due deadlines.  While
+ * more waits, or many works are ready, the next round begins when all has run that was in `works` at the last one.  So a due
+ * deadline waits for a bounded number of callbacks, however fast other threads push. */
 struct weir__ready {
         /* Owner only. */
         struct weir__work_list works;
         struct weir__work_list pushed; /* was taken from the inbox, and waits for its round */
         unsigned pushed_count;         /* of `pushed` */
-        unsigned round_left;           /* works that have to run before the next round begins */
-        bool more_waits;               /* for the next round: pushed works, or due deadlines */
+        unsigned round_left;           /* works that have to run before the next round */
         struct weir__work_list bulk;    /* was delivered in great numbers: a batch of it runs after each batch of works */
         struct weir__work_list demoted; /* may block, as a callback did that lost the poller: runs after all else */
         bool has_requeued; /* the batch ends with the work that runs: weir__requeue */
@@ -52,7 +51,7 @@ static inline void weir__ready_note(struct weir__ready *ready, int64_t change)
 /* Whether the next round may begin. */
 static inline bool weir__ready_round_is_over(const struct weir__ready *ready)
 {
-        return ready->round_left == 0 || !ready->works.first;
+        return !ready->round_left || !ready->works.first;
 }
 
 #endif

@@ -82,12 +82,13 @@ static bool
 run_works(struct weir__worker *worker, struct weir__poller *poller, unsigned *credit)
 {
         struct weir__ready *ready = &poller->ready;
-        unsigned most = ready->more_waits && ready->round_left < *credit ? ready->round_left : *credit, left = most;
+        if (__builtin_expect(!ready->round_left, 1))
+                return run_some(worker, poller, &ready->works, credit);
+        unsigned most = ready->round_left < *credit ? ready->round_left : *credit, left = most;
         bool owns = run_some(worker, poller, &ready->works, &left);
-
         *credit -= most - left;
         if (owns)
-                ready->round_left -= most - left < ready->round_left ? most - left : ready->round_left;
+                ready->round_left -= most - left;
         return owns;
 }
 
