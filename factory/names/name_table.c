@@ -3,8 +3,7 @@
  * Threads and locks: none of its own.
  *
  * A name lies in the line where its hash belongs or, when that is full, in one of those behind it, round to the first.  Each line
- * counts the names that went past it: where none did, a search ends. (A chained table was in this place before: at a million
- * names a search fetched one and a half names that it did not want, and each addition one.) */
+ * counts the names that went past it: where none did, a search ends. */
 #include "factory/names/name_table.h"
 
 #include <stdlib.h>
@@ -84,20 +83,12 @@ weir__name_table_add(struct weir__name_table *table, size_t line, struct weir__n
 }
 
 void
-weir__name_table_clear(struct weir__name_table *table, struct weir__name **place)
-{
-        struct weir__name_line *line = &table->lines[(size_t)((char *)place - (char *)table->lines) / sizeof *line];
-
-        *place = NULL;
-        line->tags[place - line->names] = 0;
-}
-
-void
 weir__name_table_remove(struct weir__name_table *table, size_t line, struct weir__name **place)
 {
         size_t last = (size_t)((char *)place - (char *)table->lines) / sizeof *table->lines;
 
-        weir__name_table_clear(table, place);
+        *place = NULL;
+        table->lines[last].tags[place - table->lines[last].names] = 0;
         for (; line != last; line = (line + 1) & table->mask)
                 table->lines[line].passed -= table->lines[line].passed < PASSED_MAX;
 }

@@ -1,6 +1,6 @@
-/* factory/names/name_table.h: a hash table of named objects, of which it holds the first of each name.
+/* factory/names/name_table.h: a hash table that has the head of the chain of each name.
  *
- * A pure data structure: its owner's lock guards it.  names.c makes it a map that grows and shrinks without a long stop. */
+ * A data structure without threads: its owner's lock guards it.  names.c makes it grow and shrink in small steps. */
 #ifndef WEIR_FACTORY_NAME_TABLE_H
 #define WEIR_FACTORY_NAME_TABLE_H
 
@@ -11,17 +11,17 @@
 #include <string.h>
 
 #define WEIR__NAME_TABLE_WIDTH 7   /* names in a line */
-#define WEIR__NAME_BEFORE      104 /* bytes, about, that lie before the name in what bears it */
+#define WEIR__NAME_BEFORE      104 /* bytes that lie before the name in its object, about */
 
 #define WEIR__NAME_ZOMBIE UINT32_MAX
 
-/* The last member of an object that has a name.  The objects of a name are one chain: those that are alive, oldest first, then the
- * zombies, newest first. */
+/* The last member of an object that has a name.  The objects of a name are one chain: those that are alive, oldest first, then
+ * the zombies, newest first. */
 struct weir__name {
         /* Guarded by the lock of the shard: names.h. */
-        struct weir__name *older, *newer; /* the oldest object: `older` is the newest one that is alive.  A zombie at the head of its
-                                             chain: `older` is NULL.  The last of the chain: `newer` is NULL */
-        uint32_t count;                   /* the oldest object: how many are alive; a zombie: WEIR__NAME_ZOMBIE; another one: 0 */
+        struct weir__name *older; /* of the oldest object: the newest one that is alive; of a zombie at the head: NULL */
+        struct weir__name *newer; /* NULL at the end of the chain */
+        uint32_t count;           /* of the oldest object: how many are alive; of a zombie: WEIR__NAME_ZOMBIE; of others: 0 */
 
         /* Constant. */
         uint32_t hash;
@@ -66,37 +66,37 @@ static inline bool weir__name_has(const struct weir__name *name, const struct we
         return name->hash == key->hash && name->size == key->size && weir__name_same_text(name->text, key->text, key->size);
 }
 
-/* As much as the memory brings at once: the tags tell most of what is not looked for, without a look at it. */
+/* One cache line.  The tags exclude most names that are not looked for, without a look at their objects. */
 struct weir__name_line {
         uint8_t tags[WEIR__NAME_TABLE_WIDTH]; /* of a hash; 0: free */
-        uint8_t passed; /* names that belong here, or before, and lie behind; 255: that many or more */
+        uint8_t passed; /* how many names belong here or before, and lie behind; 255: that many or more */
         struct weir__name *names[WEIR__NAME_TABLE_WIDTH]; /* NULL: free */
 };
 
 /* All zero is no table. */
 struct weir__name_table {
         struct weir__name_line *lines; /* in the order of the hashes; NULL: no table */
-        void *memory;                  /* that they lie in; NULL: the owner's */
+        void *memory;                  /* to be freed; NULL: it belongs to the owner */
         size_t mask;                   /* the number of lines - 1 */
-        unsigned shift;                /* of a hash, behind the bits that are all the same, to the line where it belongs */
+        unsigned shift;                /* of a hash without its skipped bits: gives the line */
 };
 
-/* Makes a table of so many lines, a power of two, at least 2.  Returns false when out of memory. */
+/* Makes a table of `lines`, a power of two and at least 2.  Returns false when out of memory. */
 bool weir__name_table_make(struct weir__name_table *table, size_t lines);
 
 /* The same in the owner's memory, which must lie at a multiple of 64 and outlive the table. */
 void weir__name_table_make_in(struct weir__name_table *table, struct weir__name_line *memory, size_t lines);
 void weir__name_table_drop(struct weir__name_table *table);
 
-/* The line where a hash belongs.  The upper `skipped` bits, equal in all hashes of a table, do not count. */
+/* The line where a hash belongs.  Its upper `skipped` bits are equal in all hashes of the table. */
 static inline size_t weir__name_table_line(const struct weir__name_table *table, uint32_t hash, unsigned skipped)
 {
         return (uint32_t)(hash << skipped) >> table->shift;
 }
 
-/* -- looking up: inline, for it is done with each call -- */
+/* -- looking up: inline, because each call does it -- */
 
-/* All tags of a line are compared in one go, as bytes of a word; the byte of `passed` is left out. */
+/* All tags of a line are compared at once, as bytes of a word without the byte of `passed`. */
 #define WEIR__NAME_LOWEST_BITS  UINT64_C(0x0001010101010101)
 #define WEIR__NAME_HIGHEST_BITS UINT64_C(0x0080808080808080)
 
@@ -113,20 +113,20 @@ static inline uint64_t weir__name_line_tags(const struct weir__name_line *line)
         return le64toh(word);
 }
 
-/* The highest bit of each byte that is 0; of some others behind such a one as well. */
+/* Sets the highest bit of each byte that is 0.  Bytes behind such a one may get it too. */
 static inline uint64_t weir__name_zero_bytes(uint64_t word)
 {
         return (word - WEIR__NAME_LOWEST_BITS) & ~word & WEIR__NAME_HIGHEST_BITS;
 }
 
-/* Who looks a name up wants what bears it: that is on its way while the names are compared. */
-static inline void weir__name_fetch_bearer(const struct weir__name *name)
+/* Fetches the object of the name while the names are compared. */
+static inline void weir__name_prefetch_object(const struct weir__name *name)
 {
         __builtin_prefetch((const char *)name - WEIR__NAME_BEFORE);
         __builtin_prefetch((const char *)name - WEIR__NAME_BEFORE + 64);
 }
 
-/* The place of the name in the table that belongs into that line, or NULL. */
+/* The place of a name that belongs into this line, or NULL. */
 static inline struct weir__name **weir__name_table_find(const struct weir__name_table *table, size_t line,
                                                         const struct weir__name_key *key)
 {
@@ -140,7 +140,7 @@ static inline struct weir__name **weir__name_table_find(const struct weir__name_
 
                         if (!*place)
                                 continue;
-                        weir__name_fetch_bearer(*place);
+                        weir__name_prefetch_object(*place);
                         if (weir__name_has(*place, key))
                                 return place;
                 }
@@ -150,19 +150,17 @@ static inline struct weir__name **weir__name_table_find(const struct weir__name_
         return NULL;
 }
 
-/* The same for a name that is known to be there. */
+/* The same for an object that is known to be there. */
 struct weir__name **weir__name_table_place(const struct weir__name_table *table, size_t line, const struct weir__name *name);
 
-/* Adds one that is not there; false when the table is full. */
+/* Adds a name that is not there.  Returns false when the table is full. */
 bool weir__name_table_add(struct weir__name_table *table, size_t line, struct weir__name *name);
 
 /* Frees the place of a name that belongs into that line. */
 void weir__name_table_remove(struct weir__name_table *table, size_t line, struct weir__name **place);
 
-/* The same for a table that will be gone soon: the counts of the lines that were passed stay. */
-void weir__name_table_clear(struct weir__name_table *table, struct weir__name **place);
-
-/* Goes through all names that belong into a line, and others that lie there, from *at = 0 on.  Returns NULL behind the last one. */
+/* Goes through all names that belong into a line, and others that lie there, from *at = 0 on. Returns NULL behind the last
+ * one. */
 struct weir__name **weir__name_table_next(const struct weir__name_table *table, size_t line, size_t *at);
 
 #endif

@@ -6,12 +6,12 @@
  *     in no map --add--> alive --end--> zombie --unlink--> in no map
  *                          `-------------unlink------------^
  *
- * The chain of a name is: alive, oldest first; zombies, newest first.  Its head lies in the table.  So the first alive object is found
- * without a look at zombies, and a zombie is removed without a search.  An object that is alone with its name becomes a zombie where
- * it is; another one moves behind the last one that is alive.
+ * The chain of a name is: alive, oldest first; zombies, newest first.  Its head lies in the table.  So the first alive object
+ * is found without a look at zombies, and a zombie is removed without a search.  An object that is alone with its name becomes
+ * a zombie where it is; another one moves behind the last one that is alive.
  *
- * A table grows and shrinks in small steps: a new one is made, and each add and removal moves MOVED_AT_ONCE lines of the old one.
- * When there is no memory for a new table, the old one stays until it is full.
+ * A table grows and shrinks in small steps: a new one is made, and each add and removal moves MOVED_AT_ONCE lines of the old
+ * one.  When there is no memory for a new table, the old one stays until it is full.
  *
  *     hash:  | shard, 6 bits | line, as many bits as the table needs | the rest |
  *
@@ -36,8 +36,8 @@
 static uint64_t hash_key[2];
 static _Atomic bool has_hash_key;
 
-/* Makes a key that no stranger knows.  Early after boot the system may have no random bytes yet; then addresses and the time serve.
- * A process that begins with the virtual clock is a test, and gets the same order of names each time. */
+/* Makes a key that no stranger knows. Early after boot the system may have no random bytes yet; then addresses and the time
+ * serve. A process that begins with the virtual clock is a test, and gets the same order of names each time. */
 static void
 make_hash_key(void)
 {
@@ -82,7 +82,7 @@ move_line(struct weir__names_shard *shard, size_t line)
 
                 if (weir__names_line(&shard->before, name->hash) != line)
                         continue;
-                weir__name_table_clear(&shard->before, place);
+                weir__name_table_remove(&shard->before, line, place);
                 if (!weir__name_table_add(&shard->now, weir__names_line(&shard->now, name->hash), name))
                         weir__panic("map of names: expected room for all names in the new table");
         }
@@ -137,8 +137,8 @@ change_size(struct weir__names_shard *shard, size_t lines)
                 resize(shard, lines / 2);
 }
 
-/* Keeps between one and MOST_PER_LINE names for each line.  The move of a table is finished before the next one begins, so a shard
- * that only loses names may keep a larger table until the last name. */
+/* Keeps between one and MOST_PER_LINE names for each line. The move of a table is finished before the next one begins, so a
+ * shard that only loses names may keep a larger table until the last name. */
 static inline void
 adapt(struct weir__names_shard *shard)
 {
@@ -148,8 +148,8 @@ adapt(struct weir__names_shard *shard)
                 change_size(shard, lines);
 }
 
-/* Where the table has the head of a chain; NULL if no object has the name. */
-static struct weir__name **
+/* Where the table has the head of a chain; NULL if no object has the name.  Each call by name does this. */
+static inline __attribute__((__always_inline__)) struct weir__name **
 slot_of(struct weir__names_shard *shard, const struct weir__name_key *key)
 {
         struct weir__name_table *table = weir__names_table(shard, key->hash);
@@ -278,8 +278,8 @@ weir__names_init(struct weir__name *name, const struct weir__name_key *key)
         name->text[key->size] = '\0';
 }
 
-bool
-weir__names_put(struct weir__names_shard *shard, struct weir__name *name)
+static inline bool
+put(struct weir__names_shard *shard, struct weir__name *name)
 {
         struct weir__name_key key = weir__name_key_of(name);
 
@@ -303,11 +303,17 @@ weir__names_put(struct weir__names_shard *shard, struct weir__name *name)
 }
 
 bool
+weir__names_put(struct weir__names_shard *shard, struct weir__name *name)
+{
+        return put(shard, name);
+}
+
+bool
 weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key)
 {
         weir__names_init(name, key);
         struct weir__names_shard *shard = weir__names_lock(names, key->hash);
-        bool done = weir__names_put(shard, name);
+        bool done = put(shard, name);
         weir__names_unlock(shard);
         return done;
 }

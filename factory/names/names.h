@@ -1,10 +1,10 @@
 /* factory/names/names.h: a map from names to objects, which keeps the objects of a name in the order of their making.
  *
- * The map has shards, which a keyed hash of the name selects.  An object is its own entry: the oldest one of a name lies in a table,
- * the others are in a chain behind it.  So adding, removing and counting are O(1) for any number of names or of objects of a name.
+ * The map has shards, which a keyed hash of the name selects.  An object is its own entry: the oldest one of a name lies in a
+ * table, the others are in a chain behind it.  So adding, removing and counting are O(1) for any number of names or objects.
  *
- * An object that is cancelled and has not ended yet is a zombie.  Zombies are at the end of the chain.  A search does not find them;
- * a walk over zombies does. */
+ * An object that is cancelled and has not ended yet is a zombie.  Zombies are at the end of the chain.  A search does not find
+ * them; a walk over zombies does. */
 #ifndef WEIR_FACTORY_NAMES_H
 #define WEIR_FACTORY_NAMES_H
 
@@ -120,7 +120,8 @@ bool weir__names_put(struct weir__names_shard *shard, struct weir__name *name);
 /* Does both and takes the lock for it. */
 bool weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key);
 
-/* The oldest object of a name that is no zombie, or NULL.  weir__name_alive(name->newer) is the next one.  Under the shard's lock. */
+/* The oldest object of a name that is no zombie, or NULL. weir__name_alive(name->newer) is the next one. Under the shard's
+ * lock. */
 struct weir__name *weir__names_find(struct weir__names_shard *shard, const struct weir__name_key *key);
 
 /* Makes an object a zombie.  Walks that wait for it go on.  Under the shard's lock. */
@@ -140,7 +141,7 @@ void weir__names_let_go(struct weir__names *names);
 /* -- walks over the objects of a name, with pauses --
  *
  * The lock may be released during a walk: when the object at its cursor is removed or becomes a zombie, the cursor moves on.
- * A walk ends before the first object that was added, or became a zombie, after the walk had begun.  All under the shard's lock. */
+ * A walk ends before the first object that was added, or became a zombie, after its beginning.  All under the shard's lock. */
 
 struct weir__names_walk {
         struct weir__name *at;  /* the object to visit next */
@@ -178,8 +179,8 @@ void weir__names_pass(struct weir__names_shard *shard, const struct weir__name *
 /* -- scans over all names of a shard, with pauses -- */
 
 struct weir__names_scan {
-        struct weir__name_key key; /* the name reached last; its text must be valid at the next call.  A size of 0 is before all names
-                                      of that hash, SIZE_MAX behind them */
+        struct weir__name_key key; /* the name reached last; its text must be valid at the next call.  A size of 0 is before
+                                      all names of that hash, SIZE_MAX behind them */
         unsigned range_bits;       /* the scan takes the hashes in 2^range_bits ranges */
         bool begun;
 };
@@ -190,8 +191,8 @@ weir__names_scan_begin(unsigned shard)
         return (struct weir__names_scan){.key.hash = shard * (UINT32_C(1) << (32 - WEIR__NAMES_SHARD_BITS))};
 }
 
-/* Goes to the next name that has more than zombies.  Within a range of hashes the order is (hash, size, text).  A name that is there
- * during the whole scan is met once.  Looks at no more than *budget lines, and subtracts them from it.
+/* Goes to the next name that has more than zombies.  Within a range of hashes the order is (hash, size, text).  A name that is
+ * there during the whole scan is met once.  Looks at no more than *budget lines, and subtracts them from it.
  *
  * Result:  the oldest object of that name, or NULL: *done says that there is none, otherwise call again. */
 struct weir__name *weir__names_scan(struct weir__names_shard *shard, struct weir__names_scan *scan, unsigned *budget, bool *done);

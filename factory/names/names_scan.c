@@ -29,7 +29,9 @@ first_behind(struct weir__names_shard *shard, const struct weir__name_key *key, 
         struct weir__name *first = NULL;
 
         for (struct weir__name **place; (place = weir__name_table_next(table, line, &at));) {
-                if (!weir__name_alive(*place) || is_before(*place, key) || weir__name_has(*place, key) || !is_before(*place, &best))
+                bool is_behind = !is_before(*place, key) && !weir__name_has(*place, key);
+
+                if (!weir__name_alive(*place) || !is_behind || !is_before(*place, &best))
                         continue;
                 first = *place;
                 best = weir__name_key_of(first);

@@ -1,9 +1,9 @@
-/* factory/timer/lateness.c: how late the callbacks of timers begin, told to the program.
+/* factory/timer/lateness.c: how late the callbacks of timers begin, for the program.
  *
  * Each poller counts in a histogram of its own, which its worker writes when such a callback begins (factory/timer/timer.c).
  *
  * Threads: any.
- * Locks:   `reading` (a leaf), among those who read; the workers do not take it. */
+ * Locks:   `reading` (a leaf), among threads that read; workers do not take it. */
 #include <errno.h>
 
 #include <weir/stats.h>
@@ -32,7 +32,7 @@ exists(int poller)
 }
 
 static int
-tell(int poller, struct weir_lateness *lateness, bool restart)
+read_lateness(int poller, struct weir_lateness *lateness, bool restart)
 {
         struct weir__histogram_sum sum = {0};
 
@@ -61,19 +61,19 @@ tell(int poller, struct weir_lateness *lateness, bool restart)
 int
 weir_lateness(int poller, struct weir_lateness *lateness)
 {
-        return lateness ? tell(poller, lateness, false) : -EINVAL;
+        return lateness ? read_lateness(poller, lateness, false) : -EINVAL;
 }
 
 int
 weir_lateness_reset(int poller, struct weir_lateness *lateness)
 {
-        return tell(poller, lateness, true);
+        return read_lateness(poller, lateness, true);
 }
 
 weir_nsec
 weir_timer_lateness(const weir_task *task)
 {
-        if (!weir__timer_of_task((struct weir_task *)task)) /* const guards its caller only */
+        if (!weir__timer_of_task((struct weir_task *)task)) /* const protects the caller only */
                 return task ? -EDOM : -EINVAL;
         return weir__timer_lateness(task);
 }

@@ -1,15 +1,15 @@
-/* factory/timer/ticker.c: timers that come again and again.
+/* factory/timer/ticker.c: timers that repeat.
  *
  *      PENDING --expiry--> READY --worker--> RUNNING and EXPIRED: a tick
  *         ^                                     |        |
- *         `--------------- goes on -------------'        `-- stop, limit, cancel, shutdown --> RUNNING: the last callback
+ *         `---------------- next tick ----------'        `-- stop, limit, cancel, shutdown --> RUNNING: the last callback
  *
- * Threads: tick runs on the ticker's worker; the rest under its poller's lock, on any thread.
- * Locks:   the poller's guards what a reset changes.
+ * Threads: `tick` runs on the ticker's worker; the other operations run on any thread, under the poller's lock.
+ * Locks:   the poller's guards the period and the instants.
  *
- * All of timer.c holds for a ticker.  While the word says RUNNING and EXPIRED, a cancel marks it, and the worker finds the mark
- * when it compare-and-swaps PENDING into the word at the end of the tick.  It takes EXPIRED away before the last callback, unless
- * it was marked: then a cancel comes too late. */
+ * A ticker follows the protocol of timer.c.  During a tick a cancel marks the word; the worker finds the mark when it
+ * compare-and-swaps PENDING into the word after the tick.  Before the last callback the worker removes EXPIRED, unless the word
+ * is marked.  A later cancel comes too late. */
 #include "factory/timer/timer.h"
 
 #include <errno.h>
@@ -22,16 +22,16 @@
 #include "kernel/calendar/cron.h"
 #include "kernel/memory/memory.h"
 
-#define CORRECTED WEIR_SEC(3 * 3600) /* as cron(8) of Debian has it */
-#define COUNTED   256                /* missed ticks of a schedule, which have to be looked for one after the other */
+#define CORRECTION_MAX WEIR_SEC(3 * 3600) /* a clock put back by less is corrected; as cron(8) of Debian has it */
+#define COUNTED_MAX    256                /* missed ticks of a schedule, because each must be searched for */
 
-/* A schedule by the clock on the wall. */
+/* A schedule by the wall clock. */
 struct schedule {
         struct weir__cron cron;
         struct weir__zone *zone;
 };
 
-/* Instants are on the clock that it follows: the wall's for a schedule. */
+/* Instants are on the wall clock for a schedule, otherwise on the clock of the poller. */
 struct ticker {
         /* Constant until its end. */
         struct schedule *schedule; /* NULL: it has a period */
@@ -42,18 +42,18 @@ struct ticker {
 
         /* Guarded by the poller's lock; `due` stays while the ticker is READY or RUNNING. */
         weir_nsec period;
-        weir_nsec due;   /* the next tick; in a tick, that one */
-        weir_nsec reset; /* in a tick: when the next one is due; 0: as the policy says */
-        weir_nsec shift; /* in a tick: how much later the next one is than that */
-        bool is_moved;   /* the next tick is not where the schedule has it, but where a reset or an extension has put it */
+        weir_nsec due;   /* when the next tick is due; during a tick, when that one was */
+        weir_nsec reset; /* during a tick: when the next one is due; 0: as the policy says */
+        weir_nsec shift; /* during a tick: how much later than that the next one is */
+        bool is_moved;   /* a reset or an extension has moved the next tick away from the schedule */
 
-        /* Its callback's, and the worker's between callbacks. */
+        /* The worker's and its callback's. */
         weir_nsec scheduled, actual;
         uint64_t count, missed;
-        uint64_t to_be_missed; /* before the next tick */
+        uint64_t to_be_missed; /* ticks, before the next one */
 
-        /* The next tick, or the present one, is the last: it was stopped, or that is the limit, or its series is cancelled.  Written
-         * by its callback, and under the poller's lock. */
+        /* The present or the next tick is the last one: because of a stop, the limit, or a cancel of its series.  Written by its
+         * callback, and under the poller's lock. */
         _Atomic bool last;
 };
 
@@ -68,18 +68,18 @@ ticker_of(struct weir__timer *timer)
         return follower ? (struct ticker *)(follower + 1) : (struct ticker *)((char *)timer + before);
 }
 
-/* NULL for what is none. */
+/* NULL for a task that is no ticker. */
 static struct ticker *
 ticker_of_task(const struct weir_task *task)
 {
-        struct weir__timer *timer = weir__timer_of_task((struct weir_task *)task); /* const guards its caller only */
+        struct weir__timer *timer = weir__timer_of_task((struct weir_task *)task); /* const protects the caller only */
 
         return timer && weir__timer_ops(timer)->ticks ? ticker_of(timer) : NULL;
 }
 
-/* -- when the next one is due; under the poller's lock -- */
+/* -- when the next tick is due; under the poller's lock -- */
 
-/* Not before the clock began, so that no difference to it overflows. */
+/* Never before the zero of the clock, so that no difference overflows. */
 static void
 set_due(struct weir__timer *timer, weir_nsec due)
 {
@@ -115,7 +115,7 @@ later(weir_nsec instant, weir_nsec period, weir_nsec periods)
         return __builtin_mul_overflow(period, periods, &by) ? WEIR_FOREVER : weir__timer_put_off(instant, by);
 }
 
-/* How many ticks behind the one that has just ended are due already. */
+/* How many ticks after the one that has just ended are due already. */
 static weir_nsec
 ticks_behind(const struct ticker *ticker, weir_nsec now)
 {
@@ -143,7 +143,7 @@ next_by_schedule(struct ticker *ticker, weir_nsec shown)
         const struct schedule *schedule = ticker->schedule;
         weir_nsec next = weir__cron_next(&schedule->cron, schedule->zone, ticker->due);
 
-        for (; next <= shown && ticker->to_be_missed < COUNTED; ticker->to_be_missed++)
+        for (; next <= shown && ticker->to_be_missed < COUNTED_MAX; ticker->to_be_missed++)
                 next = weir__cron_next(&schedule->cron, schedule->zone, next);
         return next <= shown ? weir__cron_next(&schedule->cron, schedule->zone, shown) : next;
 }
@@ -178,7 +178,8 @@ first_tick(struct weir__timer *timer, weir_nsec shown)
         return weir__cron_next(&ticker->schedule->cron, ticker->schedule->zone, shown);
 }
 
-/* Put back by less than that, the clock is corrected, and what has been does not come again; by more, it tells another time. */
+/* A clock that is put back by less than CORRECTION_MAX is corrected, and past ticks do not come again. Otherwise it shows
+ * another time. */
 static weir_nsec
 retarget(struct weir__timer *timer, weir_nsec target, weir_nsec shown)
 {
@@ -187,7 +188,7 @@ retarget(struct weir__timer *timer, weir_nsec target, weir_nsec shown)
 
         if (shown >= target || ticker->is_moved)
                 return target;
-        return first_tick(timer, last > shown && last - shown < CORRECTED ? last : shown);
+        return first_tick(timer, last > shown && last - shown < CORRECTION_MAX ? last : shown);
 }
 
 static bool
@@ -220,7 +221,7 @@ changed(struct weir__timer *timer, const struct weir__timer_change *change)
 
 /* -- on its worker -- */
 
-/* A tick that has begun goes on to the last callback: from here on a cancel comes too late. */
+/* Before the last callback: from here on a cancel comes too late. */
 static void
 end_ticking(struct weir__timer *timer)
 {
@@ -290,7 +291,7 @@ static const struct weir__ticker_ops ticker_ops = {
 
 #define OPS(is_named, is_follower) WEIR__TIMER_OPS("a ticker", is_named, is_follower, &ticker_ops)
 
-/* Whether it follows, has a name. */
+/* By: whether it follows a clock; whether it has a name. */
 static const struct weir__timer_ops timer_ops[2][2] = {{OPS(false, false), OPS(true, false)},
                                                        {OPS(false, true), OPS(true, true)}};
 
@@ -346,7 +347,7 @@ weir_ticker_new_named(const char *name, weir_nsec period, enum weir_tick_policy 
         return make_periodic(weir__timer_given_name(name), period, policy, fn, context);
 }
 
-/* Result: 0; -EINVAL, what weir__zone_open reports, -ENOMEM. */
+/* Result: 0; -EINVAL; -ENOMEM; an error of weir__zone_open. */
 static int
 read_schedule(struct schedule **schedule, const char *cron, const char *zone, struct weir__cron_error *where)
 {
@@ -410,7 +411,7 @@ weir_ticker_check(const char *cron, const char *zone, size_t *position, const ch
         return failed;
 }
 
-/* What is wrong with setting something of it; 0: nothing. */
+/* The error of an operation that is allowed before the start only; 0: none. */
 static int
 fault_before_start(const weir_task *task)
 {

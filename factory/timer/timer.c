@@ -1,32 +1,28 @@
-/* factory/timer/timer.c: timers, and the protocol by which start, expiry, reset, cancel and shutdown agree on what becomes of one.
+/* factory/timer/timer.c: the protocol of a timer: start, expiry, cancel, shutdown, and its worker.
  *
  *                              .---------reset: REARMED-----------.
  *                              v                                  |
- *     NEW --start--> PENDING --expiry, cancel, shutdown--> READY --worker--> RUNNING --> (ENDED -->) freed
+ *     NEW --start--> PENDING --expiry, cancel, shutdown--> READY --worker--> RUNNING --> freed
  *      \--cancelled before: start-------------------------^
  *
  * Threads: any.
- * Locks:   by which others find a timer: the shard's of its name (rank NAMES), or the poller's for its id.  Then the poller's
- *          (rank POLLER).  The worker passes through the first before it frees the timer.
+ * Locks:   the one by which others find a timer: that of its name's shard (rank NAMES), or for an id the poller's.  Then the
+ *          poller's (rank POLLER).  The worker passes through the first one before it frees the timer.
  *
- * start       under the poller's lock: inserts, PENDING; or, when it is CANCELLED, its series is or the poller closing, READY
- *             with that status, and delivers it after unlocking.
- * cancel      NEW -> CANCELLED, under the poller's lock; start or dismiss completes it.  Then compare-and-swaps READY, CANCELLED
- *             and QUEUED into a PENDING one, and delivers it after unlocking; CANCELLED into a READY one; RUNNING -> too late.
- *             What is cancelled leaves its name for the list of ending timers, under the same lock.
- * reset       under the poller's lock: NEW -> writes the duration; PENDING -> gives the node another deadline; READY because it
- *             EXPIRED -> writes the deadline, compare-and-swaps REARMED into it; else too late.
- * series      under the series' lock, which keeps the timer alive, then the poller's: compare-and-swaps READY into a PENDING one.
- *             One that is about to be started looks at its series under the same lock, one that is READY when its callback
- *             begins.
- * expiry, shutdown   the poller, under its lock, takes out the node, and compare-and-swaps READY into a PENDING timer.
- * worker      QUEUED -> takes the node out, under the poller's lock, together with those of its next timers.  REARMED -> under
- *             the poller's lock, looks for a cause to end after all; else PENDING.  Not REARMED -> compare-and-swaps RUNNING
- *             into it.
+ * start       under the poller's lock: inserts the node and writes PENDING.  If the timer is CANCELLED, its series has a cause,
+ *             or the poller is closing, it writes READY with that status, and delivers the timer after unlocking.
+ * cancel      NEW: under the poller's lock, writes CANCELLED; start or dismiss completes it.  PENDING: compare-and-swaps READY,
+ *             CANCELLED and QUEUED into the word, and delivers the timer after unlocking.  READY: compare-and-swaps CANCELLED
+ *             into it.  RUNNING: comes too late.  Under the same lock the timer becomes a zombie of its name.
+ * reset       timer_reset.c, under the poller's lock.
+ * series      under the series' lock, which keeps the timer alive, then the poller's: compare-and-swaps READY into a PENDING
+ *             one.  A start looks at the cause of its series under the same lock; a READY timer does when its callback begins.
+ * expiry, shutdown   under the poller's lock: takes the node out, and compare-and-swaps READY into a PENDING timer.
+ * worker      QUEUED: takes the node out, under the poller's lock, and those of its next timers.  REARMED: under the poller's
+ *             lock, looks for a reason to end after all; without one, PENDING.  Otherwise: compare-and-swaps RUNNING.
  *
- * Who turns PENDING into READY owns the delivery, so there is exactly one.  One that was cancelled by name is ENDED when its
- * callback and on_free have returned, and buried some time later, together with others.  test/model has the models of this, with
- * the orders that do not work as their mutants. */
+ * The thread that turns PENDING into READY owns the delivery, so there is exactly one.  test/model has the models, with the
+ * orders that do not work as their mutants. */
 #include "factory/timer/timer.h"
 
 #include <errno.h>
@@ -45,9 +41,9 @@
 #include "kernel/sched/worker.h"
 
 #define TAKEN_OUT_AT_ONCE 32
-#define CROWD             128 /* timers that are delivered as one */
+#define BULK_MIN          128 /* timers; so many are delivered in bulk */
 
-/* Where nobody else does: a NEW one's under the poller's lock; once it is CANCELLED and started, its worker alone. */
+/* Only where no other thread writes it: a NEW timer's under the poller's lock; a CANCELLED and started one's by its worker. */
 static void
 set_word(struct weir__timer *timer, uint32_t word)
 {
@@ -63,7 +59,7 @@ make_ready(struct weir__timer *timer, uint32_t flags)
         return weir__timer_swap(timer, &word, WEIR__READY | flags);
 }
 
-/* Under the poller's lock: its id finds nothing any more. */
+/* After this the id finds nothing.  Under the poller's lock. */
 static void
 give_up_id(struct weir__timer *timer, struct weir__poller *poller)
 {
@@ -72,7 +68,7 @@ give_up_id(struct weir__timer *timer, struct weir__poller *poller)
         timer->task.handle = 0;
 }
 
-/* To the queue.  Under the poller's lock; returns whether the poller is to be woken. */
+/* Adds the timer to the queue.  Returns whether the poller is to be woken.  Under the poller's lock. */
 static bool
 add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, weir_nsec now)
 {
@@ -81,7 +77,7 @@ add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, 
         return weir__deadlines_add(poller, &timer->node, weir__timer_round(timer, deadline, now), now);
 }
 
-/* One that was reset when it was READY, which has its place among equal deadlines since then. */
+/* The same for a timer that was reset when it was READY.  The reset has given it its place among equal deadlines. */
 static bool
 add_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
 {
@@ -92,10 +88,10 @@ add_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
 
 /* -- start -- */
 
-/* It was made before there were pollers, or has outlived a shutdown unstarted and finds that its poller has no worker any more.
- * Who has found it, by name or by id, and acts under the lock of that poller, is waited for. */
+/* The timer was made before there were pollers, or has survived a shutdown unstarted. The locks make sure that no thread which
+ * has found it, by name or by id, still acts under the lock of the former poller. */
 void
-weir__timer_settle(struct weir__timer *timer)
+weir__timer_rebind(struct weir__timer *timer)
 {
         if (__builtin_expect(timer->task.poller < weir__pollers_count(), 1))
                 return;
@@ -111,14 +107,22 @@ weir__timer_settle(struct weir__timer *timer)
                 weir__names_unlock(shard);
 }
 
-/* What becomes of it: PENDING, or READY because it must not become that.  Under the poller's lock. */
+/* The status with which the timer ends at once instead of waiting for its deadline, or 0.  Under the poller's lock. */
+static int
+reason_to_end(const struct weir__timer *timer, const struct weir__poller *poller)
+{
+        int verdict = weir__series_verdict(timer->task.series);
+
+        return verdict ? verdict : poller->deadlines.closing ? -ESHUTDOWN : 0;
+}
+
+/* The word after the start: PENDING, or READY with the reason in the status.  Under the poller's lock. */
 static uint32_t
 first_word(struct weir__timer *timer, const struct weir__poller *poller)
 {
         if (weir__timer_word(timer) & WEIR__CANCELLED)
                 return WEIR__READY | WEIR__CANCELLED;
-        int verdict = weir__series_verdict(timer->task.series);
-        timer->task.status = verdict ? verdict : poller->deadlines.closing ? -ESHUTDOWN : 0;
+        timer->task.status = reason_to_end(timer, poller);
         return timer->task.status ? WEIR__READY : WEIR__PENDING;
 }
 
@@ -128,7 +132,7 @@ weir__timer_start(struct weir_task *task)
         struct weir__timer *timer = (struct weir__timer *)task;
         bool wake = false;
 
-        weir__timer_settle(timer);
+        weir__timer_rebind(timer);
         struct weir__poller *poller = weir__timer_poller(timer);
         weir_nsec now = weir__clock_now();
         weir__lock(&poller->lock);
@@ -137,7 +141,7 @@ weir__timer_start(struct weir_task *task)
                 wake = add(timer, poller, weir__clock_after(now, timer->node.deadline), now);
         set_word(timer, word);
         weir__unlock(&poller->lock);
-        /* From here on the timer may be gone, unless it is ours to deliver. */
+        /* From here on a PENDING timer may be gone. */
         if (word != WEIR__PENDING)
                 weir__deliver(poller, &task->work);
         else if (wake)
@@ -146,18 +150,18 @@ weir__timer_start(struct weir_task *task)
 
 /* -- expiry and shutdown: the poller has taken the node out, under its lock -- */
 
-/* Of one that follows a clock: whether that was put back, which nobody has said yet.  It goes back into the queue then. */
+/* Whether the clock of a clock timer was put back, and nobody has noticed it yet.  Then the timer goes back into the queue. */
 static __attribute__((noinline)) bool
 is_put_back(struct weir__timer *timer)
 {
         struct weir__follower *follower = weir__timer_follower(timer);
 
         if (!weir__follow_has_come(follower)) {
-                weir__timer_add_follower(timer, weir__timer_poller(timer), weir__clock_now()); /* a cancel takes it out */
+                weir__timer_add_follower(timer, weir__timer_poller(timer), weir__clock_now()); /* also if it is cancelled now */
                 return true;
         }
         if (timer->node.deadline < follower->computed)
-                timer->node.deadline = follower->computed; /* a jump has passed it: it is late from then on */
+                timer->node.deadline = follower->computed; /* a clock change has passed it: it is late from then on */
         return false;
 }
 
@@ -170,10 +174,10 @@ timer_due(struct weir__timerq_node *node, int status)
                 return weir__task_ops(&timer->task)->due(&timer->task, status);
         if (__builtin_expect(weir__timer_ops(timer)->follows, 0) && !status && is_put_back(timer))
                 return NULL;
-        weir__prefetch(timer->task.series, sizeof *timer->task.series); /* of a batch all, while the first ones are run */
-        node->note = node->deadline;                                    /* which a reset may change that comes too late */
+        weir__prefetch(timer->task.series, sizeof *timer->task.series);
+        node->note = node->deadline; /* a reset that comes too late may change the deadline */
         if (!make_ready(timer, status ? 0 : WEIR__EXPIRED))
-                return NULL; /* a cancel by name was before, and has delivered it */
+                return NULL; /* a cancel by name was faster, and delivers it */
         timer->task.status = status;
         return &timer->task.work;
 }
@@ -188,13 +192,13 @@ WEIR__STEPS_OF(WEIR__MODULE_TIMERS, [WEIR__STEP_LOAD] = prepare);
 
 /* -- cancel -- */
 
-/* One whose start is over.  Of a ticker also during a tick, at whose end its worker looks. */
+/* Cancels a timer whose start is over; a ticker also during a tick, because its worker looks at the end of the tick. */
 static bool
 end(struct weir__timer *timer, struct weir__work_list *taken)
 {
         uint32_t word = weir__timer_word(timer);
 
-        /* One loop for both states: a reset may bring it from one to the other meanwhile. */
+        /* One loop for both states: a reset may bring the timer from one to the other. */
         for (;;) {
                 bool pending = (word & WEIR__STATE) == WEIR__PENDING;
 
@@ -209,7 +213,7 @@ end(struct weir__timer *timer, struct weir__work_list *taken)
         }
 }
 
-/* One that is not started; its start does its step under the same lock.  Under the poller's lock. */
+/* Cancels a timer that is not started.  Under the poller's lock, as the decisive step of the start. */
 static bool
 cancel_new(struct weir__timer *timer)
 {
@@ -225,7 +229,7 @@ weir__timer_cancel_locked(struct weir__timer *timer, struct weir__work_list *tak
         return cancel_new(timer) || end(timer, taken);
 }
 
-/* Its poller is read without that one's lock: a settle takes the lock by which the timer was found first. */
+/* The poller is read without its lock: weir__timer_rebind first takes the lock by which the timer was found. */
 bool
 weir__timer_cancel(struct weir__timer *timer, struct weir__work_list *taken)
 {
@@ -241,7 +245,7 @@ weir__timer_cancel(struct weir__timer *timer, struct weir__work_list *taken)
         return was_new || end(timer, taken);
 }
 
-/* A cancel of a million timers must not hold up what else becomes ready, nor have its pollers take them up one by one. */
+/* So a cancel of a million timers does not delay other ready work, and its pollers do not take the timers one by one. */
 static void
 deliver_bulk(struct weir__work_list *taken)
 {
@@ -257,7 +261,7 @@ deliver_bulk(struct weir__work_list *taken)
 void
 weir__timer_deliver(struct weir__work_list *taken, size_t count)
 {
-        if (count >= CROWD) {
+        if (count >= BULK_MIN) {
                 deliver_bulk(taken);
                 return;
         }
@@ -265,7 +269,7 @@ weir__timer_deliver(struct weir__work_list *taken, size_t count)
                 weir__deliver(weir__timer_poller((struct weir__timer *)work), work);
 }
 
-/* One that is READY sees the cause of its series when its callback begins; it cannot be reset any more. */
+/* After this a READY timer cannot be reset.  It sees the cause of its series when its callback begins. */
 static void
 forbid_reset(struct weir__timer *timer)
 {
@@ -276,7 +280,7 @@ forbid_reset(struct weir__timer *timer)
                         return;
 }
 
-/* Its start may be moving it to another poller. */
+/* Locks the poller of the timer; a start may be moving the timer to another one. */
 static struct weir__poller *
 lock_present_poller(struct weir__timer *timer)
 {
@@ -290,7 +294,7 @@ lock_present_poller(struct weir__timer *timer)
         }
 }
 
-/* By the series, under its lock. */
+/* Its series ends early; under the lock of the series. */
 struct weir_task *
 weir__timer_end_early(struct weir_task *task)
 {
@@ -313,12 +317,12 @@ weir__timer_end_early(struct weir_task *task)
 
 /* -- on a worker -- */
 
-/* A timer and those behind it on its list whose nodes are in the queue of that poller still.  Returns how many. */
+/* Finds the timer and those behind it on its ready list whose nodes are in the queue of the same poller.  Returns how many. */
 static unsigned
 gather_queued(struct weir__timer *timer, const struct weir__poller *poller, struct weir__timer *timers[TAKEN_OUT_AT_ONCE])
 {
         const struct weir__poller *own = weir__worker_self()->poller;
-        struct weir__work *work = timer->task.work.next; /* if it was not the last of its list */
+        struct weir__work *work = timer->task.work.next; /* stale if it was the last of its list */
         unsigned count = 0;
 
         if (!own || (work != own->ready.works.first && work != own->ready.bulk.first))
@@ -334,8 +338,8 @@ gather_queued(struct weir__timer *timer, const struct weir__poller *poller, stru
         return count;
 }
 
-/* Takes out the node of a timer that was cancelled, and those of others that will run soon: their neighbours, which lie anywhere
- * in memory, are fetched all at the same time. */
+/* Takes out the node of a cancelled timer, and the nodes of others that run soon. Their neighbours lie anywhere in memory, and
+ * are fetched all at the same time. */
 static void
 take_out(struct weir__timer *timer)
 {
@@ -366,7 +370,7 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
         bool wake = false, pends = false;
 
         weir__lock(&poller->lock);
-        int verdict = weir__series_verdict(timer->task.series), status = verdict ? verdict : poller->deadlines.closing ? -ESHUTDOWN : 0;
+        int status = reason_to_end(timer, poller);
         if (status) {
                 timer->task.status = status;
         } else {
@@ -380,7 +384,7 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
         weir__unlock(&poller->lock);
         if (shard) {
                 if (pends)
-                        weir__names_pass(shard, name); /* who waits for this tick need not wait for the next one */
+                        weir__names_pass(shard, name); /* waits for this tick do not last until the next one */
                 weir__names_unlock(shard);
         }
         if (wake)
@@ -388,7 +392,7 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
         return pends;
 }
 
-/* Just before its callback, of one that has expired. */
+/* Just before the callback of a timer that has expired. */
 static void
 count_lateness(struct weir__timer *timer)
 {
@@ -408,7 +412,7 @@ weir__timer_take_verdict(struct weir__timer *timer, uint32_t word)
                 timer->task.status = verdict;
 }
 
-/* READY -> RUNNING, with the status that the callback sees; or back to PENDING.  Returns whether the callback begins. */
+/* READY -> RUNNING, with the status for the callback; or back to PENDING.  Returns whether the callback begins. */
 static bool
 begin(struct weir__timer *timer)
 {
@@ -422,7 +426,7 @@ begin(struct weir__timer *timer)
                 if (weir__timer_swap(timer, &word, (word & ~(uint32_t)WEIR__STATE) | WEIR__RUNNING))
                         break;
         }
-        if (word & WEIR__CANCELLED) /* nobody else changes it any more */
+        if (word & WEIR__CANCELLED) /* no other thread changes it any more */
                 set_word(timer, WEIR__RUNNING | WEIR__CANCELLED);
         weir__timer_take_verdict(timer, word);
         if (weir__timer_has_expired(timer))
@@ -430,10 +434,11 @@ begin(struct weir__timer *timer)
         return true;
 }
 
-/* Its id leads to it no more, and no jump of a clock. */
-static void
+/* Gives up everything but the memory: after this no id, no clock change and no name leads to the timer. */
+static inline void
 leave(struct weir__timer *timer)
 {
+        struct weir__name *name = weir__timer_name(timer);
         struct weir__follower *follower = weir__timer_follower(timer);
 
         if (timer->task.handle || follower) {
@@ -447,6 +452,8 @@ leave(struct weir__timer *timer)
         }
         if (weir__timer_ops(timer)->ticks)
                 weir__timer_ops(timer)->ticks->drop(timer);
+        if (name)
+                weir__names_remove(&weir__timer_names, name);
 }
 
 void
@@ -458,23 +465,21 @@ weir__timer_run(struct weir__work *work)
         if (!begin(timer) || (ticks && ticks->tick(timer)))
                 return;
         weir__task_call_back(&timer->task);
-        weir__task_finish(&timer->task);
+        weir__task_leave(&timer->task);
+        struct weir_series *series = timer->task.series;
+        leave(timer);
+        weir__task_free(&timer->task);
+        weir__task_go_on(series);
 }
 
-/* -- making and dismissing -- */
+/* -- for other rooms: struct weir__task_ops -- */
 
 void
 weir__timer_release(struct weir_task *task, bool discarded)
 {
-        struct weir__timer *timer = (struct weir__timer *)task;
-        struct weir__name *name = weir__timer_name(timer);
-
         (void)discarded;
-        if (weir__phase_is_forked())
-                return;
-        leave(timer);
-        if (name)
-                weir__names_remove(&weir__timer_names, name);
+        if (!weir__phase_is_forked())
+                leave((struct weir__timer *)task);
 }
 
 const char *
@@ -494,7 +499,7 @@ weir__timer_lateness(const struct weir_task *task)
         return weir__timer_has_expired(timer) ? timer->node.note : -ENODATA;
 }
 
-/* When it is due, and by which clock. */
+/* Says when it is due, and whether another clock decides that. */
 void
 weir__timer_describe(const struct weir_task *task, char *out, size_t room)
 {
@@ -513,127 +518,4 @@ weir__timer_describe(const struct weir_task *task, char *out, size_t room)
         else
                 snprintf(out, room, due_in < 0 ? "due %s ago%s" : "due in %s%s", weir__duration(left, due_in),
                          weir__timer_ops(timer)->follows ? ", by another clock" : "");
-}
-
-#define OPS(is_named, is_follower) WEIR__TIMER_OPS("a timer", is_named, is_follower, NULL)
-
-/* Whether it follows, has a name. */
-static const struct weir__timer_ops timer_ops[2][2] = {{OPS(false, false), OPS(true, false)},
-                                                       {OPS(false, true), OPS(true, true)}};
-
-struct weir__timer *
-weir__timer_of_task(struct weir_task *task)
-{
-        return task && task->work.ops->run == weir__timer_run ? (struct weir__timer *)task : NULL;
-}
-
-static void
-init(struct weir__timer *timer, const struct weir__timer_ops *ops, size_t size, weir_nsec after, weir_task_fn *done,
-     void *context)
-{
-        weir__task_init(&timer->task, &ops->task, size, done, context);
-        timer->task.slack = weir__pollers.timer_slack;
-        timer->node = (struct weir__timerq_node){.deadline = after, .kind = WEIR__DEADLINE_TIMER};
-}
-
-static size_t
-size_of(const struct weir__timer_plan *plan)
-{
-        return plan ? (plan->follows ? sizeof(struct weir__follower) : 0) + plan->ticker_size : 0;
-}
-
-static void
-init_parts(struct weir__timer *timer, char *behind, const struct weir__timer_plan *plan)
-{
-        if (plan->follows) {
-                *(struct weir__follower *)behind = (struct weir__follower){
-                        .ops = &weir__timer_follower_ops, .node = &timer->node, .clock = plan->clock, .target = plan->target};
-                behind += sizeof(struct weir__follower);
-        }
-        if (plan->ticker)
-                memcpy(behind, plan->ticker, plan->ticker_size);
-}
-
-static inline weir_task *
-make(const struct weir__timer_ops *ops, const struct weir__timer_plan *plan, weir_nsec after, weir_task_fn *done, void *context)
-{
-        size_t size = sizeof(struct weir__timer) + size_of(plan);
-        struct weir__timer *timer = weir__alloc(size);
-
-        if (!timer)
-                return NULL;
-        init(timer, ops, size, after, done, context);
-        if (plan)
-                init_parts(timer, (char *)(timer + 1), plan);
-        return &timer->task;
-}
-
-weir_task *
-weir__timer_wrong(int fault, weir_task_fn *done, void *context)
-{
-        weir_task *task = weir_timer_new(0, done, context);
-
-        if (task) {
-                task->status = fault;
-                task->flags |= WEIR__TASK_WRONG;
-        }
-        return task;
-}
-
-static inline weir_task *
-make_named(const struct weir__timer_ops *ops, const char *name, const struct weir__timer_plan *plan, weir_nsec after,
-           weir_task_fn *done, void *context)
-{
-        struct weir__name_key key;
-        int fault = weir__name_read(name, &key);
-
-        if (fault)
-                return weir__timer_wrong(fault, done, context);
-        size_t before = weir__named_timer_size(key.size), size = before + size_of(plan);
-        struct weir__named_timer *named = weir__alloc(size);
-        if (!named)
-                return NULL;
-        init(&named->timer, ops, size, after, done, context);
-        named->name.size = (uint16_t)key.size; /* what is behind it is found by this, also in a forked child */
-        if (plan)
-                init_parts(&named->timer, (char *)named + before, plan);
-        if (weir__phase_is_forked() || weir__names_add(&weir__timer_names, &named->name, &key))
-                return &named->timer.task;
-        weir__free(named, size);
-        return NULL;
-}
-
-weir_task *
-weir_timer_new(weir_nsec after, weir_task_fn *done, void *context)
-{
-        return make(&timer_ops[false][false], NULL, after, done, context);
-}
-
-weir_task *
-weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void *context)
-{
-        return make_named(&timer_ops[false][true], name, NULL, after, done, context);
-}
-
-weir_task *
-weir__timer_make(const struct weir__timer_plan *plan, weir_nsec after, weir_task_fn *done, void *context)
-{
-        const struct weir__timer_ops *ops = &(plan->ticks ? plan->ticks : timer_ops)[plan->follows][plan->name != NULL];
-
-        return plan->name ? make_named(ops, plan->name, plan, after, done, context) : make(ops, plan, after, done, context);
-}
-
-int
-weir_timer_set_slack(weir_task *task, weir_nsec slack)
-{
-        struct weir__timer *timer = weir__timer_of_task(task);
-
-        if (weir__phase_is_forked())
-                return -ECHILD;
-        if (!task || slack < 0 || (timer && task->flags & WEIR__TASK_CONSUMED))
-                return -EINVAL;
-        if (!timer)
-                return -EDOM;
-        task->slack = weir__clock_slack(slack);
-        return 0;
 }

@@ -1,4 +1,4 @@
-/* factory/timer/timer.h: what the ways to find a timer (by name, by id) know of timers.  timer.c opens with the protocol. */
+/* factory/timer/timer.h: timers, as the files of this room see them.  timer.c opens with the protocol. */
 #ifndef WEIR_FACTORY_TIMER_H
 #define WEIR_FACTORY_TIMER_H
 
@@ -16,8 +16,8 @@
 
 struct weir__timer {
         struct weir_task task;         /* first */
-        struct weir__timerq_node node; /* guarded by the poller's lock; its deadline is the duration until the start; its note is
-                                          the worker's, once EXPIRED: the deadline, then how late the callback began */
+        struct weir__timerq_node node; /* guarded by the poller's lock.  Its deadline is the duration until the start.  Its note
+                                          belongs to the worker once it is EXPIRED: the deadline, then the lateness */
 };
 
 struct weir__named_timer {
@@ -27,43 +27,42 @@ struct weir__named_timer {
 
 struct weir__timer_change;
 
-/* What a timer does that comes again and again (factory/timer/ticker.c).  Under the poller's lock but where said so. */
+/* The operations of tickers (factory/timer/ticker.c).  Under the poller's lock unless a comment says otherwise. */
 struct weir__ticker_ops {
-        /* On its worker, when it has begun, no lock held: runs the callback of a tick, and puts the ticker back into the queue.
-         * Returns false when its last callback is to be run: there is no tick, or none after this. */
+        /* Runs the callback of a tick, and puts the ticker back into the queue. Returns false when the last callback is to be
+         * run: there is no tick, or none after this one. On its worker, no lock held. */
         bool (*tick)(struct weir__timer *timer);
 
-        /* Gives up what it holds.  No change of a clock leads to it any more; no lock held. */
+        /* Frees what the ticker holds.  No clock change leads to it any more; no lock held. */
         void (*drop)(struct weir__timer *timer);
 
-        /* Notes when the next tick is due, before that is rounded; and returns it. */
+        /* When the next tick is due, before that is rounded. */
         void (*set_due)(struct weir__timer *timer, weir_nsec due);
         weir_nsec (*due)(struct weir__timer *timer);
 
         /* When the tick after the one that has just ended is due. */
         weir_nsec (*next)(struct weir__timer *timer, weir_nsec now);
 
-        /* Of one with a schedule: when its first tick is due; and when the next one is, now that the clock was set, instead of at
-         * `target`. */
+        /* For a schedule: when the first tick is due; and when the next one is, after a clock change, instead of at `target`. */
         weir_nsec (*first)(struct weir__timer *timer, weir_nsec shown);
         weir_nsec (*retarget)(struct weir__timer *timer, weir_nsec target, weir_nsec shown);
 
-        /* No tick comes behind the present one, or the next one if there is none. */
+        /* No tick comes after the present one, or after the next one if there is none. */
         void (*end)(struct weir__timer *timer);
 
-        /* A reset in the middle of a tick.  Returns whether there will be another one. */
+        /* A reset during a tick.  Returns whether there will be another tick. */
         bool (*change_next)(struct weir__timer *timer, const struct weir__timer_change *change);
 
         /* After a reset or an extension that counts. */
         void (*changed)(struct weir__timer *timer, const struct weir__timer_change *change);
 };
 
-/* Eight tables, which tell the kind: four of timers, four of tickers. */
+/* Eight tables tell the kind: four of timers, four of tickers. */
 struct weir__timer_ops {
         struct weir__task_ops task; /* first */
         bool named;
-        bool follows;                         /* another clock: factory/timer/timer_deadline.c */
-        const struct weir__ticker_ops *ticks; /* NULL: it ends once */
+        bool follows;                         /* a clock: factory/timer/timer_deadline.c */
+        const struct weir__ticker_ops *ticks; /* NULL: no ticker */
 };
 
 #define WEIR__TIMER_OPS(a_kind, is_named, is_follower, its_ticks)                   \
@@ -81,7 +80,7 @@ struct weir__timer_ops {
                 .named = (is_named), .follows = (is_follower), .ticks = (its_ticks) \
         }
 
-/* Of all timers: see struct weir__task_ops, struct weir__work_ops. */
+/* For all timers: see struct weir__task_ops, struct weir__work_ops. */
 void weir__timer_run(struct weir__work *work);
 void weir__timer_start(struct weir_task *task);
 struct weir_task *weir__timer_end_early(struct weir_task *task);
@@ -96,7 +95,7 @@ weir__timer_ops(const struct weir__timer *timer)
         return (const struct weir__timer_ops *)weir__task_ops(&timer->task);
 }
 
-/* Bytes, before what is behind the name. */
+/* Bytes of a named timer without the parts behind the name. */
 static inline size_t
 weir__named_timer_size(size_t name_size)
 {
@@ -118,7 +117,7 @@ weir__timer_name(struct weir__timer *timer)
         return weir__timer_ops(timer)->named ? &((struct weir__named_timer *)timer)->name : NULL;
 }
 
-/* What is behind the timer, or its name: NULL if it follows no clock. */
+/* The part behind the timer, or behind its name, if it follows a clock; otherwise NULL. */
 static inline struct weir__follower *
 weir__timer_follower(struct weir__timer *timer)
 {
@@ -131,8 +130,8 @@ weir__timer_follower(struct weir__timer *timer)
 /* The timer that the task is, or NULL. */
 struct weir__timer *weir__timer_of_task(struct weir_task *task);
 
-/* Its poller, which does not change while who asks this holds the lock by which it was found; that of WEIR__POLLER_NONE at
- * first, if it was made before there were any. */
+/* Its poller. It does not change while the caller holds the lock by which the timer was found. A timer that was made before
+ * there were pollers has the one of WEIR__POLLER_NONE. */
 static inline struct weir__poller *
 weir__timer_poller(const struct weir__timer *timer)
 {
@@ -145,7 +144,7 @@ weir__timer_word(const struct weir__timer *timer)
         return atomic_load_explicit(&timer->task.word, memory_order_acquire);
 }
 
-/* As long as `word` is what it holds.  On failure, `word` is what it holds now. */
+/* A compare-and-swap.  On failure *word is the present word. */
 static inline bool
 weir__timer_swap(struct weir__timer *timer, uint32_t *word, uint32_t desired)
 {
@@ -153,8 +152,7 @@ weir__timer_swap(struct weir__timer *timer, uint32_t *word, uint32_t desired)
                                                        memory_order_acquire);
 }
 
-/* Whether it is a ticker in the middle of a tick, after which it goes on unless it is cancelled.  The callback that says how it
- * ended is no tick. */
+/* Whether a tick of it runs.  The last callback, which says how the ticker ended, is no tick. */
 static inline bool
 weir__timer_is_ticking(const struct weir__timer *timer, uint32_t word)
 {
@@ -162,7 +160,7 @@ weir__timer_is_ticking(const struct weir__timer *timer, uint32_t word)
                weir__timer_ops(timer)->ticks;
 }
 
-/* Inside its callback: whether that runs because the deadline came; nothing has ended the timer before. */
+/* Inside its callback: whether that runs because the deadline came. */
 static inline bool
 weir__timer_has_expired(const struct weir__timer *timer)
 {
@@ -172,19 +170,19 @@ weir__timer_has_expired(const struct weir__timer *timer)
                timer->task.status != -ETIMEDOUT;
 }
 
-/* Just before its last callback: its status if it was cancelled, or its series ends early.  On its worker. */
+/* Sets the status for the last callback if the timer was cancelled or its series ends early.  On its worker. */
 void weir__timer_take_verdict(struct weir__timer *timer, uint32_t word);
 
-/* Gives one that has no poller with a worker such a one, before its start.  Its owner, with no lock held; the runtime is up. */
-void weir__timer_settle(struct weir__timer *timer);
+/* Moves a timer whose poller has no worker to one that has, before its start.  By its owner, no lock held; the runtime is up. */
+void weir__timer_rebind(struct weir__timer *timer);
 
-/* Cancels it, unless it was cancelled before or its callback has begun.  One that is not started is marked, and its start or
- * dismissal does the rest; what is to be delivered, after unlocking, is appended to the list.  Under the lock by which it was
- * found; with that of its poller held as well, or not. */
+/* Cancels the timer, unless it was cancelled before or its callback has begun. A timer that is not started is marked, and its
+ * start or dismissal does the rest. Another one is appended to `taken` if it is to be delivered, after unlocking. Under the
+ * lock by which it was found; weir__timer_cancel_locked also under that of its poller. */
 bool weir__timer_cancel_locked(struct weir__timer *timer, struct weir__work_list *taken);
 bool weir__timer_cancel(struct weir__timer *timer, struct weir__work_list *taken);
 
-/* Delivers what weir__timer_end has taken: `count` of them at most.  No lock held. */
+/* Delivers the cancelled timers, `count` at most.  No lock held. */
 void weir__timer_deliver(struct weir__work_list *taken, size_t count);
 
 /* A task that only reports that fault when it is started or pushed; NULL when out of memory. */
@@ -197,35 +195,34 @@ weir__timer_given_name(const char *name)
         return name ? name : "";
 }
 
-/* What makes a timer that ticks, follows another clock, or does both.  The parts lie behind the timer, or its name: they are there
- * before others find it by that. */
+/* How to make a timer that ticks, follows a clock, or does both. Its parts lie behind the timer, or its name, and are complete
+ * before others can find it. */
 struct weir__timer_plan {
         const char *name; /* as the program gives it; NULL: it has none */
         bool follows;
         clockid_t clock; /* if it follows */
         weir_nsec target;
-        const struct weir__timer_ops (*ticks)[2]; /* of a ticker: whether it follows, has a name; NULL: it ends once */
-        const void *ticker;                       /* of a ticker: is copied */
+        const struct weir__timer_ops (*ticks)[2]; /* a ticker's, by: whether it follows, has a name; NULL: no ticker */
+        const void *ticker;                       /* is copied */
         size_t ticker_size;
 };
 
-/* NULL when out of memory; for a wrong name a task that reports that. */
+/* Returns NULL when out of memory; for a wrong name a task that reports it. */
 weir_task *weir__timer_make(const struct weir__timer_plan *plan, weir_nsec after, weir_task_fn *done, void *context);
 
 /* -- deadlines; under the poller's lock -- */
 
-/* An instant moved on, or back; WEIR_FOREVER stays. */
+/* The instant, later by `by`.  WEIR_FOREVER stays. */
 weir_nsec weir__timer_put_off(weir_nsec instant, weir_nsec by);
 
-/* The same for a deadline, which does not become earlier than `now`, or than it was: how late a callback is counts from there. */
+/* The same for a deadline.  It does not become earlier than `now` or than it was, because lateness counts from it. */
 weir_nsec weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now);
 
-/* Of one that is not started: how long it lasts.  Takes the lock. */
+/* Sets the duration of a timer that is not started.  Takes the lock. */
 void weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration);
 
-/* A deadline that a timer gets, rounded up: the timers of an exchange to its granularity, so that replies leave together, and those
- * that have slack to that.  Not for one that is READY and not on its worker: its callback may have begun, which may give it a
- * series. */
+/* A deadline, rounded up: in an exchange to its granularity, so that replies leave together, and by the slack of the timer. Not
+ * for a READY timer on another thread than its worker: its callback may have begun, and may give it a series. */
 static inline weir_nsec
 weir__timer_round(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
 {
@@ -241,36 +238,36 @@ weir__timer_round(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
         return (deadline + slack) & ~slack;
 }
 
-/* The same, but what follows another clock ends at its target instead. */
+/* The same; for a clock timer, the deadline of its target. */
 weir_nsec weir__timer_new_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nsec now);
 
-/* Puts one that follows another clock into the queue, at its target.  Returns whether the poller is to be woken. */
+/* Puts a clock timer into the queue, at its target.  Returns whether the poller is to be woken. */
 bool weir__timer_add_follower(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now);
 extern const struct weir__follower_ops weir__timer_follower_ops;
 
-/* On its worker, with no lock held: puts one back into the queue whose word is that, REARMED or at the end of a tick.  Returns
- * whether it is there; if not, something has come to end it, and the status says what, or the word that it is CANCELLED. */
+/* Puts a timer back into the queue that has this word: it is REARMED, or at the end of a tick. Returns false if something ends
+ * the timer: the status says what, or the word is CANCELLED. On its worker, no lock held. */
 bool weir__timer_rearm(struct weir__timer *timer, uint32_t word);
 
-/* A new deadline: `after` from `now`, or `by` later than the present one. */
+/* A new deadline: `by` from `now`, or, if it extends, `by` later than the present one. */
 struct weir__timer_change {
         weir_nsec now;
         weir_nsec by;
         bool extends;
 };
 
-/* The target of one that follows a clock, and is changed. */
+/* Changes the target of a clock timer. */
 void weir__timer_move_target(struct weir__follower *follower, const struct weir__timer_change *change);
 
-/* Whether it is the instant that counts before its start as well, and not the duration. */
+/* Whether an instant counts before the start, and not a duration. */
 static inline bool
 weir__timer_has_instant(const struct weir__follower *follower)
 {
         return follower && follower->clock == CLOCK_REALTIME;
 }
 
-/* Makes the change if the timer will still end by itself.  *wake is set when its poller is to be woken, after unlocking.  Under
- * the lock by which it was found, and its poller's. */
+/* Makes the change if the timer will still end by itself, and returns whether. Sets *wake if the poller is to be woken after
+ * unlocking. Under the lock by which the timer was found, and its poller's. */
 bool weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change,
                         bool *wake);
 

@@ -1,4 +1,4 @@
-/* factory/timer/timer_deadline.c: the instant at which a timer ends: moved by resets, rounded, or computed from another clock.
+/* factory/timer/timer_deadline.c: deadlines: moved by resets, rounded, or computed from another clock.
  *
  * Threads: any.
  * Locks:   the poller's (rank POLLER) guards deadlines and targets.
@@ -35,7 +35,7 @@ weir__timer_new_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nse
         if (__builtin_expect(weir__timer_ops(timer)->follows, 0)) {
                 deadline = weir__follow_deadline(weir__timer_follower(timer));
                 if (deadline < now)
-                        deadline = now; /* it ends behind what is due already */
+                        deadline = now; /* so it ends after timers that are due already */
         }
         return weir__timer_round(timer, deadline, now);
 }
@@ -66,7 +66,7 @@ retarget(struct weir__follower *follower, weir_nsec shown)
 
 const struct weir__follower_ops weir__timer_follower_ops = {.retarget = retarget, .aim = round_again};
 
-/* A timer of the wall clock has its target from the beginning, the other's is a duration until the start. */
+/* A timer of the wall clock has its target from the beginning.  Otherwise the target is a duration until the start. */
 static void
 set_first_target(struct weir__timer *timer, struct weir__follower *follower)
 {

@@ -1,8 +1,8 @@
 /* factory/timer/timer_ids.c: timers by id.
  *
  * Threads: any.
- * Locks:   the poller's (rank POLLER): under it an id leads to its timer, which cannot go meanwhile.  To cancel one that has a
- *          name as well, the shard's lock (rank NAMES) must come first: then the id is looked up a second time. */
+ * Locks:   the poller's (rank POLLER): under it an id leads to its timer, which cannot end meanwhile.  A cancel of a timer
+ *          that also has a name needs the shard's lock (rank NAMES) first; then it looks the id up a second time. */
 #include "factory/timer/timer.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
@@ -16,7 +16,7 @@ weir_timer_id_of(weir_task *task)
         if (!timer || weir__phase_is_forked() || (!weir__pollers_count() && weir__runtime_use()))
                 return 0;
         if (weir__timer_word(timer) == WEIR__NEW && !(task->flags & WEIR__TASK_CONSUMED))
-                weir__timer_settle(timer);
+                weir__timer_rebind(timer);
         struct weir__poller *poller = weir__timer_poller(timer);
 
         weir__lock(&poller->lock);
@@ -28,7 +28,7 @@ weir_timer_id_of(weir_task *task)
         return id;
 }
 
-/* The poller that gave out the id, locked; NULL when there is none such. */
+/* Locks the poller of the id; NULL if there is none. */
 static struct weir__poller *
 lock_poller_of(weir_timer_id id)
 {
@@ -40,8 +40,8 @@ lock_poller_of(weir_timer_id id)
         return poller;
 }
 
-/* The shard of the timer's name, locked.  Its lock comes before that of the poller, so the caller takes that one anew, and looks the id
- * up again. */
+/* The shard of the timer's name, locked. Its lock comes before that of the poller, so the caller takes that one anew, and looks
+ * the id up again. */
 static struct weir__names_shard *
 lock_shard_of(struct weir__name *name, struct weir__poller *poller)
 {

@@ -1,8 +1,8 @@
-/* factory/timer/timer_names.c: timers by name: cancel, reset, extend, wait, count.
+/* factory/timer/timer_names.c: the map of timers by name: cancel, reset, extend, wait, count.
  *
  * Threads: any.
- * Locks:   the shard's (rank NAMES); for a reset then the pollers' of the timers found, one at a time (rank POLLER).  All are let
- *          go after WEIR__TIMERS_AT_ONCE timers; what was taken is delivered, and pollers are woken, in between. */
+ * Locks:   the shard's (rank NAMES); for a reset then the pollers' of the timers found, one at a time (rank POLLER).  All are
+ *          released after WEIR__TIMERS_AT_ONCE timers; then the cancelled ones are delivered, and pollers are woken. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,6 +10,23 @@
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
+
+struct weir__names weir__timer_names = WEIR__NAMES_INITIALIZER;
+
+static void
+before_fork(void)
+{
+        weir__names_hold(&weir__timer_names);
+}
+
+static void
+after_fork(void)
+{
+        weir__names_let_go(&weir__timer_names);
+}
+
+WEIR__STEPS_OF(WEIR__MODULE_TIMERS, [WEIR__STEP_BEFORE_FORK] = before_fork, [WEIR__STEP_AFTER_FORK] = after_fork,
+               [WEIR__STEP_IN_CHILD] = after_fork);
 
 void
 weir__timers_lock_poller(struct weir__poller **locked, struct weir__poller *poller)
@@ -67,7 +84,7 @@ cancel_named(const struct weir__name_key *key, size_t max)
                 struct weir__names_shard *shard = weir__timers_cancel_begin(&cancel, key->hash);
                 struct weir__name *name = weir__names_find(shard, key);
 
-                /* No more than there are now, lest a cancel chase the timers that the callbacks of what it cancelled start. */
+                /* Callbacks of the cancelled timers may start timers of this name: a cancel must not chase those. */
                 if (!begun && name && cancel.left > name->count)
                         cancel.left = name->count;
                 more = weir__timers_cancel_some(&cancel, shard, name);
@@ -162,7 +179,7 @@ wake_pollers(struct reset *reset)
                 weir__poller_wake(weir__pollers.at[__builtin_ctzll(reset->wake)]);
 }
 
-/* More timers than are to be reset at once. */
+/* Resets more timers than one hold of the lock allows. */
 static void
 reset_many(struct reset *reset, struct weir__names_shard *shard, const struct weir__name_key *key)
 {
@@ -172,7 +189,7 @@ reset_many(struct reset *reset, struct weir__names_shard *shard, const struct we
         weir__names_walk_begin(shard, &walk, key, false);
         for (struct weir__name *name; (name = weir__names_walk_at(&walk));) {
                 reset_one(reset, weir__timer_of_name(name));
-                weir__names_walk_on(&walk); /* before the pause: it is the walk's place that others move */
+                weir__names_walk_on(&walk); /* before the pause, in which others may move the cursor */
                 if (--credit > 0)
                         continue;
                 weir__timers_lock_poller(&reset->locked, NULL);

@@ -1,12 +1,15 @@
 /* factory/timer/timer_reset.c: another deadline for a timer that will still end by itself.
  *
  * Threads: any.
- * Locks:   the one by which the timer was found, and its poller's (rank POLLER), under which start, expiry, and a worker that puts
- *          a timer back into the queue, look at what is written here.  timer.c opens with the protocol. */
+ * Locks:   the one by which the timer was found, and its poller's (rank POLLER).  Start, expiry, and a worker that puts a timer
+ *          back into the queue take the second one too.
+ *
+ * NEW: the reset writes the duration.  PENDING: it gives the node another deadline.  READY and EXPIRED: it writes the deadline
+ * into the node and compare-and-swaps REARMED into the word; the worker then puts the timer back.  Otherwise: too late. */
 #include "factory/timer/timer.h"
 #include "kernel/base/clock.h"
 
-/* Has the worker put a READY timer back. */
+/* Makes the worker put a READY timer back. */
 static bool
 mark_rearmed(struct weir__timer *timer)
 {
@@ -18,7 +21,7 @@ mark_rearmed(struct weir__timer *timer)
         return false;
 }
 
-/* A ticker's is not what its slack has made of it, lest it lose its phase. */
+/* For a ticker: the deadline before it was rounded, so that the ticker keeps its phase. */
 static weir_nsec
 present_deadline(struct weir__timer *timer)
 {
@@ -40,7 +43,7 @@ changed(struct weir__timer *timer, const struct weir__timer_change *change)
                                : weir__clock_after(change->now, change->by);
 }
 
-/* The deadline and the place among equal ones come first, so that whoever sees REARMED finds them. */
+/* Writes the deadline and the place among equal ones first, so that a worker that sees REARMED finds them. */
 static bool
 rearm_later(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change)
 {
@@ -52,7 +55,7 @@ rearm_later(struct weir__timer *timer, struct weir__poller *poller, const struct
         weir__deadlines_take_turn(poller, &timer->node, change->now);
         if (mark_rearmed(timer))
                 return true;
-        timer->node.deadline = deadline; /* its callback has begun, and may have written the note */
+        timer->node.deadline = deadline; /* the callback has begun */
         timer->node.word = word;
         if (follower)
                 follower->target = target;
@@ -65,7 +68,7 @@ change_new(struct weir__timer *timer, const struct weir__timer_change *change)
         struct weir__follower *follower = weir__timer_follower(timer);
 
         if (weir__timer_has_instant(follower) && weir__timer_ops(timer)->ticks && change->extends)
-                return; /* its first tick is known at the start only */
+                return; /* the first tick is known only at the start */
         if (weir__timer_has_instant(follower))
                 weir__timer_move_target(follower, change);
         else
@@ -80,7 +83,7 @@ change_pending(struct weir__timer *timer, struct weir__poller *poller, const str
         return weir__deadlines_reset(poller, &timer->node, deadline, change->now);
 }
 
-/* Where the lock makes the state stay, and where it does not: a READY one may begin at any time. */
+/* The lock keeps a timer NEW or PENDING; a READY one may begin at any time. */
 static bool
 change_deadline(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change, bool *wake)
 {
@@ -96,7 +99,7 @@ change_deadline(struct weir__timer *timer, struct weir__poller *poller, const st
                 *wake |= change_pending(timer, poller, change);
                 return true;
         }
-        /* READY because something else has ended it, or is about to: not EXPIRED. */
+        /* A READY timer that is not EXPIRED was ended by something else. */
         return (word & (WEIR__STATE | WEIR__EXPIRED)) == (WEIR__READY | WEIR__EXPIRED) && rearm_later(timer, poller, change);
 }
 
@@ -120,7 +123,7 @@ weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration)
 {
         struct weir__poller *poller = weir__timer_poller(timer);
 
-        weir__lock(&poller->lock); /* who knows its name may reset it */
+        weir__lock(&poller->lock); /* other threads may reset it by its name */
         timer->node.deadline = duration;
         weir__unlock(&poller->lock);
 }

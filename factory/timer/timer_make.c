@@ -1,0 +1,161 @@
+/* factory/timer/timer_make.c: makes timers, also those that follow a clock, and tickers from a plan.
+ *
+ * Threads: any; a timer belongs to the thread that makes it until it is consumed.
+ * Locks:   that of the name's shard (rank NAMES), to add the name.
+ *
+ * A timer is one block of memory with these parts, of which it has those that it needs: the timer, its name, the part that
+ * follows a clock, the ticker. */
+#include "factory/timer/timer.h"
+
+#include <string.h>
+
+#include "kernel/base/clock.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
+#include "kernel/memory/memory.h"
+
+#define OPS(is_named, is_follower) WEIR__TIMER_OPS("a timer", is_named, is_follower, NULL)
+
+/* By: whether it follows a clock; whether it has a name. */
+static const struct weir__timer_ops timer_ops[2][2] = {{OPS(false, false), OPS(true, false)},
+                                                       {OPS(false, true), OPS(true, true)}};
+
+struct weir__timer *
+weir__timer_of_task(struct weir_task *task)
+{
+        return task && task->work.ops->run == weir__timer_run ? (struct weir__timer *)task : NULL;
+}
+
+static void
+init(struct weir__timer *timer, const struct weir__timer_ops *ops, size_t size, weir_nsec after, weir_task_fn *done,
+     void *context)
+{
+        weir__task_init(&timer->task, &ops->task, size, done, context);
+        timer->task.slack = weir__pollers.timer_slack;
+        timer->node = (struct weir__timerq_node){.deadline = after, .kind = WEIR__DEADLINE_TIMER};
+}
+
+static size_t
+size_of(const struct weir__timer_plan *plan)
+{
+        return plan ? (plan->follows ? sizeof(struct weir__follower) : 0) + plan->ticker_size : 0;
+}
+
+static void
+init_parts(struct weir__timer *timer, char *behind, const struct weir__timer_plan *plan)
+{
+        if (plan->follows) {
+                *(struct weir__follower *)behind = (struct weir__follower){
+                        .ops = &weir__timer_follower_ops, .node = &timer->node, .clock = plan->clock, .target = plan->target};
+                behind += sizeof(struct weir__follower);
+        }
+        if (plan->ticker)
+                memcpy(behind, plan->ticker, plan->ticker_size);
+}
+
+weir_task *
+weir__timer_wrong(int fault, weir_task_fn *done, void *context)
+{
+        weir_task *task = weir_timer_new(0, done, context);
+
+        if (task) {
+                task->status = fault;
+                task->flags |= WEIR__TASK_WRONG;
+        }
+        return task;
+}
+
+/* `name` is as the program gives it; NULL: the timer has none. */
+static inline weir_task *
+make(const struct weir__timer_ops *ops, const char *name, const struct weir__timer_plan *plan, weir_nsec after,
+     weir_task_fn *done, void *context)
+{
+        struct weir__name_key key = {0};
+        int fault = name ? weir__name_read(name, &key) : 0;
+
+        if (fault)
+                return weir__timer_wrong(fault, done, context);
+        size_t before = name ? weir__named_timer_size(key.size) : sizeof(struct weir__timer), size = before + size_of(plan);
+        struct weir__named_timer *named = weir__alloc(size);
+        if (!named)
+                return NULL;
+        init(&named->timer, ops, size, after, done, context);
+        if (name)
+                named->name.size = (uint16_t)key.size; /* locates the parts behind the name, also in a forked child */
+        if (plan)
+                init_parts(&named->timer, (char *)named + before, plan);
+        if (!name || weir__phase_is_forked() || weir__names_add(&weir__timer_names, &named->name, &key))
+                return &named->timer.task;
+        weir__free(named, size);
+        return NULL;
+}
+
+weir_task *
+weir_timer_new(weir_nsec after, weir_task_fn *done, void *context)
+{
+        return make(&timer_ops[false][false], NULL, NULL, after, done, context);
+}
+
+weir_task *
+weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void *context)
+{
+        return make(&timer_ops[false][true], weir__timer_given_name(name), NULL, after, done, context);
+}
+
+weir_task *
+weir__timer_make(const struct weir__timer_plan *plan, weir_nsec after, weir_task_fn *done, void *context)
+{
+        const struct weir__timer_ops *ops = &(plan->ticks ? plan->ticks : timer_ops)[plan->follows][plan->name != NULL];
+
+        return make(ops, plan->name, plan, after, done, context);
+}
+
+/* -- timers that follow a clock: kernel/loop/follow.c -- */
+
+/* `when` is an instant or a duration, as the clock has it.  `name` is NULL for a timer without one. */
+static weir_task *
+make_clock_timer(const char *name, clockid_t clock, weir_nsec when, weir_task_fn *done, void *context)
+{
+        const struct weir__timer_plan plan = {.name = name, .follows = true, .clock = clock, .target = when};
+
+        return weir__timer_make(&plan, when, done, context);
+}
+
+weir_task *
+weir_timer_new_at(weir_nsec wall, weir_task_fn *done, void *context)
+{
+        return make_clock_timer(NULL, CLOCK_REALTIME, wall, done, context);
+}
+
+weir_task *
+weir_timer_new_at_named(const char *name, weir_nsec wall, weir_task_fn *done, void *context)
+{
+        return make_clock_timer(weir__timer_given_name(name), CLOCK_REALTIME, wall, done, context);
+}
+
+weir_task *
+weir_timer_new_boottime(weir_nsec after, weir_task_fn *done, void *context)
+{
+        return make_clock_timer(NULL, CLOCK_BOOTTIME, after, done, context);
+}
+
+weir_task *
+weir_timer_new_boottime_named(const char *name, weir_nsec after, weir_task_fn *done, void *context)
+{
+        return make_clock_timer(weir__timer_given_name(name), CLOCK_BOOTTIME, after, done, context);
+}
+
+int
+weir_timer_set_slack(weir_task *task, weir_nsec slack)
+{
+        struct weir__timer *timer = weir__timer_of_task(task);
+
+        if (weir__phase_is_forked())
+                return -ECHILD;
+        if (!task || slack < 0 || (timer && task->flags & WEIR__TASK_CONSUMED))
+                return -EINVAL;
+        if (!timer)
+                return -EDOM;
+        task->slack = weir__clock_slack(slack);
+        return 0;
+}
