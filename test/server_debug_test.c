@@ -13,8 +13,8 @@
 #include "test/fixture.h"
 #include "test/http_client.h"
 
-int __real_weir__debug_walk(weir__debug_visit_fn *visit, void *context);
-int __wrap_weir__debug_walk(weir__debug_visit_fn *visit, void *context);
+int __real_weir__debug_walk(weir__debug_record_fn *visit, void *context);
+int __wrap_weir__debug_walk(weir__debug_record_fn *visit, void *context);
 
 /* -- records -- */
 
@@ -27,7 +27,7 @@ static struct {
 } shown;
 
 int
-__wrap_weir__debug_walk(weir__debug_visit_fn *visit, void *context)
+__wrap_weir__debug_walk(weir__debug_record_fn *visit, void *context)
 {
         if (shown.is_real) {
                 return __real_weir__debug_walk(visit, context);

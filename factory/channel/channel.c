@@ -28,7 +28,7 @@ struct weir_channel {
         /* Guarded by the object's lock.  Senders wait only while the channel is full, receivers only while it is empty. */
         struct weir__list senders, receivers;
         struct block *first, *last;
-        struct block *spare; /* an empty one, or NULL */
+        struct block *empty; /* to be filled next; or NULL */
         bool closed;
 };
 
@@ -46,8 +46,8 @@ keep(struct weir_channel *channel, void *message)
         struct block *last = channel->last;
 
         if (!last || last->end == block_room(channel)) {
-                last = channel->spare;
-                channel->spare = NULL;
+                last = channel->empty;
+                channel->empty = NULL;
                 if (!last && !(last = malloc(sizeof *last + block_room(channel) * sizeof *last->messages)))
                         return false;
                 last->next = NULL;
@@ -74,10 +74,10 @@ take_oldest(struct weir_channel *channel)
         if (!block->next)
                 return message;
         channel->first = block->next;
-        if (channel->spare)
+        if (channel->empty)
                 free(block);
         else
-                channel->spare = block;
+                channel->empty = block;
         return message;
 }
 
@@ -136,7 +136,7 @@ clear(struct weir__waitable *object)
         while (channel->object.amount > 0)
                 weir__waitable_drop(object, take_oldest(channel));
         free(channel->first);
-        free(channel->spare);
+        free(channel->empty);
 }
 
 static const struct weir__waitable_ops channel_ops = {.kind = WEIR__CHANNEL,

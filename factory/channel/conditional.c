@@ -1,7 +1,7 @@
 /* factory/channel/conditional.c: conditions, and tasks that are held back until theirs is signalled.
  *
- * A condition is what comes once (factory/channel/oneshot.h).  A conditional is a combinator of two children, one after the
- * other: a wait for the condition, and, once that has ended well, the task.
+ * A condition is an event that comes once (factory/channel/oneshot.h).  A conditional is a combinator of two children, one after
+ * the other: a wait for the condition, and, once that has ended well, the task.
  *
  * Threads: any; `next` and `run` on a worker, as the combinator's. */
 #include <weir/conditional.h>
@@ -93,7 +93,7 @@ child_ended(struct weir__combinator *combinator, const struct weir_series *child
         return false;
 }
 
-/* The wait has ended well: whatever else ends it ends the combinator, which then asks for no child. */
+/* The wait has ended well.  Anything else that ends the wait ends the combinator, which then asks for no child. */
 static struct weir_series *
 next(struct weir__combinator *combinator)
 {

@@ -6,7 +6,7 @@
  *     EMPTY --send--> FULL --receive--> EMPTIED
  *         `--send, a task waits---------^
  *
- * A FULL mailbox owes its message to `drop`; later the wait of the task that has received it does.  A mailbox with a name
+ * A FULL mailbox owes its message to `drop`.  Then the wait of the task that has received it does.  A mailbox with a name
  * (factory/channel/oneshot.h) only shows its task where a message is.  The message stays the sender's. */
 #include <weir/mailbox.h>
 

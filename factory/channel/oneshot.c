@@ -1,4 +1,4 @@
-/* factory/channel/oneshot.c: what comes once, unnamed and named.
+/* factory/channel/oneshot.c: events that come once, unnamed and named.
  *
  * Threads: any.
  * Locks:   the object's; for named ones under that of the shard of the name. */
@@ -54,7 +54,7 @@ come(struct weir__oneshot *oneshot, void *message, struct weir__work_list *claim
 }
 
 static bool
-visit(struct weir__waitable *object, void *context, struct weir__work_list *claimed, bool *enough)
+spread_over(struct weir__waitable *object, void *context, struct weir__work_list *claimed, bool *enough)
 {
         struct weir__oneshot *oneshot = (struct weir__oneshot *)object;
         struct spread *spread = context;
@@ -75,7 +75,7 @@ weir__oneshot_count_named(const struct weir__waitable_ops *ops, const char *name
 {
         struct spread spread = {.left = n, .message = message};
 
-        weir__waitable_visit_named(ops, name, visit, &spread);
+        weir__waitable_for_each_named(ops, name, spread_over, &spread);
         return n - spread.left;
 }
 

@@ -1,10 +1,10 @@
-/* factory/channel/oneshot.h: what comes once, for all who wait for it and all who come later: a counter's target, a condition's
- * signal, the message of a mailbox with a name.
+/* factory/channel/oneshot.h: events that come once, for all tasks that wait and for all that come later: a counter reaches its
+ * target, a condition is signalled, a mailbox with a name gets its message.
  *
- *     the amount of the object is left to be counted --counted--> nothing is left: it has come
+ *     the amount of the object is left to be counted --counted--> 0: the event has come
  *
- * One with a name belongs to a single task, which is made with it; it may come before that is started.  Any number may share a
- * name: what comes by name is spread over them, and the oldest gets its own first. */
+ * An object with a name belongs to a single task, which is made with it.  The event may come before the task is started.  Any
+ * number of objects may share a name.  A count by name is spread over them, and the oldest gets its own first. */
 #ifndef WEIR_FACTORY_ONESHOT_H
 #define WEIR_FACTORY_ONESHOT_H
 
@@ -29,7 +29,7 @@ int weir__oneshot_try(struct weir__wait *wait, struct weir__work_list *claimed);
                 .keeps_grant = true, .try = weir__oneshot_try, .describe = its_describe,                \
         }
 
-/* Returns how much was counted, at most what was left.  Any thread, no lock held. */
+/* Returns how much was counted, at most the amount that was left.  Any thread; no lock is held. */
 uint64_t weir__oneshot_count(struct weir__oneshot *oneshot, uint64_t n);
 
 /* Spreads n over those of that name.  Each that comes brings the message, and leaves its name.  Returns how much was counted. */

@@ -208,7 +208,7 @@ winner(const struct weir_task *task)
         return option && message_of((const struct select *)task, option) ? &option->wait : NULL;
 }
 
-/* What its start reports. */
+/* The fault of a select without cases, which its start reports. */
 static int
 seal(struct weir_task *task)
 {

@@ -1,6 +1,6 @@
 /* factory/inspect/debug.c: all that is alive, as text.
  *
- * Threads: any.  What is printed goes out with no lock held. */
+ * Threads: any.  Text is written with no lock held. */
 #include "factory/inspect/debug.h"
 
 #include <weir/debug.h>
@@ -20,7 +20,7 @@
 struct print {
         struct weir__sink *sink;
         enum weir__debug_section next; /* the first section whose title was not printed */
-        bool is_empty;                 /* the last one that was, still */
+        bool is_empty;                 /* nothing was printed below the last title */
 };
 
 const char *
@@ -35,7 +35,7 @@ weir__debug_title(enum weir__debug_section section)
         return titles[section];
 }
 
-/* The titles up to that of the section; those that have nothing below them say so. */
+/* Prints the titles up to that of the section.  A section without records says so. */
 static void
 print_titles(struct print *print, unsigned section)
 {
@@ -58,7 +58,7 @@ print_deadline(struct weir__sink *sink, const struct weir__debug_record *record)
         weir__sink_printf(sink, record->deadline < 0 ? ", %s %s ago" : ", %s in %s", what, text);
 }
 
-/* Returns whether the sink is broken: there is no use in going on. */
+/* Returns whether the sink is broken, so that the walk ends. */
 static bool
 print_record(const struct weir__debug_record *record, void *context)
 {
@@ -103,12 +103,12 @@ phase_name(void)
 void
 weir__debug_print_head(struct weir__sink *sink)
 {
-        unsigned workers, spares;
+        unsigned workers, idle;
 
-        weir__worker_pool_count(&workers, &spares);
+        weir__worker_pool_count(&workers, &idle);
         weir__sink_printf(sink,
                           "weir %s, process %d: %s, %u pollers, %u workers (%u spare), %u threads for functions, %zu series%s",
-                          WEIR_VERSION, (int)getpid(), phase_name(), weir__pollers_count(), workers, spares,
+                          WEIR_VERSION, (int)getpid(), phase_name(), weir__pollers_count(), workers, idle,
                           weir__executor_threads(), weir__live_series(), weir__clock_is_virtual() ? ", virtual clock" : "");
 }
 

@@ -49,7 +49,7 @@ weir__debug_without_article(const char *kind)
         return strncmp(kind, "a ", 2) == 0 ? kind + 2 : strncmp(kind, "an ", 3) == 0 ? kind + 3 : kind;
 }
 
-/* PENDING is what waits; kinds have states of their own behind those that all have, in which they are at work. */
+/* Kinds have states of their own behind the common ones.  In these they work. */
 static const char *
 state_of(uint32_t word)
 {
@@ -84,7 +84,7 @@ void
 weir__debug_show(struct weir__debug_walk *walk, struct weir__debug_line *line)
 {
         if (!walk->stopped)
-                walk->stopped = walk->visit(&line->record, walk->context);
+                walk->stopped = walk->show(&line->record, walk->context);
 }
 
 /* -- functions of the program -- */

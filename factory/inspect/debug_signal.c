@@ -3,9 +3,9 @@
  *     of the thread:  made by the first binding -> waits -> prints -> waits ...
  *                                                              \--another one waits--> ended
  *
- * Threads: the handler on any; the printing on threads for that, of which mostly one is there and sleeps: a new one is made when
- *          somebody binds while all of them print, for they may do so for long.
- * Locks:   bound.mutex, the system's, for all but the handler, which only posts a semaphore. */
+ * Threads: the handler runs on any.  The printing has threads of its own.  Mostly there is one, which sleeps.  A binding makes a
+ *          new one while all of them print, because printing may take long.
+ * Locks:   bound.mutex, one of the system.  The handler takes none: it only posts a semaphore. */
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -72,7 +72,7 @@ handle(int signal)
         errno = saved;
 }
 
-/* Those that came until now are one. */
+/* Signals that came until now count as one. */
 static void
 wait_until_wanted(void)
 {
@@ -82,7 +82,7 @@ wait_until_wanted(void)
                 continue;
 }
 
-/* Returns whether it is to go on. */
+/* Returns whether this thread goes on: one thread waits at a time. */
 static bool
 stays(void)
 {

@@ -3,8 +3,8 @@
  * Threads: any.
  * Locks:   a poller's, for AT_ONCE timers at a time.
  *
- * They are noted first, and shown when all of a poller have been: so the queue is gone through at once, whatever time a visitor
- * takes, and what was met twice (kernel/queue/timerq.h) is shown once, in order of the deadlines. */
+ * All timers of a poller are noted first, and shown then.  So the walk through the queue does not wait for the reader of the
+ * dump.  A timer that was met twice (kernel/queue/timerq.h) is shown once, in the order of the deadlines. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,8 @@ struct noted {
         uint64_t sequence;
         size_t name;        /* where in `names` */
         uint32_t name_size; /* 0: none */
-        bool was_cut, ticks, follows;
+        bool was_cut;
+        const struct weir__timer_ops *ops;
 };
 
 struct notes {
@@ -31,7 +32,7 @@ struct notes {
         size_t names_used, names_room;
 };
 
-/* Room for as many as one hold of the lock brings. */
+/* Makes room for the timers of one hold of the lock. */
 static bool
 have_room(struct notes *notes)
 {
@@ -56,7 +57,7 @@ have_room(struct notes *notes)
         return true;
 }
 
-/* Functions with a limit, and the limits of series, are shown as such elsewhere. */
+/* Functions with a limit, and the limits of series, are shown elsewhere. */
 static bool
 is_wanted(const struct weir__timerq_node *node, const struct weir__timer *timer)
 {
@@ -79,8 +80,7 @@ note(struct notes *notes, struct weir__timerq_node *node)
                 .name = notes->names_used,
                 .name_size = size,
                 .was_cut = name && size < name->size,
-                .ticks = weir__timer_ops(timer)->ticks,
-                .follows = weir__timer_ops(timer)->follows,
+                .ops = weir__timer_ops(timer),
         };
         if (size)
                 memcpy(&notes->names[notes->names_used], name->text, size);
@@ -125,14 +125,14 @@ show(struct weir__debug_walk *walk, const struct notes *notes, const struct note
 {
         struct weir__debug_line line;
 
-        weir__debug_line_begin(&line, WEIR__DEBUG_TIMERS, 0, timer->ticks ? "ticker" : "timer");
+        weir__debug_line_begin(&line, WEIR__DEBUG_TIMERS, 0, timer->ops->ticks ? "ticker" : "timer");
         if (timer->name_size)
                 weir__debug_line_name(&line, &notes->names[timer->name], timer->name_size + timer->was_cut);
         line.record.state = "pending";
         line.record.age = timer->since < now ? now - timer->since : 0;
         if (timer->deadline != WEIR_FOREVER)
                 line.record.deadline = timer->deadline - now;
-        if (timer->follows)
+        if (timer->ops->follows)
                 weir__debug_line_add(&line, "by another clock");
         weir__debug_show(walk, &line);
 }

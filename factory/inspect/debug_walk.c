@@ -1,7 +1,7 @@
 /* factory/inspect/debug_walk.c: all that is alive, section by section.
  *
  * Threads: any.
- * Locks:   those of what is looked at, for some hundred nodes at most; none while a visitor runs. */
+ * Locks:   those of the objects that are shown, for some hundred nodes at most; none while a record is shown. */
 #include "factory/inspect/debug_walk.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define WAITS_MOST 256 /* of an object: those behind them are not looked at */
 
-/* -- what runs now -- */
+/* -- callbacks that run -- */
 
 static void
 begin_callback(struct weir__debug_line *line, const char *kind, const char *prefix, unsigned number, weir_nsec age)
@@ -83,7 +83,7 @@ walk_callbacks(struct weir__debug_walk *walk)
         free(snapshots);
 }
 
-/* -- what waits in no series -- */
+/* -- objects, with tasks that are in no series -- */
 
 /* Writes the kinds of the lone tasks among the first waits of the object.  Returns how many. */
 static unsigned
@@ -190,14 +190,14 @@ walk_functions(struct weir__debug_walk *walk)
 /* -- all of it -- */
 
 int
-weir__debug_walk(weir__debug_visit_fn *visit, void *context)
+weir__debug_walk(weir__debug_record_fn *show, void *context)
 {
         static void (*const sections[WEIR__DEBUG_SECTIONS])(struct weir__debug_walk *) = {
                 [WEIR__DEBUG_CALLBACKS] = walk_callbacks,       [WEIR__DEBUG_SERIES] = weir__debug_walk_series,
                 [WEIR__DEBUG_TIMERS] = weir__debug_walk_timers, [WEIR__DEBUG_WAITS] = walk_waits,
                 [WEIR__DEBUG_FUNCTIONS] = walk_functions,
         };
-        struct weir__debug_walk walk = {.visit = visit, .context = context};
+        struct weir__debug_walk walk = {.show = show, .context = context};
 
         if (weir__phase_is_forked())
                 return -ECHILD;

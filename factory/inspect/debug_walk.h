@@ -1,4 +1,4 @@
-/* factory/inspect/debug_walk.h: what the parts of weir__debug_walk share. */
+/* factory/inspect/debug_walk.h: declarations that the parts of weir__debug_walk share. */
 #ifndef WEIR_FACTORY_DEBUG_WALK_H
 #define WEIR_FACTORY_DEBUG_WALK_H
 
@@ -10,7 +10,7 @@
 #define WEIR__DEBUG_NAME 128 /* bytes of a name that are shown */
 #define WEIR__DEBUG_TEXT 320
 
-/* A record that is being made, under some lock, to be shown without. */
+/* A record that is made under some lock, and shown without it. */
 struct weir__debug_line {
         struct weir__debug_record record;
         char name[WEIR__DEBUG_NAME + 3];
@@ -18,7 +18,7 @@ struct weir__debug_line {
 };
 
 struct weir__debug_walk {
-        weir__debug_visit_fn *visit;
+        weir__debug_record_fn *show;
         void *context;
         int failed;
         bool stopped;
@@ -34,8 +34,8 @@ const char *weir__debug_without_article(const char *kind);
 /* Where a function is, for addr2line: "program+0x1234". */
 void weir__debug_line_add_function(struct weir__debug_line *line, void (*function)(void));
 
-/* The kind without its article, its name, its state, what it waits for.  Where the task does not end.  Returns whether it has
- * been started, as far as can be seen: else its owner may be at it. */
+/* Adds the kind of a task without its article, its name, its state and the reason of its waiting.  A lock keeps the task.
+ * Returns false for a task that was not started yet, as far as can be seen: its owner may still write to it. */
 bool weir__debug_line_task(struct weir__debug_line *line, const struct weir_task *task);
 
 void weir__debug_show(struct weir__debug_walk *walk, struct weir__debug_line *line);

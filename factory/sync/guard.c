@@ -5,7 +5,7 @@
  *                                             '--'  the same, and a task waits: the guard is that one's at once
  *
  * Threads: any.
- * Locks:   the series' for what it holds; under it the guard's, for who holds it.
+ * Locks:   the series' for what it holds; under it the guard's, for its holder.
  *
  * A hold records which series holds a guard.  It is made together with the task that acquires, so granting needs no memory.  The
  * thread that gives up a guard grants it under the lock of the guard alone, and knows nothing of the next series.  So the worker

@@ -317,8 +317,8 @@ weir__waitable_describe(struct weir__waitable *object, const struct weir__wait *
 
 /* Goes on with the walk for one hold of the shard's lock.  Returns whether there is more. */
 static bool
-visit_some(struct weir__names_shard *shard, struct weir__names_walk *walk, const struct weir__waitable_ops *ops,
-           weir__waitable_visit *visit, void *context, struct weir__work_list *claimed)
+some_named(struct weir__names_shard *shard, struct weir__names_walk *walk, const struct weir__waitable_ops *ops,
+           weir__waitable_each_fn *each, void *context, struct weir__work_list *claimed)
 {
         bool enough = false;
 
@@ -329,7 +329,7 @@ visit_some(struct weir__names_shard *shard, struct weir__names_walk *walk, const
                         return false;
                 struct weir__waitable *object = bearer_of(name, ops);
                 weir__lock(&object->lock);
-                bool leaves = visit(object, context, claimed, &enough);
+                bool leaves = each(object, context, claimed, &enough);
                 weir__unlock(&object->lock);
                 weir__names_walk_on(walk);
                 if (leaves)
@@ -339,7 +339,7 @@ visit_some(struct weir__names_shard *shard, struct weir__names_walk *walk, const
 }
 
 void
-weir__waitable_visit_named(const struct weir__waitable_ops *ops, const char *name, weir__waitable_visit *visit, void *context)
+weir__waitable_for_each_named(const struct weir__waitable_ops *ops, const char *name, weir__waitable_each_fn *each, void *context)
 {
         struct weir__work_list claimed = {0};
         struct weir__names_walk walk;
@@ -351,7 +351,7 @@ weir__waitable_visit_named(const struct weir__waitable_ops *ops, const char *nam
         struct weir__names_shard *shard = weir__names_lock(&names[ops->kind], key.hash);
         weir__names_walk_begin(shard, &walk, &key, false);
         while (more) {
-                more = visit_some(shard, &walk, ops, visit, context, &claimed);
+                more = some_named(shard, &walk, ops, each, context, &claimed);
                 if (!more)
                         weir__names_walk_end(shard, &walk);
                 weir__names_unlock(shard);

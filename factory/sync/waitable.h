@@ -47,7 +47,7 @@ struct weir__waitable_ops {
         enum weir__waitable_kind kind;
         const char *noun; /* "channel" */
         size_t size;      /* of the object, without its name */
-        unsigned queues;  /* lists of waits; the first follows struct weir__waitable, the others that one */
+        unsigned queues;  /* how many lists of waits there are, right behind struct weir__waitable */
         bool keeps_grant; /* `try` is asked for a task that was cancelled before its start, too */
 
         /* Does at once what the wait wants.  Tasks that it claims for that are appended to `claimed`.  Under the lock.  NULL: the
@@ -71,7 +71,7 @@ struct weir__wait {
         struct weir__wait_task *task;
         unsigned queue; /* which of the object's */
 
-        _Atomic bool is_linked;  /* written under the object's lock */
+        _Atomic bool is_linked; /* written under the object's lock */
         struct weir__link link; /* guarded by the object's lock */
 
         /* What is wanted or given.  It belongs to the task until the wait is linked.  Then the object's lock guards it.  After
@@ -170,11 +170,11 @@ size_t weir__waitable_describe(struct weir__waitable *object, const struct weir_
 /* Is called for objects of one name, the oldest first, under the locks of the shard and the object.  The object may be about to
  * be freed.  Tasks that it claims are appended to `claimed`.  *enough ends the calls.  Returns whether the object leaves its
  * name. */
-typedef bool weir__waitable_visit(struct weir__waitable *object, void *context, struct weir__work_list *claimed, bool *enough);
+typedef bool weir__waitable_each_fn(struct weir__waitable *object, void *context, struct weir__work_list *claimed, bool *enough);
 
-/* Visits those of a kind.  No object has an invalid name. */
-void weir__waitable_visit_named(const struct weir__waitable_ops *ops, const char *name, weir__waitable_visit *visit,
-                                void *context);
+/* Calls it for the objects of a kind.  No object has an invalid name. */
+void weir__waitable_for_each_named(const struct weir__waitable_ops *ops, const char *name, weir__waitable_each_fn *each,
+                                   void *context);
 
 /* Goes through all objects: begin with NULL.  The returned object has a reference, which the next call gives up.  Objects that
  * are made meanwhile may be left out. */

@@ -116,7 +116,7 @@ release_waiters(struct weir_waitgroup *group, struct weir__list *released)
         }
 }
 
-/* The runtime is told of all of them first, so that virtual time does not go on while the first one wakes up. */
+/* The ends of all waits are counted first, so that virtual time does not go on while the first one wakes up. */
 static void
 wake_waiters(struct weir__list *released)
 {
@@ -233,8 +233,8 @@ limit_run(struct weir__work *work)
 
 static const struct weir__work_ops limit_ops = {.run = limit_run};
 
-/* Ends a wait that cannot begin.  If a done has released the waiter meanwhile, the runtime was told of its end already, so it is
- * told of its begin now. */
+/* Ends a wait that cannot begin.  If a done has released the waiter meanwhile, the end of the wait was counted already, so
+ * its begin is counted now. */
 static void
 refuse(struct waiter *waiter, int status)
 {
@@ -257,7 +257,7 @@ wait_with_limit(struct waiter *waiter, weir_nsec deadline)
         }
         waiter->limit.work.ops = &limit_ops;
         if (weir__limit_set(poller, &waiter->limit, deadline)) {
-                weir__poller_wake(poller); /* first: time would jump to what was the next deadline when it last looked */
+                weir__poller_wake(poller); /* first: time would go on to the next deadline that it knows */
                 weir__runtime_wait_begin(waiter->gave);
                 weir__latch_wait(&waiter->ended);
                 if (!weir__limit_clear(poller, &waiter->limit))
