@@ -20,14 +20,13 @@ struct weir__error_page {
         char body[];
 };
 
-static const struct weir__error_page *
-page_of(const weir_http_server *server, int status)
+/* The link to the page for this status, or the one at the end. */
+static struct weir__error_page **
+find(struct weir__error_page **link, int status)
 {
-        const struct weir__error_page *page = server->error_pages;
-
-        while (page && page->status != status)
-                page = page->next;
-        return page;
+        while (*link && (*link)->status != status)
+                link = &(*link)->next;
+        return link;
 }
 
 static struct weir__error_page *
@@ -42,20 +41,6 @@ page_new(int status, const char *type, const void *body, size_t size)
         if (size)
                 memcpy(page->body, body, size);
         memcpy(page->type, type, type_size);
-        return page;
-}
-
-/* Takes the page for this status out; NULL: there is none. */
-static struct weir__error_page *
-take_page(weir_http_server *server, int status)
-{
-        struct weir__error_page **link = &server->error_pages;
-
-        while (*link && (*link)->status != status)
-                link = &(*link)->next;
-        struct weir__error_page *page = *link;
-        if (page)
-                *link = page->next;
         return page;
 }
 
@@ -87,9 +72,11 @@ weir_http_server_set_error(weir_http_server *server, int status, const char *typ
         weir__lock(&server->lock);
         bool is_new = server->state == WEIR__SERVER_NEW;
         if (is_new) {
-                unused = take_page(server, status);
-                page->next = server->error_pages;
-                server->error_pages = page;
+                struct weir__error_page **link = find(&server->error_pages, status);
+
+                unused = *link;
+                page->next = unused ? unused->next : NULL;
+                *link = page;
         }
         weir__unlock(&server->lock);
         free(unused);
@@ -108,9 +95,9 @@ weir__error_pages_free(weir_http_server *server)
 }
 
 int
-weir__error_pages_fill(const weir_http_server *server, int status, size_t max, struct weir__response *response)
+weir__error_pages_fill(weir_http_server *server, int status, size_t max, struct weir__response *response)
 {
-        const struct weir__error_page *page = page_of(server, status);
+        const struct weir__error_page *page = *find(&server->error_pages, status);
         char text[64];
 
         if (page && page->size >= max)

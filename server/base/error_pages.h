@@ -8,7 +8,7 @@
 
 /* Makes the response the server's own of that status; its fields stay.  A page that the program has set must have fewer than `max`
  * bytes, else it is the line of text.  An empty response becomes that without memory.  Result: 0 or -ENOMEM. */
-int weir__error_pages_fill(const weir_http_server *server, int status, size_t max, struct weir__response *response);
+int weir__error_pages_fill(weir_http_server *server, int status, size_t max, struct weir__response *response);
 void weir__error_pages_free(weir_http_server *server);
 
 #endif

@@ -140,25 +140,18 @@ read_files(weir_http_server *server)
         return failed;
 }
 
-/* What would be ignored without a certificate, which may have come after the config. */
-static const char *
-fault_without_certificate(const struct weir__secure *secure)
-{
-        if (secure->is_on || (!secure->ocsp_file && !secure->client_ca_file))
-                return NULL;
-        return secure->ocsp_file ? "expected a certificate beside ocsp_file" : "expected a certificate beside client_ca_file";
-}
-
 int
 weir__secure_start(weir_http_server *server)
 {
         struct weir__secure *secure = &server->secure;
 
         secure->is_on |= secure->pair_count > 0;
-        const char *fault = fault_without_certificate(secure);
-        if (fault)
-                weir__log(WEIR_LOG_ERROR, "TLS: %s (certificate_file, or weir_http_server_add_certificate)", fault);
-        return fault ? -EINVAL : secure->pair_count ? read_files(server) : 0;
+        /* A certificate may have come after the config. */
+        const char *ignored = secure->is_on ? NULL : secure->ocsp_file ? "ocsp_file" : secure->client_ca_file ? "client_ca_file" : NULL;
+        if (ignored)
+                weir__log(WEIR_LOG_ERROR, "TLS: expected a certificate beside %s (certificate_file, or weir_http_server_add_certificate)",
+                          ignored);
+        return ignored ? -EINVAL : secure->pair_count ? read_files(server) : 0;
 }
 
 struct weir__tls *

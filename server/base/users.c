@@ -28,11 +28,9 @@ weir__users_wait(struct weir__users *users, weir_nsec until, int impatient_fd)
 
         for (;;) {
                 weir_nsec left = until == WEIR_FOREVER ? 0 : until - weir__clock_monotonic();
-                struct timespec limit = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+                struct timespec limit = {.tv_sec = left > 0 ? left / WEIR_SEC(1) : 0, .tv_nsec = left > 0 ? left % WEIR_SEC(1) : 0};
+                int count = ppoll(fds, 2, until == WEIR_FOREVER ? NULL : &limit, NULL); /* it passes over a descriptor of -1 */
 
-                if (left < 0)
-                        limit = (struct timespec){0};
-                int count = ppoll(fds, impatient_fd < 0 ? 1 : 2, until == WEIR_FOREVER ? NULL : &limit, NULL);
                 if (count > 0 && fds[0].revents && eventfd_read(users->quiet_fd, &written) == 0)
                         return true;
                 if (count == 0 || (count > 0 && fds[1].revents))

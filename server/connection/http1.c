@@ -184,7 +184,7 @@ answer(struct weir__exchange *exchange)
                 return;
         }
         if (exchange->upgrade && !exchange->result && !weir__exchange_has_begun(exchange)) /* 101 is all there is */
-                exchange->has_failed |= weir__stream_reply_switch(connection) != 0;
+                (void)weir__stream_reply_begin(connection);
         connection->exchange = NULL;
         if (weir__exchange_has_begun(exchange))
                 weir__stream_reply_end(connection, exchange);

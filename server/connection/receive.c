@@ -312,6 +312,7 @@ weir__receive_for_task(struct weir__transfer *transfer)
                 status = weir__stream_reply_begin(connection); /* the client waits for 101 before it sends */
                 if (status)
                         return status;
+                weir__reply_flush(connection, true);
                 if (connection->state == WEIR__GONE)
                         return -ECONNRESET;
         }
@@ -383,7 +384,7 @@ dispatch(struct weir__connection *connection)
                 return;
         }
         weir__connection_enter(connection, WEIR__ANSWERING);
-        weir__exchange_start(connection->exchange);
+        weir__task_ready(&connection->exchange->task);
 }
 
 static void

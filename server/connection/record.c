@@ -16,27 +16,29 @@ client_of(const struct weir__connection *connection, const struct weir__request 
         return request ? weir__forwarded_client(proxies, request, &connection->client.peer) : connection->client.peer;
 }
 
-/* While not one byte of a reply has gone out there is no status. */
-static int
-status_seen(const struct weir__connection *connection, int status)
-{
-        return connection->writing.sent == 0 ? WEIR_HTTP_NO_REPLY : status ? status : 200;
-}
-
-static uint64_t
-body_sent(const struct weir__writing *writing)
-{
-        return writing->sent > writing->head_size ? writing->sent - writing->head_size : 0;
-}
-
+/* With an access log.  `status` 0: no reply has begun. */
 static void
-record(const struct weir__connection *connection, struct weir__access_entry *entry)
+record(const struct weir__connection *connection, const struct weir__request *request, weir_nsec began, int status,
+       bool is_complete)
 {
         const struct weir__shard *shard = connection->client.shard;
-        const struct weir__peer client = client_of(connection, entry->request);
+        const struct weir__writing *writing = &connection->writing;
+        bool has_body = status && writing->sent > writing->head_size;
+        struct weir__outlet_record made = {
+                .status = (uint16_t)(status && writing->sent ? status : WEIR_HTTP_NO_REPLY), /* it has no status before its first byte */
+                .is_complete = is_complete,
+                .body_sent = has_body ? writing->sent - writing->head_size : 0,
+                .client = client_of(connection, request),
+        };
 
-        entry->client = &client;
-        weir__access_record(shard->access, (unsigned)(shard - shard->server->shards), entry);
+        weir__access_record(shard->access, (unsigned)(shard - shard->server->shards), &made, request, began);
+}
+
+/* 0 stands for 200. */
+static int
+status_of(int status)
+{
+        return status ? status : 200;
 }
 
 void
@@ -57,12 +59,12 @@ weir__record_keep_request(struct weir__connection *connection, struct weir__exch
 void
 weir__record_reply(struct weir__connection *connection, struct weir__exchange *exchange, int status)
 {
-        weir__count_reply(&connection->client.shard->counts, status ? status : 200);
+        weir__count_reply(&connection->client.shard->counts, status_of(status));
         if (exchange)
                 exchange->is_counted = true;
         if (!connection->client.shard->access)
                 return;
-        connection->replied.status = (uint16_t)(status ? status : 200);
+        connection->replied.status = (uint16_t)status_of(status);
         if (!exchange || !weir__exchange_has_begun(exchange))
                 connection->writing.sent = connection->writing.head_size = 0;
         if (exchange)
@@ -72,21 +74,14 @@ weir__record_reply(struct weir__connection *connection, struct weir__exchange *e
 void
 weir__record_written(struct weir__connection *connection, bool is_complete)
 {
-        struct weir__access_entry entry = {
-                .request = connection->replied.request,
-                .is_complete = is_complete,
-                .began = connection->replied.began,
-        };
+        struct weir__replied *replied = &connection->replied;
 
-        if (!connection->replied.request && !connection->replied.status)
+        if (!replied->request && !replied->status)
                 return;
-        if (connection->client.shard->access) {
-                entry.status = status_seen(connection, connection->replied.status);
-                entry.body_sent = body_sent(&connection->writing);
-                record(connection, &entry);
-        }
-        weir__exchange_free_request(connection->replied.request);
-        connection->replied = (struct weir__replied){.request = NULL};
+        if (connection->client.shard->access)
+                record(connection, replied->request, replied->began, status_of(replied->status), is_complete);
+        weir__exchange_free_request(replied->request);
+        *replied = (struct weir__replied){.request = NULL};
 }
 
 void
@@ -94,18 +89,10 @@ weir__record_end(struct weir__exchange *exchange)
 {
         const struct weir__connection *connection = weir__connection_of(exchange);
         struct weir__shard *shard = connection->client.shard;
-        bool has_begun = weir__exchange_has_begun(exchange);
-        int status = exchange->response.status;
+        int status = weir__exchange_has_begun(exchange) ? status_of(exchange->response.status) : 0;
 
         if (!exchange->is_counted)
-                weir__count_reply(&shard->counts, !has_begun ? WEIR_HTTP_NO_REPLY : status ? status : 200);
-        if (shard->access && exchange->request) {
-                struct weir__access_entry entry = {
-                        .request = exchange->request,
-                        .status = has_begun ? status_seen(connection, status) : WEIR_HTTP_NO_REPLY,
-                        .body_sent = has_begun ? body_sent(&connection->writing) : 0,
-                        .began = exchange->began,
-                };
-                record(connection, &entry);
-        }
+                weir__count_reply(&shard->counts, status ? status : WEIR_HTTP_NO_REPLY);
+        if (shard->access && exchange->request)
+                record(connection, exchange->request, exchange->began, status, false);
 }

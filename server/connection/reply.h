@@ -51,8 +51,7 @@ size_t weir__reply_turning_away(struct weir__shard *shard); /* writes the whole 
 void weir__reply_continue(struct weir__connection *connection); /* 100: the peer waits for it */
 
 /* Replies that are written piece by piece. */
-int weir__stream_reply_begin(struct weir__connection *connection);  /* unless it has begun: 0 or -ENOMEM */
-int weir__stream_reply_switch(struct weir__connection *connection); /* the same, and sends nothing yet */
+int weir__stream_reply_begin(struct weir__connection *connection);  /* makes the head, which weir__reply_flush sends; once */
 int weir__stream_reply_write(struct weir__transfer *transfer);      /* weir__exchange_ops.begin */
 int weir__stream_reply_open(struct weir__transfer *stream);         /* the same of a stream of events */
 void weir__stream_reply_withdraw(struct weir__transfer *transfer);  /* a write that waits */

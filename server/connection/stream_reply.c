@@ -86,22 +86,12 @@ begin(struct weir__connection *connection, struct weir__exchange *exchange)
 }
 
 int
-weir__stream_reply_switch(struct weir__connection *connection)
-{
-        return begin(connection, connection->exchange);
-}
-
-int
 weir__stream_reply_begin(struct weir__connection *connection)
 {
         struct weir__exchange *exchange = connection->exchange;
-        bool begun = weir__exchange_has_begun(exchange);
-        int failed = begun ? 0 : begin(connection, exchange);
+        int failed = weir__exchange_has_begun(exchange) ? 0 : begin(connection, exchange);
 
-        if (failed)
-                exchange->has_failed = true;
-        else
-                weir__reply_flush(connection, true);
+        exchange->has_failed |= failed == -ENOMEM;
         return failed;
 }
 
@@ -109,10 +99,13 @@ int
 weir__stream_reply_open(struct weir__transfer *stream)
 {
         struct weir__exchange *exchange = stream->exchange;
+        struct weir__connection *connection = weir__connection_of(exchange);
+        int failed = weir__stream_reply_begin(connection);
 
         exchange->stream = stream;
         stream->is_linked = true;
-        int failed = weir__stream_reply_begin(weir__connection_of(exchange));
+        if (!failed)
+                weir__reply_flush(connection, true);
         if (!stream->is_linked) /* the connection has broken */
                 return stream->task.status;
         if (failed || exchange->client->shard->is_stopping || !weir__exchange_carries_body(exchange) ||
@@ -150,10 +143,8 @@ weir__stream_reply_write(struct weir__transfer *transfer)
 {
         struct weir__exchange *exchange = transfer->exchange;
         struct weir__connection *connection = weir__connection_of(exchange);
-        int failed = weir__exchange_has_begun(exchange) ? 0 : begin(connection, exchange);
+        int failed = weir__stream_reply_begin(connection);
 
-        if (failed == -ENOMEM)
-                exchange->has_failed = true;
         if (failed)
                 return failed;
         if (exchange->reply_left != UINT64_MAX) {

@@ -64,20 +64,6 @@ weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__clie
 }
 
 void
-weir__exchange_start(struct weir__exchange *exchange)
-{
-        weir__task_ready(&exchange->task);
-}
-
-static void
-free_fields(struct weir__fields *fields)
-{
-        for (unsigned i = 0; fields && i < WEIR__LISTS; i++)
-                free(fields->lists[i]);
-        free(fields);
-}
-
-void
 weir__exchange_free(struct weir__exchange *exchange)
 {
         weir__count(&exchange->client->shard->counts, WEIR__COUNT_EXCHANGES, -1);
@@ -87,7 +73,9 @@ weir__exchange_free(struct weir__exchange *exchange)
         weir__file_close(&exchange->withheld);
         free(exchange->upgrade);
         free(exchange->parameters);
-        free_fields(exchange->fields);
+        for (unsigned i = 0; exchange->fields && i < WEIR__LISTS; i++)
+                free(exchange->fields->lists[i]);
+        free(exchange->fields);
         free(exchange->body);
         if (exchange->task.series)
                 weir_series_unref(exchange->task.series);
@@ -327,12 +315,6 @@ weir__exchange_set_status(struct weir__exchange *exchange, int status)
                 exchange->upgrade = NULL;
         }
         exchange->response.status = status;
-}
-
-int
-weir__exchange_set_field(struct weir__exchange *exchange, const char *name, const char *value)
-{
-        return weir__exchange_check(exchange, weir__response_field(&exchange->response, name, value, true));
 }
 
 int

@@ -110,7 +110,6 @@ struct weir__exchange {
 /* Takes the request, also on failure. */
 struct weir__exchange *weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__client *client, int fd,
                                           struct weir__request *request);
-void weir__exchange_start(struct weir__exchange *exchange);
 void weir__exchange_free(struct weir__exchange *exchange);
 struct weir__exchange *weir__exchange_of(const struct weir_task *task); /* NULL: the task is no exchange */
 void weir__exchange_hold(struct weir__exchange *exchange);
@@ -130,7 +129,6 @@ bool weir__exchange_is_sealed(const struct weir__exchange *exchange);
 /* These only before that. */
 void weir__exchange_set_status(struct weir__exchange *exchange, int status); /* takes an upgrade back */
 int weir__exchange_refuse(struct weir__exchange *exchange, int status); /* makes the reply the server's own; fields stay */
-int weir__exchange_set_field(struct weir__exchange *exchange, const char *name, const char *value);
 int weir__answer_error(struct weir__exchange *exchange, int status); /* as _refuse, and no field stays.  Result: 0 or -ENOMEM */
 
 static inline bool weir__exchange_is_all_read(const struct weir__exchange *exchange)

@@ -149,31 +149,27 @@ weir_http_reply_cookie(weir_task *exchange, const struct weir_http_cookie *cooki
 /* -- addresses -- */
 
 const char *
-weir_http_client_address(const weir_task *exchange)
+weir_http_client_address(const weir_task *task)
 {
-        struct weir__exchange *known = weir__exchange_of(exchange);
-        struct weir__fields *fields = known ? fields_of(known) : NULL;
+        struct weir__exchange *exchange = weir__exchange_of(task);
+        struct weir__fields *fields = exchange ? fields_of(exchange) : NULL;
 
-        if (!fields)
-                return NULL;
-        if (!*fields->client) {
-                const struct weir__proxies *proxies = server_of(known)->proxies;
-                struct weir__peer client = weir__forwarded_client(proxies, known->request, &known->client->peer);
+        if (fields && !*fields->client) {
+                const struct weir__proxies *proxies = server_of(exchange)->proxies;
+                struct weir__peer client = weir__forwarded_client(proxies, exchange->request, &exchange->client->peer);
 
                 weir__peer_write(&client, false, fields->client);
         }
-        return fields->client;
+        return fields ? fields->client : NULL;
 }
 
 const char *
-weir_http_peer_address(const weir_task *exchange)
+weir_http_peer_address(const weir_task *task)
 {
-        struct weir__exchange *known = weir__exchange_of(exchange);
-        struct weir__fields *fields = known ? fields_of(known) : NULL;
+        struct weir__exchange *exchange = weir__exchange_of(task);
+        struct weir__fields *fields = exchange ? fields_of(exchange) : NULL;
 
-        if (!fields)
-                return NULL;
-        if (!*fields->peer)
-                weir__peer_write(&known->client->peer, true, fields->peer);
-        return fields->peer;
+        if (fields && !*fields->peer)
+                weir__peer_write(&exchange->client->peer, true, fields->peer);
+        return fields ? fields->peer : NULL;
 }

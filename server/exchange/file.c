@@ -99,21 +99,15 @@ goes_up(const char *path)
         return false;
 }
 
-/* Errors that a handler need not distinguish become one. */
-static int
-simplified(int error)
-{
-        switch (error) {
-        case -ENOTDIR:
-        case -ELOOP:
-        case -EXDEV:
-        case -ENAMETOOLONG: return -ENOENT;
-        case -EPERM: return -EACCES;
-        case -ENXIO: /* a socket */
-        case -ENODEV: return -EINVAL;
-        default: return error;
-        }
-}
+/* What a handler is told instead of an error, as it need not distinguish them; and the status of the reply. */
+static const struct {
+        int error, simple, status;
+} refusals[] = {
+        {-ENOENT, -ENOENT, 404}, {-ENOTDIR, -ENOENT, 404}, {-ELOOP, -ENOENT, 404},  {-EXDEV, -ENOENT, 404},
+        {-EISDIR, -EISDIR, 404}, {-EACCES, -EACCES, 403},  {-EPERM, -EACCES, 403},  {-ENAMETOOLONG, -ENOENT, 404},
+        {-EINVAL, -EINVAL, 403}, {-ENODEV, -EINVAL, 403},  {-ENXIO, -EINVAL, 403}, /* a socket */
+        {-EMFILE, -EMFILE, 503}, {-ENFILE, -ENFILE, 503},  {-EAGAIN, -EAGAIN, 503},
+};
 
 /* Opens what the path, which begins with a name, names beneath the root. */
 static int
@@ -123,10 +117,10 @@ open_file(const char *root, const char *path)
                 return -ENOENT;
         int directory = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (directory < 0)
-                return simplified(-errno);
+                return -errno;
         int fd = open_beneath(directory, path);
         close(directory);
-        return fd < 0 ? simplified(fd) : fd;
+        return fd;
 }
 
 /* -- what is said of it -- */
@@ -150,7 +144,7 @@ set(struct weir__exchange *exchange, int failed, enum field field, const char *v
 {
         if (failed)
                 return failed;
-        failed = weir__exchange_set_field(exchange, field_names[field], value);
+        failed = weir__exchange_check(exchange, weir__response_field(&exchange->response, field_names[field], value, true));
         if (!failed)
                 exchange->said_by_file |= (uint16_t)(1u << field);
         return failed;
@@ -229,26 +223,12 @@ refuse(struct weir__exchange *exchange, int status, int error)
 }
 
 static int
-refuse_method(struct weir__exchange *exchange)
-{
-        int failed = set(exchange, 0, ALLOW, "GET, HEAD");
-
-        return failed ? failed : refuse(exchange, 405, -EOPNOTSUPP);
-}
-
-static int
 refuse_error(struct weir__exchange *exchange, int error)
 {
-        switch (error) {
-        case -ENOENT:
-        case -EISDIR: return refuse(exchange, 404, error);
-        case -EACCES:
-        case -EINVAL: return refuse(exchange, 403, error);
-        case -EMFILE:
-        case -ENFILE:
-        case -EAGAIN: return refuse(exchange, 503, error);
-        default: return refuse(exchange, 500, error);
-        }
+        for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+                if (refusals[i].error == error)
+                        return refuse(exchange, refusals[i].status, refusals[i].simple);
+        return refuse(exchange, 500, error);
 }
 
 /* Whether the path may have been taken from the request's: this one ends with it, and not in the middle of a name. */
@@ -448,8 +428,10 @@ weir_http_reply_file(weir_task *task, const char *root, const char *path)
         exchange->said_by_file = ASKED;
         if (!root || !path)
                 return refuse(exchange, 500, -EINVAL);
-        if (!exchange->request->is_head && strcmp(exchange->request->method, "GET") != 0)
-                return refuse_method(exchange);
+        if (!exchange->request->is_head && strcmp(exchange->request->method, "GET") != 0) {
+                int failed = set(exchange, 0, ALLOW, "GET, HEAD");
+                return failed ? failed : refuse(exchange, 405, -EOPNOTSUPP);
+        }
         int fd = name_of(path, name, &is_index) ? -ENOENT : open_file(root, name);
         if (fd < 0)
                 return refuse_error(exchange, fd);

@@ -26,7 +26,7 @@ struct weir_http_router {
         /* Guarded by lock until frozen; constant then. */
         struct weir__routes *routes;
         struct route_handler *handlers; /* by the routes' numbers */
-        size_t count, room;
+        size_t count;
 };
 
 weir_http_router *
@@ -58,29 +58,17 @@ weir_http_router_free(weir_http_router *router)
 /* -- adding -- */
 
 static int
-make_room(weir_http_router *router)
+add(weir_http_router *router, const char *methods, const char *pattern, struct route_handler handler)
 {
-        size_t room = router->room ? 2 * router->room : 8;
-
-        if (router->count < router->room)
-                return 0;
-        struct route_handler *grown = realloc(router->handlers, room * sizeof *grown);
+        if (atomic_load_explicit(&router->frozen, memory_order_relaxed))
+                return -EBUSY;
+        struct route_handler *grown = realloc(router->handlers, (router->count + 1) * sizeof *grown);
         if (!grown)
                 return -ENOMEM;
         router->handlers = grown;
-        router->room = room;
-        return 0;
-}
-
-static int
-add(weir_http_router *router, const char *methods, const char *pattern, struct route_handler handler)
-{
-        int failed = atomic_load_explicit(&router->frozen, memory_order_relaxed) ? -EBUSY : make_room(router);
-
+        int failed = weir__routes_add(router->routes, methods, pattern, router->count);
         if (!failed)
-                failed = weir__routes_add(router->routes, methods, pattern, router->count);
-        if (!failed)
-                router->handlers[router->count++] = handler;
+                grown[router->count++] = handler;
         return failed;
 }
 

@@ -13,6 +13,7 @@
 #include <weir/http_sse.h>
 
 #include "kernel/loop/pollers.h"
+#include "kernel/observe/sink.h"
 #include "kernel/runtime/config.h"
 #include "kernel/sched/deliver.h"
 #include "server/exchange/transfer.h"
@@ -111,59 +112,43 @@ fault_of(const struct weir_http_event *event)
         return event->data || event->id || event->event || event->retry ? 0 : -EINVAL;
 }
 
-/* Appends `name: value` and a line's end; `out` is NULL when only the size is asked for.  Returns that. */
-static size_t
-put_line(char *out, const char *name, const char *value, size_t size)
+static void
+put_line(struct weir__sink *sink, const char *name, const char *value, size_t size)
 {
-        size_t name_size = strlen(name);
-
-        if (out) {
-                memcpy(out, name, name_size);
-                memcpy(out + name_size, ": ", 2);
-                memcpy(out + name_size + 2, value, size);
-                out[name_size + 2 + size] = '\n';
-        }
-        return name_size + size + 3;
+        weir__sink_printf(sink, "%s: ", name);
+        weir__sink_write(sink, value, size);
+        weir__sink_text(sink, "\n");
 }
 
 /* A line for each line of the data, of which the last one may be empty. */
-static size_t
-put_data(char *out, const char *data)
+static void
+put_data(struct weir__sink *sink, const char *data)
 {
-        size_t total = 0;
-
         for (;;) {
                 size_t size = strcspn(data, "\r\n");
 
-                total += put_line(out ? out + total : NULL, "data", data, size);
+                put_line(sink, "data", data, size);
                 data += size;
                 if (!*data)
-                        return total;
+                        return;
                 data += data[0] == '\r' && data[1] == '\n' ? 2 : 1;
         }
 }
 
-static size_t
-put_event(char *out, const struct weir_http_event *event)
+static void
+put_event(struct weir__sink *sink, const struct weir_http_event *event)
 {
         const weir_nsec unit = WEIR_MSEC(1);
-        size_t total = 0;
-        char retry[24];
 
         if (event->id)
-                total += put_line(out, "id", event->id, strlen(event->id));
+                put_line(sink, "id", event->id, strlen(event->id));
         if (event->event)
-                total += put_line(out ? out + total : NULL, "event", event->event, strlen(event->event));
-        if (event->retry) {
-                int size = snprintf(retry, sizeof retry, "%" PRId64, event->retry / unit + (event->retry % unit != 0));
-
-                total += put_line(out ? out + total : NULL, "retry", retry, (size_t)size);
-        }
+                put_line(sink, "event", event->event, strlen(event->event));
+        if (event->retry)
+                weir__sink_printf(sink, "retry: %" PRId64 "\n", event->retry / unit + (event->retry % unit != 0));
         if (event->data)
-                total += put_data(out ? out + total : NULL, event->data);
-        if (out)
-                out[total] = '\n';
-        return total + 1;
+                put_data(sink, event->data);
+        weir__sink_text(sink, "\n");
 }
 
 static int
@@ -180,18 +165,19 @@ weir_http_sse_event_new(weir_task *exchange, const struct weir_http_event *event
         struct weir__exchange *known = weir__exchange_of(exchange);
         uint8_t state = known ? atomic_load_explicit(&known->events, memory_order_relaxed) : WEIR__EVENTS_NONE;
         struct weir_http_event copy = {0};
+        struct weir__memory_sink text;
         int failed = read_event(&copy, event);
 
         if (!known)
                 failed = -EDOM;
         else if (state != WEIR__EVENTS_OPEN && !failed)
                 failed = state == WEIR__EVENTS_NONE ? -EINVAL : -EPIPE;
-        struct weir__transfer *transfer = weir__transfer_new_write(exchange, failed ? 0 : put_event(NULL, &copy), failed, done,
-                                                                   context);
-
-        if (!transfer)
-                return NULL;
+        weir__memory_sink_init(&text);
         if (!failed)
-                put_event(transfer->data, &copy);
-        return &transfer->task;
+                put_event(&text.sink, &copy);
+        weir_task *task = weir__sink_flush(&text.sink)
+                                  ? NULL
+                                  : weir__transfer_new_write(exchange, text.bytes, text.size, failed, done, context);
+        weir__memory_sink_done(&text);
+        return task;
 }

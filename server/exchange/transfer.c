@@ -205,8 +205,9 @@ weir_http_read_data(const weir_task *read, size_t *size)
         return transfer->size ? transfer->data : "";
 }
 
+/* Returns false when out of memory. */
 static bool
-make_room(struct weir__transfer *transfer, size_t size)
+set_data(struct weir__transfer *transfer, const void *data, size_t size)
 {
         if (!size)
                 return true;
@@ -215,13 +216,13 @@ make_room(struct weir__transfer *transfer, size_t size)
         transfer->memory = malloc(FRAME_BEFORE + size + FRAME_BEHIND);
         if (!transfer->memory)
                 return false;
-        transfer->data = transfer->memory + FRAME_BEFORE;
+        transfer->data = memcpy(transfer->memory + FRAME_BEFORE, data, size);
         transfer->size = size;
         return true;
 }
 
-struct weir__transfer *
-weir__transfer_new_write(weir_task *exchange, size_t size, int fault, weir_task_fn *done, void *context)
+weir_task *
+weir__transfer_new_write(weir_task *exchange, const void *data, size_t size, int fault, weir_task_fn *done, void *context)
 {
         struct weir__transfer *transfer = weir__transfer_new(WEIR__TRANSFER_WRITE, exchange, done, context);
 
@@ -229,24 +230,17 @@ weir__transfer_new_write(weir_task *exchange, size_t size, int fault, weir_task_
                 return NULL;
         if (fault) {
                 weir__task_poison(&transfer->task, fault);
-        } else if (!make_room(transfer, size)) {
+        } else if (!set_data(transfer, data, size)) {
                 weir_task_dismiss(&transfer->task);
                 return NULL;
         }
-        return transfer;
+        return &transfer->task;
 }
 
 weir_task *
 weir_http_write_new(weir_task *exchange, const void *data, size_t size, weir_task_fn *done, void *context)
 {
-        int fault = size && !data ? -EINVAL : 0;
-        struct weir__transfer *transfer = weir__transfer_new_write(exchange, size, fault, done, context);
-
-        if (!transfer)
-                return NULL;
-        if (!fault && size)
-                memcpy(transfer->data, data, size);
-        return &transfer->task;
+        return weir__transfer_new_write(exchange, data, size, size && !data ? -EINVAL : 0, done, context);
 }
 
 /* The data becomes a chunk.  Source: RFC 9112 section 7.1. */

@@ -39,9 +39,9 @@ struct weir__transfer {
 /* Makes a task, wrong if `exchange` is none.  Its maker fills in what belongs to the kind.  NULL when out of memory. */
 struct weir__transfer *weir__transfer_new(enum weir__transfer_kind kind, weir_task *exchange, weir_task_fn *done, void *context);
 
-/* A write with room for `size` bytes at `data`.  It reports `fault` when it is started, unless that is 0.  NULL when out of
- * memory. */
-struct weir__transfer *weir__transfer_new_write(weir_task *exchange, size_t size, int fault, weir_task_fn *done, void *context);
+/* A write of a copy of the data.  It reports `fault` when it is started, unless that is 0.  NULL when out of memory. */
+weir_task *weir__transfer_new_write(weir_task *exchange, const void *data, size_t size, int fault, weir_task_fn *done,
+                                    void *context);
 void weir__transfer_frame(struct weir__transfer *transfer); /* makes its data a chunk */
 
 /* Owner.  Of one that waits, or was linked just now. */

@@ -35,11 +35,10 @@ take_place(weir_http_server *server, size_t beyond)
 {
         size_t limit = server->config.max_connections, there = atomic_load(&server->connections);
 
-        do {
-                if (there >= limit && there - limit >= beyond)
-                        return false;
-        } while (!atomic_compare_exchange_weak(&server->connections, &there, there + 1));
-        return true;
+        while (there < limit || there - limit < beyond)
+                if (atomic_compare_exchange_weak(&server->connections, &there, there + 1))
+                        return true;
+        return false;
 }
 
 /* Gives a place beyond the limit back, if there is one. */
@@ -48,11 +47,10 @@ give_place_back(weir_http_server *server)
 {
         size_t there = atomic_load(&server->connections);
 
-        do {
-                if (there <= server->config.max_connections)
-                        return false;
-        } while (!atomic_compare_exchange_weak(&server->connections, &there, there - 1));
-        return true;
+        while (there > server->config.max_connections)
+                if (atomic_compare_exchange_weak(&server->connections, &there, there - 1))
+                        return true;
+        return false;
 }
 
 static void ask(struct weir__shard *shard, int order);

@@ -14,7 +14,6 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
-#include "server/observe/outlet.h"
 #include "server/base/server.h"
 
 #define OUTLETS 2
@@ -38,21 +37,15 @@ size_of(const char *text, enum weir__outlet_text which)
 }
 
 void
-weir__access_record(struct weir__access *access, unsigned index, const struct weir__access_entry *entry)
+weir__access_record(struct weir__access *access, unsigned index, struct weir__outlet_record *record,
+                    const struct weir__request *request, weir_nsec began)
 {
-        const struct weir__request *request = entry->request;
         const char *texts[WEIR__TEXTS] = {NULL};
-        size_t size = sizeof(struct weir__outlet_record);
-        struct weir__outlet_record made = {
-                .status = (uint16_t)entry->status,
-                .minor = request ? request->minor : 1,
-                .is_complete = entry->is_complete,
-                .body_sent = entry->body_sent,
-                .ended = weir__clock_wall_coarse(),
-                .duration = entry->began ? weir__clock_now() - entry->began : 0,
-                .client = *entry->client,
-        };
+        size_t size = sizeof *record;
 
+        record->minor = request ? request->minor : 1;
+        record->ended = weir__clock_wall_coarse();
+        record->duration = began ? weir__clock_now() - began : 0;
         if (request) {
                 texts[WEIR__TEXT_METHOD] = request->method;
                 texts[WEIR__TEXT_TARGET] = request->target;
@@ -61,10 +54,10 @@ weir__access_record(struct weir__access *access, unsigned index, const struct we
                 texts[WEIR__TEXT_AGENT] = weir__request_header(request, "User-Agent");
         }
         for (unsigned i = 0; i < WEIR__TEXTS; i++)
-                size += made.sizes[i] = size_of(texts[i], i);
-        made.size = (uint32_t)((size + 7) / 8 * 8);
+                size += record->sizes[i] = size_of(texts[i], i);
+        record->size = (uint32_t)((size + 7) / 8 * 8);
         for (unsigned i = 0; i < access->count; i++)
-                weir__outlet_add(&access->outlets[i], index, &made, texts);
+                weir__outlet_add(&access->outlets[i], index, record, texts);
 }
 
 /* -- start and stop -- */
@@ -115,10 +108,10 @@ void
 weir__access_stop(struct weir__access *access)
 {
         for (unsigned i = 0; access && i < access->count; i++)
-                if (access->outlets[i].is_running)
+                if (access->outlets[i].rings)
                         weir__outlet_begin_stop(&access->outlets[i]);
         for (unsigned i = 0; access && i < access->count; i++)
-                if (access->outlets[i].is_running)
+                if (access->outlets[i].rings)
                         weir__outlet_end_stop(&access->outlets[i]);
 }
 

@@ -9,20 +9,10 @@
 
 #include <weir/http_server.h>
 
-#include "protocol/field/peer.h"
 #include "protocol/message/request.h"
+#include "server/observe/outlet.h"
 
 struct weir__access;
-
-/* What there is to say of a request that is over. */
-struct weir__access_entry {
-        const struct weir__peer *client;
-        const struct weir__request *request; /* NULL: not known */
-        int status;
-        bool is_complete;
-        uint64_t body_sent;
-        weir_nsec began; /* 0: not known */
-};
 
 /* Has copies of what it needs of the configuration.
  *
@@ -39,7 +29,10 @@ int weir__access_start(struct weir__access *access, unsigned count);
 /* Has all that was recorded written, and ends the threads; one that is not started stays so. */
 void weir__access_stop(struct weir__access *access);
 
-/* Drops the record, and counts it, wherever a ring is full.  By the owner of the poller of that index. */
-void weir__access_record(struct weir__access *access, unsigned index, const struct weir__access_entry *entry);
+/* Adds what is known of the request (NULL: it is not known) to a record that its maker has begun: with status, is_complete,
+ * body_sent and client.  It began at that time; 0: nobody knows.  Drops the record, and counts it, wherever a ring is full.  By
+ * the owner of the poller of that index. */
+void weir__access_record(struct weir__access *access, unsigned index, struct weir__outlet_record *record,
+                         const struct weir__request *request, weir_nsec began);
 
 #endif

@@ -451,17 +451,15 @@ static int
 make_rings(struct weir__outlet *outlet, unsigned count)
 {
         outlet->rings = aligned_alloc(_Alignof(struct weir__outlet_ring), count * sizeof *outlet->rings);
-        if (!outlet->rings)
+        outlet->memory = malloc(count * RING_SIZE + (outlet->path ? OUT_SIZE : 0));
+        if (!outlet->rings || !outlet->memory)
                 return -ENOMEM;
         memset(outlet->rings, 0, count * sizeof *outlet->rings);
         outlet->ring_count = count;
-        for (unsigned i = 0; i < count; i++) {
-                outlet->rings[i].bytes = malloc(RING_SIZE);
-                if (!outlet->rings[i].bytes)
-                        return -ENOMEM;
-        }
-        outlet->out = outlet->path ? malloc(OUT_SIZE) : NULL;
-        return outlet->path && !outlet->out ? -ENOMEM : 0;
+        for (unsigned i = 0; i < count; i++)
+                outlet->rings[i].bytes = outlet->memory + i * RING_SIZE;
+        outlet->out = outlet->memory + count * RING_SIZE;
+        return 0;
 }
 
 static void
@@ -469,13 +467,10 @@ clear(struct weir__outlet *outlet)
 {
         atomic_store(&outlet->has_file, false);
         drop_next(outlet);
-        for (unsigned i = 0; i < outlet->ring_count; i++)
-                free(outlet->rings[i].bytes);
         free(outlet->rings);
-        free(outlet->out);
+        free(outlet->memory);
         outlet->rings = NULL;
-        outlet->out = NULL;
-        outlet->ring_count = 0;
+        outlet->memory = NULL;
         if (outlet->fd >= 0)
                 close(outlet->fd);
         outlet->fd = -1;
@@ -502,7 +497,6 @@ weir__outlet_start(struct weir__outlet *outlet, unsigned count)
                 clear(outlet);
                 return failed;
         }
-        outlet->is_running = true;
         atomic_store(&outlet->has_file, outlet->path && !outlet->may_block);
         return 0;
 }
@@ -518,7 +512,6 @@ void
 weir__outlet_end_stop(struct weir__outlet *outlet)
 {
         pthread_join(outlet->thread, NULL);
-        outlet->is_running = false;
         clear(outlet);
 }
 

@@ -53,10 +53,10 @@ struct weir__outlet {
         int wake_fd; /* eventfd */
 
         /* The thread that starts and stops it; constant while the outlet runs. */
-        bool is_running;
         pthread_t thread;
         unsigned ring_count;
-        struct weir__outlet_ring *rings;
+        struct weir__outlet_ring *rings; /* NULL: it does not run */
+        char *memory;                    /* of the rings and of `out` */
 
         /* The thread's, while it runs. */
         int fd;

@@ -20,19 +20,6 @@
 
 #define COMPRESS_LEAST 1024 /* bytes of a body */
 
-static void
-default_size(size_t *field, size_t value)
-{
-        *field = *field ? *field : value;
-}
-
-static int
-default_time(weir_nsec *field, weir_nsec value)
-{
-        *field = *field ? *field : value;
-        return *field < 0 ? -EINVAL : 0;
-}
-
 int
 weir__server_config_read(struct weir_http_server_config *to, const struct weir_http_server_config *from)
 {
@@ -40,22 +27,29 @@ weir__server_config_read(struct weir_http_server_config *to, const struct weir_h
         int failed = from ? weir__config_read(to, sizeof *to, from) : 0;
         if (failed)
                 return failed;
-        default_size(&to->max_connections, SIZE_MAX);
-        default_size(&to->max_connections_per_address, SIZE_MAX);
-        default_size(&to->max_head, MAX_HEAD);
-        default_size(&to->max_body, MAX_BODY);
-        default_size(&to->max_line, MAX_LINE);
-        default_size(&to->max_fields, MAX_FIELDS);
-        default_size(&to->max_pairs, MAX_PAIRS);
-        if (to->max_head == SIZE_MAX)
-                to->max_head = WEIR__HEAD_MAX;
+        const struct {
+                size_t *field, value;
+        } sizes[] = {
+                {&to->max_connections, SIZE_MAX}, {&to->max_connections_per_address, SIZE_MAX},
+                {&to->max_head, MAX_HEAD},        {&to->max_body, MAX_BODY},
+                {&to->max_line, MAX_LINE},        {&to->max_fields, MAX_FIELDS},
+                {&to->max_pairs, MAX_PAIRS},
+        };
+        const struct {
+                weir_nsec *field, value;
+        } times[] = {
+                {&to->head_timeout, HEAD_TIMEOUT},   {&to->body_timeout, BODY_TIMEOUT},   {&to->idle_timeout, IDLE_TIMEOUT},
+                {&to->write_timeout, WRITE_TIMEOUT}, {&to->handshake_timeout, HANDSHAKE}, {&to->shed_lateness, WEIR_FOREVER},
+        };
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+                *sizes[i].field = *sizes[i].field ? *sizes[i].field : sizes[i].value;
+        for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+                *times[i].field = *times[i].field ? *times[i].field : times[i].value;
+                failed = *times[i].field < 0 ? -EINVAL : failed;
+        }
+        to->max_head = to->max_head == SIZE_MAX ? WEIR__HEAD_MAX : to->max_head;
         to->compress_least = to->compress_least ? to->compress_least : COMPRESS_LEAST;
         if (to->max_head > WEIR__HEAD_MAX || to->compress < 0 || to->compress > WEIR__GZIP_LEVEL_MAX)
-                return -EINVAL;
-        failed = default_time(&to->head_timeout, HEAD_TIMEOUT);
-        failed = failed ? failed : default_time(&to->body_timeout, BODY_TIMEOUT);
-        failed = failed ? failed : default_time(&to->idle_timeout, IDLE_TIMEOUT);
-        failed = failed ? failed : default_time(&to->write_timeout, WRITE_TIMEOUT);
-        failed = failed ? failed : default_time(&to->handshake_timeout, HANDSHAKE);
-        return failed ? failed : default_time(&to->shed_lateness, WEIR_FOREVER);
+                failed = -EINVAL;
+        return failed;
 }

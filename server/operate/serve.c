@@ -27,8 +27,8 @@
 #define CLAIM_WITHIN 1000         /* milliseconds, after which nobody is expected to ask for what was inherited */
 #define RESTART      SIGUSR2
 
-static const int stop_signals[] = {SIGINT, SIGTERM};
-#define STOP_SIGNALS (sizeof stop_signals / sizeof *stop_signals)
+static const int handled[] = {SIGINT, SIGTERM, RESTART};
+#define HANDLED (sizeof handled / sizeof *handled)
 
 enum { FIRST, AGAIN, ANEW, EVENTS };
 
@@ -46,8 +46,7 @@ static struct {
         /* Guarded by mutex. */
         struct waiter *waiters; /* the handlers are in place while there are any */
         bool restarting;        /* a thread looks at all servers that serve */
-        bool takes_restart;     /* RESTART was nobody's */
-        struct sigaction before[STOP_SIGNALS];
+        struct sigaction before[HANDLED];
         pid_t maker; /* of the eventfds: a forked child makes its own */
 
         /* Lock-free, so that a handler may touch them. */
@@ -86,14 +85,11 @@ make_eventfds(void)
         return 0;
 }
 
-/* A program may have a use of its own for it. */
-static void
-take_restart(const struct sigaction *action)
+/* A program may have a use of its own for RESTART. */
+static bool
+is_ours(size_t i)
 {
-        struct sigaction before;
-
-        signals.takes_restart = sigaction(RESTART, NULL, &before) == 0 && before.sa_handler == SIG_DFL &&
-                                sigaction(RESTART, action, NULL) == 0;
+        return handled[i] != RESTART || signals.before[i].sa_handler == SIG_DFL;
 }
 
 static int
@@ -108,21 +104,20 @@ install(void)
         for (int i = 0; i < EVENTS; i++)
                 eventfd_read(signals.events[i], &ignored);
         atomic_store(&signals.count, 0);
-        for (size_t i = 0; i < STOP_SIGNALS; i++)
-                sigaction(stop_signals[i], &action, &signals.before[i]);
-        take_restart(&action);
+        for (size_t i = 0; i < HANDLED; i++) {
+                sigaction(handled[i], NULL, &signals.before[i]);
+                if (is_ours(i))
+                        sigaction(handled[i], &action, NULL);
+        }
         return 0;
 }
 
 static void
 uninstall(void)
 {
-        const struct sigaction usual = {.sa_handler = SIG_DFL};
-
-        for (size_t i = 0; i < STOP_SIGNALS; i++)
-                sigaction(stop_signals[i], &signals.before[i], NULL);
-        if (signals.takes_restart)
-                sigaction(RESTART, &usual, NULL);
+        for (size_t i = 0; i < HANDLED; i++)
+                if (is_ours(i))
+                        sigaction(handled[i], &signals.before[i], NULL);
 }
 
 static int

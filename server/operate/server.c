@@ -47,18 +47,13 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
 
         if (!server)
                 return NULL;
-        server->fault = weir__server_config_read(&server->config, config);
-        int failed = weir__secure_init(server);
-        if (!server->fault)
-                server->fault = failed;
-        if (!handler)
-                server->fault = -EINVAL;
-        if (!server->fault) {
-                struct weir_http_server_config *own = &server->config;
-
-                server->fault = weir__proxies_new(own->trusted_proxies, own->forwarded_field, &server->proxies);
-                own->trusted_proxies = own->forwarded_field = NULL; /* the caller's memory, which may go now */
-        }
+        struct weir_http_server_config *own = &server->config;
+        int failed = weir__server_config_read(own, config);
+        int wrong = weir__secure_init(server);
+        failed = !handler ? -EINVAL : failed ? failed : wrong;
+        failed = failed ? failed : weir__proxies_new(own->trusted_proxies, own->forwarded_field, &server->proxies);
+        failed = failed ? failed : weir__access_new(own, &server->access);
+        own->trusted_proxies = own->forwarded_field = own->access_log = NULL; /* the caller's memory, which may go now */
         server->gate_limits = (struct weir__gate_limits){
                 .max_line = server->config.max_line,
                 .max_head = server->config.max_head,
@@ -67,13 +62,9 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
         server->coalescing = WEIR__COALESCING;
         server->handler = handler;
         server->context = context;
-        if (!server->fault)
-                server->fault = weir__access_new(&server->config, &server->access);
-        server->config.access_log = NULL; /* the caller's memory, which may go now */
         server->users.quiet_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         server->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if ((server->users.quiet_fd < 0 || server->ended_fd < 0) && !server->fault)
-                server->fault = -errno;
+        server->fault = failed ? failed : server->users.quiet_fd < 0 || server->ended_fd < 0 ? -errno : 0;
         atomic_init(&server->port, -EDOM);
         weir__lock_init(&server->lock, WEIR__RANK_LEAF);
         weir__lock_init(&server->addresses.lock, WEIR__RANK_LEAF);
