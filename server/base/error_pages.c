@@ -44,16 +44,6 @@ page_new(int status, const char *type, const void *body, size_t size)
         return page;
 }
 
-static int
-check_type(const char *type)
-{
-        struct weir__response probe = {.fields = NULL};
-        int failed = weir__response_field(&probe, "Content-Type", type, false);
-
-        weir__response_done(&probe);
-        return failed;
-}
-
 int
 weir_http_server_set_error(weir_http_server *server, int status, const char *type, const void *body, size_t size)
 {
@@ -63,7 +53,9 @@ weir_http_server_set_error(weir_http_server *server, int status, const char *typ
                 return -ENOMEM;
         if (status < 400 || status > 599 || !type || (!body && size) || size > INT32_MAX)
                 return -EINVAL;
-        int failed = check_type(type);
+        struct weir__response probe = {.fields = NULL};
+        int failed = weir__response_field(&probe, "Content-Type", type, false);
+        weir__response_done(&probe);
         if (failed)
                 return failed;
         struct weir__error_page *page = page_new(status, type, body, size), *unused = page;

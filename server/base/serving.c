@@ -107,13 +107,6 @@ weir__serving_end(weir_http_server *server)
 
 /* -- reports -- */
 
-static void
-add_counts(int64_t sum[WEIR__COUNTS], const struct weir__counts *counts)
-{
-        for (unsigned i = 0; i < WEIR__COUNTS; i++)
-                sum[i] += atomic_load_explicit(&counts->of[i], memory_order_relaxed);
-}
-
 /* With the lock held. */
 static void
 fill(struct weir__serving_report *report, const weir_http_server *server)
@@ -127,7 +120,8 @@ fill(struct weir__serving_report *report, const weir_http_server *server)
                 snprintf(report->name, sizeof report->name, "%s", own->name);
         report->counts[WEIR__COUNT_OPEN] = (int64_t)atomic_load_explicit(&server->connections, memory_order_relaxed);
         for (unsigned i = 0; i < server->shard_count; i++)
-                add_counts(report->counts, &server->shards[i].counts);
+                for (unsigned kind = 0; kind < WEIR__COUNTS; kind++)
+                        report->counts[kind] += atomic_load_explicit(&server->shards[i].counts.of[kind], memory_order_relaxed);
 }
 
 /* Fills in that of the first server that was started after the one with that number.  Returns false when there is none. */

@@ -92,17 +92,10 @@ answering_limit(const struct weir__connection *connection)
 }
 
 static weir_nsec
-lingering_limit(const struct weir__connection *connection)
-{
-        weir_nsec left = connection->deadline.lingers_until - weir__clock_now();
-
-        return left < LINGER ? left : LINGER;
-}
-
-static weir_nsec
 limit_of(const struct weir__connection *connection)
 {
         const struct weir_http_server_config *config = weir__connection_config(connection);
+        weir_nsec left;
 
         switch ((enum weir__connection_state)connection->state) {
         case WEIR__HANDSHAKING: return config->handshake_timeout;
@@ -112,7 +105,7 @@ limit_of(const struct weir__connection *connection)
         case WEIR__READING_BODY: return config->body_timeout;
         case WEIR__ANSWERING: return answering_limit(connection);
         case WEIR__WRITING: return config->write_timeout;
-        case WEIR__LINGERING: return lingering_limit(connection);
+        case WEIR__LINGERING: left = connection->deadline.lingers_until - weir__clock_now(); return left < LINGER ? left : LINGER;
         case WEIR__GONE: break;
         }
         return WEIR_FOREVER;

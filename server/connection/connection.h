@@ -105,4 +105,12 @@ struct weir__connection *weir__connection_longest_idle(struct weir__shard *shard
 /* Closes an idle one; which still has a place. */
 void weir__connection_evict(struct weir__connection *connection, bool has_place);
 
+/* -- http1.c: connections of HTTP/1: made, driven by events and time, stopped -- */
+
+/* Takes the descriptor.  Returns false when out of memory. */
+bool weir__http1_new(struct weir__shard *shard, int fd, const struct weir__peer *peer, bool is_admitted);
+void weir__http1_stop(struct weir__connection *connection);
+
+extern const struct weir__exchange_ops weir__http1_ops;
+
 #endif

@@ -4,8 +4,6 @@
  *
  * All that happens to a connection begins here, and goes down from here: to receive.c and reply.c, and to the states in
  * connection.c. */
-#include "server/connection/http1.h"
-
 #include <errno.h>
 #include <sys/epoll.h>
 
@@ -35,6 +33,8 @@ probe(struct weir__connection *connection)
         else if (may_continue &&
                  !weir__stream_untaken(&connection->stream)) /* else an earlier reply, on its way still, asks the same */
                 weir__reply_continue(connection);
+        if (connection->state == WEIR__ANSWERING)
+                weir__connection_enter(connection, WEIR__ANSWERING);
 }
 
 /* Whether the peer reads, although slowly.  The socket becomes writable again only when a good part of what it holds, which may
@@ -46,22 +46,6 @@ is_read(struct weir__connection *connection)
 }
 
 static void
-answering_timed_out(struct weir__connection *connection)
-{
-        if (weir__connection_has_output(connection)) {
-                weir__connection_close(connection);
-        } else if (weir__connection_is_to_be_probed(connection)) {
-                probe(connection);
-                if (connection->state == WEIR__ANSWERING)
-                        weir__connection_enter(connection, WEIR__ANSWERING);
-        } else if (weir__connection_events(connection)) {
-                weir__stream_reply_beat(connection);
-        } else {
-                weir__connection_enter(connection, WEIR__ANSWERING);
-        }
-}
-
-static void
 timed_out(struct weir__connection *connection)
 {
         if (connection->state == WEIR__READING_BODY || (connection->state == WEIR__READING_HEAD && connection->reading.size))
@@ -70,10 +54,14 @@ timed_out(struct weir__connection *connection)
                 weir__receive_fail_task(connection, 408);
         else if (is_read(connection))
                 weir__connection_enter(connection, connection->state);
-        else if (connection->state == WEIR__ANSWERING)
-                answering_timed_out(connection);
-        else
+        else if (connection->state != WEIR__ANSWERING || weir__connection_has_output(connection))
                 weir__connection_close(connection);
+        else if (weir__connection_is_to_be_probed(connection))
+                probe(connection);
+        else if (weir__connection_events(connection))
+                weir__stream_reply_beat(connection);
+        else
+                weir__connection_enter(connection, WEIR__ANSWERING);
 }
 
 static void
@@ -117,14 +105,6 @@ requeued_run(struct weir__work *work)
 static const struct weir__work_ops requeued_ops = {.run = requeued_run};
 
 static void
-finished_its_side(struct weir__connection *connection)
-{
-        connection->reading.has_ended = true;
-        if (connection->state == WEIR__ANSWERING)
-                weir__connection_enter(connection, WEIR__ANSWERING); /* its limit may be another one now */
-}
-
-static void
 ready(struct weir__source *source, uint32_t events)
 {
         struct weir__connection *connection = weir__container_of(source, struct weir__connection, stream.source);
@@ -145,8 +125,11 @@ ready(struct weir__source *source, uint32_t events)
                 connection->reading.is_ready = true;
         if (events & EPOLLOUT && weir__connection_has_output(connection) && connection->state != WEIR__READING_BODY)
                 weir__reply_flush(connection, false);
-        if (events & EPOLLRDHUP && !connection->reading.has_ended)
-                finished_its_side(connection);
+        if (events & EPOLLRDHUP && !connection->reading.has_ended) {
+                connection->reading.has_ended = true;
+                if (connection->state == WEIR__ANSWERING)
+                        weir__connection_enter(connection, WEIR__ANSWERING); /* its limit may be another one now */
+        }
         weir__receive(connection);
 }
 

@@ -387,22 +387,14 @@ dispatch(struct weir__connection *connection)
         weir__task_ready(&connection->exchange->task);
 }
 
+/* 0: it goes on. */
 static void
 end_body(struct weir__connection *connection, int result)
 {
         if (result == AT_END)
                 dispatch(connection);
-        else
+        else if (result)
                 weir__reply_refuse(connection, result, weir__receive_is_head(connection));
-}
-
-static void
-read_body(struct weir__connection *connection)
-{
-        int result = read_on(connection, NULL, weir__connection_config(connection)->max_body);
-
-        if (result)
-                end_body(connection, result);
 }
 
 /* The body comes before the handler; `size` bytes of it, or more, came with the head. */
@@ -549,7 +541,7 @@ weir__receive(struct weir__connection *connection)
                 if (connection->state == WEIR__READING_HEAD)
                         read_head(connection);
                 else if (connection->state == WEIR__READING_BODY)
-                        read_body(connection);
+                        end_body(connection, read_on(connection, NULL, weir__connection_config(connection)->max_body));
                 else if (connection->state == WEIR__ANSWERING && reading->reader)
                         read_for_task(connection);
                 else if (connection->state == WEIR__HANDSHAKING)

@@ -7,15 +7,6 @@
 #include "server/observe/access.h"
 #include "server/connection/connection.h"
 
-/* The client that a trusted proxy names, if there is a request in which it could. */
-static struct weir__peer
-client_of(const struct weir__connection *connection, const struct weir__request *request)
-{
-        const struct weir__proxies *proxies = connection->client.shard->server->proxies;
-
-        return request ? weir__forwarded_client(proxies, request, &connection->client.peer) : connection->client.peer;
-}
-
 /* With an access log.  `status` 0: no reply has begun. */
 static void
 record(const struct weir__connection *connection, const struct weir__request *request, weir_nsec began, int status,
@@ -23,12 +14,13 @@ record(const struct weir__connection *connection, const struct weir__request *re
 {
         const struct weir__shard *shard = connection->client.shard;
         const struct weir__writing *writing = &connection->writing;
+        const struct weir__peer *peer = &connection->client.peer;
         bool has_body = status && writing->sent > writing->head_size;
         struct weir__outlet_record made = {
                 .status = (uint16_t)(status && writing->sent ? status : WEIR_HTTP_NO_REPLY), /* it has no status before its first byte */
                 .is_complete = is_complete,
                 .body_sent = has_body ? writing->sent - writing->head_size : 0,
-                .client = client_of(connection, request),
+                .client = request ? weir__forwarded_client(shard->server->proxies, request, peer) : *peer,
         };
 
         weir__access_record(shard->access, (unsigned)(shard - shard->server->shards), &made, request, began);

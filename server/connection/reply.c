@@ -68,13 +68,6 @@ written(struct weir__connection *connection)
 
 /* -- what the socket takes -- */
 
-static void
-drop_output(struct weir__connection *connection)
-{
-        free(connection->writing.output);
-        weir__reply_set_output(&connection->writing, NULL, 0);
-}
-
 /* Collects what is to go out first.  Returns how many bytes. */
 static size_t
 gather(struct weir__connection *connection, struct iovec pieces[PIECES], int *count)
@@ -104,7 +97,8 @@ consume(struct weir__connection *connection, size_t sent)
         sent -= of_output;
         if (of_output < left)
                 return;
-        drop_output(connection);
+        free(connection->writing.output);
+        weir__reply_set_output(&connection->writing, NULL, 0);
         for (struct weir__transfer *each; (each = connection->writing.writers);) {
                 size_t part = sent < each->size ? sent : each->size;
 
@@ -291,13 +285,6 @@ send_response(struct weir__connection *connection, struct weir__response *respon
                 free(head);
 }
 
-/* A series that was cancelled or shut down has no reply.  Any other status is a fault of ours. */
-static bool
-is_dropped(int result)
-{
-        return result == -ECANCELED || result == -ESHUTDOWN;
-}
-
 /* A body that was not read to its end: what comes is not the next request, and the client may still be sending.  One that waits
  * for 100 will not. */
 void
@@ -336,7 +323,7 @@ fault_of(const struct weir__exchange *exchange)
 void
 weir__reply_send(struct weir__connection *connection, struct weir__exchange *exchange)
 {
-        if (is_dropped(exchange->result)) {
+        if (exchange->result == -ECANCELED || exchange->result == -ESHUTDOWN) { /* any other status is a fault of ours */
                 weir__connection_close(connection);
                 return;
         }

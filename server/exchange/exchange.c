@@ -20,49 +20,6 @@
 #include "server/base/server.h"
 #include "server/exchange/exchange.h"
 
-static void series_made(struct weir_series *series);
-static void series_failed(struct weir_task *task);
-static const struct weir__series_ops series_ops;
-static void run(struct weir__work *work);
-static const char *name(const struct weir_task *task, int *size);
-
-static void describe(const struct weir_task *task, char *out, size_t room);
-
-static const struct weir__task_ops exchange_ops = {
-        .work = {.run = run, .kind = "an exchange", .is_migratable = true, .calls = weir__task_calls},
-        .name = name,
-        .describe = describe,
-        .series_made = series_made,
-        .series_failed = series_failed,
-        .series_ops = &series_ops,
-};
-
-struct weir__exchange *
-weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__client *client, int fd, struct weir__request *request)
-{
-        struct weir__exchange *exchange = weir__alloc(sizeof *exchange);
-        struct weir__shard *shard = client->shard;
-
-        if (!exchange) {
-                weir__exchange_free_request(request);
-                return NULL;
-        }
-        *exchange = (struct weir__exchange){
-                .ops = ops,
-                .client = client,
-                .fd = fd,
-                .request = request,
-                .body_left = request->chunked ? UINT64_MAX : request->content_length,
-                .reply_left = UINT64_MAX,
-                .holds = 1,
-                .began = shard->access ? weir__clock_now() : shard->poller->sleep.woke_at,
-        };
-        weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, shard->server->handler, shard->server->context);
-        exchange->task.flags |= WEIR__TASK_CONSUMED;
-        weir__count(&shard->counts, WEIR__COUNT_EXCHANGES, 1);
-        return exchange;
-}
-
 void
 weir__exchange_free(struct weir__exchange *exchange)
 {
@@ -124,8 +81,10 @@ compress(void *argument)
 /* Nobody holds it any more.  On a worker, in no callback.  Compression takes as long as the body is large: it counts as code of
  * the user, from which the poller can be taken away. */
 static void
-give_back(struct weir__exchange *exchange)
+give_back(struct weir__work *work)
 {
+        struct weir__exchange *exchange = (struct weir__exchange *)work;
+
         if (exchange->task.on_free)
                 weir__user_call(exchange->task.on_free, exchange->task.context);
         if (is_to_be_compressed(exchange))
@@ -140,13 +99,7 @@ give_back(struct weir__exchange *exchange)
                 weir__deliver(poller, &exchange->task.work);
 }
 
-static void
-over_run(struct weir__work *work)
-{
-        give_back((struct weir__exchange *)work);
-}
-
-static const struct weir__work_ops over_ops = {.run = over_run, .is_migratable = true};
+static const struct weir__work_ops over_ops = {.run = give_back, .is_migratable = true};
 
 void
 weir__exchange_hold(struct weir__exchange *exchange)
@@ -177,7 +130,7 @@ ended(struct weir__exchange *exchange, int result)
 {
         exchange->result = result;
         if (let_go(exchange))
-                give_back(exchange);
+                give_back(&exchange->task.work);
 }
 
 static void
@@ -289,6 +242,41 @@ describe(const struct weir_task *task, char *out, size_t room)
 
         weir__exchange_describe_peer(exchange, peer, sizeof peer);
         snprintf(out, room, "%s by %s", exchange->request->method, peer);
+}
+
+static const struct weir__task_ops exchange_ops = {
+        .work = {.run = run, .kind = "an exchange", .is_migratable = true, .calls = weir__task_calls},
+        .name = name,
+        .describe = describe,
+        .series_made = series_made,
+        .series_failed = series_failed,
+        .series_ops = &series_ops,
+};
+
+struct weir__exchange *
+weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__client *client, int fd, struct weir__request *request)
+{
+        struct weir__exchange *exchange = weir__alloc(sizeof *exchange);
+        struct weir__shard *shard = client->shard;
+
+        if (!exchange) {
+                weir__exchange_free_request(request);
+                return NULL;
+        }
+        *exchange = (struct weir__exchange){
+                .ops = ops,
+                .client = client,
+                .fd = fd,
+                .request = request,
+                .body_left = request->chunked ? UINT64_MAX : request->content_length,
+                .reply_left = UINT64_MAX,
+                .holds = 1,
+                .began = shard->access ? weir__clock_now() : shard->poller->sleep.woke_at,
+        };
+        weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, shard->server->handler, shard->server->context);
+        exchange->task.flags |= WEIR__TASK_CONSUMED;
+        weir__count(&shard->counts, WEIR__COUNT_EXCHANGES, 1);
+        return exchange;
 }
 
 struct weir__exchange *

@@ -104,14 +104,6 @@ is_one_line(const char *text)
         return !text || !text[strcspn(text, "\r\n")];
 }
 
-static int
-fault_of(const struct weir_http_event *event)
-{
-        if (event->retry < 0 || !is_one_line(event->id) || !is_one_line(event->event))
-                return -EINVAL;
-        return event->data || event->id || event->event || event->retry ? 0 : -EINVAL;
-}
-
 static void
 put_line(struct weir__sink *sink, const char *name, const char *value, size_t size)
 {
@@ -156,7 +148,9 @@ read_event(struct weir_http_event *to, const struct weir_http_event *from)
 {
         int failed = from ? weir__config_read(to, sizeof *to, from) : -EINVAL;
 
-        return failed ? failed : fault_of(to);
+        if (failed || to->retry < 0 || !is_one_line(to->id) || !is_one_line(to->event))
+                return failed ? failed : -EINVAL;
+        return to->data || to->id || to->event || to->retry ? 0 : -EINVAL;
 }
 
 weir_task *

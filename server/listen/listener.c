@@ -28,7 +28,6 @@
 #include "kernel/base/clock.h"
 #include "kernel/socket/stream.h"
 #include "server/connection/connection.h"
-#include "server/connection/http1.h"
 #include "server/listen/admission.h"
 
 #define ACCEPTED_AT_ONCE 8

@@ -89,24 +89,21 @@ reserve(struct weir__outlet_ring *ring, size_t size, size_t *end)
 }
 
 static void
-copy(char *to, const char *from, uint16_t size, bool is_cut)
-{
-        memcpy(to, from, size - 1u);
-        to[size - 1] = '\0';
-        if (is_cut)
-                memcpy(to + size - sizeof DOTS, DOTS, sizeof DOTS);
-}
-
-static void
 copy_texts(struct weir__outlet_record *record, const char *const texts[WEIR__TEXTS])
 {
         char *out = (char *)(record + 1);
 
-        for (unsigned i = 0; i < WEIR__TEXTS; i++)
-                if (record->sizes[i]) {
-                        copy(out, texts[i], record->sizes[i], texts[i][record->sizes[i] - 1] != '\0');
-                        out += record->sizes[i];
-                }
+        for (unsigned i = 0; i < WEIR__TEXTS; i++) {
+                size_t size = record->sizes[i];
+
+                if (!size)
+                        continue;
+                memcpy(out, texts[i], size - 1);
+                out += size;
+                out[-1] = '\0';
+                if (texts[i][size - 1]) /* it is cut */
+                        memcpy(out - sizeof DOTS, DOTS, sizeof DOTS);
+        }
 }
 
 void

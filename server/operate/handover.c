@@ -16,12 +16,6 @@
 #include "kernel/runtime/runtime.h"
 #include "server/base/server.h"
 
-static bool
-is_open(struct weir__socket *socket)
-{
-        return atomic_load_explicit(&socket->users, memory_order_acquire) > 0;
-}
-
 int
 weir_http_server_fds(weir_http_server *server, int *fds, size_t room)
 {
@@ -33,8 +27,8 @@ weir_http_server_fds(weir_http_server *server, int *fds, size_t room)
         weir__lock(&server->lock);
         bool serves = server->state == WEIR__SERVER_SERVING;
         for (unsigned i = 0; serves && i < server->sockets.count; i++) {
-                if (!is_open(&server->sockets.all[i]))
-                        continue;
+                if (!atomic_load_explicit(&server->sockets.all[i].users, memory_order_acquire))
+                        continue; /* closed */
                 if (count < room)
                         fds[count] = server->sockets.all[i].fd;
                 count++;

@@ -34,7 +34,6 @@
 #include "server/observe/outlet.h"
 #include "server/base/error_pages.h"
 #include "server/connection/connection.h"
-#include "server/connection/http1.h"
 #include "server/listen/admission.h"
 #include "server/listen/listener.h"
 
@@ -141,16 +140,12 @@ wait_for_change(weir_http_server *server)
 /* -- orders -- */
 
 static struct weir__connection *
-connection_of(struct weir__link *link)
-{
-        return link ? weir__container_of(link, struct weir__connection, link) : NULL;
-}
-
-static struct weir__connection *
 next_connection(struct weir__shard *shard, struct weir__connection *before)
 {
-        return connection_of(before ? weir__list_next(&shard->connections, &before->link)
-                                    : weir__list_first(&shard->connections));
+        struct weir__link *link = before ? weir__list_next(&shard->connections, &before->link)
+                                         : weir__list_first(&shard->connections);
+
+        return link ? weir__container_of(link, struct weir__connection, link) : NULL;
 }
 
 static void
