@@ -81,11 +81,11 @@ weir__addresses_enter(struct weir__addresses *addresses, const struct weir__peer
                 return true;
         struct node *spare = weir__alloc(sizeof *spare);
         weir__lock(&addresses->lock);
-        bool entered = count_in(addresses, &network, max, &spare);
+        bool is_entered = count_in(addresses, &network, max, &spare);
         weir__unlock(&addresses->lock);
         if (spare)
                 weir__free(spare, sizeof *spare);
-        return entered;
+        return is_entered;
 }
 
 void

@@ -1,7 +1,7 @@
 /* server/base/coalescing.c: how long requests and replies wait for each other, so that many share one wake-up.
  *
- * Replies that leave together: timers of an exchange end on a grid.  Requests that are read together: the poller gets a coalescing
- * window (kernel/loop/sleep.c) from each reply that is late by design.  A reply that comes soon takes it away for a while.
+ * Replies leave together because timers of an exchange end on a grid.  Requests are read together because each reply that is late
+ * by design gives the poller a coalescing window (kernel/loop/sleep.c).  A reply that comes soon takes it away for a while.
  *
  * Threads: weir_http_server_set_coalescing: any, before the start; the rest: the owner of the shard's poller.
  * Locks:   the server's, until the start. */

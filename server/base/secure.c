@@ -147,11 +147,12 @@ weir__secure_start(weir_http_server *server)
 
         secure->is_on |= secure->pair_count > 0;
         /* A certificate may have come after the config. */
-        const char *ignored = secure->is_on ? NULL : secure->ocsp_file ? "ocsp_file" : secure->client_ca_file ? "client_ca_file" : NULL;
-        if (ignored)
-                weir__log(WEIR_LOG_ERROR, "TLS: expected a certificate beside %s (certificate_file, or weir_http_server_add_certificate)",
-                          ignored);
-        return ignored ? -EINVAL : secure->pair_count ? read_files(server) : 0;
+        bool is_incomplete = !secure->is_on && (secure->ocsp_file || secure->client_ca_file);
+        if (is_incomplete)
+                weir__log(WEIR_LOG_ERROR,
+                          "TLS: expected a certificate beside %s (certificate_file, or weir_http_server_add_certificate)",
+                          secure->ocsp_file ? "ocsp_file" : "client_ca_file");
+        return is_incomplete ? -EINVAL : secure->pair_count ? read_files(server) : 0;
 }
 
 struct weir__tls *

@@ -76,10 +76,10 @@ free_ordinal(const char *name)
         unsigned ordinal = 1;
 
         while (server) {
-                bool taken = server->serving.ordinal == ordinal && strcmp(server->serving.name, name) == 0;
+                bool is_taken = server->serving.ordinal == ordinal && strcmp(server->serving.name, name) == 0;
 
-                ordinal += taken;
-                server = next_after(taken ? 0 : server->serving.number);
+                ordinal += is_taken;
+                server = next_after(is_taken ? 0 : server->serving.number);
         }
         return ordinal;
 }

@@ -27,8 +27,8 @@ weir__users_wait(struct weir__users *users, weir_nsec until, int impatient_fd)
         eventfd_t written;
 
         for (;;) {
-                weir_nsec left = until == WEIR_FOREVER ? 0 : until - weir__clock_monotonic();
-                struct timespec limit = {.tv_sec = left > 0 ? left / WEIR_SEC(1) : 0, .tv_nsec = left > 0 ? left % WEIR_SEC(1) : 0};
+                weir_nsec now = weir__clock_monotonic(), left = until == WEIR_FOREVER || until < now ? 0 : until - now;
+                struct timespec limit = {.tv_sec = left / WEIR_SEC(1), .tv_nsec = left % WEIR_SEC(1)};
                 int count = ppoll(fds, 2, until == WEIR_FOREVER ? NULL : &limit, NULL); /* it passes over a descriptor of -1 */
 
                 if (count > 0 && fds[0].revents && eventfd_read(users->quiet_fd, &written) == 0)

@@ -231,7 +231,7 @@ weir__connection_close(struct weir__connection *connection)
         leave_idle(connection);
         weir__file_close(&connection->writing.file);
         weir__poller_remove_source(shard->poller, &connection->stream.source);
-        if (connection->writing.ends_reply)
+        if (connection->writing.is_end_of_reply)
                 weir__stream_break(&connection->stream);
         else
                 weir__stream_close(&connection->stream);
@@ -325,15 +325,15 @@ weir__connection_may_read(struct weir__connection *connection)
 void
 weir__connection_finish(struct weir__connection *connection)
 {
-        bool clean = !connection->reading.is_refused && !connection->reading.is_unread && !connection->reading.size;
+        bool is_clean = !connection->reading.is_refused && !connection->reading.is_unread && !connection->reading.size;
 
         /* Whatever comes after a close would reset what the system has not sent yet: a peer of TLS says that it ends, others
          * may have pipelined. */
         if (connection->stream.tls)
                 weir__stream_finish(&connection->stream); /* sends what was held back */
         if (connection->stream.tls || connection->writing.sent > WEIR__LEAVES_FIRST)
-                clean = clean && !weir__stream_unsent(&connection->stream);
-        if (clean && (!connection->reading.is_ready || weir__stream_peek(&connection->stream) == -EAGAIN)) {
+                is_clean = is_clean && !weir__stream_unsent(&connection->stream);
+        if (is_clean && (!connection->reading.is_ready || weir__stream_peek(&connection->stream) == -EAGAIN)) {
                 weir__connection_close(connection);
                 return;
         }

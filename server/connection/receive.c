@@ -475,12 +475,12 @@ static void
 read_head(struct weir__connection *connection)
 {
         char *scratch = connection->client.shard->poller->scratch;
-        bool fresh = !connection->reading.size;
-        size_t count = read_some(connection, scratch, fresh ? WEIR__SCRATCH_SIZE : INPUT_STEP);
+        bool is_fresh = !connection->reading.size;
+        size_t count = read_some(connection, scratch, is_fresh ? WEIR__SCRATCH_SIZE : INPUT_STEP);
 
         if (!count)
                 return;
-        if (fresh)
+        if (is_fresh)
                 take_head(connection, scratch, count);
         else if (append(&connection->reading, scratch, count))
                 take_head(connection, connection->reading.input, connection->reading.size);

@@ -17,7 +17,7 @@ record(const struct weir__connection *connection, const struct weir__request *re
         const struct weir__peer *peer = &connection->client.peer;
         bool has_body = status && writing->sent > writing->head_size;
         struct weir__outlet_record made = {
-                .status = (uint16_t)(status && writing->sent ? status : WEIR_HTTP_NO_REPLY), /* it has no status before its first byte */
+                .status = (uint16_t)(status && writing->sent ? status : WEIR_HTTP_NO_REPLY), /* none before the first byte */
                 .is_complete = is_complete,
                 .body_sent = has_body ? writing->sent - writing->head_size : 0,
                 .client = request ? weir__forwarded_client(shard->server->proxies, request, peer) : *peer,

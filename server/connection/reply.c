@@ -1,10 +1,10 @@
-/* server/reply.c: what goes out on a connection.
+/* server/connection/reply.c: what goes out on a connection.
  *
  * Threads: the owner of the poller only.
  *
- * A whole reply that fits is put together in the poller's scratch buffer and goes out with one write; a large body goes from
- * where it is, with the head in front of it, and the rest of a file from the system's own memory.  A reply that is written
- * piece by piece has its head in `output`, and its pieces in the tasks that write them.
+ * A whole reply that fits is put together in the poller's scratch buffer and goes out with one write.  A large body goes from
+ * where it is, with the head in front of it.  The rest of a file goes from the system's own memory.  A reply that is written piece by
+ * piece has its head in `output`, and its pieces in the tasks that write them.
  *
  * What the socket does not take stays where it is, and the next request waits until it is gone: so a peer that does not read
  * costs what one reply holds, and that for the write limit only. */
@@ -58,7 +58,7 @@ static void
 written(struct weir__connection *connection)
 {
         weir__file_close(&connection->writing.file);
-        connection->writing.ends_reply = false;
+        connection->writing.is_end_of_reply = false;
         weir__record_written(connection, true);
         if (connection->is_last)
                 weir__connection_finish(connection);
@@ -117,7 +117,7 @@ consume(struct weir__connection *connection, size_t sent)
 
 /* Sends pieces until they are out, 1, or the socket is full, 0; negative: the connection is broken. */
 static ssize_t
-send_pieces(struct weir__connection *connection, bool *progressed)
+send_pieces(struct weir__connection *connection, bool *has_progressed)
 {
         struct iovec pieces[PIECES];
         int count;
@@ -128,7 +128,7 @@ send_pieces(struct weir__connection *connection, bool *progressed)
 
                 if (sent < 0)
                         return sent == -EAGAIN ? 0 : sent;
-                *progressed |= sent > 0;
+                *has_progressed |= sent > 0;
                 connection->writing.sent += (uint64_t)sent;
                 weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, sent);
                 consume(connection, (size_t)sent);
@@ -141,7 +141,7 @@ send_pieces(struct weir__connection *connection, bool *progressed)
 
 /* The same of the file behind them.  A used-up budget counts as a full socket, and the connection is requeued. */
 static ssize_t
-send_file(struct weir__connection *connection, bool *progressed)
+send_file(struct weir__connection *connection, bool *has_progressed)
 {
         struct weir__file_part *file = connection->writing.file;
         size_t written_now = 0;
@@ -155,7 +155,7 @@ send_file(struct weir__connection *connection, bool *progressed)
                         weir__connection_requeue(connection);
                 if (sent <= 0)
                         return sent == -EAGAIN ? 0 : -EPIPE; /* 0: it has become shorter than was said */
-                *progressed = true;
+                *has_progressed = true;
                 connection->writing.sent += (uint64_t)sent;
                 weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, sent);
                 written_now += (size_t)sent;
@@ -168,16 +168,16 @@ send_file(struct weir__connection *connection, bool *progressed)
 void
 weir__reply_flush(struct weir__connection *connection, bool is_fresh)
 {
-        bool progressed = is_fresh;
-        ssize_t result = send_pieces(connection, &progressed);
+        bool has_progressed = is_fresh;
+        ssize_t result = send_pieces(connection, &has_progressed);
 
         if (result > 0 && has_file_left(connection))
-                result = send_file(connection, &progressed);
+                result = send_file(connection, &has_progressed);
         if (result < 0)
                 weir__connection_close(connection);
         else if (result > 0 && connection->state == WEIR__WRITING)
                 written(connection);
-        else if (progressed)
+        else if (has_progressed)
                 weir__connection_enter(connection, connection->state);
 }
 
@@ -231,9 +231,9 @@ write_out(struct weir__connection *connection, const struct iovec pieces[2], cha
 }
 
 /* The beginning of the file goes out behind the head; the connection takes over the rest.  Returns the bytes read into `room`,
- * and false in *sound when the file has none of what was said. */
+ * and false in *is_sound when the file has none of what was said. */
 static size_t
-begin_file(struct weir__connection *connection, struct weir__exchange *exchange, char *out, size_t room, bool *sound)
+begin_file(struct weir__connection *connection, struct weir__exchange *exchange, char *out, size_t room, bool *is_sound)
 {
         struct weir__file_part *file = exchange->file;
         size_t size = file->size < room ? (size_t)file->size : room;
@@ -242,7 +242,7 @@ begin_file(struct weir__connection *connection, struct weir__exchange *exchange,
         do {
                 count = size ? pread(file->fd, out, size, (off_t)file->at) : 0;
         } while (count < 0 && errno == EINTR);
-        *sound = count > 0 || !size;
+        *is_sound = count > 0 || !size;
         if (count > 0) {
                 file->at += (uint64_t)count;
                 file->size -= (uint64_t)count;
@@ -257,8 +257,8 @@ send_response(struct weir__connection *connection, struct weir__response *respon
               struct weir__exchange *exchange)
 {
         size_t bound = weir__response_head_bound(response);
-        bool fits = bound <= WEIR__SCRATCH_SIZE, sound = true;
-        char *head = fits ? connection->client.shard->poller->scratch : malloc(bound);
+        bool is_in_scratch = bound <= WEIR__SCRATCH_SIZE, is_sound = true;
+        char *head = is_in_scratch ? connection->client.shard->poller->scratch : malloc(bound);
 
         if (!head) {
                 weir__connection_close(connection);
@@ -269,19 +269,20 @@ send_response(struct weir__connection *connection, struct weir__response *respon
         connection->writing.head_size = (uint32_t)head_size;
         size_t body_size = weir__response_has_body(response, framing) ? response->body_size : 0;
         struct iovec pieces[2] = {{head, head_size}, {response->body, body_size}};
-        if (body_size && fits && head_size + body_size <= WEIR__SCRATCH_SIZE) {
+        if (body_size && is_in_scratch && head_size + body_size <= WEIR__SCRATCH_SIZE) {
                 memcpy(head + head_size, response->body, body_size);
                 pieces[0].iov_len += body_size;
                 pieces[1].iov_len = 0;
         } else if (exchange && exchange->file && weir__response_may_have_body(response, framing)) {
-                pieces[0].iov_len += begin_file(connection, exchange, head + head_size, fits ? WEIR__SCRATCH_SIZE - head_size : 0,
-                                                &sound);
+                size_t room = is_in_scratch ? WEIR__SCRATCH_SIZE - head_size : 0;
+
+                pieces[0].iov_len += begin_file(connection, exchange, head + head_size, room, &is_sound);
         }
-        if (sound)
+        if (is_sound)
                 write_out(connection, pieces, weir__response_body_to_take(response));
         else
                 weir__connection_close(connection);
-        if (!fits)
+        if (!is_in_scratch)
                 free(head);
 }
 

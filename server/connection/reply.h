@@ -25,7 +25,7 @@ struct weir__writing {
         size_t untaken;     /* what the peer's system had not taken in when the time limit of writing began */
         uint64_t sent;      /* of the last reply, or of the one that goes out now */
         uint32_t head_size; /* of it: so much is its head */
-        bool ends_reply;    /* a close is the end of the reply that goes out: before that it must not look like one */
+        bool is_end_of_reply;    /* a close is the end of the reply that goes out: before that it must not look like one */
 };
 
 static inline void weir__reply_set_output(struct weir__writing *writing, char *output, size_t size)

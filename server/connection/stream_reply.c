@@ -71,7 +71,7 @@ begin(struct weir__connection *connection, struct weir__exchange *exchange)
         struct weir__framing framing = stream_framing(connection, exchange);
         size_t head_size = weir__response_head(response, &framing, output);
         exchange->is_chunked = framing.end == WEIR__END_BY_CHUNK;
-        connection->writing.ends_reply = framing.end == WEIR__END_OF_CONNECTION && weir__exchange_carries_body(exchange);
+        connection->writing.is_end_of_reply = framing.end == WEIR__END_OF_CONNECTION && weir__exchange_carries_body(exchange);
         exchange->is_raw = exchange->upgrade;
         if (exchange->is_raw)
                 exchange->body_left = UINT64_MAX;

@@ -310,8 +310,8 @@ weir__exchange_refuse(struct weir__exchange *exchange, int status)
 {
         weir__exchange_set_status(exchange, status);
         exchange->reply_left = UINT64_MAX;
-        return weir__exchange_check(exchange,
-                                    weir__error_pages_fill(exchange->client->shard->server, status, SIZE_MAX, &exchange->response));
+        weir_http_server *server = exchange->client->shard->server;
+        return weir__exchange_check(exchange, weir__error_pages_fill(server, status, SIZE_MAX, &exchange->response));
 }
 
 bool

@@ -21,7 +21,7 @@ struct route_handler {
 
 struct weir_http_router {
         struct weir__lock lock; /* rank LEAF */
-        _Atomic bool frozen;    /* set under the lock; acquire: with it all that was added is seen */
+        _Atomic bool is_frozen;    /* set under the lock; acquire: with it all that was added is seen */
 
         /* Guarded by lock until frozen; constant then. */
         struct weir__routes *routes;
@@ -60,7 +60,7 @@ weir_http_router_free(weir_http_router *router)
 static int
 add(weir_http_router *router, const char *methods, const char *pattern, struct route_handler handler)
 {
-        if (atomic_load_explicit(&router->frozen, memory_order_relaxed))
+        if (atomic_load_explicit(&router->is_frozen, memory_order_relaxed))
                 return -EBUSY;
         struct route_handler *grown = realloc(router->handlers, (router->count + 1) * sizeof *grown);
         if (!grown)
@@ -88,10 +88,10 @@ weir_http_router_add(weir_http_router *router, const char *methods, const char *
 static void
 freeze(weir_http_router *router)
 {
-        if (atomic_load_explicit(&router->frozen, memory_order_acquire))
+        if (atomic_load_explicit(&router->is_frozen, memory_order_acquire))
                 return;
         weir__lock(&router->lock);
-        atomic_store_explicit(&router->frozen, true, memory_order_release);
+        atomic_store_explicit(&router->is_frozen, true, memory_order_release);
         weir__unlock(&router->lock);
 }
 

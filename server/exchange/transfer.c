@@ -115,11 +115,11 @@ cancel(struct weir_task *task)
 }
 
 static void
-release(struct weir_task *task, bool discarded)
+release(struct weir_task *task, bool is_discarded)
 {
         struct weir__transfer *transfer = (struct weir__transfer *)task;
 
-        (void)discarded;
+        (void)is_discarded;
         end_events(transfer);
         free(transfer->memory);
         if (transfer->exchange)

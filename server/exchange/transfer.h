@@ -5,7 +5,8 @@
  *                                                 \---cancel--> READY --> the callback, -ECANCELED
  *
  * The work of a PENDING task is in no list.  The thread that takes it out of PENDING, by end or cancel, delivers the work, once.
- * A cancel at any other time only leaves its flag, which the work finds.  The work always runs on the poller of the connection. */
+ * A cancel at any other time only leaves its flag, which the work finds.  The work always runs on the poller of the
+ * connection. */
 #ifndef WEIR_SERVER_TRANSFER_H
 #define WEIR_SERVER_TRANSFER_H
 

@@ -101,12 +101,12 @@ accept_again(struct weir__listener *listener, weir_nsec after)
 static void
 take_in(struct weir__shard *shard, int fd, const struct weir__peer *peer)
 {
-        bool admitted = weir__admission_enter(shard, peer);
+        bool is_admitted = weir__admission_enter(shard, peer);
 
         weir__count(&shard->counts, WEIR__COUNT_ACCEPTED, 1);
-        if (admitted && weir__http1_new(shard, fd, peer, true))
+        if (is_admitted && weir__http1_new(shard, fd, peer, true))
                 return;
-        if (admitted)
+        if (is_admitted)
                 weir__admission_leave(shard, peer, true);
         turn_away(shard, fd, peer);
 }
@@ -194,7 +194,7 @@ ready(struct weir__source *source, uint32_t events)
         accept_some((struct weir__listener *)source);
 }
 
-static void listener_close(struct weir__listener *listener, bool empty);
+static void listener_close(struct weir__listener *listener, bool should_empty);
 
 /* The runtime ends. */
 static void
@@ -235,14 +235,14 @@ weir__listeners_open(struct weir__shard *shard)
 }
 
 static void
-listener_close(struct weir__listener *listener, bool empty)
+listener_close(struct weir__listener *listener, bool should_empty)
 {
         struct weir__shard *shard = listener->shard;
 
         if (listener->source.fd < 0)
                 return;
         weir__poller_withdraw_source(shard->poller, &listener->source);
-        for (unsigned i = 0; empty && i < SOMAXCONN && accept_one(listener); i++)
+        for (unsigned i = 0; should_empty && i < SOMAXCONN && accept_one(listener); i++)
                 ;
         listener->source.fd = -1;
         weir__socket_leave(listener->socket);

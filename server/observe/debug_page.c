@@ -43,7 +43,7 @@ struct page {
         size_t find_size;
 
         struct section sections[WEIR__DEBUG_SECTIONS];
-        bool failed;   /* out of memory */
+        bool has_failed; /* out of memory */
         bool is_short; /* the walk was: something was left out */
 
         /* The flow that is being shown. */
@@ -53,8 +53,8 @@ struct page {
         weir_nsec root_age, waited;
         unsigned last_depth; /* of the last record, */
         weir_nsec last_age;  /* and its age */
-        bool found;          /* what is looked for */
-        bool skipped;        /* others have waited longer than it can have */
+        bool is_found;       /* what is looked for */
+        bool is_skipped;     /* others have waited longer than it can have */
 };
 
 /* -- text -- */
@@ -126,8 +126,8 @@ put_row(struct weir__sink *sink, const struct weir__debug_record *record)
                 weir__duration(age, record->age);
         if (record->deadline != WEIR_FOREVER)
                 weir__duration(left, record->deadline);
-        weir__sink_printf(sink, "<td>%s<td class=age>%s<td class=\"age%s\">%s%s<td><bdi>", record->state ? record->state : "", age,
-                          is_over ? " over" : "", !*left ? "" : is_over ? "over for " : "in ", left);
+        weir__sink_printf(sink, "<td>%s<td class=age>%s<td class=\"age%s\">%s%s<td><bdi>", record->state ? record->state : "",
+                          age, is_over ? " over" : "", !*left ? "" : is_over ? "over for " : "in ", left);
         put_text(sink, record->text, strlen(record->text));
         weir__sink_text(sink, "</bdi>\n");
 }
@@ -214,16 +214,16 @@ end_flow(struct page *page)
         end_branch(page);
         if (page->waited < 0)
                 page->waited = page->root_age;
-        section->found += page->found;
+        section->found += page->is_found;
         if (page->left_out)
                 weir__sink_printf(&page->sink.sink, "<tr><td colspan=5 class=note>and %s more task%s in it\n",
                                   number(left_out, page->left_out), page->left_out == 1 ? "" : "s");
-        page->failed |= weir__sink_flush(&page->sink.sink) != 0;
+        page->has_failed |= weir__sink_flush(&page->sink.sink) != 0;
         struct flow flow = {{NULL}, page->waited, page->rows, page->sink.size, page->sink.bytes};
-        if (page->found && !page->skipped && !page->failed && can_be_kept(page, section, page->waited)) {
+        if (page->is_found && !page->is_skipped && !page->has_failed && can_be_kept(page, section, page->waited)) {
                 page->sink.bytes = NULL;
-                page->failed = !keep(section, &flow, page->limit);
-                if (page->failed)
+                page->has_failed = !keep(section, &flow, page->limit);
+                if (page->has_failed)
                         free(flow.html);
         }
         weir__memory_sink_done(&page->sink);
@@ -239,8 +239,8 @@ begin_flow(struct page *page, const struct weir__debug_record *record)
         page->root_age = record->age;
         page->waited = page->last_age = -1;
         page->last_depth = 0;
-        page->found = false;
-        page->skipped = record->age >= 0 && !can_be_kept(page, page->section, record->age);
+        page->is_found = false;
+        page->is_skipped = record->age >= 0 && !can_be_kept(page, page->section, record->age);
 }
 
 static bool
@@ -258,16 +258,16 @@ add_record(const struct weir__debug_record *record, void *context)
         }
         page->last_depth = record->depth;
         page->last_age = record->age;
-        page->found = page->found || is_found(page, record);
-        if (page->skipped)
-                return page->failed;
+        page->is_found = page->is_found || is_found(page, record);
+        if (page->is_skipped)
+                return page->has_failed;
         if (page->rows < page->limit) {
                 put_row(&page->sink.sink, record);
                 page->rows++;
         } else {
                 page->left_out++;
         }
-        return page->failed;
+        return page->has_failed;
 }
 
 /* -- the page -- */
@@ -412,7 +412,7 @@ weir__debug_page(struct weir__sink *sink, const struct weir__debug_question *que
 
         end_flow(&page);
         page.is_short = failed == -ENOMEM;
-        failed = page.failed ? -ENOMEM : page.is_short ? 0 : failed;
+        failed = page.has_failed ? -ENOMEM : page.is_short ? 0 : failed;
         if (!failed) {
                 put_head(sink, &page, question->nonce);
                 for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS; i++)

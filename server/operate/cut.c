@@ -77,9 +77,9 @@ void
 weir__cut_connection(struct weir__connection *connection)
 {
         /* Also when the client has gone already: what its exchange waits for is waited for no longer. */
-        bool cut = connection->exchange || (connection->state == WEIR__WRITING && !connection->reading.is_refused);
+        bool is_cut = connection->exchange || (connection->state == WEIR__WRITING && !connection->reading.is_refused);
 
-        if (cut)
+        if (is_cut)
                 add_report(connection->client.shard->server, describe(connection));
         if (connection->exchange && connection->state != WEIR__READING_BODY)
                 weir__exchange_cut(connection->exchange);

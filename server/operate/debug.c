@@ -90,12 +90,12 @@ is_allowed(const struct weir_http_debug_config *config, const struct weir__peer 
                 return false;
         int failed = weir__config_read(&known, sizeof known, config);
         failed = failed || !known.allowed ? failed : weir__proxies_new(known.allowed, NULL, &allowed);
-        bool found = allowed && weir__proxies_have(allowed, client);
+        bool is_found = allowed && weir__proxies_have(allowed, client);
         free(allowed);
         if (failed)
                 weir__log_limited(&complaints, WEIR_LOG_ERROR, "weir_http_debug lets nobody else in: its configuration: %s",
                                   weir_strerror(failed));
-        return found;
+        return is_found;
 }
 
 static bool

@@ -25,8 +25,8 @@ weir_http_server_fds(weir_http_server *server, int *fds, size_t room)
         if (failed || !server || (!fds && room))
                 return failed ? failed : -EINVAL;
         weir__lock(&server->lock);
-        bool serves = server->state == WEIR__SERVER_SERVING;
-        for (unsigned i = 0; serves && i < server->sockets.count; i++) {
+        bool is_serving = server->state == WEIR__SERVER_SERVING;
+        for (unsigned i = 0; is_serving && i < server->sockets.count; i++) {
                 if (!atomic_load_explicit(&server->sockets.all[i].users, memory_order_acquire))
                         continue; /* closed */
                 if (count < room)

@@ -36,16 +36,16 @@ enum { FIRST, AGAIN, ANEW, EVENTS };
 struct waiter {
         struct waiter *next;
         weir_http_server *server;
-        bool serves;
+        bool is_serving;
 };
 
 static struct {
         pthread_mutex_t mutex;
-        pthread_cond_t changed; /* `restarting` */
+        pthread_cond_t changed; /* `is_restarting` */
 
         /* Guarded by mutex. */
         struct waiter *waiters; /* the handlers are in place while there are any */
-        bool restarting;        /* a thread looks at all servers that serve */
+        bool is_restarting;        /* a thread looks at all servers that serve */
         struct sigaction before[HANDLED];
         pid_t maker; /* of the eventfds: a forked child makes its own */
 
@@ -139,7 +139,7 @@ unwatch_signals(struct waiter *waiter)
         struct waiter **at = &signals.waiters;
 
         pthread_mutex_lock(&signals.mutex);
-        while (signals.restarting)
+        while (signals.is_restarting)
                 pthread_cond_wait(&signals.changed, &signals.mutex);
         while (*at != waiter)
                 at = &(*at)->next;
@@ -163,7 +163,8 @@ raise_file_limit(void)
 
 /* -- starting anew -- */
 
-/* All servers that serve; they stay while `restarting` is set.  Returns false when another thread is at it, or out of memory. */
+/* All servers that serve; they stay while `is_restarting` is set.  Returns false when another thread restarts already, or
+ * when out of memory. */
 static bool
 begin_restart(weir_http_server ***servers, unsigned *count)
 {
@@ -172,11 +173,11 @@ begin_restart(weir_http_server ***servers, unsigned *count)
         pthread_mutex_lock(&signals.mutex);
         for (struct waiter *each = signals.waiters; each; each = each->next)
                 room++;
-        *servers = signals.restarting ? NULL : calloc(room, sizeof **servers);
+        *servers = signals.is_restarting ? NULL : calloc(room, sizeof **servers);
         for (struct waiter *each = signals.waiters; each && *servers; each = each->next)
-                if (each->serves)
+                if (each->is_serving)
                         (*servers)[(*count)++] = each->server;
-        signals.restarting |= *servers != NULL;
+        signals.is_restarting |= *servers != NULL;
         pthread_mutex_unlock(&signals.mutex);
         return *servers;
 }
@@ -186,7 +187,7 @@ end_restart(weir_http_server **servers)
 {
         free(servers);
         pthread_mutex_lock(&signals.mutex);
-        signals.restarting = false;
+        signals.is_restarting = false;
         pthread_cond_broadcast(&signals.changed);
         pthread_mutex_unlock(&signals.mutex);
 }
@@ -254,11 +255,11 @@ serve(struct waiter *waiter, const char *address)
         if (result)
                 return result;
         pthread_mutex_lock(&signals.mutex);
-        waiter->serves = true;
+        waiter->is_serving = true;
         pthread_mutex_unlock(&signals.mutex);
-        bool signalled = wait_for_signal(waiter->server);
+        bool is_signalled = wait_for_signal(waiter->server);
         int cut = weir__server_stop(waiter->server, STOP_WITHIN, signals.events[AGAIN]);
-        return signalled ? cut : -ESHUTDOWN;
+        return is_signalled ? cut : -ESHUTDOWN;
 }
 
 int

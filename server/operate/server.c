@@ -426,13 +426,13 @@ begin_stop(weir_http_server *server)
         weir__lock(&server->lock);
         if (server->state == WEIR__SERVER_STARTING || server->state == WEIR__SERVER_STOPPING)
                 return wait_for_change(server);
-        bool serves = server->state == WEIR__SERVER_SERVING;
-        if (serves)
+        bool is_serving = server->state == WEIR__SERVER_SERVING;
+        if (is_serving)
                 begin_change(server, WEIR__SERVER_STOPPING, pthread_self());
         else
                 server->state = WEIR__SERVER_STOPPED;
         weir__unlock(&server->lock);
-        return serves;
+        return is_serving;
 }
 
 int
