@@ -159,7 +159,7 @@ bool weir__name_table_add(struct weir__name_table *table, size_t line, struct we
 /* Frees the place of a name that belongs into that line. */
 void weir__name_table_remove(struct weir__name_table *table, size_t line, struct weir__name **place);
 
-/* Goes through all names that belong into a line, and others that lie there, from *at = 0 on. Returns NULL behind the last
+/* Goes through all names that belong into a line, and others that lie there, from *at = 0 on.  Returns NULL behind the last
  * one. */
 struct weir__name **weir__name_table_next(const struct weir__name_table *table, size_t line, size_t *at);
 

@@ -36,8 +36,8 @@
 static uint64_t hash_key[2];
 static _Atomic bool has_hash_key;
 
-/* Makes a key that no stranger knows. Early after boot the system may have no random bytes yet; then addresses and the time
- * serve. A process that begins with the virtual clock is a test, and gets the same order of names each time. */
+/* Makes a key that no stranger knows.  Early after boot the system may have no random bytes yet; then addresses and the time
+ * serve.  A process that begins with the virtual clock is a test, and gets the same order of names each time. */
 static void
 make_hash_key(void)
 {
@@ -137,7 +137,7 @@ change_size(struct weir__names_shard *shard, size_t lines)
                 resize(shard, lines / 2);
 }
 
-/* Keeps between one and MOST_PER_LINE names for each line. The move of a table is finished before the next one begins, so a
+/* Keeps between one and MOST_PER_LINE names for each line.  The move of a table is finished before the next one begins, so a
  * shard that only loses names may keep a larger table until the last name. */
 static inline void
 adapt(struct weir__names_shard *shard)

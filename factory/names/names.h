@@ -120,7 +120,7 @@ bool weir__names_put(struct weir__names_shard *shard, struct weir__name *name);
 /* Does both and takes the lock for it. */
 bool weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key);
 
-/* The oldest object of a name that is no zombie, or NULL. weir__name_alive(name->newer) is the next one. Under the shard's
+/* The oldest object of a name that is no zombie, or NULL. weir__name_alive(name->newer) is the next one.  Under the shard's
  * lock. */
 struct weir__name *weir__names_find(struct weir__names_shard *shard, const struct weir__name_key *key);
 

@@ -15,20 +15,21 @@
 
 static struct weir__lock reading = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF);
 
-static void
-collect(struct weir__poller *poller, struct weir__histogram_sum *sum, bool restart)
-{
-        if (!poller)
-                return;
-        weir__lock(&reading);
-        weir__histogram_collect(&poller->lateness, sum, restart);
-        weir__unlock(&reading);
-}
-
+/* Adds up the counts of that poller, or of all.  Returns false if there is no such poller. */
 static bool
-exists(int poller)
+collect(int poller, struct weir__histogram_sum *sum, bool restart)
 {
-        return poller == WEIR_ALL_POLLERS || (poller >= 0 && poller < WEIR__POLLERS_MAX && weir__pollers.at[poller]);
+        bool exists = poller == WEIR_ALL_POLLERS;
+
+        for (int i = 0; i < WEIR__POLLERS_MAX; i++) {
+                if (!weir__pollers.at[i] || (poller != WEIR_ALL_POLLERS && poller != i))
+                        continue;
+                weir__lock(&reading);
+                weir__histogram_collect(&weir__pollers.at[i]->lateness, sum, restart);
+                weir__unlock(&reading);
+                exists = true;
+        }
+        return exists;
 }
 
 static int
@@ -38,13 +39,8 @@ read_lateness(int poller, struct weir_lateness *lateness, bool restart)
 
         if (weir__phase_is_forked())
                 return -ECHILD;
-        if (!exists(poller) || (lateness && !weir__config_has_size(lateness)))
+        if ((lateness && !weir__config_has_size(lateness)) || !collect(poller, &sum, restart))
                 return -EINVAL;
-        if (poller == WEIR_ALL_POLLERS)
-                for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)
-                        collect(weir__pollers.at[i], &sum, restart);
-        else
-                collect(weir__pollers.at[poller], &sum, restart);
         if (lateness)
                 weir__config_write(lateness, sizeof *lateness,
                                    &(struct weir_lateness){

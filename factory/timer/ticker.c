@@ -178,7 +178,7 @@ first_tick(struct weir__timer *timer, weir_nsec shown)
         return weir__cron_next(&ticker->schedule->cron, ticker->schedule->zone, shown);
 }
 
-/* A clock that is put back by less than CORRECTION_MAX is corrected, and past ticks do not come again. Otherwise it shows
+/* A clock that is put back by less than CORRECTION_MAX is corrected, and past ticks do not come again.  Otherwise it shows
  * another time. */
 static weir_nsec
 retarget(struct weir__timer *timer, weir_nsec target, weir_nsec shown)

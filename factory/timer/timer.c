@@ -88,7 +88,7 @@ add_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
 
 /* -- start -- */
 
-/* The timer was made before there were pollers, or has survived a shutdown unstarted. The locks make sure that no thread which
+/* The timer was made before there were pollers, or has survived a shutdown unstarted.  The locks make sure that no thread which
  * has found it, by name or by id, still acts under the lock of the former poller. */
 void
 weir__timer_rebind(struct weir__timer *timer)
@@ -223,24 +223,20 @@ cancel_new(struct weir__timer *timer)
         return true;
 }
 
-bool
-weir__timer_cancel_locked(struct weir__timer *timer, struct weir__work_list *taken)
-{
-        return cancel_new(timer) || end(timer, taken);
-}
-
 /* The poller is read without its lock: weir__timer_rebind first takes the lock by which the timer was found. */
 bool
-weir__timer_cancel(struct weir__timer *timer, struct weir__work_list *taken)
+weir__timer_cancel(struct weir__timer *timer, bool is_poller_locked, struct weir__work_list *taken)
 {
         bool was_new = false;
 
         if ((weir__timer_word(timer) & WEIR__STATE) == WEIR__NEW) {
                 struct weir__poller *poller = weir__timer_poller(timer);
 
-                weir__lock(&poller->lock);
+                if (!is_poller_locked)
+                        weir__lock(&poller->lock);
                 was_new = cancel_new(timer);
-                weir__unlock(&poller->lock);
+                if (!is_poller_locked)
+                        weir__unlock(&poller->lock);
         }
         return was_new || end(timer, taken);
 }
@@ -338,7 +334,7 @@ gather_queued(struct weir__timer *timer, const struct weir__poller *poller, stru
         return count;
 }
 
-/* Takes out the node of a cancelled timer, and the nodes of others that run soon. Their neighbours lie anywhere in memory, and
+/* Takes out the node of a cancelled timer, and the nodes of others that run soon.  Their neighbours lie anywhere in memory, and
  * are fetched all at the same time. */
 static void
 take_out(struct weir__timer *timer)

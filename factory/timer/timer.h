@@ -29,8 +29,8 @@ struct weir__timer_change;
 
 /* The operations of tickers (factory/timer/ticker.c).  Under the poller's lock unless a comment says otherwise. */
 struct weir__ticker_ops {
-        /* Runs the callback of a tick, and puts the ticker back into the queue. Returns false when the last callback is to be
-         * run: there is no tick, or none after this one. On its worker, no lock held. */
+        /* Runs the callback of a tick, and puts the ticker back into the queue.  Returns false when the last callback is to be
+         * run: there is no tick, or none after this one.  On its worker, no lock held. */
         bool (*tick)(struct weir__timer *timer);
 
         /* Frees what the ticker holds.  No clock change leads to it any more; no lock held. */
@@ -130,7 +130,7 @@ weir__timer_follower(struct weir__timer *timer)
 /* The timer that the task is, or NULL. */
 struct weir__timer *weir__timer_of_task(struct weir_task *task);
 
-/* Its poller. It does not change while the caller holds the lock by which the timer was found. A timer that was made before
+/* Its poller.  It does not change while the caller holds the lock by which the timer was found.  A timer that was made before
  * there were pollers has the one of WEIR__POLLER_NONE. */
 static inline struct weir__poller *
 weir__timer_poller(const struct weir__timer *timer)
@@ -176,11 +176,10 @@ void weir__timer_take_verdict(struct weir__timer *timer, uint32_t word);
 /* Moves a timer whose poller has no worker to one that has, before its start.  By its owner, no lock held; the runtime is up. */
 void weir__timer_rebind(struct weir__timer *timer);
 
-/* Cancels the timer, unless it was cancelled before or its callback has begun. A timer that is not started is marked, and its
- * start or dismissal does the rest. Another one is appended to `taken` if it is to be delivered, after unlocking. Under the
- * lock by which it was found; weir__timer_cancel_locked also under that of its poller. */
-bool weir__timer_cancel_locked(struct weir__timer *timer, struct weir__work_list *taken);
-bool weir__timer_cancel(struct weir__timer *timer, struct weir__work_list *taken);
+/* Cancels the timer, unless it was cancelled before or its callback has begun.  A timer that is not started is marked, and its
+ * start or dismissal does the rest.  Another one is appended to `taken` if it is to be delivered, after unlocking.  Under the
+ * lock by which it was found. */
+bool weir__timer_cancel(struct weir__timer *timer, bool is_poller_locked, struct weir__work_list *taken);
 
 /* Delivers the cancelled timers, `count` at most.  No lock held. */
 void weir__timer_deliver(struct weir__work_list *taken, size_t count);
@@ -195,7 +194,7 @@ weir__timer_given_name(const char *name)
         return name ? name : "";
 }
 
-/* How to make a timer that ticks, follows a clock, or does both. Its parts lie behind the timer, or its name, and are complete
+/* How to make a timer that ticks, follows a clock, or does both.  Its parts lie behind the timer, or its name, and are complete
  * before others can find it. */
 struct weir__timer_plan {
         const char *name; /* as the program gives it; NULL: it has none */
@@ -221,7 +220,7 @@ weir_nsec weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now);
 /* Sets the duration of a timer that is not started.  Takes the lock. */
 void weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration);
 
-/* A deadline, rounded up: in an exchange to its granularity, so that replies leave together, and by the slack of the timer. Not
+/* A deadline, rounded up: in an exchange to its granularity, so that replies leave together, and by the slack of the timer.  Not
  * for a READY timer on another thread than its worker: its callback may have begun, and may give it a series. */
 static inline weir_nsec
 weir__timer_round(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
@@ -245,8 +244,8 @@ weir_nsec weir__timer_new_deadline(struct weir__timer *timer, weir_nsec deadline
 bool weir__timer_add_follower(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now);
 extern const struct weir__follower_ops weir__timer_follower_ops;
 
-/* Puts a timer back into the queue that has this word: it is REARMED, or at the end of a tick. Returns false if something ends
- * the timer: the status says what, or the word is CANCELLED. On its worker, no lock held. */
+/* Puts a timer back into the queue that has this word: it is REARMED, or at the end of a tick.  Returns false if something ends
+ * the timer: the status says what, or the word is CANCELLED.  On its worker, no lock held. */
 bool weir__timer_rearm(struct weir__timer *timer, uint32_t word);
 
 /* A new deadline: `by` from `now`, or, if it extends, `by` later than the present one. */
@@ -266,9 +265,29 @@ weir__timer_has_instant(const struct weir__follower *follower)
         return follower && follower->clock == CLOCK_REALTIME;
 }
 
-/* Makes the change if the timer will still end by itself, and returns whether. Sets *wake if the poller is to be woken after
- * unlocking. Under the lock by which the timer was found, and its poller's. */
+/* Makes the change if the timer will still end by itself, and returns whether.  Sets *wake if the poller is to be woken after
+ * unlocking.  Under the lock by which the timer was found, and its poller's. */
 bool weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change,
                         bool *wake);
+
+/* -- operations on many timers: timer_names.c, timer_walk.c -- */
+
+/* Releases the lock of the poller *locked and takes that of `poller` instead; NULL is no lock. */
+void weir__timers_lock_poller(struct weir__poller **locked, struct weir__poller *poller);
+
+/* A cancel under way. */
+struct weir__timers_cancel {
+        size_t left, count;
+        unsigned credit;              /* for this hold of the locks */
+        struct weir__work_list taken; /* to be delivered when the locks have been let go */
+};
+
+/* Begin locks the shard for some more timers.  End unlocks it, and delivers the cancelled ones. */
+struct weir__names_shard *weir__timers_cancel_begin(struct weir__timers_cancel *cancel, uint32_t hash);
+void weir__timers_cancel_end(struct weir__timers_cancel *cancel, struct weir__names_shard *shard);
+
+/* Cancels the timers of a name from its oldest on.  Timers whose callback runs keep their name; there are at most as many of
+ * them as workers.  Returns true if the credit was used up before the end. */
+bool weir__timers_cancel_some(struct weir__timers_cancel *cancel, struct weir__names_shard *shard, struct weir__name *name);
 
 #endif

@@ -40,7 +40,7 @@ lock_poller_of(weir_timer_id id)
         return poller;
 }
 
-/* The shard of the timer's name, locked. Its lock comes before that of the poller, so the caller takes that one anew, and looks
+/* The shard of the timer's name, locked.  Its lock comes before that of the poller, so the caller takes that one anew, and looks
  * the id up again. */
 static struct weir__names_shard *
 lock_shard_of(struct weir__name *name, struct weir__poller *poller)
@@ -67,7 +67,7 @@ weir_timer_cancel_id(weir_timer_id id)
                 shard = lock_shard_of(weir__timer_name(timer), poller);
                 timer = weir__handles_find(&poller->handles, id);
         }
-        size_t count = timer && weir__timer_cancel_locked(timer, &taken);
+        size_t count = timer && weir__timer_cancel(timer, true, &taken);
         if (count && shard)
                 weir__names_end(shard, weir__timer_name(timer));
         weir__unlock(&poller->lock);

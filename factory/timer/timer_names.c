@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "factory/timer/timer_names.h"
+#include "factory/timer/timer.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
@@ -50,7 +50,7 @@ weir__timers_cancel_some(struct weir__timers_cancel *cancel, struct weir__names_
 
                 if (cancel->credit == 0)
                         return true;
-                if (weir__timer_cancel(weir__timer_of_name(name), &cancel->taken)) {
+                if (weir__timer_cancel(weir__timer_of_name(name), false, &cancel->taken)) {
                         weir__names_end(shard, name);
                         cancel->credit--;
                         cancel->count++;

@@ -1,19 +1,18 @@
 /* factory/timer/timer_walk.c: timers by the beginning of their name: cancel and list.
  *
- * Threads: any; a visitor runs on the caller's stack with no lock held.
- * Locks:   one shard's after the other (rank NAMES), then the pollers' of the timers found (rank POLLER), for about
- *          WEIR__TIMERS_AT_ONCE timers or lines at a time.
+ * Threads: any; a visitor runs on the caller's stack without a lock.
+ * Locks:   the shards', one after the other (rank NAMES), and under one the pollers' of the timers found (rank POLLER).  All are
+ *          released after about WEIR__TIMERS_AT_ONCE timers or lines of a table.
  *
- * The names of a shard are gone through in an order of their hashes, which no change of the tables disturbs. */
+ * Both scan the names of a shard in an order of their hashes (factory/names/names_scan.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "factory/timer/timer_names.h"
+#include "factory/timer/timer.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
 
-/* Whether the name that was come to is wanted. */
 static bool
 begins_with(const struct weir__name_key *key, const char *prefix, size_t size)
 {
@@ -25,14 +24,15 @@ begins_with(const struct weir__name_key *key, const char *prefix, size_t size)
 struct prefix_cancel {
         struct weir__timers_cancel cancel;
         const char *prefix;
-        size_t size, max;
+        size_t size; /* of the prefix */
+        size_t max;  /* timers */
         struct weir__names_scan scan;
-        bool within; /* the names of the hash where the scan is are being cancelled, `left` timers at most */
+        bool is_in_hash; /* it cancels the names of the hash that the scan has reached, `left` timers at most */
 };
 
-/* Goes to the next hash, and counts how many timers there are wanted.  Returns whether there may be more in the shard. */
+/* Goes to the next hash, and counts its timers with the prefix.  Returns whether there may be more in the shard. */
 static bool
-come_to_next_hash(struct prefix_cancel *walk, struct weir__names_shard *shard, unsigned *budget)
+find_hash(struct prefix_cancel *walk, struct weir__names_shard *shard, unsigned *budget)
 {
         bool done;
         struct weir__name *name = weir__names_scan(shard, &walk->scan, budget, &done);
@@ -45,12 +45,12 @@ come_to_next_hash(struct prefix_cancel *walk, struct weir__names_shard *shard, u
                         wanted += name->count;
         walk->scan.key = (struct weir__name_key){.hash = walk->scan.key.hash};
         walk->cancel.left = wanted < left ? wanted : left;
-        walk->within = true;
+        walk->is_in_hash = true;
         return true;
 }
 
-/* Cancels timers of all names with the hash where the scan is; leaves that hash when it has tried all.  What was cancelled stays
- * readable, for nothing is freed without the lock. */
+/* Cancels timers of all names with the hash that the scan has reached.  Leaves that hash when it has tried all.  The text of a
+ * name stays readable, because nothing is freed without the lock. */
 static void
 cancel_hash(struct prefix_cancel *walk, struct weir__names_shard *shard)
 {
@@ -64,7 +64,7 @@ cancel_hash(struct prefix_cancel *walk, struct weir__names_shard *shard)
         if (more)
                 return;
         walk->scan.key.size = SIZE_MAX;
-        walk->within = false;
+        walk->is_in_hash = false;
 }
 
 /* One hold of the lock.  Returns whether there may be more in the shard. */
@@ -77,9 +77,9 @@ cancel_slice(struct prefix_cancel *walk)
 
         while (more && budget > 0 && walk->cancel.credit > 0 && walk->cancel.count < walk->max) {
                 budget--;
-                if (!walk->within)
-                        more = come_to_next_hash(walk, shard, &budget);
-                if (walk->within)
+                if (!walk->is_in_hash)
+                        more = find_hash(walk, shard, &budget);
+                if (walk->is_in_hash)
                         cancel_hash(walk, shard);
         }
         weir__timers_cancel_end(&walk->cancel, shard);
@@ -96,7 +96,7 @@ weir_timer_cancel_prefix(const char *prefix, size_t max)
         walk.size = strlen(prefix);
         for (unsigned shard = 0; shard < WEIR__NAMES_SHARDS && walk.cancel.count < max; shard++) {
                 walk.scan = weir__names_scan_begin(shard);
-                walk.within = false;
+                walk.is_in_hash = false;
                 while (cancel_slice(&walk))
                         continue;
         }
@@ -115,7 +115,7 @@ struct list {
 
         struct weir__names_scan scan; /* outside the lock the text of its key is `name` */
         struct weir__names_walk walk;
-        bool is_in_name;                 /* `walk` is under way, over the timers of `name` */
+        bool is_in_name; /* `walk` is under way, over the timers of `name` */
         char name[WEIR_NAME_MAX + 1];
 
         /* Seen under one hold of the lock, and shown after it. */
