@@ -79,18 +79,9 @@ run(struct weir__work *work)
 }
 
 static void
-release(struct weir__combinator *combinator, bool discarded)
+release(struct weir__combinator *combinator)
 {
-        (void)discarded;
         drop_held((struct conditional *)combinator);
-}
-
-static bool
-child_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
-{
-        (void)child;
-        combinator->task.status = result;
-        return false;
 }
 
 /* The wait has ended well.  Anything else that ends the wait ends the combinator, which then asks for no child. */
@@ -106,7 +97,6 @@ next(struct weir__combinator *combinator)
 
 static const struct weir__combinator_ops conditional_ops = {
         .task = WEIR__COMBINATOR_OPS_WITH("a conditional", run, weir__combinator_start),
-        .ended = child_ended,
         .next = next,
         .most = 2,
         .release = release,

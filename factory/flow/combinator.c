@@ -19,7 +19,7 @@
 #include "kernel/sched/user.h"
 #include "kernel/sched/worker.h"
 
-#define BATCH 64 /* children started or cancelled before other work has its turn */
+#define BATCH 64 /* children started or cancelled before other work runs */
 
 static const struct weir__series_ops child_ops;
 
@@ -238,12 +238,17 @@ static void
 child_ended(struct weir_series *child)
 {
         struct weir__combinator *combinator = child->owner;
+        const struct weir__combinator_ops *ops = ops_of(combinator);
         int result = weir__series_result(child);
+        bool walk = false;
 
         weir__lock(&combinator->lock);
         combinator->children[child->index] = NULL;
         combinator->alive--;
-        bool walk = ops_of(combinator)->ended(combinator, child, result) && begin_to_cancel(combinator);
+        if (ops->ended)
+                walk = ops->ended(combinator, child, result) && begin_to_cancel(combinator);
+        else
+                combinator->task.status = result;
         unlock_and_go_on(combinator);
         if (walk) /* it keeps the combinator */
                 weir__deliver(home(combinator), &combinator->cancelling.work);
@@ -252,6 +257,30 @@ child_ended(struct weir_series *child)
 static const struct weir__series_ops child_ops = {.work = WEIR__SERIES_WORK, .ended = child_ended};
 
 /* -- making and ending -- */
+
+/* Around a task that was consumed.  NULL: there is none, it was made wrongly and is gone, or out of memory; *fault is why. */
+static struct weir_series *
+wrap(struct weir_task *task, int *fault)
+{
+        *fault = !task ? -ENOMEM : task->flags & WEIR__TASK_WRONG ? task->status : 0;
+        if (*fault && task)
+                weir__task_discard(task);
+        struct weir_series *series = *fault ? NULL : weir__series_wrap(task);
+        if (!series && !*fault)
+                *fault = -ENOMEM;
+        return series;
+}
+
+struct weir_series *
+weir__combinator_wrap(struct weir__combinator *combinator, struct weir_task *task)
+{
+        int fault;
+        struct weir_series *series = wrap(task, &fault);
+
+        if (fault)
+                weir__task_poison(&combinator->task, fault);
+        return series;
+}
 
 struct weir_series *
 weir__combinator_make(struct weir__combinator *combinator, weir_make_fn *make, int *fault)
@@ -264,14 +293,16 @@ weir__combinator_make(struct weir__combinator *combinator, weir_make_fn *make, i
         if (!task)
                 return NULL;
         weir__task_consume(task, "a function that makes tasks");
-        *fault = task->flags & WEIR__TASK_WRONG ? task->status : 0;
-        if (*fault) {
-                weir__task_discard(task);
-                return NULL;
+        return wrap(task, fault);
+}
+
+void
+weir__combinator_count_failure(struct weir__combinator *combinator, const struct weir_series *child, int result)
+{
+        if (result && (!combinator->task.status || child->index < combinator->failed)) {
+                combinator->task.status = result;
+                combinator->failed = child->index;
         }
-        struct weir_series *series = weir__series_wrap(task);
-        *fault = series ? 0 : -ENOMEM;
-        return series;
 }
 
 void
@@ -284,7 +315,7 @@ weir__combinator_release(struct weir_task *task, bool discarded)
         if (combinator->children != combinator->few)
                 free(combinator->children);
         if (ops_of(combinator)->release)
-                ops_of(combinator)->release(combinator, discarded);
+                ops_of(combinator)->release(combinator);
 }
 
 /* -- for dumps -- */
@@ -326,19 +357,6 @@ weir__combinator_init(struct weir__combinator *combinator, const struct weir__co
         weir__lock_init(&combinator->lock, WEIR__RANK_PARALLEL);
         combinator->children = combinator->few;
         combinator->room = WEIR__CHILDREN_FEW;
-}
-
-struct weir_series *
-weir__combinator_wrap(struct weir__combinator *combinator, struct weir_task *task)
-{
-        int fault = !task ? -ENOMEM : task->flags & WEIR__TASK_WRONG ? task->status : 0;
-
-        if (fault && task)
-                weir__task_discard(task);
-        struct weir_series *series = fault ? NULL : weir__series_wrap(task);
-        if (!series)
-                weir__task_poison(&combinator->task, fault ? fault : -ENOMEM);
-        return series;
 }
 
 /* Consumes the child, which is sound; NULL: there is none. */

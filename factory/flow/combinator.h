@@ -19,7 +19,8 @@ struct weir__combinator;
 struct weir__combinator_ops {
         struct weir__task_ops task; /* first: WEIR__COMBINATOR_TASK_OPS */
 
-        /* A child has ended, with that result.  Under the combinator's lock.  Returns whether all others are to be cancelled. */
+        /* A child has ended, with that result.  Returns whether all others are to be cancelled.  Under the lock of the
+         * combinator.  NULL: the result is the status of the task. */
         bool (*ended)(struct weir__combinator *combinator, const struct weir_series *child, int result);
 
         /* Nothing is pending any more, and nothing ends the task early: the series to be run next, which was not started, or NULL
@@ -28,7 +29,7 @@ struct weir__combinator_ops {
         unsigned most; /* children that there are: what ends the task early comes too late for the last's result; 0: any number */
 
         /* Gives up what the kind holds besides children.  As weir__task_ops.release.  NULL: nothing. */
-        void (*release)(struct weir__combinator *combinator, bool discarded);
+        void (*release)(struct weir__combinator *combinator);
 };
 
 #define WEIR__CHILDREN_FEW 2 /* that need no memory of their own */
@@ -53,6 +54,7 @@ struct weir__combinator {
         /* Guarded by lock. */
         unsigned alive;       /* children that have not ended */
         unsigned added;       /* children that there have ever been */
+        unsigned failed;      /* the index of the child whose status the task has */
         unsigned char walks;  /* on their way */
         bool is_cancelled;    /* the walk that cancels has begun: no other will */
         struct weir__child_walk starting, cancelling;
@@ -70,6 +72,9 @@ void weir__combinator_add_series(struct weir_task *to, const struct weir__combin
 
 /* The series around a task that was consumed.  NULL: it cannot be started, the combinator is poisoned, and the task is gone. */
 struct weir_series *weir__combinator_wrap(struct weir__combinator *combinator, struct weir_task *task);
+
+/* For `ended`: the status of the task is that of the first child, in the order of adding, whose result is not 0. */
+void weir__combinator_count_failure(struct weir__combinator *combinator, const struct weir_series *child, int result);
 
 /* For `next`: the series around the task that the function of the program makes.  NULL: it made nothing, *fault is 0; or what it
  * made cannot be started, *fault is why. */

@@ -8,20 +8,10 @@
 #include "factory/task/series_extra.h"
 #include "kernel/memory/memory.h"
 
-/* There is one child at a time: its result is the status. */
-static bool
-child_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
-{
-        (void)child;
-        combinator->task.status = result;
-        return false;
-}
-
 /* -- module -- */
 
 static const struct weir__combinator_ops module_ops = {
         .task = WEIR__COMBINATOR_TASK_OPS("a module"),
-        .ended = child_ended,
 };
 
 weir_task *
@@ -104,13 +94,11 @@ make_next(struct weir__combinator *combinator)
 
 static const struct weir__combinator_ops repeater_ops = {
         .task = WEIR__COMBINATOR_TASK_OPS("a repeater"),
-        .ended = child_ended,
         .next = make_next,
 };
 
 static const struct weir__combinator_ops dynamic_ops = {
         .task = WEIR__COMBINATOR_TASK_OPS("a dynamic task"),
-        .ended = child_ended,
         .next = make_next,
         .most = 1,
 };

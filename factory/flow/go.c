@@ -113,7 +113,7 @@ advance(struct weir_task *task, uint32_t from, uint32_t to)
         return true;
 }
 
-/* For the function, unless it was told another one before. */
+/* Gives the function a reason to end, unless it has one. */
 static void
 notify(struct go *go, int reason)
 {
@@ -130,7 +130,7 @@ take_back(struct go *go)
                 atomic_store_explicit(&go->job.references, 1, memory_order_relaxed);
 }
 
-/* By who owns the end: its limit does not come any more. */
+/* By the owner of the end: its limit does not come any more. */
 static void
 remove_limit(struct weir_task *task)
 {
@@ -367,8 +367,8 @@ go_cancel(struct weir_task *task)
         return task;
 }
 
-/* Under the lock of the poller.  The state goes on from one to the next, so each is tried in turn.  At shutdown what has begun is
- * waited for, without a limit. */
+/* Under the lock of the poller.  The state advances from one to the next, so each is tried in that order.  At shutdown
+ * a function that has begun is waited for, without a limit. */
 static struct weir__work *
 go_due(struct weir_task *task, int status)
 {
@@ -421,7 +421,8 @@ go_describe(const struct weir_task *task, char *out, size_t room)
 
 #define OPS(its_due)                                                                                                             \
         {                                                                                                                        \
-                .work = {.run = end_run, .kind = "a function", .is_migratable = true, .calls = weir__task_calls}, .prepare = go_prepare, \
+                .work = {.run = end_run, .kind = "a function", .is_migratable = true, .calls = weir__task_calls},                \
+                .prepare = go_prepare,                                                                                           \
                 .start = go_start, .cancel = go_cancel, .release = go_release, .describe = go_describe, .due = its_due           \
         }
 

@@ -1,4 +1,4 @@
-/* factory/flow/go.h: the named queues of functions, for who looks on. */
+/* factory/flow/go.h: the named queues of functions, for dumps. */
 #ifndef WEIR_FACTORY_GO_H
 #define WEIR_FACTORY_GO_H
 

@@ -1,7 +1,8 @@
-/* factory/flow/go_queue.c: the named queues of functions, each of which exists as long as tasks have it.
+/* factory/flow/go_queue.c: the named queues of functions.  A queue exists as long as tasks have it.
  *
  * Threads: any.
- * Locks:   those of the shards of the map (rank NAMES).  The last reference to a queue is given up under the lock of its shard. */
+ * Locks:   those of the shards of the map (rank NAMES).  The last reference to a queue is given up under the lock of
+ *          its shard. */
 #include "factory/flow/go.h"
 
 #include <errno.h>
@@ -79,8 +80,8 @@ weir__go_queue_unref(struct weir__go_queue *queue)
                 weir__free(queue, size_of_queue(queue->name.size));
 }
 
-/* The queue of that name, made if there is none; NULL when out of memory.  Two threads may make one at the same time: then the older
- * counts. */
+/* The queue of that name, made if there is none; NULL when out of memory.  Two threads may make one at the same time:
+ * then the older one counts. */
 struct weir__go_queue *
 weir__go_queue_get(const struct weir__name_key *key)
 {

@@ -57,11 +57,10 @@ run(struct weir__work *work)
 }
 
 static void
-release(struct weir__combinator *combinator, bool discarded)
+release(struct weir__combinator *combinator)
 {
         struct limited *limited = (struct limited *)combinator;
 
-        (void)discarded;
         if (limited->other)
                 weir__series_discard(limited->other);
         weir_semaphore_unref(limited->semaphore);

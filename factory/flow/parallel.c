@@ -4,20 +4,10 @@
 #include "factory/flow/combinator.h"
 #include "kernel/memory/memory.h"
 
-struct parallel {
-        struct weir__combinator combinator; /* first */
-        unsigned failed_index;      /* of the child whose status the parallel has; guarded by the combinator's lock */
-};
-
 static bool
-child_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
+child_ended(struct weir__combinator *parallel, const struct weir_series *child, int result)
 {
-        struct parallel *parallel = (struct parallel *)combinator;
-
-        if (result && (!combinator->task.status || child->index < parallel->failed_index)) {
-                combinator->task.status = result;
-                parallel->failed_index = child->index;
-        }
+        weir__combinator_count_failure(parallel, child, result);
         return false;
 }
 
@@ -29,13 +19,12 @@ static const struct weir__combinator_ops parallel_ops = {
 weir_task *
 weir_parallel_new(weir_task_fn *done, void *context)
 {
-        struct parallel *parallel = weir__alloc(sizeof *parallel);
+        struct weir__combinator *parallel = weir__alloc(sizeof *parallel);
 
         if (!parallel)
                 return NULL;
-        parallel->failed_index = 0;
-        weir__combinator_init(&parallel->combinator, &parallel_ops, sizeof *parallel, done, context);
-        return &parallel->combinator.task;
+        weir__combinator_init(parallel, &parallel_ops, sizeof *parallel, done, context);
+        return &parallel->task;
 }
 
 void

@@ -15,9 +15,7 @@ struct race {
         /* Constant once started, but for its cause, which is written under the combinator's lock and read without. */
         struct weir_series within;
 
-        /* Guarded by the combinator's lock. */
-        unsigned failed_index; /* of the child whose status the race has, while none has won */
-        int winner;            /* -ENOENT: none yet */
+        int winner; /* the index of a child; -ENOENT: none yet.  Guarded by the combinator's lock */
 };
 
 static bool
@@ -34,10 +32,7 @@ child_ended(struct weir__combinator *combinator, const struct weir_series *child
                         atomic_store_explicit(&race->within.cause, -ECANCELED, memory_order_release);
                 return true;
         }
-        if (!combinator->task.status || child->index < race->failed_index) {
-                combinator->task.status = result;
-                race->failed_index = child->index;
-        }
+        weir__combinator_count_failure(combinator, child, result);
         return false;
 }
 
@@ -69,7 +64,6 @@ weir_race_new(weir_task_fn *done, void *context)
         race->within = (struct weir_series){.state = WEIR__SERIES_RUNNING};
         weir__lock_init(&race->within.lock, WEIR__RANK_SERIES);
         race->combinator.within = &race->within;
-        race->failed_index = 0;
         race->winner = -ENOENT;
         return &race->combinator.task;
 }

@@ -20,12 +20,6 @@
 #include "kernel/runtime/random.h"
 #include "kernel/sched/user.h"
 
-enum state {
-        NEW = 0,
-        TRYING,
-        WAITING,
-};
-
 struct retry {
         struct weir__combinator combinator; /* first */
 
@@ -34,8 +28,8 @@ struct retry {
         weir_make_fn *make;
 
         /* Of the worker that makes the next child. */
-        enum state state;
-        int attempts;
+        int attempts;       /* 0: it is NEW */
+        bool is_waiting;    /* WAITING */
         weir_nsec delay;    /* of the next wait, without jitter */
         weir_nsec deadline; /* of all attempts together */
 };
@@ -125,7 +119,7 @@ make_wait(struct retry *retry)
         }
         if (!series)
                 task->status = -ENOMEM;
-        retry->state = WAITING;
+        retry->is_waiting = true;
         return series;
 }
 
@@ -146,7 +140,7 @@ make_attempt(struct retry *retry)
                 retry->combinator.task.status = fault;
                 return NULL;
         }
-        retry->state = TRYING;
+        retry->is_waiting = false;
         if (retry->attempts < INT_MAX)
                 retry->attempts++;
         return series;
@@ -157,9 +151,9 @@ next(struct weir__combinator *combinator)
 {
         struct retry *retry = (struct retry *)combinator;
 
-        if (retry->state == TRYING)
+        if (retry->attempts > 0 && !retry->is_waiting)
                 return make_wait(retry);
-        if (retry->state == NEW) {
+        if (retry->attempts == 0) {
                 weir__budget_deposit(retry->config.budget);
                 retry->deadline = weir__clock_after(weir__clock_now(), retry->config.limit);
         }
@@ -174,9 +168,8 @@ child_ended(struct weir__combinator *combinator, const struct weir_series *child
 }
 
 static void
-release(struct weir__combinator *combinator, bool discarded)
+release(struct weir__combinator *combinator)
 {
-        (void)discarded;
         weir_retry_budget_free(((struct retry *)combinator)->config.budget);
 }
 

@@ -3,14 +3,14 @@
  *     WAITING --its last edge arrives--> RUNNING --its series ends--> ENDED  --> its successors are notified
  *        \-----------------------------> SKIPPED, CANCELLED ---------/
  *
- * An edge arrives when the node before it is settled: ENDED, SKIPPED or CANCELLED.  Each arrival counts down, by an atomic
- * operation, the arrivals that the next node waits for; the last one decides whether that node runs.  The thread that settles a
+ * An edge arrives when the node before it is finished: ENDED, SKIPPED or CANCELLED.  Each arrival counts down, by an atomic
+ * operation, the arrivals that the next node waits for; the last one decides whether that node runs.  The thread that finishes a
  * node notifies its successors, edge by edge.  Nodes that are dropped on the way are put onto a list, and their successors are
  * notified in turn, so nothing is recursive.  After BATCH edges the rest goes to the backlog, which is work of its own.
  *
- * `pending` keeps the graph.  It counts the nodes without successors that are not settled, and the works of the graph on their
- * way.  From each other node a path leads to a node without successors.  So the graph is there while a node is not settled or an
- * edge of a settled node has not arrived.  A thread that has sent the last arrival of its nodes must not touch the graph any
+ * `pending` keeps the graph.  It counts the nodes without successors that are not finished, and the works of the graph on their
+ * way.  From each other node a path leads to a node without successors.  So the graph is there while a node is not finished or an
+ * edge of a finished node has not arrived.  A thread that has sent the last arrival of its nodes must not touch the graph any
  * more.
  *
  * Threads: nodes end on any worker.  The works that begin nodes, cancel them and clear the backlog run on any worker.
@@ -29,11 +29,11 @@
 #include "kernel/sched/deliver.h"
 #include "kernel/sched/user.h"
 
-#define BATCH 256 /* edges, or nodes begun or looked at, before other work has its turn */
+#define BATCH 256 /* edges, or nodes begun or looked at, before other work runs */
 
 struct round {
-        struct weir__node_list list; /* settled nodes whose successors are to be notified */
-        unsigned left;               /* edges until other work has its turn */
+        struct weir__node_list list; /* finished nodes whose successors are to be notified */
+        unsigned left;               /* edges until other work runs */
         weir_nsec now;
 };
 
@@ -49,7 +49,7 @@ deliver(struct weir__graph *graph, struct weir__work *work)
 
 /* One of those that `pending` counts is over. */
 static void
-settle_one(struct weir__graph *graph)
+count_down(struct weir__graph *graph)
 {
         if (atomic_fetch_sub_explicit(&graph->pending, 1, memory_order_acq_rel) == 1)
                 weir__task_ready(&graph->task);
@@ -64,7 +64,7 @@ concat(const struct weir__graph *graph, struct weir__node_list *to, const struct
         if (to->first == WEIR__NODE_NONE)
                 to->first = from->first;
         else
-                weir__graph_node(graph, to->last)->next_settled = from->first;
+                weir__graph_node(graph, to->last)->next_finished = from->first;
         to->last = from->last;
 }
 
@@ -93,7 +93,7 @@ mark_dropped(struct weir__graph *graph, uint32_t number, enum weir_node_state st
 
         node->status = status;
         node->next_edge = graph->first_out[number];
-        node->next_settled = WEIR__NODE_NONE;
+        node->next_finished = WEIR__NODE_NONE;
         if (counts) {
                 weir__lock(&graph->lock);
                 count_failure(graph, number, status);
@@ -317,7 +317,7 @@ notify_all(struct weir__graph *graph, struct round *round)
 {
         uint32_t ready[BATCH];
         while (round->list.first != WEIR__NODE_NONE) {
-                uint32_t number = round->list.first, next = weir__graph_node(graph, number)->next_settled;
+                uint32_t number = round->list.first, next = weir__graph_node(graph, number)->next_finished;
                 bool ends = graph->first_out[number] == graph->first_out[number + 1];
                 unsigned ready_count = 0;
 
@@ -328,7 +328,7 @@ notify_all(struct weir__graph *graph, struct round *round)
                 if (ends || notify_some(graph, number, round, ready, &ready_count))
                         round->list.first = next;
                 if (ends)
-                        settle_one(graph);
+                        count_down(graph);
                 hand_on(graph, ready, ready_count, round);
         }
         return true;
@@ -357,7 +357,7 @@ backlog_run(struct weir__work *work)
         if (more)
                 deliver(graph, work);
         else
-                settle_one(graph);
+                count_down(graph);
 }
 
 static const struct weir__work_ops backlog_ops = {.run = backlog_run, .kind = "a graph", .is_migratable = true};
@@ -373,7 +373,7 @@ node_ended(struct weir_series *child)
 
         node->status = weir__series_result(child);
         node->ended = round.now;
-        node->next_settled = WEIR__NODE_NONE;
+        node->next_finished = WEIR__NODE_NONE;
         weir__lock(&graph->lock); /* so that the walk that cancels has its reference, or does not find the series */
         node->next_edge = graph->first_out[number];
         set_state(node, dropped ? WEIR_NODE_CANCELLED : WEIR_NODE_ENDED);
@@ -450,7 +450,7 @@ begin_run(struct weir__work *work)
         if (more)
                 deliver(graph, work);
         else
-                settle_one(graph);
+                count_down(graph);
 }
 
 static const struct weir__work_ops begin_ops = {.run = begin_run, .kind = "a graph", .is_migratable = true};
@@ -495,7 +495,7 @@ cancel_run(struct weir__work *work)
         if (end < graph->nodes)
                 deliver(graph, work);
         else
-                settle_one(graph);
+                count_down(graph);
 }
 
 static const struct weir__work_ops cancel_ops = {.run = cancel_run, .kind = "a graph", .is_migratable = true};

@@ -27,11 +27,11 @@
 struct weir_node {
         union {
                 struct weir_task *task;      /* WAITING, and no series */
-                uint32_t next_settled;       /* settled: the next node of its list, or WEIR__NODE_NONE */
+                uint32_t next_finished;       /* finished: the next node of its list, or WEIR__NODE_NONE */
         };
         union {
                 struct weir_series *series; /* WAITING: NULL, or what was added; RUNNING: it runs */
-                size_t next_edge;           /* settled: along which the next arrival goes */
+                size_t next_edge;           /* finished: along which the next arrival goes */
         };
         char *label; /* NULL: none */
         void *result;
@@ -68,7 +68,7 @@ struct weir__condition {
 };
 
 struct weir__node_list {
-        uint32_t first, last; /* numbers, linked by next_settled; or WEIR__NODE_NONE */
+        uint32_t first, last; /* numbers, linked by next_finished; or WEIR__NODE_NONE */
 };
 
 struct weir__graph_walk {
@@ -106,7 +106,7 @@ struct weir__graph {
 
         weir_nsec began; /* constant once started */
 
-        /* Keeps the graph: counts nodes without successors that have not been settled, and walks on their way. */
+        /* Keeps the graph: counts nodes without successors that are not finished, and walks on their way. */
         _Atomic uint32_t pending;
         _Atomic bool has_results;
         _Atomic bool is_beginning; /* `begin_walk` is on its way; written under lock */
@@ -122,14 +122,14 @@ struct weir__graph {
         struct weir__graph_walk begin_walk, cancel_walk, backlog_walk;
 };
 
-static inline size_t weir__node_head_place(const struct weir__node_page *page)
+static inline size_t weir__node_head_index(const struct weir__node_page *page)
 {
         return (uintptr_t)page / WEIR__GRAPH_PAGE % (WEIR__GRAPH_PER_PAGE + 1);
 }
 
 static inline struct weir__node_page_head *weir__node_head(const struct weir__node_page *page)
 {
-        return (struct weir__node_page_head *)&page->heads[weir__node_head_place(page)];
+        return (struct weir__node_page_head *)&page->heads[weir__node_head_index(page)];
 }
 
 static inline struct weir__node_page *weir__node_page(const struct weir_node *node)
@@ -146,16 +146,16 @@ static inline struct weir__graph *weir__node_graph(const struct weir_node *node)
 static inline uint32_t weir__node_number(const struct weir_node *node)
 {
         const struct weir__node_page *page = weir__node_page(node);
-        size_t place = (size_t)(node - page->nodes);
+        size_t index = (size_t)(node - page->nodes);
 
-        return weir__node_head(page)->first + (uint32_t)((place - weir__node_head_place(page) - 1) % (WEIR__GRAPH_PER_PAGE + 1));
+        return weir__node_head(page)->first + (uint32_t)((index - weir__node_head_index(page) - 1) % (WEIR__GRAPH_PER_PAGE + 1));
 }
 
 static inline struct weir_node *weir__graph_node(const struct weir__graph *graph, uint32_t number)
 {
         struct weir__node_page *page = graph->pages[number / WEIR__GRAPH_PER_PAGE];
 
-        return &page->nodes[(weir__node_head_place(page) + 1 + number % WEIR__GRAPH_PER_PAGE) % (WEIR__GRAPH_PER_PAGE + 1)];
+        return &page->nodes[(weir__node_head_index(page) + 1 + number % WEIR__GRAPH_PER_PAGE) % (WEIR__GRAPH_PER_PAGE + 1)];
 }
 
 static inline enum weir_node_state weir__node_state_of(const struct weir_node *node)

@@ -1,13 +1,14 @@
 /* factory/task/series.c: tasks one after another.
  *
- * Threads: push, cancel, ref and unref on any thread; a step (starting the next task, dropping what is left, the end) on the
- *          worker that finished the task before, the first one on the thread that starts the series.
- * Locks:   series->lock (rank SERIES).  Under it a poller's lock may be taken, by a timer's cancel and for a deadline, and that of a
- *          shard of names; no user code runs under it.
+ * Threads: push, cancel, ref and unref on any thread; a step on the worker that finished the task before.  The first
+ *          step is made by the thread that starts the series.
+ * Locks:   series->lock (rank SERIES).  Under it a poller's lock may be taken, by the cancel of a timer and for a
+ *          deadline, and that of a shard of names.  No user code runs under it.
  *
- * `current` keeps a task that can be cancelled alive for weir_series_cancel: it is cleared under the lock before the task is freed.
- * Other tasks are nobody else's business.  So who makes the steps takes all that is queued at once, and goes through that without
- * the lock, from one task that cannot be cancelled to the next. */
+ * A step starts the next task, drops the tasks that are left, or ends the series.  `current` keeps a task that can be
+ * cancelled alive for weir_series_cancel: it is cleared under the lock before the task is freed.  No other thread looks
+ * at other tasks.  So the thread that makes the steps takes all queued tasks at once, and goes through them without the
+ * lock, from one task that cannot be cancelled to the next. */
 #include "factory/task/series.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@
 #include "kernel/sched/deliver.h"
 #include "kernel/sched/user.h"
 
-#define DROPPED_AT_ONCE 256 /* tasks, before other work has its turn */
+#define DROPPED_AT_ONCE 256 /* tasks, before other work runs */
 
 _Static_assert(sizeof(struct weir_series) <= 128 + sizeof(struct weir__lock), "a series has outgrown two lines of a cache");
 
@@ -37,7 +38,8 @@ ring_of(_Atomic(struct weir__work *) const *ring)
         return atomic_load_explicit(ring, memory_order_relaxed);
 }
 
-/* Puts work behind the newest and before the oldest of a ring.  A dump may go through the ring meanwhile (weir__series_behind). */
+/* Puts work behind the newest and before the oldest of a ring.  A dump may go through the ring meanwhile
+ * (weir__series_behind). */
 static void
 ring_insert(struct weir__work *newest, struct weir__work *work)
 {
@@ -132,8 +134,8 @@ weir__series_prepare(struct weir_task *task)
 
 /* -- the lock -- */
 
-/* One that was not started and has one reference is its owner's alone, who may leave out the lock: who else wants to use it needs a
- * reference first, and makes it from that one; unless the series has a name by which others find it. */
+/* A series that was not started and has one reference belongs to its owner, which may leave out the lock.  Another
+ * thread needs a reference first, and makes it from that one, unless the series has a name by which others find it. */
 static bool
 is_private(const struct weir_series *series)
 {
@@ -141,7 +143,7 @@ is_private(const struct weir_series *series)
                !weir__series_extra_of(series);
 }
 
-/* Returns whether the lock was taken, for the second. */
+/* Returns whether the lock was taken, for unlock_if. */
 static bool
 lock_if_shared(struct weir_series *series)
 {
@@ -189,14 +191,14 @@ push(struct weir_series *series, struct weir_task *task, bool front)
         return failed;
 }
 
-/* A callback of the series pushes, and so has its turn: that comes behind what was taken, unless something is queued, of which it may know
- * that it came before. */
+/* A callback of the series pushes, so its thread makes the steps.  The task comes behind those taken, unless tasks are
+ * queued, which the callback may know to have come before. */
 static bool
-push_in_turn(struct weir_series *series, struct weir_task *task)
+push_from_callback(struct weir_series *series, struct weir_task *task)
 {
-        const struct weir_task *turn = weir__task_of_callback();
+        const struct weir_task *running = weir__task_of_callback();
 
-        if (!turn || !task || !series || turn->series != series || ring_of(&series->queue) || ring_of(&series->front) ||
+        if (!running || !task || !series || running->series != series || ring_of(&series->queue) || ring_of(&series->front) ||
             task->flags || weir__task_ops(task)->seal || weir__phase_is_forked())
                 return false;
         task->flags = WEIR__TASK_CONSUMED;
@@ -209,7 +211,7 @@ push_in_turn(struct weir_series *series, struct weir_task *task)
 int
 weir_series_push(weir_series *series, weir_task *task)
 {
-        return push_in_turn(series, task) ? 0 : push(series, task, false);
+        return push_from_callback(series, task) ? 0 : push(series, task, false);
 }
 
 int
@@ -242,7 +244,8 @@ call_back(struct weir_series *series)
 static __attribute__((cold, noinline)) void
 call_back_traced(struct weir_series *series)
 {
-        const struct weir__trace_facts facts = {.kind = root_ops.work.kind, .has_status = true, .status = weir__series_result(series)};
+        const struct weir__trace_facts facts = {
+                .kind = root_ops.work.kind, .has_status = true, .status = weir__series_result(series)};
         struct weir__trace_slice slice;
 
         weir__series_trace(series, &slice);
@@ -326,8 +329,8 @@ cause_to_stop(const struct weir_series *series)
         return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 
-/* It leaves its name, and its deadline does not come any more.  Returns false when the work of that is on its way: then that calls
- * `end_it`, and nobody else may.  Under the lock. */
+/* The series leaves its name, and its deadline does not come any more.  Returns false when the work of the deadline is
+ * on its way.  Then that work calls `end_it`, and no other thread may.  Under the lock. */
 static inline bool
 leave_parts(struct weir_series *series, void (*end_it)(struct weir_series *series))
 {
@@ -339,8 +342,8 @@ leave_parts(struct weir_series *series, void (*end_it)(struct weir_series *serie
         return weir__series_deadline_leave(extra, end_it);
 }
 
-/* With the lock held: nobody finds it by its name, and its deadline does not come, from now on.  Returns whether the caller is to
- * end it; else the work of its deadline does, which is on its way. */
+/* No thread finds the series by its name, and its deadline does not come, from now on.  Returns whether the caller must
+ * end it; else the work of its deadline does.  With the lock held. */
 static bool
 become_ended(struct weir_series *series, int cause)
 {
@@ -351,8 +354,8 @@ become_ended(struct weir_series *series, int cause)
         return leave_parts(series, end);
 }
 
-/* Under the same hold of the lock the next task becomes the current one, if it can be cancelled and is to be started.  If there is
- * none a plain series becomes ENDED, and weir__series_go_on does the rest. */
+/* The next task becomes the current one under the same hold of the lock, if it can be cancelled and must be started.
+ * If there is none a plain series becomes ENDED, and weir__series_go_on does the rest. */
 void
 weir__series_forget(struct weir_series *series, struct weir_task *task)
 {
@@ -381,8 +384,8 @@ is_next_known(const struct weir_series *series)
         return series->taken && !can_be_cancelled(first_taken(series)) && !ring_of(&series->front) && !cause_to_stop(series);
 }
 
-/* Takes the next task, and makes it the current one if it is to be started and can be cancelled.  Sets *cause when it is to be
- * dropped.  NULL: the series has ended, and *ends says whether the caller is to see to that. */
+/* Takes the next task, and makes it the current one if it must be started and can be cancelled.  Sets *cause when it
+ * must be dropped.  NULL: the series has ended, and *ends says whether the caller must see to that. */
 static struct weir_task *
 take_next(struct weir_series *series, int *cause, bool *ends)
 {
@@ -429,8 +432,8 @@ weir__series_go_on(struct weir_series *series)
         weir__deliver(weir__poller_at(series->poller), &series->work);
 }
 
-/* The first step may be made by the thread that starts the series, unless user code might run in it: an empty series, or one that
- * is cancelled already, goes to a worker. */
+/* The thread that starts the series makes the first step, unless user code might run in it: a series that is empty or
+ * cancelled goes to a worker. */
 void
 weir__series_launch(struct weir_series *series, struct weir_series *parent)
 {
@@ -462,7 +465,7 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
 int
 weir__series_fault(struct weir_series *series)
 {
-        bool locked = lock_if_shared(series); /* who has a reference may push meanwhile */
+        bool locked = lock_if_shared(series); /* a thread with a reference may push meanwhile */
         bool fresh = series->state == WEIR__SERIES_NEW && !series->owner;
         int poison = series->poison;
         unlock_if(series, locked);

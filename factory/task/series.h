@@ -1,10 +1,10 @@
-/* factory/task/series.h: a series, as parallels and the server see it.
+/* factory/task/series.h: a series, as combinators and the server see it.
  *
  *     NEW --start--> RUNNING --> ENDED --> freed with the last reference
  *      \--dismiss, refused--------------> freed
  *
- * One step at a time: `current` runs, then the next is started.  The step is made by whoever finished the task before, on a
- * worker; the first by who starts the series. */
+ * One task runs at a time, and then the next one is started.  The thread that finished the task before makes this step,
+ * on a worker.  The thread that starts the series makes the first one. */
 #ifndef WEIR_FACTORY_SERIES_H
 #define WEIR_FACTORY_SERIES_H
 
@@ -24,7 +24,7 @@ enum weir__series_state {
 struct weir__series_ops {
         struct weir__work_ops work; /* first */
 
-        /* Tells `owner`, after the callback and the free function.  On a worker, no lock held. */
+        /* Reports the end to `owner`, after the callback and the free function.  On a worker, no lock held. */
         void (*ended)(struct weir_series *series);
 
         bool is_shown_as_owner; /* in a dump, while it runs: `owner` is a task, which is there until the series has ended */
@@ -41,8 +41,8 @@ enum weir__series_result {
         WEIR__RESULT_LAST,    /* that of its last task */
 };
 
-/* A series has two lines of a cache.  A ring of tasks is given by its newest one: each task leads to the next newer one, and the
- * newest one to the oldest. */
+/* A series has two lines of a cache.  A ring of tasks is given by its newest one: each task leads to the next newer
+ * one, and the newest to the oldest. */
 struct weir_series {
         struct weir__work work; /* first */
 
@@ -63,8 +63,8 @@ struct weir_series {
 
         /* Guarded by lock; while it is NEW and has one reference, its owner's alone. */
         struct weir__lock lock;
-        struct weir__work *taken; /* a ring of tasks: the oldest ones, and what its callbacks push while `queue` is empty.  Owned by
-                                     the thread that makes its steps */
+        struct weir__work *taken; /* a ring of tasks: the oldest ones, and what its callbacks push while `queue` is empty.
+                                     Owned by the thread that makes its steps */
         _Atomic(struct weir__work *) front; /* a ring of tasks that come before those in `taken` */
         _Atomic(struct weir__work *) queue; /* a ring of tasks that come behind them */
         struct weir_task *current;          /* started and not finished, and can be cancelled: alive while this is set */
@@ -72,13 +72,14 @@ struct weir_series {
                                                parent cannot end */
         int16_t poison;                     /* the error of the first push that failed */
 
-        /* Why it ends early: 0, -ECANCELED, -ETIMEDOUT, -ESHUTDOWN.  Written under the lock, once, with release; read without. */
+        /* Why it ends early: 0, -ECANCELED, -ETIMEDOUT, -ESHUTDOWN.  Written under the lock, once, with release; read
+         * without. */
         _Atomic int16_t cause;
 
         _Atomic uint32_t references;
 
-        /* Its name, its deadline, the guards that it holds; NULL until it first has one of them, then constant.  Written under the
-         * lock, with release; those within the series read it without. */
+        /* Its name, its deadline, the guards that it holds; NULL until it first has one of them, then constant.
+         * Written under the lock, with release; threads within the series read it without. */
         _Atomic(struct weir__series_extra *) extra;
 
         /* Its callbacks'. */
@@ -86,17 +87,18 @@ struct weir_series {
         weir_free_fn *free_context;
 };
 
-/* As weir_series_cancel, but it ends with that cause, unless it, or one that it is within, has one already.
+/* Ends the series early with that cause, unless it, or a series that contains it, has one already.
  *
- * Result:  whether this call has given it one.
+ * Result:  whether this call has given it the cause.
  * Threads: any that owns, borrows or has a reference.  Never blocks. */
 bool weir__series_stop(struct weir_series *series, int cause);
 
-/* The same under the lock.  Returns a task that is to be delivered after unlocking, by weir__series_deliver, or NULL. */
+/* The same under the lock.  Returns a task that the caller must deliver after unlocking, by weir__series_deliver, or
+ * NULL. */
 struct weir_task *weir__series_stop_locked(struct weir_series *series, int cause, bool *given);
 void weir__series_deliver(struct weir_task *ended);
 
-/* Under the lock: it has one from now on, unless it had one before. */
+/* The series has that cause from now on, unless it had one before.  Under the lock. */
 static inline void
 weir__series_set_cause(struct weir_series *series, int cause)
 {
@@ -112,13 +114,13 @@ weir__series_ref(struct weir_series *series)
         return series;
 }
 
-/* A series around one task, whose result is that task's.  Consumes the task; NULL when out of memory. */
+/* A series around one task, whose result is that of the task.  Consumes the task; NULL when out of memory. */
 struct weir_series *weir__series_wrap(struct weir_task *task);
 
-/* What weir_series_start or weir_parallel_add would refuse it for; 0 when sound. */
+/* The error with which weir_series_start or weir_parallel_add would refuse it; 0 when it is sound. */
 int weir__series_fault(struct weir_series *series);
 
-/* Dismisses a child of a parallel that is discarded.  Parallels nested in each other are taken apart one after another, not one
+/* Dismisses a child of a combinator that is discarded.  Nested combinators are taken apart one after another, not one
  * on the stack of the other. */
 void weir__series_discard(struct weir_series *series);
 
@@ -128,10 +130,10 @@ void weir__series_launch(struct weir_series *series, struct weir_series *parent)
 /* The series made for a lone task that runs: NULL when out of memory. */
 struct weir_series *weir__series_make_for(struct weir_task *task);
 
-/* The same as the `prepare` of kinds that run other series, which so are always in one. */
+/* The same as the `prepare` of kinds that run other series.  So such a task is always in a series. */
 int weir__series_prepare(struct weir_task *task);
 
-/* Why the series has to end early, itself or one that it is within: 0 or the cause.  Inside the series, or under its lock. */
+/* Why the series must end early, or a series that contains it: 0 or the cause.  Inside the series, or under its lock. */
 static inline int
 weir__series_cause(const struct weir_series *series)
 {
@@ -144,7 +146,8 @@ weir__series_cause(const struct weir_series *series)
         return 0;
 }
 
-/* The same for what asks which status a callback sees: shutdown ends what is pending, but what is READY then keeps its own. */
+/* The same for the status that a callback sees.  Shutdown ends pending tasks, but a task that is READY then keeps its
+ * own status. */
 static inline int
 weir__series_verdict(const struct weir_series *series)
 {
@@ -153,14 +156,15 @@ weir__series_verdict(const struct weir_series *series)
         return cause == -ESHUTDOWN ? 0 : cause;
 }
 
-/* Begins a slice of a trace for what is called in a series; NULL: in none.  On the thread that has the series, with no lock held. */
+/* Begins a slice of a trace for a call in a series; NULL: in none.  On the thread that makes the steps of the series,
+ * with no lock held. */
 void weir__series_trace(struct weir_series *series, struct weir__trace_slice *slice);
 
 /* The record of the series in traces; NULL: it has none, or it is no series. */
 struct weir__trace_flow *weir__series_trace_flow(struct weir_series *series);
 
-/* The current task has finished.  First the series leaves it, so that nobody reaches it any more; when it is freed, the series
- * goes on: the next one is started, or the series ends. */
+/* The current task has finished.  First the series leaves it, so that no thread reaches it any more.  When it is freed
+ * the series goes on: the next task is started, or the series ends. */
 void weir__series_forget(struct weir_series *series, struct weir_task *task);
 
 static inline void
@@ -172,7 +176,8 @@ weir__series_leave_task(struct weir_series *series, struct weir_task *task)
 
 void weir__series_go_on(struct weir_series *series);
 
-/* After the callback of a task: on_free is called, and the series leaves the task, so that nobody reaches it any more. */
+/* After the callback of a task: on_free is called, and the series leaves the task, so that no thread reaches it any
+ * more. */
 static inline void
 weir__task_leave(struct weir_task *task)
 {
@@ -181,16 +186,17 @@ weir__task_leave(struct weir_task *task)
                 weir__series_leave_task(task->series, task);
 }
 
-/* Writes what it waits for to `out`, as a string of less than `room` bytes: its current task ("a timer "name" (due in 5 s)"), and what
- * that runs, of several series the first that has not ended.  Nothing for a task that cannot be cancelled, or none.  By who has a
- * reference; any thread. */
+/* Writes to `out`, as a string of less than `room` bytes, its current task ("a timer "name" (due in 5 s)") and the
+ * first series that this runs and that has not ended.  Writes nothing for a task that cannot be cancelled.  Any thread
+ * with a reference. */
 void weir__series_describe(struct weir_series *series, char *out, size_t room);
 
-/* How many tasks are behind the current one, `most` at most; a current one that has just been made that may hide some.  Under the lock. */
+/* How many tasks are behind the current one, `most` at most.  A current task that was just made may hide some.  Under
+ * the lock. */
 unsigned weir__series_behind(const struct weir_series *series, unsigned most);
 
-/* What it counts as in a parallel, or for who waits: the wrapped task's status, else its own; if that is 0, and it heeds that of its
- * last task, that. */
+/* Its result for a combinator or a waiting thread: the status of its first task if `result_of` says so, else its own.
+ * If that is 0, the status of its last task, if `result_of` says so. */
 int weir__series_result(const struct weir_series *series);
 
 #endif

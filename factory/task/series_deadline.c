@@ -1,17 +1,18 @@
 /* factory/task/series_deadline.c: deadlines of series.
  *
- *     of the limit:   none --series starts, or set while it runs--> in the queue --its time has come, shutdown--> its work on its way
- *                      ^  ^-----------set again, series ends------------'                                              |
- *                      \--------------------------------runs: ends the series, or sets the limit again------------------'
+ *     of the limit:   none --series starts, or set while it runs--> in the queue --due, shutdown--> its work is on its way
+ *                      ^  ^-----------set again, series ends------------'                               |
+ *                      \--------------------------------runs: ends the series, or sets the limit again--'
  *
  * Threads: any; the work of a limit on a worker.
  * Locks:   series->lock guards the extra; under it the poller's, for the limit.
  *
- * The limit needs no reference to its series.  A series that ends takes the limit out of the queue; when it finds its work on its way
- * it leaves the rest of its end to that.  So when the callback of a series runs nothing of its deadline is left, and shutdown, which
- * waits for the end of every series, waits for that work as well.
+ * The limit needs no reference to its series.  A series that ends takes the limit out of the queue.  If the work of the
+ * limit is on its way, the series leaves the rest of its end to that work.  So when the callback of a series runs, its
+ * deadline is gone.  Shutdown waits for the end of every series, and so for that work as well.
  *
- * Deadlines are not handed down: who is within a series whose deadline has come finds its cause by looking at its ancestors. */
+ * A deadline is not handed down.  A series within one whose deadline has come finds the cause by looking at its
+ * ancestors. */
 #include <errno.h>
 
 #include "factory/task/series_extra.h"
@@ -37,8 +38,8 @@ static void limit_run(struct weir__work *work);
 
 static const struct weir__work_ops limit_ops = {.run = limit_run, .kind = "a series", .is_migratable = true};
 
-/* Brings the limit to the present deadline, under the lock.  Returns whether its poller is to be woken.  On a closing poller there are
- * no limits: shutdown ends the series. */
+/* Sets the limit to the present deadline.  Returns whether its poller must be woken.  A closing poller takes no limits:
+ * shutdown ends the series.  Under the lock. */
 static bool
 arm(struct weir__series_extra *extra)
 {
@@ -70,7 +71,7 @@ limit_run(struct weir__work *work)
                 ended = weir__series_stop_locked(series, -ETIMEDOUT, &given);
         weir__unlock(&series->lock);
         weir__series_deliver(ended);
-        if (wake) /* it may have roamed */
+        if (wake) /* this worker may have taken it from another poller */
                 weir__poller_wake(poller);
         if (end)
                 end(series);

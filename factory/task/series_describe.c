@@ -9,10 +9,11 @@
 #include "factory/task/series.h"
 #include "kernel/base/phase.h"
 
-#define DEPTH 4 /* series in series that are told of */
+#define DEPTH 4 /* series in series that are named */
 #define IN_IT ", in it "
 
-/* Appends to `out` what one series is at, and returns what that runs: the first of its series that has not ended, with a reference. */
+/* Writes to `out` the current task of one series.  Returns the first series that this runs and that has not ended, with
+ * a reference. */
 static struct weir_series *
 describe_one(struct weir_series *series, char *out, size_t room)
 {
@@ -75,8 +76,8 @@ count_ring(const struct weir__work *newest, unsigned count, unsigned most)
         return count;
 }
 
-/* The thread that makes the steps takes tasks off `taken` without the lock.  It does not as long as the current task is started and
- * was not left: leaving it needs the lock.  Its callback may append to `taken`. */
+/* The thread that makes the steps takes tasks off `taken` without the lock.  It does not as long as the current task is
+ * started and was not left: leaving it needs the lock.  Its callback may append to `taken`. */
 unsigned
 weir__series_behind(const struct weir_series *series, unsigned most)
 {

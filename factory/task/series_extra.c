@@ -17,7 +17,7 @@ weir_series_unref(weir_series *series)
 {
         if (!series)
                 return;
-        /* The last one is nobody else's, and only who has one can make another: that costs no atomic operation. */
+        /* Only a thread with a reference can make another one, so dropping the last one costs no atomic operation. */
         if (atomic_load_explicit(&series->references, memory_order_acquire) > 1 &&
             atomic_fetch_sub_explicit(&series->references, 1, memory_order_acq_rel) > 1)
                 return;

@@ -47,18 +47,18 @@ weir__series_extra_of(const struct weir_series *series)
 /* The same, made if there is none; NULL when out of memory.  No lock held. */
 struct weir__series_extra *weir__series_extra_get(struct weir_series *series);
 
-/* It has ended: it gives up all that it holds.  On a worker, no lock held. */
+/* The series has ended, and gives up all that it holds.  On a worker, no lock held. */
 void weir__series_give_up_holds(struct weir_series *series);
 
-/* It leaves its name, if it has one.  Under the series' lock. */
+/* The series leaves its name, if it has one.  Under its lock. */
 void weir__series_name_leave(struct weir__series_extra *extra);
 
-/* The series begins to run; one whose deadline is over has a cause from now on.  Returns whether its poller is to be woken after
- * unlocking.  Under the series' lock. */
+/* The series begins to run.  If its deadline is over it has a cause from now on.  Returns whether its poller must be
+ * woken after unlocking.  Under the lock of the series. */
 bool weir__series_deadline_begin(struct weir_series *series);
 
-/* It has ended, or is dismissed: the deadline does not come any more.  Returns false when the work of that is on its way: that
- * calls `end`, and nobody else may.  Under the series' lock. */
+/* The series has ended, or is dismissed: its deadline does not come any more.  Returns false when the work of the
+ * deadline is on its way.  Then that work calls `end`, and no other thread may.  Under the lock of the series. */
 bool weir__series_deadline_leave(struct weir__series_extra *extra, void (*end)(struct weir_series *series));
 
 #endif

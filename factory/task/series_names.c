@@ -3,9 +3,10 @@
  * Threads: any.
  * Locks:   the shard's (rank NAMES), alone or under that of the series whose name is set or left.
  *
- * A series is in the map from weir_series_set_name until its last task has ended: it leaves under its own lock, in the step that makes
- * it ENDED.  So what is found there has not ended, its own reference is there, and who holds the shard's lock may take another.
- * The cancel itself takes the series' lock, which comes before the shard's: so it is done outside, some series at a time. */
+ * A series is in the map from weir_series_set_name until its last task has ended.  It leaves under its own lock, in the
+ * step that makes it ENDED.  So a series that is found there has not ended and has its own reference, and a thread that
+ * holds the lock of the shard may take another one.  A cancel takes the lock of the series, which comes before that of
+ * the shard.  So it is done outside, some series at a time. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* factory/task/series_stop.c: why and how a series ends early, and how it has ended.
  *
  * Threads: any that owns, borrows or has a reference.
- * Locks:   series->lock (rank SERIES): while it is held a series that has a parent has not ended, so neither has that.  Under it a
- *          poller's lock may be taken, by the cancel of a task. */
+ * Locks:   series->lock (rank SERIES).  While it is held a series that has a parent has not ended, so neither has the
+ *          parent.  Under it a poller's lock may be taken, by the cancel of a task. */
 #include <errno.h>
 
 #include "factory/task/series.h"
@@ -10,7 +10,7 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/sched/deliver.h"
 
-/* One that is within a series which ends early is told why that does, and counts as that one's. */
+/* A series within one that ends early gets the cause of that one, and was not stopped by this call. */
 struct weir_task *
 weir__series_stop_locked(struct weir_series *series, int cause, bool *given)
 {

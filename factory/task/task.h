@@ -1,12 +1,12 @@
-/* factory/task/task.h: what the kinds of tasks and the series know of each other.
+/* factory/task/task.h: what tasks of all kinds have, and what a kind adds.
  *
- * A task's life:
+ * The states of a task:
  *
  *     NEW --start--> PENDING --> READY --> RUNNING --> freed
  *      \--dismiss, refused---------------------------> freed
  *
- * PENDING is what waits; other kinds go from NEW to READY, and nobody but their owner touches their word.  A timer's holds flags
- * as well, which start, expiry, reset and cancel exchange: factory/timer/timer.c. */
+ * A task that waits is PENDING.  Other kinds go from NEW to READY, and only their owner touches their word.  The word
+ * of a timer has flags as well, which start, expiry, reset and cancel exchange (factory/timer/timer.c). */
 #ifndef WEIR_FACTORY_TASK_H
 #define WEIR_FACTORY_TASK_H
 
@@ -46,57 +46,61 @@ struct weir__child_cursor {
         const char *label; /* of the child that was returned; NULL: it has none.  Under the lock that keeps the task */
 };
 
-/* What a kind of task does.  None of it runs user code but the free functions where said so. */
+/* The operations of a kind of task.  They run no user code but the free functions, where that is said. */
 struct weir__task_ops {
         struct weir__work_ops work; /* first: run, on a worker, when the task is READY */
 
-        /* What it is made wrong with when it is consumed, unless it is wrong already or is dismissed: 0 or a negative errno, such as -ELOOP.
-         * By who consumes it, no lock held.  NULL: with nothing. */
+        /* The fault of a task that is consumed: 0 or a negative errno, such as -ELOOP.  Called by the consumer, with no
+         * lock held.  Not called if the task was made wrongly or is dismissed.  NULL: none. */
         int (*seal)(struct weir_task *task);
 
-        /* What its start is refused for: 0 or a negative errno, such as -EAGAIN.  By who started it alone, and is counted.  NULL: for
-         * nothing. */
+        /* Prepares a lone task for its start, which was counted.  Returns 0, or the negative errno with which the start
+         * is refused.  NULL: nothing to prepare. */
         int (*prepare)(struct weir_task *task);
 
         /* Starts it.  Its end is delivered through a poller, never from here.  Any thread, no lock held. */
         void (*start)(struct weir_task *task);
 
-        /* Its series ends early: end what is pending.  Returns the task when the caller is to deliver it, or NULL.  Called under
-         * the lock of its series, which keeps the task alive; it may not have been started yet.  NULL: nothing to end. */
+        /* Its series ends early: ends what is pending.  Returns the task if the caller must deliver it, or NULL.
+         * Called under the lock of its series, which keeps the task alive; the task may not have been started yet.
+         * NULL: it cannot be cancelled. */
         struct weir_task *(*cancel)(struct weir_task *task);
 
-        /* Gives up what the kind holds besides the memory of the task; on the caller's or a worker's stack, no lock held.  NULL:
-         * nothing.  `discarded`: it never started, so its parts go as well (their free functions run). */
+        /* Gives up what the kind holds besides the memory of the task.  On the stack of the caller or a worker, no lock
+         * held.  `discarded`: it never started, so its parts go as well, and their free functions run.  NULL: nothing. */
         void (*release)(struct weir_task *task, bool discarded);
 
-        /* What it is called, for messages, and how long that is.  NULL: it has no name. */
+        /* Its name for messages, and the size of that.  NULL: it has no name. */
         const char *(*name)(const struct weir_task *task, int *size);
 
-        /* How late its callback begins; negative: that is unknown.  On its worker.  NULL: it has no deadline. */
+        /* How late its callback begins; negative: unknown.  On its worker.  NULL: it has no deadline. */
         weir_nsec (*lateness)(const struct weir_task *task);
 
-        /* What it waits for, as the rest of a sentence ("guard \"db\", held by ...") of less than `room` bytes with its NUL.  Under the lock of its
-         * series, or whatever else keeps it alive.  NULL: there is nothing to say but its kind and its name. */
+        /* Writes what it waits for, as the rest of a sentence ("guard \"db\", held by ...") of less than `room` bytes
+         * with its NUL.  Under the lock of its series, or another that keeps it alive.  NULL: its kind and its name say
+         * all. */
         void (*describe)(const struct weir_task *task, char *out, size_t room);
 
-        /* For dumps: sets *child to the next series that it runs, with a reference, or to NULL.  Returns whether there may be more.
-         * Under the lock that keeps the task, as describe.  NULL: it runs none. */
+        /* For dumps: sets *child to the next series that it runs, with a reference, or to NULL.  Returns whether there
+         * may be more.  Under the lock that keeps the task, as describe.  NULL: it runs none. */
         bool (*child)(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_series **child);
 
-        /* Its deadline has come, or shutdown has drained it, and its node, which is right behind it, was taken out: as a
-         * weir__deadline_fn.  NULL: a timer, or what has no deadline. */
+        /* Its deadline has come, or shutdown has drained it, and its node was taken out of the queue.  The node is
+         * right behind the task.  As a weir__deadline_fn.  NULL: it is a timer, or has no deadline. */
         struct weir__work *(*due)(struct weir_task *task, int status);
 
-        /* Told of the series that weir_series_of makes, on a worker, before anybody else is.  NULL: need not know. */
+        /* Called with the series that weir_series_of makes, on a worker, before any other thread knows it.  NULL: not
+         * called. */
         void (*series_made)(struct weir_series *series);
 
-        /* weir_series_of was out of memory: what the callback pushes will be lost.  NULL: who pushes is told. */
+        /* weir_series_of was out of memory: what the callback pushes will be lost.  NULL: the push reports it. */
         void (*series_failed)(struct weir_task *task);
 
         /* Of the series that weir_series_of makes.  NULL: as of one that is started alone. */
         const struct weir__series_ops *series_ops;
 
-        /* A select's: the wait of its winner, if that has a message; or NULL (factory/channel/select.c).  NULL: it is no select. */
+        /* The wait of a select's winner, if that has a message; or NULL (factory/channel/select.c).  NULL: it is no
+         * select. */
         struct weir__wait *(*winner)(const struct weir_task *task);
 };
 
@@ -108,7 +112,7 @@ struct weir_task {
         void *context;
         weir_free_fn *on_free;
         struct weir_series *series; /* NULL for a lone task until weir_series_of */
-        int status;                 /* written by who owns its delivery, then by who runs it */
+        int status;                 /* written by the owner of its delivery, then by the worker that runs it */
 
         _Atomic uint32_t word; /* state and flags; release when a step is done, acquire where it is relied upon */
 
@@ -184,8 +188,8 @@ weir__task_of_callback(void)
         return worker ? worker->task : NULL;
 }
 
-/* The last step of a task that ran, when its memory is freed or nobody will touch it any more: its series goes on; NULL: the root has
- * ended. */
+/* The last step of a task that ran, when its memory is freed or no thread will touch it any more: its series goes on.
+ * NULL: the root has ended. */
 void weir__task_go_on(struct weir_series *series);
 
 /* The `calls` of all kinds. */
