@@ -283,7 +283,7 @@ struct served {
         const char *text;
         const char *path, *query, *host;
         uint64_t content_length;
-        bool keep_alive, expects_continue;
+        bool is_persistent, expects_continue;
 };
 
 static bool
@@ -296,8 +296,8 @@ static bool
 is_as_expected(const struct weir__request *request, const struct served *row)
 {
         return same(request->path, row->path) && same(request->query, row->query) && same(request->host, row->host) &&
-               request->content_length == row->content_length && request->keep_alive == row->keep_alive &&
-               request->expects_continue == row->expects_continue && !request->chunked;
+               request->content_length == row->content_length && request->is_persistent == row->is_persistent &&
+               request->expects_continue == row->expects_continue && !request->is_chunked;
 }
 
 static void
@@ -465,7 +465,7 @@ a_chunked_body_is_announced(void)
                 for (size_t cut = 0; cut <= size; cut++) {
                         struct weir__request *request = NULL;
 
-                        wrong += take_in(rows[i].text, size, cut, &request) != 0 || !request->chunked ||
+                        wrong += take_in(rows[i].text, size, cut, &request) != 0 || !request->is_chunked ||
                                  request->content_length != 0 || request->expects_continue != rows[i].expects_continue;
                         free(request);
                 }
@@ -576,7 +576,7 @@ a_long_head_is_parsed_like_a_short_one(void)
                 CU_ASSERT_STRING_EQUAL(weir__request_header(request, "Empty"), "");
                 CU_ASSERT_STRING_EQUAL(weir__request_header(request, "Last"), "one two");
                 CU_ASSERT_EQUAL(request->content_length, 123);
-                CU_ASSERT(!request->keep_alive);
+                CU_ASSERT(!request->is_persistent);
                 free(request);
         }
         free(text);

@@ -12,7 +12,7 @@
 
 #define DATE "Sun, 06 Nov 1994 08:49:37 GMT"
 
-static const struct weir__framing plain = {.date = DATE, .keep_alive = true, .minor = 1};
+static const struct weir__framing plain = {.date = DATE, .is_persistent = true, .minor = 1};
 
 /* The head as a string, written where there is room for just the bound, so that a sanitizer sees a write beyond the end. */
 static char *
@@ -234,7 +234,7 @@ persistence_is_said_where_the_version_does_not_say_it(void)
 {
         static const struct {
                 uint8_t minor;
-                bool keep_alive;
+                bool is_persistent;
                 const char *line;
         } rows[] = {
                 {0, false, "Connection: close\r\n"}, {0, true, "Connection: keep-alive\r\n"},
@@ -245,7 +245,7 @@ persistence_is_said_where_the_version_does_not_say_it(void)
         char expected[200];
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-                const struct weir__framing framing = {.date = DATE, .keep_alive = rows[i].keep_alive, .minor = rows[i].minor};
+                const struct weir__framing framing = {.date = DATE, .is_persistent = rows[i].is_persistent, .minor = rows[i].minor};
 
                 snprintf(expected, sizeof expected, "HTTP/1.1 200 OK\r\nDate: " DATE "\r\nContent-Length: 0\r\n%s\r\n",
                          rows[i].line);
@@ -257,7 +257,7 @@ persistence_is_said_where_the_version_does_not_say_it(void)
 static void
 a_reset_content_says_that_it_has_no_body_also_when_it_is_written_in_pieces(void)
 {
-        const struct weir__framing framing = {.date = DATE, .keep_alive = true, .minor = 1, .end = WEIR__END_BY_CHUNK};
+        const struct weir__framing framing = {.date = DATE, .is_persistent = true, .minor = 1, .end = WEIR__END_BY_CHUNK};
         struct weir__response response = {.status = 205};
 
         CU_ASSERT(head_is(&response, &framing, "HTTP/1.1 205 Reset Content\r\nDate: " DATE "\r\nContent-Length: 0\r\n\r\n"));
@@ -287,7 +287,7 @@ a_body_goes_out_only_where_one_may_be(void)
         char expected[200];
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-                const struct weir__framing framing = {.date = DATE, .keep_alive = true, .minor = 1, .is_head = rows[i].is_head};
+                const struct weir__framing framing = {.date = DATE, .is_persistent = true, .minor = 1, .is_head = rows[i].is_head};
                 struct weir__response response = {.status = rows[i].status};
 
                 snprintf(expected, sizeof expected, "HTTP/1.1 %d %s\r\nDate: " DATE "\r\n%s\r\n", rows[i].status,
@@ -358,7 +358,7 @@ an_invalid_status_goes_out_as_500(void)
 static void
 no_head_is_longer_than_its_bound(void)
 {
-        const struct weir__framing framing = {.date = DATE, .keep_alive = true, .minor = 0};
+        const struct weir__framing framing = {.date = DATE, .is_persistent = true, .minor = 0};
         struct weir__response response = {.status = 511, .body_size = SIZE_MAX, .body_room = SIZE_MAX};
         char *head = head_of(&response, &framing), expected[60];
 

@@ -62,11 +62,11 @@ add_cookies(struct weir__pairs *pairs, size_t max, const char *value, char *out)
         struct found found;
         const char *part;
 
-        while (!pairs->more && weir__bytes_next_part(&value, &left, ';', &part, &size)) {
+        while (!pairs->has_more && weir__bytes_next_part(&value, &left, ';', &part, &size)) {
                 if (!read_part(part, size, &found))
                         continue;
-                pairs->more = pairs->count == max;
-                if (pairs->more)
+                pairs->has_more = pairs->count == max;
+                if (pairs->has_more)
                         break;
                 struct weir__pair *pair = &pairs->pairs[pairs->count++];
                 pair->name = out;

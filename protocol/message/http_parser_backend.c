@@ -1,8 +1,9 @@
 /* protocol/message/http_parser_backend.c: the only file that knows http-parser (2.9.4).
  *
- * The parser runs once over the whole head, which ends with the empty line.  So it never sees bytes of a body.  It stops after an
- * Upgrade, but the head ends there anyway.  Its result for Connection is not used: it reads Proxy-Connection as Connection, and
- * misses an option with a HTAB behind it.
+ * The parser runs once over the whole head, which ends with the empty line.  So it never sees bytes of a body.  It only divides
+ * the head: protocol/message/request.c judges framing and Connection, because the parser misreads them.  It does not accept HTAB
+ * around Content-Length and Transfer-Encoding, it takes a name that begins with "Transfer-Encoding" for that field, it reads
+ * Proxy-Connection as Connection, and it stops after an Upgrade.
  *
  * Threads: any; the state is on the stack.  No locks. */
 #include <string.h>
@@ -19,13 +20,14 @@
  * another library could set it back.  Only a limit below this size has an effect: a 431. */
 #define PIECE ((size_t)4096)
 
+/* The parser's mark for a field that has no meaning to it. */
+#define GENERAL_FIELD 0 /* h_general of http_parser.c */
+
 struct parse {
         struct weir__parsed_head *parsed;
         const char *head;
-        const char *piece;              /* what the parser reads just now, and ... */
-        uint32_t offset;                /* ... where that is in the head */
         bool has_value;                 /* of the field that is being read: the next name begins another field */
-        bool complete;                  /* the empty line was read */
+        bool is_complete;               /* the empty line was read */
         struct weir__slice name, value; /* of the field that is being read */
 };
 
@@ -33,7 +35,7 @@ struct parse {
 static inline void
 extend(struct weir__slice *slice, const struct parse *parse, const char *at, size_t size)
 {
-        uint32_t begin = (uint32_t)(at - parse->piece) + parse->offset;
+        uint32_t begin = (uint32_t)(at - parse->head);
 
         if (slice->size == 0)
                 slice->at = begin;
@@ -78,6 +80,8 @@ on_name(http_parser *parser, const char *at, size_t size)
 
         finish_field(parse);
         extend(&parse->name, parse, at, size);
+        parser->header_state = GENERAL_FIELD;
+        parser->uses_transfer_encoding = 0;
         return 0;
 }
 
@@ -98,9 +102,7 @@ on_complete(http_parser *parser)
 
         finish_field(parse);
         parse->parsed->minor = parser->http_minor;
-        parse->parsed->chunked = (parser->flags & F_CHUNKED) != 0;
-        parse->parsed->content_length = parser->content_length;
-        parse->complete = true;
+        parse->is_complete = true;
         return 0;
 }
 
@@ -111,83 +113,27 @@ static const http_parser_settings settings = {
         .on_headers_complete = on_complete,
 };
 
-/* Whether a field name begins here that the parser would take for Transfer-Encoding although it is longer: the parser does not
- * look at the bytes behind.  The head ends `left` bytes behind `at`. */
-static bool
-is_mistaken(const char *at, size_t left)
-{
-        static const char coding[] = "transfer-encoding";
-
-        return at[-1] == '\n' && left > sizeof coding && weir__bytes_equal(at, coding, sizeof coding - 1) &&
-               at[sizeof coding - 1] != ':';
-}
-
-/* The piece of the head at `offset`, which has `*size` bytes at most.  With `plainly`, each HTAB is replaced by a SP, and a name
- * that the parser could mistake is altered. */
-static const char *
-next_piece(const char *head, size_t offset, size_t *size, bool plainly)
-{
-        const char *piece = head + offset;
-        size_t left = *size, at = 0;
-
-        *size = left < PIECE ? left : PIECE;
-        if (!plainly)
-                return piece;
-        while (at < *size && piece[at] != '\t' && (offset + at == 0 || !is_mistaken(piece + at, left - at)))
-                at++;
-        if (at > 0) {
-                *size = at;
-                return piece;
-        }
-        *size = 1;
-        return *piece == '\t' ? " " : "x";
-}
-
-static enum http_errno
-run(struct weir__parsed_head *parsed, const char *head, size_t size, bool plainly)
-{
-        struct parse parse = {.parsed = parsed, .head = head};
-        http_parser parser;
-        size_t offset, length;
-
-        http_parser_init(&parser, HTTP_REQUEST);
-        parser.data = &parse;
-        parsed->target = (struct weir__slice){0, 0};
-        parsed->field_count = 0;
-        for (offset = 0; offset < size; offset += length) {
-                length = size - offset;
-                parse.piece = next_piece(head, offset, &length, plainly);
-                parse.offset = (uint32_t)offset;
-                parser.nread = 0;
-                if (http_parser_execute(&parser, &settings, parse.piece, length) != length)
-                        break;
-        }
-        if (HTTP_PARSER_ERRNO(&parser) == HPE_OK && (offset < size || !parse.complete))
-                return HPE_INVALID_EOF_STATE; /* the gate and the parser do not agree on where the head ends */
-        return HTTP_PARSER_ERRNO(&parser);
-}
-
-/* Whether the parser may have refused a valid head.  It does not accept HTAB as white space around the values of Content-Length
- * and Transfer-Encoding.  It takes each name that begins with "Transfer-Encoding" for that field. */
-static bool
-may_be_wrong(enum http_errno error)
-{
-        return error == HPE_INVALID_CONTENT_LENGTH || error == HPE_INVALID_TRANSFER_ENCODING ||
-               error == HPE_UNEXPECTED_CONTENT_LENGTH;
-}
-
 int
 weir__http_parse_head(struct weir__parsed_head *parsed, const char *head, size_t size)
 {
         uint32_t begin = size > 0 && head[0] == '\r' ? 2 : 0; /* behind the empty line */
-        enum http_errno error;
+        struct parse parse = {.parsed = parsed, .head = head};
+        enum http_errno error = HPE_OK;
+        http_parser parser;
 
         if (size > WEIR__HEAD_MAX)
                 return 431;
-        error = run(parsed, head, size, false);
-        if (may_be_wrong(error))
-                error = run(parsed, head, size, true);
-        if (error != HPE_OK || parsed->target.at <= begin)
+        http_parser_init(&parser, HTTP_REQUEST);
+        parser.data = &parse;
+        parsed->target = (struct weir__slice){0, 0};
+        parsed->field_count = 0;
+        for (size_t at = 0, piece; at < size && error == HPE_OK; at += piece) {
+                piece = size - at < PIECE ? size - at : PIECE;
+                parser.nread = 0;
+                http_parser_execute(&parser, &settings, head + at, piece);
+                error = HTTP_PARSER_ERRNO(&parser);
+        }
+        if (error != HPE_OK || !parse.is_complete || parsed->target.at <= begin)
                 return error == HPE_HEADER_OVERFLOW ? 431 : 400;
         parsed->method = (struct weir__slice){begin, parsed->target.at - 1 - begin};
         return parsed->field_count > parsed->field_room ? 431 : 0;

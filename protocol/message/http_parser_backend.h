@@ -5,7 +5,6 @@
 #ifndef WEIR_PROTOCOL_HTTP_PARSER_BACKEND_H
 #define WEIR_PROTOCOL_HTTP_PARSER_BACKEND_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,8 +19,6 @@ struct weir__parsed_field {
 struct weir__parsed_head {
         struct weir__slice method, target;
         unsigned minor;                    /* of HTTP/1.minor */
-        bool chunked;                      /* Transfer-Encoding with chunked as its last coding */
-        uint64_t content_length;           /* UINT64_MAX when absent */
         uint32_t field_count;              /* of the head, also when there was not room for all */
         struct weir__parsed_field *fields; /* the caller's, with room for `field_room` */
         uint32_t field_room;
@@ -29,9 +26,8 @@ struct weir__parsed_head {
 
 /* Fills `parsed`, in which the caller has set `fields` and `field_room`.
  *
- * Result: 0, or the HTTP status to refuse the head with: 400, also for framing that contradicts itself (Content-Length twice,
- *         with Transfer-Encoding, or no number; a Transfer-Encoding whose last coding is not chunked); 431 when only `fields`
- *         is too small or the head longer than WEIR__HEAD_MAX. */
+ * Result: 0, or the HTTP status to refuse the head with: 400; 431 when only `fields` is too small or the head longer than
+ *         WEIR__HEAD_MAX. */
 int weir__http_parse_head(struct weir__parsed_head *parsed, const char *head, size_t size);
 
 #endif

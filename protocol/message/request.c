@@ -20,13 +20,14 @@
 /* The fields that concern the message itself. */
 struct control {
         const struct weir__parsed_field *host;
-        uint32_t hosts, codings; /* lines of Host and of Transfer-Encoding */
-        bool chunked_last;       /* the last member of Transfer-Encoding, and ... */
-        bool chunked_before;     /* ... one before it */
-        bool other_coding;       /* any member that is not chunked */
-        bool close, keep_alive;  /* options of Connection */
-        bool expects_continue;   /* in Expect, and ... */
-        bool expects_other;      /* ... something that is not 100-continue */
+        uint32_t hosts, lengths, codings; /* lines of Host, of Content-Length and of Transfer-Encoding */
+        uint64_t length;                  /* Content-Length; UINT64_MAX for an invalid one */
+        bool is_chunked_last;             /* the last member of Transfer-Encoding is chunked, and ... */
+        bool is_chunked_before;           /* ... one before it is */
+        bool has_other_coding;            /* any member that is not chunked */
+        bool has_close, has_keep_alive;   /* options of Connection */
+        bool expects_continue;            /* in Expect, and ... */
+        bool expects_other;               /* ... anything else */
 };
 
 /* A request before its memory is allocated. */
@@ -39,49 +40,55 @@ struct draft {
 };
 
 static void
-read_connection(struct control *control, const char *value, size_t size)
+read_length(struct control *control, const char *value, size_t size)
 {
-        const char *option;
-        size_t option_size;
+        size_t digits = weir__bytes_number(value, size, &control->length);
 
-        while (weir__bytes_next_member(&value, &size, &option, &option_size)) {
-                control->close |= WEIR__BYTES_ARE(option, option_size, "close");
-                control->keep_alive |= WEIR__BYTES_ARE(option, option_size, "keep-alive");
-        }
+        control->lengths++;
+        if (digits == 0 || digits < size)
+                control->length = UINT64_MAX;
 }
 
 static void
-read_transfer_encoding(struct control *control, const char *value, size_t size)
+read_connection(struct control *control, const char *option, size_t size)
 {
-        const char *coding;
-        size_t coding_size;
-
-        control->codings++;
-        while (weir__bytes_next_member(&value, &size, &coding, &coding_size)) {
-                control->chunked_before |= control->chunked_last;
-                control->chunked_last = WEIR__BYTES_ARE(coding, coding_size, "chunked");
-                control->other_coding |= !control->chunked_last;
-        }
+        control->has_close |= WEIR__BYTES_ARE(option, size, "close");
+        control->has_keep_alive |= WEIR__BYTES_ARE(option, size, "keep-alive");
 }
 
 static void
-read_expect(struct control *control, const char *value, size_t size)
+read_coding(struct control *control, const char *coding, size_t size)
 {
-        const char *expectation;
-        size_t expectation_size;
+        control->is_chunked_before |= control->is_chunked_last;
+        control->is_chunked_last = WEIR__BYTES_ARE(coding, size, "chunked");
+        control->has_other_coding |= !control->is_chunked_last;
+}
 
-        while (weir__bytes_next_member(&value, &size, &expectation, &expectation_size)) {
-                if (WEIR__BYTES_ARE(expectation, expectation_size, "100-continue"))
-                        control->expects_continue = true;
-                else
-                        control->expects_other = true;
-        }
+static void
+read_expectation(struct control *control, const char *expectation, size_t size)
+{
+        bool is_continue = WEIR__BYTES_ARE(expectation, size, "100-continue");
+
+        control->expects_continue |= is_continue;
+        control->expects_other |= !is_continue;
+}
+
+static void
+read_members(struct control *control, const char *value, size_t size,
+             void (*read)(struct control *control, const char *member, size_t member_size))
+{
+        const char *member;
+        size_t member_size;
+
+        while (weir__bytes_next_member(&value, &size, &member, &member_size))
+                read(control, member, member_size);
 }
 
 static inline void
 read_field(struct control *control, const char *head, const struct weir__parsed_field *field)
 {
         const char *name = head + field->name.at, *value = head + field->value.at;
+        size_t size = field->value.size;
 
         switch (field->name.size) {
         case 4:
@@ -92,15 +99,21 @@ read_field(struct control *control, const char *head, const struct weir__parsed_
                 break;
         case 6:
                 if (weir__bytes_equal(name, "expect", 6))
-                        read_expect(control, value, field->value.size);
+                        read_members(control, value, size, read_expectation);
                 break;
         case 10:
                 if (weir__bytes_equal(name, "connection", 10))
-                        read_connection(control, value, field->value.size);
+                        read_members(control, value, size, read_connection);
+                break;
+        case 14:
+                if (weir__bytes_equal(name, "content-length", 14))
+                        read_length(control, value, size);
                 break;
         case 17:
-                if (weir__bytes_equal(name, "transfer-encoding", 17))
-                        read_transfer_encoding(control, value, field->value.size);
+                if (weir__bytes_equal(name, "transfer-encoding", 17)) {
+                        control->codings++;
+                        read_members(control, value, size, read_coding);
+                }
                 break;
         default: break;
         }
@@ -120,33 +133,19 @@ check_host(const struct draft *draft)
         return weir__authority_is_valid(draft->head + value->at, value->size) ? 0 : 400;
 }
 
-/* Checks what http-parser accepts.  Both must agree on whether the body is chunked.
- *
- * Source: RFC 9112 sections 6.1 and 6.3. */
+/* Source: RFC 9112 sections 6.1 and 6.3. */
 static int
-check_transfer_encoding(const struct draft *draft)
+check_framing(const struct draft *draft)
 {
         const struct control *control = &draft->control;
 
+        if (control->lengths > 0)
+                return control->lengths > 1 || control->length == UINT64_MAX || control->codings > 0 ? 400 : 0;
         if (control->codings == 0)
-                return draft->parsed.chunked ? 400 : 0;
-        if (control->codings > 1 || draft->parsed.minor == 0 || !control->chunked_last || control->chunked_before ||
-            !draft->parsed.chunked)
+                return 0;
+        if (control->codings > 1 || draft->parsed.minor == 0 || !control->is_chunked_last || control->is_chunked_before)
                 return 400;
-        return control->other_coding ? 501 : 0;
-}
-
-/* Source: RFC 9110 section 10.1.1; HTTP/1.0 knows no expectations. */
-static int
-check_expectation(const struct draft *draft)
-{
-        return draft->control.expects_other && draft->parsed.minor > 0 ? 417 : 0;
-}
-
-static uint64_t
-body_size(const struct draft *draft)
-{
-        return draft->parsed.content_length == UINT64_MAX ? 0 : draft->parsed.content_length;
+        return control->has_other_coding ? 501 : 0;
 }
 
 /* All checks: first for malformed requests, then for requests that are not served. */
@@ -162,13 +161,13 @@ check(struct draft *draft, uint64_t max_body)
                 return 400;
         for (uint32_t i = 0; i < parsed->field_count; i++)
                 read_field(&draft->control, draft->head, &parsed->fields[i]);
-        if ((r = check_host(draft)) != 0 || (r = check_transfer_encoding(draft)) != 0)
+        if ((r = check_host(draft)) != 0 || (r = check_framing(draft)) != 0)
                 return r;
         if (target != 0)
                 return target;
-        if ((r = check_expectation(draft)) != 0)
-                return r;
-        return body_size(draft) > max_body ? 413 : 0;
+        if (draft->control.expects_other && parsed->minor > 0) /* source: RFC 9110 section 10.1.1; HTTP/1.0 has no expectations */
+                return 417;
+        return draft->control.length > max_body ? 413 : 0;
 }
 
 static bool
@@ -228,14 +227,14 @@ fill_control(struct weir__request *request, const struct draft *draft)
 {
         const struct control *control = &draft->control;
 
-        request->minor = (uint8_t)(draft->parsed.minor);
-        request->content_length = body_size(draft);
-        request->asks_keep_alive = control->keep_alive;
-        request->keep_alive = !control->close && (request->minor > 0 || control->keep_alive);
+        request->minor = (uint8_t)draft->parsed.minor;
+        request->content_length = control->length;
+        request->has_keep_alive = control->has_keep_alive;
+        request->is_persistent = !control->has_close && (request->minor > 0 || control->has_keep_alive);
         request->is_head = draft->parsed.method.size == 4 && memcmp(draft->head + draft->parsed.method.at, "HEAD", 4) == 0;
-        request->chunked = draft->parsed.chunked;
+        request->is_chunked = control->codings > 0;
         request->expects_continue = control->expects_continue && request->minor > 0 &&
-                                    (request->chunked || request->content_length > 0);
+                                    (request->is_chunked || request->content_length > 0);
 }
 
 static struct weir__request *

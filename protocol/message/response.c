@@ -368,9 +368,9 @@ weir__response_head(const struct weir__response *response, const struct weir__fr
         out = put_end(out, response, framing, status);
         if (framing->end == WEIR__END_OF_HTTP) {
                 /* `Connection` is said */
-        } else if (!framing->keep_alive) {
+        } else if (!framing->is_persistent) {
                 out = PUT(out, CLOSE);
-        } else if (framing->minor == 0 || framing->asked) {
+        } else if (framing->minor == 0 || framing->should_say_keep_alive) {
                 out = PUT(out, KEEP_ALIVE);
         }
         out = PUT(out, "\r\n");

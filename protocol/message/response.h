@@ -63,8 +63,8 @@ enum weir__body_end {
 /* How a response is framed. */
 struct weir__framing {
         const char *date; /* an IMF-fixdate, 29 characters */
-        bool keep_alive;  /* else `Connection: close` goes out */
-        bool asked;       /* `Connection: keep-alive` goes out even in HTTP/1.1 */
+        bool is_persistent;         /* else `Connection: close` goes out */
+        bool should_say_keep_alive; /* `Connection: keep-alive` goes out even in HTTP/1.1 */
         uint8_t minor;    /* of the request's HTTP/1.minor: 1.0 needs `Connection: keep-alive` said */
         bool is_head;     /* HEAD: the fields of GET and no body */
         uint8_t end;      /* enum weir__body_end */

@@ -59,7 +59,7 @@ weir__query_parse(const char *text, size_t size, size_t max, struct weir__pairs 
                 return -ENOMEM;
         for (size_t i = 0; i < room && weir__bytes_next_part(&text, &size, '&', &part, &part_size); i++)
                 out = add(pairs, out, part, part_size);
-        pairs->more = weir__bytes_next_part(&text, &size, '&', &part, &part_size);
+        pairs->has_more = weir__bytes_next_part(&text, &size, '&', &part, &part_size);
         *ret_pairs = pairs;
         return 0;
 }

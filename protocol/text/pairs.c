@@ -38,7 +38,7 @@ int
 weir__pairs_at(const struct weir__pairs *pairs, size_t index, const char **ret_name, const char **ret_value)
 {
         if (!pairs || index >= pairs->count)
-                return pairs && pairs->more ? -E2BIG : -ENOENT;
+                return pairs && pairs->has_more ? -E2BIG : -ENOENT;
         if (ret_name)
                 *ret_name = pairs->pairs[index].name;
         if (ret_value)

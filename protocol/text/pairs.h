@@ -11,7 +11,7 @@ struct weir__pair {
 
 struct weir__pairs {
         size_t count;
-        bool more; /* there were more than the limit */
+        bool has_more; /* there were more than the limit */
         struct weir__pair pairs[];
 };
 

@@ -101,7 +101,7 @@ append(struct weir__reading *reading, const char *data, size_t size)
 static int
 decode(struct weir__exchange *exchange, char *data, size_t size, size_t *used, size_t *payload)
 {
-        if (exchange->is_raw || !exchange->request->chunked) {
+        if (exchange->is_raw || !exchange->request->is_chunked) {
                 *used = *payload = size < exchange->body_left ? size : (size_t)exchange->body_left;
                 if (!exchange->is_raw)
                         exchange->body_left -= *used;
@@ -221,7 +221,7 @@ read_some_of_body(struct weir__connection *connection, struct weir__transfer *pi
         struct weir__exchange *exchange = connection->exchange;
         char *scratch = connection->client.shard->poller->scratch;
 
-        if (!piece && !exchange->request->chunked) {
+        if (!piece && !exchange->request->is_chunked) {
                 int failed = exchange->body_left > SIZE_MAX ? 413 : reserve(exchange, (size_t)exchange->body_left, max);
                 return failed ? failed : collect_in_place(connection);
         }
@@ -268,7 +268,7 @@ is_too_large(const struct weir__connection *connection, const struct weir__trans
         const struct weir__exchange *exchange = connection->exchange;
         size_t max = max_of(connection, transfer);
 
-        return transfer->kind == WEIR__TRANSFER_COLLECT && !exchange->request->chunked && exchange->body_left &&
+        return transfer->kind == WEIR__TRANSFER_COLLECT && !exchange->request->is_chunked && exchange->body_left &&
                (exchange->body_size > max || exchange->body_left > max - exchange->body_size);
 }
 

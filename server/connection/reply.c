@@ -40,8 +40,8 @@ weir__reply_framing(struct weir__connection *connection, const struct weir__exch
 {
         return (struct weir__framing){
                 .date = date_of(connection->client.shard),
-                .keep_alive = !connection->is_last,
-                .asked = exchange->request->asks_keep_alive,
+                .is_persistent = !connection->is_last,
+                .should_say_keep_alive = exchange->request->has_keep_alive,
                 .minor = exchange->request->minor,
                 .is_head = exchange->request->is_head,
         };
@@ -334,7 +334,7 @@ weir__reply_send(struct weir__connection *connection, struct weir__exchange *exc
                 weir__connection_close(connection);
                 return;
         }
-        connection->is_last |= !exchange->request->keep_alive;
+        connection->is_last |= !exchange->request->is_persistent;
         weir__reply_leave_body(connection, exchange);
         struct weir__framing framing = weir__reply_framing(connection, exchange);
         if (exchange->file) {

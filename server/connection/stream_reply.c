@@ -20,7 +20,7 @@ stream_framing(struct weir__connection *connection, const struct weir__exchange 
         const struct weir__request *request = exchange->request;
         struct weir__framing framing;
 
-        connection->is_last |= !request->keep_alive || exchange->upgrade || exchange->fault ||
+        connection->is_last |= !request->is_persistent || exchange->upgrade || exchange->fault ||
                                (exchange->reply_left == UINT64_MAX && request->minor == 0);
         framing = weir__reply_framing(connection, exchange);
         framing.upgrade = exchange->upgrade;

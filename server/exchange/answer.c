@@ -126,7 +126,7 @@ static bool
 may_switch(const struct weir__request *request, const char *protocol)
 {
         return protocol && *protocol && strlen(protocol) <= WEIR__UPGRADE_MAX && request->minor > 0 && !request->content_length &&
-               !request->chunked && lists(request, "Upgrade", protocol) && lists(request, "Connection", "upgrade");
+               !request->is_chunked && lists(request, "Upgrade", protocol) && lists(request, "Connection", "upgrade");
 }
 
 int

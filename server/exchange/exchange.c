@@ -268,7 +268,7 @@ weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__clie
                 .client = client,
                 .fd = fd,
                 .request = request,
-                .body_left = request->chunked ? UINT64_MAX : request->content_length,
+                .body_left = request->is_chunked ? UINT64_MAX : request->content_length,
                 .reply_left = UINT64_MAX,
                 .holds = 1,
                 .began = shard->access ? weir__clock_now() : shard->poller->sleep.woke_at,

@@ -115,8 +115,8 @@ begin_message(struct reader *reader, size_t head_size)
                 .begin = begin, .body = reader->at, .request = request, .payload_at = reader->reading->payload_size};
         reader->left = request->content_length;
         reader->chunked = (struct weir__chunked){0};
-        reader->state = request->chunked ? IN_CHUNKED : IN_SIZED;
-        if (!request->chunked && reader->left == 0) {
+        reader->state = request->is_chunked ? IN_CHUNKED : IN_SIZED;
+        if (!request->is_chunked && reader->left == 0) {
                 end_message(reader);
         }
 }
@@ -248,8 +248,8 @@ check_same_request(const struct weir__request *one, const struct weir__request *
         check_same_text(one->query, other->query);
         check_same_text(one->host, other->host);
         FUZZ_CHECK(one->content_length == other->content_length && one->field_count == other->field_count);
-        FUZZ_CHECK(one->minor == other->minor && one->keep_alive == other->keep_alive && one->is_head == other->is_head);
-        FUZZ_CHECK(one->chunked == other->chunked && one->expects_continue == other->expects_continue);
+        FUZZ_CHECK(one->minor == other->minor && one->is_persistent == other->is_persistent && one->is_head == other->is_head);
+        FUZZ_CHECK(one->is_chunked == other->is_chunked && one->expects_continue == other->expects_continue);
         for (uint32_t i = 0; i < one->field_count; i++) {
                 check_same_text(one->fields[i].name, other->fields[i].name);
                 check_same_text(one->fields[i].value, other->fields[i].value);
@@ -393,9 +393,9 @@ check_request(const struct weir__request *request, struct fuzz_input text, const
         uint32_t field = 0;
 
         FUZZ_CHECK(is_string(head->method, request->method) && is_string(head->target, request->target));
-        FUZZ_CHECK(request->minor == head->minor && request->chunked == head->is_chunked);
+        FUZZ_CHECK(request->minor == head->minor && request->is_chunked == head->is_chunked);
         FUZZ_CHECK(request->content_length == head->content_length && request->field_count == head->fields);
-        FUZZ_CHECK(request->keep_alive == (!head->close && (head->minor > 0 || head->keep_alive)));
+        FUZZ_CHECK(request->is_persistent == (!head->close && (head->minor > 0 || head->keep_alive)));
         FUZZ_CHECK(request->is_head == fuzz_is(head->method, "HEAD"));
         check_target(request, head);
         if (plain_begins_with_empty_line(text)) {
@@ -438,7 +438,7 @@ check_message(const struct reading *reading, size_t index, struct fuzz_input str
         FUZZ_CHECK(plain_head_size(rest) == head.size);
         FUZZ_CHECK(plain_judge_head(head, limits, &plain) != PLAIN_BAD);
         check_request(message->request, head, &plain);
-        if (message->request->chunked) {
+        if (message->request->is_chunked) {
                 check_chunked(reading, message, stream, limits, refused);
         } else {
                 FUZZ_CHECK(!refused && message->payload_size <= message->request->content_length);
