@@ -144,20 +144,26 @@ take(unsigned index, struct weir__sockets *sockets)
         return 1;
 }
 
-/* Takes all that are fit and at that address. */
+/* Takes all that are fit and at that address; with any port, at the address of the first one that differs in its port only. */
 static int
-take_named(const struct weir__socket_address *name, struct weir__sockets *sockets)
+take_named(struct weir__socket_address name, bool is_any_port, struct weir__sockets *sockets)
 {
         int taken = 0;
 
         for (unsigned i = 0; i < inherited.left.count;) {
                 int fd = inherited.left.all[i].fd;
-                struct weir__socket_address bound;
+                struct weir__socket_address bound, compared;
+                bool has_name = weir__socket_name(fd, &bound);
 
-                if (!weir__socket_name(fd, &bound) || !weir__same_name(&bound, name) || weir__socket_adopt(fd)) {
+                compared = bound;
+                if (has_name && is_any_port && weir__socket_port(&compared))
+                        *weir__socket_port(&compared) = 0;
+                if (!has_name || !weir__same_name(&compared, &name) || weir__socket_adopt(fd)) {
                         i++;
                         continue;
                 }
+                name = bound;
+                is_any_port = false;
                 int failed = take(i, sockets);
                 if (failed < 0)
                         return failed; /* the caller returns the sockets that were taken */
@@ -166,30 +172,11 @@ take_named(const struct weir__socket_address *name, struct weir__sockets *socket
         return taken;
 }
 
-/* The address of the first socket that differs from this one in its port only. */
-static bool
-find_any_port(const struct weir__socket_address *name, struct weir__socket_address *found)
-{
-        for (unsigned i = 0; i < inherited.left.count; i++) {
-                if (!weir__socket_name(inherited.left.all[i].fd, found) || found->any.sa_family != name->any.sa_family)
-                        continue;
-                struct weir__socket_address portless = *found;
-                *weir__socket_port(&portless) = 0;
-                if (weir__same_name(&portless, name))
-                        return true;
-        }
-        return false;
-}
-
 int
 weir__inherit_named(const struct weir__socket_address *name, bool is_any_port, struct weir__sockets *sockets)
 {
-        struct weir__socket_address found = *name;
-        int taken = 0;
-
         pthread_mutex_lock(&inherited.mutex);
-        if (!is_any_port || find_any_port(name, &found))
-                taken = take_named(&found, sockets);
+        int taken = take_named(*name, is_any_port, sockets);
         pthread_mutex_unlock(&inherited.mutex);
         return taken;
 }
@@ -225,7 +212,7 @@ weir__inherit_rest(struct weir__sockets *sockets)
 
                 taken = weir__socket_adopt(fd);
                 if (!taken)
-                        taken = weir__socket_name(fd, &name) ? take_named(&name, sockets) : -errno;
+                        taken = weir__socket_name(fd, &name) ? take_named(name, false, sockets) : -errno;
         }
         pthread_mutex_unlock(&inherited.mutex);
         return taken;

@@ -20,7 +20,6 @@
 #include "kernel/observe/log.h"
 #include "kernel/socket/tls_internal.h"
 
-#define STAPLE_MAX    ((size_t)64 * 1024)
 #define NAME_MAX_SIZE 256 /* of a host, with its NUL */
 #define TICKET_KEYS   80  /* bytes, as OpenSSL has them: a name and two keys */
 
@@ -204,33 +203,19 @@ read_pair(SSL_CTX *ssl_ctx, const struct weir__tls_pair *pair)
 }
 
 /* Only the status of the response is checked.  Its content is for the client. */
-static bool
-is_staple(const unsigned char *data, size_t size)
-{
-        OCSP_RESPONSE *response = d2i_OCSP_RESPONSE(NULL, &data, (long)size);
-        bool is_good = response && OCSP_response_status(response) == OCSP_RESPONSE_STATUS_SUCCESSFUL;
-
-        OCSP_RESPONSE_free(response);
-        return is_good;
-}
-
 static int
 read_staple(struct weir__tls_certificate *certificate, const char *file)
 {
-        FILE *stream = fopen(file, "rbe");
+        BIO *stream = BIO_new_file(file, "rb");
+        OCSP_RESPONSE *response = stream ? d2i_OCSP_RESPONSE_bio(stream, NULL) : NULL;
+        bool is_good = response && OCSP_response_status(response) == OCSP_RESPONSE_STATUS_SUCCESSFUL;
+        int size = is_good ? i2d_OCSP_RESPONSE(response, &certificate->staple) : 0;
 
-        if (!stream)
-                return complain(-errno, "OCSP file", file);
-        certificate->staple = malloc(STAPLE_MAX);
-        if (certificate->staple)
-                certificate->staple_size = fread(certificate->staple, 1, STAPLE_MAX, stream);
-        fclose(stream);
-        if (!certificate->staple)
-                return -ENOMEM;
-        if (!is_staple(certificate->staple, certificate->staple_size))
+        OCSP_RESPONSE_free(response);
+        BIO_free(stream);
+        if (size <= 0)
                 return complain(WEIR_ETLS_OCSP, "OCSP file", file);
-        unsigned char *exact = realloc(certificate->staple, certificate->staple_size);
-        certificate->staple = exact ? exact : certificate->staple;
+        certificate->staple_size = (size_t)size;
         SSL_CTX_set_tlsext_status_cb(certificate->ssl_ctx, staple);
         SSL_CTX_set_tlsext_status_arg(certificate->ssl_ctx, certificate);
         return 0;
@@ -390,7 +375,7 @@ weir__tls_context_unref(struct weir__tls_context *context)
                 for (size_t j = 0; j < certificate->name_count; j++)
                         free(certificate->names[j]);
                 free(certificate->names);
-                free(certificate->staple);
+                OPENSSL_free(certificate->staple);
         }
         free(context);
 }

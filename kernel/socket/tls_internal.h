@@ -12,7 +12,7 @@ struct weir__tls_certificate {
         SSL_CTX *ssl_ctx;
         char **names; /* in lower case; "*.example.org" stands for all names with one more label */
         size_t name_count;
-        unsigned char *staple; /* DER; NULL: none */
+        unsigned char *staple; /* DER, in memory of OpenSSL; NULL: none */
         size_t staple_size;
 };
 

@@ -464,18 +464,13 @@ weir__routes_match(const struct weir__routes *routes, const char *method, const 
 
 /* -- Allow -- */
 
-uint64_t
-weir__routes_methods(const struct weir__routes *routes)
-{
-        return routes->methods;
-}
-
 char *
 weir__routes_allow(const struct weir__routes *routes, uint64_t methods)
 {
         size_t size = 0;
         char *text, *out;
 
+        methods &= routes->methods;
         methods |= BIT(OPTIONS) | (methods & BIT(GET) ? BIT(HEAD) : 0);
         for (uint64_t left = methods; left; left &= left - 1)
                 size += strlen(routes->method_names[__builtin_ctzll(left)]) + 2;

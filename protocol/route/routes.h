@@ -36,10 +36,7 @@ int weir__routes_add(struct weir__routes *routes, const char *methods, const cha
  *         -ENOMEM.  All other fields are undefined. */
 int weir__routes_match(const struct weir__routes *routes, const char *method, const char *path, size_t size,
                        struct weir__route_found *found);
-/* All methods that a pattern names. */
-uint64_t weir__routes_methods(const struct weir__routes *routes);
-
-/* The value of an Allow field: those methods, HEAD where GET is one of them, and OPTIONS.
+/* The value of an Allow field: those of the methods that a pattern names, HEAD where GET is one of them, and OPTIONS.
  *
  * Owner:  the caller: free.
  * Result: NULL when out of memory. */

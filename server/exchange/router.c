@@ -117,7 +117,7 @@ answer(struct weir__exchange *exchange, const weir_http_router *router, int resu
         if (weir__exchange_is_sealed(exchange))
                 return -EALREADY;
         if (is_options && target->path[0] == '*')
-                methods = weir__routes_methods(router->routes);
+                methods = UINT64_MAX;
         else if (result == -ENOENT)
                 return weir__answer_error(exchange, 404);
         if (is_options)
