@@ -48,7 +48,7 @@ check_cookies(const struct weir__pairs *pairs, const struct weir__request *reque
                         }
                 }
         }
-        FUZZ_CHECK(pairs->count == (count < max ? count : max) && pairs->more == (count > max));
+        FUZZ_CHECK(pairs->count == (count < max ? count : max) && pairs->has_more == (count > max));
 }
 
 /* Lines that begin with a colon are fields of another name. */
@@ -207,7 +207,7 @@ check_return(const struct weir_http_cookie *cookie, const char *text)
         struct weir__pairs *pairs;
 
         FUZZ_CHECK(weir__cookies_parse(&request, 2, &pairs) == 0);
-        FUZZ_CHECK(pairs->count == 1 && !pairs->more && strcmp(pairs->pairs[0].name, cookie->name) == 0);
+        FUZZ_CHECK(pairs->count == 1 && !pairs->has_more && strcmp(pairs->pairs[0].name, cookie->name) == 0);
         FUZZ_CHECK(strcmp(pairs->pairs[0].value, cookie->value ? cookie->value : "") == 0);
         free(pairs);
         free(value);

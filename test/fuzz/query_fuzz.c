@@ -61,7 +61,7 @@ check_pairs(const struct weir__pairs *pairs, struct fuzz_input text, size_t max)
                         check_pair(pairs, index++, name, value);
                 }
         }
-        FUZZ_CHECK(pairs->count == index && pairs->more == (parts > max));
+        FUZZ_CHECK(pairs->count == index && pairs->has_more == (parts > max));
         FUZZ_CHECK(weir__pairs_at(pairs, index, NULL, NULL) == (parts > max ? -E2BIG : -ENOENT));
         free(name);
         free(value);
@@ -99,7 +99,7 @@ check_again(const struct weir__pairs *pairs, size_t size, unsigned taste)
         }
         exact = fuzz_copy(text, (size_t)(out - text));
         FUZZ_CHECK(weir__query_parse(exact, (size_t)(out - text), SIZE_MAX, &again) == 0);
-        FUZZ_CHECK(again->count == pairs->count && !again->more);
+        FUZZ_CHECK(again->count == pairs->count && !again->has_more);
         for (size_t i = 0; i < pairs->count; i++) {
                 FUZZ_CHECK(strcmp(again->pairs[i].name, pairs->pairs[i].name) == 0);
                 FUZZ_CHECK(strcmp(again->pairs[i].value, pairs->pairs[i].value) == 0);
