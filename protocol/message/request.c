@@ -84,6 +84,13 @@ read_members(struct control *control, const char *value, size_t size,
                 read(control, member, member_size);
 }
 
+/* Names usually come in this case: then one comparison of constant size is enough. */
+static inline bool
+is_name(const char *name, const char *usual, size_t size)
+{
+        return memcmp(name, usual, size) == 0 || weir__bytes_equal(name, usual, size);
+}
+
 static inline void
 read_field(struct control *control, const char *head, const struct weir__parsed_field *field)
 {
@@ -92,25 +99,25 @@ read_field(struct control *control, const char *head, const struct weir__parsed_
 
         switch (field->name.size) {
         case 4:
-                if (weir__bytes_equal(name, "host", 4)) {
+                if (is_name(name, "Host", 4)) {
                         control->host = field;
                         control->hosts++;
                 }
                 break;
         case 6:
-                if (weir__bytes_equal(name, "expect", 6))
+                if (is_name(name, "Expect", 6))
                         read_members(control, value, size, read_expectation);
                 break;
         case 10:
-                if (weir__bytes_equal(name, "connection", 10))
+                if (is_name(name, "Connection", 10))
                         read_members(control, value, size, read_connection);
                 break;
         case 14:
-                if (weir__bytes_equal(name, "content-length", 14))
+                if (is_name(name, "Content-Length", 14))
                         read_length(control, value, size);
                 break;
         case 17:
-                if (weir__bytes_equal(name, "transfer-encoding", 17)) {
+                if (is_name(name, "Transfer-Encoding", 17)) {
                         control->codings++;
                         read_members(control, value, size, read_coding);
                 }
