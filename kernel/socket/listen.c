@@ -125,7 +125,7 @@ resolve(char *host, struct weir__socket_address *name)
 
 /* A socket bound to the address, or a negative errno. */
 static int
-bind_one(const struct weir__socket_address *name, bool share)
+bind_one(const struct weir__socket_address *name, bool should_share)
 {
         int fd = socket(name->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
@@ -133,7 +133,7 @@ bind_one(const struct weir__socket_address *name, bool share)
                 return -errno;
         if (name->any.sa_family != AF_UNIX)
                 weir__socket_enable(fd, SOL_SOCKET, SO_REUSEADDR);
-        if (share)
+        if (should_share)
                 weir__socket_enable(fd, SOL_SOCKET, SO_REUSEPORT);
         weir__socket_enable(fd, IPPROTO_TCP, TCP_NODELAY); /* inherited by what is accepted */
         if (bind(fd, &name->any, name->size) == 0)
@@ -160,12 +160,12 @@ open_tcp(char *address, unsigned count, struct weir__sockets *sockets)
 {
         struct weir__socket_address name;
         int failed = resolve(address, &name);
-        bool any_port = !failed && *weir__socket_port(&name) == 0;
-        int taken = failed ? failed : weir__inherit_named(&name, any_port, sockets);
+        bool is_any_port = !failed && *weir__socket_port(&name) == 0;
+        int taken = failed ? failed : weir__inherit_named(&name, is_any_port, sockets);
 
         if (taken)
                 return taken < 0 ? taken : 0;
-        failed = any_port ? 0 : probe(&name);
+        failed = is_any_port ? 0 : probe(&name);
         for (unsigned i = 0; i < count && !failed; i++) {
                 int fd = bind_one(&name, true);
 
@@ -301,7 +301,7 @@ open_one(const char *text, size_t size, unsigned count, struct weir__sockets *so
 
 /* Opens the addresses that are "listen:", or all others. */
 static int
-open_all(const char *addresses, bool opens_rest, unsigned count, struct weir__sockets *sockets, struct weir__fault *fault)
+open_all(const char *addresses, bool should_open_rest, unsigned count, struct weir__sockets *sockets, struct weir__fault *fault)
 {
         unsigned order = 0;
 
@@ -309,7 +309,7 @@ open_all(const char *addresses, bool opens_rest, unsigned count, struct weir__so
                 size_t size = strcspn(at, SEPARATORS);
                 bool is_rest = size == strlen(INHERITED) && strncmp(at, INHERITED, size) == 0;
                 unsigned before = sockets->count;
-                int failed = is_rest == opens_rest ? open_one(at, size, count, sockets) : 0;
+                int failed = is_rest == should_open_rest ? open_one(at, size, count, sockets) : 0;
 
                 if (failed) {
                         *fault = (struct weir__fault){at, (int)size};

@@ -82,8 +82,8 @@ bool weir__same_name(const struct weir__socket_address *one, const struct weir__
 /* Switches an option of a socket on, if the system has it. */
 void weir__socket_enable(int fd, int level, int option);
 
-/* Puts a new eventfd in the place of `fd`.  An object that was made before a fork may be used in several processes: so each has an
- * eventfd of its own.
+/* Puts a new eventfd in the place of `fd`.  An object that was made before a fork may be used in several processes: so each has
+ * an eventfd of its own.
  *
  * Result: 0 or a negative errno. */
 int weir__eventfd_renew(int fd);

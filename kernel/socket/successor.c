@@ -135,7 +135,7 @@ reset_signals(const sigset_t *mask)
 /* Duplicates descriptors to the numbers from FIRST_FD on, where they stay open across execve.  All are moved above that range
  * first, because a number in it may belong to another of them. */
 static bool
-place(int fds[], unsigned count)
+move_fds(int fds[], unsigned count)
 {
         for (unsigned i = 0; i < count; i++) {
                 fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_FD + (int)count);
@@ -154,7 +154,7 @@ become_successor(struct environment *environment, const char *path, char *const 
 {
         int ready_fd = fds[count - 1];
 
-        if (place(fds, count)) {
+        if (move_fds(fds, count)) {
                 ready_fd = fds[count - 1]; /* the close-on-exec duplicate */
                 add_pid(environment);
                 execve(path, arguments, environment->variables);

@@ -284,10 +284,10 @@ weir__tls_wants_write(const struct weir__tls *tls)
         return SSL_want_write(tls->ssl);
 }
 
-/* At most `most` bytes of the pieces from `at` on.  They stay where they are if one piece has them, or there is only one; else they
- * are copied to `record`, so that several pieces make one record. */
+/* At most `most` bytes of the pieces from `at` on.  They stay where they are if one piece has them, or there is only one; else
+ * they are copied to `record`, so that several pieces make one record. */
 static struct iovec
-gather(const struct iovec *pieces, int count, size_t at, size_t most, char record[RECORD])
+collect(const struct iovec *pieces, int count, size_t at, size_t most, char record[RECORD])
 {
         size_t size = 0;
 
@@ -307,9 +307,9 @@ gather(const struct iovec *pieces, int count, size_t at, size_t most, char recor
 
 /* The memory that OpenSSL reads a record from; NULL when out of memory.
  *
- * Where the kernel encrypts, OpenSSL goes on from the address that it was given first, although its mode says that bytes may move.
- * So the bytes are kept here until it has taken all of them.  The same holds before the handshake is over: it may end within the
- * write, and the kernel may encrypt then. */
+ * Where the kernel encrypts, OpenSSL goes on from the address that it was given first, although its mode says that bytes may
+ * move.  So the bytes are kept here until it has taken all of them.  The same holds before the handshake is over: it may end
+ * within the write, and the kernel may encrypt then. */
 static const char *
 keep_record(struct weir__tls *tls, const struct iovec *part)
 {
@@ -334,7 +334,7 @@ weir__tls_write(struct weir__tls *tls, const struct iovec *pieces, int count)
 
         if (tls->is_finished || begin(tls))
                 return tls->failure ? tls->failure : -EPIPE;
-        while ((part = gather(pieces, count, sent, tls->held ? tls->held : RECORD, record)).iov_len > 0) {
+        while ((part = collect(pieces, count, sent, tls->held ? tls->held : RECORD, record)).iov_len > 0) {
                 const char *data = keep_record(tls, &part);
 
                 if (!data)

@@ -4,8 +4,9 @@
  *          OpenSSL may be used so.
  * Locks:   none.
  *
- * Each certificate has an SSL_CTX of its own.  A connection begins with the first, and changes to the SSL_CTX of the name that the
- * client asks for.  The keys of session tickets are always those of the first.  A reload makes everything new but these keys. */
+ * Each certificate has an SSL_CTX of its own.  A connection begins with the first, and changes to the SSL_CTX of the name that
+ * the client asks for.  The keys of session tickets are always those of the first.  A reload makes everything new but these
+ * keys. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,8 +69,8 @@ certificate_of(const struct weir__tls_context *context, const char *name)
         return NULL;
 }
 
-/* The certificate for the name that a client asks for.  A certificate with that name beats one with a wildcard for its first label.
- * NULL: there is none. */
+/* The certificate for the name that a client asks for.  A certificate with that name beats one with a wildcard for its first
+ * label.  NULL: there is none. */
 static const struct weir__tls_certificate *
 find(const struct weir__tls_context *context, const char *asked)
 {
@@ -242,8 +243,8 @@ read_client_ca(SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
         return 0;
 }
 
-/* A session is resumed only where clients are checked in the same way, against the same file.  It stands for a certificate that was
- * checked so. */
+/* A session is resumed only where clients are checked in the same way, against the same file.  It stands for a certificate that
+ * was checked so. */
 static int
 set_session_context(SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
 {

@@ -21,12 +21,12 @@ find(const struct weir__request *request, const char *name, const char **value)
 
 /* Whether a field of that name lists the tag, or is "*".  Several of them are one list.  Source: RFC 9110 section 5.3. */
 static bool
-matches(const struct weir__request *request, const char *name, const char *tag, bool weak)
+matches(const struct weir__request *request, const char *name, const char *tag, bool is_weak)
 {
         const char *value;
 
         for (uint32_t at = 0; (value = weir__request_next(request, name, &at));)
-                if (strcmp(value, "*") == 0 || weir__etag_is_in(value, tag, weak))
+                if (strcmp(value, "*") == 0 || weir__etag_is_in(value, tag, is_weak))
                         return true;
         return false;
 }

@@ -28,20 +28,20 @@ tag_size(const char *text)
 }
 
 bool
-weir__etag_is_in(const char *list, const char *tag, bool weak)
+weir__etag_is_in(const char *list, const char *tag, bool is_weak)
 {
         size_t wanted = strlen(tag);
 
         for (;;) {
                 list += strspn(list, " \t,");
-                bool is_weak = list[0] == 'W' && list[1] == '/';
-                list += is_weak ? 2 : 0;
+                bool has_mark = list[0] == 'W' && list[1] == '/';
+                list += has_mark ? 2 : 0;
                 size_t size = tag_size(list);
                 const char *behind = list + size + strspn(list + size, " \t");
 
                 if (size == 0 || (*behind && *behind != ','))
                         return false;
-                if (size == wanted && memcmp(list, tag, size) == 0 && (weak || !is_weak))
+                if (size == wanted && memcmp(list, tag, size) == 0 && (is_weak || !has_mark))
                         return true;
                 list = behind;
         }

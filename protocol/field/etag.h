@@ -16,8 +16,8 @@
  * The same file on another file system has another tag. */
 void weir__etag_make(char out[WEIR__ETAG_SIZE], int64_t modified, uint64_t size, uint64_t inode);
 
-/* Whether the tag, a strong one, is in a list of tags between commas.  A weak tag of the list is equal only in the `weak`
- * comparison.  Reading ends at the first invalid tag of the list. */
-bool weir__etag_is_in(const char *list, const char *tag, bool weak);
+/* Whether the tag, a strong one, is in a list of tags between commas.  A weak tag of the list is equal only in the weak
+ * comparison (`is_weak`).  Reading ends at the first invalid tag of the list. */
+bool weir__etag_is_in(const char *list, const char *tag, bool is_weak);
 
 #endif

@@ -70,7 +70,7 @@ weir__peer_read(struct weir__peer *peer, const char *text, size_t size)
 }
 
 void
-weir__peer_write(const struct weir__peer *peer, bool with_port, char out[WEIR__PEER_ROOM])
+weir__peer_write(const struct weir__peer *peer, bool has_port, char out[WEIR__PEER_ROOM])
 {
         bool is_v6 = peer->family == WEIR__PEER_V6;
         char text[INET6_ADDRSTRLEN];
@@ -80,7 +80,7 @@ weir__peer_write(const struct weir__peer *peer, bool with_port, char out[WEIR__P
                 return;
         }
         inet_ntop(is_v6 ? AF_INET6 : AF_INET, peer->address + (is_v6 ? 0 : sizeof mapped), text, sizeof text);
-        if (with_port)
+        if (has_port)
                 snprintf(out, WEIR__PEER_ROOM, is_v6 ? "[%s]:%u" : "%s:%u", text, (unsigned)peer->port);
         else
                 strcpy(out, text);

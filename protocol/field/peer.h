@@ -28,7 +28,8 @@ struct weir__peer weir__peer_of(const struct sockaddr_storage *address, socklen_
 /* Reads an address as weir_http_client_address shows it, IPv6 in any notation.  Returns false for an invalid one. */
 bool weir__peer_read(struct weir__peer *peer, const char *text, size_t size);
 
-/* Writes it, NUL-terminated: "192.0.2.1", "2001:db8::1", "unix:"; with its port "192.0.2.1:80", "[2001:db8::1]:80"; "unknown". */
-void weir__peer_write(const struct weir__peer *peer, bool with_port, char out[WEIR__PEER_ROOM]);
+/* Writes it, NUL-terminated: "192.0.2.1", "2001:db8::1", "unix:"; with `has_port` "192.0.2.1:80", "[2001:db8::1]:80";
+ * "unknown". */
+void weir__peer_write(const struct weir__peer *peer, bool has_port, char out[WEIR__PEER_ROOM]);
 
 #endif

@@ -166,7 +166,7 @@ append_line(struct weir__response *response, const char *name, size_t name_size,
 }
 
 int
-weir__response_field(struct weir__response *response, const char *name, const char *value, bool replace)
+weir__response_field(struct weir__response *response, const char *name, const char *value, bool should_replace)
 {
         size_t name_size, value_size;
         int r;
@@ -182,7 +182,7 @@ weir__response_field(struct weir__response *response, const char *name, const ch
         r = make_room_for_fields(response, name_size + value_size + 4, 128);
         if (r < 0)
                 return r;
-        if (replace)
+        if (should_replace)
                 weir__response_remove(response, name);
         append_line(response, name, name_size, value, value_size);
         return 0;

@@ -30,12 +30,12 @@ char **weir__response_body_to_take(struct weir__response *response);
 /* Replaces the body by this one, which must not be empty.  The response frees it. */
 void weir__response_replace_body(struct weir__response *response, char *body, size_t size);
 
-/* Adds a field (removing those of that name first, when `replace`).  White space around the value does not go out.
+/* Adds a field (removing those of that name first, when `should_replace`).  White space around the value does not go out.
  *
  * Result: 0; -EINVAL for a bad name or value, or for one of Content-Length, Transfer-Encoding, Connection, Date; -ENOMEM.
  *         Nothing has changed on failure.
  * Source: RFC 9110 sections 5.1 and 5.5. */
-int weir__response_field(struct weir__response *response, const char *name, const char *value, bool replace);
+int weir__response_field(struct weir__response *response, const char *name, const char *value, bool should_replace);
 void weir__response_remove(struct weir__response *response, const char *name); /* all of that name */
 bool weir__response_has_field(const struct weir__response *response, const char *name);
 

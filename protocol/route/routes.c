@@ -241,7 +241,7 @@ new_route(const struct weir__pattern *pattern, uint64_t methods, size_t number)
 
 /* Puts a route where its pattern ends. */
 static int
-place(struct weir__routes *routes, const struct weir__pattern *pattern, struct route *route)
+add_route(struct weir__routes *routes, const struct weir__pattern *pattern, struct route *route)
 {
         struct node *node = pattern->count ? routes->root : routes->asterisk;
         struct route **list;
@@ -273,7 +273,7 @@ weir__routes_add(struct weir__routes *routes, const char *methods, const char *t
         if (r)
                 return r;
         route = new_route(&pattern, bits, number);
-        r = route ? place(routes, &pattern, route) : -ENOMEM;
+        r = route ? add_route(routes, &pattern, route) : -ENOMEM;
         if (r) {
                 free(route);
                 return r;
