@@ -204,6 +204,8 @@ framing_that_contradicts_itself_is_refused(void)
                 REFUSED("row 40", GET HOST "Transfer-Encoding: \"chunked\"\r\n\r\n", 400),
                 REFUSED("row 40", GET HOST "Transfer-Encoding: chunked;a=b\r\n\r\n", 400),
                 REFUSED("9112 6.1, chunked twice", GET HOST "Transfer-Encoding: chunked, chunked\r\n\r\n", 400),
+                REFUSED("9110 5.6.1, an empty member", GET HOST "Transfer-Encoding: , chunked\r\n\r\n", 400),
+                REFUSED("9110 5.6.1, an empty member", GET HOST "Transfer-Encoding: chunked,\r\n\r\n", 400),
                 REFUSED("row 41", GET HOST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
                 REFUSED("row 41", GET HOST "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
                 REFUSED("row 41", GET HOST "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n", 400),

@@ -245,7 +245,8 @@ persistence_is_said_where_the_version_does_not_say_it(void)
         char expected[200];
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-                const struct weir__framing framing = {.date = DATE, .is_persistent = rows[i].is_persistent, .minor = rows[i].minor};
+                const struct weir__framing framing = {
+                        .date = DATE, .is_persistent = rows[i].is_persistent, .minor = rows[i].minor};
 
                 snprintf(expected, sizeof expected, "HTTP/1.1 200 OK\r\nDate: " DATE "\r\nContent-Length: 0\r\n%s\r\n",
                          rows[i].line);
@@ -287,7 +288,8 @@ a_body_goes_out_only_where_one_may_be(void)
         char expected[200];
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-                const struct weir__framing framing = {.date = DATE, .is_persistent = true, .minor = 1, .is_head = rows[i].is_head};
+                const struct weir__framing framing = {
+                        .date = DATE, .is_persistent = true, .minor = 1, .is_head = rows[i].is_head};
                 struct weir__response response = {.status = rows[i].status};
 
                 snprintf(expected, sizeof expected, "HTTP/1.1 %d %s\r\nDate: " DATE "\r\n%s\r\n", rows[i].status,

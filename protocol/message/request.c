@@ -22,6 +22,7 @@ struct control {
         const struct weir__parsed_field *host;
         uint32_t hosts, lengths, codings; /* lines of Host, of Content-Length and of Transfer-Encoding */
         uint64_t length;                  /* Content-Length; UINT64_MAX for an invalid one */
+        bool is_chunked;                  /* Transfer-Encoding is chunked, without an empty member beside it */
         bool is_chunked_last;             /* the last member of Transfer-Encoding is chunked, and ... */
         bool is_chunked_before;           /* ... one before it is */
         bool has_other_coding;            /* any member that is not chunked */
@@ -119,6 +120,7 @@ read_field(struct control *control, const char *head, const struct weir__parsed_
         case 17:
                 if (is_name(name, "Transfer-Encoding", 17)) {
                         control->codings++;
+                        control->is_chunked = WEIR__BYTES_ARE(value, size, "chunked");
                         read_members(control, value, size, read_coding);
                 }
                 break;
@@ -140,7 +142,9 @@ check_host(const struct draft *draft)
         return weir__authority_is_valid(draft->head + value->at, value->size) ? 0 : 400;
 }
 
-/* Source: RFC 9112 sections 6.1 and 6.3. */
+/* Parsers differ on empty members of Transfer-Encoding, so these are refused although RFC 9110 section 5.6.1 allows them.
+ *
+ * Source: RFC 9112 sections 6.1 and 6.3. */
 static int
 check_framing(const struct draft *draft)
 {
@@ -152,7 +156,7 @@ check_framing(const struct draft *draft)
                 return 0;
         if (control->codings > 1 || draft->parsed.minor == 0 || !control->is_chunked_last || control->is_chunked_before)
                 return 400;
-        return control->has_other_coding ? 501 : 0;
+        return control->is_chunked ? 0 : control->has_other_coding ? 501 : 400;
 }
 
 /* All checks: first for malformed requests, then for requests that are not served. */
