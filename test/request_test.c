@@ -193,6 +193,7 @@ framing_that_contradicts_itself_is_refused(void)
                 REFUSED("row 37, 2^64 + 3", GET HOST "Content-Length: 18446744073709551619\r\n\r\n", 400),
                 REFUSED("row 37, 2^64 + 3 with zeros", GET HOST "Content-Length: 00018446744073709551619\r\n\r\n", 400),
                 REFUSED("row 37, 2^128", GET HOST "Content-Length: 340282366920938463463374607431768211456\r\n\r\n", 400),
+                REFUSED("row 37, 2^64 - 2", GET HOST "Content-Length: 18446744073709551614\r\n\r\n", 400),
                 REFUSED("row 58", GET HOST "Content-Length: 3\r\nContent-Length: 3\r\n\r\n", 400),
                 REFUSED("row 38", GET HOST "Transfer-Encoding: foo\r\n\r\n", 400),
                 REFUSED("row 38", GET HOST "Transfer-Encoding: identity\r\n\r\n", 400),
