@@ -17,8 +17,6 @@
 
 #define LINES_AT_ONCE 256 /* of a table that are looked at under one hold of the lock */
 
-static struct weir__names queues = WEIR__NAMES_INITIALIZER;
-
 static struct weir__go_queue *
 queue_of(struct weir__name *name)
 {
@@ -43,7 +41,7 @@ find_queue(struct weir__names_shard *shard, const struct weir__name_key *key)
 static struct weir__go_queue *
 refer(const struct weir__name_key *key)
 {
-        struct weir__names_shard *shard = weir__names_lock(&queues, key->hash);
+        struct weir__names_shard *shard = weir__names_lock(&weir__queue_names, key->hash);
         struct weir__go_queue *queue = find_queue(shard, key);
 
         if (queue)
@@ -70,7 +68,7 @@ weir__go_queue_unref(struct weir__go_queue *queue)
 {
         if (drop_one_of_many(queue))
                 return;
-        struct weir__names_shard *shard = weir__names_lock(&queues, queue->name.hash);
+        struct weir__names_shard *shard = weir__names_lock(&weir__queue_names, queue->name.hash);
         bool is_last = atomic_fetch_sub_explicit(&queue->references, 1, memory_order_acq_rel) == 1;
 
         if (is_last)
@@ -93,7 +91,7 @@ weir__go_queue_get(const struct weir__name_key *key)
         made->jobs = (struct weir__job_queue){
                 0}; /* not all at once: the size of a struct weir__go_queue counts a few bytes of its name */
         atomic_init(&made->references, 1);
-        if (!weir__names_add(&queues, &made->name, key)) {
+        if (!weir__names_add(&weir__queue_names, &made->name, key)) {
                 weir__free(made, size);
                 return NULL;
         }
@@ -101,23 +99,6 @@ weir__go_queue_get(const struct weir__name_key *key)
         weir__go_queue_unref(made);
         return queue;
 }
-
-/* -- forks: as for timers; the map of queues may be used before anything runs -- */
-
-static void
-before_fork(void)
-{
-        weir__names_hold(&queues);
-}
-
-static void
-after_fork(void)
-{
-        weir__names_let_go(&queues);
-}
-
-WEIR__STEPS_OF(WEIR__MODULE_FUNCTION_QUEUES, [WEIR__STEP_BEFORE_FORK] = before_fork, [WEIR__STEP_AFTER_FORK] = after_fork,
-               [WEIR__STEP_IN_CHILD] = after_fork);
 
 /* -- how much there is to do -- */
 
@@ -135,7 +116,7 @@ weir_go_queue_stats(const char *name, struct weir_go_stats *stats)
         if (fault)
                 return fault;
         if (name) {
-                struct weir__names_shard *shard = weir__names_lock(&queues, key.hash);
+                struct weir__names_shard *shard = weir__names_lock(&weir__queue_names, key.hash);
                 struct weir__go_queue *queue = find_queue(shard, &key);
 
                 if (queue)
@@ -155,7 +136,7 @@ weir_go_queue_stats(const char *name, struct weir_go_stats *stats)
 static bool
 look_in_shard(struct weir__go_look *look, bool *done)
 {
-        struct weir__names_shard *shard = weir__names_lock(&queues, look->scan.key.hash);
+        struct weir__names_shard *shard = weir__names_lock(&weir__queue_names, look->scan.key.hash);
         unsigned budget = LINES_AT_ONCE;
         struct weir__name *name = weir__names_scan(shard, &look->scan, &budget, done);
 

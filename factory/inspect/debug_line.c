@@ -43,12 +43,6 @@ weir__debug_line_add(struct weir__debug_line *line, const char *format, ...)
         va_end(arguments);
 }
 
-const char *
-weir__debug_without_article(const char *kind)
-{
-        return strncmp(kind, "a ", 2) == 0 ? kind + 2 : strncmp(kind, "an ", 3) == 0 ? kind + 3 : kind;
-}
-
 /* Kinds have states of their own behind the common ones.  In these they work. */
 static const char *
 state_of(uint32_t word)
@@ -71,7 +65,7 @@ weir__debug_line_task(struct weir__debug_line *line, const struct weir_task *tas
         int size = 0;
         const char *name = ops->name ? ops->name(task, &size) : NULL;
 
-        line->record.kind = weir__debug_without_article(ops->work.kind ? ops->work.kind : "task");
+        line->record.kind = weir__kind_without_article(ops->work.kind ? ops->work.kind : "task");
         line->record.state = state_of(word);
         if (name)
                 weir__debug_line_name(line, name, (size_t)size);

@@ -115,7 +115,7 @@ show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object)
         struct weir__debug_line line;
 
         for (unsigned i = 0; i < found && !walk->stopped; i++) {
-                weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 1, weir__debug_without_article(kinds[i]->work.kind));
+                weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 1, weir__kind_without_article(kinds[i]->work.kind));
                 line.record.state = "pending";
                 weir__debug_show(walk, &line);
         }

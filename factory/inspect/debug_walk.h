@@ -29,8 +29,6 @@ void weir__debug_line_begin(struct weir__debug_line *line, enum weir__debug_sect
 void weir__debug_line_name(struct weir__debug_line *line, const char *name, size_t size);
 __attribute__((format(printf, 2, 3))) void weir__debug_line_add(struct weir__debug_line *line, const char *format, ...);
 
-const char *weir__debug_without_article(const char *kind);
-
 /* Where a function is, for addr2line: "program+0x1234". */
 void weir__debug_line_add_function(struct weir__debug_line *line, void (*function)(void));
 

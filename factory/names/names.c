@@ -26,12 +26,18 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/base/panic.h"
+#include "kernel/base/phase.h"
 #include "kernel/data/siphash.h"
 
 #define SMALLEST      WEIR__NAMES_SMALLEST
 #define LARGEST       ((size_t)1 << (32 - WEIR__NAMES_SHARD_BITS)) /* lines */
 #define MOST_PER_LINE 5                                            /* names; with more the table grows */
 #define MOVED_AT_ONCE 4                                            /* lines */
+
+#define MAP {.shards = {[0 ... WEIR__NAMES_SHARDS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_NAMES)}}}
+
+struct weir__names weir__timer_names = MAP, weir__series_names = MAP, weir__queue_names = MAP;
+struct weir__names weir__waitable_names[WEIR__WAITABLE_KINDS] = {[0 ... WEIR__WAITABLE_KINDS - 1] = MAP};
 
 static uint64_t hash_key[2];
 static _Atomic bool has_hash_key;
@@ -432,16 +438,30 @@ weir__names_count(struct weir__names *names, const struct weir__name_key *key)
 
 /* -- forks -- */
 
-void
-weir__names_hold(struct weir__names *names)
+/* A fork holds the locks of all shards, so that the child has maps that nobody is changing. */
+static void
+for_each_lock(void (*act)(struct weir__lock *lock))
 {
-        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
-                weir__lock_hold(&names->shards[i].lock);
+        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++) {
+                act(&weir__timer_names.shards[i].lock);
+                act(&weir__series_names.shards[i].lock);
+                act(&weir__queue_names.shards[i].lock);
+                for (unsigned kind = 0; kind < WEIR__WAITABLE_KINDS; kind++)
+                        act(&weir__waitable_names[kind].shards[i].lock);
+        }
 }
 
-void
-weir__names_let_go(struct weir__names *names)
+static void
+before_fork(void)
 {
-        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
-                weir__unlock(&names->shards[i].lock);
+        for_each_lock(weir__lock_hold);
 }
+
+static void
+after_fork(void)
+{
+        for_each_lock(weir__unlock);
+}
+
+WEIR__STEPS_OF(WEIR__MODULE_NAMES, [WEIR__STEP_BEFORE_FORK] = before_fork, [WEIR__STEP_AFTER_FORK] = after_fork,
+               [WEIR__STEP_IN_CHILD] = after_fork);

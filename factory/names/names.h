@@ -38,10 +38,21 @@ struct weir__names {
         struct weir__names_shard shards[WEIR__NAMES_SHARDS];
 };
 
-#define WEIR__NAMES_INITIALIZER                                                                                   \
-        {                                                                                                         \
-                .shards = { [0 ... WEIR__NAMES_SHARDS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_NAMES)} } \
-        }
+/* What tasks wait at.  Each kind has a map of names of its own. */
+enum weir__waitable_kind {
+        WEIR__COUNTER = 0,
+        WEIR__MAILBOX,
+        WEIR__CONDITION,
+        WEIR__CHANNEL,
+        WEIR__GUARD,
+        WEIR__SEMAPHORE,
+        WEIR__POOL,
+        WEIR__BARRIER,
+        WEIR__WAITABLE_KINDS,
+};
+
+/* The maps: here, so that one module holds all of them during a fork. */
+extern struct weir__names weir__timer_names, weir__series_names, weir__queue_names, weir__waitable_names[WEIR__WAITABLE_KINDS];
 
 uint32_t weir__name_hash(const char *text, size_t size);
 
@@ -133,10 +144,6 @@ void weir__names_remove(struct weir__names *names, struct weir__name *name);
 
 /* How many objects have the name, without zombies. */
 size_t weir__names_count(struct weir__names *names, const struct weir__name_key *key);
-
-/* Hold and release the locks of all shards around a fork, so that no thread changes the map that the child gets. */
-void weir__names_hold(struct weir__names *names);
-void weir__names_let_go(struct weir__names *names);
 
 /* -- walks over the objects of a name, with pauses --
  *

@@ -19,8 +19,6 @@
 
 #define TITLE_NAME 64 /* bytes of a name in a title */
 
-static struct weir__names names[WEIR__WAITABLE_KINDS] = {[0 ... WEIR__WAITABLE_KINDS - 1] = WEIR__NAMES_INITIALIZER};
-
 static struct part {
         _Alignas(64) struct weir__lock lock;
         struct weir__list objects; /* the newest first; guarded by lock */
@@ -29,7 +27,7 @@ static struct part {
 static struct weir__names *
 map_of(const struct weir__waitable *object)
 {
-        return &names[object->ops->kind];
+        return &weir__waitable_names[object->ops->kind];
 }
 
 /* -- the registry -- */
@@ -94,13 +92,11 @@ weir__waitable_next(struct weir__waitable *object)
         return next;
 }
 
-/* -- forks: as for timers; the lock of an object is the business of its users, as that of a series is -- */
+/* -- forks: the lock of an object is the business of its users, as that of a series is -- */
 
 static void
 before_fork(void)
 {
-        for (unsigned kind = 0; kind < WEIR__WAITABLE_KINDS; kind++)
-                weir__names_hold(&names[kind]);
         for (unsigned i = 0; i < PARTS; i++)
                 weir__lock_hold(&registry[i].lock);
 }
@@ -110,8 +106,6 @@ after_fork(void)
 {
         for (unsigned i = 0; i < PARTS; i++)
                 weir__unlock(&registry[i].lock);
-        for (unsigned kind = 0; kind < WEIR__WAITABLE_KINDS; kind++)
-                weir__names_let_go(&names[kind]);
 }
 
 /* -- the shutdown: tasks whose wait nobody fulfils end -- */
@@ -348,7 +342,7 @@ weir__waitable_for_each_named(const struct weir__waitable_ops *ops, const char *
 
         if (weir__phase_is_forked() || weir__name_read(name, &key))
                 return;
-        struct weir__names_shard *shard = weir__names_lock(&names[ops->kind], key.hash);
+        struct weir__names_shard *shard = weir__names_lock(&weir__waitable_names[ops->kind], key.hash);
         weir__names_walk_begin(shard, &walk, &key, false);
         while (more) {
                 more = some_named(shard, &walk, ops, each, context, &claimed);
@@ -357,6 +351,6 @@ weir__waitable_for_each_named(const struct weir__waitable_ops *ops, const char *
                 weir__names_unlock(shard);
                 weir__wait_deliver_all(&claimed);
                 if (more)
-                        weir__names_lock(&names[ops->kind], key.hash);
+                        weir__names_lock(&weir__waitable_names[ops->kind], key.hash);
         }
 }

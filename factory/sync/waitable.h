@@ -30,19 +30,6 @@ struct weir__wait;
 struct weir__wait_task;
 struct weir__waitable;
 
-/* Each kind has a map of names. */
-enum weir__waitable_kind {
-        WEIR__COUNTER = 0,
-        WEIR__MAILBOX,
-        WEIR__CONDITION,
-        WEIR__CHANNEL,
-        WEIR__GUARD,
-        WEIR__SEMAPHORE,
-        WEIR__POOL,
-        WEIR__BARRIER,
-        WEIR__WAITABLE_KINDS,
-};
-
 struct weir__waitable_ops {
         enum weir__waitable_kind kind;
         const char *noun; /* "channel" */

@@ -18,8 +18,6 @@
 #define TAKEN_AT_ONCE   64  /* series, between two holds of the lock */
 #define COUNTED_AT_ONCE 256 /* zombies, in one hold */
 
-static struct weir__names names = WEIR__NAMES_INITIALIZER;
-
 static struct weir__series_name *
 bearer_of(struct weir__name *name)
 {
@@ -32,23 +30,6 @@ size_of_name(size_t text_size)
         return WEIR__NAME_SIZE(offsetof(struct weir__series_name, name), text_size);
 }
 
-/* -- forks: as for timers; the map may be used before anything runs -- */
-
-static void
-before_fork(void)
-{
-        weir__names_hold(&names);
-}
-
-static void
-after_fork(void)
-{
-        weir__names_let_go(&names);
-}
-
-WEIR__STEPS_OF(WEIR__MODULE_SERIES_NAMES, [WEIR__STEP_BEFORE_FORK] = before_fork, [WEIR__STEP_AFTER_FORK] = after_fork,
-               [WEIR__STEP_IN_CHILD] = after_fork);
-
 /* -- bearing a name -- */
 
 void
@@ -59,7 +40,7 @@ weir__series_name_leave(struct weir__series_extra *extra)
         if (!name)
                 return;
         extra->name = NULL;
-        weir__names_remove(&names, &name->name);
+        weir__names_remove(&weir__series_names, &name->name);
         weir__free(name, size_of_name(name->name.size));
 }
 
@@ -74,7 +55,7 @@ take_name(struct weir_series *series, const char *text, size_t size)
                 return -ENOMEM;
         made->series = series;
         weir__lock(&series->lock);
-        int failed = series->state == WEIR__SERIES_ENDED ? -ESTALE : !weir__names_add(&names, &made->name, &key) ? -ENOMEM : 0;
+        int failed = series->state == WEIR__SERIES_ENDED ? -ESTALE : !weir__names_add(&weir__series_names, &made->name, &key) ? -ENOMEM : 0;
         if (!failed) {
                 weir__series_name_leave(extra);
                 extra->name = made;
@@ -134,7 +115,7 @@ end_name(const struct weir_series *series)
 
         if (!name)
                 return;
-        struct weir__names_shard *shard = weir__names_lock(&names, name->name.hash);
+        struct weir__names_shard *shard = weir__names_lock(&weir__series_names, name->name.hash);
         if (weir__name_alive(&name->name))
                 weir__names_end(shard, &name->name);
         weir__names_unlock(shard);
@@ -165,7 +146,7 @@ weir_series_cancel_named(const char *name, size_t max)
 
         if (weir__phase_is_forked() || weir__name_read(name, &key))
                 return 0;
-        struct weir__names_shard *shard = weir__names_lock(&names, key.hash);
+        struct weir__names_shard *shard = weir__names_lock(&weir__series_names, key.hash);
         weir__names_walk_begin(shard, &walk, &key, false);
         while (cancelled < max && weir__names_walk_at(&walk)) {
                 unsigned count = take_some(&walk, taken, max - cancelled);
@@ -173,7 +154,7 @@ weir_series_cancel_named(const char *name, size_t max)
                 weir__names_unlock(shard);
                 for (unsigned i = 0; i < count; i++)
                         cancelled += cancel(taken[i]);
-                weir__names_lock(&names, key.hash);
+                weir__names_lock(&weir__series_names, key.hash);
         }
         weir__names_walk_end(shard, &walk);
         weir__names_unlock(shard);
@@ -192,7 +173,7 @@ count_zombies(struct weir__names_shard *shard, const struct weir__name_key *key)
                 if (++count % COUNTED_AT_ONCE > 0)
                         continue;
                 weir__names_unlock(shard);
-                weir__names_lock(&names, key->hash);
+                weir__names_lock(&weir__series_names, key->hash);
         }
         weir__names_walk_end(shard, &walk);
         return count;
@@ -205,7 +186,7 @@ weir_series_count(const char *name)
 
         if (weir__phase_is_forked() || weir__name_read(name, &key))
                 return 0;
-        struct weir__names_shard *shard = weir__names_lock(&names, key.hash);
+        struct weir__names_shard *shard = weir__names_lock(&weir__series_names, key.hash);
         const struct weir__name *oldest = weir__names_find(shard, &key);
         size_t count = (oldest ? oldest->count : 0) + count_zombies(shard, &key);
         weir__names_unlock(shard);

@@ -102,8 +102,6 @@ weir__named_timer_size(size_t name_size)
         return (WEIR__NAME_SIZE(offsetof(struct weir__named_timer, name), name_size) + 7) & ~(size_t)7;
 }
 
-extern struct weir__names weir__timer_names;
-
 static inline struct weir__timer *
 weir__timer_of_name(struct weir__name *name)
 {

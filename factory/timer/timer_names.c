@@ -11,23 +11,6 @@
 #include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
 
-struct weir__names weir__timer_names = WEIR__NAMES_INITIALIZER;
-
-static void
-before_fork(void)
-{
-        weir__names_hold(&weir__timer_names);
-}
-
-static void
-after_fork(void)
-{
-        weir__names_let_go(&weir__timer_names);
-}
-
-WEIR__STEPS_OF(WEIR__MODULE_TIMERS, [WEIR__STEP_BEFORE_FORK] = before_fork, [WEIR__STEP_AFTER_FORK] = after_fork,
-               [WEIR__STEP_IN_CHILD] = after_fork);
-
 void
 weir__timers_lock_poller(struct weir__poller **locked, struct weir__poller *poller)
 {

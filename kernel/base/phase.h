@@ -52,9 +52,8 @@ enum weir__module {
         WEIR__MODULE_POLLERS,
         WEIR__MODULE_ROOTS,
         WEIR__MODULE_WAITABLES,
-        WEIR__MODULE_FUNCTION_QUEUES,
-        WEIR__MODULE_SERIES_NAMES,
         WEIR__MODULE_TIMERS,
+        WEIR__MODULE_NAMES,
         WEIR__MODULE_DUMPS,
         WEIR__MODULES
 };

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 /* The length of the character of UTF-8 (RFC 3629) that the text, of `size` bytes and at least one, begins with; 0 if there is
  * none, more than `size` if it may have been cut off. */
@@ -45,6 +47,26 @@ weir__visible_character(const char *text, size_t size)
         unsigned length = size ? weir__utf8_character(text, size) : 0;
 
         return length > size || (length && weir__character_steers(text, length)) ? 0 : length;
+}
+
+#define WEIR__VISIBLE_PIECE 5 /* bytes, with the NUL */
+
+/* How the text from `*at` on, at least one byte of `size`, begins on a line: with a character, a doubled backslash, or \x1b and the
+ * like.  Moves `*at` behind it and returns the length of the piece. */
+static inline unsigned
+weir__visible_piece(const char *text, size_t size, size_t *at, char piece[WEIR__VISIBLE_PIECE])
+{
+        const char *from = text + *at;
+        unsigned length = *from == '\\' ? 0 : weir__visible_character(from, size - *at);
+
+        *at += length ? length : 1;
+        if (length)
+                memcpy(piece, from, length);
+        else if (*from == '\\')
+                length = (unsigned)sprintf(piece, "\\\\");
+        else
+                length = (unsigned)sprintf(piece, "\\x%02x", (unsigned char)*from);
+        return length;
 }
 
 /* How many of the bytes of a text of `size` to keep, at most `most`, so that no character is cut. */

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 struct weir__work;
 
@@ -18,6 +19,13 @@ struct weir__work_ops {
         /* Which function of the program it will call.  NULL: none, or it is not known. */
         weir__function *(*calls)(const struct weir__work *work);
 };
+
+/* "timer" for "a timer". */
+static inline const char *
+weir__kind_without_article(const char *kind)
+{
+        return strncmp(kind, "a ", 2) == 0 ? kind + 2 : strncmp(kind, "an ", 3) == 0 ? kind + 3 : kind;
+}
 
 /* Embedded in whatever has to be run.  In one list at most; `next` may be used freely while in none. */
 struct weir__work {

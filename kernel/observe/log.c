@@ -150,29 +150,22 @@ to_stderr(enum weir_log_level level, const char *message, void *context)
 
 /* -- messages -- */
 
-/* Copies a text into so much room, visibly.  One that was cut before, or is cut here, ends in dots. */
+/* Copies a text into that much room, visibly.  A text that was cut before, or is cut here, ends in dots. */
 static void
 copy_visibly(char *to, size_t room, const char *from, bool is_cut)
 {
-        const char *text = from, *text_end = from + strlen(from);
-        char *end = to + room - sizeof DOTS;
+        char *end = to + room - sizeof DOTS, piece[WEIR__VISIBLE_PIECE];
+        size_t size = strlen(from), at = 0;
 
-        while (text < text_end) {
-                unsigned length = *text == '\\' ? 0 : weir__visible_character(text, (size_t)(text_end - text));
-                unsigned size = length ? length : *text == '\\' ? 2 : 4;
+        while (at < size) {
+                unsigned length = weir__visible_piece(from, size, &at, piece);
 
-                if (to + size > end) {
+                if (to + length > end) {
                         is_cut = true;
                         break;
                 }
-                if (length)
-                        memcpy(to, text, length);
-                else if (*text == '\\')
-                        memcpy(to, "\\\\", 2);
-                else
-                        snprintf(to, 5, "\\x%02x", (unsigned char)*text);
-                to += size;
-                text += length ? length : 1;
+                memcpy(to, piece, length);
+                to += length;
         }
         strcpy(to, is_cut ? DOTS : "");
 }

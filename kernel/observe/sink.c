@@ -84,17 +84,10 @@ weir__sink_printf(struct weir__sink *sink, const char *format, ...)
 void
 weir__sink_visibly(struct weir__sink *sink, const char *text, size_t size)
 {
-        for (size_t at = 0; at < size;) {
-                unsigned length = text[at] == '\\' ? 0 : weir__visible_character(text + at, size - at);
+        char piece[WEIR__VISIBLE_PIECE];
 
-                if (length)
-                        weir__sink_write(sink, text + at, length);
-                else if (text[at] == '\\')
-                        weir__sink_write(sink, "\\\\", 2);
-                else
-                        weir__sink_printf(sink, "\\x%02x", (unsigned char)text[at]);
-                at += length ? length : 1;
-        }
+        for (size_t at = 0; at < size;)
+                weir__sink_write(sink, piece, weir__visible_piece(text, size, &at, piece));
 }
 
 /* -- a descriptor -- */

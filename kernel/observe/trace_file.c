@@ -32,6 +32,7 @@
 #include "kernel/observe/sink.h"
 #include "kernel/observe/trace_ring.h"
 #include "kernel/data/visible.h"
+#include "kernel/data/work.h"
 
 #define PAUSE     WEIR_MSEC(100)
 #define EVENT_MAX 1536 /* bytes of what one record comes to: most of it a name, of which each byte may take six, three times */
@@ -101,15 +102,6 @@ put_time(weir_nsec time)
         weir__sink_write(&trace.out.sink, thousandths, sizeof thousandths);
 }
 
-static void
-put_escaped(unsigned char byte)
-{
-        static const char digits[] = "0123456789abcdef";
-        const char text[] = {'\\', 'u', '0', '0', digits[byte >> 4], digits[byte & 15]};
-
-        weir__sink_write(&trace.out.sink, text, sizeof text);
-}
-
 /* The inside of a string.  What is no character becomes U+FFFD; `is_cut`: there is more than that. */
 static void
 put_text(const char *text, size_t size, bool is_cut)
@@ -121,7 +113,7 @@ put_text(const char *text, size_t size, bool is_cut)
                 if (length > size - at && is_cut)
                         break;
                 if (byte < ' ' || byte == '"' || byte == '\\' || byte == 0x7f)
-                        put_escaped(byte);
+                        weir__sink_printf(&trace.out.sink, "\\u%04x", byte);
                 else if (length == 0 || length > size - at)
                         put("\\ufffd");
                 else
@@ -240,16 +232,10 @@ put_arguments(const struct weir__trace_record *record)
         put("}}");
 }
 
-static const char *
-without_article(const char *kind)
-{
-        return strncmp(kind, "a ", 2) == 0 ? kind + 2 : strncmp(kind, "an ", 3) == 0 ? kind + 3 : kind;
-}
-
 static void
 put_slice(const struct weir__trace_record *record)
 {
-        const char *kind = without_article(record->kind);
+        const char *kind = weir__kind_without_article(record->kind);
 
         begin_event('X', record->track);
         put_at(record->at);

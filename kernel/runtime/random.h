@@ -1,11 +1,14 @@
-/* kernel/runtime/random.h: numbers that nobody need keep secret, such as how long to wait so that not all wait equally long. */
+/* kernel/runtime/random.h: random numbers that need not be secret, such as for the length of a wait. */
 #ifndef WEIR_KERNEL_RANDOM_H
 #define WEIR_KERNEL_RANDOM_H
 
 #include <stdint.h>
 
-/* Any thread.  Each start of the runtime begins anew, so that processes which were forked in between do not share their numbers;
- * on the virtual clock they are the same each time. */
+/* Begins anew, at each start of the runtime.  So processes that were forked before do not share their numbers.  On the virtual clock
+ * the numbers are the same each time. */
+void weir__random_start(void);
+
+/* Any thread, while the runtime is up. */
 uint64_t weir__random(void);
 
 /* From 0 to `most`. */

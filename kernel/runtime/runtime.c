@@ -27,6 +27,7 @@
 #include "kernel/sched/blocking.h"
 #include "kernel/base/clock.h"
 #include "kernel/runtime/config.h"
+#include "kernel/runtime/random.h"
 #include "kernel/sched/worker_pool.h"
 #include "kernel/sched/progress.h"
 #include "kernel/executor/executor.h"
@@ -218,6 +219,7 @@ start(const struct weir_config *config, int *watchdog_fault)
         weir__thread_configure(config->stack_size, config->affinity);
         weir__clock_start(is_virtual);
         weir__virtual_start();
+        weir__random_start();
         weir__follow_on_deliver(weir__deliver);
         atomic_store_explicit(&weir__trace_poller, weir__worker_poller_index, memory_order_relaxed);
         weir__executor_configure((unsigned)config->compute_threads, (unsigned)config->spare_workers);
