@@ -6,14 +6,15 @@
  * An edge arrives when the node before it is finished: ENDED, SKIPPED or CANCELLED.  Each arrival counts down, by an atomic
  * operation, the arrivals that the next node waits for; the last one decides whether that node runs.  The thread that finishes a
  * node notifies its successors, edge by edge.  Nodes that are dropped on the way are put onto a list, and their successors are
- * notified in turn, so nothing is recursive.  After BATCH edges the rest goes to the backlog, which is work of its own.
+ * notified in turn, so nothing is recursive.  After BATCH edges the rest goes to the backlog, which the walk clears.
  *
  * `pending` keeps the graph.  It counts the nodes without successors that are not finished, and the works of the graph on their
  * way.  From each other node a path leads to a node without successors.  So the graph is there while a node is not finished or an
  * edge of a finished node has not arrived.  A thread that has sent the last arrival of its nodes must not touch the graph any
  * more.
  *
- * Threads: nodes end on any worker.  The works that begin nodes, cancel them and clear the backlog run on any worker.
+ * Threads: nodes end on any worker.  The walk that begins nodes and clears the backlog runs on any worker.  So does the walk
+ *          that cancels nodes.
  * Locks:   graph->lock (rank PARALLEL). */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,6 +23,7 @@
 
 #include "factory/graph/graph.h"
 #include "factory/task/live.h"
+#include "kernel/base/list.h"
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
@@ -257,21 +259,29 @@ notify_some(struct weir__graph *graph, uint32_t number, struct round *round, uin
         return stop == end;
 }
 
-/* Puts nodes into the queue of those that are ready.  If the walk that begins them is not on its way it is sent. */
+/* There is more for the walk that begins nodes: sends it, unless it is on its way.  Unlocks. */
+static void
+unlock_and_send_walk(struct weir__graph *graph)
+{
+        bool sends = !atomic_load_explicit(&graph->is_walking, memory_order_relaxed);
+
+        if (sends) {
+                atomic_store_explicit(&graph->is_walking, true, memory_order_relaxed);
+                atomic_fetch_add_explicit(&graph->pending, 1, memory_order_relaxed);
+        }
+        weir__unlock(&graph->lock);
+        if (sends)
+                deliver(graph, &graph->walk);
+}
+
+/* Puts nodes into the queue of those that are ready. */
 static void
 enqueue(struct weir__graph *graph, const uint32_t ready[], unsigned count)
 {
         weir__lock(&graph->lock);
         memcpy(graph->ready + graph->ready_end, ready, count * sizeof *ready);
         graph->ready_end += count;
-        bool walk = !atomic_load_explicit(&graph->is_beginning, memory_order_relaxed);
-        if (walk) {
-                atomic_store_explicit(&graph->is_beginning, true, memory_order_relaxed);
-                atomic_fetch_add_explicit(&graph->pending, 1, memory_order_relaxed);
-        }
-        weir__unlock(&graph->lock);
-        if (walk)
-                deliver(graph, &graph->begin_walk.work);
+        unlock_and_send_walk(graph);
 }
 
 /* In a chain the next node is begun at once.  Where the worker has other things to do they queue, and are begun many at a time:
@@ -281,7 +291,7 @@ is_chain(const struct weir__graph *graph)
 {
         const struct weir__worker *worker = weir__worker_self();
 
-        return !atomic_load_explicit(&graph->is_beginning, memory_order_relaxed) && worker->poller &&
+        return !atomic_load_explicit(&graph->is_walking, memory_order_relaxed) && worker->poller &&
                !weir__ready_is_busy(&worker->poller->ready);
 }
 
@@ -292,22 +302,6 @@ hand_on(struct weir__graph *graph, const uint32_t ready[], unsigned count, struc
                 begin(graph, ready, count, round);
         else if (count > 0)
                 enqueue(graph, ready, count);
-}
-
-/* Leaves the nodes to the backlog. */
-static void
-defer(struct weir__graph *graph, struct weir__node_list *list)
-{
-        weir__lock(&graph->lock);
-        concat(graph, &graph->backlog, list);
-        bool walk = !graph->is_clearing;
-        if (walk) {
-                graph->is_clearing = true;
-                atomic_fetch_add_explicit(&graph->pending, 1, memory_order_relaxed);
-        }
-        weir__unlock(&graph->lock);
-        if (walk)
-                deliver(graph, &graph->backlog_walk.work);
 }
 
 /* Notifies the successors of the nodes on the list, and of those that are dropped on the way.  Returns whether all were notified:
@@ -335,34 +329,6 @@ notify_all(struct weir__graph *graph, struct round *round)
 }
 
 static void
-backlog_run(struct weir__work *work)
-{
-        struct weir__graph *graph = ((struct weir__graph_walk *)work)->graph;
-        struct round round = {.left = BATCH, .now = weir__clock_now()};
-
-        weir__lock(&graph->lock);
-        round.list = graph->backlog;
-        graph->backlog = nobody;
-        weir__unlock(&graph->lock);
-        bool all = notify_all(graph, &round);
-        weir__lock(&graph->lock);
-        if (!all) {
-                if (graph->backlog.first != WEIR__NODE_NONE)
-                        concat(graph, &round.list, &graph->backlog);
-                graph->backlog = round.list;
-        }
-        bool more = graph->backlog.first != WEIR__NODE_NONE;
-        graph->is_clearing = more;
-        weir__unlock(&graph->lock);
-        if (more)
-                deliver(graph, work);
-        else
-                count_down(graph);
-}
-
-static const struct weir__work_ops backlog_ops = {.run = backlog_run, .kind = "a graph", .is_migratable = true};
-
-static void
 node_ended(struct weir_series *child)
 {
         struct weir__graph *graph = child->owner;
@@ -380,22 +346,28 @@ node_ended(struct weir_series *child)
         if (node->status)
                 count_failure(graph, number, node->status);
         weir__unlock(&graph->lock);
-        if (!notify_all(graph, &round))
-                defer(graph, &round.list);
+        if (notify_all(graph, &round))
+                return;
+        weir__lock(&graph->lock);
+        concat(graph, &graph->backlog, &round.list);
+        unlock_and_send_walk(graph);
 }
 
 const struct weir__series_ops weir__node_series_ops = {.work = WEIR__SERIES_WORK, .ended = node_ended};
 
 /* -- start -- */
 
-/* The next nodes: of those that are ready, or else of those that nothing comes before. */
+/* Takes the backlog, and the next nodes: of those that are ready, or else of those that nothing comes before.  Returns how many
+ * nodes. */
 static unsigned
-take_ready(struct weir__graph *graph, uint32_t numbers[BATCH])
+take_some(struct weir__graph *graph, struct weir__node_list *backlog, uint32_t numbers[BATCH])
 {
-        uint32_t *next = &graph->begin_walk.next;
+        uint32_t *next = &graph->begun;
         unsigned count = 0;
 
         weir__lock(&graph->lock);
+        *backlog = graph->backlog;
+        graph->backlog = nobody;
         while (count < BATCH && graph->ready_first < graph->ready_end)
                 numbers[count++] = graph->ready[graph->ready_first++];
         weir__unlock(&graph->lock);
@@ -431,21 +403,24 @@ fetch(const struct weir__graph *graph, const uint32_t numbers[], unsigned count)
         }
 }
 
+/* One walk, or a part of it, for both: the edges that were left over, and the nodes that may begin. */
 static void
-begin_run(struct weir__work *work)
+walk(struct weir__work *work)
 {
-        struct weir__graph *graph = ((struct weir__graph_walk *)work)->graph;
-        struct round round = {.list = nobody, .left = BATCH, .now = weir__clock_now()};
+        struct weir__graph *graph = weir__container_of(work, struct weir__graph, walk);
+        struct round round = {.left = BATCH, .now = weir__clock_now()};
         uint32_t numbers[BATCH];
-        unsigned count = take_ready(graph, numbers);
+        unsigned count = take_some(graph, &round.list, numbers);
 
         fetch(graph, numbers, count);
         begin(graph, numbers, count, &round);
-        if (!notify_all(graph, &round))
-                defer(graph, &round.list);
+        bool all = notify_all(graph, &round);
         weir__lock(&graph->lock);
-        bool more = graph->ready_first < graph->ready_end || graph->begin_walk.next < graph->nodes;
-        atomic_store_explicit(&graph->is_beginning, more, memory_order_relaxed);
+        if (!all)
+                concat(graph, &graph->backlog, &round.list);
+        bool more = graph->backlog.first != WEIR__NODE_NONE || graph->ready_first < graph->ready_end ||
+                    graph->begun < graph->nodes;
+        atomic_store_explicit(&graph->is_walking, more, memory_order_relaxed);
         weir__unlock(&graph->lock);
         if (more)
                 deliver(graph, work);
@@ -453,7 +428,7 @@ begin_run(struct weir__work *work)
                 count_down(graph);
 }
 
-static const struct weir__work_ops begin_ops = {.run = begin_run, .kind = "a graph", .is_migratable = true};
+static const struct weir__work_ops walk_ops = {.run = walk, .kind = "a graph", .is_migratable = true};
 
 static void
 graph_start(struct weir_task *task)
@@ -462,8 +437,8 @@ graph_start(struct weir_task *task)
 
         graph->began = weir__clock_now();
         atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for dumps */
-        atomic_store_explicit(&graph->is_beginning, true, memory_order_relaxed);
-        weir__deliver(weir__poller_at(task->poller), &graph->begin_walk.work);
+        atomic_store_explicit(&graph->is_walking, true, memory_order_relaxed);
+        weir__deliver(weir__poller_at(task->poller), &graph->walk);
 }
 
 /* -- cancel -- */
@@ -478,15 +453,14 @@ running_of(struct weir__graph *graph, struct weir_node *node)
 }
 
 static void
-cancel_run(struct weir__work *work)
+cancel_some(struct weir__work *work)
 {
-        struct weir__graph_walk *walk = (struct weir__graph_walk *)work;
-        struct weir__graph *graph = walk->graph;
-        uint32_t end = graph->nodes - walk->next > BATCH ? walk->next + BATCH : graph->nodes;
+        struct weir__graph *graph = weir__container_of(work, struct weir__graph, cancel_walk);
+        uint32_t end = graph->nodes - graph->cancelled > BATCH ? graph->cancelled + BATCH : graph->nodes;
         int cause = weir__series_cause(graph->task.series); /* one that is not launched yet would not find it */
 
-        for (; walk->next < end; walk->next++) {
-                struct weir_series *series = running_of(graph, weir__graph_node(graph, walk->next));
+        for (; graph->cancelled < end; graph->cancelled++) {
+                struct weir_series *series = running_of(graph, weir__graph_node(graph, graph->cancelled));
 
                 if (series)
                         weir__series_stop(series, cause ? cause : -ECANCELED);
@@ -498,7 +472,7 @@ cancel_run(struct weir__work *work)
                 count_down(graph);
 }
 
-static const struct weir__work_ops cancel_ops = {.run = cancel_run, .kind = "a graph", .is_migratable = true};
+static const struct weir__work_ops cancel_ops = {.run = cancel_some, .kind = "a graph", .is_migratable = true};
 
 /* Unless nothing is pending any more. */
 static bool
@@ -520,11 +494,11 @@ graph_cancel(struct weir_task *task)
         struct weir__graph *graph = (struct weir__graph *)task;
 
         weir__lock(&graph->lock);
-        bool walk = !graph->is_cancelled && keep(graph);
-        graph->is_cancelled |= walk;
+        bool sends = !graph->is_cancelled && keep(graph);
+        graph->is_cancelled |= sends;
         weir__unlock(&graph->lock);
-        if (walk)
-                weir__deliver(weir__poller_at(task->poller), &graph->cancel_walk.work);
+        if (sends)
+                weir__deliver(weir__poller_at(task->poller), &graph->cancel_walk);
         return NULL;
 }
 
@@ -583,8 +557,7 @@ weir_graph_new(weir_task_fn *done, void *context)
         weir__task_init(&graph->task, &weir__graph_ops, sizeof *graph, done, context);
         weir__lock_init(&graph->lock, WEIR__RANK_PARALLEL);
         graph->backlog = nobody;
-        graph->begin_walk = (struct weir__graph_walk){.work.ops = &begin_ops, .graph = graph};
-        graph->cancel_walk = (struct weir__graph_walk){.work.ops = &cancel_ops, .graph = graph};
-        graph->backlog_walk = (struct weir__graph_walk){.work.ops = &backlog_ops, .graph = graph};
+        graph->walk.ops = &walk_ops;
+        graph->cancel_walk.ops = &cancel_ops;
         return &graph->task;
 }

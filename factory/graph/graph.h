@@ -71,12 +71,6 @@ struct weir__node_list {
         uint32_t first, last; /* numbers, linked by next_finished; or WEIR__NODE_NONE */
 };
 
-struct weir__graph_walk {
-        struct weir__work work; /* first */
-        struct weir__graph *graph;
-        uint32_t next; /* the number of the next node */
-};
-
 struct weir__graph {
         struct weir_task task; /* first */
 
@@ -109,7 +103,11 @@ struct weir__graph {
         /* Keeps the graph: counts nodes without successors that are not finished, and walks on their way. */
         _Atomic uint32_t pending;
         _Atomic bool has_results;
-        _Atomic bool is_beginning; /* `begin_walk` is on its way; written under lock */
+        _Atomic bool is_walking; /* `walk` is on its way; written under lock */
+
+        /* Of the works: the number of the next node. */
+        uint32_t begun, cancelled;
+        struct weir__work walk, cancel_walk;
 
         struct weir__lock lock; /* rank PARALLEL: taken also under that of the series around it; under it nothing else */
 
@@ -117,9 +115,7 @@ struct weir__graph {
         uint32_t failed;   /* number of the node whose status the graph has */
         uint32_t ready_first, ready_end; /* what the queue holds: no node comes into it twice */
         bool is_cancelled;    /* the walk that cancels has begun: no other will */
-        bool is_clearing; /* `backlog_walk` is on its way */
         struct weir__node_list backlog;
-        struct weir__graph_walk begin_walk, cancel_walk, backlog_walk;
 };
 
 static inline size_t weir__node_head_index(const struct weir__node_page *page)
