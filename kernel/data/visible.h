@@ -51,8 +51,8 @@ weir__visible_character(const char *text, size_t size)
 
 #define WEIR__VISIBLE_PIECE 5 /* bytes, with the NUL */
 
-/* How the text from `*at` on, at least one byte of `size`, begins on a line: with a character, a doubled backslash, or \x1b and the
- * like.  Moves `*at` behind it and returns the length of the piece. */
+/* How the text from `*at` on, at least one byte of `size`, begins on a line: with a character, a doubled backslash, or \x1b and
+ * the like. Moves `*at` behind it and returns the length of the piece. */
 static inline unsigned
 weir__visible_piece(const char *text, size_t size, size_t *at, char piece[WEIR__VISIBLE_PIECE])
 {

@@ -1,11 +1,11 @@
-/* kernel/observe/log.c: messages, and who takes them.
+/* kernel/observe/log.c: messages, and the log function that takes them.
  *
  * Threads: any.
- * Locks:   sink.lock, a leaf.  It is not held while the log function runs: that one is user code, and may log, set and block.
+ * Locks:   sink.lock, a leaf.  It is not held while the log function runs, because that is user code: it may log, set and block.
  *
- * Each call of the log function is on a list, by a record on the stack of its thread, with the number of the function that was
- * set.  Who sets another one waits until no call with a lower number is left; inside a log function it does not, as two such
- * calls would wait for each other. */
+ * Each call of the log function is on a list, with the number of the log function at that time.  Its record is on the stack of
+ * its thread.  A thread that sets another log function waits until no call with a lower number is left.  Inside a log function it
+ * does not wait, because two such calls would wait for each other. */
 #include "kernel/observe/log.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static _Thread_local struct call *own; /* the call that this thread is in */
 
 /* -- forks -- */
 
-/* Another thread may have held the lock, or been in a call, and is not here. */
+/* Another thread may have held the lock or been in a call.  The child does not have it. */
 static void
 become_child(void)
 {
@@ -65,7 +65,7 @@ WEIR__STEPS_OF(WEIR__MODULE_LOG, [WEIR__STEP_IN_CHILD] = become_child);
 
 /* -- calls -- */
 
-/* Returns false when nobody wants to be told. */
+/* Returns false when there is no log function. */
 static bool
 begin_call(struct call *call)
 {
@@ -134,7 +134,7 @@ weir_log_set(weir_log_fn *fn, void *context)
         return 0;
 }
 
-/* As long as nobody has set another one.  A line is written at once, so that lines of several threads do not mix. */
+/* The log function until another one is set.  It writes a line at once, so that lines of several threads do not mix. */
 static void
 to_stderr(enum weir_log_level level, const char *message, void *context)
 {

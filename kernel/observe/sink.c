@@ -1,7 +1,7 @@
 /* kernel/observe/sink.c: text that is made piece by piece.
  *
- * Threads: a sink belongs to one at a time.
- * Locks:   none, and none is held by who writes to a descriptor. */
+ * Threads: a sink belongs to one thread at a time.
+ * Locks:   none.  The caller holds none either while it writes to a descriptor. */
 #include "kernel/observe/sink.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ weir__sink_text(struct weir__sink *sink, const char *text)
         weir__sink_write(sink, text, strlen(text));
 }
 
-/* Into what is left of the buffer.  Returns whether it was enough. */
+/* Prints into the rest of the buffer.  Returns false when that is too small. */
 static bool
 try_to_print(struct weir__sink *sink, const char *format, va_list arguments)
 {
@@ -92,7 +92,7 @@ weir__sink_visibly(struct weir__sink *sink, const char *text, size_t size)
 
 /* -- a descriptor -- */
 
-/* Whether there was room, or an error, in time. */
+/* Returns whether there was room, or an error, in time. */
 static bool
 wait_for_room(int fd)
 {
@@ -123,8 +123,8 @@ write_all(int fd, const char *bytes, size_t size)
         return 0;
 }
 
-/* A pipe or a socket that nobody reads raises SIGPIPE for the thread that writes: it is blocked meanwhile, and what came of it
- * taken away, unless it was there before. */
+/* A pipe or a socket without a reader raises SIGPIPE for the thread that writes. The signal is blocked meanwhile. If it comes,
+ * it is taken away, unless it was pending before. */
 static int
 write_to_fd(struct weir__sink *sink, const char *bytes, size_t size)
 {

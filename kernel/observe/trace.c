@@ -1,14 +1,14 @@
-/* kernel/observe/trace.c: the events of a trace, on their way from the threads where they happen.
+/* kernel/observe/trace.c: the events of a trace, from the threads where they happen.
  *
- *     a thread's first event --> a ring: one that no thread has, or a new one --> event, event ... --the thread ends--> free
+ *     a thread's first event --> a ring: a free one, or a new one --> event, event ... --the thread ends--> free
  *
- * Threads: those of the library that run callbacks and functions, and the watchdog.  Each writes its own ring; the writer of the
- *          trace (trace_file.c) reads them all.
- * Locks:   rings.lock, a leaf: who has which ring, and their memory.
+ * Threads: the threads of the library that run callbacks and functions, and the watchdog.  Each writes a ring of its own.  The
+ *          writer of the trace (trace_file.c) reads all rings.
+ * Locks:   rings.lock, a leaf: which thread has which ring, and the memory of the rings.
  *
- * Who ends a trace sets the session to 0, has the system run a fence on every CPU, and waits until no ring is busy; a thread sets
- * busy, and then reads the session behind a light fence.  So either it sees that the trace is over, or it is waited for, which
- * takes as long as a copy of 128 bytes: the memory of a ring is given back while no thread writes to it. */
+ * The end of a trace sets the session to 0, runs a fence on every CPU, and waits until no ring is busy.  A thread sets `is_busy`,
+ * and then reads the session behind a light fence.  So the thread sees that the trace is over, or the end waits for it, which
+ * takes as long as a copy of 128 bytes.  The memory of a ring is freed when no thread writes to it. */
 #include "kernel/observe/trace.h"
 
 #include <pthread.h>
@@ -55,7 +55,7 @@ find_free(void)
         return ring;
 }
 
-/* What a thread may need that has its first event in a trace: made without the lock. */
+/* Memory that a thread may need for its first event in a trace.  It is allocated without the lock. */
 struct supply {
         struct weir__trace_ring *ring;
         struct weir__trace_record *records;
@@ -87,7 +87,7 @@ get_ring(struct supply *supply)
         return ring;
 }
 
-/* Has the ring take part in that trace, if that is not over.  Under the lock. */
+/* Gives the ring a part in that trace, if the trace is not over.  Under the lock. */
 static bool
 equip(struct weir__trace_ring *ring, struct supply *supply, unsigned session)
 {
@@ -103,7 +103,7 @@ equip(struct weir__trace_ring *ring, struct supply *supply, unsigned session)
         return ring->records;
 }
 
-/* The first event of this thread in that trace. */
+/* For the first event of this thread in that trace. */
 static __attribute__((noinline)) bool
 take_part(unsigned session)
 {
@@ -134,7 +134,7 @@ weir__trace_leave(void)
 
 /* -- records -- */
 
-/* The next one that is free; NULL: the ring is full. */
+/* The next free record; NULL: the ring is full. */
 static struct weir__trace_record *
 next_record(struct weir__trace_ring *ring)
 {
@@ -144,7 +144,7 @@ next_record(struct weir__trace_ring *ring)
         return used < WEIR__TRACE_RECORDS ? &ring->records[head % WEIR__TRACE_RECORDS] : NULL;
 }
 
-/* What was put into the next one is there from now on. */
+/* The writer may read the next record from now on. */
 static void
 commit(struct weir__trace_ring *ring)
 {
@@ -169,7 +169,7 @@ announce(struct weir__trace_ring *ring)
         commit(ring);
 }
 
-/* Begins to write an event of that trace; NULL: it is over, or there is no room.  Otherwise `put` has to follow. */
+/* Begins an event of that trace; put() ends it.  NULL: the trace is over, or there is no room. */
 static struct weir__trace_record *
 get(unsigned session)
 {
@@ -273,7 +273,7 @@ weir__trace_end(struct weir__trace_slice *slice, const struct weir__trace_facts 
                 slice->series = number_of(flow);
         fill(record, slice, facts);
         record->until = now;
-        if (flow) { /* the arrow has to begin inside the slice */
+        if (flow) { /* the arrow must begin inside the slice */
                 flow->at = now > slice->began ? now - 1 : now;
                 flow->track = own->track & ((1u << 22) - 1);
                 flow->session = slice->session % WEIR__TRACE_SESSIONS;

@@ -1,16 +1,15 @@
 /* kernel/observe/trace_file.c: a trace from its start to its stop, and its file.
  *
- *     none --start--> the session has a number, a thread writes --stop, exit()--> no session; that thread writes the rest -->
- *     none
+ *     none --start--> the session has a number, a thread writes --stop, exit()--> no session; the thread writes the rest --> none
  *
- * Threads: start and stop on any, one at a time; the writer is a thread of its own, which formats what is in the rings (trace.c),
- *          so that nobody else waits for the disk.  It sleeps until a ring is half full, a tenth of a second at most. It closes
- *          the file as well.  At exit() nobody may read what it writes to, a FIFO or a terminal: it is waited for as long as for
- *          callbacks, and left where it is.
- * Locks:   trace.lock (rank RUNTIME), held by start and stop while they wait for file and writer; rings.lock under it.
+ * Threads: any thread starts and stops, one at a time.  The writer is a thread of its own: it formats the records in the rings
+ *          (trace.c) and closes the file, so no other thread waits for the disk.  It sleeps until a ring is half full, PAUSE at
+ *          most.  At exit() the file may be a FIFO or a terminal without a reader.  So exit() waits for the writer as long as for
+ *          callbacks, and then leaves it.
+ * Locks:   trace.lock (rank RUNTIME), held by start and stop while they wait for the file and the writer; rings.lock under it.
  *
- * What goes out at once is whole events.  So when a write fails the file is cut back to the end of the last one, and the array
- * gets its end there: the place that was cut off has room for it, however full the disk is. */
+ * Only whole events go out at once.  After a failed write the file is cut back to the end of the last event, and the array gets
+ * its end there.  The bytes that were cut off leave room for that, however full the disk is. */
 #include <weir/runtime.h>
 #include <weir/trace.h>
 
@@ -35,25 +34,25 @@
 #include "kernel/data/work.h"
 
 #define PAUSE     WEIR_MSEC(100)
-#define EVENT_MAX 1536 /* bytes of what one record comes to: most of it a name, of which each byte may take six, three times */
+#define EVENT_MAX 1536 /* bytes of an event: its name is there up to three times, and a byte of it may take six */
 
 static struct {
         struct weir__lock lock;
 
         /* Guarded by lock. */
-        unsigned sessions; /* how many there have been */
+        unsigned sessions; /* started so far */
         pthread_t thread;
         bool runs;
         pid_t process;
 
-        /* The writer's while it runs. */
+        /* The writer's, while it runs. */
         struct weir__fd_sink out;
-        weir__sink_fn *write; /* the descriptor's own */
-        off_t size;           /* of the whole events that are in the file */
+        weir__sink_fn *write; /* that of a descriptor */
+        off_t size;           /* of the whole events in the file */
         uint64_t arrows;
-        bool begun; /* there is an event before the next one */
+        bool begun; /* the file has an event */
 
-        /* Its results, for who has seen it gone. */
+        /* Its results, constant once `gone` is open. */
         uint64_t lost;
         int failed;
         struct weir__latch gone;
@@ -102,7 +101,7 @@ put_time(weir_nsec time)
         weir__sink_write(&trace.out.sink, thousandths, sizeof thousandths);
 }
 
-/* The inside of a string.  What is no character becomes U+FFFD; `is_cut`: there is more than that. */
+/* The inside of a string.  A byte that is no character becomes U+FFFD.  `is_cut`: the text was longer. */
 static void
 put_text(const char *text, size_t size, bool is_cut)
 {
@@ -134,7 +133,7 @@ put_name(const struct weir__trace_record *record)
 
 /* -- events -- */
 
-/* Each begins so, and ends with a brace.  Before it there is room for all that a record comes to. */
+/* Each event begins so and ends with a brace.  put_record() has made room for it. */
 static void
 begin_event(char phase, uint32_t track)
 {
@@ -163,7 +162,7 @@ put_track(const struct weir__trace_record *record)
         put("\"}}");
 }
 
-/* Both ends of one: of a series, or to a worker that gets a poller. */
+/* Both ends of an arrow: within a series, or to a worker that gets a poller. */
 static void
 put_arrow(const struct weir__trace_record *record)
 {
@@ -182,7 +181,7 @@ put_arrow(const struct weir__trace_record *record)
         put(",\"bp\":\"e\"}");
 }
 
-/* Arguments come behind each other, the first behind the brace. */
+/* `follows`: another argument is before it. */
 static void
 put_key(const char *key, bool *follows)
 {
@@ -308,7 +307,7 @@ begin_file(int fd)
         put("\"}}");
 }
 
-/* Counts what was left out, and begins anew. */
+/* Returns how many events were left out, and sets the counts to 0. */
 static uint64_t
 take_lost(void)
 {
@@ -330,7 +329,7 @@ mend_file(void)
                 (void)!write(trace.out.fd, end, sizeof end - 1);
 }
 
-/* Result: 0 or what was the first to fail. */
+/* Result: 0 or the first error. */
 static int
 end_file(uint64_t lost)
 {
@@ -420,7 +419,7 @@ begin(int fd)
         return 0;
 }
 
-/* From then on no thread writes an event. */
+/* When it returns, no thread writes an event. */
 static void
 end_session(void)
 {
@@ -433,7 +432,7 @@ end_session(void)
                         (void)sched_yield();
 }
 
-/* Who is just about to take part finds that there is no trace any more. */
+/* A thread that is about to take part sees that there is no trace. */
 static void
 free_records(void)
 {
@@ -447,7 +446,8 @@ free_records(void)
         weir__unlock(&weir__trace_rings.lock);
 }
 
-/* With the lock held.  After -ETIMEDOUT the trace is there still, so none can begin that the writer would mix up with it. */
+/* With the lock held. After -ETIMEDOUT the trace still runs, so no other trace can begin, which the writer would mix up with
+ * it. */
 static int
 end(weir_nsec until, uint64_t *lost)
 {
@@ -523,7 +523,7 @@ stop_at_exit(void)
                 weir__log(WEIR_LOG_ERROR, "the trace is not whole: %s", weir_strerror(result));
 }
 
-/* The trace is the parent's: no byte of it may come from here. */
+/* The trace is the parent's: the child must not write a byte of it. */
 static void
 become_child(void)
 {

@@ -1,4 +1,5 @@
-/* kernel/observe/trace_ring.h: what trace.c, where events come in, and trace_file.c, which writes them, know of each other. */
+/* kernel/observe/trace_ring.h: the rings of a trace, shared by trace.c, which fills them, and trace_file.c, which writes the
+ * file. */
 #ifndef WEIR_KERNEL_TRACE_RING_H
 #define WEIR_KERNEL_TRACE_RING_H
 
@@ -9,12 +10,12 @@
 #define WEIR__TRACE_NAME    64
 
 enum weir__trace_type {
-        WEIR__TRACE_TRACK, /* a thread that is new in this trace, by its name */
+        WEIR__TRACE_TRACK, /* the name of a thread that is new in this trace */
         WEIR__TRACE_SLICE,
         WEIR__TRACE_NOTE,
 };
 
-/* One event: two cache lines, of which the second is its name. */
+/* An event: two cache lines.  The second one is its name. */
 struct weir__trace_record {
         weir_nsec at, until;
         const char *kind; /* constant text */
@@ -33,38 +34,39 @@ struct weir__trace_record {
         uint32_t track, series; /* series 0: in none */
         int16_t poller;         /* -1: none */
         uint8_t type;           /* enum weir__trace_type */
-        uint8_t name_size;      /* WEIR__TRACE_NAME + 1: there is more of it */
+        uint8_t name_size;      /* WEIR__TRACE_NAME + 1: the name is longer */
         bool has_status, has_lateness, has_lost_poller;
         char name[WEIR__TRACE_NAME];
 };
 
-/* Single writer, single reader.  The struct stays for ever, for the next thread and the next trace; the records are there while
- * there is a trace. */
+/* One writer, one reader.  The struct is never freed: the next thread and the next trace use it.  The records are freed with the
+ * trace. */
 struct weir__trace_ring {
         /* Constant. */
         struct weir__trace_ring *next;
 
-        /* Written under rings.lock; read by its thread without, the records while it is busy in a trace that is not over. */
+        /* Written under rings.lock. Its thread reads them without the lock; the records only while the ring is busy in a
+         * trace. */
         bool is_owned;
-        unsigned session; /* which it was last in */
+        unsigned session; /* its last trace */
         struct weir__trace_record *records;
 
-        /* Its thread's. */
+        /* Its thread only. */
         uint32_t track;
-        bool is_announced; /* its thread's name has been left in it */
+        bool is_announced; /* the name of its thread is in it */
 
-        _Alignas(64) _Atomic uint32_t head; /* its thread's to write: release, acquire */
+        _Alignas(64) _Atomic uint32_t head; /* its thread writes: release, acquire */
         _Atomic bool is_busy;               /* its thread writes: set before a light fence and a look at the session */
-        _Atomic uint64_t lost;              /* its thread's to write; relaxed */
+        _Atomic uint64_t lost;              /* its thread writes; relaxed */
 
-        _Alignas(64) _Atomic uint32_t tail; /* the writer's: release, acquire */
+        _Alignas(64) _Atomic uint32_t tail; /* the writer writes: release, acquire */
 };
 
 struct weir__trace_rings {
         struct weir__lock lock;                    /* a leaf */
-        _Atomic(struct weir__trace_ring *) first;  /* grows only, under the lock */
-        _Atomic uint64_t lost;                     /* by threads that got no ring */
-        _Atomic unsigned wanted;                   /* a futex: 1, a ring is half full, or the trace ends; the writer sets 0 */
+        _Atomic(struct weir__trace_ring *) first;  /* only grows, under the lock */
+        _Atomic uint64_t lost;                     /* events of threads that got no ring */
+        _Atomic unsigned wanted;                   /* a futex; 1: a ring is half full, or the trace ends; the writer sets 0 */
 };
 
 extern struct weir__trace_rings weir__trace_rings;

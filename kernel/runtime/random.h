@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Begins anew, at each start of the runtime.  So processes that were forked before do not share their numbers.  On the virtual clock
- * the numbers are the same each time. */
+/* Begins anew, at each start of the runtime. So processes that were forked before do not share their numbers. On the virtual
+ * clock the numbers are the same each time. */
 void weir__random_start(void);
 
 /* Any thread, while the runtime is up. */
