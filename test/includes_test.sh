@@ -109,8 +109,10 @@ check_sizes() (
                 count=$(wc -l <"$file")
                 [ "$count" -le "$(bound "$long_files" "$file" 600)" ] || echo "$file has $count lines, which is more than 600"
         done
-        find kernel factory protocol server include test bench -name '*.[ch]' -exec awk 'length > 130 { print FILENAME }' {} + |
-                sed -E 's|^((kernel\|factory\|protocol\|server)/[^/]*\|[^/]*).*|\1|' | sort | uniq -c | while read -r count room; do
+        find kernel factory protocol server include test bench -name '*.[ch]' -exec awk 'length > 130 {
+                split(FILENAME, part, "/")
+                print part[1] (part[1] ~ /^(kernel|factory|protocol|server)$/ ? "/" part[2] : "")
+        }' {} + | sort | uniq -c | while read -r count room; do
                 [ "$count" -le "$(bound "$wide_rooms" "$room" 0)" ] || echo "$room has $count lines above 130 columns"
         done
 )
