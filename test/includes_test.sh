@@ -83,7 +83,7 @@ odd_rooms='kernel/loop=18 kernel/sched=22 factory/names=4 server/access=4'
 long_files='kernel/memory/span.c=622 factory/timer/timer.c=642'
 
 # Rooms with lines above 130 columns, and how many.  It may only fall.
-wide_rooms='WIDE'
+wide_rooms='kernel=34 server=1'
 
 # bound LIST NAME DEFAULT: the number of that name in the list.
 bound() {
@@ -109,10 +109,7 @@ check_sizes() (
                 count=$(wc -l <"$file")
                 [ "$count" -le "$(bound "$long_files" "$file" 600)" ] || echo "$file has $count lines, which is more than 600"
         done
-        find kernel factory protocol server include test bench -name '*.[ch]' -exec awk 'length > 130 {
-                split(FILENAME, part, "/")
-                print part[1] (part[1] ~ /^(kernel|factory|protocol|server)$/ ? "/" part[2] : "")
-        }' {} + | sort | uniq -c | while read -r count room; do
+        find kernel factory protocol server include test bench -name '*.[ch]' -exec awk 'length > 130 { print FILENAME }' {} + | sed 's,/.*,,' | sort | uniq -c | while read -r count room; do
                 [ "$count" -le "$(bound "$wide_rooms" "$room" 0)" ] || echo "$room has $count lines above 130 columns"
         done
 )
