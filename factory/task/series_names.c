@@ -55,7 +55,9 @@ take_name(struct weir_series *series, const char *text, size_t size)
                 return -ENOMEM;
         made->series = series;
         weir__lock(&series->lock);
-        int failed = series->state == WEIR__SERIES_ENDED ? -ESTALE : !weir__names_add(&weir__series_names, &made->name, &key) ? -ENOMEM : 0;
+        int failed = series->state == WEIR__SERIES_ENDED ? -ESTALE : 0;
+        if (!failed && !weir__names_add(&weir__series_names, &made->name, &key))
+                failed = -ENOMEM;
         if (!failed) {
                 weir__series_name_leave(extra);
                 extra->name = made;

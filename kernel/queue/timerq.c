@@ -458,8 +458,8 @@ weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__time
         return count;
 }
 
-/* When a level wants a visit, given its first occupied slot.  An overfull slot wants it as soon as it may begin to move down, or goes
- * on; of those that are not the first, only the one right behind can want it before the first one's deadlines. */
+/* When a level wants a visit, given its first occupied slot.  An overfull slot wants it as soon as it may begin to move down, or
+ * goes on; of those that are not the first, only the one right behind can want it before the first one's deadlines. */
 static weir_nsec
 next_of_level(const struct weir__timerq *queue, unsigned level, uint64_t number)
 {

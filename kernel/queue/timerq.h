@@ -64,8 +64,8 @@ void weir__timerq_init(struct weir__timerq *queue, weir_nsec now);
 
 #define WEIR__TIMERQ_STAMP_SHIFT 5 /* nanoseconds to sequence numbers */
 
-/* The sequence of a node tells when it came as well.  This sets the next sequence to the time, in units of 32 ns, unless nodes came
- * faster than that.  (After two years of the clock the sequence stays behind.) */
+/* The sequence of a node tells when it came as well.  This sets the next sequence to the time, in units of 32 ns, unless nodes
+ * came faster than that.  (After two years of the clock the sequence stays behind.) */
 static inline void weir__timerq_stamp(struct weir__timerq *queue, weir_nsec now)
 {
         uint64_t stamp = (uint64_t)now >> WEIR__TIMERQ_STAMP_SHIFT;
@@ -93,9 +93,9 @@ static inline void weir__timerq_take_turn(struct weir__timerq *queue, struct wei
 weir_nsec weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 weir_nsec weir__timerq_add_in_turn(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 
-/* Gives a node of this queue another deadline, with a new sequence, as if it came anew.  O(1), as add.  The node stays in its list
- * if the time of that list comes before the deadline, and goes on from there then: no other node is touched.  Otherwise it is
- * noted as moving while its neighbours are prefetched, and is moved a little later.
+/* Gives a node of this queue another deadline, with a new sequence, as if it came anew.  O(1), as add.  The node stays in its
+ * list if the time of that list comes before the deadline, and goes on from there then: no other node is touched.  Otherwise it
+ * is noted as moving while its neighbours are prefetched, and is moved a little later.
  *
  * Result: as of add, also because of nodes that were noted before and are moved now.  WEIR_FOREVER: nothing is earlier than it
  *         was. */

@@ -3,8 +3,8 @@
  * Threads: the owner of the poller only.
  *
  * A whole reply that fits is put together in the poller's scratch buffer and goes out with one write.  A large body goes from
- * where it is, with the head in front of it.  The rest of a file goes from the system's own memory.  A reply that is written piece by
- * piece has its head in `output`, and its pieces in the tasks that write them.
+ * where it is, with the head in front of it.  The rest of a file goes from the system's own memory.  A reply that is written
+ * piece by piece has its head in `output`, and its pieces in the tasks that write them.
  *
  * What the socket does not take stays where it is, and the next request waits until it is gone: so a peer that does not read
  * costs what one reply holds, and that for the write limit only. */
