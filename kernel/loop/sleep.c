@@ -19,9 +19,10 @@
  * next one, up to TIMED_MOST.  One in which none came is followed by a marked sleep, so an idle process has no wake-ups.
  *
  * Coalescing window, as in NAPI.  The HTTP server allows one while all its replies are late by design (weir__sleep_coalesce).
- * When descriptors end a sleep within half a window of the wake-up before, more will come soon.  So the next sleep is on the
- * timerfd and the eventfd alone: until the next deadline, or a window after the last wake-up.  Events wait for that.  The sleep
- * after it is a marked one, which ends at once if there are events. */
+ * A burst is a marked sleep that descriptors end within half a window of the wake-up before.  After a burst of several events, or
+ * after two bursts in a row, more will come soon.  So the next sleep is on the timerfd and the eventfd alone: until the next
+ * deadline, or a window after the last wake-up.  Events wait for that.  The sleep after it is a marked one, which ends at once if
+ * there are events.  A lone client asks once as soon as its reply has come: that is no reason to coalesce. */
 #include "kernel/loop/sleep.h"
 
 #include <errno.h>
@@ -125,7 +126,7 @@ weir__sleep_begin(struct weir__poller *poller, weir_nsec now, weir_nsec next)
 {
         struct weir__sleep_state *sleep = &poller->sleep;
         weir_nsec earliest = sleep->woke_at + INTERVAL, window_end = sleep->woke_at + sleep->window;
-        bool is_timed = weir__sleep_is_timed(sleep), coalesces = !is_timed && sleep->has_burst && now < window_end;
+        bool is_timed = weir__sleep_is_timed(sleep), coalesces = !is_timed && sleep->may_coalesce && now < window_end;
 
         if (next <= now) /* the timerfd fires once for an instant: one that has come must not be armed again */
                 return WEIR__SLEEP_NONE;
@@ -153,8 +154,13 @@ weir__sleep_end(struct weir__poller *poller, enum weir__sleep_kind kind, int eve
 
         sleep->since_wake = now - sleep->woke_at;
         sleep->woke_at = now;
-        sleep->has_burst = kind == WEIR__SLEEP_MARKED && events > 0 && events < WEIR__EVENTS &&
-                           sleep->since_wake < sleep->window / 2;
+        sleep->may_coalesce = false;
+        if (kind == WEIR__SLEEP_MARKED) {
+                bool is_burst = events > 0 && events < WEIR__EVENTS && sleep->since_wake < sleep->window / 2;
+
+                sleep->may_coalesce = is_burst && (events > 1 || sleep->has_burst);
+                sleep->has_burst = is_burst;
+        }
         if (now >= sleep->armed_for) /* it has fired, or is about to: edge-triggered, so that costs nothing */
                 sleep->armed_for = WEIR_FOREVER;
 }

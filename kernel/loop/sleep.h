@@ -36,7 +36,8 @@ struct weir__sleep_state {
         weir_nsec timed;      /* length of the next timed sleep; 0: the next one is marked */
         weir_nsec window;     /* weir__sleep_coalesce */
         weir_nsec attends_until; /* weir__sleep_attend */
-        bool has_burst;       /* descriptors have ended the last sleep, soon after the one before */
+        bool has_burst;       /* descriptors have ended the last marked sleep soon after the wake-up before */
+        bool may_coalesce;    /* the next sleep may be a coalescing one */
 };
 
 /* Result: 0 or a negative errno; weir__sleep_close undoes what was done. */
