@@ -562,6 +562,39 @@ a_barrier_may_let_all_through_while_they_are_shown(void)
         end();
 }
 
+static unsigned shown;
+
+/* Counts the waiters.  At the second one, 150 messages come for the oldest 150 of them. */
+static bool
+serve_in_the_middle(const struct weir__debug_record *record, void *channel)
+{
+        static char message;
+
+        if (record->section != WEIR__DEBUG_WAITS || record->depth != 1)
+                return false;
+        if (++shown == 2)
+                for (int i = 0; i < 150; i++)
+                        CU_ASSERT_EQUAL(weir_channel_post(channel, &message), 0);
+        return false;
+}
+
+/* A batch of 64 has been looked at, the next 86 are gone, 50 are left. */
+static void
+waiters_that_go_while_they_are_shown_are_passed_over(void)
+{
+        weir_channel *channel = weir_channel_new(0, NULL);
+
+        weir_test_begin_virtual();
+        for (int i = 0; i < 200; i++)
+                weir_task_start(weir_channel_receive_new(channel, NULL, NULL));
+        weir_test_pass(0);
+        shown = 0;
+        CU_ASSERT_EQUAL(weir__debug_walk(serve_in_the_middle, channel), 0);
+        CU_ASSERT_EQUAL(shown, 64 + 50);
+        weir_channel_unref(channel);
+        end();
+}
+
 static void
 children_of_limited_tasks_and_conditionals_are_shown(void)
 {
@@ -1116,6 +1149,7 @@ main(void)
                 WEIR_TEST(a_callback_that_has_lost_its_poller_is_shown_with_since_when),
                 WEIR_TEST(objects_at_which_tasks_wait_are_shown_with_tasks_in_no_series),
                 WEIR_TEST(a_barrier_may_let_all_through_while_they_are_shown),
+                WEIR_TEST(waiters_that_go_while_they_are_shown_are_passed_over),
                 WEIR_TEST(children_of_limited_tasks_and_conditionals_are_shown),
                 WEIR_TEST(a_task_that_has_got_something_does_not_wait_for_it),
                 WEIR_TEST(the_holder_of_a_guard_is_found_from_its_waiter),

@@ -14,7 +14,7 @@ enum weir__debug_section {
         WEIR__DEBUG_CALLBACKS = 0, /* code of the program that runs now, on a worker or a thread of the executor */
         WEIR__DEBUG_SERIES,        /* roots, with all that is in them by depth */
         WEIR__DEBUG_TIMERS,        /* pending timers that are in no series, by their deadlines */
-        WEIR__DEBUG_WAITS,         /* objects that tasks wait at; below, the tasks in no series among the first */
+        WEIR__DEBUG_WAITS,         /* objects that tasks wait at; below, those of the tasks that are in no series */
         WEIR__DEBUG_FUNCTIONS,     /* queues of the executor in which something waits or runs */
         WEIR__DEBUG_SECTIONS,
 };

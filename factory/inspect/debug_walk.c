@@ -17,7 +17,7 @@
 #include "kernel/executor/executor.h"
 #include "kernel/base/phase.h"
 
-#define WAITS_MOST 256 /* of an object: those behind them are not looked at */
+#define WAITS_AT_ONCE 64
 
 /* -- callbacks that run -- */
 
@@ -85,40 +85,50 @@ walk_callbacks(struct weir__debug_walk *walk)
 
 /* -- objects, with tasks that are in no series -- */
 
-/* Writes the kinds of the lone tasks among the first waits of the object.  Returns how many. */
+/* Writes the kinds of the next lone tasks of the queue, at most WAITS_AT_ONCE.  *left counts the waits that are still to be
+ * looked at.  Under the object's lock. */
 static unsigned
-find_lone_waits(struct weir__waitable *object, const struct weir__task_ops *kinds[WAITS_MOST])
+find_lone_waits(const struct weir__list *queue, struct weir__wait_cursor *cursor, size_t *left,
+                const struct weir__task_ops *kinds[WAITS_AT_ONCE])
 {
-        unsigned found = 0, looked = 0;
+        unsigned found = 0;
 
-        weir__lock(&object->lock);
-        for (unsigned i = 0; i < object->ops->queues; i++) {
-                const struct weir__list *queue = &weir__waitable_queues(object)[i];
+        for (unsigned i = 0; i < WAITS_AT_ONCE && cursor->at && *left > 0; i++, --*left) {
+                const struct weir_task *task = &weir__container_of(cursor->at, struct weir__wait, link)->task->task;
 
-                for (struct weir__link *link = weir__list_first(queue); link && looked++ < WAITS_MOST;
-                     link = weir__list_next(queue, link)) {
-                        const struct weir_task *task = &weir__container_of(link, struct weir__wait, link)->task->task;
-
-                        if (atomic_load_explicit(&task->word, memory_order_relaxed) == WEIR__PENDING && !task->series)
-                                kinds[found++] = weir__task_ops(task);
-                }
+                if (atomic_load_explicit(&task->word, memory_order_relaxed) == WEIR__PENDING && !task->series)
+                        kinds[found++] = weir__task_ops(task);
+                cursor->at = weir__list_next(queue, cursor->at);
         }
-        weir__unlock(&object->lock);
+        if (!cursor->at)
+                *left = 0;
         return found;
 }
 
+/* Waits that are linked meanwhile are left out, so that this comes to an end. */
 static void
-show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object)
+show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object, const struct weir__list *queue)
 {
-        const struct weir__task_ops *kinds[WAITS_MOST];
-        unsigned found = find_lone_waits(object, kinds);
+        const struct weir__task_ops *kinds[WAITS_AT_ONCE];
+        struct weir__wait_cursor cursor;
         struct weir__debug_line line;
 
-        for (unsigned i = 0; i < found && !walk->stopped; i++) {
-                weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 1, weir__kind_without_article(kinds[i]->work.kind));
-                line.record.state = "pending";
-                weir__debug_show(walk, &line);
+        weir__lock(&object->lock);
+        size_t left = object->linked;
+        weir__wait_cursor_add(object, queue, &cursor);
+        while (left > 0 && !walk->stopped) {
+                unsigned found = find_lone_waits(queue, &cursor, &left, kinds);
+
+                weir__unlock(&object->lock);
+                for (unsigned i = 0; i < found; i++) {
+                        weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 1, weir__kind_without_article(kinds[i]->work.kind));
+                        line.record.state = "pending";
+                        weir__debug_show(walk, &line);
+                }
+                weir__lock(&object->lock);
         }
+        weir__wait_cursor_remove(object, &cursor);
+        weir__unlock(&object->lock);
 }
 
 static void
@@ -135,7 +145,8 @@ show_object(struct weir__debug_walk *walk, struct weir__waitable *object)
                 weir__debug_line_name(&line, object->name->text, object->name->size);
         weir__debug_line_add(&line, "%zu wait%s%s%s", waiting, waiting == 1 ? "s" : "", *more ? "; " : "", more);
         weir__debug_show(walk, &line);
-        show_lone_waits(walk, object);
+        for (unsigned i = 0; i < object->ops->queues; i++)
+                show_lone_waits(walk, object, &weir__waitable_queues(object)[i]);
 }
 
 static void

@@ -72,10 +72,12 @@ weir_barrier_unref(weir_barrier *barrier)
 
 /* -- arriving -- */
 
-/* Ends the generation: moves all waits to `others`.  Under the lock. */
+/* Ends the generation: moves all waits to `others`, where dumps do not follow them.  Under the lock. */
 static void
 take_all(struct weir_barrier *barrier, struct weir__list *others)
 {
+        for (struct weir__wait_cursor *cursor = barrier->object.cursors; cursor; cursor = cursor->next)
+                cursor->at = NULL;
         weir__list_concat(others, &barrier->waits);
         barrier->object.linked = 0;
         barrier->generation++;

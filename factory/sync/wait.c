@@ -45,6 +45,9 @@ weir__wait_unlink(struct weir__wait *wait)
 {
         if (!atomic_load_explicit(&wait->is_linked, memory_order_relaxed))
                 return;
+        for (struct weir__wait_cursor *cursor = wait->object->cursors; cursor; cursor = cursor->next)
+                if (cursor->at == &wait->link)
+                        cursor->at = weir__list_next(&weir__waitable_queues(wait->object)[wait->queue], &wait->link);
         weir__link_remove(&wait->link);
         wait->object->linked--;
         atomic_store_explicit(&wait->is_linked, false, memory_order_release); /* its worker looks without the lock */

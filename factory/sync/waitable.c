@@ -24,6 +24,8 @@ static struct part {
         struct weir__list objects; /* the newest first; guarded by lock */
 } registry[PARTS] = {[0 ... PARTS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)}};
 
+static atomic_uint cursors; /* of all objects */
+
 static struct weir__names *
 map_of(const struct weir__waitable *object)
 {
@@ -108,6 +110,18 @@ after_fork(void)
                 weir__unlock(&registry[i].lock);
 }
 
+/* The threads whose dumps had cursors are not there.  Mostly there was none, and no object is touched. */
+static void
+become_child(void)
+{
+        for (unsigned i = 0; i < PARTS && atomic_load(&cursors) > 0; i++)
+                for (struct weir__link *link = weir__list_first(&registry[i].objects); link;
+                     link = weir__list_next(&registry[i].objects, link))
+                        weir__container_of(link, struct weir__waitable, link)->cursors = NULL;
+        atomic_store(&cursors, 0);
+        after_fork();
+}
+
 /* -- the shutdown: tasks whose wait nobody fulfils end -- */
 
 static void
@@ -123,7 +137,7 @@ end_all(void)
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_WAITABLES, [WEIR__STEP_SHUTDOWN] = end_all, [WEIR__STEP_BEFORE_FORK] = before_fork,
-               [WEIR__STEP_AFTER_FORK] = after_fork, [WEIR__STEP_IN_CHILD] = after_fork);
+               [WEIR__STEP_AFTER_FORK] = after_fork, [WEIR__STEP_IN_CHILD] = become_child);
 
 /* -- objects -- */
 
@@ -284,6 +298,25 @@ weir__waitable_amount(struct weir__waitable *object)
 }
 
 /* -- for people -- */
+
+void
+weir__wait_cursor_add(struct weir__waitable *object, const struct weir__list *queue, struct weir__wait_cursor *cursor)
+{
+        *cursor = (struct weir__wait_cursor){.next = object->cursors, .at = weir__list_first(queue)};
+        object->cursors = cursor;
+        atomic_fetch_add(&cursors, 1);
+}
+
+void
+weir__wait_cursor_remove(struct weir__waitable *object, const struct weir__wait_cursor *cursor)
+{
+        struct weir__wait_cursor **at = &object->cursors;
+
+        while (*at != cursor)
+                at = &(*at)->next;
+        *at = cursor->next;
+        atomic_fetch_sub(&cursors, 1);
+}
 
 int
 weir__waitable_title(const struct weir__waitable *object, char *out, size_t room)

@@ -69,6 +69,12 @@ struct weir__wait {
         };
 };
 
+/* The place of a dump in a queue, which others change between its looks.  Guarded by the object's lock. */
+struct weir__wait_cursor {
+        struct weir__wait_cursor *next; /* of the same object */
+        struct weir__link *at;          /* the wait to be looked at next; NULL: none */
+};
+
 struct weir__waitable {
         /* Constant. */
         const struct weir__waitable_ops *ops;
@@ -82,6 +88,7 @@ struct weir__waitable {
         /* Guarded by lock. */
         uint64_t amount; /* messages, objects or tokens that are there; what a counter has left to count */
         size_t linked;   /* waits in the queues, with those that were claimed and are still linked */
+        struct weir__wait_cursor *cursors;
 
         _Atomic size_t references; /* at 0 the object is about to be freed */
 
@@ -183,6 +190,10 @@ weir__wait_oldest(const struct weir__list *queue)
 
         return link ? weir__container_of(link, struct weir__wait, link) : NULL;
 }
+
+/* Adds a cursor that is at the oldest wait of the queue, or removes it. */
+void weir__wait_cursor_add(struct weir__waitable *object, const struct weir__list *queue, struct weir__wait_cursor *cursor);
+void weir__wait_cursor_remove(struct weir__waitable *object, const struct weir__wait_cursor *cursor);
 
 void weir__wait_link(struct weir__wait *wait);
 void weir__wait_unlink(struct weir__wait *wait);
