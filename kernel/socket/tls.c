@@ -373,10 +373,9 @@ weir__tls_peer(const struct weir__tls *tls)
         BIO *memory = certificate ? BIO_new(BIO_s_mem()) : NULL;
         char *subject = NULL, *data;
 
-        if (memory && X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0) {
-                long size = BIO_get_mem_data(memory, &data);
-                subject = size >= 0 ? strndup(data, (size_t)size) : NULL;
-        }
+        if (memory && X509_NAME_print_ex(memory, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0 &&
+            BIO_write(memory, "", 1) == 1 && BIO_get_mem_data(memory, &data) > 0)
+                subject = strdup(data);
         BIO_free(memory);
         X509_free(certificate);
         ERR_clear_error();
