@@ -6,8 +6,8 @@
 #ifndef WEIR_TEST_BLOCKING_FIXTURE_H
 #define WEIR_TEST_BLOCKING_FIXTURE_H
 
-#include "kernel/sched/worker_pool.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker_pool.h"
+#include "kernel/worker/worker.h"
 #include "test/timer_fixture.h"
 
 #define WEIR_TEST_LIMIT_OF_CALLBACKS WEIR_USEC(500)
@@ -46,7 +46,7 @@ static inline void weir_test_begin_unwatched(int spares)
 /* Whether the worker whose callback this is does not own the first poller. */
 static inline bool weir_test_has_lost_poller(void)
 {
-        return (atomic_load(&weir__poller_at(0)->owner) & ~WEIR__CLAIMED) != (uintptr_t)weir__worker_self();
+        return (atomic_load(&weir__poller_at(0)->owner) & ~WEIR__RETAKING) != (uintptr_t)weir__worker_self();
 }
 
 /* Blocks until it was taken away. */

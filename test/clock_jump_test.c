@@ -41,7 +41,7 @@ news_of(unsigned poller)
         struct weir__poller *told = weir__pollers.at[poller];
 
         weir__lock(&told->lock);
-        int fd = told->followers.are_watched ? told->jump_fd : -1;
+        int fd = told->followers.are_watched ? told->clock_change_fd : -1;
         weir__unlock(&told->lock);
         return fd;
 }

@@ -35,12 +35,12 @@ length(const struct weir__list *list)
 
 /* Followers in the list of those that wait, or of those that do not. */
 static unsigned
-followers(bool jumped)
+followers(bool is_stale)
 {
         struct weir__poller *poller = weir__pollers.at[0];
 
         weir__lock(&poller->lock);
-        unsigned count = length(jumped ? &poller->followers.jumped : &poller->followers.settled);
+        unsigned count = length(is_stale ? &poller->followers.stale : &poller->followers.current);
         weir__unlock(&poller->lock);
         return count;
 }
@@ -51,7 +51,7 @@ end(void)
 {
         weir_test_end();
         CU_ASSERT_EQUAL(followers(false) + followers(true), 0);
-        CU_ASSERT(!weir__pollers.at[0]->followers.are_visited);
+        CU_ASSERT(!weir__pollers.at[0]->followers.is_updating);
 }
 
 static void

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kernel/loop/pollers.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 #include "server/base/server.h"
 #include "test/fixture.h"
 #include "test/http_client.h"

@@ -21,7 +21,7 @@ allowed() {
 # The rooms within a room, the lowest first: a file includes those of its own and of lower ones.
 rooms_of() {
         case $1 in
-        kernel) echo 'base data queue calendar memory observe loop socket sched executor runtime' ;;
+        kernel) echo 'base data queue calendar memory observe loop socket worker sched executor runtime' ;;
         factory) echo 'names task timer sync flow graph channel inspect' ;;
         protocol) echo 'text route message field coding' ;;
         server) echo 'base observe exchange connection listen operate' ;;
@@ -133,7 +133,7 @@ echo '#include "server/operate/server.h"' >"$proof/server/base/a.c"
 echo '#include "server/base/server.h"' >"$proof/server/operate/a.c"
 echo '#include "server/base/server.h"' >"$proof/server/attic/a.c"
 mkdir "$proof"/kernel/data
-echo '#include "kernel/sched/worker.h"' >"$proof/kernel/data/a.c"
+echo '#include "kernel/worker/worker.h"' >"$proof/kernel/data/a.c"
 echo '#include "kernel/base/lock.h"' >"$proof/kernel/data/b.c"
 found=$(check "$proof" | wc -l || true)
 [ "$found" -eq 15 ] || { echo "the check finds $found of 15 wrong includes" >&2; exit 1; }

@@ -13,7 +13,7 @@
 #include <weir/weir.h>
 
 #include "factory/timer/timer.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 #include "test/queue_check.h"
 #include "test/support.h"
 

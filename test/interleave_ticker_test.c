@@ -16,7 +16,7 @@
 #include <weir/weir.h>
 
 #include "factory/timer/timer.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 #include "test/support.h"
 
 #define SEEDS (WEIR_TEST_SANITIZED ? 250 : 2000) /* of a scenario */

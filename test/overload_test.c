@@ -13,7 +13,7 @@
 #include "server/base/server.h"
 #include "test/fixture.h"
 #include "test/http_client.h"
-#include "kernel/sched/deliver.h"
+#include "kernel/worker/deliver.h"
 
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
 

@@ -3,7 +3,7 @@
  * There is one worker, on the real clock.  What only the owner of the poller may touch is touched by works that are delivered to
  * it. */
 #include "test/timer_fixture.h"
-#include "kernel/sched/deliver.h"
+#include "kernel/worker/deliver.h"
 
 #define MSEC INT64_C(1000000)
 

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 #include "test/body_fixture.h"
 #include "test/tls_peer.h"
 

@@ -13,7 +13,7 @@
 #include <zlib.h>
 
 #include "kernel/memory/memory.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 #include "protocol/message/response.h"
 #include "test/body_fixture.h"
 #include "test/tls_peer.h"

@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 
 #include "kernel/loop/poller.h"
-#include "kernel/sched/deliver.h"
+#include "kernel/worker/deliver.h"
 #include "kernel/sched/share.h"
 
 #define BETWEEN     4 /* completions that may lie between two looks by accident of the order, besides those of a batch */

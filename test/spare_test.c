@@ -11,7 +11,7 @@
 #define BLOCKERS 300
 #define BOUND    257 /* of one poller and the default of spare_workers */
 #define BURST    20
-#define LINGER   10 /* seconds; kernel/sched/worker_pool.c */
+#define LINGER   10 /* seconds; kernel/worker/worker_pool.c */
 
 /* -- replaced functions -- */
 
@@ -343,13 +343,13 @@ wait_in_the_log_function(enum weir_log_level level, const char *message, void *c
 static void
 block_once(struct weir_test_record *refused)
 {
-        uint64_t claims = weir__watchdog_claims();
+        uint64_t claims = weir__watchdog_retakes();
         struct weir_test_gate gate;
 
         weir_test_begin_blocking(0);
         CU_ASSERT_EQUAL(weir_log_set(wait_in_the_log_function, refused), 0);
         weir_test_gate_hold(&gate, NULL);
-        WEIR_TEST_EVENTUALLY(weir__watchdog_claims() > claims);
+        WEIR_TEST_EVENTUALLY(weir__watchdog_retakes() > claims);
         weir_test_gate_open(&gate);
         weir_test_end();
         CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);

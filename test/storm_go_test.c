@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "kernel/executor/executor.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 
 #define ROUNDS (WEIR_TEST_SANITIZED ? 3000 : 20000)
 

@@ -9,12 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 #include "server/connection/connection.h"
 #include "test/http_client.h"
 #include "test/timer_fixture.h"
 #include "test/tls_peer.h"
-#include "kernel/sched/deliver.h"
+#include "kernel/worker/deliver.h"
 
 #define GET  "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 #define HOLD "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n"

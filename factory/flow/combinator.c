@@ -15,9 +15,9 @@
 #include "kernel/base/list.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
-#include "kernel/sched/deliver.h"
-#include "kernel/sched/user.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/deliver.h"
+#include "kernel/worker/user.h"
+#include "kernel/worker/worker.h"
 
 #define BATCH 64 /* children started or cancelled before other work runs */
 

@@ -30,8 +30,8 @@
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
 #include "kernel/memory/memory.h"
-#include "kernel/sched/deliver.h"
-#include "kernel/sched/user.h"
+#include "kernel/worker/deliver.h"
+#include "kernel/worker/user.h"
 
 /* Of a task's word, besides those of factory/task/task.h. */
 enum go_state {

@@ -18,7 +18,7 @@
 #include "kernel/runtime/config.h"
 #include "kernel/memory/memory.h"
 #include "kernel/runtime/random.h"
-#include "kernel/sched/user.h"
+#include "kernel/worker/user.h"
 
 struct retry {
         struct weir__combinator combinator; /* first */

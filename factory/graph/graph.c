@@ -28,8 +28,8 @@
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
-#include "kernel/sched/deliver.h"
-#include "kernel/sched/user.h"
+#include "kernel/worker/deliver.h"
+#include "kernel/worker/user.h"
 
 #define BATCH 256 /* edges, or nodes begun or looked at, before other work runs */
 

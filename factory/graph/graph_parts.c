@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "factory/graph/graph.h"
-#include "kernel/sched/user.h"
+#include "kernel/worker/user.h"
 
 #define SLAB_MOST   (WEIR__HUGE_PAGE / WEIR__GRAPH_PAGE) /* pages */
 #define PAGES_LEAST 8

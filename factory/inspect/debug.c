@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "factory/task/live.h"
-#include "kernel/sched/worker_pool.h"
+#include "kernel/worker/worker_pool.h"
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
 #include "kernel/base/phase.h"

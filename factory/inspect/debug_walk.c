@@ -12,7 +12,7 @@
 
 #include "factory/flow/go.h"
 #include "factory/sync/waitable.h"
-#include "kernel/sched/worker_pool.h"
+#include "kernel/worker/worker_pool.h"
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
 #include "kernel/base/phase.h"

@@ -13,7 +13,7 @@
 #include "kernel/memory/memory.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/data/visible.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 
 #define PARTS 16 /* of the registry */
 

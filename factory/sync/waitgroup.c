@@ -26,7 +26,7 @@
 #include "kernel/base/panic.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/runtime/virtual.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 
 #define AWAITED (UINT64_C(1) << 63) /* there may be waiters; never with a count of zero */
 #define MOST    ((UINT64_C(1) << 62) - 1)

@@ -19,8 +19,8 @@
 #include "kernel/base/panic.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/runtime/virtual.h"
-#include "kernel/sched/deliver.h"
-#include "kernel/sched/user.h"
+#include "kernel/worker/deliver.h"
+#include "kernel/worker/user.h"
 
 #define DROPPED_AT_ONCE 256 /* tasks, before other work runs */
 

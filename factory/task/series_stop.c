@@ -8,7 +8,7 @@
 #include "factory/task/series.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
-#include "kernel/sched/deliver.h"
+#include "kernel/worker/deliver.h"
 
 /* A series within one that ends early gets the cause of that one, and was not stopped by this call. */
 struct weir_task *

@@ -21,8 +21,8 @@
 #include "kernel/base/lock.h"
 #include "kernel/loop/poller.h"
 #include "kernel/data/work.h"
-#include "kernel/sched/user.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/user.h"
+#include "kernel/worker/worker.h"
 
 enum weir__state {
         WEIR__NEW = 0,

@@ -11,7 +11,7 @@
 #include "kernel/memory/memory.h"
 #include "kernel/base/panic.h"
 #include "kernel/runtime/runtime.h"
-#include "kernel/sched/user.h"
+#include "kernel/worker/user.h"
 #include "kernel/sched/worker_loop.h"
 
 void

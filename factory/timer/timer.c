@@ -37,8 +37,8 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/memory/memory.h"
 #include "kernel/data/prefetch.h"
-#include "kernel/sched/deliver.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/deliver.h"
+#include "kernel/worker/worker.h"
 
 #define TAKEN_OUT_AT_ONCE 32
 #define BULK_MIN          128 /* timers; so many are delivered in bulk */

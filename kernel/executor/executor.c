@@ -12,6 +12,7 @@
  *
  * A job that another one starts as its last act (worker.acts_last) is run next by the same thread.  No thread is woken for it,
  * unless another job is picked before. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,19 +25,8 @@
 #define UNSORTED_FEW  64  /* jobs that a thread submits before it tries to sort the inbox */
 #define UNSORTED_MOST 256 /* jobs that a thread submits before it waits for the lock to do so */
 #define NAP_MOST      (8 * WEIR__EXECUTOR_NAP)
-
-static void *thread_main(void *worker);
-static void prepare(struct weir__worker *worker);
-
-struct weir__executor weir__executor = {
-        .lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF),
-        .growth = PTHREAD_MUTEX_INITIALIZER,
-        .wanted = 1,
-        .set = {.lock = &weir__executor.lock,
-                .main = thread_main,
-                .size = sizeof(struct weir__executor_thread),
-                .prepare = prepare},
-};
+#define THREADS_MOST  256 /* that run jobs */
+#define SPARES_MOST   256 /* in place of those that block */
 
 /* -- submitting -- */
 
@@ -180,6 +170,28 @@ thread_main(void *argument)
         }
         weir__thread_set_exit(&thread->worker);
         return NULL;
+}
+
+static unsigned
+cpu_count(void)
+{
+        cpu_set_t set;
+        int count = sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
+
+        return count < 1 ? 1 : count > THREADS_MOST ? THREADS_MOST : (unsigned)count;
+}
+
+void
+weir__executor_configure(unsigned threads, unsigned spares)
+{
+        unsigned wanted = threads == 0 ? cpu_count() : threads > THREADS_MOST ? THREADS_MOST : threads;
+
+        weir__executor.set.main = thread_main;
+        weir__executor.set.prepare = prepare;
+        weir__thread_set_open(&weir__executor.set, wanted + (spares == 0 || spares > SPARES_MOST ? SPARES_MOST : spares));
+        weir__executor.retry_at = 0;
+        weir__executor.is_ending = false;
+        atomic_store(&weir__executor.wanted, wanted);
 }
 
 static void

@@ -10,7 +10,7 @@
 #include <weir/time.h>
 
 #include "kernel/executor/jobs.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 
 /* Sets how many threads run jobs (0: one for each CPU that the process may use), and how many more are made in place of those
  * that block.  While the runtime is not up. */

@@ -18,6 +18,13 @@
 #define OLDEST_EVERY 61 /* picks; one of so many is from the list or the old end of the deque, so that nothing waits for ever */
 #define PART_MOST    32 /* jobs that a thread takes from the list: each is fetched from another CPU, under the lock */
 
+struct weir__executor weir__executor = {
+        .lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF),
+        .growth = PTHREAD_MUTEX_INITIALIZER,
+        .wanted = 1,
+        .set = {.lock = &weir__executor.lock, .size = sizeof(struct weir__executor_thread)},
+};
+
 /* -- the inbox -- */
 
 void

@@ -6,15 +6,15 @@
  *     executor_threads.c  threads are made, also in place of those that block
  *     executor_stats.c    what others ask
  *
- * Each file calls only those below it and above this line of the list that it includes: executor.c uses all of them,
- * executor_threads.c uses executor_sleep.c, and that uses executor_pick.c. */
+ * Calls go one way, except that executor_pick.c and executor_sleep.c call each other: executor.c calls all of them, and
+ * executor_threads.c calls those two.  executor_pick.c defines the struct. */
 #ifndef WEIR_KERNEL_EXECUTOR_STATE_H
 #define WEIR_KERNEL_EXECUTOR_STATE_H
 
 #include "kernel/base/clock.h"
 #include "kernel/executor/deque.h"
 #include "kernel/executor/executor.h"
-#include "kernel/sched/thread_set.h"
+#include "kernel/worker/thread_set.h"
 
 #define WEIR__EXECUTOR_TICK_SHIFT 20 /* the unit of job.since and of thread.since: 2^20 ns */
 #define WEIR__EXECUTOR_NAP        WEIR_USEC(50)

@@ -3,33 +3,10 @@
  * Threads: use on any; blocking_begin and blocking_end on a thread of the executor, in a job.
  * Locks:   executor.growth, a mutex of the system, is held while threads are started; under it only executor.lock. */
 #include <errno.h>
-#include <sched.h>
 
 #include "kernel/executor/executor_state.h"
 
-#define THREADS_MOST 256 /* that run jobs */
-#define SPARES_MOST  256 /* in place of those that block */
-#define RETRY_AFTER  WEIR_SEC(1)
-
-static unsigned
-cpu_count(void)
-{
-        cpu_set_t set;
-        int count = sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
-
-        return count < 1 ? 1 : count > THREADS_MOST ? THREADS_MOST : (unsigned)count;
-}
-
-void
-weir__executor_configure(unsigned threads, unsigned spares)
-{
-        unsigned wanted = threads == 0 ? cpu_count() : threads > THREADS_MOST ? THREADS_MOST : threads;
-
-        weir__thread_set_open(&weir__executor.set, wanted + (spares == 0 || spares > SPARES_MOST ? SPARES_MOST : spares));
-        weir__executor.retry_at = 0;
-        weir__executor.is_ending = false;
-        atomic_store(&weir__executor.wanted, wanted);
-}
+#define RETRY_AFTER WEIR_SEC(1)
 
 /* With growth held. */
 static int

@@ -65,8 +65,8 @@ bool weir__deadlines_reset(struct weir__poller *poller, struct weir__timerq_node
 
 /* -- with no lock held -- */
 
-/* Whether the owner has to look at its queue: something is due, or the queue has not been shown the time for WEIR__DEADLINES_STALE.  It
- * sorts a new deadline by its distance from the time that it knows. */
+/* Whether the owner has to look at its queue: something is due, or the queue has not been shown the time for
+ * WEIR__DEADLINES_STALE.  It sorts a new deadline by its distance from the time that it knows. */
 static inline bool weir__deadlines_are_due(const struct weir__deadlines *deadlines, weir_nsec now)
 {
         return now >= atomic_load_explicit(&deadlines->next, memory_order_relaxed) ||
@@ -79,8 +79,8 @@ unsigned weir__deadlines_expire(struct weir__poller *poller, weir_nsec now, unsi
 /* The same for a poller of another worker, unless its lock is taken.  Any thread. */
 void weir__deadlines_try_expire(struct weir__poller *poller, weir_nsec now, struct weir__work_list *list);
 
-/* Ends what is pending, at most one batch, and appends the work to `list`.  Returns how many nodes that were.  From the first call
- * on the poller is closing.  Owner only. */
+/* Ends what is pending, at most one batch, and appends the work to `list`.  Returns how many nodes that were.  From the
+ * first call on the poller is closing.  Owner only. */
 unsigned weir__deadlines_drain(struct weir__poller *poller, struct weir__work_list *list, unsigned *found);
 
 /* Computes and publishes when the owner wants to expire deadlines next.  Owner only, after it has marked its inbox. */

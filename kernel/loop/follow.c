@@ -1,18 +1,19 @@
-/* kernel/loop/follow.c: followers: new deadlines when a clock has jumped.
+/* kernel/loop/follow.c: clock timers get new deadlines after a clock change.
  *
- *      settled --a jump--> jumped --the work, 256 at a time--> settled
+ *      current --a clock change--> stale --the update, 256 at a time--> current
  *
- * Threads: a jump is noticed by the owner of the poller, or made on the virtual clock by any thread; the work runs on the owner.
+ * Threads: the owner of the poller notices a clock change; on the virtual clock any thread makes one.  The update runs on
+ *          the owner.
  * Locks:   the poller's guards the lists, targets and deadlines.
  *
- * Noticing.  Each poller that has had a follower holds a timerfd of CLOCK_REALTIME that never expires, but is cancelled when that
- * clock is set and when the machine wakes from suspension: the only two ways in which the clocks come to differ by something
- * else.  (Slewing changes the pace of both.)  It is made by the first visit of the work, which the first follower asks for.  If
- * none can be had the work comes again each second, as if there had been a jump, until one can.
+ * Noticing.  Each poller that has had a clock timer holds a timerfd of CLOCK_REALTIME that never expires.  The system
+ * cancels it when that clock is set, and when the machine wakes from suspension.  The clocks come to differ otherwise in no
+ * other way; slewing changes the pace of all of them.  The first update makes the timerfd; the first clock timer asks for
+ * it.  If the system has no descriptor, the update runs each second, as after a clock change, until there is one.
  *
- * Nothing is missed.  A follower's clock is read and the follower is in the list within one hold of the lock; the descriptor is
- * armed again before the list is gone through.  So a jump behind the reading finds the follower in the list, and one behind the
- * arming makes another event. */
+ * Nothing is missed.  One hold of the lock covers reading the clock and adding the timer to the list.  The descriptor is
+ * armed again before the update goes through the list.  So a clock change after the reading finds the timer in the list,
+ * and one after the arming makes another event. */
 #include "kernel/loop/follow.h"
 
 #include <errno.h>
@@ -25,11 +26,11 @@
 #include "kernel/loop/pollers.h"
 
 /* How closely together two clocks are to be read, and how often that is tried. */
-#define CLOSE WEIR_USEC(1)
+#define CLOSE_WITHIN WEIR_USEC(1)
 #define TRIES 4
 
 /* Without a descriptor. */
-#define AGAIN WEIR_SEC(1)
+#define RETRY_PERIOD WEIR_SEC(1)
 
 /* Never: the kernel makes the greatest time it knows of it. */
 #define NEVER_SECONDS (INT64_MAX / 1000000000)
@@ -45,33 +46,33 @@ weir__follow_read(clockid_t clock)
 }
 
 /* A clock and the queue's, read at about the same time. */
-struct sight {
+struct snapshot {
         weir_nsec shown;
         weir_nsec now; /* not before that */
 };
 
-static struct sight
+static struct snapshot
 look_at(clockid_t clock)
 {
         for (unsigned tries = TRIES;;) {
                 weir_nsec before = weir__clock_now(), shown = weir__follow_read(clock), now = weir__clock_now();
 
-                if (now - before <= CLOSE || --tries == 0)
-                        return (struct sight){shown, now};
+                if (now - before <= CLOSE_WITHIN || --tries == 0)
+                        return (struct snapshot){shown, now};
         }
 }
 
 static weir_nsec
-deadline_by(struct weir__follower *follower, const struct sight *sight)
+deadline_by(struct weir__follower *follower, const struct snapshot *snapshot)
 {
         weir_nsec left, deadline;
 
-        follower->computed = sight->now;
+        follower->computed = snapshot->now;
         if (follower->target == WEIR_FOREVER)
                 return WEIR_FOREVER;
-        if (__builtin_sub_overflow(follower->target, sight->shown, &left))
+        if (__builtin_sub_overflow(follower->target, snapshot->shown, &left))
                 return follower->target < 0 ? INT64_MIN : WEIR_FOREVER;
-        if (__builtin_add_overflow(sight->now, left, &deadline))
+        if (__builtin_add_overflow(snapshot->now, left, &deadline))
                 return left < 0 ? INT64_MIN : WEIR_FOREVER;
         return deadline;
 }
@@ -79,12 +80,12 @@ deadline_by(struct weir__follower *follower, const struct sight *sight)
 weir_nsec
 weir__follow_deadline(struct weir__follower *follower)
 {
-        struct sight sight = look_at(follower->clock);
+        struct snapshot snapshot = look_at(follower->clock);
 
-        return deadline_by(follower, &sight);
+        return deadline_by(follower, &snapshot);
 }
 
-/* -- visits: the work that gives new deadlines -- */
+/* -- the update: the work that gives new deadlines -- */
 
 static weir__follow_deliver_fn *deliver;
 
@@ -94,53 +95,53 @@ weir__follow_on_deliver(weir__follow_deliver_fn *fn)
         deliver = fn;
 }
 
-/* With the lock held, which is what keeps the runtime up: who asks for a visit has a follower, which is not gone before. */
+/* Under the lock.  The runtime is up, because the clock timer that needs the update lives. */
 static void
-ask_for_visit(struct weir__poller *poller)
+ask_for_update(struct weir__poller *poller)
 {
-        if (poller->followers.are_visited)
+        if (poller->followers.is_updating)
                 return;
-        poller->followers.are_visited = true;
-        deliver(poller, &poller->visit.work);
+        poller->followers.is_updating = true;
+        deliver(poller, &poller->clock_update.work);
 }
 
 static void
-note_jump(struct weir__poller *poller)
+note_clock_change(struct weir__poller *poller)
 {
         weir__lock(&poller->lock);
-        weir__list_concat(&poller->followers.jumped, &poller->followers.settled);
-        if (!weir__list_is_empty(&poller->followers.jumped))
-                ask_for_visit(poller);
+        weir__list_concat(&poller->followers.stale, &poller->followers.current);
+        if (!weir__list_is_empty(&poller->followers.stale))
+                ask_for_update(poller);
         weir__unlock(&poller->lock);
 }
 
-/* What is not in the queue has come. */
+/* A timer that is not in the queue has come. */
 static void
-settle(struct weir__poller *poller, struct weir__follower *follower, const struct sight *sight)
+update_deadline(struct weir__poller *poller, struct weir__follower *follower, const struct snapshot *snapshot)
 {
         if (!weir__timerq_contains(follower->node))
                 return;
         if (follower->ops && follower->ops->retarget)
-                follower->target = follower->ops->retarget(follower, sight->shown);
-        weir_nsec deadline = deadline_by(follower, sight);
+                follower->target = follower->ops->retarget(follower, snapshot->shown);
+        weir_nsec deadline = deadline_by(follower, snapshot);
         if (follower->ops && follower->ops->aim)
-                deadline = follower->ops->aim(follower, deadline, sight->now);
-        weir__deadlines_reset(poller, follower->node, deadline, sight->now); /* its owner is awake */
+                deadline = follower->ops->aim(follower, deadline, snapshot->now);
+        weir__deadlines_reset(poller, follower->node, deadline, snapshot->now); /* its owner is awake */
 }
 
 /* Under one hold of the lock. */
 static void
-settle_some(struct weir__poller *poller)
+update_some(struct weir__poller *poller)
 {
         struct weir__followers *followers = &poller->followers;
-        struct sight wall = look_at(CLOCK_REALTIME), boot = look_at(CLOCK_BOOTTIME);
+        struct snapshot wall = look_at(CLOCK_REALTIME), boot = look_at(CLOCK_BOOTTIME);
 
-        for (unsigned i = 0; i < WEIR__FOLLOW_AT_ONCE && !weir__list_is_empty(&followers->jumped); i++) {
-                struct weir__follower *follower = weir__container_of(weir__list_pop(&followers->jumped), struct weir__follower,
+        for (unsigned i = 0; i < WEIR__FOLLOW_AT_ONCE && !weir__list_is_empty(&followers->stale); i++) {
+                struct weir__follower *follower = weir__container_of(weir__list_pop(&followers->stale), struct weir__follower,
                                                                      link);
 
-                weir__list_append(&followers->settled, &follower->link);
-                settle(poller, follower, follower->clock == CLOCK_REALTIME ? &wall : &boot);
+                weir__list_append(&followers->current, &follower->link);
+                update_deadline(poller, follower, follower->clock == CLOCK_REALTIME ? &wall : &boot);
         }
 }
 
@@ -151,14 +152,14 @@ arm(int fd)
 {
         const struct itimerspec never = {.it_value.tv_sec = NEVER_SECONDS};
 
-        /* ECANCELED: armed, but the clock was set before; all who call this look at the clocks next. */
+        /* ECANCELED: armed, but the clock was set before.  All callers look at the clocks next. */
         return timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL) == 0 || errno == ECANCELED;
 }
 
 static bool
 watch_clock(struct weir__poller *poller)
 {
-        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = WEIR__SLOT_JUMP};
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = WEIR__SLOT_CLOCK_CHANGE};
         int fd = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC);
 
         if (fd < 0)
@@ -167,7 +168,7 @@ watch_clock(struct weir__poller *poller)
                 close(fd);
                 return false;
         }
-        poller->jump_fd = fd;
+        poller->clock_change_fd = fd;
         return true;
 }
 
@@ -176,51 +177,51 @@ weir__follow_event(struct weir__poller *poller)
 {
         uint64_t expirations;
 
-        (void)!read(poller->jump_fd, &expirations, sizeof expirations); /* ECANCELED; whatever it is, it tells of a jump */
-        arm(poller->jump_fd);
-        note_jump(poller);
+        (void)!read(poller->clock_change_fd, &expirations, sizeof expirations); /* ECANCELED */
+        arm(poller->clock_change_fd);
+        note_clock_change(poller);
 }
 
-/* While jumps are not noticed yet, a visit that does not go on where the last one was begins with all followers. */
+/* While clock changes are not noticed yet, an update that does not continue the last one begins with all clock timers. */
 static void
 begin_watching(struct weir__poller *poller)
 {
         struct weir__followers *followers = &poller->followers;
 
         weir__lock(&poller->lock);
-        bool goes_on = !weir__list_is_empty(&followers->jumped);
+        bool has_more = !weir__list_is_empty(&followers->stale);
         weir__unlock(&poller->lock);
-        if (goes_on)
+        if (has_more)
                 return;
         bool are_watched = watch_clock(poller);
         weir__lock(&poller->lock);
         followers->are_watched = are_watched;
-        weir__list_concat(&followers->jumped, &followers->settled);
+        weir__list_concat(&followers->stale, &followers->current);
         weir__unlock(&poller->lock);
 }
 
 static void
-visit(struct weir__work *work)
+update(struct weir__work *work)
 {
-        struct weir__poller *poller = weir__container_of(work, struct weir__poller, visit.work);
+        struct weir__poller *poller = weir__container_of(work, struct weir__poller, clock_update.work);
         struct weir__followers *followers = &poller->followers;
 
         if (!followers->are_watched) /* which nobody but the owner writes */
                 begin_watching(poller);
         weir__lock(&poller->lock);
-        settle_some(poller);
-        bool goes_on = !weir__list_is_empty(&followers->jumped), comes_again = !goes_on && !followers->are_watched &&
+        update_some(poller);
+        bool has_more = !weir__list_is_empty(&followers->stale), should_retry = !has_more && !followers->are_watched &&
                                                                                !poller->deadlines.closing &&
-                                                                               !weir__list_is_empty(&followers->settled);
-        followers->are_visited = goes_on || comes_again;
+                                                                               !weir__list_is_empty(&followers->current);
+        followers->is_updating = has_more || should_retry;
         weir__unlock(&poller->lock);
-        if (goes_on)
+        if (has_more)
                 deliver(poller, work);
-        else if (comes_again)
-                weir__limit_set(poller, &poller->visit, weir__clock_now() + AGAIN);
+        else if (should_retry)
+                weir__limit_set(poller, &poller->clock_update, weir__clock_now() + RETRY_PERIOD);
 }
 
-static const struct weir__work_ops visit_ops = {.run = visit};
+static const struct weir__work_ops update_ops = {.run = update};
 
 /* -- followers -- */
 
@@ -228,9 +229,9 @@ void
 weir__follow(struct weir__poller *poller, struct weir__follower *follower)
 {
         if (!weir__link_is_used(&follower->link))
-                weir__list_append(&poller->followers.settled, &follower->link);
+                weir__list_append(&poller->followers.current, &follower->link);
         if (!poller->followers.are_watched)
-                ask_for_visit(poller);
+                ask_for_update(poller);
 }
 
 void
@@ -244,9 +245,9 @@ weir__follow_end(struct weir__follower *follower)
 
 /* The virtual wall clock was set. */
 static void
-virtual_jump(void)
+virtual_clock_change(void)
 {
-        note_jump(weir__pollers.at[0]);
+        note_clock_change(weir__pollers.at[0]);
 }
 
 void
@@ -254,21 +255,21 @@ weir__follow_open(struct weir__poller *poller)
 {
         bool is_virtual = weir__clock_is_virtual();
 
-        poller->jump_fd = -1;
-        poller->visit = (struct weir__limit){.work.ops = &visit_ops};
+        poller->clock_change_fd = -1;
+        poller->clock_update = (struct weir__limit){.work.ops = &update_ops};
         weir__lock(&poller->lock);
-        poller->followers.settled = poller->followers.jumped = (struct weir__list){0};
-        poller->followers.are_visited = false;
+        poller->followers.current = poller->followers.stale = (struct weir__list){0};
+        poller->followers.is_updating = false;
         poller->followers.are_watched = is_virtual;
         weir__unlock(&poller->lock);
         if (is_virtual)
-                weir__clock_on_wall_jump(virtual_jump);
+                weir__clock_on_wall_jump(virtual_clock_change);
 }
 
 void
 weir__follow_close(struct weir__poller *poller)
 {
-        if (poller->jump_fd >= 0)
-                close(poller->jump_fd);
-        poller->jump_fd = -1;
+        if (poller->clock_change_fd >= 0)
+                close(poller->clock_change_fd);
+        poller->clock_change_fd = -1;
 }

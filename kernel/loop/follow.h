@@ -1,7 +1,7 @@
 /* kernel/loop/follow.h: deadlines that follow another clock than the one on which pollers sleep.
  *
- * A follower's target is an instant on the wall clock, or on the one that counts suspended time.  In its poller's queue it has
- * the deadline to which that comes by the present difference of the clocks, and when the difference has changed, another one. */
+ * The target of a follower is an instant on the wall clock, or on the clock that counts suspended time.  Its deadline in
+ * the queue is computed from the present difference of the clocks.  After a clock change it gets another deadline. */
 #ifndef WEIR_KERNEL_FOLLOW_H
 #define WEIR_KERNEL_FOLLOW_H
 
@@ -15,8 +15,8 @@
 #include "kernel/queue/timerq.h"
 #include "kernel/data/work.h"
 
-#define WEIR__FOLLOW_AT_ONCE WEIR__TIMERQ_BATCH /* followers that get new deadlines under one hold of the lock */
-#define WEIR__SLOT_JUMP      (UINT64_MAX - 2)   /* epoll data of the descriptor that tells of jumps */
+#define WEIR__FOLLOW_AT_ONCE    WEIR__TIMERQ_BATCH /* followers that get new deadlines under one hold of the lock */
+#define WEIR__SLOT_CLOCK_CHANGE (UINT64_MAX - 2) /* epoll data of the descriptor that tells of clock changes */
 
 struct weir__poller;
 struct weir__follower;
@@ -45,10 +45,10 @@ struct weir__follower {
 
 /* The followers of a poller.  Guarded by its lock. */
 struct weir__followers {
-        struct weir__list settled;
-        struct weir__list jumped; /* these wait for new deadlines */
-        bool are_visited;                   /* the work that gives them is on its way, or its time limit is set */
-        bool are_watched;                   /* jumps are noticed */
+        struct weir__list current;
+        struct weir__list stale; /* these wait for new deadlines */
+        bool is_updating;        /* the update is on its way, or its time limit is set */
+        bool are_watched;        /* clock changes are noticed */
 };
 
 /* What that clock shows; the wall clock may be virtual, and on the virtual clock nothing is ever suspended. */
@@ -67,12 +67,12 @@ void weir__follow_event(struct weir__poller *poller);
 
 /* -- under the poller's lock -- */
 
-/* Has the follower get a new deadline after each jump while its node is in the queue, from now on; it may be in the list
+/* From now on the follower gets a new deadline after each clock change while its node is in the queue.  It may be in the list
  * already. */
 void weir__follow(struct weir__poller *poller, struct weir__follower *follower);
 void weir__follow_end(struct weir__follower *follower);
 
-/* The deadline to which its target comes by now: at most some microseconds too late, never too early unless a clock jumps. */
+/* The deadline to which its target comes by now: at most some microseconds too late, never too early unless a clock changes. */
 weir_nsec weir__follow_deadline(struct weir__follower *follower);
 
 /* Whether the target has come: a deadline may come earlier, if the clock was put back and nobody has said so yet. */

@@ -3,7 +3,8 @@
  *     new -> closed --open--> open --close--> closed          it is never freed
  *
  * Threads: functions marked "owner only" in poller.h run on the worker that owns the poller; the others on any thread.
- * Locks:   poller->lock (rank POLLER) guards the deadlines, the ids, and the bulk that others give; nothing is locked under it. */
+ * Locks:   poller->lock (rank POLLER) guards the deadlines, the ids, and the bulk that others give; nothing is locked
+ *          under it. */
 #include "kernel/loop/poller.h"
 
 #include <errno.h>
@@ -141,7 +142,8 @@ weir__poller_begin_round(struct weir__poller *poller, weir_nsec now)
         if (!ready->works.first)
                 return;
         unsigned works = (unsigned)atomic_load_explicit(&ready->count, memory_order_relaxed) - ready->pushed_count;
-        if (works > WEIR__BATCH || ready->pushed.first || atomic_load_explicit(&poller->deadlines.next, memory_order_relaxed) <= now)
+        bool is_more_due = atomic_load_explicit(&poller->deadlines.next, memory_order_relaxed) <= now;
+        if (works > WEIR__BATCH || ready->pushed.first || is_more_due)
                 ready->round_left = works;
 }
 

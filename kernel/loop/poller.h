@@ -17,11 +17,33 @@
 #include "kernel/loop/ready.h"
 #include "kernel/loop/sleep.h"
 #include "kernel/loop/source.h"
-#include "kernel/loop/watch.h"
 
 #define WEIR__POLLERS_MAX  64
 #define WEIR__SCRATCH_SIZE (64 * 1024)
 #define WEIR__BATCH        61 /* works that are run until descriptors and deadlines are looked at again */
+
+/* After a callback that blocked: how long none must have, before the poller is trusted again. */
+#define WEIR__DEGRADED WEIR_MSEC(100)
+
+/* The timer by which a poller is watched (kernel/sched/watchdog.c). */
+struct weir__watch {
+        int timer_fd; /* wakes the watchdog; -1: there is none.  Constant while workers run */
+
+        /* What the timer was set to last; 0: it is not set, or by a former owner.  Written by the owner, read by the watchdog;
+         * relaxed: nothing comes with it. */
+        _Atomic weir_nsec until;
+
+        /* A callback has blocked here not long ago, and until when at least that counts.  Written by the owner and by the
+         * watchdog; relaxed. */
+        _Atomic bool is_degraded;
+        _Atomic weir_nsec degraded_until;
+
+        /* Owner only. */
+        weir_nsec since; /* when that was; 0: by a former owner */
+        unsigned turn;   /* of the owner, then */
+        weir_nsec slept; /* for how long it has slept since */
+        bool is_idle;    /* it has just slept for so long that the timer had better not be set while it sleeps */
+};
 
 struct weir__poller {
         unsigned index; /* constant for ever */
@@ -29,7 +51,7 @@ struct weir__poller {
 
         struct weir__inbox inbox; /* any thread */
 
-        /* Which worker runs this poller, and whether the watchdog retakes it (kernel/sched/worker.h). */
+        /* Which worker runs this poller, and whether the watchdog retakes it (kernel/worker/worker.h). */
         _Atomic uintptr_t owner;
 
         struct weir__watch watch;
@@ -50,10 +72,10 @@ struct weir__poller {
         struct weir__sleep_state sleep;
         struct weir__source_slot *slots;
         uint32_t slot_count, free_slot;
-        int jump_fd;              /* tells of clock changes; -1: nobody has asked yet */
-        struct weir__limit visit; /* of followers; its work is delivered without a time limit, too */
-        char *scratch;            /* WEIR__SCRATCH_SIZE bytes, for whoever is on the owner's stack */
-        bool exiting;             /* the loop ends */
+        int clock_change_fd;             /* tells of clock changes; -1: nobody has asked yet */
+        struct weir__limit clock_update; /* of followers; its work is delivered without a time limit, too */
+        char *scratch;                   /* WEIR__SCRATCH_SIZE bytes, for the function that the owner runs */
+        bool exiting;                    /* the loop ends */
 
         /* How late the callbacks of timers began.  Added to by the owner, read by any thread at any time. */
         struct weir__histogram lateness;
@@ -83,20 +105,20 @@ static inline bool weir__poller_is_asleep(const struct weir__poller *poller)
 /* Gives works to be run in bulk (struct weir__ready), and wakes the owner.  Empties the list.  Any thread, with no lock held. */
 void weir__poller_give_bulk(struct weir__poller *poller, struct weir__work_list *bulk);
 
-/* Takes what the inbox holds, which waits for its round, and the bulk that others gave.  Returns how many works the inbox held.  Owner
- * only. */
+/* Takes what the inbox holds, which waits for its round, and the bulk that others gave.  Returns how many works the inbox
+ * held.  Owner only. */
 unsigned weir__poller_take_inbox(struct weir__poller *poller);
 
-/* Begins a round (struct weir__ready).  On a poller that has descriptors WEIR__BATCH deadlines expire at most, so that a request
- * which comes meanwhile waits for about a hundred works.  With fewer, works that requeue themselves would take what is left of each
- * batch.  Owner only. */
+/* Begins a round (struct weir__ready).  On a poller that has descriptors WEIR__BATCH deadlines expire at most, so that a
+ * request which comes meanwhile waits for about a hundred works.  With fewer, works that requeue themselves would take what
+ * is left of each batch.  Owner only. */
 void weir__poller_begin_round(struct weir__poller *poller, weir_nsec now);
 
 /* Makes due deadlines ready before their round, at most `most`.  Owner only. */
 void weir__poller_expire(struct weir__poller *poller, weir_nsec now, unsigned most);
 
-/* Makes ready the works of what is pending, at most one batch; returns whether more is left.  From the first call on the poller is
- * closing.  Owner only. */
+/* Makes ready the works of what is pending, at most one batch; returns whether more is left.  From the first call on the
+ * poller is closing.  Owner only. */
 bool weir__poller_drain(struct weir__poller *poller);
 
 #endif

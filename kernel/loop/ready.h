@@ -10,9 +10,9 @@
 
 #include "kernel/data/work.h"
 
-/* What comes from outside joins `works` in rounds: a batch of what other threads have pushed, then a batch of due deadlines.  While
- * more waits, or many works are ready, the next round begins when all has run that was in `works` at the last one.  So a due
- * deadline waits for a bounded number of callbacks, however fast other threads push. */
+/* What comes from outside joins `works` in rounds: a batch of what other threads have pushed, then a batch of due
+ * deadlines.  While more waits, or many works are ready, the next round begins when all has run that was in `works` at the
+ * last one.  So a due deadline waits for a bounded number of callbacks, however fast other threads push. */
 struct weir__ready {
         /* Owner only. */
         struct weir__work_list works;

@@ -3,20 +3,21 @@
  * Threads: the owner of the poller.
  * Locks:   none.  The caller takes the poller's lock to compute the next deadline.
  *
- * No wake-up is lost.  The owner marks its empty inbox first.  Then it computes and publishes its next deadline under its lock,
- * arms the timerfd and sleeps.  A thread that adds an earlier deadline takes the same lock: either before the owner, which sees
- * the deadline, or after it, and then that thread sees the mark and wakes the owner.  A bulk delivery does the same.  The lock
- * makes the mark visible; letting go of it is no fence.  test/model/wakeup.pml is the model.
+ * No wake-up is lost.  The owner marks its empty inbox first.  Then it computes and publishes its next deadline under its
+ * lock, arms the timerfd and sleeps.  A thread that adds an earlier deadline takes the same lock: either before the owner,
+ * which sees the deadline, or after it, and then that thread sees the mark and wakes the owner.  A bulk delivery does the
+ * same.  The lock makes the mark visible; letting go of it is no fence.  test/model/wakeup.pml is the model.
  *
- * A wake-up from idle costs about 30 us of CPU, and a system call on each side.  Four rules keep their number low.  Each has its
- * figures in docs/decisions/202.
+ * A wake-up from idle costs about 30 us of CPU, and a system call on each side.  Four rules keep their number low.  Each
+ * has its figures in docs/decisions/202.
  *
- * Minimum interval.  A deadline ends a sleep no earlier than INTERVAL after the last wake-up.  So 100,000 timers a second expire a
- * few at a time.
+ * Minimum interval.  A deadline ends a sleep no earlier than INTERVAL after the last wake-up.  So 100,000 timers a second
+ * expire a few at a time.
  *
- * Timed waits.  A worker that other threads wake again and again, each time within FREQUENT, sleeps without the mark, for at most
- * TIMED.  Pushes cost no system call then, and wait for the end of the sleep.  A timed wait in which many works came doubles the
- * next one, up to TIMED_MOST.  One in which none came is followed by a marked sleep, so an idle process has no wake-ups.
+ * Timed waits.  A worker that other threads wake again and again, each time within FREQUENT, sleeps without the mark, for
+ * at most TIMED.  Pushes cost no system call then, and wait for the end of the sleep.  A timed wait in which many works
+ * came doubles the next one, up to TIMED_MOST.  One in which none came is followed by a marked sleep, so an idle process
+ * has no wake-ups.
  *
  * Coalescing window, as in NAPI.  The HTTP server allows one while all its replies are late by design (weir__sleep_coalesce).
  * A burst is a marked sleep that descriptors end within half a window of the wake-up before.  After a burst of several events, or

@@ -99,7 +99,7 @@ weir__poller_prefetch(const struct weir__poller *poller, const struct epoll_even
         for (int i = 0; i < count; i++) {
                 uint32_t index = (uint32_t)events[i].data.u64;
 
-                if (events[i].data.u64 < WEIR__SLOT_JUMP && index < poller->slot_count)
+                if (events[i].data.u64 < WEIR__SLOT_CLOCK_CHANGE && index < poller->slot_count)
                         weir__prefetch(poller->slots[index].source, WANTED);
         }
 }
@@ -110,9 +110,9 @@ weir__poller_dispatch(struct weir__poller *poller, const struct epoll_event *eve
         uint64_t data = event->data.u64;
         uint32_t index = (uint32_t)data;
 
-        if (data == WEIR__SLOT_JUMP)
+        if (data == WEIR__SLOT_CLOCK_CHANGE)
                 weir__follow_event(poller);
-        if (data >= WEIR__SLOT_JUMP || index >= poller->slot_count)
+        if (data >= WEIR__SLOT_CLOCK_CHANGE || index >= poller->slot_count)
                 return; /* edge-triggered, so neither eventfd nor timerfd has to be read */
         struct weir__source_slot *slot = &poller->slots[index];
         if (slot->source && slot->generation == data >> 32)

@@ -24,21 +24,21 @@
 
 #include "kernel/base/thread.h"
 #include "kernel/memory/memory.h"
-#include "kernel/sched/blocking.h"
+#include "kernel/worker/blocking.h"
 #include "kernel/base/clock.h"
 #include "kernel/runtime/config.h"
 #include "kernel/runtime/random.h"
-#include "kernel/sched/worker_pool.h"
+#include "kernel/worker/worker_pool.h"
 #include "kernel/sched/progress.h"
 #include "kernel/executor/executor.h"
 #include "kernel/observe/log.h"
 #include "kernel/base/panic.h"
-#include "kernel/loop/inflight.h"
+#include "kernel/runtime/inflight.h"
 #include "kernel/runtime/virtual.h"
-#include "kernel/sched/deliver.h"
+#include "kernel/worker/deliver.h"
 #include "kernel/sched/watchdog.h"
 #include "kernel/sched/worker_loop.h"
-#include "kernel/sched/user.h"
+#include "kernel/worker/user.h"
 
 static struct weir__lock admin_lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME);
 

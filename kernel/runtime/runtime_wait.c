@@ -7,8 +7,8 @@
 #include <errno.h>
 
 #include "kernel/base/clock.h"
-#include "kernel/sched/blocking.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/blocking.h"
+#include "kernel/worker/worker.h"
 
 /* Threads that wait for a flow, sequentially consistent.  Whoever ends the flow takes its waiter off, which may come before the
  * waiter has counted itself. */

@@ -5,9 +5,9 @@
 
 #include <weir/stats.h>
 
-#include "kernel/sched/blocking.h"
+#include "kernel/worker/blocking.h"
 #include "kernel/runtime/config.h"
-#include "kernel/sched/worker_pool.h"
+#include "kernel/worker/worker_pool.h"
 #include "kernel/executor/executor.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
@@ -39,7 +39,7 @@ weir_stats(struct weir_stats *stats)
                 known.functions = weir__executor_threads();
                 known.ready = ready(known.pollers);
         }
-        known.taken_over = weir__watchdog_claims();
+        known.taken_over = weir__watchdog_retakes();
         known.given_away = weir__blocking_given();
         known.stolen = weir__share_count();
         weir__config_write(stats, sizeof known, &known);

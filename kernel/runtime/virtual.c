@@ -18,11 +18,11 @@
 #include "kernel/base/lock.h"
 #include "kernel/base/panic.h"
 #include "kernel/executor/executor.h"
-#include "kernel/loop/inflight.h"
+#include "kernel/runtime/inflight.h"
 #include "kernel/runtime/runtime.h"
-#include "kernel/sched/blocking.h"
+#include "kernel/worker/blocking.h"
 #include "kernel/sched/poll.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 
 /* A thread that lets time pass: on its stack. */
 struct step {

@@ -43,7 +43,7 @@ fall_asleep(struct weir__poller *poller)
                 return WEIR__SLEEP_NONE;
         if (weir__sleep_is_timed(&poller->sleep))
                 return fall_asleep_timed(poller);
-        if (!weir__inbox_mark_sleeping(&poller->inbox) || weir__share_waits())
+        if (!weir__inbox_mark_sleeping(&poller->inbox) || weir__share_depth() > 0)
                 return WEIR__SLEEP_NONE;
         weir_nsec next = weir__deadlines_publish_next(poller), now = weir__clock_now();
         if (has_work(poller) || weir__share_overdue(poller, now))

@@ -7,8 +7,8 @@
 /* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  Owner only. */
 void weir__poll(struct weir__poller *poller);
 
-/* On the virtual clock: the owner has nothing to run, and SLEEPING is in its inbox.  Moves the clock to `next`, the first deadline,
- * if it may.  Returns whether the owner sleeps.  Set before there are workers. */
+/* On the virtual clock: the owner has nothing to run, and SLEEPING is in its inbox.  Moves the clock to `next`, the first
+ * deadline, if it may.  Returns whether the owner sleeps.  Set before there are workers. */
 typedef bool weir__poll_virtual_fn(struct weir__poller *poller, weir_nsec next);
 void weir__poll_on_virtual(weir__poll_virtual_fn *fn);
 

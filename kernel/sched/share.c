@@ -42,14 +42,8 @@ weir__share_depth(void)
         return atomic_load(&given.count);
 }
 
-bool
-weir__share_waits(void)
-{
-        return weir__share_depth() > 0;
-}
-
-static struct weir__poller *
-find_sleeper(void)
+struct weir__poller *
+weir__share_sleeper(void)
 {
         for (unsigned i = 0; i < weir__pollers_count(); i++)
                 if (weir__poller_is_asleep(weir__pollers.at[i]))
@@ -60,7 +54,7 @@ find_sleeper(void)
 static void
 wake_one(void)
 {
-        struct weir__poller *sleeper = find_sleeper();
+        struct weir__poller *sleeper = weir__share_sleeper();
 
         if (sleeper)
                 weir__poller_wake(sleeper);
@@ -127,7 +121,7 @@ give(struct weir__poller *poller, unsigned but, unsigned looked_at)
 void
 weir__share_some(struct weir__poller *poller)
 {
-        if (!find_sleeper())
+        if (!weir__share_sleeper())
                 return;
         if (count_ready(poller) < LEAST) /* due timers count as ready here */
                 weir__poller_expire(poller, weir__clock_now(), WEIR__TIMERQ_BATCH);
@@ -140,7 +134,7 @@ weir__share_backlog(struct weir__poller *poller, weir_nsec now, weir_nsec each)
         weir_nsec wanted = 2 * WORTH / (each + 1) + 1;
         unsigned looked_at = wanted > LEAST ? (unsigned)wanted : LEAST;
 
-        if (wanted > MOST || now < poller->ready.share_after || !find_sleeper())
+        if (wanted > MOST || now < poller->ready.share_after || !weir__share_sleeper())
                 return;
         if (count_ready(poller) < WEIR__BATCH + looked_at)
                 weir__poller_expire(poller, weir__clock_now(), WEIR__TIMERQ_BATCH);
@@ -152,7 +146,7 @@ weir__share_backlog(struct weir__poller *poller, weir_nsec now, weir_nsec each)
 void
 weir__share_take(struct weir__poller *poller)
 {
-        if (!weir__share_waits())
+        if (weir__share_depth() == 0)
                 return;
         weir__lock(&given.lock);
         unsigned count = atomic_load(&given.count), half = (count + 1) / 2;

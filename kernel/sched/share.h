@@ -18,14 +18,14 @@ void weir__share_backlog(struct weir__poller *poller, weir_nsec now, weir_nsec e
 /* Takes half of what others gave, if there is something, onto the ready list.  By an owner that has nothing to run. */
 void weir__share_take(struct weir__poller *poller);
 
-/* Whether there is something: looked at by an owner that is about to sleep, with SLEEPING in its inbox. */
-bool weir__share_waits(void);
+/* A poller that sleeps; NULL: none does. */
+struct weir__poller *weir__share_sleeper(void);
 
 /* Before it sleeps, at that time: runs into its ready list what is overdue on another poller, whose owner is busy.  Returns
  * whether there was something. */
 bool weir__share_overdue(struct weir__poller *poller, weir_nsec now);
 
-/* How many wait to be taken. */
+/* How many works wait to be taken.  An owner that is about to sleep looks here, with SLEEPING in its inbox. */
 unsigned weir__share_depth(void);
 
 /* How many works were run by another poller than the one where they became ready, since the process began. */

@@ -1,21 +1,21 @@
 /* kernel/sched/watchdog.c: takes pollers away from workers whose callbacks block.
  *
- *     sleeps --the timer of a poller--> looks at it, and again after a while, until it is asleep or its timer is set anew --> sleeps
+ *     sleeps --the timer of a poller fires--> looks at it, again after a pause --it sleeps, or its timer is set anew--> sleeps
  *
- * Threads: its own.  Each poller has a timer that its owner keeps setting off while it goes round its loop, to two fifths of a limit
- *          from then: the watchdog is woken by who does not come round any more, and sleeps as long as all do, or are asleep.
- * Locks:   none.  It calls nothing of the program, which might block: what it has to say it leaves as a notice, and a worker says it
- *          (weir__watchdog_speak), or a thread that is made for that when there may be no worker.
+ * Threads: its own.
+ * Locks:   none.  It calls nothing of the program, which might block.  It leaves its messages as notices.  A worker logs
+ *          them (weir__watchdog_speak), or a thread that is made for that, because all workers may be blocked.
  *
- * A timer is left as it is, once it has fired, when its poller is asleep.  The owner sets it when it wakes up, before any callback:
- * it reads the clock after SLEEPING is out of its inbox, so if the watchdog has seen SLEEPING, the clock shows that the timer has
- * fired.
+ * Each poller has a timer.  Its owner sets that two fifths of the limit ahead while it goes round its loop.  So the
+ * watchdog wakes only when an owner does not come round, or when a poller sleeps.  The owner of a poller that wakes up sets
+ * its timer before any callback.  It reads the clock after SLEEPING is out of its inbox.  So if the watchdog has seen
+ * SLEEPING, the owner sees that the timer has fired.
  *
- * A callback that lasts shows as a `turn` that is the same, and odd, at two looks.  The look costs its worker nothing; that it is
- * seen up to two fifths of a limit too late is the price.  A poller is degraded for a while after a callback
- * has blocked there: the pauses and the limit are much shorter.  So a burst of 64 callbacks that block costs its neighbours
- * milliseconds, not 64 limits.  Under the short limit callbacks are taken to be blocked that are not.  One of them at a time is the
- * probe: if it lasts for the long limit the poller stays degraded. */
+ * A callback that lasts shows as a `turn` that is the same, and odd, at two looks.  That costs its worker nothing, and the
+ * watchdog sees it up to two fifths of a limit too late.  After a callback has blocked, its poller is degraded for a while:
+ * the pauses and the limit are much shorter.  So a burst of 64 callbacks that block costs its neighbours milliseconds, not
+ * 64 limits.  The short limit also retakes pollers from callbacks that only take a while.  One of these at a time is the
+ * probe: if it lasts for the long limit, the poller stays degraded. */
 #include "kernel/sched/watchdog.h"
 
 #include <errno.h>
@@ -29,17 +29,18 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/base/thread.h"
-#include "kernel/sched/worker_pool.h"
+#include "kernel/worker/worker_pool.h"
 #include "kernel/base/fence.h"
 #include "kernel/observe/log.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/data/work.h"
-#include "kernel/sched/user.h"
+#include "kernel/sched/share.h"
+#include "kernel/worker/user.h"
 
 #define LIMIT          WEIR_MSEC(10)
 #define DEGRADED_LIMIT WEIR_USEC(200)
 #define DEGRADED_PAUSE WEIR_USEC(100)
-#define TRIES          16 /* of one claim, each of which found its worker in a call of the library */
+#define TRIES          16 /* to retake a poller, each of which found its worker in a call of the library */
 #define FEW            64 /* callbacks in half a limit: then others had better take some */
 
 #define STOP UINT64_MAX /* epoll data; of timers: the index of their poller */
@@ -51,7 +52,7 @@ struct snapshot {
         weir_nsec since;       /* it has been so */
         bool is_attended;      /* it was overdue at the last look, so the next comes soon */
         weir_nsec looked_at;   /* then */
-        weir_nsec early, next; /* look, if it looks at another anyway, and in any case; WEIR_FOREVER: when the timer fires */
+        weir_nsec next;        /* look; WEIR_FOREVER: when the timer fires */
 };
 
 /* A worker that lost its poller under the short limit. */
@@ -64,25 +65,25 @@ struct probe {
 _Atomic weir_nsec weir__watchdog_pause;
 
 static struct {
-        bool runs; /* of who starts and stops it */
+        bool runs; /* of the thread that starts and stops it */
         pthread_t thread;
         weir_nsec limit, pause;
         _Atomic bool stops;
         _Atomic bool speaks; /* a thread is at it */
-        _Atomic uint64_t claims;
+        _Atomic uint64_t retakes;
         int epoll_fd, stop_fd;
 
         /* Its own thread's. */
         weir_nsec speaks_at; /* before which no thread is made to say something */
-        bool is_starved;     /* there was no spare for the last claim: no reason to hurry */
+        bool is_starved;     /* no idle worker was left at the last retake: no reason to hurry */
         struct snapshot snapshots[WEIR__POLLERS_MAX];
         struct probe probes[WEIR__POLLERS_MAX];
 } dog;
 
 uint64_t
-weir__watchdog_claims(void)
+weir__watchdog_retakes(void)
 {
-        return atomic_load_explicit(&dog.claims, memory_order_relaxed);
+        return atomic_load_explicit(&dog.retakes, memory_order_relaxed);
 }
 
 weir_nsec
@@ -91,23 +92,23 @@ weir__watchdog_limit(void)
         return dog.limit;
 }
 
-/* -- a claim -- */
+/* -- retaking a poller -- */
 
 /* Exchanges the ownership word, unless the worker has come back, or does within a call of the library. */
 static bool
 hand_over(struct weir__poller *poller, struct weir__worker *worker, unsigned turn, struct weir__worker *spare)
 {
         for (unsigned i = 0; i < TRIES; i++) {
-                uintptr_t own = (uintptr_t)worker, claimed = own | WEIR__CLAIMED;
+                uintptr_t own = (uintptr_t)worker, retaking = own | WEIR__RETAKING;
 
-                if (!atomic_compare_exchange_strong_explicit(&poller->owner, &own, claimed, memory_order_acq_rel,
+                if (!atomic_compare_exchange_strong_explicit(&poller->owner, &own, retaking, memory_order_acq_rel,
                                                              memory_order_relaxed))
                         return false;
                 weir__fence_heavy();
                 unsigned seen = atomic_load_explicit(&worker->turn, memory_order_acquire);
                 bool pinned = atomic_load_explicit(&worker->pinned, memory_order_acquire);
                 uintptr_t next = seen == turn && !pinned ? (uintptr_t)spare : (uintptr_t)worker;
-                bool swapped = atomic_compare_exchange_strong_explicit(&poller->owner, &claimed, next, memory_order_acq_rel,
+                bool swapped = atomic_compare_exchange_strong_explicit(&poller->owner, &retaking, next, memory_order_acq_rel,
                                                                        memory_order_relaxed);
                 if (seen != turn)
                         return false;
@@ -170,7 +171,8 @@ speak(void *unused)
         return NULL;
 }
 
-/* When all workers may be blocked: by a thread for that, once in an interval.  If there is none to be had a worker says it later. */
+/* When all workers may be blocked: by a thread for that, once in an interval.  If there is none to be had a worker says it
+ * later. */
 static void
 have_it_said(weir_nsec now)
 {
@@ -194,7 +196,7 @@ kind_of(const struct weir__worker *worker)
 }
 
 static void
-claim(struct weir__poller *poller, struct snapshot *snapshot)
+retake(struct weir__poller *poller, struct snapshot *snapshot)
 {
         struct weir__worker *worker = (struct weir__worker *)snapshot->owner, *spare = weir__worker_pool_take();
         struct probe *probe = &dog.probes[poller->index];
@@ -217,7 +219,7 @@ claim(struct weir__poller *poller, struct snapshot *snapshot)
                 return;
         }
         bool is_degraded = atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed);
-        atomic_fetch_add_explicit(&dog.claims, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&dog.retakes, 1, memory_order_relaxed);
         if (!is_degraded)
                 leave_notice(TAKEN, kind, poller); /* its successor will say it */
         weir__trace_mark("takes a poller away", "poller", poller->index);
@@ -244,23 +246,13 @@ check_probe(struct weir__poller *poller, weir_nsec now)
         probe->worker = NULL;
 }
 
-static bool
-has_asleep(void)
-{
-        for (unsigned i = 0; i < weir__pollers_count(); i++)
-                if (weir__poller_is_asleep(weir__pollers.at[i]))
-                        return true;
-        return false;
-}
-
-/* Has an owner whose callbacks are long, for it has run for so long and begun so few, give some of what is ready to those who
- * sleep. */
+/* Asks the owner to give ready work to sleeping pollers, if it has begun so few callbacks that they are long. */
 static void
 ask_to_share(struct weir__poller *poller, unsigned begun, weir_nsec ran)
 {
         unsigned count = begun / WEIR__TURN_COUNT;
 
-        if (ran / (count ? count : 1) > dog.limit / 2 / FEW && has_asleep())
+        if (ran / (count ? count : 1) > dog.limit / 2 / FEW && weir__share_sleeper())
                 atomic_store_explicit(&poller->ready.share_wanted, true, memory_order_relaxed);
 }
 
@@ -325,7 +317,7 @@ look_at(struct weir__poller *poller, weir_nsec now)
 {
         struct snapshot *snapshot = &dog.snapshots[poller->index];
         uintptr_t owner = atomic_load_explicit(&poller->owner, memory_order_acquire);
-        bool asleep = weir__poller_is_asleep(poller), claims = false, was_attended = snapshot->is_attended;
+        bool asleep = weir__poller_is_asleep(poller), retakes = false, was_attended = snapshot->is_attended;
         bool hurries = needs_short_limit(poller, asleep, now) && !dog.is_starved;
 
         check_probe(poller, now);
@@ -339,22 +331,12 @@ look_at(struct weir__poller *poller, weir_nsec now)
         if (owner != snapshot->owner || turn != snapshot->turn || !(turn & WEIR__TURN_USER)) {
                 take_snapshot(snapshot, owner, turn, now);
         } else if (now - snapshot->since >= (hurries ? DEGRADED_LIMIT : dog.limit)) {
-                claim(poller, snapshot);
-                claims = true;
+                retake(poller, snapshot);
+                retakes = true;
         }
         if (!snapshot->is_attended)
                 return until_probe(&dog.probes[poller->index], now);
-        return (hurries || claims) && !dog.is_starved ? DEGRADED_PAUSE : until_limit(snapshot, now);
-}
-
-static void
-look_and_plan(unsigned index, weir_nsec now)
-{
-        struct snapshot *snapshot = &dog.snapshots[index];
-        weir_nsec pause = look_at(weir__pollers.at[index], now);
-
-        snapshot->next = weir__clock_after(now, pause);
-        snapshot->early = pause == WEIR_FOREVER ? pause : snapshot->next - pause / 4;
+        return (hurries || retakes) && !dog.is_starved ? DEGRADED_PAUSE : until_limit(snapshot, now);
 }
 
 static weir_nsec
@@ -367,15 +349,12 @@ next_look(void)
         return next;
 }
 
-/* When the time of one has come, it looks at all that can be looked at then: many that are overdue are soon looked at together. */
 static void
 look_around(weir_nsec now)
 {
-        if (next_look() > now)
-                return;
         for (unsigned i = 0; i < weir__pollers_count(); i++)
-                if (dog.snapshots[i].early <= now)
-                        look_and_plan(i, now);
+                if (dog.snapshots[i].next <= now)
+                        dog.snapshots[i].next = weir__clock_after(now, look_at(weir__pollers.at[i], now));
 }
 
 static void
@@ -391,7 +370,7 @@ sleep_until(weir_nsec next)
         int count = epoll_wait(dog.epoll_fd, events, WEIR__POLLERS_MAX + 1, 0);
         for (int i = 0; i < count; i++)
                 if (events[i].data.u64 != STOP)
-                        dog.snapshots[events[i].data.u64].early = dog.snapshots[events[i].data.u64].next = 0;
+                        dog.snapshots[events[i].data.u64].next = 0;
 }
 
 static void *
@@ -507,7 +486,7 @@ weir__watchdog_open(weir_nsec limit)
         atomic_store(&dog.stops, false);
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++) {
                 take_snapshot(&dog.snapshots[i], 0, 0, 0);
-                dog.snapshots[i].early = dog.snapshots[i].next = WEIR_FOREVER;
+                dog.snapshots[i].next = WEIR_FOREVER;
                 dog.snapshots[i].is_attended = false;
                 dog.probes[i] = (struct probe){0};
         }
@@ -536,7 +515,7 @@ weir__watchdog_start(void)
 void
 weir__watchdog_stop(void)
 {
-        if (!atomic_exchange(&weir__watchdog_pause, 0)) /* who has read it sets a timer that nobody waits for */
+        if (!atomic_exchange(&weir__watchdog_pause, 0)) /* an owner that has read it sets a timer that nobody waits for */
                 return;
         atomic_store(&dog.stops, true);
         eventfd_write(dog.stop_fd, 1);

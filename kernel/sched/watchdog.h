@@ -14,7 +14,8 @@
 /* How long a poller may not go round its loop before the watchdog looks at it; 0: there is none. */
 extern _Atomic weir_nsec weir__watchdog_pause;
 
-/* Gets ready, when the pollers are open and before there are workers, for callbacks that last longer than `limit`; 0: the default.
+/* Gets ready, when the pollers are open and before there are workers, for callbacks that last longer than `limit`; 0: the
+ * default.
  * Result: 0, or a negative errno when there are no descriptors to be had. */
 int weir__watchdog_open(weir_nsec limit);
 
@@ -25,15 +26,15 @@ int weir__watchdog_start(void);
 /* In a child of fork(), where its thread is not, when another thread of the parent was just about to start the runtime. */
 void weir__watchdog_forked(void);
 
-/* Ends it, if it was ready or runs, and waits for that.  Nothing is claimed afterwards. */
+/* Ends it, if it was ready or runs, and waits for that.  It retakes no poller afterwards. */
 void weir__watchdog_stop(void);
 
 /* Has the watchdog look at the poller when the pause from now is over, unless it is asleep then, or will look soon anyway.  Owner
  * only. */
 void weir__watchdog_renew(struct weir__poller *poller, weir_nsec now, weir_nsec pause);
 
-/* By the owner, each time that it goes round its loop, when SLEEPING is out of its inbox: it costs a look at the clock, and a system
- * call in each quarter of a pause. */
+/* By the owner, each time that it goes round its loop, when SLEEPING is out of its inbox: it costs a look at the clock, and
+ * a system call in each quarter of a pause. */
 static inline void weir__watchdog_pass(struct weir__poller *poller)
 {
         weir_nsec pause = atomic_load_explicit(&weir__watchdog_pause, memory_order_acquire);
@@ -80,6 +81,6 @@ void weir__watchdog_speak(void);
 weir_nsec weir__watchdog_limit(void);
 
 /* How many pollers were taken away since the process began. */
-uint64_t weir__watchdog_claims(void);
+uint64_t weir__watchdog_retakes(void);
 
 #endif

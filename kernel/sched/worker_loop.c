@@ -1,30 +1,31 @@
 /* kernel/sched/worker_loop.c: the loop of a worker.
  *
- * Threads: the worker's own; the rest of what a worker does is kernel/sched/worker_pool.c (where it comes from and goes to).
+ * Threads: the worker's own; the rest of what a worker does is kernel/worker/worker_pool.c (where it comes from and goes
+ *          to).
  *
  *     own the poller -> [ run ready work, a batch, then of the bulk and of the demoted -> take the
  *                    inbox -> expire some deadlines -> poll ] ... -> exiting -> let go
  *                            \--lost in a callback--> finish that task, without a poller -> a spare
  *
- * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended to the
- * ready list and runs when they have returned, so neither a series of ten million tasks nor a cancel of a million timers deepens
- * the stack.  Inbox, deadlines and sockets are looked at within every WEIR__BATCH completions, so that a flood of ready work starves
- * none of them.
+ * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended
+ * to the ready list and runs when they have returned, so neither a series of ten million tasks nor a cancel of a million
+ * timers deepens the stack.  Inbox, deadlines and sockets are looked at within every WEIR__BATCH completions, so that a
+ * flood of ready work starves none of them.
  *
- * A poller that changes hands may have more works that block, as 64 timers do that expire together and each wait for a database.
- * So the ready works that will call the same function are demoted: all else that is or becomes ready comes before them.
- * After a callback that blocked, the poller is degraded: one demoted work runs in a round, and the watchdog retakes the poller
- * much sooner. */
+ * A poller that changes hands may have more works that block, as 64 timers do that expire together and each wait for a
+ * database. So the ready works that will call the same function are demoted: all else that is or becomes ready comes before
+ * them. After a callback that blocked, the poller is degraded: one demoted work runs in a round, and the watchdog retakes
+ * the poller much sooner. */
 #include "kernel/sched/worker_loop.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-#include "kernel/sched/blocking.h"
+#include "kernel/worker/blocking.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/thread.h"
-#include "kernel/sched/thread_set.h"
-#include "kernel/sched/worker_pool.h"
+#include "kernel/worker/thread_set.h"
+#include "kernel/worker/worker_pool.h"
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
@@ -32,7 +33,7 @@
 #include "kernel/memory/memory.h"
 #include "kernel/sched/progress.h"
 #include "kernel/sched/share.h"
-#include "kernel/sched/user.h"
+#include "kernel/worker/user.h"
 #include "kernel/sched/watchdog.h"
 
 /* Works of a list that are looked at, when it is taken over, whether they are like the one that has blocked. */

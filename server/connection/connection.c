@@ -24,7 +24,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
-#include "kernel/sched/deliver.h"
+#include "kernel/worker/deliver.h"
 #include "server/exchange/transfer.h"
 
 #define LINGER      WEIR_SEC(5)       /* for the next bytes ... */

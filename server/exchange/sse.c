@@ -15,7 +15,7 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/observe/sink.h"
 #include "kernel/runtime/config.h"
-#include "kernel/sched/deliver.h"
+#include "kernel/worker/deliver.h"
 #include "server/exchange/transfer.h"
 
 #define HEARTBEAT WEIR_SEC(15)

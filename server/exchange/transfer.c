@@ -15,7 +15,7 @@
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/memory/memory.h"
-#include "kernel/sched/deliver.h"
+#include "kernel/worker/deliver.h"
 
 #define FRAME_BEFORE 18 /* of a chunk: 16 digits and a line's end */
 #define FRAME_BEHIND 2

@@ -18,7 +18,7 @@
  * connection. The owner leaves FIRST or OTHER before it looks, so no order is lost. */
 #include "server/listen/admission.h"
 
-#include "kernel/sched/deliver.h"
+#include "kernel/worker/deliver.h"
 #include "server/connection/connection.h"
 
 enum weir__eviction { NONE = 0, OTHER, FIRST };

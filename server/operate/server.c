@@ -28,7 +28,7 @@
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/runtime/runtime.h"
-#include "kernel/sched/deliver.h"
+#include "kernel/worker/deliver.h"
 #include "kernel/socket/sockets.h"
 #include "server/observe/access.h"
 #include "server/observe/outlet.h"

@@ -1,17 +1,17 @@
-/* handover.pml: a poller changes hands (kernel/sched/: worker.h, worker_loop.c, watchdog.c, blocking.c, worker_pool.c).
+/* handover.pml: a poller changes hands (kernel/worker/: worker.h, blocking.c, worker_pool.c; kernel/sched/: worker_loop.c, watchdog.c).
  *
  *   Worker    three of them: the structs, in which threads are made, end and are made again.  One owns the poller at the start,
  *             the others are made when they are needed.  Runs the loop while it owns.  Of five works, two are callbacks: each may
  *             last or block until the third has run, may deliver a work (a call of the library, which pins) and may call
  *             weir_blocking_begin.  The last two works are those that the callbacks deliver, inside or after the callback
- *   Watchdog  claims the poller of a worker that is in a callback, at any time
+ *   Watchdog  retakes the poller of a worker that is in a callback, at any time
  *   Main      when all works have run: stops the watchdog, dismisses the pool, lets the owner leave, joins
  *   Processor the buffers of the writes: the oldest of one is drained at any time
  *
  * At the start it is chosen whether both callbacks may block for ever and call weir_blocking_begin, or one of them, while idle
- * spares may end twice, or while the system has no membarrier(2).  Time is left out: the watchdog may claim a callback as soon as
+ * spares may end twice, or while the system has no membarrier(2).  Time is left out: the watchdog may retake a poller as soon as
  * it has begun.  It sees owner and turn in one step, for the exchange of the word and the second look find out changes in
- * between.  When there is nothing to claim or no spare, it waits until there is.
+ * between.  When there is nothing to retake or no idle worker, it waits until there is.
  *
  * A worker's writes of `turn` and `pinned` lie in its buffer before others see them; it has room for two, is drained before an
  * atomic operation, a full fence or a section under the lock of that thread, and by the heavy fence of the watchdog.  Sections
@@ -24,7 +24,7 @@
 
 #define WORKERS 3
 #define NOBODY  3
-#define CLAIMED 4 /* in the ownership word */
+#define RETAKING 4 /* in the ownership word */
 
 #define USER   1 /* in turn */
 #define COUNT  2
@@ -202,7 +202,7 @@ inline look()
         if
         :: !owns ->
 #ifdef MUTANT_TAKEN_BACK_BY_STORE
-                owns = (owner == (me | CLAIMED));
+                owns = (owner == (me | RETAKING));
                 if
                 :: owns ->
                         d_step {
@@ -215,7 +215,7 @@ inline look()
                 d_step {
                         drain(me);
                         if
-                        :: owner == (me | CLAIMED) ->
+                        :: owner == (me | RETAKING) ->
                                 owner = me;
                                 owns = true
 #ifndef MUTANT_GIVEN_UP_UNSEEN
@@ -304,7 +304,7 @@ inline blocking_begin()
                         has = false;
                         d_step {
                                 if
-#ifdef MUTANT_CLAIM_UNSEEN
+#ifdef MUTANT_RETAKE_UNSEEN
                                 :: owner == me ->
 #else
                                 :: is_mine ->
@@ -533,13 +533,13 @@ proctype Watchdog()
 #endif
            do
            ::
-#ifdef MUTANT_FENCE_BEFORE_CLAIM
+#ifdef MUTANT_FENCE_BEFORE_RETAKE
                    heavy_fence();
 #endif
                    d_step {
                         swapped = (owner == worker);
                         if
-                        :: swapped -> owner = worker | CLAIMED
+                        :: swapped -> owner = worker | RETAKING
                         :: else
                         fi
                    };
@@ -547,7 +547,7 @@ proctype Watchdog()
                    :: !swapped -> break
                    :: else
                    fi;
-#ifndef MUTANT_FENCE_BEFORE_CLAIM
+#ifndef MUTANT_FENCE_BEFORE_RETAKE
                    heavy_fence();
 #endif
 #ifdef MUTANT_TURN_UNREAD
@@ -563,7 +563,7 @@ proctype Watchdog()
                    if
                    :: seen == sight && !pinned ->
                         d_step {
-                                swapped = (owner == (worker | CLAIMED));
+                                swapped = (owner == (worker | RETAKING));
 #ifdef MUTANT_TAKEN_BY_STORE
                                 swapped = true;
 #endif
@@ -578,8 +578,8 @@ proctype Watchdog()
                                 if
 #ifdef MUTANT_GIVEN_UP_BY_STORE
                                 :: true -> owner = worker
-#elif !defined(MUTANT_CLAIM_LEFT)
-                                :: owner == (worker | CLAIMED) -> owner = worker
+#elif !defined(MUTANT_RETAKE_LEFT)
+                                :: owner == (worker | RETAKING) -> owner = worker
 #endif
                                 :: else
                                 fi;

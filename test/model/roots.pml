@@ -1,5 +1,5 @@
 /* roots.pml: the count of live roots, and when the workers may leave (docs/design.md, "Start, shutdown, fork";
- * kernel/runtime/runtime.c, kernel/sched/worker_pool.c).
+ * kernel/runtime/runtime.c, kernel/worker/worker_pool.c).
  *
  *   Worker    two of them: enters roots in its loop and in callbacks, ends them or lets them go on elsewhere, runs the drain of
  *             its poller, leaves on order.  Either each has a poller; or there is one, which the first may lose in a callback:

@@ -1,16 +1,17 @@
-/* kernel/loop/inflight.c: what is on its way between the connections of a poller and their other ends on this machine.
+/* kernel/runtime/inflight.c: what is on its way between the connections of a poller and their other ends on this machine.
  *
  * Threads: the owner of the only poller of the virtual clock, before time jumps.
  * Locks:   none.
  *
- * On loopback a send() puts its bytes into the other end's queue before it returns, unless the system is so busy that it leaves
- * that to a thread of its own.  So bytes are either in our queue, which epoll tells; or between, which the counts of both ends
- * tell: what one has sent and the other has not received; or in the other end's queue.  What the system knows of the other end it
- * tells who asks for that one connection (NETLINK_SOCK_DIAG).  Where it may not be asked, nothing seems to be on its way.
+ * On loopback a send() puts its bytes into the other end's queue before it returns, unless the system is so busy that it
+ * leaves that to a thread of its own.  So bytes are either in our queue, which epoll tells; or between, which the counts of
+ * both ends tell: what one has sent and the other has not received; or in the other end's queue.  What the system knows of
+ * the other end it tells who asks for that one connection (NETLINK_SOCK_DIAG).  Where it may not be asked, nothing seems to
+ * be on its way.
  *
- * A peer that never reads would stop time for ever.  So what is on its way is summed up in one number; when that has not changed for
- * PATIENCE, time goes on, and waits again only when it has become another one. */
-#include "kernel/loop/inflight.h"
+ * A peer that never reads would stop time for ever.  So what is on its way is summed up in one number; when that has not
+ * changed for PATIENCE, time goes on, and waits again only when it has become another one. */
+#include "kernel/runtime/inflight.h"
 
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>

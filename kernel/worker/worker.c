@@ -1,7 +1,7 @@
-/* kernel/sched/worker.c: the worker of a thread, and what it does when its poller may be lost.
+/* kernel/worker/worker.c: the worker of a thread, and what it does when its poller may be lost.
  *
  * Threads: the worker's own. */
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 
 #define HOME_BATCH 64 /* objects that a thread which is no worker makes in a row for one poller */
 
@@ -11,10 +11,10 @@ struct weir__poller *
 weir__worker_settle(struct weir__worker *worker)
 {
         struct weir__poller *poller = worker->poller;
-        uintptr_t own = (uintptr_t)worker, claimed = own | WEIR__CLAIMED;
+        uintptr_t own = (uintptr_t)worker, retaking = own | WEIR__RETAKING;
 
-        if (atomic_compare_exchange_strong_explicit(&poller->owner, &claimed, own, memory_order_acq_rel, memory_order_acquire) ||
-            claimed == own) /* the claim was given up meanwhile */
+        if (atomic_compare_exchange_strong_explicit(&poller->owner, &retaking, own, memory_order_acq_rel, memory_order_acquire) ||
+            retaking == own) /* the watchdog has given up meanwhile */
                 return poller;
         worker->poller = NULL;
         return NULL;

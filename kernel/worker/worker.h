@@ -1,19 +1,19 @@
-/* kernel/sched/worker.h: a worker, the M of the scheduler: a thread that runs the loop of a poller as long as it owns one.
+/* kernel/worker/worker.h: a worker, the M of the scheduler: a thread that runs the loop of a poller as long as it owns one.
  *
- * While code of the user runs, a callback or a free function, the poller may be taken away from its worker (kernel/sched/watchdog.c), at
- * any instant; while the library runs it may not.  `turn` says which of the two it is.  A call of the library out of a callback
- * that touches what belongs to the owner alone pins the poller meanwhile.
+ * While code of the user runs, a callback or a free function, the poller may be taken away from its worker
+ * (kernel/sched/watchdog.c), at any instant; while the library runs it may not.  `turn` says which of the two it is.  A
+ * call of the library out of a callback that touches what belongs to the owner alone pins the poller meanwhile.
  *
  * The ownership word of a poller (struct weir__poller, owner):
  *
- *     NULL --start--> W --watchdog claims--> W + CLAIMED --it was in time--> S, a spare worker
+ *     NULL --start--> W --the watchdog retakes--> W + RETAKING --in time--> S, an idle worker
  *                     ^                          |
  *                     '--W comes back, or the watchdog sees that it has-----'
- *     W (or W + CLAIMED) --weir_blocking_begin--> S;  W --end of the runtime--> NULL
+ *     W (or W + RETAKING) --weir_blocking_begin--> S;  W --end of the runtime--> NULL
  *
- * W writes `turn` and then reads the word; the watchdog writes the word, has the system run a fence on every CPU, and then reads
- * `turn`.  So one of them sees the other: if W has read that the poller is its own, the watchdog reads that W is no longer, or not
- * now, in the callback, and takes the claim back.  test/model/handover.pml is the model of this. */
+ * W writes `turn` and then reads the word; the watchdog writes the word, has the system run a fence on every CPU, and then
+ * reads `turn`.  So one of them sees the other: if W has read that the poller is its own, the watchdog reads that W is no
+ * longer, or not now, in the callback, and gives the poller back.  test/model/handover.pml is the model of this. */
 #ifndef WEIR_KERNEL_WORKER_H
 #define WEIR_KERNEL_WORKER_H
 
@@ -59,11 +59,11 @@ struct weir__worker {
         bool acts_last;              /* what it starts now is the last that its present work does */
         bool gave;                   /* the poller away, by weir_blocking_begin, in the callback that runs */
 
-        /* Guarded by the lock of its thread set (kernel/sched/thread_set.h). */
+        /* Guarded by the lock of its thread set (kernel/worker/thread_set.h). */
         struct weir__link idle; /* in a list of idle workers; unused while it works */
         uint8_t presence;       /* enum weir__presence */
 
-        /* Of who calls it, before `call`, which is a futex: release, acquire. */
+        /* Of the thread that calls it, before `call`, which is a futex: release, acquire. */
         struct weir__poller *given;
         weir__function *blocked; /* what it is taken from; NULL: not known */
         struct weir__trace_point lost_at; /* in the trace: where and when it was given away, or taken */
@@ -83,7 +83,7 @@ struct weir__worker {
         const struct weir__executor_ops *executor_ops; /* of a thread of the executor, which never has a poller; else NULL */
 
         _Atomic int64_t gave_at;      /* when it gave its poller away, in the callback that runs; else 0.  Relaxed: for people */
-        _Atomic int64_t blocks_since; /* what has lost it the poller; 0: no claim.  Of the watchdog, before it claims */
+        _Atomic int64_t blocks_since; /* that callback which lost it the poller; 0: none.  Set by the watchdog before */
 
         /* Written by the watchdog: the value of `turn` at its last look, and since when the worker has been in that turn. */
         _Atomic unsigned seen_turn; /* release, acquire */
@@ -92,7 +92,7 @@ struct weir__worker {
 
 #define WEIR__TURN_USER  1u /* bit 0 of turn */
 #define WEIR__TURN_COUNT 2u
-#define WEIR__CLAIMED ((uintptr_t)1) /* in the ownership word */
+#define WEIR__RETAKING ((uintptr_t)1) /* in the ownership word */
 
 extern _Thread_local struct weir__worker *weir__worker_current;
 
@@ -137,8 +137,8 @@ static inline bool weir__worker_owns(const struct weir__worker *worker)
 
 /* -- calls of the library out of code of the user -- */
 
-/* Keeps the poller of this worker, if it has one, from being taken away.  Returns it, or NULL: there is nothing to unpin then.  For
- * some dozens of nanoseconds, or some microseconds now and then; not one inside the other. */
+/* Keeps the poller of this worker, if it has one, from being taken away.  Returns it, or NULL: there is nothing to unpin
+ * then.  For some dozens of nanoseconds, or some microseconds now and then; not one inside the other. */
 static inline struct weir__poller *weir__pin(void)
 {
         struct weir__worker *worker = weir__worker_self();
@@ -158,9 +158,9 @@ static inline void weir__unpin(void)
         atomic_store_explicit(&weir__worker_self()->pinned, false, memory_order_release);
 }
 
-/* The index of the poller to which new objects of this thread belong.  For a worker it is its own.  For other threads it changes
- * after a batch of objects, so that the tasks of one flow are neighbours.  Before the first start it is WEIR__POLLER_NONE; after a
- * shutdown the poller may have no worker. */
+/* The index of the poller to which new objects of this thread belong.  For a worker it is its own.  For other threads it
+ * changes after a batch of objects, so that the tasks of one flow are neighbours.  Before the first start it is
+ * WEIR__POLLER_NONE; after a shutdown the poller may have no worker. */
 unsigned weir__worker_home(void);
 
 /* The index of the poller that this thread owns, or has lost without knowing; -1: none. */

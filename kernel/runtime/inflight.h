@@ -1,4 +1,4 @@
-/* kernel/loop/inflight.h: what is on its way between the connections of a poller and their other ends on this machine. */
+/* kernel/runtime/inflight.h: what is on its way between the connections of a poller and their other ends on this machine. */
 #ifndef WEIR_KERNEL_INFLIGHT_H
 #define WEIR_KERNEL_INFLIGHT_H
 

@@ -1,11 +1,11 @@
-/* kernel/sched/user.h: calls of functions that the program gave.
+/* kernel/worker/user.h: calls of functions that the program gave.
  *
- * While such a function runs the watchdog may take the poller away from its worker (kernel/sched/worker.h). */
+ * While such a function runs the watchdog may take the poller away from its worker (kernel/worker/worker.h). */
 #ifndef WEIR_KERNEL_USER_H
 #define WEIR_KERNEL_USER_H
 
-#include "kernel/sched/worker.h"
-#include "kernel/sched/blocking.h"
+#include "kernel/worker/worker.h"
+#include "kernel/worker/blocking.h"
 
 /* Around each call of a function, that one, which the program gave, on whatever thread and whatever called it.  The second is
  * given what the first returned; a worker that was outermost in it, and has lost its poller meanwhile, has `poller` NULL

@@ -1,10 +1,10 @@
-/* kernel/sched/deliver.c: how work comes to a poller.
+/* kernel/worker/deliver.c: how work comes to a poller.
  *
  * Threads: any.
  * Locks:   none but the poller's, for bulk of other threads. */
-#include "kernel/sched/deliver.h"
+#include "kernel/worker/deliver.h"
 
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 
 /* Whether this thread owns the poller; weir__unpin ends that. */
 static bool

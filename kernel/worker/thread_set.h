@@ -1,4 +1,4 @@
-/* kernel/sched/thread_set.h: the life cycle of worker threads, for pollers and for the executor.
+/* kernel/worker/thread_set.h: the life cycle of worker threads, for pollers and for the executor.
  *
  *     of a slot:  UNUSED --add--> HERE --leave--> ENDED --the next one that leaves joins it--> UNUSED
  *
@@ -7,7 +7,7 @@
 #ifndef WEIR_KERNEL_THREAD_SET_H
 #define WEIR_KERNEL_THREAD_SET_H
 
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 
 #define WEIR__THREAD_SLOTS 512
 

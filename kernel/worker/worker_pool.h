@@ -1,11 +1,11 @@
-/* kernel/sched/worker_pool.h: the workers of the pollers: those that own one, those that have lost theirs, and the idle ones. */
+/* kernel/worker/worker_pool.h: the workers of the pollers: those that own one, those that have lost theirs, and the idle ones. */
 #ifndef WEIR_KERNEL_WORKER_POOL_H
 #define WEIR_KERNEL_WORKER_POOL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 
 /* Starts a worker for each of so many pollers.
  *

@@ -1,7 +1,7 @@
-/* kernel/sched/user.c: calls of functions that the program gave: the rare cases.
+/* kernel/worker/user.c: calls of functions that the program gave: the rare cases.
  *
  * Threads: any. */
-#include "kernel/sched/user.h"
+#include "kernel/worker/user.h"
 
 #include "kernel/base/panic.h"
 
@@ -30,5 +30,5 @@ weir__user_ends_thread(void *unused)
 {
         (void)unused;
         weir__panic(
-                "a callback has ended the thread that it runs on, by pthread_exit or pthread_cancel: all that waits there would hang");
+                "a callback has ended its thread, by pthread_exit or pthread_cancel: all that waits there would hang");
 }

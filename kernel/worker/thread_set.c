@@ -1,12 +1,12 @@
-/* kernel/sched/thread_set.c: the life cycle of worker threads.
+/* kernel/worker/thread_set.c: the life cycle of worker threads.
  *
- * The states of a slot: kernel/sched/thread_set.h.
+ * The states of a slot: kernel/worker/thread_set.h.
  *
  * Threads: add on any; leave and exit on the thread itself; open, join and free on the thread that starts or ends the runtime.
  * Locks:   set->lock, the owner's.  Threads are made and joined without it.
  *
  * A thread that leaves joins the one that has left before it: at most one is not joined at any time. */
-#include "kernel/sched/thread_set.h"
+#include "kernel/worker/thread_set.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* kernel/sched/blocking.c: callbacks that say themselves that they block.
+/* kernel/worker/blocking.c: callbacks that say themselves that they block.
  *
  * Threads: any; those of workers hand their poller over. */
 #include <errno.h>
@@ -6,12 +6,12 @@
 
 #include <weir/runtime.h>
 
-#include "kernel/sched/blocking.h"
+#include "kernel/worker/blocking.h"
 #include "kernel/base/clock.h"
-#include "kernel/sched/worker_pool.h"
+#include "kernel/worker/worker_pool.h"
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
-#include "kernel/sched/worker.h"
+#include "kernel/worker/worker.h"
 
 static _Atomic uint64_t given;
 static _Atomic int out; /* callbacks that run on workers which have lost their poller to this; on the virtual clock */
@@ -45,7 +45,7 @@ give(struct weir__poller *poller, struct weir__worker *worker, struct weir__work
                 if (atomic_compare_exchange_strong_explicit(&poller->owner, &owner, (uintptr_t)spare, memory_order_acq_rel,
                                                             memory_order_relaxed))
                         return true;
-        } while ((owner & ~WEIR__CLAIMED) == (uintptr_t)worker);
+        } while ((owner & ~WEIR__RETAKING) == (uintptr_t)worker);
         return false;
 }
 

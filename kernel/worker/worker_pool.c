@@ -1,4 +1,4 @@
-/* kernel/sched/worker_pool.c: the workers of the pollers.
+/* kernel/worker/worker_pool.c: the workers of the pollers.
  *
  *     made --called--> owns a poller --loses it in a callback--> finishes the callback --> idle --called--> ...
  *                                                                                            \--not called for IDLE_MOST--> ended
@@ -8,14 +8,14 @@
  * Locks:   pool.lock, a leaf.
  *
  * The worker that became idle last is called first, so that the others are idle for long enough to end. */
-#include "kernel/sched/worker_pool.h"
+#include "kernel/worker/worker_pool.h"
 
 #include <errno.h>
 
 #include "kernel/base/clock.h"
 #include "kernel/base/futex.h"
 #include "kernel/loop/pollers.h"
-#include "kernel/sched/thread_set.h"
+#include "kernel/worker/thread_set.h"
 
 #define SPARES_MOST 256
 #define IDLE_MOST   WEIR_SEC(10)
@@ -210,7 +210,7 @@ static int
 poller_of(const struct weir__worker *worker)
 {
         for (unsigned i = 0; i < weir__pollers_count(); i++)
-                if ((atomic_load_explicit(&weir__pollers.at[i]->owner, memory_order_relaxed) & ~WEIR__CLAIMED) ==
+                if ((atomic_load_explicit(&weir__pollers.at[i]->owner, memory_order_relaxed) & ~WEIR__RETAKING) ==
                     (uintptr_t)worker)
                         return (int)i;
         return -1;
