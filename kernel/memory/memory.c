@@ -29,7 +29,7 @@
 #endif
 
 #define BATCH         64
-#define FREE_LIST_MAX (2 * BATCH) /* a free list is shorter, unless a longer chain came */
+#define FREE_LIST_MAX 256 /* a free list is shorter, unless a longer chain came */
 
 /* Memory that outlives a shutdown goes back to the system as soon as it can. */
 static bool
