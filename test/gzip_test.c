@@ -357,7 +357,7 @@ which_types_are_compressed(void)
                 {"application/zip", false},
                 {"text/html; a=01234567890123456789012345678901234567890123456789012345678901234567890123456789"
                  "012345678901234567890123456789012345678901234567890123456789",
-                 false},
+                 true},
                 {"application/jsonp", false},
                 {"image/png", false},
                 {"image/png; a=text/html", false},
