@@ -219,7 +219,7 @@ end_flow(struct page *page)
                 weir__sink_printf(&page->sink.sink, "<tr><td colspan=5 class=note>and %s more task%s in it\n",
                                   number(left_out, page->left_out), page->left_out == 1 ? "" : "s");
         page->has_failed |= weir__sink_flush(&page->sink.sink) != 0;
-        struct flow flow = {{NULL}, page->waited, page->rows, page->sink.size, page->sink.bytes};
+        struct flow flow = {.waited = page->waited, .rows = page->rows, .size = page->sink.size, .html = page->sink.bytes};
         if (page->is_found && !page->is_skipped && !page->has_failed && can_be_kept(page, section, page->waited)) {
                 page->sink.bytes = NULL;
                 page->has_failed = !keep(section, &flow, page->limit);
