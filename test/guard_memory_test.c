@@ -63,15 +63,19 @@ limited_tasks(struct report *report)
         weir_semaphore_unref(semaphore);
 }
 
-/* Without memory for its object a pool has none, so no task is started. */
+/* The tasks wait.  The object for them is the fourth thing that may be refused; then it is put once more. */
 static void
 take_from_pool(struct report *report)
 {
         weir_pool *pool = weir_pool_open("p", NULL);
-        bool has_object = !pool || weir_pool_put(pool, "x") == 0;
 
         for (unsigned i = 0; i < 3; i++)
-                note_start(report, has_object ? weir_task_start(weir_pool_take_new(pool, reports, report)) : -ENOMEM);
+                note_start(report, weir_task_start(weir_pool_take_new(pool, reports, report)));
+        int result = weir_pool_put(pool, "x");
+        note_start(report, result);
+        report->good += result == 0;
+        if (result && pool)
+                CU_ASSERT_EQUAL(weir_pool_put(pool, "x"), 0);
         weir_pool_unref(pool);
 }
 
@@ -129,7 +133,7 @@ limited_task_without_memory_reports_it_and_keeps_no_token(void)
 static void
 take_without_memory_reports_it(void)
 {
-        each_refused(take_from_pool, 3, 2 + 3);
+        each_refused(take_from_pool, 3 + 1, 2 + 3);
 }
 
 static void
@@ -138,15 +142,28 @@ refuse_next(void)
         allocations_left = 0;
 }
 
+/* Puts the object without memory.  Returns whether it had a place. */
+static bool
+has_place(weir_pool *pool, char *object)
+{
+        refuse_next();
+        int result = weir_pool_put(pool, object);
+
+        CU_ASSERT(result == 0 || result == -ENOMEM);
+        CU_ASSERT_EQUAL(allocations_left, result == 0 ? 0 : -1);
+        allocations_left = -1;
+        return result == 0;
+}
+
 static void
 object_that_comes_back_always_has_a_place(void)
 {
         weir_pool *pool = weir_pool_new(NULL);
-        static char objects[2];
+        static char objects[101];
+        const unsigned count = 100;
 
         weir_test_begin_virtual();
-        refuse_next();
-        CU_ASSERT_EQUAL(weir_pool_put(pool, &objects[0]), -ENOMEM);
+        CU_ASSERT_FALSE(has_place(pool, &objects[0]));
         CU_ASSERT_EQUAL(weir_pool_put(pool, &objects[0]), 0);
         weir_task_start(weir_pool_take_new(pool, NULL, NULL)); /* has the object, its callback leaves it */
         weir_task_start(weir_pool_take_new(pool, NULL, NULL)); /* waits for it */
@@ -154,11 +171,57 @@ object_that_comes_back_always_has_a_place(void)
         weir_test_pass(0);
         CU_ASSERT_EQUAL(allocations_left, 0);
         CU_ASSERT_EQUAL(weir_pool_available(pool), 1);
-        CU_ASSERT_EQUAL(weir_pool_put(pool, &objects[1]), -ENOMEM);
-        CU_ASSERT_PTR_EQUAL(weir_pool_try_take(pool), &objects[0]);
+        CU_ASSERT_FALSE(has_place(pool, &objects[1]));
+        for (unsigned i = 1; i < count; i++)
+                CU_ASSERT_EQUAL(weir_pool_put(pool, &objects[i]), 0);
+        for (unsigned i = 0; i < count; i++)
+                CU_ASSERT_PTR_NOT_NULL(weir_pool_try_take(pool));
         CU_ASSERT_PTR_NULL(weir_pool_try_take(pool));
+        for (unsigned i = 0; i < count; i++)
+                CU_ASSERT(has_place(pool, &objects[i]));
+        for (unsigned i = 0; i < count; i++)
+                CU_ASSERT_PTR_NOT_NULL(weir_pool_try_take(pool));
+        for (unsigned i = 0; i < count; i++) /* these come by way of tasks that wait */
+                weir_task_start(weir_pool_take_new(pool, NULL, NULL));
+        weir_test_pass(0);
+        for (unsigned i = 0; i < count; i++)
+                CU_ASSERT(has_place(pool, &objects[i]));
+        CU_ASSERT_FALSE(has_place(pool, &objects[count]));
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(weir_pool_available(pool), count);
         weir_pool_unref(pool);
         weir_test_end();
+}
+
+/* The objects leave the pool by way of their tasks. */
+static void
+keep_object(weir_task *task, void *object)
+{
+        *(void **)object = weir_pool_take_object(task);
+}
+
+static void
+object_that_a_task_took_has_a_place_when_it_comes_back(void)
+{
+        weir_pool *pool = weir_pool_new(NULL);
+        static char objects[3];
+        void *kept[2] = {NULL, NULL};
+
+        weir_test_begin_virtual();
+        for (unsigned i = 0; i < 2; i++) {
+                CU_ASSERT_EQUAL(weir_task_start(weir_pool_take_new(pool, keep_object, &kept[i])), 0); /* waits, or does not */
+                CU_ASSERT_EQUAL(weir_pool_put(pool, &objects[i]), 0);
+        }
+        weir_test_pass(0);
+        for (unsigned i = 0; i < 2; i++) {
+                CU_ASSERT_PTR_EQUAL(kept[i], &objects[i]);
+                CU_ASSERT(has_place(pool, kept[i]));
+        }
+        CU_ASSERT_FALSE(has_place(pool, &objects[2]));
+        CU_ASSERT_EQUAL(weir_pool_available(pool), 2);
+        weir_pool_unref(pool);
+        weir_test_end();
+        CU_ASSERT_EQUAL(bytes_out, 0);
 }
 
 int
@@ -170,6 +233,7 @@ main(void)
                 WEIR_TEST(limited_task_without_memory_reports_it_and_keeps_no_token),
                 WEIR_TEST(take_without_memory_reports_it),
                 WEIR_TEST(object_that_comes_back_always_has_a_place),
+                WEIR_TEST(object_that_a_task_took_has_a_place_when_it_comes_back),
         };
 
         return weir_test_main("guard_memory", tests, sizeof tests / sizeof *tests);

@@ -3,8 +3,9 @@
  * Threads: any.
  * Locks:   the object's; `drop` is called without.
  *
- * The objects are a stack of places.  A task is given the object with its place, so putting the object back needs no memory and
- * cannot fail. */
+ * Each object lies in a place.  The places of the objects that are there are a stack.  A task is given the object with its place,
+ * so putting it back needs no memory.  An object that is taken leaves its place behind as a spare one.  The next object that is
+ * put needs none then. */
 #include <weir/pool.h>
 
 #include <errno.h>
@@ -22,37 +23,52 @@ struct weir_pool {
 
         /* Guarded by the lock of `waitable`. */
         struct weir__list waits; /* tasks wait only while there is no object */
-        struct place *top;
+        struct place *top, *spare;
 };
 
-/* Frees the place.  Returns its object.  Accepts NULL. */
-static void *
-free_place(struct place *place)
-{
-        void *object = place ? place->object : NULL;
+/* -- the places; under the lock -- */
 
-        if (place)
-                weir__free(place, sizeof *place);
-        return object;
+static void
+push(struct place **stack, struct place *place)
+{
+        place->below = *stack;
+        *stack = place;
 }
 
-/* -- the stack; under the lock -- */
-
 static struct place *
-pop(weir_pool *pool)
+pop(struct place **stack)
 {
-        struct place *place = pool->top;
+        struct place *place = *stack;
 
-        if (place) {
-                pool->top = place->below;
-                pool->waitable.amount--;
-        }
+        if (place)
+                *stack = place->below;
         return place;
+}
+
+/* The object that was put last, in its place.  NULL: there is none. */
+static struct place *
+take(weir_pool *pool)
+{
+        struct place *place = pop(&pool->top);
+
+        if (place)
+                pool->waitable.amount--;
+        return place;
+}
+
+/* Makes the place a spare one.  Returns its object.  Accepts NULL. */
+static void *
+empty(weir_pool *pool, struct place *place)
+{
+        if (!place)
+                return NULL;
+        push(&pool->spare, place);
+        return place->object;
 }
 
 /* Gives the place to the task that has waited longest, or to the pool. */
 static void
-push(weir_pool *pool, struct place *place, struct weir__work_list *claimed)
+give(weir_pool *pool, struct place *place, struct weir__work_list *claimed)
 {
         struct weir__wait *taker = weir__wait_pop(&pool->waits, claimed);
 
@@ -60,8 +76,7 @@ push(weir_pool *pool, struct place *place, struct weir__work_list *claimed)
                 taker->message = place;
                 return;
         }
-        place->below = pool->top;
-        pool->top = place;
+        push(&pool->top, place);
         pool->waitable.amount++;
 }
 
@@ -69,7 +84,7 @@ static int
 try(struct weir__wait *wait, struct weir__work_list *claimed)
 {
         (void)claimed;
-        wait->message = pop((weir_pool *)wait->object);
+        wait->message = take((weir_pool *)wait->object);
         return wait->message ? 0 : -EAGAIN;
 }
 
@@ -78,8 +93,13 @@ try(struct weir__wait *wait, struct weir__work_list *claimed)
 static void
 clear(struct weir__waitable *waitable)
 {
-        for (struct place *place; (place = pop((weir_pool *)waitable));)
-                weir__waitable_drop(waitable, free_place(place));
+        weir_pool *pool = (weir_pool *)waitable;
+        struct place *place;
+
+        while ((place = take(pool)))
+                weir__waitable_drop(waitable, empty(pool, place));
+        while ((place = pop(&pool->spare)))
+                weir__free(place, sizeof *place);
 }
 
 static const struct weir__waitable_ops pool_ops = {
@@ -109,15 +129,27 @@ weir_pool_unref(weir_pool *pool)
         weir__waitable_unref((struct weir__waitable *)pool);
 }
 
-static void
-put(weir_pool *pool, struct place *place)
+/* Without a place the object gets a spare one, or a new one.  Returns false without memory for it. */
+static bool
+put(weir_pool *pool, struct place *place, void *object)
 {
         struct weir__work_list claimed = {0};
 
         weir__waitable_lock(&pool->waitable);
-        push(pool, place, &claimed);
+        if (!place)
+                place = pop(&pool->spare);
+        if (!place) {
+                weir__unlock(&pool->waitable.lock);
+                place = weir__alloc(sizeof *place);
+                if (!place)
+                        return false;
+                weir__waitable_lock(&pool->waitable);
+        }
+        place->object = object;
+        give(pool, place, &claimed);
         weir__unlock(&pool->waitable.lock);
         weir__wait_deliver_all(&claimed);
+        return true;
 }
 
 int
@@ -127,20 +159,18 @@ weir_pool_put(weir_pool *pool, void *object)
                 return pool ? -EINVAL : -ENOMEM;
         if (weir__phase_is_forked())
                 return -ECHILD;
-        struct place *place = weir__alloc(sizeof *place);
-        if (!place)
-                return -ENOMEM;
-        place->object = object;
-        put(pool, place);
-        return 0;
+        return put(pool, NULL, object) ? 0 : -ENOMEM;
 }
 
 void *
 weir_pool_try_take(weir_pool *pool)
 {
-        struct weir__wait wait = {.object = (struct weir__waitable *)pool};
-
-        return weir__wait_at_once(&wait) == 0 ? free_place(wait.message) : NULL;
+        if (weir__waitable_fault((struct weir__waitable *)pool))
+                return NULL;
+        weir__waitable_lock(&pool->waitable);
+        void *object = empty(pool, take(pool));
+        weir__unlock(&pool->waitable.lock);
+        return object;
 }
 
 size_t
@@ -156,9 +186,10 @@ static void
 release(struct weir_task *task, bool discarded)
 {
         struct weir__wait *wait = &((struct weir__wait_task *)task)->wait;
+        struct place *place = wait->message;
 
-        if (wait->message && !weir__phase_is_forked())
-                put((weir_pool *)wait->object, wait->message);
+        if (place && !weir__phase_is_forked())
+                put((weir_pool *)wait->object, place, place->object);
         wait->message = NULL;
         weir__wait_release(task, discarded);
 }
@@ -189,6 +220,12 @@ void *
 weir_pool_take_object(weir_task *task)
 {
         struct weir__wait *wait = wait_of(task);
+        struct place *place = weir__wait_take_message(wait);
 
-        return wait ? free_place(weir__wait_take_message(wait)) : NULL;
+        if (!place || weir__phase_is_forked())
+                return place ? place->object : NULL;
+        weir__lock(&wait->object->lock);
+        void *object = empty((weir_pool *)wait->object, place);
+        weir__unlock(&wait->object->lock);
+        return object;
 }
