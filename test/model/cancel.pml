@@ -13,6 +13,9 @@
  * of a timer looks at the cause as well).  The name is the last thing that is set before the start; a deadline was set before, or
  * not.
  *
+ * A series without a name and without a deadline is plain.  Such a series becomes ENDED under the hold of the lock in which it
+ * leaves its last task, if that is a timer.  The setter can give it a deadline as long as it has not ended.
+ *
  * The series is freed with its last reference: its own, which its end gives up, and those of others.  A task is freed after its
  * callback, when the series has left it.  A poller's lock is held within one step only, so each section under it is a step.
  *
@@ -42,10 +45,11 @@ byte next_task = 1;     /* of those not yet started; 3: none is left */
 byte references;
 bool freed;
 bool first_is_timer;    /* constant */
+bool has_extra;         /* it has, or had, a name or a deadline; written under the lock */
 
 /* Its name. */
 bool shard_locked;
-bool in_map = true;
+bool in_map;
 
 /* Its deadline. */
 byte deadline;
@@ -233,11 +237,13 @@ inline start_chosen()
         start()
 }
 
-/* Under the lock: nobody can find the series any more.  Sets `is_over` unless the work of the limit goes on with the end. */
+/* Under the lock: nobody can find the series any more.  Sets `ends` if the work of the limit goes on with the end. */
 inline become_ended()
 {
         d_step { /* tasks that were not started are dropped */
-                cause = (cause == NO_CAUSE && next_task < 3 -> SHUT_DOWN : cause);
+                assert(!ended);
+                cause = (cause == NO_CAUSE && closing -> SHUT_DOWN : cause);
+                assert(cause != NO_CAUSE || next_task == 3);
                 do
                 :: next_task < 3 -> word[next_task] = GONE; next_task++
                 :: else -> break
@@ -253,13 +259,12 @@ inline become_ended()
                 limit_queued = false;
 #endif
 #ifndef MUTANT_END_UNWAITED
-                ends = armed;
+                ends = armed
 #endif
-                is_over = !ends
         }
 }
 
-/* The thread that left the last task may have chosen already. */
+/* The thread that left the last task may have chosen already, or may have ended the series. */
 inline go_on()
 {
         if
@@ -267,6 +272,9 @@ inline go_on()
                 chosen = current;
                 next_task = current + 1;
                 start()
+#ifndef MUTANT_END_UNSEEN
+        :: current == 0 && ended -> is_over = true
+#endif
         :: else ->
                 lock();
                 choose();
@@ -276,6 +284,7 @@ inline go_on()
                         start_chosen()
                 :: else ->
                         become_ended();
+                        is_over = !ends;
                         assert(!limit_queued); /* it does not wait for its deadline */
                         unlock()
                 fi
@@ -283,9 +292,20 @@ inline go_on()
         chosen = 0
 }
 
+#ifdef MUTANT_ENDED_WITH_A_DEADLINE
+#define is_plain true
+#else
+#define is_plain (!has_extra)
+#endif
+
 /* Its callback has returned.  The next one is a timer, if there is one. */
 inline leave()
 {
+#ifdef MUTANT_PLAIN_LOOKED_FOR_UNLOCKED
+        was_plain = is_plain;
+#undef is_plain
+#define is_plain was_plain
+#endif
 #ifdef MUTANT_FREED_BEFORE_LEFT
         word[task] = GONE;
 #endif
@@ -293,6 +313,10 @@ inline leave()
         :: current != 0 ->
                 lock();
                 current = (next_task == 2 && cause == NO_CAUSE && !closing -> 2 : 0);
+                if
+                :: next_task == 3 && is_plain -> become_ended()
+                :: else
+                fi;
                 unlock()
         :: else
         fi;
@@ -325,6 +349,9 @@ proctype Worker()
 {
         byte chosen, taken, task;
         bool is_over, goes_on;
+#ifdef MUTANT_PLAIN_LOOKED_FOR_UNLOCKED
+        bool was_plain;
+#endif
 
         do
         :: d_step {
@@ -415,15 +442,22 @@ proctype CancelNamed()
 
 proctype Setter()
 {
+        byte chosen;
+
         if
-        :: true ->
+        :: chosen = LATER;
+           lock();
+           has_extra = true;
+           unlock()
+        :: has_extra -> chosen = NEVER
+        :: true
+        fi;
+        if
+        :: chosen != 0 ->
                 lock();
                 if
                 :: !ended ->
-                        if
-                        :: deadline = LATER
-                        :: deadline = NEVER
-                        fi;
+                        deadline = chosen;
                         if
                         :: running -> arm()
                         :: else
@@ -431,7 +465,7 @@ proctype Setter()
                 :: else
                 fi;
                 unlock()
-        :: true
+        :: else
         fi;
         unref()
 }
@@ -496,14 +530,19 @@ init
                 :: deadline = SOON
                 :: deadline = NEVER
                 fi;
+                if
+                :: deadline == NEVER
+                :: in_map = true
+                fi;
+                has_extra = (in_map || deadline != NEVER);
                 run Worker();
                 run Worker();
                 if /* two of them at a time */
-                :: run Cancel(); run CancelNamed(); references = 2
+                :: in_map -> run Cancel(); run CancelNamed(); references = 2
                 :: run Cancel(); run Setter(); references = 3
-                :: run CancelNamed(); run Setter(); references = 2
+                :: in_map -> run CancelNamed(); run Setter(); references = 2
                 :: run Cancel(); run Shutdown(); references = 2
-                :: run CancelNamed(); run Shutdown(); references = 1
+                :: in_map -> run CancelNamed(); run Shutdown(); references = 1
                 :: run Setter(); run Shutdown(); references = 2
                 fi;
                 run Clock()
