@@ -205,6 +205,21 @@ shutdown_and_dismissal_drop_the_task(void)
         CU_ASSERT_STRING_EQUAL(seen, "freed a:0, freed b:0, ended b:-108");
 }
 
+static void
+conditionals_nested_deeply_are_dismissed_in_constant_stack(void)
+{
+        weir_condition *condition = weir_condition_new();
+
+        begin();
+        weir_task *nested = held("a");
+        for (unsigned i = 0; i < 200000; i++)
+                nested = weir_conditional_new(condition, nested, NULL, NULL);
+        weir_task_dismiss(nested);
+        CU_ASSERT_STRING_EQUAL(seen, "freed a:0");
+        weir_condition_unref(condition);
+        weir_test_end();
+}
+
 static atomic_bool in_callback;
 
 static void
@@ -418,6 +433,7 @@ main(void)
                 WEIR_TEST(cancelled_right_behind_the_signal_it_drops_the_task),
                 WEIR_TEST(deadline_and_cancel_reach_the_task_that_runs),
                 WEIR_TEST(shutdown_and_dismissal_drop_the_task),
+                WEIR_TEST(conditionals_nested_deeply_are_dismissed_in_constant_stack),
                 WEIR_TEST(shutdown_that_comes_while_the_task_runs_leaves_it_its_status),
                 WEIR_TEST(signal_by_name_starts_the_oldest_first_and_each_once),
                 WEIR_TEST(a_cancelled_or_dismissed_task_is_not_signalled),

@@ -220,7 +220,7 @@ channels_without_memory_report_it_and_leave_nothing(void)
 static void
 conditionals_without_memory_report_it_and_leave_nothing(void)
 {
-        each_refused(conditionals, 1 + 2 * 6 + 1);
+        each_refused(conditionals, 1 + 2 * 5 + 1);
 }
 
 static void

@@ -1,9 +1,9 @@
 /* factory/channel/conditional.c: conditions, and tasks that are held back until theirs is signalled.
  *
- * A condition is an event that comes once (factory/channel/oneshot.h).  A conditional is a combinator of two children, one after
- * the other: a wait for the condition, and, once that has ended well, the task.
+ * A condition is an event that comes once (factory/channel/oneshot.h).  A conditional is a combinator with one child: a wait for
+ * the condition, and the task behind that.
  *
- * Threads: any; `next` and `run` on a worker, as the combinator's. */
+ * Threads: any; `run` on a worker. */
 #include <weir/conditional.h>
 
 #include <errno.h>
@@ -55,58 +55,23 @@ weir_condition_signal_named(const char *name, size_t max)
 
 /* -- conditionals -- */
 
-struct conditional {
-        struct weir__combinator combinator; /* first; its first child waits */
-        struct weir_series *held;           /* the task in a series that was not started; NULL: it was, or there is none */
-};
-
-static void
-drop_held(struct conditional *conditional)
-{
-        struct weir_series *held = conditional->held;
-
-        conditional->held = NULL;
-        if (held)
-                weir__series_discard(held);
-}
-
-/* The task is dropped before the callback says why. */
+/* A task that did not start is dropped before the callback says why. */
 static void
 run(struct weir__work *work)
 {
-        drop_held((struct conditional *)work);
+        weir__combinator_drop_held((struct weir__combinator *)work);
         weir__task_run(work);
-}
-
-static void
-release(struct weir__combinator *combinator)
-{
-        drop_held((struct conditional *)combinator);
-}
-
-/* The wait has ended well.  Anything else that ends the wait ends the combinator, which then asks for no child. */
-static struct weir_series *
-next(struct weir__combinator *combinator)
-{
-        struct conditional *conditional = (struct conditional *)combinator;
-        struct weir_series *held = conditional->held;
-
-        conditional->held = NULL;
-        return held;
 }
 
 static const struct weir__combinator_ops conditional_ops = {
         .task = WEIR__COMBINATOR_OPS_WITH("a conditional", run, weir__combinator_start),
-        .next = next,
-        .most = 2,
-        .release = release,
 };
 
 /* Of a task that was consumed. */
 static weir_task *
 new_conditional(struct weir__wait_task *wait, struct weir_task *task, weir_task_fn *done, void *context)
 {
-        struct conditional *conditional = weir__alloc(sizeof *conditional);
+        struct weir__combinator *conditional = weir__alloc(sizeof *conditional);
 
         if (!conditional) {
                 if (wait)
@@ -115,12 +80,10 @@ new_conditional(struct weir__wait_task *wait, struct weir_task *task, weir_task_
                         weir__task_discard(task);
                 return NULL;
         }
-        weir__combinator_init(&conditional->combinator, &conditional_ops, sizeof *conditional, done, context);
-        conditional->held = NULL;
-        weir__combinator_add_task(&conditional->combinator.task, &conditional_ops, wait ? &wait->task : NULL,
-                                  "weir_conditional_new");
-        conditional->held = weir__combinator_wrap(&conditional->combinator, task);
-        return &conditional->combinator.task;
+        weir__combinator_init(conditional, &conditional_ops, sizeof *conditional, done, context);
+        weir__combinator_add_behind(&conditional->task, &conditional_ops, wait ? &wait->task : NULL, task,
+                                    "weir_conditional_new");
+        return &conditional->task;
 }
 
 static const struct weir__task_ops wait_ops = WEIR__WAIT_TASK_OPS("a condition", weir__wait_run, weir__wait_release);

@@ -258,27 +258,23 @@ static const struct weir__series_ops child_ops = {.work = WEIR__SERIES_WORK, .en
 
 /* -- making and ending -- */
 
-/* Around a task that was consumed.  NULL: there is none, it was made wrongly and is gone, or out of memory; *fault is why. */
+/* Why a task that was consumed cannot be started: there is none, or it was made wrongly.  0: it can. */
+static int
+fault_of(const struct weir_task *task)
+{
+        return !task ? -ENOMEM : task->flags & WEIR__TASK_WRONG ? task->status : 0;
+}
+
+/* Around a task that was consumed.  NULL: it is at fault and gone, or out of memory; *fault is why. */
 static struct weir_series *
 wrap(struct weir_task *task, int *fault)
 {
-        *fault = !task ? -ENOMEM : task->flags & WEIR__TASK_WRONG ? task->status : 0;
+        *fault = fault_of(task);
         if (*fault && task)
                 weir__task_discard(task);
         struct weir_series *series = *fault ? NULL : weir__series_wrap(task);
         if (!series && !*fault)
                 *fault = -ENOMEM;
-        return series;
-}
-
-struct weir_series *
-weir__combinator_wrap(struct weir__combinator *combinator, struct weir_task *task)
-{
-        int fault;
-        struct weir_series *series = wrap(task, &fault);
-
-        if (fault)
-                weir__task_poison(&combinator->task, fault);
         return series;
 }
 
@@ -314,6 +310,7 @@ weir__combinator_release(struct weir_task *task, bool discarded)
                 weir__series_discard(combinator->children[i]);
         if (combinator->children != combinator->few)
                 free(combinator->children);
+        weir__combinator_drop_held(combinator);
         if (ops_of(combinator)->release)
                 ops_of(combinator)->release(combinator);
 }
@@ -379,11 +376,55 @@ weir__combinator_add_task(struct weir_task *to, const struct weir__combinator_op
         if (task)
                 weir__task_consume(task, verb);
         if (to) {
+                int fault;
+
                 weir__task_expect_open(to, &ops->task, verb);
-                append_child(combinator, weir__combinator_wrap(combinator, task));
+                append_child(combinator, wrap(task, &fault));
+                if (fault)
+                        weir__task_poison(to, fault);
         } else if (task) {
                 weir__task_discard(task);
         }
+}
+
+/* -- a task that is held back -- */
+
+/* The wait has ended. */
+static void
+follow_up(struct weir_task *wait, void *context)
+{
+        struct weir__combinator *combinator = context;
+
+        if (wait->status)
+                return;
+        weir__series_follow_up(wait->series, combinator->held);
+        combinator->held = NULL;
+}
+
+void
+weir__combinator_drop_held(struct weir__combinator *combinator)
+{
+        struct weir_task *held = combinator->held;
+
+        combinator->held = NULL;
+        if (held)
+                weir__series_discard_part(held);
+}
+
+void
+weir__combinator_add_behind(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *wait,
+                            struct weir_task *task, const char *verb)
+{
+        int fault = fault_of(task);
+
+        if (wait) {
+                wait->done = follow_up;
+                wait->context = to;
+        }
+        weir__combinator_add_task(to, ops, wait, verb);
+        ((struct weir__combinator *)to)->held = task;
+        if (fault)
+                weir__task_poison(to, fault);
 }
 
 void

@@ -48,6 +48,9 @@ struct weir__combinator {
         struct weir_series **children; /* the array; guarded by lock.  A child that has ended is NULL */
         struct weir_series *few[WEIR__CHILDREN_FEW];
 
+        struct weir_task *held; /* starts behind the wait that is the first child; NULL: it did, or there is none.  That child's
+                                   until it has ended, then of the worker that runs the task */
+
         /* Rank PARALLEL: taken also under the lock of the series that the combinator is in. */
         struct weir__lock lock;
 
@@ -70,8 +73,13 @@ void weir__combinator_add_task(struct weir_task *to, const struct weir__combinat
 void weir__combinator_add_series(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_series *series,
                              const char *verb);
 
-/* The series around a task that was consumed.  NULL: it cannot be started, the combinator is poisoned, and the task is gone. */
-struct weir_series *weir__combinator_wrap(struct weir__combinator *combinator, struct weir_task *task);
+/* The same for a task that was consumed and is held back until the wait, which has no callback, has ended well.  Both are one
+ * child, whose result is that of the task. */
+void weir__combinator_add_behind(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *wait,
+                                 struct weir_task *task, const char *verb);
+
+/* Drops the task that is held back, if it still is.  On a worker, no lock held. */
+void weir__combinator_drop_held(struct weir__combinator *combinator);
 
 /* For `ended`: the status of the task is that of the first child, in the order of adding, whose result is not 0. */
 void weir__combinator_count_failure(struct weir__combinator *combinator, const struct weir_series *child, int result);

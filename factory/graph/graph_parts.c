@@ -90,19 +90,6 @@ weir__graph_new_node(struct weir__graph *graph, const char *label)
 
 /* -- the end -- */
 
-/* Parts of a task, such as the nodes of a graph in it, are taken apart one after another, not one on the stack of the other. */
-static void
-discard_task(struct weir_task *task)
-{
-        if (!weir__task_ops(task)->release) {
-                weir__task_discard(task);
-                return;
-        }
-        struct weir_series *series = weir__series_wrap(task);
-        if (series) /* else there was no memory, and the task was discarded */
-                weir__series_discard(series);
-}
-
 void
 weir__node_discard(struct weir_node *node)
 {
@@ -110,7 +97,7 @@ weir__node_discard(struct weir_node *node)
                 node->series->owner = NULL;
                 weir__series_discard(node->series);
         } else if (node->task) {
-                discard_task(node->task);
+                weir__series_discard_part(node->task);
         }
 }
 

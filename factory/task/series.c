@@ -103,35 +103,6 @@ weir__series_wrap(struct weir_task *task)
         return series;
 }
 
-struct weir_series *
-weir__series_make_for(struct weir_task *task)
-{
-        const struct weir__task_ops *ops = weir__task_ops(task);
-        struct weir_series *series = weir_series_new(NULL, NULL);
-
-        if (!series) {
-                if (ops->series_failed)
-                        ops->series_failed(task);
-                return NULL;
-        }
-        if (ops->series_ops)
-                series->work.ops = &ops->series_ops->work;
-        series->owner = task;
-        series->current = task;
-        series->state = WEIR__SERIES_RUNNING;
-        task->series = series;
-        weir__live_add(series);
-        if (ops->series_made)
-                ops->series_made(series);
-        return series;
-}
-
-int
-weir__series_prepare(struct weir_task *task)
-{
-        return weir__series_make_for(task) ? 0 : -ENOMEM;
-}
-
 /* -- the lock -- */
 
 /* A series that was not started and has one reference belongs to its owner, which may leave out the lock.  Another
@@ -191,6 +162,22 @@ push(struct weir_series *series, struct weir_task *task, bool front)
         return failed;
 }
 
+/* Behind those taken; by the thread that makes the steps. */
+static void
+append(struct weir_series *series, struct weir_task *task)
+{
+        task->series = series;
+        ring_insert(series->taken, &task->work);
+        __atomic_store_n(&series->taken, &task->work, __ATOMIC_RELEASE);
+}
+
+void
+weir__series_follow_up(struct weir_series *series, struct weir_task *task)
+{
+        series->result_of = WEIR__RESULT_NEXT;
+        append(series, task);
+}
+
 /* A callback of the series pushes, so its thread makes the steps.  The task comes behind those taken, unless tasks are
  * queued, which the callback may know to have come before. */
 static bool
@@ -202,9 +189,7 @@ push_from_callback(struct weir_series *series, struct weir_task *task)
             task->flags || weir__task_ops(task)->seal || weir__phase_is_forked())
                 return false;
         task->flags = WEIR__TASK_CONSUMED;
-        task->series = series;
-        ring_insert(series->taken, &task->work);
-        __atomic_store_n(&series->taken, &task->work, __ATOMIC_RELEASE);
+        append(series, task);
         return true;
 }
 
@@ -359,7 +344,9 @@ become_ended(struct weir_series *series, int cause)
 void
 weir__series_forget(struct weir_series *series, struct weir_task *task)
 {
-        if (series->result_of != WEIR__RESULT_OWN && !series->has_result) {
+        if (series->result_of == WEIR__RESULT_NEXT) {
+                series->result_of = WEIR__RESULT_FIRST;
+        } else if (series->result_of != WEIR__RESULT_OWN && !series->has_result) {
                 series->result = task->status;
                 series->has_result = series->result_of == WEIR__RESULT_FIRST;
         }
@@ -505,6 +492,18 @@ weir__series_discard(struct weir_series *series)
         for (struct weir__work *work; (work = weir__work_pop(&discarding.series));)
                 dismiss((struct weir_series *)work);
         discarding.is_busy = false;
+}
+
+void
+weir__series_discard_part(struct weir_task *task)
+{
+        if (!weir__task_ops(task)->release) {
+                weir__task_discard(task);
+                return;
+        }
+        struct weir_series *series = weir__series_wrap(task);
+        if (series) /* else there was no memory, and the task was discarded */
+                weir__series_discard(series);
 }
 
 void

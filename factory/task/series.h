@@ -39,6 +39,7 @@ enum weir__series_result {
         WEIR__RESULT_OWN = 0, /* its own status */
         WEIR__RESULT_FIRST,   /* that of its first task: it was made around it */
         WEIR__RESULT_LAST,    /* that of its last task */
+        WEIR__RESULT_NEXT,    /* that of its next task; FIRST from then on */
 };
 
 /* A series has two lines of a cache.  A ring of tasks is given by its newest one: each task leads to the next newer
@@ -117,12 +118,18 @@ weir__series_ref(struct weir_series *series)
 /* A series around one task, whose result is that of the task.  Consumes the task; NULL when out of memory. */
 struct weir_series *weir__series_wrap(struct weir_task *task);
 
+/* Adds a task to such a series, whose result is that of this task then.  Inside the callback of its only task. */
+void weir__series_follow_up(struct weir_series *series, struct weir_task *task);
+
 /* The error with which weir_series_start or weir_parallel_add would refuse it; 0 when it is sound. */
 int weir__series_fault(struct weir_series *series);
 
 /* Dismisses a child of a combinator that is discarded.  Nested combinators are taken apart one after another, not one
  * on the stack of the other. */
 void weir__series_discard(struct weir_series *series);
+
+/* The same for a part of a task that is no series yet, such as a node of a graph. */
+void weir__series_discard_part(struct weir_task *task);
 
 /* Starts a series that is sound and was counted, if it is a root; else it is within `parent`. */
 void weir__series_launch(struct weir_series *series, struct weir_series *parent);

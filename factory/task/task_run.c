@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "factory/task/live.h"
 #include "factory/task/series.h"
 #include "kernel/observe/log.h"
 #include "kernel/memory/memory.h"
@@ -166,6 +167,37 @@ weir_task_dismiss(weir_task *task)
                 return;
         weir__task_mark_consumed(task, "weir_task_dismiss");
         weir__task_discard(task);
+}
+
+/* -- the series of a lone task -- */
+
+struct weir_series *
+weir__series_make_for(struct weir_task *task)
+{
+        const struct weir__task_ops *ops = weir__task_ops(task);
+        struct weir_series *series = weir_series_new(NULL, NULL);
+
+        if (!series) {
+                if (ops->series_failed)
+                        ops->series_failed(task);
+                return NULL;
+        }
+        if (ops->series_ops)
+                series->work.ops = &ops->series_ops->work;
+        series->owner = task;
+        series->current = task;
+        series->state = WEIR__SERIES_RUNNING;
+        task->series = series;
+        weir__live_add(series);
+        if (ops->series_made)
+                ops->series_made(series);
+        return series;
+}
+
+int
+weir__series_prepare(struct weir_task *task)
+{
+        return weir__series_make_for(task) ? 0 : -ENOMEM;
 }
 
 weir_series *
