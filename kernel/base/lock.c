@@ -11,16 +11,17 @@
  * A thread that finds a lock held spins for a short time.  Then it enters the queue that the address of the lock selects.  It
  * keeps its place there until it has the lock.  A queue is in static memory, since the next thread to hold the lock may free it.
  *
- * A release while sleepers are counted looks at the first sleeper of its lock, under the mutex of the queue.  If that sleeper has
- * waited for PATIENCE, the lock is handed to it: no other thread can take the lock in between.  If not, the lock becomes free,
- * and the sleeper is woken.  A running thread may then be faster than the sleeper, which saves the switch of threads.
+ * A release while sleepers are counted looks at the first sleeper of its lock, under the mutex of the queue.  If that sleeper
+ * has waited for HAND_OFF_AFTER, the lock is handed to it: no other thread can take the lock in between.  If not, the lock
+ * becomes free, and the sleeper is woken.  A running thread may then be faster than the sleeper, which saves the switch of
+ * threads.
  *
  *      in the queue:  asleep --release--> awake --finds the lock held--> asleep
  *                        |                  |--takes the lock--> out of the queue
  *                        '------------------'--hand-off--> out of the queue, the lock is its own
  *
- * So once a thread has waited for PATIENCE, at most one thread that came later takes the lock before it.  The threads ahead of it
- * in the queue get the lock one after another.
+ * So once a thread has waited for HAND_OFF_AFTER, at most one thread that came later takes the lock before it.  The threads
+ * ahead of it in the queue get the lock one after another.
  *
  * A release that saw no sleeper frees the lock by a plain write.  A sleeper that was counted meanwhile must not be missed.  The
  * sleeper counts itself, runs a fence on all CPUs, and then tries to take the lock.  The release writes, and then looks at the
@@ -40,7 +41,9 @@
 #define WEIR__LOCK_SPINS 100 /* one to four microseconds on x86 */
 #endif
 
-#define PATIENCE WEIR_USEC(200) /* some times longer than a wake-up takes on a CPU that has nothing else to do */
+#ifndef HAND_OFF_AFTER
+#define HAND_OFF_AFTER WEIR_USEC(200) /* some times longer than a wake-up takes on a CPU that has nothing else to do */
+#endif
 
 /* On the stack of its thread. */
 struct sleeper {
@@ -184,7 +187,7 @@ weir__lock_release(struct weir__lock *lock)
         struct sleeper *first = first_of(queue, lock);
         _Atomic unsigned *futex = rouse(first);
 
-        if (first && weir__clock_monotonic() - first->since >= PATIENCE)
+        if (first && weir__clock_monotonic() - first->since >= HAND_OFF_AFTER)
                 take_out(queue, first);
         else
                 atomic_store_explicit(&lock->is_held, 0, memory_order_release);

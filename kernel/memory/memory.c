@@ -21,11 +21,14 @@
 #include "kernel/base/phase.h"
 #include "kernel/memory/sanitized.h"
 
-/* A test of the caches themselves says 0. */
-#ifdef WEIR_ABLATE_CACHE
-#define UNCACHED 1
-#elif !defined UNCACHED
+/* A test of the caches themselves says 0, cmake/ablate.cmake 1. */
+#ifndef UNCACHED
 #define UNCACHED WEIR__SANITIZED
+#endif
+
+/* Whether blocks are fetched before they are wanted; cmake/ablate.cmake says 0. */
+#ifndef FETCHES_COLD
+#define FETCHES_COLD 1
 #endif
 
 #define BATCH         64
@@ -57,7 +60,8 @@ RARE bool
 refill(struct free_list *list, size_t size_class)
 {
         list->first = weir__slabs_take(size_class);
-        list->count = list->cold = list->first ? (uint32_t)list->first->count : 0;
+        list->count = list->first ? (uint32_t)list->first->count : 0;
+        list->cold = FETCHES_COLD * list->count;
         return list->first;
 }
 
