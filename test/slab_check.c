@@ -3,13 +3,25 @@
 
 #include "kernel/memory/slab.c"
 
+static unsigned
+count_of(const struct weir__list *list)
+{
+        unsigned count = 0;
+
+        for (struct weir__link *link = weir__list_first(list); link; link = weir__list_next(list, link))
+                count++;
+        return count;
+}
+
 static void
 check_arena(struct arena *arena)
 {
-        unsigned unused = count_of(&arena->unused);
+        unsigned wasted = count_of(&arena->wasted), unused = wasted + count_of(&arena->blank);
 
         if (!unused || (arena->used + unused != ARENA_SLABS && arena->used + unused != SMALL_SLABS))
                 weir__panic("arena %p: %u used, %u unused", (void *)arena, arena->used, unused);
+        if (wasted != arena->wasted_count)
+                weir__panic("arena %p: %u wasted, and %u are counted", (void *)arena, wasted, arena->wasted_count);
         if ((arena->used == 0) != (arena == all.kept))
                 weir__panic("arena %p: %u used, and %p is kept", (void *)arena, arena->used, (void *)all.kept);
 }

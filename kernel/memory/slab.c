@@ -42,14 +42,13 @@
 #define HEAD_SLABS  2
 #define ARENA_SLABS (ARENA_SIZE / SLAB_SIZE - HEAD_SLABS)
 #define SMALL_SLABS (ARENA_SLABS / 2) /* of an arena with small pages */
-#define SET_WORDS   4
 #define FEW_WASTED  16 /* slabs: an arena may waste as many whatever it uses */
 #define WAITING     2  /* wasteful arenas */
 #define CHAIN       64 /* blocks: a chain that is put together from free ones ends with the slab that reaches it */
 #define SLICE       64 /* blocks that are given back under one hold of the lock */
 
 struct slab {
-        struct weir__link link;          /* among the partial slabs of its class */
+        struct weir__link link;          /* among the partial slabs of its class, or the unused ones of its arena */
         struct weir__block *free, *last; /* the chain of free blocks, and its end */
         uint16_t free_count;
 
@@ -58,22 +57,18 @@ struct slab {
         uint16_t size_class;
 };
 
-/* A bit for each slab of an arena. */
-struct slab_set {
-        uint64_t words[SET_WORDS];
-};
-
 struct arena {
-        struct weir__link link;  /* among those with unused slabs, or those to be unmapped */
-        unsigned used;           /* slabs */
-        struct slab_set unused;
-        struct slab_set present; /* slabs that were cut since their pages were last given back */
+        struct weir__link link;    /* among those with unused slabs, or those to be unmapped */
+        struct weir__link waiting; /* among those that wait */
+        unsigned used;             /* slabs */
+        unsigned wasted_count;
+        struct weir__list wasted;  /* unused slabs that were cut since their pages were last given back */
+        struct weir__list blank;   /* the other unused slabs */
 
         _Alignas(64) struct slab slabs[ARENA_SLABS];
 };
 
 _Static_assert(sizeof(struct arena) <= HEAD_SLABS * SLAB_SIZE, "the head of an arena has room for its data");
-_Static_assert(ARENA_SLABS <= SET_WORDS * 64, "a set has a bit for each slab");
 _Static_assert(sizeof(struct weir__block) <= 24, "a free block fits into the smallest class");
 _Static_assert(24 + 8 * (WEIR__BLOCK_CLASSES - 1) == WEIR__BLOCK_MAX, "the largest class is that of the largest block");
 
@@ -83,8 +78,8 @@ static struct {
         /* Guarded by lock. */
         struct weir__list arenas;          /* with unused slabs */
         struct arena *kept;                /* the one of them that has no used slab; NULL: none */
-        struct arena *waiting[WAITING];    /* wasteful ones; NULL: none */
-        unsigned next_waiting;             /* index of the one that came first */
+        struct weir__list waiting;         /* wasteful ones, the one that came first first */
+        unsigned waiting_count;
         size_t arena_count;
         size_t out;                        /* blocks */
         struct weir__list partial[WEIR__BLOCK_CLASSES];
@@ -95,7 +90,7 @@ struct garbage {
         bool keep;                /* see weir__slabs_give */
         struct weir__list arenas; /* to be unmapped */
         struct arena *wasteful;   /* loses the pages of `slabs`, which count as used meanwhile; NULL: none */
-        struct slab_set slabs;
+        struct weir__list slabs;
 };
 
 /* -- addresses -- */
@@ -158,7 +153,7 @@ arena_new(bool is_huge)
         madvise(arena, ARENA_SIZE, is_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* without them it fails: nothing is lost */
         memset(arena, 0, sizeof *arena);
         for (size_t i = 0; i < (is_huge ? ARENA_SLABS : SMALL_SLABS); i++)
-                arena->unused.words[i / 64] |= UINT64_C(1) << i % 64;
+                weir__list_append(&arena->blank, &arena->slabs[i].link);
         return arena;
 }
 
@@ -177,69 +172,22 @@ has_unused(const struct arena *arena)
         return weir__link_is_used(&arena->link);
 }
 
-/* Of its unused slabs, those that have pages. */
-static struct slab_set
-wasted_of(const struct arena *arena)
-{
-        struct slab_set wasted;
-
-        for (unsigned i = 0; i < SET_WORDS; i++)
-                wasted.words[i] = arena->unused.words[i] & arena->present.words[i];
-        return wasted;
-}
-
-static unsigned
-count_of(const struct slab_set *set)
-{
-        unsigned count = 0;
-
-        for (unsigned i = 0; i < SET_WORDS; i++)
-                count += (unsigned)__builtin_popcountll(set->words[i]);
-        return count;
-}
-
-/* Its lowest element, or ARENA_SLABS at least. */
-static unsigned
-first_of(const struct slab_set *set)
-{
-        unsigned i = 0;
-
-        while (i < SET_WORDS && !set->words[i])
-                i++;
-        return i < SET_WORDS ? i * 64 + (unsigned)__builtin_ctzll(set->words[i]) : i * 64;
-}
-
-/* Moves slabs between used and unused. */
+/* So many of its slabs were taken out of its lists. */
 static void
-use(struct arena *arena, const struct slab_set *slabs)
+use(struct arena *arena, unsigned count)
 {
-        uint64_t left = 0;
-
-        for (unsigned i = 0; i < SET_WORDS; i++)
-                left |= arena->unused.words[i] &= ~slabs->words[i];
-        arena->used += count_of(slabs);
-        if (!left)
+        arena->used += count;
+        if (weir__list_is_empty(&arena->wasted) && weir__list_is_empty(&arena->blank))
                 weir__link_remove(&arena->link);
 }
 
+/* So many were put into its lists. */
 static void
-disuse(struct arena *arena, const struct slab_set *slabs)
+disuse(struct arena *arena, unsigned count)
 {
-        for (unsigned i = 0; i < SET_WORDS; i++)
-                arena->unused.words[i] |= slabs->words[i];
-        arena->used -= count_of(slabs);
+        arena->used -= count;
         if (!has_unused(arena))
                 weir__list_prepend(&all.arenas, &arena->link);
-}
-
-static struct slab_set
-set_of(const struct slab *slab)
-{
-        size_t index = (size_t)(slab - arena_of(slab)->slabs);
-        struct slab_set set = {{0}};
-
-        set.words[index / 64] = UINT64_C(1) << index % 64;
-        return set;
 }
 
 /* An unused slab becomes a used one, with pages if there is one with pages.  NULL: there is none. */
@@ -251,12 +199,10 @@ take_unused(size_t size_class)
         if (!link)
                 return NULL;
         struct arena *arena = weir__container_of(link, struct arena, link);
-        struct slab_set wasted = wasted_of(arena);
-        struct slab *slab = &arena->slabs[first_of(count_of(&wasted) ? &wasted : &arena->unused)];
-        struct slab_set set = set_of(slab);
-        use(arena, &set);
-        for (unsigned i = 0; i < SET_WORDS; i++)
-                arena->present.words[i] |= set.words[i];
+        arena->wasted_count -= !weir__list_is_empty(&arena->wasted);
+        link = weir__list_pop(weir__list_is_empty(&arena->wasted) ? &arena->blank : &arena->wasted);
+        struct slab *slab = weir__container_of(link, struct slab, link);
+        use(arena, 1);
         if (arena == all.kept)
                 all.kept = NULL;
         *slab = (struct slab){.capacity = (uint16_t)(SLAB_SIZE / weir__block_size(size_class)),
@@ -265,24 +211,20 @@ take_unused(size_t size_class)
         return slab;
 }
 
-/* The place of an arena among those that wait; NULL: it does not. */
-static struct arena **
-waits_at(const struct arena *arena)
+static bool
+is_waiting(const struct arena *arena)
 {
-        for (unsigned i = 0; i < WAITING; i++)
-                if (all.waiting[i] == arena)
-                        return &all.waiting[i];
-        return NULL;
+        return weir__link_is_used(&arena->waiting);
 }
 
 /* An arena has no used slab any more. */
 static void
 drop_arena(struct arena *arena, struct garbage *garbage)
 {
-        struct arena **place = waits_at(arena);
-
-        if (place)
-                *place = NULL;
+        if (is_waiting(arena)) {
+                weir__link_remove(&arena->waiting);
+                all.waiting_count--;
+        }
         if (garbage->keep && !all.kept) {
                 all.kept = arena;
                 return;
@@ -295,28 +237,27 @@ drop_arena(struct arena *arena, struct garbage *garbage)
 static bool
 is_wasteful(const struct arena *arena, bool keep)
 {
-        struct slab_set wasted = wasted_of(arena);
-
-        return count_of(&wasted) > (keep ? FEW_WASTED + arena->used : 0);
+        return arena->wasted_count > (keep ? FEW_WASTED + arena->used : 0);
 }
 
 /* Lets a wasteful arena wait, and takes the pages of the one that has waited longest. */
 static void
 let_wait(struct arena *arena, struct garbage *garbage)
 {
-        if (garbage->wasteful || waits_at(arena))
+        if (garbage->wasteful || is_waiting(arena))
                 return;
         if (garbage->keep) {
-                struct arena *first = all.waiting[all.next_waiting];
-
-                all.waiting[all.next_waiting] = arena;
-                all.next_waiting = (all.next_waiting + 1) % WAITING;
-                arena = first;
+                weir__list_append(&all.waiting, &arena->waiting);
+                if (++all.waiting_count <= WAITING)
+                        return;
+                arena = weir__container_of(weir__list_pop(&all.waiting), struct arena, waiting);
+                all.waiting_count--;
         }
-        if (arena && is_wasteful(arena, garbage->keep)) {
+        if (is_wasteful(arena, garbage->keep)) {
                 garbage->wasteful = arena;
-                garbage->slabs = wasted_of(arena);
-                use(arena, &garbage->slabs);
+                weir__list_concat(&garbage->slabs, &arena->wasted);
+                use(arena, arena->wasted_count);
+                arena->wasted_count = 0;
         }
 }
 
@@ -324,9 +265,10 @@ static void
 put_unused(struct slab *slab, struct garbage *garbage)
 {
         struct arena *arena = arena_of(slab);
-        struct slab_set set = set_of(slab);
 
-        disuse(arena, &set);
+        weir__list_prepend(&arena->wasted, &slab->link);
+        arena->wasted_count++;
+        disuse(arena, 1);
         if (!arena->used)
                 drop_arena(arena, garbage);
         else if (is_wasteful(arena, garbage->keep))
@@ -423,30 +365,34 @@ weir__slabs_take(size_t size_class)
         return slab ? cut(slab) : chain;
 }
 
-/* Gives the pages of unused slabs back, those of neighbours in one call. */
-static void
-give_pages(struct arena *arena, struct slab_set slabs)
+/* Gives the pages of slabs back, those of neighbours in one call.  Returns how many slabs. */
+static unsigned
+give_pages(struct arena *arena, const struct weir__list *slabs)
 {
-        madvise(arena, ARENA_SIZE, MADV_NOHUGEPAGE);
-        for (unsigned from; (from = first_of(&slabs)) < ARENA_SLABS;) {
-                unsigned to = from;
+        bool is_given[ARENA_SLABS + 1] = {false};
+        unsigned count = 0;
 
-                for (; slabs.words[to / 64] >> to % 64 & 1; to++)
-                        slabs.words[to / 64] &= ~(UINT64_C(1) << to % 64);
-                madvise(memory_of(&arena->slabs[from]), (to - from) * SLAB_SIZE, MADV_DONTNEED);
+        for (struct weir__link *link = weir__list_first(slabs); link; link = weir__list_next(slabs, link), count++)
+                is_given[weir__container_of(link, struct slab, link) - arena->slabs] = true;
+        madvise(arena, ARENA_SIZE, MADV_NOHUGEPAGE);
+        for (size_t from = 0, to; from < ARENA_SLABS; from = to + 1) {
+                for (to = from; is_given[to]; to++)
+                        continue;
+                if (to > from)
+                        madvise(memory_of(&arena->slabs[from]), (to - from) * SLAB_SIZE, MADV_DONTNEED);
         }
+        return count;
 }
 
 static void
 end_waste(struct garbage *garbage)
 {
         struct arena *arena = garbage->wasteful;
+        unsigned count = give_pages(arena, &garbage->slabs);
 
-        give_pages(arena, garbage->slabs);
         weir__lock(&all.lock);
-        for (unsigned i = 0; i < SET_WORDS; i++)
-                arena->present.words[i] &= ~garbage->slabs.words[i];
-        disuse(arena, &garbage->slabs);
+        weir__list_concat(&arena->blank, &garbage->slabs);
+        disuse(arena, count);
         if (!arena->used)
                 drop_arena(arena, garbage);
         weir__unlock(&all.lock);
