@@ -58,7 +58,10 @@ struct queue {
         struct weir__list sleepers; /* guarded by mutex, the longest waiting first */
 };
 
-#define QUEUE {.mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP} /* it spins for a short time before it sleeps */
+#define QUEUE                                                  \
+        {                                                      \
+                .mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP \
+        } /* it spins for a short time before it sleeps */
 
 _Alignas(64) _Atomic unsigned weir__lock_sleepers[WEIR__LOCK_QUEUES];
 static struct queue queues[WEIR__LOCK_QUEUES] = {[0 ... WEIR__LOCK_QUEUES - 1] = QUEUE};

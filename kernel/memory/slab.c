@@ -42,10 +42,10 @@
 #define HEAD_SLABS  2
 #define ARENA_SLABS (ARENA_SIZE / SLAB_SIZE - HEAD_SLABS)
 #define SMALL_SLABS (ARENA_SLABS / 2) /* of an arena with small pages */
-#define FEW_WASTED  16 /* slabs: an arena may waste as many whatever it uses */
-#define WAITING     2  /* wasteful arenas */
-#define CHAIN       64 /* blocks: a chain that is put together from free ones ends with the slab that reaches it */
-#define SLICE       64 /* blocks that are given back under one hold of the lock */
+#define FEW_WASTED  16                /* slabs: an arena may waste as many whatever it uses */
+#define WAITING     2                 /* wasteful arenas */
+#define CHAIN       64                /* blocks: a chain that is put together from free ones ends with the slab that reaches it */
+#define SLICE       64                /* blocks that are given back under one hold of the lock */
 
 struct slab {
         struct weir__link link;          /* among the partial slabs of its class, or the unused ones of its arena */
@@ -62,8 +62,8 @@ struct arena {
         struct weir__link waiting; /* among those that wait */
         unsigned used;             /* slabs */
         unsigned wasted_count;
-        struct weir__list wasted;  /* unused slabs that were cut since their pages were last given back */
-        struct weir__list blank;   /* the other unused slabs */
+        struct weir__list wasted; /* unused slabs that were cut since their pages were last given back */
+        struct weir__list blank;  /* the other unused slabs */
 
         _Alignas(64) struct slab slabs[ARENA_SLABS];
 };
@@ -76,12 +76,12 @@ static struct {
         struct weir__lock lock;
 
         /* Guarded by lock. */
-        struct weir__list arenas;          /* with unused slabs */
-        struct arena *kept;                /* the one of them that has no used slab; NULL: none */
-        struct weir__list waiting;         /* wasteful ones, the one that came first first */
+        struct weir__list arenas;  /* with unused slabs */
+        struct arena *kept;        /* the one of them that has no used slab; NULL: none */
+        struct weir__list waiting; /* wasteful ones, the one that came first first */
         unsigned waiting_count;
         size_t arena_count;
-        size_t out;                        /* blocks */
+        size_t out; /* blocks */
         struct weir__list partial[WEIR__BLOCK_CLASSES];
 } all = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 

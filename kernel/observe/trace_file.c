@@ -68,8 +68,9 @@ put(const char *text)
         weir__sink_text(&trace.out.sink, text);
 }
 
+/* Behind that text.  By snprintf the writer would need four times as long for an event. */
 static void
-put_number(int64_t number)
+put_number(const char *before, int64_t number)
 {
         char digits[24], *at = digits + sizeof digits;
         uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
@@ -80,25 +81,20 @@ put_number(int64_t number)
         } while (rest);
         if (number < 0)
                 *--at = '-';
+        put(before);
         weir__sink_write(&trace.out.sink, at, (size_t)(digits + sizeof digits - at));
 }
 
-/* In microseconds. */
+/* In microseconds, behind that text. */
 static void
-put_time(weir_nsec time)
+put_time(const char *before, weir_nsec time)
 {
-        char thousandths[4] = {'.'};
-        weir_nsec rest = time % 1000;
+        uint64_t length = time < 0 ? 0 - (uint64_t)time : (uint64_t)time;
 
-        if (time < 0) {
-                put("-");
-                put_time(time == INT64_MIN ? INT64_MAX : -time);
-                return;
-        }
-        for (int i = 3; i > 0; i--, rest /= 10)
-                thousandths[i] = (char)('0' + rest % 10);
-        put_number(time / 1000);
-        weir__sink_write(&trace.out.sink, thousandths, sizeof thousandths);
+        put(before);
+        put_number(time < 0 ? "-" : "", (int64_t)(length / 1000));
+        put_number("", (int64_t)(1000 + length % 1000));
+        trace.out.sink.buffer[trace.out.sink.used - 4] = '.'; /* instead of the 1 */
 }
 
 /* The inside of a string.  A byte that is no character becomes U+FFFD.  `is_cut`: the text was longer. */
@@ -138,19 +134,10 @@ static void
 begin_event(char phase, uint32_t track)
 {
         put(trace.begun ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
-        trace.begun = true;
         weir__sink_write(&trace.out.sink, &phase, 1);
-        put("\",\"pid\":");
-        put_number(trace.process);
-        put(",\"tid\":");
-        put_number(track);
-}
-
-static void
-put_at(weir_nsec at)
-{
-        put(",\"ts\":");
-        put_time(at);
+        put_number("\",\"pid\":", trace.process);
+        put_number(",\"tid\":", track);
+        trace.begun = true;
 }
 
 static void
@@ -170,64 +157,38 @@ put_arrow(const struct weir__trace_record *record)
                                           : ",\"cat\":\"flow\",\"name\":\"hand-over\",\"id\":";
 
         begin_event('s', record->from_track);
-        put_at(record->from_at);
-        put(what);
-        put_number((int64_t)++trace.arrows);
+        put_time(",\"ts\":", record->from_at);
+        put_number(what, (int64_t)++trace.arrows);
         put("}");
         begin_event('f', record->track);
-        put_at(record->at);
-        put(what);
-        put_number((int64_t)trace.arrows);
+        put_time(",\"ts\":", record->at);
+        put_number(what, (int64_t)trace.arrows);
         put(",\"bp\":\"e\"}");
 }
 
-/* `follows`: another argument is before it. */
-static void
-put_key(const char *key, bool *follows)
-{
-        put(*follows ? ",\"" : "\"");
-        put(key);
-        put("\":");
-        *follows = true;
-}
-
-static void
-put_status(int status, bool *follows)
-{
-        put_key("status", follows);
-        put_number(status);
-        if (!status)
-                return;
-        put_key("meaning", follows);
-        put("\"");
-        put(weir_strerror(status));
-        put("\"");
-}
-
+/* Each argument begins with a comma, and a brace takes the place of the first one. */
 static void
 put_arguments(const struct weir__trace_record *record)
 {
-        bool follows = false;
+        struct weir__sink *sink = &trace.out.sink;
 
-        put(",\"args\":{");
-        if (record->series) {
-                put_key("series", &follows);
-                put_number(record->series);
-        }
+        put(",\"args\":");
+        size_t first = sink->used;
+        if (record->series)
+                put_number(",\"series\":", record->series);
         if (record->has_status)
-                put_status(record->status, &follows);
-        if (record->has_lateness) {
-                put_key("late_us", &follows);
-                put_time(record->lateness);
-        }
-        if (record->poller >= 0) {
-                put_key("poller", &follows);
-                put_number(record->poller);
-        }
-        if (record->has_lost_poller) {
-                put_key("lost_poller", &follows);
-                put("true");
-        }
+                put_number(",\"status\":", record->status);
+        if (record->has_status && record->status)
+                weir__sink_printf(sink, ",\"meaning\":\"%s\"", weir_strerror(record->status));
+        if (record->has_lateness)
+                put_time(",\"late_us\":", record->lateness);
+        if (record->poller >= 0)
+                put_number(",\"poller\":", record->poller);
+        if (record->has_lost_poller)
+                put(",\"lost_poller\":true");
+        if (sink->used == first)
+                put("{");
+        sink->buffer[first] = '{';
         put("}}");
 }
 
@@ -237,9 +198,8 @@ put_slice(const struct weir__trace_record *record)
         const char *kind = weir__kind_without_article(record->kind);
 
         begin_event('X', record->track);
-        put_at(record->at);
-        put(",\"dur\":");
-        put_time(record->until - record->at);
+        put_time(",\"ts\":", record->at);
+        put_time(",\"dur\":", record->until - record->at);
         put(kind == record->kind ? ",\"cat\":\"scheduler\",\"name\":\"" : ",\"cat\":\"callback\",\"name\":\"");
         put(kind);
         if (record->name_size) {
@@ -257,13 +217,12 @@ static void
 put_note(const struct weir__trace_record *record)
 {
         begin_event('i', record->track);
-        put_at(record->at);
+        put_time(",\"ts\":", record->at);
         put(",\"s\":\"t\",\"cat\":\"scheduler\",\"name\":\"");
         put(record->kind);
         put("\",\"args\":{\"");
         put(record->unit);
-        put("\":");
-        put_number(record->number);
+        put_number("\":", record->number);
         put("}}");
 }
 
@@ -272,6 +231,8 @@ put_record(const struct weir__trace_record *record)
 {
         if (sizeof trace.out.sink.buffer - trace.out.sink.used < EVENT_MAX)
                 weir__sink_flush(&trace.out.sink);
+        if (trace.out.sink.error)
+                return;
         switch ((enum weir__trace_type)record->type) {
         case WEIR__TRACE_TRACK: put_track(record); break;
         case WEIR__TRACE_SLICE: put_slice(record); break;
