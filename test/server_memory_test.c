@@ -140,7 +140,8 @@ __wrap_weir__free(void *block, size_t size)
 
 /* -- scenarios -- */
 
-#define BODY      "0123456789"
+#define REST      "56789 and as many more as the reply lacks room for" /* 50 bytes */
+#define BODY      "01234" REST
 #define LARGE     ((size_t)3000000) /* bytes of a reply: more than goes out at once */
 #define TEXT_SIZE ((size_t)20000)   /* of what is compressed */
 #define PAGE      "nothing here"
@@ -157,11 +158,11 @@ struct scenario {
 static weir_http_router *router;
 static char large[LARGE + 1], text[TEXT_SIZE + 1]; /* terminated */
 
-/* Takes all the room that the reply has inside, so that body and fields need memory of their own. */
+/* Takes all the room for fields that the reply has inside, so that the next one needs memory of its own. */
 static void
 fill_the_room(weir_task *exchange)
 {
-        char value[WEIR__RESPONSE_ROOM - 4] = "";
+        char value[WEIR__RESPONSE_FIELDS - 4] = "";
 
         memset(value, 'y', sizeof value - 1);
         weir_http_reply_header(exchange, "X", value);
@@ -246,9 +247,9 @@ write_behind(weir_task *exchange, void *context)
 {
         (void)context;
         fill_the_room(exchange);
-        weir_http_reply_append(exchange, "01234", 5);
-        push_first(exchange, weir_http_write_new(exchange, "56", 2, NULL, NULL));
-        push_first(exchange, weir_http_write_new(exchange, "789", 3, NULL, NULL));
+        weir_http_reply_append(exchange, BODY, 30);
+        push_first(exchange, weir_http_write_new(exchange, BODY + 30, 2, NULL, NULL));
+        push_first(exchange, weir_http_write_new(exchange, BODY + 32, sizeof BODY - 33, NULL, NULL));
 }
 
 static void
@@ -256,7 +257,7 @@ write_one_behind(weir_task *exchange, void *context)
 {
         (void)context;
         weir_http_reply_append(exchange, "01234", 5);
-        push_first(exchange, weir_http_write_new(exchange, "56789", 5, NULL, NULL));
+        push_first(exchange, weir_http_write_new(exchange, REST, sizeof REST - 1, NULL, NULL));
 }
 
 static void
@@ -353,14 +354,15 @@ static const struct {
         "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 7\r\n\r\na=b"
 
 static const struct scenario scenarios[] = {
-        {CHUNKED "5\r\n01234", "\r\n5\r\n56789\r\n" LAST_CHUNK, .handler = reply_body},
-        {POST "Content-Length: 10\r\n\r\n01234", "56789", .handler = reply_body},
-        {CHUNKED "5\r\n01234", "\r\n5\r\n56789\r\n" LAST_CHUNK, .stream_bodies = 1, .handler = collect_and_reply},
-        {POST "Content-Length: 10\r\n\r\n01234", "56789", .stream_bodies = 1, .handler = collect_and_reply},
-        {CHUNKED "5\r\n01234", "\r\n5\r\n56789\r\n" LAST_CHUNK, .stream_bodies = 1, .handler = echo_pieces, .is_chunked = true},
-        {POST "Content-Length: 10\r\n\r\n01234", "56789", .stream_bodies = 1, .handler = echo_pieces, .is_chunked = true},
-        {POST "Content-Length: 10\r\n\r\n01234", "56789", .stream_bodies = 1, .handler = echo_as_many},
-        {"GET / HTTP/1.1\r\n" HOST "Connection: upgrade\r\nUpgrade: echo\r\n\r\n01234", "56789", .stream_bodies = 1,
+        {CHUNKED "5\r\n01234", "\r\n32\r\n" REST "\r\n" LAST_CHUNK, .handler = reply_body},
+        {POST "Content-Length: 55\r\n\r\n01234", REST, .handler = reply_body},
+        {CHUNKED "5\r\n01234", "\r\n32\r\n" REST "\r\n" LAST_CHUNK, .stream_bodies = 1, .handler = collect_and_reply},
+        {POST "Content-Length: 55\r\n\r\n01234", REST, .stream_bodies = 1, .handler = collect_and_reply},
+        {CHUNKED "5\r\n01234", "\r\n32\r\n" REST "\r\n" LAST_CHUNK, .stream_bodies = 1, .handler = echo_pieces,
+         .is_chunked = true},
+        {POST "Content-Length: 55\r\n\r\n01234", REST, .stream_bodies = 1, .handler = echo_pieces, .is_chunked = true},
+        {POST "Content-Length: 55\r\n\r\n01234", REST, .stream_bodies = 1, .handler = echo_as_many},
+        {"GET / HTTP/1.1\r\n" HOST "Connection: upgrade\r\nUpgrade: echo\r\n\r\n01234", REST, .stream_bodies = 1,
          .handler = echo_pieces, .is_chunked = true},
         {.request = GET("/"), .handler = write_behind, .is_chunked = true},
         {.request = GET("/"), .handler = write_one_behind, .is_chunked = true},

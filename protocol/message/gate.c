@@ -131,8 +131,10 @@ read_method(struct weir__gate *gate, struct reader *reader)
         const char *method = reader->data + gate->mark;
         int r = read_word(gate, reader, WEIR__BYTE_TOKEN, ' ', TARGET);
 
-        if (gate->state == TARGET)
+        if (gate->state == TARGET) {
                 gate->is_method_known = method_is_known(method, (size_t)(reader->at - method) - 1);
+                gate->is_head = reader->at - method == 5 && memcmp(method, "HEAD", 4) == 0;
+        }
         return r;
 }
 

@@ -25,7 +25,7 @@ struct weir__gate {
         uint32_t fields;  /* field lines that have begun */
         uint32_t mark;    /* where the method, target, version or field name that is being read begins */
         uint8_t state;    /* gate.c's */
-        bool is_method_known;
+        bool is_method_known, is_head; /* set when the method has been read */
 };
 
 enum weir__gate_verdict {

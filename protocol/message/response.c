@@ -21,24 +21,18 @@
 /* All but the handler's fields: a status line without a phrase or with the longest, the lines above, a number of 20 digits. */
 #define FIXED_BOUND ((size_t)256)
 
-static bool
-is_inside(const struct weir__response *response, const char *memory)
-{
-        return (uintptr_t)memory - (uintptr_t)response->room < sizeof response->room;
-}
-
 static void
-free_memory(const struct weir__response *response, char *memory)
+free_memory(const char *beside, char *memory)
 {
-        if (!is_inside(response, memory))
+        if (memory != beside)
                 free(memory);
 }
 
 void
 weir__response_done(struct weir__response *response)
 {
-        free_memory(response, response->fields);
-        free_memory(response, response->body);
+        free_memory(response->short_fields, response->fields);
+        free_memory(response->short_body, response->body);
         response->fields = response->body = NULL;
         response->fields_size = response->fields_room = response->body_size = response->body_room = 0;
         response->status = 0;
@@ -47,72 +41,51 @@ weir__response_done(struct weir__response *response)
 char **
 weir__response_body_to_take(struct weir__response *response)
 {
-        return response->body && !is_inside(response, response->body) ? &response->body : NULL;
+        return response->body && response->body != response->short_body ? &response->body : NULL;
 }
 
 void
 weir__response_replace_body(struct weir__response *response, char *body, size_t size)
 {
-        free_memory(response, response->body);
+        free_memory(response->short_body, response->body);
         response->body = body;
         response->body_size = response->body_room = size;
 }
 
-/* Makes room for `more` bytes behind `size`, in memory of its own.  Result: 0; -ENOMEM, nothing changed. */
+/* Makes room for `more` bytes behind `size`: first in the response, in `beside`, and then in memory of its own.  Result: 0;
+ * -ENOMEM, nothing changed. */
 static int
-make_room(const struct weir__response *response, char **buffer, size_t size, size_t *room, size_t more, size_t least)
+make_room(char **buffer, size_t size, size_t *room, size_t more, char *beside, size_t beside_size)
 {
         size_t wanted = *room > SIZE_MAX / 2 ? SIZE_MAX : 2 * *room;
-        bool moves = is_inside(response, *buffer);
+        bool is_beside = *buffer == beside;
         char *grown;
 
         if (more <= *room - size)
                 return 0;
+        if (!*room && more <= beside_size) {
+                *buffer = beside;
+                *room = beside_size;
+                return 0;
+        }
         if (more > SIZE_MAX - size)
                 return -ENOMEM;
-        wanted = wanted < least ? least : wanted;
         wanted = wanted < size + more ? size + more : wanted;
-        grown = realloc(moves ? NULL : *buffer, wanted);
+        grown = realloc(is_beside ? NULL : *buffer, wanted);
         if (!grown)
                 return -ENOMEM;
-        if (moves)
-                memcpy(grown, *buffer, size);
+        if (is_beside)
+                memcpy(grown, beside, size);
         *buffer = grown;
         *room = wanted;
         return 0;
 }
 
-/* The first fields lie inside the response if they fit and the body is not there; the rest of the room is left to the body. */
 static int
-make_room_for_fields(struct weir__response *response, size_t more, size_t least)
+make_room_for_fields(struct weir__response *response, size_t more)
 {
-        if (!response->fields_room) {
-                size_t taken = is_inside(response, response->body) ? response->body_room : 0;
-
-                if (more <= sizeof response->room - taken) {
-                        response->fields = response->room;
-                        response->fields_room = sizeof response->room - taken;
-                }
-        }
-        return make_room(response, &response->fields, response->fields_size, &response->fields_room, more, least);
-}
-
-/* The first piece of a body lies at the end of the free room inside, if it fits. */
-static int
-make_room_for_body(struct weir__response *response, size_t more)
-{
-        if (!response->body_room) {
-                bool shares = is_inside(response, response->fields);
-                size_t taken = shares ? response->fields_size : 0;
-
-                if (more <= sizeof response->room - taken) {
-                        response->body = response->room + sizeof response->room - more;
-                        response->body_room = more;
-                        if (shares)
-                                response->fields_room = sizeof response->room - more;
-                }
-        }
-        return make_room(response, &response->body, response->body_size, &response->body_room, more, 0);
+        return make_room(&response->fields, response->fields_size, &response->fields_room, more, response->short_fields,
+                         sizeof response->short_fields);
 }
 
 /* The next line of a field from *at on, and its size; NULL when none is left.  *at is then behind it. */
@@ -179,7 +152,7 @@ weir__response_field(struct weir__response *response, const char *name, const ch
             weir__bytes_span(value, value_size, WEIR__BYTE_VALUE) < value_size)
                 return -EINVAL;
         weir__bytes_trim(&value, &value_size);
-        r = make_room_for_fields(response, name_size + value_size + 4, 128);
+        r = make_room_for_fields(response, name_size + value_size + 4);
         if (r < 0)
                 return r;
         if (should_replace)
@@ -214,7 +187,7 @@ weir__response_wrap(struct weir__response *response, const char *name, const cha
 {
         size_t before_size = strlen(before), behind_size = strlen(behind), end = 0, size;
         const char *value;
-        int r = make_room_for_fields(response, before_size + behind_size, 128);
+        int r = make_room_for_fields(response, before_size + behind_size);
 
         if (r < 0 || !weir__response_next(response, name, &end, &value, &size))
                 return r;
@@ -236,7 +209,8 @@ weir__response_append(struct weir__response *response, const void *data, size_t 
                 return 0;
         if (!data)
                 return -EINVAL;
-        r = make_room_for_body(response, size);
+        r = make_room(&response->body, response->body_size, &response->body_room, size, response->short_body,
+                      sizeof response->short_body);
         if (r < 0)
                 return r;
         memcpy(response->body + response->body_size, data, size);

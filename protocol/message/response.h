@@ -9,7 +9,9 @@
 /* The whole interim response to a request that expects_continue. */
 #define WEIR__HTTP_CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
 
-#define WEIR__RESPONSE_ROOM 84 /* two or three fields and a line of text need no memory beside the response */
+/* Bytes that need no memory beside the response: one or two fields, and a line of text. */
+#define WEIR__RESPONSE_FIELDS 60
+#define WEIR__RESPONSE_BODY   24
 
 /* Fields and body that a handler builds.  All zero is an empty 200.  It stays where it is: it may point into itself. */
 struct weir__response {
@@ -18,7 +20,7 @@ struct weir__response {
         char *body;
         size_t body_size, body_room;
         int status; /* 0 stands for 200 */
-        char room[WEIR__RESPONSE_ROOM]; /* for what is short: fields at its beginning, the body at its end */
+        char short_fields[WEIR__RESPONSE_FIELDS], short_body[WEIR__RESPONSE_BODY]; /* memory for those that are short */
 };
 
 void weir__response_done(struct weir__response *response); /* frees what it holds and makes it empty again */

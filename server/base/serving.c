@@ -1,8 +1,8 @@
 /* server/base/serving.c: the servers that serve, and what they have counted.
  *
  * Threads: the threads that start and stop servers change the list; any thread asks for reports.
- * Locks:   `serving.lock` (a leaf) guards the list, and keeps the shards of the servers in it.  It is held while the counts of
- *          one server are added up, some hundred for each poller; the pollers do not take it. */
+ * Locks:   `serving.lock` (a leaf) guards the list, and keeps the shards of the servers in it.  It is held while all counts are
+ *          added up, some hundred for each poller of each server.  Only starts and stops wait for it. */
 #include "server/base/serving.h"
 
 #include <errno.h>
@@ -14,10 +14,7 @@
 
 static struct {
         struct weir__lock lock;
-
-        /* Guarded by lock. */
-        struct weir__list list; /* of struct weir__serving, in the order of their starts */
-        uint64_t number;         /* of the server that was started last */
+        struct weir__list list; /* guarded by lock: of struct weir__serving, in the order of their starts */
 } serving = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 
 /* -- names -- */
@@ -55,33 +52,23 @@ write_name(const weir_http_server *server, char *out, size_t room)
 
 /* -- the list -- */
 
-/* With the lock held: the first that was started after the one with that number; NULL: there is none. */
 static weir_http_server *
-next_after(uint64_t number)
+server_of(struct weir__link *link)
 {
-        for (struct weir__link *each = weir__list_first(&serving.list); each; each = weir__list_next(&serving.list, each)) {
-                weir_http_server *server = weir__container_of(each, weir_http_server, serving.link);
-
-                if (server->serving.number > number)
-                        return server;
-        }
-        return NULL;
+        return weir__container_of(link, weir_http_server, serving.link);
 }
 
-/* With the lock held: the smallest number that none of the same name has. */
-static unsigned
-free_ordinal(const char *name)
+/* With the lock held. */
+static bool
+is_taken(const char *name, unsigned ordinal)
 {
-        const weir_http_server *server = next_after(0);
-        unsigned ordinal = 1;
+        for (struct weir__link *each = weir__list_first(&serving.list); each; each = weir__list_next(&serving.list, each)) {
+                const struct weir__serving *other = &server_of(each)->serving;
 
-        while (server) {
-                bool is_taken = server->serving.ordinal == ordinal && strcmp(server->serving.name, name) == 0;
-
-                ordinal += is_taken;
-                server = next_after(is_taken ? 0 : server->serving.number);
+                if (other->ordinal == ordinal && strcmp(other->name, name) == 0)
+                        return true;
         }
-        return ordinal;
+        return false;
 }
 
 void
@@ -91,8 +78,8 @@ weir__serving_begin(weir_http_server *server)
 
         write_name(server, own->name, sizeof own->name);
         weir__lock(&serving.lock);
-        own->ordinal = free_ordinal(own->name);
-        own->number = ++serving.number;
+        for (own->ordinal = 1; is_taken(own->name, own->ordinal); own->ordinal++)
+                ;
         weir__list_append(&serving.list, &own->link);
         weir__unlock(&serving.lock);
 }
@@ -113,7 +100,6 @@ fill(struct weir__serving_report *report, const weir_http_server *server)
 {
         const struct weir__serving *own = &server->serving;
 
-        report->number = own->number;
         if (own->ordinal > 1)
                 snprintf(report->name, sizeof report->name, "%s#%u", own->name, own->ordinal);
         else
@@ -124,37 +110,24 @@ fill(struct weir__serving_report *report, const weir_http_server *server)
                         report->counts[kind] += atomic_load_explicit(&server->shards[i].counts.of[kind], memory_order_relaxed);
 }
 
-/* Fills in that of the first server that was started after the one with that number.  Returns false when there is none. */
-static bool
-next_report(struct weir__serving_report *report, uint64_t after)
-{
-        weir__lock(&serving.lock);
-        const weir_http_server *server = next_after(after);
-        if (server)
-                fill(report, server);
-        weir__unlock(&serving.lock);
-        return server;
-}
-
 struct weir__serving_report *
 weir__serving_reports(int *failed)
 {
         struct weir__serving_report *first = NULL, **link = &first;
 
         *failed = 0;
-        for (uint64_t after = 0;;) {
-                struct weir__serving_report *report = calloc(1, sizeof *report);
-
-                if (!report)
-                        *failed = -ENOMEM;
-                if (!report || !next_report(report, after)) {
-                        free(report);
-                        return first;
+        weir__lock(&serving.lock);
+        for (struct weir__link *each = weir__list_first(&serving.list); each && !*failed;
+             each = weir__list_next(&serving.list, each)) {
+                *link = calloc(1, sizeof **link);
+                *failed = *link ? 0 : -ENOMEM;
+                if (*link) {
+                        fill(*link, server_of(each));
+                        link = &(*link)->next;
                 }
-                after = report->number;
-                *link = report;
-                link = &report->next;
         }
+        weir__unlock(&serving.lock);
+        return first;
 }
 
 void

@@ -14,7 +14,6 @@
 /* A server in the list of those that serve. */
 struct weir__serving {
         struct weir__link link;
-        uint64_t number; /* in the order of their starts, from 1 on */
         unsigned ordinal; /* among those that serve at the same address, from 1 on */
         char name[WEIR__SERVER_NAME];
 };
@@ -26,7 +25,6 @@ void weir__serving_end(weir_http_server *server);
 /* What a server has counted until now. */
 struct weir__serving_report {
         struct weir__serving_report *next;
-        uint64_t number;
         /* Its first address, such as "127.0.0.1:8080" or "unix:/run/s"; unlike that of others. */
         char name[WEIR__SERVER_NAME + 16];
         int64_t counts[WEIR__COUNTS];

@@ -34,8 +34,6 @@
 #define READ_BUDGET 16 /* reads, each of at most so many bytes, before others have their turn */
 #define READ_SIZE   ((size_t)64 * 1024)
 
-_Static_assert(sizeof(struct weir__connection) <= WEIR__CLIENT_WANTED, "else not all of it is fetched");
-
 /* -- time limits -- */
 
 void
@@ -204,15 +202,10 @@ notify_exchange(struct weir__connection *connection)
         int shutdown = weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 
         connection->reading.reader = NULL;
-        writing->writers_end = &writing->writers;
         if (reader)
                 weir__transfer_complete(reader, shutdown ? shutdown : -ECONNRESET);
-        while (writing->writers) {
-                struct weir__transfer *writer = writing->writers;
-
-                writing->writers = writer->next;
+        for (struct weir__transfer *writer; (writer = weir__transfer_of(weir__list_pop(&writing->writers)));)
                 weir__transfer_complete(writer, shutdown ? shutdown : -EPIPE);
-        }
         if (connection->exchange->stream)
                 weir__transfer_complete(connection->exchange->stream, shutdown ? shutdown : -EPIPE);
         if (!shutdown && !weir__connection_config(connection)->ignore_departure) /* at shutdown all series end by themselves */

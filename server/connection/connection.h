@@ -71,7 +71,7 @@ static inline bool weir__connection_has_output(const struct weir__connection *co
 {
         const struct weir__writing *writing = &connection->writing;
 
-        return writing->output || writing->writers || (writing->file && writing->file->size);
+        return writing->output || !weir__list_is_empty(&writing->writers) || (writing->file && writing->file->size);
 }
 
 /* The stream of events of its exchange; NULL: none is open. */

@@ -49,7 +49,7 @@ static void
 timed_out(struct weir__connection *connection)
 {
         if (connection->state == WEIR__READING_BODY || (connection->state == WEIR__READING_HEAD && connection->reading.size))
-                weir__reply_refuse(connection, 408, weir__receive_is_head(connection));
+                weir__reply_refuse(connection, 408);
         else if (weir__connection_left_to_read(connection) == 0)
                 weir__receive_fail_task(connection, 408);
         else if (is_read(connection))
@@ -139,8 +139,8 @@ shutdown_source(struct weir__source *source)
         struct weir__connection *connection = weir__container_of(source, struct weir__connection, stream.source);
 
         connection->is_last = true;
-        if (connection->state != WEIR__ANSWERING || connection->reading.reader || connection->writing.writers ||
-            weir__connection_events(connection))
+        if (connection->state != WEIR__ANSWERING || connection->reading.reader ||
+            !weir__list_is_empty(&connection->writing.writers) || weir__connection_events(connection))
                 weir__connection_close(connection);
 }
 
@@ -231,7 +231,6 @@ weir__http1_new(struct weir__shard *shard, int fd, const struct weir__peer *peer
                 .deadline = {.limit.work.ops = &limit_ops, .queued_for = WEIR_FOREVER},
                 .requeued.ops = &requeued_ops,
         };
-        connection->writing.writers_end = &connection->writing.writers;
         if (shard->server->secure.is_on && !(connection->stream.tls = weir__secure_accept(shard->server, fd))) {
                 weir__free(connection, sizeof *connection);
                 return false;

@@ -359,22 +359,6 @@ weir__receive_fail_task(struct weir__connection *connection, int fault)
 
 /* -- heads -- */
 
-/* A head, complete or not, may begin with one empty line. */
-static bool
-is_head(const char *data, size_t size)
-{
-        size_t begin = size > 2 && data[0] == '\r' ? 2 : 0;
-
-        return size - begin >= 5 && !memcmp(data + begin, "HEAD ", 5);
-}
-
-bool
-weir__receive_is_head(const struct weir__connection *connection)
-{
-        return connection->exchange ? connection->exchange->request->is_head
-                                    : is_head(connection->reading.input, connection->reading.size);
-}
-
 /* The exchange has what the handler is to see: off to it. */
 static void
 dispatch(struct weir__connection *connection)
@@ -394,7 +378,7 @@ end_body(struct weir__connection *connection, int result)
         if (result == AT_END)
                 dispatch(connection);
         else if (result)
-                weir__reply_refuse(connection, result, weir__receive_is_head(connection));
+                weir__reply_refuse(connection, result);
 }
 
 /* The body comes before the handler; `size` bytes of it, or more, came with the head. */
@@ -422,10 +406,8 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
         int status = weir__request_new(data, head_size, config->stream_bodies ? UINT64_MAX : config->max_body, weir__alloc,
                                        &request);
 
-        _Static_assert(sizeof connection->reading.chunked >= sizeof connection->reading.gate, "zero is zero for both");
-        connection->reading.chunked = (struct weir__chunked){0}; /* and so is the gate, which shares its memory */
         if (status) {
-                weir__reply_refuse(connection, status, is_head(data, head_size));
+                weir__reply_refuse(connection, status);
                 return;
         }
         connection->state = WEIR__READING_BODY;
@@ -435,20 +417,23 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
                         weir__record_request(connection, request);
                 else
                         weir__exchange_free_request(request);
-                weir__reply_refuse(connection, 503, is_head(data, head_size));
+                weir__reply_refuse(connection, 503);
                 return;
         }
         connection->exchange = weir__exchange_new(connection->client.shard->ops->exchange, &connection->client,
                                                   connection->stream.source.fd, request);
         if (!connection->exchange) {
-                weir__reply_refuse(connection, 500, is_head(data, head_size));
-        } else if (!config->stream_bodies && !weir__exchange_is_all_read(connection->exchange)) {
-                begin_body(connection, data + head_size, size - head_size);
-        } else if (keep(connection, data + head_size, size - head_size)) {
-                dispatch(connection);
-        } else {
-                weir__reply_refuse(connection, 500, is_head(data, head_size));
+                weir__reply_refuse(connection, 500);
+                return;
         }
+        _Static_assert(sizeof connection->reading.chunked >= sizeof connection->reading.gate, "zero is zero for both");
+        connection->reading.chunked = (struct weir__chunked){0}; /* and so is the gate, which shares its memory */
+        if (!config->stream_bodies && !weir__exchange_is_all_read(connection->exchange))
+                begin_body(connection, data + head_size, size - head_size);
+        else if (keep(connection, data + head_size, size - head_size))
+                dispatch(connection);
+        else
+                weir__reply_refuse(connection, 500);
 }
 
 /* Bytes from the beginning of a request on: `size` of them, all there are. */
@@ -463,9 +448,9 @@ take_head(struct weir__connection *connection, char *data, size_t size)
         if (verdict == WEIR__GATE_HEAD)
                 begin_exchange(connection, data, size, head_size);
         else if (verdict != WEIR__GATE_MORE)
-                weir__reply_refuse(connection, verdict, is_head(data, size));
+                weir__reply_refuse(connection, verdict);
         else if (data != connection->reading.input && !keep(connection, data, size))
-                weir__reply_refuse(connection, 500, is_head(data, size));
+                weir__reply_refuse(connection, 500);
         else if (is_first)
                 weir__connection_enter(connection, WEIR__READING_HEAD); /* from now on the limit is that of a head */
 }
@@ -485,7 +470,7 @@ read_head(struct weir__connection *connection)
         else if (append(&connection->reading, scratch, count))
                 take_head(connection, connection->reading.input, connection->reading.size);
         else
-                weir__reply_refuse(connection, 500, weir__receive_is_head(connection));
+                weir__reply_refuse(connection, 500);
 }
 
 /* -- the handshake of TLS -- */
@@ -526,7 +511,7 @@ handshake(struct weir__connection *connection)
                 if (connection->is_admitted)
                         weir__connection_enter(connection, WEIR__READING_HEAD);
                 else
-                        weir__reply_refuse(connection, 503, false);
+                        weir__reply_refuse(connection, 503);
         }
 }
 

@@ -31,6 +31,5 @@ struct weir__reading {
 void weir__receive(struct weir__connection *connection); /* reads on, if it is the time for it */
 int weir__receive_for_task(struct weir__transfer *transfer); /* weir__exchange_ops.begin */
 void weir__receive_fail_task(struct weir__connection *connection, int fault); /* the one that reads; an HTTP status */
-bool weir__receive_is_head(const struct weir__connection *connection); /* whether the request that is being read is a HEAD */
 
 #endif

@@ -78,11 +78,14 @@ gather(struct weir__connection *connection, struct iovec pieces[PIECES], int *co
 
         if (total)
                 pieces[at++] = (struct iovec){writing->output + writing->output_sent, total};
-        for (struct weir__transfer *each = writing->writers; each && at < PIECES; each = each->next)
-                if (each->size) {
+        for (struct weir__link *link = weir__list_first(&writing->writers); link && at < PIECES;
+             link = weir__list_next(&writing->writers, link)) {
+                const struct weir__transfer *each = weir__transfer_of(link);
+
+                if (each->size)
                         pieces[at++] = (struct iovec){each->data, each->size};
-                        total += each->size;
-                }
+                total += each->size;
+        }
         *count = at;
         return total;
 }
@@ -99,7 +102,7 @@ consume(struct weir__connection *connection, size_t sent)
                 return;
         free(connection->writing.output);
         weir__reply_set_output(&connection->writing, NULL, 0);
-        for (struct weir__transfer *each; (each = connection->writing.writers);) {
+        for (struct weir__transfer *each; (each = weir__transfer_of(weir__list_first(&connection->writing.writers)));) {
                 size_t part = sent < each->size ? sent : each->size;
 
                 each->is_under_way |= part > 0;
@@ -108,9 +111,7 @@ consume(struct weir__connection *connection, size_t sent)
                 sent -= part;
                 if (each->size)
                         return;
-                connection->writing.writers = each->next;
-                if (!connection->writing.writers)
-                        connection->writing.writers_end = &connection->writing.writers;
+                weir__link_remove(&each->link);
                 weir__transfer_complete(each, 0);
         }
 }
@@ -134,7 +135,7 @@ send_pieces(struct weir__connection *connection, bool *has_progressed)
                 consume(connection, (size_t)sent);
                 if ((size_t)sent < total)
                         return 0;
-                if (!connection->writing.output && !connection->writing.writers)
+                if (!connection->writing.output && weir__list_is_empty(&connection->writing.writers))
                         return 1;
         }
 }
@@ -349,10 +350,15 @@ weir__reply_send(struct weir__connection *connection, struct weir__exchange *exc
 }
 
 void
-weir__reply_refuse(struct weir__connection *connection, int status, bool is_head)
+weir__reply_refuse(struct weir__connection *connection, int status)
 {
+        const struct weir__exchange *exchange = connection->exchange;
         struct weir__response response = {.status = status};
-        struct weir__framing framing = {.date = date_of(connection->client.shard), .minor = 1, .is_head = is_head};
+        struct weir__framing framing = {
+                .date = date_of(connection->client.shard),
+                .minor = 1,
+                .is_head = exchange ? exchange->request->is_head : connection->reading.gate.is_head,
+        };
 
         if (connection->is_admitted) /* else it is counted and logged as little as one that is turned away without TLS */
                 weir__record_reply(connection, connection->exchange, status);

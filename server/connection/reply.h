@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel/base/list.h"
 #include "protocol/message/response.h"
 
 struct weir__connection;
@@ -20,7 +21,7 @@ struct weir__transfer;
 struct weir__writing {
         char *output; /* what the peer has not taken yet: before all writers */
         size_t output_size, output_sent; /* 0 without */
-        struct weir__transfer *writers, **writers_end;
+        struct weir__list writers; /* tasks that wait for their pieces to go out: by `link` of struct weir__transfer */
         struct weir__file_part *file; /* behind the output; or NULL */
         size_t untaken;     /* what the peer's system had not taken in when the time limit of writing began */
         uint64_t sent;      /* of the last reply, or of the one that goes out now */
@@ -46,7 +47,7 @@ void weir__reply_send(struct weir__connection *connection, struct weir__exchange
  * whenever some of it was taken. */
 void weir__reply_flush(struct weir__connection *connection, bool is_fresh);
 
-void weir__reply_refuse(struct weir__connection *connection, int status, bool is_head); /* an error, then close */
+void weir__reply_refuse(struct weir__connection *connection, int status); /* an error, then close */
 size_t weir__reply_turning_away(struct weir__shard *shard); /* writes the whole 503 to the scratch buffer */
 void weir__reply_continue(struct weir__connection *connection); /* 100: the peer waits for it */
 

@@ -157,23 +157,9 @@ weir__stream_reply_write(struct weir__transfer *transfer)
         else if (transfer->size && exchange->is_chunked)
                 weir__transfer_frame(transfer);
         transfer->is_linked = true;
-        transfer->next = NULL;
-        *connection->writing.writers_end = transfer;
-        connection->writing.writers_end = &transfer->next;
+        weir__list_append(&connection->writing.writers, &transfer->link);
         weir__reply_flush(connection, true);
         return transfer->is_linked ? 0 : transfer->task.status;
-}
-
-static void
-unlink_writer(struct weir__connection *connection, struct weir__transfer *transfer)
-{
-        struct weir__transfer **link = &connection->writing.writers;
-
-        while (*link != transfer)
-                link = &(*link)->next;
-        *link = transfer->next;
-        if (!*link)
-                connection->writing.writers_end = link;
 }
 
 /* Whether some of it has gone out, or was encrypted to go out next. */
@@ -182,8 +168,8 @@ is_on_its_way(const struct weir__connection *connection, const struct weir__tran
 {
         size_t before = weir__reply_output_left(&connection->writing);
 
-        for (const struct weir__transfer *each = connection->writing.writers; each != transfer; each = each->next)
-                before += each->size;
+        for (struct weir__link *each = weir__list_first(&connection->writing.writers); each != &transfer->link; each = each->next)
+                before += weir__transfer_of(each)->size;
         return transfer->is_under_way || (transfer->size && before < weir__stream_held(&connection->stream));
 }
 
@@ -195,7 +181,7 @@ weir__stream_reply_withdraw(struct weir__transfer *transfer)
         struct weir__connection *connection = weir__connection_of(exchange);
         bool is_lost = is_on_its_way(connection, transfer);
 
-        unlink_writer(connection, transfer);
+        weir__link_remove(&transfer->link);
         if (is_lost)
                 weir__connection_close(connection);
         else if (exchange->reply_left != UINT64_MAX) /* the reply is not whole without it */

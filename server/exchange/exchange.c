@@ -10,7 +10,6 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
-#include "kernel/data/prefetch.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/worker/deliver.h"
 #include "kernel/worker/user.h"
@@ -175,18 +174,9 @@ series_failed(struct weir_task *task)
         ((struct weir__exchange *)task)->has_failed = true;
 }
 
-/* After a delay the parts of an exchange are out of the caches. */
-static void
-prefetch(const struct weir__exchange *exchange)
-{
-        weir__prefetch(exchange->client, WEIR__CLIENT_WANTED);
-        weir__prefetch(exchange->request, sizeof *exchange->request);
-}
-
 static void
 series_ended(struct weir_series *series)
 {
-        prefetch((const struct weir__exchange *)series->owner);
         /* Kept until the exchange is freed: weir__exchange_cut may look at it until then. */
         ended(weir_series_ref(series)->owner, weir_series_status(series));
 }

@@ -12,7 +12,6 @@
 #include "factory/task/series.h"
 #include "factory/task/task.h"
 #include "kernel/memory/memory.h"
-#include "protocol/text/pairs.h"
 #include "protocol/field/peer.h"
 #include "protocol/message/request.h"
 #include "protocol/message/response.h"
@@ -105,7 +104,6 @@ struct weir__exchange {
 };
 
 #define WEIR__CUT ((uintptr_t)1)
-#define WEIR__CLIENT_WANTED 384 /* bytes from the client on, which are the connection: wanted when the series ends */
 
 /* Takes the request, also on failure. */
 struct weir__exchange *weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__client *client, int fd,

@@ -21,7 +21,7 @@ struct route_handler {
 
 struct weir_http_router {
         struct weir__lock lock; /* rank LEAF */
-        _Atomic bool is_frozen;    /* set under the lock; acquire: with it all that was added is seen */
+        _Atomic bool is_frozen; /* set under the lock; acquire: with it all that was added is seen */
 
         /* Guarded by lock until frozen; constant then. */
         struct weir__routes *routes;

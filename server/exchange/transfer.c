@@ -140,10 +140,10 @@ describe(const struct weir_task *task, char *out, size_t room)
         snprintf(out, room, "%s%s %s", count, what[transfer->kind], peer);
 }
 
-#define OPS(name) \
-        { \
+#define OPS(name)                                                                                                \
+        {                                                                                                        \
                 .work = {.run = run, .kind = name, .calls = weir__task_calls}, .start = start, .cancel = cancel, \
-                .release = release, .describe = describe \
+                .release = release, .describe = describe                                                         \
         }
 
 static const struct weir__task_ops transfer_ops[] = {

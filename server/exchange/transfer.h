@@ -29,13 +29,19 @@ struct weir__transfer {
         bool is_tried;               /* the owner has had it */
         bool is_linked;              /* it waits in the connection */
         bool is_under_way;           /* some of it is written */
-        struct weir__transfer *next; /* of the connection's writers */
+        struct weir__link link;      /* in the connection's writers */
         char *memory;                /* of a write: with room for the frame of a chunk around the data */
         char *data;                  /* what is left to write, or what was read */
         size_t size;
         weir_nsec expires_at; /* READ and COLLECT, while it waits */
         size_t announced;     /* WRITE: in `unsent` */
 };
+
+/* The writer with that link; NULL for NULL. */
+static inline struct weir__transfer *weir__transfer_of(struct weir__link *link)
+{
+        return link ? weir__container_of(link, struct weir__transfer, link) : NULL;
+}
 
 /* Makes a task, wrong if `exchange` is none.  Its maker fills in what belongs to the kind.  NULL when out of memory. */
 struct weir__transfer *weir__transfer_new(enum weir__transfer_kind kind, weir_task *exchange, weir_task_fn *done, void *context);

@@ -1,6 +1,6 @@
 /* server/listen/listener.c: new connections.
  *
- *     watching --EMFILE, ENOMEM, EPERM ...--> paused --a while, or room--> watching --> closed
+ *     watching --EMFILE, ENOMEM ...--> paused --a while, or room--> watching --> closed
  *
  * Threads: the owner of the poller only.
  *
@@ -44,8 +44,7 @@ turn_away(struct weir__shard *shard, int fd, const struct weir__peer *peer)
         struct weir__stream stream = {.source.fd = fd};
 
         weir__count(&shard->counts, WEIR__COUNT_TURNED_AWAY, 1);
-        if (shard->server->secure.is_on && shard->turned_away < TURNED_AWAY_AT_ONCE &&
-            weir__http1_new(shard, fd, peer, false))
+        if (shard->server->secure.is_on && shard->turned_away < TURNED_AWAY_AT_ONCE && weir__http1_new(shard, fd, peer, false))
                 return;
         if (!shard->server->secure.is_on) {
                 struct iovec piece = {shard->poller->scratch, weir__reply_turning_away(shard)};
@@ -60,26 +59,6 @@ static bool
 is_exhaustion(int error)
 {
         return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
-
-/* The connection's own trouble, and it is no longer in the queue.  Source: accept(2). */
-static bool
-is_of_connection(int error)
-{
-        switch (error) {
-        case ECONNABORTED:
-        case ECONNRESET:
-        case EHOSTDOWN:
-        case EHOSTUNREACH:
-        case ENETDOWN:
-        case ENETUNREACH:
-        case ENONET:
-        case ENOPROTOOPT:
-        case EOPNOTSUPP:
-        case EPROTO:
-        case ETIMEDOUT: return true;
-        default: return false;
-        }
 }
 
 /* Accepts on after so long; 0: when other work had its turn. */
@@ -120,7 +99,8 @@ somebody_waits(const struct weir__listener *listener)
         return poll(&queue, 1, 0) > 0;
 }
 
-/* Accepts one connection.  Returns false when there is none now. */
+/* Accepts one connection.  Returns false when there is none now, or no room for it.  Any other failure may be one of
+ * that connection, which has left the queue then, or one that stays, as in a sandbox.  So accept is tried again. */
 static bool
 accept_one(struct weir__listener *listener)
 {
@@ -128,6 +108,7 @@ accept_one(struct weir__listener *listener)
         socklen_t size = sizeof address;
         int fd = accept4(listener->source.fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+        listener->failures = fd < 0 && errno != EAGAIN ? listener->failures + 1 : 0;
         if (fd >= 0) {
                 struct weir__peer peer = weir__peer_of(&address, size);
 
@@ -136,12 +117,11 @@ accept_one(struct weir__listener *listener)
         }
         if (errno == EAGAIN || errno == EBADF || errno == EINVAL)
                 return false;
-        if (errno == EINTR || is_of_connection(errno))
+        if (!is_exhaustion(errno))
                 return true;
-        bool is_full = is_exhaustion(errno); /* else something forbids it, and would again at once: EPERM, of a sandbox */
         if (!somebody_waits(listener))
                 return false;
-        struct weir__connection *idle = is_full ? weir__connection_longest_idle(listener->shard) : NULL;
+        struct weir__connection *idle = weir__connection_longest_idle(listener->shard);
         listener->is_paused = !idle;
         if (idle)
                 weir__connection_evict(idle, true);
@@ -156,7 +136,8 @@ accept_some(struct weir__listener *listener)
         for (unsigned i = 0; i < ACCEPTED_AT_ONCE; i++)
                 if (listener->source.fd < 0 || listener->is_paused || !accept_one(listener))
                         return;
-        accept_again(listener, 0);
+        if (!listener->failures || somebody_waits(listener))
+                accept_again(listener, listener->failures ? PAUSE : 0);
 }
 
 static void
@@ -242,7 +223,7 @@ listener_close(struct weir__listener *listener, bool should_empty)
         if (listener->source.fd < 0)
                 return;
         weir__poller_withdraw_source(shard->poller, &listener->source);
-        for (unsigned i = 0; should_empty && i < SOMAXCONN && accept_one(listener); i++)
+        for (unsigned i = 0; should_empty && i < SOMAXCONN && listener->failures < ACCEPTED_AT_ONCE && accept_one(listener); i++)
                 ;
         listener->source.fd = -1;
         weir__socket_leave(listener->socket);

@@ -19,6 +19,7 @@ struct weir__listener {
         struct weir__socket *socket;      /* one use of it; NULL when closed */
         bool is_shared;                   /* others watch it, too */
         bool is_paused;                   /* after EMFILE and the like: until `again` comes, or a connection closes */
+        unsigned failures;                /* of accept, the last ones in a row */
         bool is_again_set;                /* `again` is set, or its work on its way */
         struct weir__limit again;         /* accepts on: after other work had its turn, or after a pause */
 };

@@ -45,7 +45,7 @@ static struct {
 
         /* Guarded by mutex. */
         struct waiter *waiters; /* the handlers are in place while there are any */
-        bool is_restarting;        /* a thread looks at all servers that serve */
+        bool is_restarting;     /* a thread looks at all servers that serve */
         struct sigaction before[HANDLED];
         pid_t maker; /* of the eventfds: a forked child makes its own */
 

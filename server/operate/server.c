@@ -320,19 +320,12 @@ listen_and_open(weir_http_server *server, const char *addresses, struct weir__fa
 static int
 begin_start(weir_http_server *server)
 {
-        static const int refused[] = {
-                [WEIR__SERVER_STARTING] = -EALREADY,
-                [WEIR__SERVER_SERVING] = -EALREADY,
-                [WEIR__SERVER_STOPPING] = -ESTALE,
-                [WEIR__SERVER_STOPPED] = -ESTALE,
-        };
-
         if (server->secure.fault)
                 weir__log(WEIR_LOG_ERROR, "TLS: %s", server->secure.fault);
         if (server->fault)
                 return server->fault;
         weir__lock(&server->lock);
-        int failed = refused[server->state];
+        int failed = server->state == WEIR__SERVER_NEW ? 0 : server->state <= WEIR__SERVER_SERVING ? -EALREADY : -ESTALE;
         if (!failed) {
                 begin_change(server, WEIR__SERVER_STARTING, pthread_self());
                 server->secure.is_start_tried = true;
