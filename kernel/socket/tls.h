@@ -30,7 +30,7 @@ struct weir__tls_config {
         const struct weir__tls_pair *pairs;
         size_t pair_count;    /* the first also serves names that no certificate has */
         const char *ocsp_file; /* of the first pair; may be NULL */
-        const char *client_ca_file;
+        const char *client_ca_file; /* not NULL where clients are checked */
         enum weir__tls_client client;
 };
 

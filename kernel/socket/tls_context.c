@@ -232,10 +232,6 @@ read_client_ca(SSL_CTX *ssl_ctx, const struct weir__tls_config *config)
 
         if (config->client == WEIR__TLS_CLIENT_NONE)
                 return 0;
-        if (!file) {
-                weir__log(WEIR_LOG_ERROR, "TLS: certificates of clients are checked, but no file names their authorities");
-                return -EINVAL;
-        }
         if (SSL_CTX_load_verify_file(ssl_ctx, file) != 1 || !(names = SSL_load_client_CA_file(file)))
                 return complain(WEIR_ETLS_CERTIFICATE, "client CA file", file);
         SSL_CTX_set_client_CA_list(ssl_ctx, names);

@@ -58,8 +58,7 @@ is_text(const char *text)
 
                 if (byte < ' ' || byte == 127 || byte == '?' || byte == '#')
                         return false;
-                if (byte == '%' && (!weir__byte_is(text[1], WEIR__BYTE_HEX) || !weir__byte_is(text[2], WEIR__BYTE_HEX) ||
-                                    (text[1] == '0' && text[2] == '0')))
+                if (byte == '%' && (!weir__bytes_are_escape(text, 3) || (text[1] == '0' && text[2] == '0')))
                         return false;
         }
         return true;

@@ -3,17 +3,18 @@
  * Neither strftime nor strptime: the names in them depend on the locale of the process.
  *
  * Threads: any; pure functions.  No locks. */
+#include <stdio.h>
 #include <string.h>
 
 #include "kernel/calendar/calendar.h"
-#include "protocol/text/bytes.h"
 #include "protocol/text/date.h"
 
 #define LAST_INSTANT    INT64_C(253402300799) /* 9999-12-31 23:59:59 */
 #define SECONDS_A_YEAR  INT64_C(31556952)     /* on average */
 #define YEARS_IN_FUTURE 50                    /* of a year with two digits, at most */
 
-static const char weekdays[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+static const char *const weekdays[] = {"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
+static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 
 /* Writes the last `digits` digits of the number. */
 static void
@@ -34,7 +35,7 @@ weir__http_date(int64_t unix_seconds, char out[WEIR__HTTP_DATE_SIZE + 1])
         struct weir__date date = weir__date_of(day);
 
         memcpy(out, "Sun, 00 Jan 0000 00:00:00 GMT", WEIR__HTTP_DATE_SIZE + 1);
-        memcpy(out, weekdays + 3 * weir__weekday(day), 3);
+        memcpy(out, weekdays[weir__weekday(day)], 3);
         put_number(out + 5, date.day, 2);
         memcpy(out + 8, months + 3 * (date.month - 1), 3);
         put_number(out + 12, (unsigned)date.year, 4);
@@ -45,93 +46,67 @@ weir__http_date(int64_t unix_seconds, char out[WEIR__HTTP_DATE_SIZE + 1])
 
 /* -- reading -- */
 
-/* As it stands in the text; a month is counted from 0. */
+/* As it stands in the text. */
 struct parts {
-        unsigned day, month, year, hour, minute, second;
-        bool is_short; /* the year has two digits */
+        char weekday[10], month_name[4];
+        unsigned day, year, hour, minute, second;
+        unsigned month; /* from 1 on */
+        bool is_short;  /* the year has two digits */
 };
 
+/* sscanf takes much that is no date.  A text is one if its parts are written like that. */
 static bool
-take_number(const char **text, unsigned digits, unsigned *number)
+read_parts(const char *text, struct parts *parts)
 {
-        for (*number = 0; digits > 0; digits--, ++*text) {
-                if (!weir__byte_is(**text, WEIR__BYTE_DIGIT))
-                        return false;
-                *number = 10 * *number + (unsigned)(**text - '0');
-        }
-        return true;
+        char again[64] = "";
+
+        *parts = (struct parts){.month = 0};
+        if (sscanf(text, "%9[A-Za-z], %2u %3[A-Za-z] %4u %2u:%2u:%2u", parts->weekday, &parts->day, parts->month_name,
+                   &parts->year, &parts->hour, &parts->minute, &parts->second) == 7)
+                snprintf(again, sizeof again, "%.3s, %02u %s %04u %02u:%02u:%02u GMT", parts->weekday, parts->day,
+                         parts->month_name, parts->year, parts->hour, parts->minute, parts->second);
+        else if (sscanf(text, "%9[A-Za-z], %2u-%3[A-Za-z]-%2u %2u:%2u:%2u", parts->weekday, &parts->day, parts->month_name,
+                        &parts->year, &parts->hour, &parts->minute, &parts->second) == 7) {
+                parts->is_short = true;
+                snprintf(again, sizeof again, "%s, %02u-%s-%02u %02u:%02u:%02u GMT", parts->weekday, parts->day,
+                         parts->month_name, parts->year, parts->hour, parts->minute, parts->second);
+        } else if (sscanf(text, "%3[A-Za-z] %3[A-Za-z] %2u %2u:%2u:%2u %4u", parts->weekday, parts->month_name, &parts->day,
+                          &parts->hour, &parts->minute, &parts->second, &parts->year) == 7)
+                snprintf(again, sizeof again, "%s %s %2u %02u:%02u:%02u %04u", parts->weekday, parts->month_name, parts->day,
+                         parts->hour, parts->minute, parts->second, parts->year);
+        return strcmp(text, again) == 0;
 }
 
-/* One of `count` names of three letters each. */
+/* With a year of two digits the name is written in full. */
 static bool
-take_name(const char **text, const char *names, unsigned count, unsigned *index)
+is_weekday(const char *name, bool is_full)
 {
-        for (*index = 0; *index < count; ++*index) {
-                if (strncmp(*text, names + 3 * *index, 3) == 0) {
-                        *text += 3;
+        for (size_t i = 0; i < sizeof weekdays / sizeof *weekdays; i++)
+                if (is_full ? strcmp(name, weekdays[i]) == 0 : strncmp(name, weekdays[i], 3) == 0)
                         return true;
-                }
-        }
         return false;
 }
 
-/* The name of a day in full. */
-static bool
-take_weekday(const char **text)
+/* From 1 on; 0: there is none of that name. */
+static unsigned
+month_of(const char name[4])
 {
-        static const char *const rests[] = {"day", "day", "sday", "nesday", "rsday", "day", "urday"};
-        unsigned day;
+        const char *found = strlen(name) == 3 ? strstr(months, name) : NULL;
 
-        if (!take_name(text, weekdays, 7, &day) || strncmp(*text, rests[day], strlen(rests[day])) != 0)
-                return false;
-        *text += strlen(rests[day]);
-        return true;
-}
-
-/* What one letter of a format stands for. */
-static bool
-take_part(const char **text, char part, struct parts *parts)
-{
-        unsigned ignored, digits = 2;
-
-        switch (part) {
-        case 'w': return take_name(text, weekdays, 7, &ignored);
-        case 'W': return take_weekday(text);
-        case 'b': return take_name(text, months, 12, &parts->month);
-        case 'Y': return take_number(text, 4, &parts->year);
-        case 'H': return take_number(text, 2, &parts->hour);
-        case 'M': return take_number(text, 2, &parts->minute);
-        case 'S': return take_number(text, 2, &parts->second);
-        case 'y': parts->is_short = true; return take_number(text, 2, &parts->year);
-        case 'e': /* below 10 with a space for the first digit */
-                digits -= **text == ' ';
-                *text += **text == ' ';
-                break;
-        }
-        return take_number(text, digits, &parts->day); /* 'd', 'e' */
-}
-
-/* Whether the whole text has that format.  A letter behind '%' is a part; every other byte stands for itself. */
-static bool
-read_format(const char *text, const char *format, struct parts *parts)
-{
-        for (*parts = (struct parts){.day = 0}; *format; format++)
-                if (*format == '%' ? !take_part(&text, *++format, parts) : *text++ != *format)
-                        return false;
-        return *text == '\0';
+        return found && (found - months) % 3 == 0 ? (unsigned)(found - months) / 3 + 1 : 0;
 }
 
 static bool
 is_valid(const struct parts *parts)
 {
-        return parts->day >= 1 && parts->day <= weir__days_in_month(parts->year, parts->month + 1) && parts->hour < 24 &&
+        return parts->day >= 1 && parts->day <= weir__days_in_month(parts->year, parts->month) && parts->hour < 24 &&
                parts->minute < 60 && parts->second <= 60; /* leap second */
 }
 
 static int64_t
 seconds_of(const struct parts *parts)
 {
-        int64_t day = weir__day_of(parts->year, parts->month + 1, parts->day);
+        int64_t day = weir__day_of(parts->year, parts->month, parts->day);
 
         return day * WEIR__SECONDS_A_DAY + (int64_t)(parts->hour * 3600 + parts->minute * 60 + parts->second);
 }
@@ -149,8 +124,10 @@ weir__http_date_read(const char *text, int64_t now, int64_t *ret_seconds)
 {
         struct parts parts;
 
-        if (!read_format(text, "%w, %d %b %Y %H:%M:%S GMT", &parts) && !read_format(text, "%W, %d-%b-%y %H:%M:%S GMT", &parts) &&
-            !read_format(text, "%w %b %e %H:%M:%S %Y", &parts))
+        if (!read_parts(text, &parts) || !is_weekday(parts.weekday, parts.is_short))
+                return false;
+        parts.month = month_of(parts.month_name);
+        if (!parts.month)
                 return false;
         if (parts.is_short)
                 choose_century(&parts, now + YEARS_IN_FUTURE * SECONDS_A_YEAR);

@@ -65,41 +65,28 @@
         X(511, "Network Authentication Required")
 
 #define FIRST  100
+#define LAST   511
 #define PREFIX "HTTP/1.1 200 " /* all are as long */
 
-#define LINE(status, reason)   {sizeof("HTTP/1.1 " #status " " reason) - 1, "HTTP/1.1 " #status " " reason},
-#define NAME(status, reason)   LINE_##status,
-#define NUMBER(status, reason) [status - FIRST] = LINE_##status,
+#define LINE(status, reason) [status - FIRST] = {sizeof("HTTP/1.1 " #status " " reason) - 1, "HTTP/1.1 " #status " " reason},
 
 static const struct {
-        unsigned char size;
+        unsigned char size; /* 0: unknown */
         char text[WEIR__STATUS_LINE_ROOM];
-} lines[] = {{0, ""}, STATUSES(LINE)};
-
-enum { NONE, STATUSES(NAME) };
-
-/* The index of each status's line.  Each takes one byte, so that the used parts of both tables fit into a few cache lines. */
-static const unsigned char numbers[] = {STATUSES(NUMBER)};
-
-static unsigned
-line_of(int status)
-{
-        return status >= FIRST && status < FIRST + (int)sizeof numbers ? numbers[status - FIRST] : (unsigned)NONE;
-}
+} lines[LAST - FIRST + 1] = {STATUSES(LINE)};
 
 const char *
 weir__http_status_line(int status, size_t *size)
 {
-        unsigned line = line_of(status);
-
-        *size = lines[line].size;
-        return line == NONE ? NULL : lines[line].text;
+        *size = status >= FIRST && status <= LAST ? lines[status - FIRST].size : 0;
+        return *size ? lines[status - FIRST].text : NULL;
 }
 
 const char *
 weir__http_reason(int status)
 {
-        unsigned line = line_of(status);
+        size_t size;
+        const char *line = weir__http_status_line(status, &size);
 
-        return line == NONE ? "" : lines[line].text + sizeof PREFIX - 1;
+        return line ? line + sizeof PREFIX - 1 : "";
 }

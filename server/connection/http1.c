@@ -188,12 +188,10 @@ begin(struct weir__transfer *transfer)
 {
         bool is_gone = weir__connection_of(transfer->exchange)->state == WEIR__GONE;
 
-        switch ((enum weir__transfer_kind)transfer->kind) {
-        case WEIR__TRANSFER_WRITE: return is_gone ? -EPIPE : weir__stream_reply_write(transfer);
-        case WEIR__TRANSFER_STREAM: return is_gone ? -EPIPE : weir__stream_reply_open(transfer);
-        case WEIR__TRANSFER_READ:
-        case WEIR__TRANSFER_COLLECT: break;
-        }
+        if (transfer->kind == WEIR__TRANSFER_WRITE)
+                return is_gone ? -EPIPE : weir__stream_reply_write(transfer);
+        if (transfer->kind == WEIR__TRANSFER_STREAM)
+                return is_gone ? -EPIPE : weir__stream_reply_open(transfer);
         return is_gone ? -ECONNRESET : weir__receive_for_task(transfer);
 }
 

@@ -138,6 +138,15 @@ reserve(struct weir__exchange *exchange, size_t more, size_t max)
         return 0;
 }
 
+/* The same for all that is left of a body with a length. */
+static int
+reserve_all(struct weir__exchange *exchange, size_t max)
+{
+        if (exchange->request->is_chunked || weir__exchange_is_all_read(exchange))
+                return 0;
+        return exchange->body_left > SIZE_MAX ? 413 : reserve(exchange, (size_t)exchange->body_left, max);
+}
+
 /* Appends to the body what belongs to it of `size` bytes at `data`, which must not be within it, and keeps the rest.  Returns as
  * decode. */
 static int
@@ -178,20 +187,6 @@ collect_in_place(struct weir__connection *connection)
         return exchange->body_left ? 0 : AT_END;
 }
 
-/* Gives the piece to the reader.  Returns false when out of memory. */
-static bool
-hand_over(struct weir__transfer *transfer, const char *data, size_t size)
-{
-        transfer->memory = malloc(size + 1);
-        if (!transfer->memory)
-                return false;
-        memcpy(transfer->memory, data, size);
-        transfer->memory[size] = '\0';
-        transfer->data = transfer->memory;
-        transfer->size = size;
-        return true;
-}
-
 /* Gives the reader what belongs to the body of these bytes, and keeps the rest.  Returns 0 when that is nothing yet, AT_END
  * when the reader has its piece, or the HTTP status of what was wrong. */
 static int
@@ -203,7 +198,7 @@ take_piece(struct weir__connection *connection, struct weir__transfer *transfer,
         if (result > AT_END)
                 return result;
         connection->exchange->is_read_in_pieces |= payload > 0;
-        if ((payload && !hand_over(transfer, data, payload)) || !keep(connection, data + used, size - used))
+        if (!weir__transfer_set_data(transfer, data, payload) || !keep(connection, data + used, size - used))
                 return 500;
         return payload ? AT_END : result;
 }
@@ -222,7 +217,7 @@ read_some_of_body(struct weir__connection *connection, struct weir__transfer *pi
         char *scratch = connection->client.shard->poller->scratch;
 
         if (!piece && !exchange->request->is_chunked) {
-                int failed = exchange->body_left > SIZE_MAX ? 413 : reserve(exchange, (size_t)exchange->body_left, max);
+                int failed = reserve_all(exchange, max);
                 return failed ? failed : collect_in_place(connection);
         }
         size_t count = read_some(connection, scratch, WEIR__SCRATCH_SIZE);
@@ -259,17 +254,6 @@ static size_t
 max_of(const struct weir__connection *connection, const struct weir__transfer *transfer)
 {
         return transfer->max ? transfer->max : weir__connection_config(connection)->max_body;
-}
-
-/* Whether the length that was announced is already more than it may collect. */
-static bool
-is_too_large(const struct weir__connection *connection, const struct weir__transfer *transfer)
-{
-        const struct weir__exchange *exchange = connection->exchange;
-        size_t max = max_of(connection, transfer);
-
-        return transfer->kind == WEIR__TRANSFER_COLLECT && !exchange->request->is_chunked && exchange->body_left &&
-               (exchange->body_size > max || exchange->body_left > max - exchange->body_size);
 }
 
 /* Reads what there is for the task.  Returns whether it has ended, and how. */
@@ -318,8 +302,10 @@ weir__receive_for_task(struct weir__transfer *transfer)
         }
         if (connection->exchange->is_raw && transfer->kind == WEIR__TRANSFER_COLLECT)
                 return -EINVAL; /* it has no end */
-        if (is_too_large(connection, transfer))
-                return reader_fault(connection, 413); /* before the client is told to go on and send it */
+        int fault = transfer->kind == WEIR__TRANSFER_COLLECT ? reserve_all(connection->exchange, max_of(connection, transfer))
+                                                             : 0;
+        if (fault)
+                return reader_fault(connection, fault); /* before the client is told to go on and send it */
         if (!weir__exchange_is_all_read(connection->exchange))
                 say_continue(connection);
         if (serve_reader(connection, transfer, &status))
@@ -413,10 +399,7 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
         connection->state = WEIR__READING_BODY;
         if (!weir__shed_admits(connection->client.shard)) {
                 weir__count(&connection->client.shard->counts, WEIR__COUNT_SHED, 1);
-                if (connection->client.shard->access)
-                        weir__record_request(connection, request);
-                else
-                        weir__exchange_free_request(request);
+                weir__record_request(connection, request);
                 weir__reply_refuse(connection, 503);
                 return;
         }

@@ -155,16 +155,16 @@ weir__exchange_cut(struct weir__exchange *exchange)
 void
 weir__exchange_describe_wait(const struct weir__exchange *exchange, char *out, size_t room)
 {
-        static const char waiting[] = "waiting for ";
-        const size_t before = sizeof waiting - 1;
         uintptr_t reach = atomic_load_explicit(&exchange->reach, memory_order_acquire);
+        bool is_cut = reach == WEIR__CUT;
+        char what[240] = "";
 
-        snprintf(out, room, "%s", waiting);
-        if (reach && reach != WEIR__CUT)
-                weir__series_describe((struct weir_series *)reach, out + before, room - before);
-        if (!out[before])
-                snprintf(out, room, "%s",
-                         reach == WEIR__CUT ? "whose client has gone" : "which waits for nothing that could be ended");
+        if (reach && !is_cut)
+                weir__series_describe((struct weir_series *)reach, what, sizeof what);
+        if (*what)
+                snprintf(out, room, "waiting for %s", what);
+        else
+                snprintf(out, room, "%s", is_cut ? "whose client has gone" : "which waits for nothing that could be ended");
 }
 
 /* The reply would go out at once, without what the handler wants to happen before. */

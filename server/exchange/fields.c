@@ -148,28 +148,31 @@ weir_http_reply_cookie(weir_task *exchange, const struct weir_http_cookie *cooki
 
 /* -- addresses -- */
 
-const char *
-weir_http_client_address(const weir_task *task)
+static const char *
+address_of(const weir_task *task, bool is_peer)
 {
         struct weir__exchange *exchange = weir__exchange_of(task);
         struct weir__fields *fields = exchange ? fields_of(exchange) : NULL;
+        char *text = !fields ? NULL : is_peer ? fields->peer : fields->client;
 
-        if (fields && !*fields->client) {
-                const struct weir__proxies *proxies = server_of(exchange)->proxies;
-                struct weir__peer client = weir__forwarded_client(proxies, exchange->request, &exchange->client->peer);
+        if (text && !*text) {
+                const struct weir__peer *peer = &exchange->client->peer;
+                const struct weir__proxies *proxies = is_peer ? NULL : server_of(exchange)->proxies;
+                struct weir__peer address = weir__forwarded_client(proxies, exchange->request, peer);
 
-                weir__peer_write(&client, false, fields->client);
+                weir__peer_write(&address, is_peer, text);
         }
-        return fields ? fields->client : NULL;
+        return text;
 }
 
 const char *
-weir_http_peer_address(const weir_task *task)
+weir_http_client_address(const weir_task *exchange)
 {
-        struct weir__exchange *exchange = weir__exchange_of(task);
-        struct weir__fields *fields = exchange ? fields_of(exchange) : NULL;
+        return address_of(exchange, false);
+}
 
-        if (fields && !*fields->peer)
-                weir__peer_write(&exchange->client->peer, true, fields->peer);
-        return fields ? fields->peer : NULL;
+const char *
+weir_http_peer_address(const weir_task *exchange)
+{
+        return address_of(exchange, true);
 }

@@ -205,9 +205,8 @@ weir_http_read_data(const weir_task *read, size_t *size)
         return transfer->size ? transfer->data : "";
 }
 
-/* Returns false when out of memory. */
-static bool
-set_data(struct weir__transfer *transfer, const void *data, size_t size)
+bool
+weir__transfer_set_data(struct weir__transfer *transfer, const void *data, size_t size)
 {
         if (!size)
                 return true;
@@ -217,6 +216,7 @@ set_data(struct weir__transfer *transfer, const void *data, size_t size)
         if (!transfer->memory)
                 return false;
         transfer->data = memcpy(transfer->memory + FRAME_BEFORE, data, size);
+        transfer->data[size] = '\0';
         transfer->size = size;
         return true;
 }
@@ -230,7 +230,7 @@ weir__transfer_new_write(weir_task *exchange, const void *data, size_t size, int
                 return NULL;
         if (fault) {
                 weir__task_poison(&transfer->task, fault);
-        } else if (!set_data(transfer, data, size)) {
+        } else if (!weir__transfer_set_data(transfer, data, size)) {
                 weir_task_dismiss(&transfer->task);
                 return NULL;
         }
@@ -247,19 +247,12 @@ weir_http_write_new(weir_task *exchange, const void *data, size_t size, weir_tas
 void
 weir__transfer_frame(struct weir__transfer *transfer)
 {
-        static const char digits[] = "0123456789abcdef";
-        size_t left = transfer->size, size = transfer->size;
-        char *at = transfer->data;
+        char line[FRAME_BEFORE + 1];
+        size_t line_size = (size_t)sprintf(line, "%zx\r\n", transfer->size);
 
-        memcpy(transfer->data + size, "\r\n", 2);
-        *--at = '\n';
-        *--at = '\r';
-        do {
-                *--at = digits[left & 15];
-                left >>= 4;
-        } while (left);
-        transfer->size += (size_t)(transfer->data - at) + FRAME_BEHIND;
-        transfer->data = at;
+        memcpy(transfer->data + transfer->size, "\r\n", FRAME_BEHIND);
+        transfer->data = memcpy(transfer->data - line_size, line, line_size);
+        transfer->size += line_size + FRAME_BEHIND;
 }
 
 size_t

@@ -30,7 +30,7 @@ struct weir__transfer {
         bool is_linked;              /* it waits in the connection */
         bool is_under_way;           /* some of it is written */
         struct weir__link link;      /* in the connection's writers */
-        char *memory;                /* of a write: with room for the frame of a chunk around the data */
+        char *memory;                /* of `data`, with room around it for the frame of a chunk */
         char *data;                  /* what is left to write, or what was read */
         size_t size;
         weir_nsec expires_at; /* READ and COLLECT, while it waits */
@@ -49,6 +49,9 @@ struct weir__transfer *weir__transfer_new(enum weir__transfer_kind kind, weir_ta
 /* A write of a copy of the data.  It reports `fault` when it is started, unless that is 0.  NULL when out of memory. */
 weir_task *weir__transfer_new_write(weir_task *exchange, const void *data, size_t size, int fault, weir_task_fn *done,
                                     void *context);
+
+/* Gives it a copy of the data, with a NUL behind it and room for the frame of a chunk.  Returns false when out of memory. */
+bool weir__transfer_set_data(struct weir__transfer *transfer, const void *data, size_t size);
 void weir__transfer_frame(struct weir__transfer *transfer); /* makes its data a chunk */
 
 /* Owner.  Of one that waits, or was linked just now. */

@@ -108,11 +108,7 @@ void
 weir__access_stop(struct weir__access *access)
 {
         for (unsigned i = 0; access && i < access->count; i++)
-                if (access->outlets[i].rings)
-                        weir__outlet_begin_stop(&access->outlets[i]);
-        for (unsigned i = 0; access && i < access->count; i++)
-                if (access->outlets[i].rings)
-                        weir__outlet_end_stop(&access->outlets[i]);
+                weir__outlet_stop(&access->outlets[i]);
 }
 
 /* -- any thread -- */

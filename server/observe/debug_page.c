@@ -44,7 +44,7 @@ struct page {
 
         struct section sections[WEIR__DEBUG_SECTIONS];
         bool has_failed; /* out of memory */
-        bool is_short; /* the walk was: something was left out */
+        bool is_short;   /* the walk was: something was left out */
 
         /* The flow that is being shown. */
         struct section *section; /* NULL: none is */
@@ -115,8 +115,8 @@ put_row(struct weir__sink *sink, const struct weir__debug_record *record)
         char age[WEIR__DURATION_SIZE] = "", left[WEIR__DURATION_SIZE] = "";
         bool is_over = record->deadline < 0;
 
-        weir__sink_printf(sink, "<tr><td class=d%u><span class=kind>%s</span>",
-                          record->depth < DEEPEST ? record->depth : DEEPEST, record->kind);
+        weir__sink_printf(sink, "<tr><td class=d%u><span class=kind>%s</span>", record->depth < DEEPEST ? record->depth : DEEPEST,
+                          record->kind);
         if (record->name) {
                 weir__sink_text(sink, " <bdi class=name>");
                 put_text(sink, record->name, record->name_size);
@@ -126,8 +126,9 @@ put_row(struct weir__sink *sink, const struct weir__debug_record *record)
                 weir__duration(age, record->age);
         if (record->deadline != WEIR_FOREVER)
                 weir__duration(left, record->deadline);
+        const char *before = !*left ? "" : is_over ? "over for " : "in ";
         weir__sink_printf(sink, "<td>%s<td class=age>%s<td class=\"age%s\">%s%s<td><bdi>", record->state ? record->state : "",
-                          age, is_over ? " over" : "", !*left ? "" : is_over ? "over for " : "in ", left);
+                          age, is_over ? " over" : "", before, left);
         put_text(sink, record->text, strlen(record->text));
         weir__sink_text(sink, "</bdi>\n");
 }

@@ -43,14 +43,13 @@ single(struct weir__sink *sink, const char *name, const char *type, const char *
         weir__sink_printf(sink, "%s %lld\n", name, (long long)value);
 }
 
+/* The value is of visible ASCII. */
 static void
 label(struct weir__sink *sink, const char *name, const char *value)
 {
         weir__sink_printf(sink, "%s=\"", name);
         for (; *value; value++) {
-                if (*value == '\n')
-                        weir__sink_text(sink, "\\n");
-                else if (*value == '\\' || *value == '"')
+                if (*value == '\\' || *value == '"')
                         weir__sink_printf(sink, "\\%c", *value);
                 else
                         weir__sink_write(sink, value, 1);

@@ -284,20 +284,11 @@ date_of(struct weir__outlet *outlet, weir_nsec wall)
 static char *
 put_escaped(char *out, const char *text)
 {
-        static const char digits[] = "0123456789abcdef";
-
-        for (; *text; text++) {
-                unsigned char byte = (unsigned char)*text;
-
-                if (byte >= ' ' && byte <= '~' && byte != '"' && byte != '\\') {
-                        *out++ = (char)byte;
-                } else {
-                        memcpy(out, "\\x", 2);
-                        out[2] = digits[byte >> 4];
-                        out[3] = digits[byte & 15];
-                        out += 4;
-                }
-        }
+        for (; *text; text++)
+                if (*text >= ' ' && *text <= '~' && *text != '"' && *text != '\\')
+                        *out++ = *text;
+                else
+                        out += sprintf(out, "\\x%02x", (unsigned char)*text);
         return out;
 }
 
@@ -499,15 +490,12 @@ weir__outlet_start(struct weir__outlet *outlet, unsigned count)
 }
 
 void
-weir__outlet_begin_stop(struct weir__outlet *outlet)
+weir__outlet_stop(struct weir__outlet *outlet)
 {
+        if (!outlet->rings)
+                return;
         atomic_store_explicit(&outlet->is_stopping, true, memory_order_release);
         eventfd_write(outlet->wake_fd, 1);
-}
-
-void
-weir__outlet_end_stop(struct weir__outlet *outlet)
-{
         pthread_join(outlet->thread, NULL);
         clear(outlet);
 }

@@ -82,8 +82,7 @@ void weir__outlet_done(struct weir__outlet *outlet);
 
 /* Opens the file and makes the thread, with rings for `count` pollers.  Result: 0, what open reports, or -ENOMEM, -EAGAIN. */
 int weir__outlet_start(struct weir__outlet *outlet, unsigned count);
-void weir__outlet_begin_stop(struct weir__outlet *outlet);
-void weir__outlet_end_stop(struct weir__outlet *outlet); /* waits until all is written */
+void weir__outlet_stop(struct weir__outlet *outlet);     /* waits until all is written; accepts one that is not started */
 int weir__outlet_reopen(struct weir__outlet *outlet);    /* any thread.  Result: 0, -EDOM without a file, or what open reports */
 
 /* By the owner of the poller of that index.  The texts follow the record in the ring.  A record that does not fit is lost, and

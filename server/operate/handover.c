@@ -151,7 +151,8 @@ weir_http_server_ready(void)
 struct command {
         struct weir__memory_sink text; /* the arguments, each with a NUL */
         char **arguments;              /* into it; NULL behind the last one */
-        char path[PATH_MAX];
+        const char *path;
+        char file[PATH_MAX]; /* where `path` may lie */
 };
 
 static int
@@ -192,17 +193,16 @@ find_program(struct command *command)
         size_t tail = sizeof deleted - 1;
 
         if (command->arguments[0][0] == '/') {
-                if (strlen(command->arguments[0]) >= sizeof command->path)
-                        return -ENAMETOOLONG;
-                strcpy(command->path, command->arguments[0]);
+                command->path = command->arguments[0];
                 return 0;
         }
-        ssize_t size = readlink("/proc/self/exe", command->path, sizeof command->path - 1);
+        ssize_t size = readlink("/proc/self/exe", command->file, sizeof command->file - 1);
         if (size < 0)
                 return -errno;
-        command->path[size] = '\0';
-        if ((size_t)size > tail && strcmp(command->path + size - tail, deleted) == 0 && access(command->path, F_OK) < 0)
-                command->path[(size_t)size - tail] = '\0';
+        command->file[size] = '\0';
+        if ((size_t)size > tail && strcmp(command->file + size - tail, deleted) == 0 && access(command->file, F_OK) < 0)
+                command->file[(size_t)size - tail] = '\0';
+        command->path = command->file;
         return 0;
 }
 

@@ -139,13 +139,13 @@ wait_for_change(weir_http_server *server)
 
 /* -- orders -- */
 
-static struct weir__connection *
-next_connection(struct weir__shard *shard, struct weir__connection *before)
+/* A connection that is closed stays in the list: GONE. */
+static void
+each_connection(struct weir__shard *shard, void (*act)(struct weir__connection *connection))
 {
-        struct weir__link *link = before ? weir__list_next(&shard->connections, &before->link)
-                                         : weir__list_first(&shard->connections);
-
-        return link ? weir__container_of(link, struct weir__connection, link) : NULL;
+        for (struct weir__link *each = weir__list_first(&shard->connections); each;
+             each = weir__list_next(&shard->connections, each))
+                act(weir__container_of(each, struct weir__connection, link));
 }
 
 static void
@@ -160,15 +160,13 @@ order_stop(struct weir__shard *shard)
         weir__listeners_close(shard);
         weir__shed_close(shard);
         shard->is_stopping = true;
-        for (struct weir__connection *each = NULL; (each = next_connection(shard, each));)
-                weir__http1_stop(each);
+        each_connection(shard, weir__http1_stop);
 }
 
 static void
 order_cut(struct weir__shard *shard)
 {
-        for (struct weir__connection *each = NULL; (each = next_connection(shard, each));)
-                weir__cut_connection(each);
+        each_connection(shard, weir__cut_connection);
 }
 
 static void
@@ -254,28 +252,17 @@ drop_shards(weir_http_server *server)
         server->shard_count = 0;
 }
 
-static int
-open_listeners(weir_http_server *server)
-{
-        int failed = give_order(server, order_open);
-
-        for (unsigned i = 0; i < server->shard_count; i++)
-                if (!failed)
-                        failed = server->shards[i].failed;
-        return failed;
-}
-
-/* Some listeners may be open, others not. */
+/* Has listeners and connections closed, of which some may not be open, and cut when the time is over. */
 static void
-close_listeners(weir_http_server *server)
+close_shards(weir_http_server *server, weir_nsec until, int impatient_fd)
 {
-        give_order(server, order_stop);
-        give_order(server, order_cut);
-        weir__runtime_wait_begin(false);
+        (void)give_order(server, order_stop);
+        weir__runtime_wait_begin(false); /* not before the order was carried out: time would not wait for it */
         weir__users_remove(&server->users);
-        weir__users_wait(&server->users, WEIR_FOREVER, -1);
-        weir__cut_log(&server->cut_reports, server->unreported);
-        server->reported = server->unreported = 0;
+        if (!weir__users_wait(&server->users, until, impatient_fd)) {
+                (void)give_order(server, order_cut);
+                weir__users_wait(&server->users, WEIR_FOREVER, -1);
+        }
 }
 
 /* Every poller's part of what listens. */
@@ -287,9 +274,14 @@ open_shards(weir_http_server *server)
         failed = failed ? failed : weir__spread_listeners(server);
         if (!failed) {
                 weir__users_add(&server->users); /* the server's own: so 0 is reached once, and only when it is stopped */
-                failed = open_listeners(server);
-                if (failed)
-                        close_listeners(server);
+                failed = give_order(server, order_open);
+                for (unsigned i = 0; i < server->shard_count && !failed; i++)
+                        failed = server->shards[i].failed;
+                if (failed) {
+                        close_shards(server, 0, -1);
+                        weir__cut_log(&server->cut_reports, server->unreported);
+                        server->reported = server->unreported = 0;
+                }
         }
         if (failed)
                 drop_shards(server);
@@ -388,13 +380,7 @@ stop(weir_http_server *server, weir_nsec within, int impatient_fd, struct weir__
 
         if (!server->is_handed_over)
                 weir__sockets_remove_files(&server->sockets);
-        (void)give_order(server, order_stop);
-        weir__runtime_wait_begin(false); /* not before the order was carried out: time would not wait for it */
-        weir__users_remove(&server->users);
-        if (!weir__users_wait(&server->users, until, impatient_fd)) {
-                (void)give_order(server, order_cut);
-                weir__users_wait(&server->users, WEIR_FOREVER, -1);
-        }
+        close_shards(server, until, impatient_fd);
         weir__list_concat(reports, &server->cut_reports);
         *missing = server->unreported;
         weir__serving_end(server);
