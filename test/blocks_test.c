@@ -319,6 +319,23 @@ pages_between_blocks_that_stay_return(void)
         end(&blocks);
 }
 
+/* Objects of the program that outlive a shutdown keep their own slabs, also in arenas that had waited. */
+static void
+pages_of_arenas_that_wait_return_with_the_shutdown(void)
+{
+        struct blocks blocks = {0};
+
+        take_arenas(&blocks, 8, 8);
+        unsigned before = atomic_load(&given_back);
+        thin_out(&blocks, 64);
+        weir__slabs_trim();
+        slab_check();
+        size_t stays = atomic_load(&mapped) - (atomic_load(&given_back) - before) * SLAB;
+        CU_ASSERT(atomic_load(&mapped) >= 7 * ARENA);
+        CU_ASSERT(stays < 8 * (ARENA / 64 * 2 + 16 * SLAB));
+        end(&blocks);
+}
+
 /* -- huge pages -- */
 
 static void
@@ -624,6 +641,7 @@ main(void)
                 WEIR_TEST(arena_is_kept_against_going_to_and_fro),
                 WEIR_TEST(few_slabs_keep_their_pages_when_they_are_unused),
                 WEIR_TEST(pages_between_blocks_that_stay_return),
+                WEIR_TEST(pages_of_arenas_that_wait_return_with_the_shutdown),
                 WEIR_TEST(only_the_first_arena_has_small_pages),
                 WEIR_TEST(huge_page_is_split_when_most_of_it_is_unused),
                 WEIR_TEST(memory_that_the_kernel_did_not_align_is_trimmed),

@@ -76,30 +76,13 @@ check() {
 
 # -- sizes --
 
-# Rooms of fewer than 5 files or of more than 15, with their number.  It may only come nearer.
-odd_rooms='kernel/loop=18 kernel/sched=22'
-
-# Rooms with lines above 130 columns, and how many.  It may only fall.
-wide_rooms='kernel=30'
-
-# bound LIST NAME DEFAULT: the number of that name in the list.
-bound() {
-        local entry
-
-        for entry in $1; do
-                [ "${entry%=*}" = "$2" ] && { echo "${entry#*=}"; return; }
-        done
-        echo "$3"
-}
-
 # check_sizes TREE: prints each room, file and line of a wrong size.
 check_sizes() (
         cd "$1"
         find kernel factory protocol server -mindepth 1 -maxdepth 1 -type d | sort | while read -r room; do
                 count=$(find "$room" -name '*.[ch]' | wc -l)
-                odd=$(bound "$odd_rooms" "$room" 5)
-                [ "$count" -ge 5 ] || [ "$count" -ge "$odd" ] || echo "$room has $count files, which is less than 5"
-                [ "$count" -le 15 ] || [ "$count" -le "$odd" ] || echo "$room has $count files, which is more than 15"
+                [ "$count" -ge 5 ] || echo "$room has $count files, which is less than 5"
+                [ "$count" -le 15 ] || echo "$room has $count files, which is more than 15"
         done
         find kernel factory protocol server -maxdepth 1 -name '*.[ch]' -printf '%p is in no room\n'
         find kernel factory protocol server include -name '*.[ch]' | sort | while read -r file; do
@@ -107,7 +90,7 @@ check_sizes() (
                 [ "$count" -le 600 ] || echo "$file has $count lines, which is more than 600"
         done
         find kernel factory protocol server include test bench -name '*.[ch]' -exec awk 'length > 130 { print FILENAME }' {} + | sed 's,/.*,,' | sort | uniq -c | while read -r count room; do
-                [ "$count" -le "$(bound "$wide_rooms" "$room" 0)" ] || echo "$room has $count lines above 130 columns"
+                echo "$room has $count lines above 130 columns"
         done
 )
 

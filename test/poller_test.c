@@ -224,6 +224,69 @@ a_due_timer_runs_soon_however_much_is_pushed(void)
         CU_ASSERT(turns.timer_after < TURNS);
 }
 
+static struct {
+        struct weir__work works[FLOOD], given;
+        _Atomic bool ends;
+        unsigned pushed_after; /* members of `works` that had run when the last of flood.pushed ran */
+} busy;
+
+static void
+run_busy(struct weir__work *work)
+{
+        run_member(work);
+        if (!busy.ends) {
+                weir__deliver(weir__poller_at(0), work);
+        }
+}
+
+static void
+become_busy(struct weir__work *work)
+{
+        static const struct weir__work_ops busy_ops = {.run = run_busy};
+
+        (void)work;
+        for (unsigned i = 0; i < FLOOD; i++) {
+                busy.works[i].ops = &busy_ops;
+                weir__deliver(weir__poller_at(0), &busy.works[i]);
+        }
+        hold_worker(work);
+}
+
+static void
+note_pushed(struct weir__work *work)
+{
+        if (work == &flood.pushed[FLOOD - 1]) {
+                note_turn(NULL, &busy.pushed_after);
+        }
+}
+
+/* The worker has FLOOD works that are ready again at once, and as many come from outside. */
+static void
+pushed_works_and_a_due_timer_have_their_share_of_a_busy_poller(void)
+{
+        static const struct weir__work_ops given_ops = {.run = become_busy}, pushed_ops = {.run = note_pushed};
+
+        weir_test_begin_real(1);
+        ran = turns.ended = 0;
+        busy.ends = false;
+        weir_test_latch_init(&turns.begun, 1);
+        weir_test_latch_init(&turns.pushing, 1);
+        busy.given.ops = &given_ops;
+        weir__deliver(weir__poller_at(0), &busy.given);
+        weir_test_latch_wait(&turns.begun);
+        for (unsigned i = 0; i < FLOOD; i++) {
+                flood.pushed[i].ops = &pushed_ops;
+                weir__deliver(weir__poller_at(0), &flood.pushed[i]);
+        }
+        CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(0, note_turn, &turns.timer_after)), 0);
+        weir_test_latch_count_down(&turns.pushing);
+        WEIR_TEST_EVENTUALLY(turns.ended == 2);
+        busy.ends = true;
+        weir_test_end();
+        CU_ASSERT(busy.pushed_after < 8 * FLOOD);
+        CU_ASSERT(turns.timer_after < 2 * FLOOD);
+}
+
 /* -- timed waits -- */
 
 static struct {
@@ -373,6 +436,7 @@ main(void)
                 WEIR_TEST(a_bulk_delivery_wakes_a_sleeping_poller),
                 WEIR_TEST(bulks_and_ready_work_take_turns),
                 WEIR_TEST(a_due_timer_runs_soon_however_much_is_pushed),
+                WEIR_TEST(pushed_works_and_a_due_timer_have_their_share_of_a_busy_poller),
                 WEIR_TEST(after_a_timed_wait_that_brought_nothing_an_idle_process_makes_no_wake_ups),
                 WEIR_TEST(pushes_during_a_timed_wait_all_run),
         };

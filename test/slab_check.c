@@ -49,6 +49,11 @@ slab_check(void)
         weir__lock(&all.lock);
         for (struct weir__link *link = weir__list_first(&all.arenas); link; link = weir__list_next(&all.arenas, link), arenas++)
                 check_arena(weir__container_of(link, struct arena, link));
+        unsigned waiting = 0;
+        for (struct weir__link *link = weir__list_first(&all.waiting); link; link = weir__list_next(&all.waiting, link))
+                waiting += weir__container_of(link, struct arena, waiting)->used > 0;
+        if (waiting != all.waiting_count || waiting > WAITING)
+                weir__panic("%u arenas in use wait, and %u are counted", waiting, all.waiting_count);
         if (arenas > all.arena_count)
                 weir__panic("%zu arenas in the list, and %zu in all", arenas, all.arena_count);
         for (size_t size_class = 0; size_class < WEIR__BLOCK_CLASSES; size_class++) {

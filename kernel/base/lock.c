@@ -190,10 +190,12 @@ weir__lock_release(struct weir__lock *lock)
         struct sleeper *first = first_of(queue, lock);
         _Atomic unsigned *futex = rouse(first);
 
-        if (first && weir__clock_monotonic() - first->since >= HAND_OFF_AFTER)
+        if (first && weir__clock_monotonic() - first->since >= HAND_OFF_AFTER) {
                 take_out(queue, first);
-        else
+                futex = &first->is_awake; /* a thread that has roused it before may not have come to the wake-up yet */
+        } else {
                 atomic_store_explicit(&lock->is_held, 0, memory_order_release);
+        }
         leave(queue, futex);
 }
 

@@ -14,6 +14,8 @@
 
 #include "kernel/base/clock.h"
 
+#define PUSHED_SHARE 4 /* pushed works are at least a quarter of what is ready, or all */
+
 /* -- life -- */
 
 struct weir__poller *
@@ -116,35 +118,46 @@ weir__poller_expire(struct weir__poller *poller, weir_nsec now, unsigned most)
         weir__ready_note(&poller->ready, weir__deadlines_expire(poller, now, most, &poller->ready.works));
 }
 
+/* How many works are to run before those that come now.  Demoted ones run after them: a round must not wait for those. */
+static unsigned
+count_works(const struct weir__ready *ready)
+{
+        unsigned count = (unsigned)atomic_load_explicit(&ready->count, memory_order_relaxed);
+
+        return ready->demoted.first ? WEIR__BATCH : count - ready->pushed_count;
+}
+
 static void
 admit_pushed(struct weir__ready *ready)
 {
-        if (ready->pushed_count <= WEIR__BATCH) {
+        unsigned most = count_works(ready) / PUSHED_SHARE;
+
+        if (most < WEIR__BATCH)
+                most = WEIR__BATCH;
+        if (ready->pushed_count <= most) {
                 weir__work_concat(&ready->works, &ready->pushed);
                 ready->pushed_count = 0;
                 return;
         }
-        for (unsigned i = 0; i < WEIR__BATCH; i++)
+        for (unsigned i = 0; i < most; i++)
                 weir__work_append(&ready->works, weir__work_pop(&ready->pushed));
-        ready->pushed_count -= WEIR__BATCH;
+        ready->pushed_count -= most;
 }
 
 void
-weir__poller_begin_round(struct weir__poller *poller, weir_nsec now)
+weir__poller_admit(struct weir__poller *poller, weir_nsec now)
 {
         struct weir__ready *ready = &poller->ready;
+        bool begins = weir__ready_round_is_over(ready);
 
-        ready->round_left = 0;
-        if (ready->pushed.first)
+        if (begins && ready->pushed.first)
                 admit_pushed(ready);
         if (weir__deadlines_are_due(&poller->deadlines, now))
-                weir__poller_expire(poller, now, poller->slot_count > 0 ? WEIR__BATCH : WEIR__TIMERQ_BATCH);
-        if (!ready->works.first)
+                weir__poller_expire(poller, now, begins && poller->slot_count == 0 ? WEIR__TIMERQ_BATCH : WEIR__BATCH);
+        if (!begins)
                 return;
-        unsigned works = (unsigned)atomic_load_explicit(&ready->count, memory_order_relaxed) - ready->pushed_count;
-        bool is_more_due = atomic_load_explicit(&poller->deadlines.next, memory_order_relaxed) <= now;
-        if (works > WEIR__BATCH || ready->pushed.first || is_more_due)
-                ready->round_left = works;
+        unsigned works = ready->works.first ? count_works(ready) : 0;
+        ready->round_left = works > WEIR__BATCH || ready->pushed.first ? works : 0;
 }
 
 bool

@@ -109,12 +109,13 @@ void weir__poller_give_bulk(struct weir__poller *poller, struct weir__work_list 
  * held.  Owner only. */
 unsigned weir__poller_take_inbox(struct weir__poller *poller);
 
-/* Begins a round (struct weir__ready).  On a poller that has descriptors WEIR__BATCH deadlines expire at most, so that a
- * request which comes meanwhile waits for about a hundred works.  With fewer, works that requeue themselves would take what
- * is left of each batch.  Owner only. */
-void weir__poller_begin_round(struct weir__poller *poller, weir_nsec now);
+/* Makes due deadlines ready, a batch of them, and begins the next round (struct weir__ready) if this one is over.  Called after
+ * each batch of works.  A request that comes meanwhile waits for about two batches.  A poller without descriptors takes more
+ * deadlines at the beginning of a round: with fewer, works that requeue themselves would take what is left of each batch.  Owner
+ * only. */
+void weir__poller_admit(struct weir__poller *poller, weir_nsec now);
 
-/* Makes due deadlines ready before their round, at most `most`.  Owner only. */
+/* Makes due deadlines ready, at most `most`.  Owner only. */
 void weir__poller_expire(struct weir__poller *poller, weir_nsec now, unsigned most);
 
 /* Makes ready the works of what is pending, at most one batch; returns whether more is left.  From the first call on the

@@ -10,9 +10,10 @@
 
 #include "kernel/data/work.h"
 
-/* What comes from outside joins `works` in rounds: a batch of what other threads have pushed, then a batch of due
- * deadlines.  While more waits, or many works are ready, the next round begins when all has run that was in `works` at the
- * last one.  So a due deadline waits for a bounded number of callbacks, however fast other threads push. */
+/* What other threads push joins `works` in rounds.  A round ends when all has run that was in `works` at its beginning.  Then a
+ * batch of pushed works joins, or a quarter of what is ready, whichever is more.  Deadlines join as they come due.  So a due
+ * deadline waits for a bounded number of callbacks, however fast other threads push; and pushed works have their share,
+ * however many works keep the poller busy. */
 struct weir__ready {
         /* Owner only. */
         struct weir__work_list works;

@@ -217,14 +217,20 @@ is_waiting(const struct arena *arena)
         return weir__link_is_used(&arena->waiting);
 }
 
+static void
+end_wait(struct arena *arena)
+{
+        if (!is_waiting(arena))
+                return;
+        weir__link_remove(&arena->waiting);
+        all.waiting_count--;
+}
+
 /* An arena has no used slab any more. */
 static void
 drop_arena(struct arena *arena, struct garbage *garbage)
 {
-        if (is_waiting(arena)) {
-                weir__link_remove(&arena->waiting);
-                all.waiting_count--;
-        }
+        end_wait(arena);
         if (garbage->keep && !all.kept) {
                 all.kept = arena;
                 return;
@@ -244,15 +250,15 @@ is_wasteful(const struct arena *arena, bool keep)
 static void
 let_wait(struct arena *arena, struct garbage *garbage)
 {
-        if (garbage->wasteful || is_waiting(arena))
+        if (garbage->wasteful || (garbage->keep && is_waiting(arena)))
                 return;
         if (garbage->keep) {
                 weir__list_append(&all.waiting, &arena->waiting);
                 if (++all.waiting_count <= WAITING)
                         return;
-                arena = weir__container_of(weir__list_pop(&all.waiting), struct arena, waiting);
-                all.waiting_count--;
+                arena = weir__container_of(weir__list_first(&all.waiting), struct arena, waiting);
         }
+        end_wait(arena);
         if (is_wasteful(arena, garbage->keep)) {
                 garbage->wasteful = arena;
                 weir__list_concat(&garbage->slabs, &arena->wasted);
@@ -398,6 +404,14 @@ end_waste(struct garbage *garbage)
         weir__unlock(&all.lock);
 }
 
+static void
+give_back(struct garbage *garbage)
+{
+        if (garbage->wasteful)
+                end_waste(garbage);
+        unmap_arenas(&garbage->arenas);
+}
+
 /* The first SLICE blocks of a chain.  Returns the others. */
 static struct weir__block *
 give_slice(struct weir__block *chain, bool keep)
@@ -413,9 +427,7 @@ give_slice(struct weir__block *chain, bool keep)
                 put_block(chain, &garbage);
         }
         weir__unlock(&all.lock);
-        if (garbage.wasteful)
-                end_waste(&garbage);
-        unmap_arenas(&garbage.arenas);
+        give_back(&garbage);
         return chain;
 }
 
@@ -429,14 +441,21 @@ weir__slabs_give(struct weir__block *chain, bool keep)
 void
 weir__slabs_trim(void)
 {
-        struct garbage garbage = {.keep = false};
+        struct weir__link *waiting;
 
-        weir__lock(&all.lock);
-        if (all.kept)
-                drop_arena(all.kept, &garbage);
-        all.kept = NULL;
-        weir__unlock(&all.lock);
-        unmap_arenas(&garbage.arenas);
+        do {
+                struct garbage garbage = {.keep = false};
+
+                weir__lock(&all.lock);
+                if (all.kept)
+                        drop_arena(all.kept, &garbage);
+                all.kept = NULL;
+                waiting = weir__list_first(&all.waiting);
+                if (waiting)
+                        let_wait(weir__container_of(waiting, struct arena, waiting), &garbage);
+                weir__unlock(&all.lock);
+                give_back(&garbage);
+        } while (waiting);
 }
 
 size_t

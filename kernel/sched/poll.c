@@ -86,7 +86,7 @@ wake_up(struct weir__poller *poller, enum weir__sleep_kind kind, int events, uns
         weir__sleep_end(poller, kind, events, now);
         weir__sleep_note_pushes(poller, kind, pushed);
         weir__watchdog_note_sleep(poller);
-        weir__poller_begin_round(poller, now);
+        weir__poller_admit(poller, now);
 }
 
 void

@@ -142,8 +142,8 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 if (__builtin_expect(has_demoted(poller), 0) && !run_demoted(worker, poller))
                         return;
                 weir__poller_take_inbox(poller);
-                if (weir__ready_round_is_over(&poller->ready))
-                        weir__poller_begin_round(poller, weir__clock_now());
+                if (credit == 0 || weir__ready_round_is_over(&poller->ready))
+                        weir__poller_admit(poller, weir__clock_now());
                 if (credit == 0 || !weir__ready_is_busy(&poller->ready)) /* what was given must not wait until somebody is idle */
                         weir__share_take(poller);
                 if (poller->ready.works.first && credit > 0 && !poller->ready.has_requeued)
@@ -210,6 +210,7 @@ take_over(struct weir__poller *poller, enum weir__call call, weir__function *blo
         weir__poller_expire(poller, weir__clock_now(), WEIR__TIMERQ_BATCH); /* what expires together is demoted together */
         demote(&poller->ready.works, blocked, &poller->ready.demoted);
         poller->ready.pushed_count = demote(&poller->ready.pushed, blocked, &poller->ready.demoted);
+        poller->ready.round_left = 0;
         poller->ready.behind_since = 0;
         if (call == WEIR__CALL_TAKEN) {
                 atomic_store_explicit(&poller->watch.degraded_until, weir__clock_monotonic() + WEIR__DEGRADED,

@@ -23,13 +23,17 @@ weir__worker_settle(struct weir__worker *worker)
 unsigned
 weir__worker_home(void)
 {
-        static _Thread_local unsigned made;
+        static _Thread_local unsigned made, home;
         struct weir__worker *worker = weir__worker_self();
 
         if (worker && worker->poller)
                 return worker->poller->index;
         unsigned count = weir__pollers_count();
-        return count ? made++ / HOME_BATCH % count : WEIR__POLLER_NONE;
+        if (made++ % HOME_BATCH == 0)
+                home++;
+        if (home >= count)
+                home = 0;
+        return count ? home : WEIR__POLLER_NONE;
 }
 
 int
