@@ -770,6 +770,54 @@ all_free_functions_have_run_before_run_returns(void)
         weir_test_end();
 }
 
+/* -- free functions of the last task -- */
+
+struct last {
+        weir_series *series;
+        struct weir_test_record pushed;
+};
+
+static void
+push_when_freed(void *context)
+{
+        struct last *last = context;
+
+        CU_ASSERT_EQUAL(weir_series_push(last->series, weir_test_empty(&last->pushed)), 0);
+}
+
+static void
+leave_a_result(weir_task *task, void *context)
+{
+        weir_node_set_result(weir_graph_node_of(task), context, push_when_freed);
+}
+
+static void
+run_last(struct last *last, weir_task *task)
+{
+        last->series = weir_series_ref(weir_series_new(NULL, NULL));
+        weir_series_push(last->series, task);
+        CU_ASSERT_EQUAL(weir_series_run(last->series), 0);
+        WEIR_TEST_CALLED(&last->pushed, 0);
+        weir_series_unref(last->series);
+}
+
+static void
+a_message_or_result_that_the_last_task_leaves_may_push_when_it_is_freed(void)
+{
+        struct last of_channel = {0}, of_graph = {0};
+        weir_channel *channel = weir_channel_new(1, push_when_freed);
+        weir_task *graph;
+
+        weir_test_begin_virtual();
+        weir_channel_post(channel, &of_channel);
+        run_last(&of_channel, weir_channel_receive_new(channel, NULL, NULL));
+        graph = weir_graph_new(NULL, NULL);
+        weir_graph_add(graph, weir_empty_new(leave_a_result, &of_graph), NULL);
+        run_last(&of_graph, graph);
+        weir_channel_unref(channel);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -795,6 +843,7 @@ main(void)
                 WEIR_TEST(dismissed_series_frees_its_tasks_and_context_on_the_caller),
                 WEIR_TEST(context_is_freed_once_after_the_series_callback_and_before_run_returns),
                 WEIR_TEST(all_free_functions_have_run_before_run_returns),
+                WEIR_TEST(a_message_or_result_that_the_last_task_leaves_may_push_when_it_is_freed),
         };
 
         return weir_test_main("series", tests, sizeof tests / sizeof *tests);

@@ -28,7 +28,7 @@ struct weir__combinator_ops {
         struct weir_series *(*next)(struct weir__combinator *combinator);
         unsigned most; /* children that there are: what ends the task early comes too late for the last's result; 0: any number */
 
-        /* Gives up what the kind holds besides children.  As weir__task_ops.release.  NULL: nothing. */
+        /* Gives up what the kind holds besides children.  It runs no user code.  NULL: nothing. */
         void (*release)(struct weir__combinator *combinator);
 };
 
@@ -100,7 +100,7 @@ void weir__combinator_describe(const struct weir_task *task, char *out, size_t r
         {                                                                                                         \
                 .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .calls = weir__task_calls},     \
                 .prepare = weir__series_prepare, .start = (its_start), .cancel = weir__combinator_cancel,         \
-                .release = weir__combinator_release, .child = weir__combinator_child,                             \
+                .release = weir__combinator_release, .releases_quietly = true, .child = weir__combinator_child,   \
                 .describe = weir__combinator_describe,                                                            \
         }
 #define WEIR__COMBINATOR_TASK_OPS(a_kind) WEIR__COMBINATOR_OPS_WITH(a_kind, weir__task_run, weir__combinator_start)

@@ -26,7 +26,9 @@ run(struct weir__work *work)
 
         if (!limited->combinator.held) /* so the tokens were acquired */
                 weir_semaphore_release(limited->semaphore, limited->tokens);
-        weir__task_run(work);
+        weir__task_call(&limited->combinator.task);
+        weir__combinator_drop_held(&limited->combinator); /* not in the release, which is quiet */
+        weir__task_finish(&limited->combinator.task);
 }
 
 static void

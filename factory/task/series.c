@@ -340,7 +340,8 @@ become_ended(struct weir_series *series, int cause)
 }
 
 /* The next task becomes the current one under the same hold of the lock, if it can be cancelled and must be started.
- * If there is none a plain series becomes ENDED, and weir__series_go_on does the rest. */
+ * If there is none a plain series becomes ENDED, unless a free function of the task may push yet.  weir__series_go_on
+ * does the rest. */
 void
 weir__series_forget(struct weir_series *series, struct weir_task *task)
 {
@@ -357,7 +358,7 @@ weir__series_forget(struct weir_series *series, struct weir_task *task)
         struct weir_task *next = first_taken(series);
         int cause = cause_to_stop(series);
         series->current = next && !cause && can_be_cancelled(next) ? next : NULL;
-        if (!next && !weir__series_extra_of(series))
+        if (!next && !weir__series_extra_of(series) && weir__task_ops(task)->releases_quietly)
                 become_ended(series, cause);
         weir__unlock(&series->lock);
 }

@@ -70,6 +70,9 @@ struct weir__task_ops {
          * held.  `discarded`: it never started, so its parts go as well, and their free functions run.  NULL: nothing. */
         void (*release)(struct weir_task *task, bool discarded);
 
+        /* No free function runs in `release` after the callback.  So a plain series may become ENDED before it: no push comes. */
+        bool releases_quietly;
+
         /* Its name for messages, and the size of that.  NULL: it has no name. */
         const char *(*name)(const struct weir_task *task, int *size);
 

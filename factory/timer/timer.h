@@ -74,6 +74,7 @@ struct weir__timer_ops {
                          .start = weir__timer_start,                                \
                          .cancel = weir__timer_end_early,                           \
                          .release = weir__timer_release,                            \
+                         .releases_quietly = true,                                  \
                          .name = weir__timer_text,                                  \
                          .lateness = weir__timer_lateness,                          \
                          .describe = weir__timer_describe},                         \

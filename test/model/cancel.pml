@@ -14,7 +14,8 @@
  * not.
  *
  * A series without a name and without a deadline is plain.  Such a series becomes ENDED under the hold of the lock in which it
- * leaves its last task, if that is a timer.  The setter can give it a deadline as long as it has not ended.
+ * leaves its last task, if that is a timer whose release is quiet.  The setter can give it a deadline as long as it has not ended.
+ * The release of other tasks runs free functions, which may push: the series must not be ENDED then.
  *
  * The series is freed with its last reference: its own, which its end gives up, and those of others.  A task is freed after its
  * callback, when the series has left it.  A poller's lock is held within one step only, so each section under it is a step.
@@ -45,6 +46,7 @@ byte next_task = 1;     /* of those not yet started; 3: none is left */
 byte references;
 bool freed;
 bool first_is_timer;    /* constant */
+bool is_quiet;          /* constant; the release of the tasks runs no free function */
 bool has_extra;         /* it has, or had, a name or a deadline; written under the lock */
 
 /* Its name. */
@@ -298,6 +300,12 @@ inline go_on()
 #define is_plain (!has_extra)
 #endif
 
+#ifdef MUTANT_ENDED_BEFORE_A_FREE_FUNCTION
+#define may_be_ended true
+#else
+#define may_be_ended is_quiet
+#endif
+
 /* Its callback has returned.  The next one is a timer, if there is one. */
 inline leave()
 {
@@ -314,12 +322,13 @@ inline leave()
                 lock();
                 current = (next_task == 2 && cause == NO_CAUSE && !closing -> 2 : 0);
                 if
-                :: next_task == 3 && is_plain -> become_ended()
+                :: next_task == 3 && is_plain && may_be_ended -> become_ended()
                 :: else
                 fi;
                 unlock()
         :: else
         fi;
+        assert(is_quiet || !ended); /* a free function pushes */
         word[task] = GONE
 }
 
@@ -525,6 +534,10 @@ init
                 if
                 :: first_is_timer = true
                 :: first_is_timer = false
+                fi;
+                if
+                :: is_quiet = true
+                :: is_quiet = false
                 fi;
                 if
                 :: deadline = SOON
