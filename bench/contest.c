@@ -178,7 +178,17 @@ static const struct {
 };
 #define SLICES (sizeof slices / sizeof *slices)
 
-/* Go has no callbacks to make pairs in: one goroutine makes them all. */
+#define GOROUTINES "go, a goroutine each" /* in the place of a callback; "go": one goroutine makes all pairs */
+
+static void
+go_in_slices(const char *peer, const char *name, size_t count, unsigned slice)
+{
+        struct bench_reading reading;
+
+        if (bench_peer("go", &reading, patience(0), "pairs how=hot mix=fixed pending=1000 count=%zu by=name slice=%u", count, slice))
+                bench_sample(peer, name, "CPU ns per pair", reading.cpu);
+}
+
 static void
 compete_in_slices(const struct bench_size *size)
 {
@@ -191,8 +201,8 @@ compete_in_slices(const struct bench_size *size)
 
                 if (!bench_wanted(size, name))
                         continue;
-                if (bench_peer("go", &reading, patience(0), "pairs how=hot mix=fixed pending=1000 count=%zu by=name", count))
-                        bench_sample("go", name, "CPU ns per pair", reading.cpu);
+                go_in_slices("go", name, count, 0);
+                go_in_slices(GOROUTINES, name, count, slices[i].slice);
                 weir.slice = slices[i].slice;
                 weir.pollers = slices[i].pollers;
                 if (bench_weir_pairs(name, &weir, &reading))
@@ -323,6 +333,7 @@ bench_pairs_ratios(void)
         }
         for (size_t i = 0; i < SLICES; i++) {
                 bench_ratio("weir", "go", slices[i].name, metric);
+                bench_ratio("weir", GOROUTINES, slices[i].name, metric);
                 bench_goal("weir", slices[i].name, "ratio to go, CPU ns per pair", 0.55);
         }
         bench_ratio("weir", "go", APART, "million pairs per second");

@@ -33,6 +33,7 @@ type load struct {
 	how, mix       string
 	named          bool
 	pending, count int
+	slice          int // pairs that a goroutine makes before it starts the next one; 0: one makes all
 	blockers       int
 	arming, over   time.Duration
 	period, sleep  time.Duration
@@ -201,6 +202,31 @@ func collected(collections *uint32) bool {
 	return one
 }
 
+// As many pairs as are made between two looks at the collections.  What weir does in callbacks, Go does in goroutines.
+func (timers *table) pairs(work *load, state *random) {
+	if work.slice == 0 {
+		for i := 0; i < checked; i++ {
+			timers.pair(work, state)
+		}
+		return
+	}
+	var slice func(left int)
+	finished := make(chan bool)
+	slice = func(left int) {
+		for i := 0; i < work.slice && left > 0; i++ {
+			timers.pair(work, state)
+			left--
+		}
+		if left > 0 {
+			go slice(left)
+		} else {
+			finished <- true
+		}
+	}
+	go slice(checked)
+	<-finished
+}
+
 func measurePairs(work *load) {
 	var collections uint32
 	state := random(1)
@@ -210,9 +236,7 @@ func measurePairs(work *load) {
 	collected(&collections)
 	began, before, done := time.Now(), cpu(), 0
 	for end := false; !end && done < patience*work.count; {
-		for i := 0; i < checked; i++ {
-			timers.pair(work, &state)
-		}
+		timers.pairs(work, &state)
 		done += checked
 		end = (collected(&collections) || work.how == "reset") && done >= work.count
 	}
@@ -302,6 +326,8 @@ func (work *load) set(option string) {
 		work.pending = number
 	case "count":
 		work.count = number
+	case "slice":
+		work.slice = number
 	case "blockers":
 		work.blockers = number
 	case "period":
