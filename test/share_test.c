@@ -145,7 +145,7 @@ start_chains(void)
 static void
 expect_sharing(unsigned count, int64_t duration)
 {
-        uint64_t shared = weir__share_count();
+        uint64_t shared = weir__worker_counts.shared;
 
         chains.has_moved = false;
         chains.runs = 0;
@@ -155,7 +155,7 @@ expect_sharing(unsigned count, int64_t duration)
         act_on_both(start_chains, do_nothing);
         WEIR_TEST_EVENTUALLY(chains.runs > 0 && chains.alive == 0);
         CU_ASSERT_TRUE(chains.has_moved);
-        CU_ASSERT(weir__share_count() > shared);
+        CU_ASSERT(weir__worker_counts.shared > shared);
         CU_ASSERT(chains.runs >= count);
 }
 

@@ -196,7 +196,7 @@ static void
 grow(void *context)
 {
         struct tree *tree = context;
-        bool blocks = tree->seed % 13 == 0 && weir__executor_blocking_begin(weir__worker_self()) == 0;
+        bool blocks = tree->seed % 13 == 0 && weir__executor_blocking_begin() == 0;
 
         for (unsigned i = 0; i < 2 && tree->depth > 0; i++) {
                 if (weir_task_start(tree_task(tree->depth - 1, tree->seed * 7 + i)) == 0) {
@@ -205,7 +205,7 @@ grow(void *context)
         }
         if (blocks) {
                 sched_yield();
-                weir__executor_blocking_end(weir__worker_self());
+                weir__executor_blocking_end();
         }
 }
 

@@ -51,11 +51,11 @@ show_worker(struct weir__debug_walk *walk, const struct weir__worker_snapshot *w
 }
 
 static void
-show_thread(struct weir__debug_walk *walk, const struct weir__executor_snapshot *thread)
+show_thread(struct weir__debug_walk *walk, const struct weir__worker_snapshot *thread)
 {
         struct weir__debug_line line;
 
-        begin_callback(&line, "thread", "go", thread->thread, thread->since);
+        begin_callback(&line, "thread", "go", thread->number, thread->since);
         weir__debug_line_add(&line, "a function, ");
         weir__debug_line_add_function(&line, thread->function);
         weir__debug_show(walk, &line);
@@ -64,22 +64,19 @@ show_thread(struct weir__debug_walk *walk, const struct weir__executor_snapshot 
 static void
 walk_callbacks(struct weir__debug_walk *walk)
 {
-        union {
-                struct weir__worker_snapshot workers[WEIR__WORKER_SNAPSHOTS_MAX];
-                struct weir__executor_snapshot threads[WEIR__EXECUTOR_SNAPSHOTS_MAX];
-        } *snapshots = malloc(sizeof *snapshots);
+        struct weir__worker_snapshot *snapshots = malloc(WEIR__THREAD_SLOTS * sizeof *snapshots);
 
         if (!snapshots) {
                 walk->failed = -ENOMEM;
                 return;
         }
-        unsigned count = weir__worker_pool_show(snapshots->workers, WEIR__WORKER_SNAPSHOTS_MAX);
+        unsigned count = weir__worker_pool_show(snapshots, WEIR__THREAD_SLOTS);
         for (unsigned i = 0; i < count; i++)
-                if (snapshots->workers[i].in_user)
-                        show_worker(walk, &snapshots->workers[i]);
-        count = weir__executor_show(snapshots->threads, WEIR__EXECUTOR_SNAPSHOTS_MAX);
+                if (snapshots[i].in_user)
+                        show_worker(walk, &snapshots[i]);
+        count = weir__executor_show(snapshots, WEIR__THREAD_SLOTS);
         for (unsigned i = 0; i < count; i++)
-                show_thread(walk, &snapshots->threads[i]);
+                show_thread(walk, &snapshots[i]);
         free(snapshots);
 }
 

@@ -21,6 +21,15 @@ weir__thread_configure(size_t stack_size, bool has_affinity)
                                 CPU_COUNT(&settings.cpus) > 0;
 }
 
+unsigned
+weir__thread_cpu_count(unsigned most)
+{
+        cpu_set_t set;
+        int count = sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
+
+        return count < 1 ? 1 : (unsigned)count < most ? (unsigned)count : most;
+}
+
 int
 weir__thread_make(pthread_t *thread, void *(*main)(void *), void *argument)
 {

@@ -14,6 +14,9 @@
  * thread runs. */
 void weir__thread_configure(size_t stack_size, bool has_affinity);
 
+/* The number of CPUs that the process may use, `most` at most. */
+unsigned weir__thread_cpu_count(unsigned most);
+
 /* Makes a thread with all signals blocked.  Result: 0 or a negative errno.  Any thread. */
 int weir__thread_make(pthread_t *thread, void *(*main)(void *), void *argument);
 

@@ -33,30 +33,20 @@ static inline unsigned weir__deque_count(const struct weir__deque *deque)
         return atomic_load_explicit(&deque->tail, memory_order_relaxed) - head;
 }
 
-/* Adds a job as the newest one.  Returns false if the deque is full.  Owner only. */
-static inline bool weir__deque_push(struct weir__deque *deque, struct weir__job *job)
+/* Adds `count` jobs; the first is the next that the owner takes.  Returns false, and adds none, if there is too little room.
+ * Owner only. */
+static inline bool weir__deque_add(struct weir__deque *deque, struct weir__job *const jobs[], unsigned count)
 {
         weir__lock(&deque->lock);
         unsigned tail = atomic_load_explicit(&deque->tail, memory_order_relaxed);
-        bool room = weir__deque_count(deque) < WEIR__DEQUE_SIZE;
-        if (room) {
-                deque->ring[tail % WEIR__DEQUE_SIZE] = job;
-                atomic_store_explicit(&deque->tail, tail + 1, memory_order_relaxed);
+        bool has_room = weir__deque_count(deque) + count <= WEIR__DEQUE_SIZE;
+        if (has_room) {
+                for (unsigned i = count; i > 0; i--)
+                        deque->ring[tail++ % WEIR__DEQUE_SIZE] = jobs[i - 1];
+                atomic_store_explicit(&deque->tail, tail, memory_order_relaxed);
         }
         weir__unlock(&deque->lock);
-        return room;
-}
-
-/* Adds `count` jobs; the first is the next that the owner takes.  The deque is empty, and they fill half of it at most.  Owner
- * only. */
-static inline void weir__deque_fill(struct weir__deque *deque, struct weir__job *const jobs[], unsigned count)
-{
-        weir__lock(&deque->lock);
-        unsigned tail = atomic_load_explicit(&deque->tail, memory_order_relaxed);
-        for (unsigned i = count; i > 0; i--)
-                deque->ring[tail++ % WEIR__DEQUE_SIZE] = jobs[i - 1];
-        atomic_store_explicit(&deque->tail, tail, memory_order_relaxed);
-        weir__unlock(&deque->lock);
+        return has_room;
 }
 
 /* Takes the newest job; NULL if there is none.  Owner only. */
@@ -91,16 +81,12 @@ static inline unsigned weir__deque_take(struct weir__deque *deque, struct weir__
         return count;
 }
 
-/* Shows the oldest job, which stays, or NULL if there is none; `show` runs under the lock.  Returns the number of jobs.  Any
- * thread. */
-static inline unsigned weir__deque_show_oldest(struct weir__deque *deque, void (*show)(const struct weir__job *, void *),
-                                               void *context)
+/* The oldest job, which stays; NULL: there is none.  Under the lock. */
+static inline const struct weir__job *weir__deque_oldest(const struct weir__deque *deque)
 {
-        weir__lock(&deque->lock);
-        unsigned head = atomic_load_explicit(&deque->head, memory_order_relaxed), count = weir__deque_count(deque);
-        show(count > 0 ? deque->ring[head % WEIR__DEQUE_SIZE] : NULL, context);
-        weir__unlock(&deque->lock);
-        return count;
+        unsigned head = atomic_load_explicit(&deque->head, memory_order_relaxed);
+
+        return weir__deque_count(deque) > 0 ? deque->ring[head % WEIR__DEQUE_SIZE] : NULL;
 }
 
 #endif

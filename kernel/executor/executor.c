@@ -12,19 +12,14 @@
  *
  * A job that another one starts as its last act (worker.acts_last) is run next by the same thread.  No thread is woken for it,
  * unless another job is picked before. */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "kernel/executor/executor_state.h"
-#include "kernel/base/panic.h"
-#include "kernel/base/phase.h"
-#include "kernel/sched/progress.h"
 #include "kernel/base/thread.h"
 
 #define UNSORTED_FEW  64  /* jobs that a thread submits before it tries to sort the inbox */
 #define UNSORTED_MOST 256 /* jobs that a thread submits before it waits for the lock to do so */
-#define NAP_MOST      (8 * WEIR__EXECUTOR_NAP)
 #define THREADS_MOST  256 /* that run jobs */
 #define SPARES_MOST   256 /* in place of those that block */
 
@@ -35,7 +30,7 @@ weir__executor_remove(struct weir__job *job)
 {
         weir__lock(&weir__executor.lock);
         weir__executor_sort_inbox();
-        bool is_listed = job->place == WEIR__JOB_LISTED;
+        bool is_listed = job->is_listed;
         if (is_listed)
                 weir__jobs_remove(&weir__executor.jobs, job);
         weir__unlock(&weir__executor.lock);
@@ -47,7 +42,7 @@ push_own(struct weir__executor_thread *thread, struct weir__job *job)
 {
         bool was_empty = weir__deque_count(&thread->deque) == 0;
 
-        while (!weir__deque_push(&thread->deque, job))
+        while (!weir__deque_add(&thread->deque, &job, 1))
                 weir__executor_spill(thread);
         if (was_empty && thread->worker.acts_last)
                 thread->has_silent_job = true;
@@ -77,7 +72,7 @@ weir__executor_submit(struct weir__job *job)
         struct weir__executor_thread *thread = weir__executor_self();
 
         job->since = weir__executor_tick();
-        if (thread && !job->queue && !thread->is_blocked) {
+        if (thread && !job->queue && !thread->worker.gave) {
                 push_own(thread, job);
                 return;
         }
@@ -88,49 +83,36 @@ weir__executor_submit(struct weir__job *job)
 
 /* -- the loop -- */
 
-/* Waits while there is nothing but a lone job of another thread. */
-static void
-nap(struct weir__executor_thread *thread)
-{
-        const struct timespec pause = {.tv_nsec = thread->nap};
-
-        nanosleep(&pause, NULL);
-        if (thread->nap < NAP_MOST)
-                thread->nap *= 2;
-}
-
-/* A job that takes a search; NULL: there is none. */
 static struct weir__job *
-search(struct weir__executor_thread *thread, bool *searches)
+pick(struct weir__executor_thread *thread)
 {
-        if (!*searches)
-                weir__executor_begin_search();
-        *searches = true;
-        return weir__executor_steal(thread);
+        struct weir__job *job = weir__executor_pick_fair(thread);
+
+        if (job && thread->has_silent_job && weir__deque_count(&thread->deque) > 0)
+                weir__executor_wake(); /* the job that the thread was about to run now has to wait */
+        thread->has_silent_job = false;
+        return job ? job : weir__executor_pick_newest(thread);
 }
 
 /* The next job; NULL when the thread is to end. */
 static struct weir__job *
 next_job(struct weir__executor_thread *thread)
 {
-        bool searches = false;
-
         for (;;) {
-                if (__builtin_expect(atomic_load_explicit(&weir__executor.is_overfull, memory_order_relaxed), 0) && !searches &&
-                    !weir__executor_give_way(thread, &searches))
+                if (__builtin_expect(atomic_load_explicit(&weir__executor.is_overfull, memory_order_relaxed), 0) &&
+                    !thread->searches && !weir__executor_give_way(thread))
                         return NULL;
-                struct weir__job *job = weir__executor_pick(thread);
-                if (!job)
-                        job = search(thread, &searches);
+                struct weir__job *job = pick(thread);
+                if (!job) {
+                        weir__executor_begin_search(thread);
+                        job = weir__executor_steal(thread);
+                }
                 if (job) {
-                        if (searches)
-                                weir__executor_end_search();
-                        thread->nap = WEIR__EXECUTOR_NAP;
+                        if (thread->searches)
+                                weir__executor_end_search(thread);
                         return job;
                 }
-                if (thread->saw_lone_job)
-                        nap(thread);
-                else if (!weir__executor_sleep(thread))
+                if (!weir__executor_sleep(thread))
                         return NULL;
         }
 }
@@ -145,7 +127,6 @@ prepare(struct weir__worker *worker)
 {
         struct weir__executor_thread *thread = (struct weir__executor_thread *)worker;
 
-        thread->nap = WEIR__EXECUTOR_NAP;
         worker->executor_ops = &executor_ops;
         weir__lock_init(&thread->deque.lock, WEIR__RANK_LEAF);
 }
@@ -159,32 +140,22 @@ thread_main(void *argument)
 
         weir__worker_current = &thread->worker;
         thread->seed = thread->worker.number;
+        thread->searches = false; /* the thread that had the struct before may have ended in a search */
         snprintf(name, sizeof name, "weir/go%u", thread->worker.number);
         pthread_setname_np(pthread_self(), name);
         weir__thread_keep_on_cpu(thread->worker.number);
         while ((job = next_job(thread))) {
                 thread->worker.acts_last = false;
                 job->ops->run(job);
-                if (weir__worker_self() != &thread->worker)
-                        weir__panic("a child of fork() returned from a callback: it has no thread to return to");
         }
         weir__thread_set_exit(&thread->worker);
         return NULL;
 }
 
-static unsigned
-cpu_count(void)
-{
-        cpu_set_t set;
-        int count = sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
-
-        return count < 1 ? 1 : count > THREADS_MOST ? THREADS_MOST : (unsigned)count;
-}
-
 void
 weir__executor_configure(unsigned threads, unsigned spares)
 {
-        unsigned wanted = threads == 0 ? cpu_count() : threads > THREADS_MOST ? THREADS_MOST : threads;
+        unsigned wanted = threads == 0 ? weir__thread_cpu_count(THREADS_MOST) : threads > THREADS_MOST ? THREADS_MOST : threads;
 
         weir__executor.set.main = thread_main;
         weir__executor.set.prepare = prepare;
@@ -217,45 +188,33 @@ weir__executor_end(void)
 {
         struct weir__executor_thread *thread = weir__executor_self();
 
-        if (!thread)
-                weir__panic("a child of fork() returned from a function: it has no thread to return to");
         atomic_store_explicit(&thread->queue, NULL, memory_order_relaxed);
         count_running(thread);
 }
 
 /* -- the end -- */
 
-static unsigned
-refuse(struct weir__job *jobs[], unsigned count)
+/* Any job that no thread has taken yet; NULL: there is none. */
+static struct weir__job *
+take_any(void)
 {
-        for (unsigned i = 0; i < count; i++)
-                jobs[i]->ops->refuse(jobs[i]);
-        return count;
-}
+        struct weir__job *job = NULL;
 
-static unsigned
-take_shared(struct weir__job *jobs[], unsigned most)
-{
         weir__lock(&weir__executor.lock);
         weir__executor_sort_inbox();
-        unsigned count = weir__jobs_take_listed(&weir__executor.jobs, jobs, most);
-        while (count < most && (jobs[count] = weir__jobs_take_queued(&weir__executor.jobs)))
-                count++;
+        if (!weir__jobs_take_listed(&weir__executor.jobs, &job, 1))
+                job = weir__jobs_take_queued(&weir__executor.jobs);
         weir__unlock(&weir__executor.lock);
-        return count;
+        for (unsigned i = 0; !job && i < weir__executor_count(); i++)
+                weir__deque_take(&weir__executor_thread_at(i)->deque, &job, 1);
+        return job;
 }
 
 void
 weir__executor_drain(void)
 {
-        struct weir__job *jobs[WEIR__DEQUE_HALF];
-
-        while (refuse(jobs, take_shared(jobs, WEIR__DEQUE_HALF)))
-                continue;
-        for (unsigned i = 0; i < weir__executor_count(); i++)
-                while (refuse(jobs, weir__deque_take(&weir__executor_thread_at(i)->deque, jobs, WEIR__DEQUE_HALF)))
-                        continue;
-        weir__executor_wake_all(false);
+        for (struct weir__job *job; (job = take_any());)
+                job->ops->refuse(job);
 }
 
 int64_t
@@ -265,12 +224,11 @@ weir__executor_live(void)
 }
 
 bool
-weir__executor_stop(weir_nsec until, int64_t *live)
+weir__executor_stop(weir_nsec until)
 {
-        weir__executor_wake_all(true);
+        weir__executor_end_all();
         if (!weir__thread_set_join(&weir__executor.set, until))
                 return false;
-        *live = weir__executor_live();
         pthread_mutex_lock(&weir__executor.growth);
         weir__thread_set_free(&weir__executor.set);
         atomic_store(&weir__executor.is_overfull, false);

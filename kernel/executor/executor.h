@@ -49,8 +49,8 @@ void weir__executor_stats(const struct weir__job_queue *queue, struct weir__exec
 
 /* A job is about to block: another thread runs jobs in place of its own, until blocking_end.  Result: 0; -EAGAIN when there is no
  * other thread and none can be made.  On a thread of the executor. */
-int weir__executor_blocking_begin(struct weir__worker *worker);
-void weir__executor_blocking_end(struct weir__worker *worker);
+int weir__executor_blocking_begin(void);
+void weir__executor_blocking_end(void);
 
 /* Whether the worker is a thread of the executor. */
 static inline bool weir__executor_owns(const struct weir__worker *worker)
@@ -61,27 +61,18 @@ static inline bool weir__executor_owns(const struct weir__worker *worker)
 /* The number of threads now.  Any thread. */
 unsigned weir__executor_threads(void);
 
-/* The function that a thread of the executor runs. */
-struct weir__executor_snapshot {
-        unsigned thread;
-        weir__function *function; /* NULL: it is about to begin */
-        weir_nsec since;          /* for how long */
-};
-
-#define WEIR__EXECUTOR_SNAPSHOTS_MAX 512
-
 /* Lists the threads that run a job, `room` at most; returns how many.  Any thread, no lock held. */
-unsigned weir__executor_show(struct weir__executor_snapshot snapshots[], unsigned room);
+unsigned weir__executor_show(struct weir__worker_snapshot snapshots[], unsigned room);
 
-/* Shutdown has begun: refuses all queued jobs.  From then on each thread that falls asleep notifies the runtime. */
+/* Shutdown has begun: refuses all queued jobs. */
 void weir__executor_drain(void);
 
-/* The sum of what threads of the executor have counted in `live`. */
+/* The sum of what all threads of the executor have counted in `live` since the process began. */
 int64_t weir__executor_live(void);
 
 /* All roots have ended: ends the threads when they have nothing more to run, and waits for them until then; not for the one that
- * calls this.  Returns whether all have ended; *live is what the above came to. */
-bool weir__executor_stop(weir_nsec until, int64_t *live);
+ * calls this.  Returns whether all have ended. */
+bool weir__executor_stop(weir_nsec until);
 
 /* In the child of a fork that may use the library anew: no thread of the executor is there. */
 void weir__executor_forked(void);

@@ -10,12 +10,13 @@
  * A job of a queue stays there until it is run, so the functions of a queue begin in their order.  Queues that have jobs form a
  * line; the queue whose job was taken goes to its end.  A thread that takes from the list takes some jobs for its deque as well.
  * Deques are stolen from, half at a time. */
-#include <errno.h>
+#include <time.h>
 
 #include "kernel/executor/executor_state.h"
 #include "kernel/observe/trace.h"
 
 #define OLDEST_EVERY 61 /* picks; one of so many is from the list or the old end of the deque, so that nothing waits for ever */
+#define LONE_PAUSE   WEIR_USEC(50)
 #define PART_MOST    32 /* jobs that a thread takes from the list: each is fetched from another CPU, under the lock */
 
 struct weir__executor weir__executor = {
@@ -30,29 +31,29 @@ struct weir__executor weir__executor = {
 void
 weir__executor_push_inbox(struct weir__job *job)
 {
-        struct weir__job *next = atomic_load_explicit(&weir__executor.inbox, memory_order_relaxed);
+        struct weir__link *next = atomic_load_explicit(&weir__executor.inbox, memory_order_relaxed);
 
         do
-                job->next = next;
-        while (!atomic_compare_exchange_weak(&weir__executor.inbox, &next, job));
+                job->link.next = next;
+        while (!atomic_compare_exchange_weak(&weir__executor.inbox, &next, &job->link));
 }
 
 void
 weir__executor_sort_inbox(void)
 {
-        struct weir__job *job, *oldest = NULL;
+        struct weir__link *link, *oldest = NULL, *next;
 
         if (!weir__executor_has_inbox())
                 return;
-        job = atomic_exchange_explicit(&weir__executor.inbox, NULL, memory_order_acquire);
-        for (struct weir__job *next; job; job = next) {
-                next = job->next;
-                job->next = oldest;
-                oldest = job;
+        link = atomic_exchange_explicit(&weir__executor.inbox, NULL, memory_order_acquire);
+        for (; link; link = next) {
+                next = link->next;
+                link->next = oldest;
+                oldest = link;
         }
-        for (struct weir__job *next; oldest; oldest = next) {
+        for (; oldest; oldest = next) {
                 next = oldest->next;
-                weir__jobs_append(&weir__executor.jobs, oldest);
+                weir__jobs_append(&weir__executor.jobs, weir__container_of(oldest, struct weir__job, link));
         }
 }
 
@@ -105,7 +106,7 @@ weir__executor_spill(struct weir__executor_thread *thread)
 static unsigned
 take_part(struct weir__job *jobs[PART_MOST])
 {
-        size_t part = weir__executor.jobs.listed / weir__executor.wanted + 1;
+        size_t part = weir__executor.jobs.list.queued / weir__executor.wanted + 1;
 
         return weir__jobs_take_listed(&weir__executor.jobs, jobs, part < PART_MOST ? (unsigned)part : PART_MOST);
 }
@@ -124,7 +125,7 @@ pick_shared(struct weir__executor_thread *thread)
                 count = 1;
         weir__unlock(&weir__executor.lock);
         if (count > 1)
-                weir__deque_fill(&thread->deque, &jobs[1], count - 1);
+                weir__deque_add(&thread->deque, &jobs[1], count - 1);
         return count > 0 ? jobs[0] : NULL;
 }
 
@@ -164,57 +165,67 @@ pick_oldest(struct weir__executor_thread *thread)
 }
 
 struct weir__job *
-weir__executor_pick(struct weir__executor_thread *thread)
+weir__executor_pick_fair(struct weir__executor_thread *thread)
 {
         sort_once_a_tick(thread);
         struct weir__job *job = pick_queued(thread);
-        if (!job)
-                job = pick_oldest(thread);
-        if (job && thread->has_silent_job && weir__deque_count(&thread->deque) > 0)
-                weir__executor_wake(); /* the job that the thread was about to run now has to wait */
-        thread->has_silent_job = false;
-        if (!job)
-                job = weir__deque_pop(&thread->deque);
+        return job ? job : pick_oldest(thread);
+}
+
+struct weir__job *
+weir__executor_pick_newest(struct weir__executor_thread *thread)
+{
+        struct weir__job *job = weir__deque_pop(&thread->deque);
+
         return job ? job : pick_shared(thread);
 }
 
 /* -- stealing -- */
 
-/* A lone job is mostly one that its thread will run at once: the next of a chain, in which each job starts the one after it.  It
- * is stolen when its thread has not gone on since the last look.  Without this the jobs of a chain move between CPUs. */
-static bool
-leaves_lone_job(struct weir__executor_thread *thread, struct weir__executor_thread *victim)
+/* Takes half of what another thread has.  NULL: it has none. */
+static struct weir__job *
+steal_from(struct weir__executor_thread *thread, struct weir__executor_thread *victim)
 {
-        unsigned running = atomic_load_explicit(&victim->running, memory_order_relaxed);
+        struct weir__job *jobs[WEIR__DEQUE_HALF];
+        unsigned count = weir__deque_take(&victim->deque, jobs, WEIR__DEQUE_HALF);
 
-        if (weir__deque_count(&victim->deque) != 1 || (thread->lone_of == victim && thread->lone_at == running))
-                return false;
-        thread->lone_of = victim;
-        thread->lone_at = running;
-        thread->saw_lone_job = true;
-        return true;
+        if (count == 0)
+                return NULL;
+        if (count > 1)
+                weir__deque_add(&thread->deque, &jobs[1], count - 1);
+        weir__trace_mark("steals", "functions", count);
+        return jobs[0];
 }
 
-/* Takes half of what another thread has. */
+/* Waits whether the victim goes on to another job. */
+static bool
+is_stuck(const struct weir__executor_thread *victim, unsigned running)
+{
+        const struct timespec pause = {.tv_nsec = LONE_PAUSE};
+
+        nanosleep(&pause, NULL);
+        return atomic_load_explicit(&victim->running, memory_order_relaxed) == running;
+}
+
+/* The only job of a deque is mostly the next one of a chain, which its thread runs at once.  It is stolen only when that thread
+ * has not gone on after a pause.  Otherwise the jobs of a chain would move between the CPUs. */
 struct weir__job *
 weir__executor_steal(struct weir__executor_thread *thread)
 {
-        struct weir__job *jobs[WEIR__DEQUE_HALF];
-        unsigned count = weir__executor_count(), at = thread->seed = thread->seed * 1664525 + 1013904223;
+        struct weir__executor_thread *lone = NULL;
+        unsigned count = weir__executor_count(), at = thread->seed = thread->seed * 1664525 + 1013904223, running = 0;
 
-        thread->saw_lone_job = false;
         for (unsigned i = 0; i < count; i++) {
                 struct weir__executor_thread *victim = weir__executor_thread_at((at / 65536 + i) % count);
+                unsigned jobs = weir__deque_count(&victim->deque);
+                struct weir__job *job = jobs > 1 ? steal_from(thread, victim) : NULL;
 
-                if (victim == thread || leaves_lone_job(thread, victim))
-                        continue;
-                unsigned taken = weir__deque_take(&victim->deque, jobs, WEIR__DEQUE_HALF);
-                if (taken > 1)
-                        weir__deque_fill(&thread->deque, &jobs[1], taken - 1);
-                if (taken > 0) {
-                        weir__trace_mark("steals", "functions", taken);
-                        return jobs[0];
+                if (job)
+                        return job;
+                if (jobs == 1) {
+                        lone = victim;
+                        running = atomic_load_explicit(&lone->running, memory_order_relaxed);
                 }
         }
-        return NULL;
+        return lone && is_stuck(lone, running) ? steal_from(thread, lone) : NULL;
 }

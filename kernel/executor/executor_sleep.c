@@ -18,10 +18,8 @@
 #include <errno.h>
 
 #include "kernel/base/futex.h"
-#include "kernel/base/phase.h"
 #include "kernel/executor/executor_state.h"
 #include "kernel/loop/pollers.h"
-#include "kernel/sched/progress.h"
 
 #define EXTRA_IDLE_MOST WEIR_SEC(10)
 
@@ -75,13 +73,6 @@ is_extra(const struct weir__executor_thread *thread)
 }
 
 static void
-count_asleep(int change)
-{
-        weir__executor.asleep_count += (unsigned)change;
-        atomic_store_explicit(&weir__executor.is_any_asleep, weir__executor.asleep_count > 0, memory_order_relaxed);
-}
-
-static void
 add_searching(int change)
 {
         atomic_fetch_add_explicit(&weir__executor.searching, (unsigned)change, memory_order_relaxed);
@@ -94,14 +85,14 @@ add_asleep(struct weir__executor_thread *thread)
 
         atomic_store_explicit(&thread->sleeps, is_limited ? WEIR__SLEEPS_LIMITED : WEIR__SLEEPS, memory_order_relaxed);
         weir__list_prepend(&weir__executor.asleep[is_extra(thread)], &thread->worker.idle);
-        count_asleep(+1);
+        weir__executor.asleep_count++;
 }
 
 static void
 remove_asleep(struct weir__executor_thread *thread)
 {
         weir__link_remove(&thread->worker.idle);
-        count_asleep(-1);
+        weir__executor.asleep_count--;
         atomic_store_explicit(&thread->sleeps, WEIR__AWAKE, memory_order_release);
 }
 
@@ -137,7 +128,7 @@ weir__executor_wake_behind_fence(void)
 {
         struct weir__executor_thread *woken = NULL;
 
-        if (!atomic_load(&weir__executor.is_any_asleep) || is_searching())
+        if (atomic_load(&weir__executor.asleep_count) == 0 || is_searching())
                 return;
         weir__lock(&weir__executor.lock);
         if (weir__executor.asleep_count > 0 && !is_searching() && weir__executor_awake() < weir__executor.wanted)
@@ -155,13 +146,13 @@ weir__executor_wake(void)
 }
 
 void
-weir__executor_wake_all(bool is_ending)
+weir__executor_end_all(void)
 {
         struct weir__executor_thread *woken[WEIR__THREAD_SLOTS];
         unsigned count = 0;
 
         weir__lock(&weir__executor.lock);
-        weir__executor.is_ending = is_ending;
+        weir__executor.is_ending = true;
         while (weir__executor.asleep_count > 0)
                 woken[count++] = rouse_first();
         weir__unlock(&weir__executor.lock);
@@ -172,16 +163,18 @@ weir__executor_wake_all(bool is_ending)
 /* -- searching -- */
 
 void
-weir__executor_begin_search(void)
+weir__executor_begin_search(struct weir__executor_thread *thread)
 {
-        weir__lock(&weir__executor.lock);
+        if (thread->searches)
+                return;
+        thread->searches = true;
         add_searching(+1);
-        weir__unlock(&weir__executor.lock);
 }
 
 void
-weir__executor_end_search(void)
+weir__executor_end_search(struct weir__executor_thread *thread)
 {
+        thread->searches = false;
         weir__lock(&weir__executor.lock);
         add_searching(-1);
         bool has_more = weir__jobs_are_any(&weir__executor.jobs);
@@ -193,13 +186,12 @@ weir__executor_end_search(void)
 
 /* -- sleeping -- */
 
+/* The virtual clock stands until all threads sleep. */
 static void
-come_to_rest(void)
+notify_virtual_clock(void)
 {
         if (weir__clock_is_virtual())
                 weir__poller_wake(weir__pollers.at[0]);
-        if (weir__phase_is_stopping())
-                weir__progress_notify();
 }
 
 /* Ends a thread that has slept for long enough, unless another thread has just woken it or it is not one too many. */
@@ -241,10 +233,9 @@ static bool
 sleep_traced(struct weir__executor_thread *thread)
 {
         static const struct weir__trace_facts facts = {.kind = "sleeps"};
-        struct weir__trace_slice slice = {0};
+        struct weir__trace_slice slice;
 
-        if (weir__trace_is_on())
-                weir__trace_begin(&slice, NULL, NULL);
+        weir__trace_begin(&slice, NULL, NULL);
         bool stays = sleep_until_woken(thread);
         if (slice.session)
                 weir__trace_end(&slice, &facts, NULL);
@@ -263,7 +254,7 @@ weir__executor_sleep(struct weir__executor_thread *thread)
         weir__unlock(&weir__executor.lock);
         if (has_found || ends)
                 return has_found;
-        come_to_rest();
+        notify_virtual_clock();
         __sync_synchronize();
         if (weir__executor_has_unlocked()) {
                 weir__lock(&weir__executor.lock);
@@ -275,7 +266,7 @@ weir__executor_sleep(struct weir__executor_thread *thread)
 }
 
 bool
-weir__executor_give_way(struct weir__executor_thread *thread, bool *searches)
+weir__executor_give_way(struct weir__executor_thread *thread)
 {
         while (weir__deque_count(&thread->deque) > 0)
                 weir__executor_spill(thread);
@@ -287,7 +278,7 @@ weir__executor_give_way(struct weir__executor_thread *thread, bool *searches)
         weir__unlock(&weir__executor.lock);
         if (!gives)
                 return true;
-        come_to_rest();
-        *searches = true;
+        notify_virtual_clock();
+        thread->searches = true; /* the thread that wakes it counts it */
         return sleep_traced(thread);
 }

@@ -6,8 +6,8 @@
  *     executor_threads.c  threads are made, also in place of those that block
  *     executor_stats.c    what others ask
  *
- * Calls go one way, except that executor_pick.c and executor_sleep.c call each other: executor.c calls all of them, and
- * executor_threads.c calls those two.  executor_pick.c defines the struct. */
+ * Calls go one way: executor.c calls all of them, executor_threads.c and executor_stats.c call executor_sleep.c, and that calls
+ * executor_pick.c, which defines the struct. */
 #ifndef WEIR_KERNEL_EXECUTOR_STATE_H
 #define WEIR_KERNEL_EXECUTOR_STATE_H
 
@@ -17,7 +17,6 @@
 #include "kernel/worker/thread_set.h"
 
 #define WEIR__EXECUTOR_TICK_SHIFT 20 /* the unit of job.since and of thread.since: 2^20 ns */
-#define WEIR__EXECUTOR_NAP        WEIR_USEC(50)
 
 enum weir__sleep {
         WEIR__AWAKE = 0,
@@ -28,8 +27,6 @@ enum weir__sleep {
 struct weir__executor_thread {
         struct weir__worker worker; /* first; worker.idle is its link while it sleeps */
 
-        bool is_blocked; /* guarded by the lock */
-
         _Atomic unsigned sleeps;  /* enum weir__sleep, a futex; written under the lock */
         _Atomic unsigned running; /* odd while a job runs; counts their begins and ends.  Relaxed */
         _Atomic uint32_t since;   /* the tick at which the last job began.  Relaxed */
@@ -37,12 +34,9 @@ struct weir__executor_thread {
 
         /* Its own thread's. */
         unsigned picks, queue_turn, seed;
-        uint32_t sorted_at;                     /* the tick at which it has looked at the inbox */
-        bool has_silent_job;                    /* nobody was woken for the job that it has pushed last */
-        struct weir__executor_thread *lone_of;  /* a thread whose only job it has left there, */
-        unsigned lone_at;                       /* and what `running` of that thread was then */
-        bool saw_lone_job;                      /* in the last search */
-        weir_nsec nap;                          /* how long it sleeps before it looks at a lone job again */
+        uint32_t sorted_at;  /* the tick at which it has looked at the inbox */
+        bool has_silent_job; /* no thread was woken for the job that it has pushed last */
+        bool searches;       /* it is counted in weir__executor.searching */
 
         struct weir__deque deque;
 };
@@ -50,20 +44,21 @@ struct weir__executor_thread {
 struct weir__executor {
         /* Jobs that were submitted and not yet sorted, the newest first, linked by `next`.  Added to by compare-and-swap, taken
          * whole under the lock. */
-        _Alignas(64) _Atomic(struct weir__job *) inbox;
+        _Alignas(64) _Atomic(struct weir__link *) inbox;
 
         _Alignas(64) struct weir__lock lock;
 
         /* Guarded by lock. */
         struct weir__jobs jobs;
         struct weir__list asleep[2]; /* threads, by worker.idle: those that stay, and the extra ones */
-        unsigned asleep_count, blocked_count;
+        unsigned blocked_count;
         bool is_ending;
 
         /* Written under the lock, read without. */
-        _Atomic bool is_any_asleep;
-        _Atomic unsigned searching; /* threads that look for a job */
-        _Atomic bool is_overfull;   /* more threads are awake than are wanted */
+        _Atomic unsigned asleep_count;
+        _Atomic bool is_overfull; /* more threads are awake than are wanted */
+
+        _Atomic unsigned searching; /* threads that look for a job; the end of a search is counted under the lock */
 
         struct weir__thread_set set;
 
@@ -120,8 +115,13 @@ void weir__executor_sort_inbox(void);
 /* Moves the oldest half of a deque to the list.  No lock held. */
 void weir__executor_spill(struct weir__executor_thread *thread);
 
-/* The next job: from the thread's own deque, the list or a queue; or from another thread's deque.  NULL: there is none. */
-struct weir__job *weir__executor_pick(struct weir__executor_thread *thread);
+/* The next job; NULL: there is none.  The first is called before the second, the second before the third.
+ *
+ *     pick_fair     one that must not wait for the newest: of a queue, or, now and then, the oldest
+ *     pick_newest   the newest of the thread's own deque; or one of the list or a queue
+ *     steal         from another thread's deque */
+struct weir__job *weir__executor_pick_fair(struct weir__executor_thread *thread);
+struct weir__job *weir__executor_pick_newest(struct weir__executor_thread *thread);
 struct weir__job *weir__executor_steal(struct weir__executor_thread *thread);
 
 /* Whether any job is in the inbox, the list or a queue.  Under the lock. */
@@ -143,18 +143,18 @@ void weir__executor_note_overfull(void);
 void weir__executor_wake_behind_fence(void);
 void weir__executor_wake(void);
 
-/* Wakes all threads; `is_ending`: they end when they find no more jobs. */
-void weir__executor_wake_all(bool is_ending);
+/* Wakes all threads.  From now on they end when they find no more jobs. */
+void weir__executor_end_all(void);
 
-/* The thread searches from now on; or has found a job. */
-void weir__executor_begin_search(void);
-void weir__executor_end_search(void);
+/* The thread searches from now on, if it does not yet; or has found a job. */
+void weir__executor_begin_search(struct weir__executor_thread *thread);
+void weir__executor_end_search(struct weir__executor_thread *thread);
 
 /* A searching thread sleeps until it is to search again.  Returns false when it is to end. */
 bool weir__executor_sleep(struct weir__executor_thread *thread);
 
-/* One thread is too many: the caller leaves its jobs to the others and sleeps.  *searches tells whether it searches afterwards.
- * Returns false when it is to end. */
-bool weir__executor_give_way(struct weir__executor_thread *thread, bool *searches);
+/* One thread may be too many.  If so the caller leaves its jobs to the others, sleeps, and searches afterwards.  Returns false
+ * when it is to end. */
+bool weir__executor_give_way(struct weir__executor_thread *thread);
 
 #endif

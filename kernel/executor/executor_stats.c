@@ -19,11 +19,10 @@ since_tick(uint32_t tick)
         return (weir_nsec)(weir__executor_tick() - tick) << WEIR__EXECUTOR_TICK_SHIFT;
 }
 
-/* `job` is the oldest of a list or a deque. */
+/* `job` is the oldest of a queue or a deque; NULL: that has none. */
 static void
-note_oldest(const struct weir__job *job, void *context)
+note_oldest(struct weir__executor_stats *stats, const struct weir__job *job)
 {
-        struct weir__executor_stats *stats = context;
         weir_nsec waiting = job ? since_tick(job->since) : 0;
 
         if (waiting > stats->waiting)
@@ -35,7 +34,7 @@ static void
 add_queue_stats(const struct weir__job_queue *queue, struct weir__executor_stats *stats)
 {
         stats->queued = queue->queued;
-        note_oldest(queue->first, stats);
+        note_oldest(stats, weir__jobs_oldest(queue));
         for (unsigned i = 0; i < weir__executor_count(); i++)
                 stats->running += atomic_load_explicit(&weir__executor_thread_at(i)->queue, memory_order_relaxed) == queue;
 }
@@ -44,19 +43,23 @@ add_queue_stats(const struct weir__job_queue *queue, struct weir__executor_stats
 static void
 add_listed_stats(struct weir__executor_stats *stats)
 {
-        const struct weir__job_queue *queue = weir__executor.jobs.line;
+        const struct weir__jobs *jobs = &weir__executor.jobs;
+        const struct weir__link *link = weir__list_first(&jobs->line);
 
-        stats->queued = weir__executor.jobs.listed + weir__executor.jobs.queued;
-        note_oldest(weir__executor.jobs.first, stats);
-        for (unsigned i = 0; queue && i < WEIR__EXECUTOR_SHOWN; i++, queue = queue->next)
-                note_oldest(queue->first, stats);
+        stats->queued = jobs->list.queued + jobs->queued;
+        note_oldest(stats, weir__jobs_oldest(&jobs->list));
+        for (unsigned i = 0; link && i < WEIR__EXECUTOR_SHOWN; i++, link = weir__list_next(&jobs->line, link))
+                note_oldest(stats, weir__jobs_oldest(weir__container_of(link, struct weir__job_queue, in_line)));
 }
 
 static void
 add_thread_stats(struct weir__executor_thread *thread, struct weir__executor_stats *stats)
 {
         stats->running += atomic_load_explicit(&thread->running, memory_order_relaxed) & 1;
-        stats->queued += weir__deque_show_oldest(&thread->deque, note_oldest, stats);
+        weir__lock(&thread->deque.lock);
+        stats->queued += weir__deque_count(&thread->deque);
+        note_oldest(stats, weir__deque_oldest(&thread->deque));
+        weir__unlock(&thread->deque.lock);
 }
 
 void
@@ -79,7 +82,7 @@ weir__executor_stats(const struct weir__job_queue *queue, struct weir__executor_
 }
 
 unsigned
-weir__executor_show(struct weir__executor_snapshot snapshots[], unsigned room)
+weir__executor_show(struct weir__worker_snapshot snapshots[], unsigned room)
 {
         unsigned found = 0;
 
@@ -89,8 +92,10 @@ weir__executor_show(struct weir__executor_snapshot snapshots[], unsigned room)
                 uint32_t since = atomic_load_explicit(&thread->since, memory_order_relaxed);
 
                 if (atomic_load_explicit(&thread->running, memory_order_relaxed) & 1)
-                        snapshots[found++] = (struct weir__executor_snapshot){
-                                .thread = i,
+                        snapshots[found++] = (struct weir__worker_snapshot){
+                                .number = i,
+                                .poller = -1,
+                                .in_user = true,
                                 .function = atomic_load_explicit(&thread->worker.calls, memory_order_relaxed),
                                 .since = since_tick(since),
                         };

@@ -58,13 +58,11 @@ lacks_thread(void)
 }
 
 int
-weir__executor_blocking_begin(struct weir__worker *worker)
+weir__executor_blocking_begin(void)
 {
-        struct weir__executor_thread *thread = (struct weir__executor_thread *)worker;
         int failed = 0;
 
         weir__lock(&weir__executor.lock);
-        thread->is_blocked = true;
         weir__executor.blocked_count++;
         bool lacks = lacks_thread();
         weir__unlock(&weir__executor.lock);
@@ -74,7 +72,7 @@ weir__executor_blocking_begin(struct weir__worker *worker)
                 pthread_mutex_unlock(&weir__executor.growth);
         }
         if (failed) {
-                weir__executor_blocking_end(worker); /* a thread that was woken meanwhile gives way */
+                weir__executor_blocking_end(); /* a thread that was woken meanwhile gives way */
                 return -EAGAIN;
         }
         weir__executor_wake();
@@ -82,12 +80,9 @@ weir__executor_blocking_begin(struct weir__worker *worker)
 }
 
 void
-weir__executor_blocking_end(struct weir__worker *worker)
+weir__executor_blocking_end(void)
 {
-        struct weir__executor_thread *thread = (struct weir__executor_thread *)worker;
-
         weir__lock(&weir__executor.lock);
-        thread->is_blocked = false;
         weir__executor.blocked_count--;
         weir__executor_note_overfull();
         weir__unlock(&weir__executor.lock);

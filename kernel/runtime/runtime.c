@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "kernel/base/thread.h"
@@ -109,17 +108,6 @@ roots_left(void)
 
 /* -- start -- */
 
-static int
-cpu_count(void)
-{
-        cpu_set_t set;
-
-        if (sched_getaffinity(0, sizeof set, &set) < 0)
-                return 1;
-        int count = CPU_COUNT(&set);
-        return count < 1 ? 1 : count > WEIR__POLLERS_MAX ? WEIR__POLLERS_MAX : count;
-}
-
 /* Copies and checks it; the defaults are filled in where they are used. */
 static int
 read_config(struct weir_config *to, const struct weir_config *from)
@@ -143,11 +131,10 @@ exit_run(struct weir__work *work)
 
 static const struct weir__work_ops exit_ops = {.run = exit_run};
 
-/* Tells all workers to go, and waits for those but `self`, whose poller is kept.  Returns whether they have gone. */
-static bool
+/* Tells all workers to go, and waits for those but `self`, whose poller is kept. */
+static void
 end_workers(struct weir__worker *self, weir_nsec until)
 {
-        weir__worker_pool_dismiss();
         for (unsigned i = 0; i < weir__pollers_count(); i++) {
                 struct weir__poller *poller = weir__pollers.at[i];
 
@@ -155,10 +142,7 @@ end_workers(struct weir__worker *self, weir_nsec until)
                 if (atomic_load(&poller->owner) && !(self && self->poller == poller))
                         weir__deliver(poller, &exits[i].work);
         }
-        bool gone = weir__worker_pool_join(until);
-        if (gone && !self)
-                atomic_fetch_add(&foreign_live, weir__worker_pool_free());
-        return gone;
+        weir__worker_pool_end(until);
 }
 
 /* No worker runs any more. */
@@ -211,7 +195,7 @@ static int
 start(const struct weir_config *config, int *watchdog_fault)
 {
         bool is_virtual = config->clock == WEIR_CLOCK_VIRTUAL;
-        unsigned count = is_virtual ? 1 : config->pollers ? (unsigned)config->pollers : (unsigned)cpu_count();
+        unsigned count = is_virtual ? 1 : config->pollers ? (unsigned)config->pollers : weir__thread_cpu_count(WEIR__POLLERS_MAX);
         int failed = weir__steps_start();
 
         if (failed)
@@ -341,18 +325,6 @@ drain(struct weir__poller *except)
                 weir__steps_run(WEIR__STEP_SHUTDOWN);
 }
 
-/* Its threads before the workers, for what they do last may be to deliver something. */
-static bool
-stop_executor(weir_nsec until)
-{
-        int64_t live;
-
-        if (!weir__executor_stop(until, &live))
-                return false;
-        atomic_fetch_add(&foreign_live, live);
-        return true;
-}
-
 /* On a worker that ends the process, inside a callback: its poller, which is not taken away any more.  NULL: it has none. */
 static struct weir__poller *
 keep_poller(struct weir__worker *worker)
@@ -376,9 +348,9 @@ end(struct weir__worker *self, weir_nsec until)
         if (self || is_over)
                 weir__watchdog_stop();
         if (self) {
-                stop_executor(until);
+                weir__executor_stop(until); /* before the workers: the last act of its threads may be to deliver something */
                 end_workers(self, until);
-        } else if (is_over && stop_executor(until)) {
+        } else if (is_over && weir__executor_stop(until)) {
                 end_workers(NULL, WEIR_FOREVER);
                 close_pollers(weir__pollers.count);
                 atomic_store(&weir__phase, WEIR__PHASE_ENDED);

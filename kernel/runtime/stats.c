@@ -5,14 +5,12 @@
 
 #include <weir/stats.h>
 
-#include "kernel/worker/blocking.h"
 #include "kernel/runtime/config.h"
 #include "kernel/worker/worker_pool.h"
 #include "kernel/executor/executor.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/sched/share.h"
-#include "kernel/sched/watchdog.h"
 
 static uint64_t
 ready(unsigned pollers)
@@ -39,9 +37,9 @@ weir_stats(struct weir_stats *stats)
                 known.functions = weir__executor_threads();
                 known.ready = ready(known.pollers);
         }
-        known.taken_over = weir__watchdog_retakes();
-        known.given_away = weir__blocking_given();
-        known.stolen = weir__share_count();
+        known.taken_over = weir__worker_counts.retaken;
+        known.given_away = weir__worker_counts.given;
+        known.stolen = weir__worker_counts.shared;
         weir__config_write(stats, sizeof known, &known);
         return 0;
 }

@@ -15,6 +15,7 @@
 #include "kernel/base/lock.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/observe/trace.h"
+#include "kernel/worker/worker.h"
 
 #define WORTH      WEIR_USEC(200) /* callbacks that last shorter in all are not worth a wake-up */
 #define LEAST      256            /* works of a list that are looked at, at once */
@@ -27,14 +28,7 @@ static struct {
         struct weir__lock lock;
         struct weir__work_list list; /* guarded by lock */
         _Atomic unsigned count;      /* of the works on it; written under the lock, sequentially consistent */
-        _Atomic uint64_t taken;
 } given = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
-
-uint64_t
-weir__share_count(void)
-{
-        return atomic_load_explicit(&given.taken, memory_order_relaxed);
-}
 
 unsigned
 weir__share_depth(void)
@@ -121,6 +115,7 @@ give(struct weir__poller *poller, unsigned but, unsigned looked_at)
 void
 weir__share_some(struct weir__poller *poller)
 {
+        atomic_store_explicit(&poller->ready.share_wanted, false, memory_order_relaxed);
         if (!weir__share_sleeper())
                 return;
         if (count_ready(poller) < LEAST) /* due timers count as ready here */
@@ -155,7 +150,7 @@ weir__share_take(struct weir__poller *poller)
         weir__ready_note(&poller->ready, half);
         atomic_fetch_sub(&given.count, half);
         weir__unlock(&given.lock);
-        atomic_fetch_add_explicit(&given.taken, half, memory_order_relaxed);
+        atomic_fetch_add_explicit(&weir__worker_counts.shared, half, memory_order_relaxed);
         if (half)
                 weir__trace_mark("takes what was given", "completions", half);
         if (count > half)
@@ -204,7 +199,7 @@ weir__share_overdue(struct weir__poller *poller, weir_nsec now)
                 if (is_overdue(other, now))
                         found += take_overdue(other, poller, now);
         }
-        atomic_fetch_add_explicit(&given.taken, found, memory_order_relaxed);
+        atomic_fetch_add_explicit(&weir__worker_counts.shared, found, memory_order_relaxed);
         if (found)
                 weir__trace_mark("takes timers of a busy neighbour", "timers", found);
         return found > 0;

@@ -3,7 +3,6 @@
 #define WEIR_KERNEL_SHARE_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "kernel/loop/poller.h"
 
@@ -27,8 +26,5 @@ bool weir__share_overdue(struct weir__poller *poller, weir_nsec now);
 
 /* How many works wait to be taken.  An owner that is about to sleep looks here, with SLEEPING in its inbox. */
 unsigned weir__share_depth(void);
-
-/* How many works were run by another poller than the one where they became ready, since the process began. */
-uint64_t weir__share_count(void);
 
 #endif

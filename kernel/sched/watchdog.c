@@ -22,7 +22,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -43,23 +42,21 @@
 #define TRIES          16 /* to retake a poller, each of which found its worker in a call of the library */
 #define FEW            64 /* callbacks in half a limit: then others had better take some */
 
-#define STOP UINT64_MAX /* epoll data; of timers: the index of their poller */
-
-/* What it saw of a poller at the last look. */
-struct snapshot {
-        uintptr_t owner;
-        unsigned turn;         /* of the owner */
-        weir_nsec since;       /* it has been so */
-        bool is_attended;      /* it was overdue at the last look, so the next comes soon */
-        weir_nsec looked_at;   /* then */
-        weir_nsec next;        /* look; WEIR_FOREVER: when the timer fires */
-};
-
 /* A worker that lost its poller under the short limit. */
 struct probe {
         struct weir__worker *worker; /* NULL: none */
         unsigned turn;
         weir_nsec since;
+};
+
+/* What it saw of a poller at the last look. */
+struct snapshot {
+        uintptr_t owner;
+        unsigned turn;        /* of the owner */
+        weir_nsec since;      /* it has been so */
+        weir_nsec overdue_at; /* the time of the last look, if the poller was overdue then; else 0 */
+        weir_nsec next;       /* the time of the next look; WEIR_FOREVER: when the timer fires */
+        struct probe probe;
 };
 
 _Atomic weir_nsec weir__watchdog_pause;
@@ -70,21 +67,13 @@ static struct {
         weir_nsec limit, pause;
         _Atomic bool stops;
         _Atomic bool speaks; /* a thread is at it */
-        _Atomic uint64_t retakes;
-        int epoll_fd, stop_fd;
+        int stop_fd;
 
         /* Its own thread's. */
         weir_nsec speaks_at; /* before which no thread is made to say something */
         bool is_starved;     /* no idle worker was left at the last retake: no reason to hurry */
         struct snapshot snapshots[WEIR__POLLERS_MAX];
-        struct probe probes[WEIR__POLLERS_MAX];
 } dog;
-
-uint64_t
-weir__watchdog_retakes(void)
-{
-        return atomic_load_explicit(&dog.retakes, memory_order_relaxed);
-}
 
 weir_nsec
 weir__watchdog_limit(void)
@@ -199,7 +188,7 @@ static void
 retake(struct weir__poller *poller, struct snapshot *snapshot)
 {
         struct weir__worker *worker = (struct weir__worker *)snapshot->owner, *spare = weir__worker_pool_take();
-        struct probe *probe = &dog.probes[poller->index];
+        struct probe *probe = &snapshot->probe;
         const char *kind = kind_of(worker);
 
         dog.is_starved = !spare;
@@ -219,7 +208,7 @@ retake(struct weir__poller *poller, struct snapshot *snapshot)
                 return;
         }
         bool is_degraded = atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed);
-        atomic_fetch_add_explicit(&dog.retakes, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&weir__worker_counts.retaken, 1, memory_order_relaxed);
         if (!is_degraded)
                 leave_notice(TAKEN, kind, poller); /* its successor will say it */
         weir__trace_mark("takes a poller away", "poller", poller->index);
@@ -232,10 +221,8 @@ retake(struct weir__poller *poller, struct snapshot *snapshot)
 
 /* Whether the one that was taken to be blocked under the short limit was. */
 static void
-check_probe(struct weir__poller *poller, weir_nsec now)
+check_probe(struct weir__poller *poller, struct probe *probe, weir_nsec now)
 {
-        struct probe *probe = &dog.probes[poller->index];
-
         if (!probe->worker)
                 return;
         unsigned turn = atomic_load_explicit(&probe->worker->turn, memory_order_relaxed);
@@ -282,18 +269,10 @@ take_snapshot(struct snapshot *snapshot, uintptr_t owner, unsigned turn, weir_ns
         snapshot->owner = owner;
         snapshot->since = now;
         snapshot->turn = turn;
-        if (owner)
-                weir__worker_note_seen((struct weir__worker *)owner, turn, now);
+        weir__worker_note_seen((struct weir__worker *)owner, turn, now);
 }
 
-/* Whether its owner goes round its loop no more, for all that its timer knows. */
-static bool
-is_overdue(struct weir__poller *poller, weir_nsec now)
-{
-        return atomic_load_explicit(&poller->watch.until, memory_order_relaxed) <= now;
-}
-
-/* When it has to be heard, if nothing else is to be seen. */
+/* The pause before the next look, if only the probe needs one. */
 static weir_nsec
 until_probe(const struct probe *probe, weir_nsec now)
 {
@@ -317,44 +296,40 @@ look_at(struct weir__poller *poller, weir_nsec now)
 {
         struct snapshot *snapshot = &dog.snapshots[poller->index];
         uintptr_t owner = atomic_load_explicit(&poller->owner, memory_order_acquire);
-        bool asleep = weir__poller_is_asleep(poller), retakes = false, was_attended = snapshot->is_attended;
+        bool asleep = weir__poller_is_asleep(poller), retakes = false;
+        bool is_overdue = !asleep && atomic_load_explicit(&poller->watch.until, memory_order_relaxed) <= now;
         bool hurries = needs_short_limit(poller, asleep, now) && !dog.is_starved;
 
-        check_probe(poller, now);
-        snapshot->is_attended = owner && !asleep && is_overdue(poller, now);
+        check_probe(poller, &snapshot->probe, now);
         if (!owner)
                 return WEIR_FOREVER;
         unsigned turn = atomic_load_explicit(&((struct weir__worker *)owner)->turn, memory_order_acquire);
-        if (!asleep && was_attended && owner == snapshot->owner)
-                ask_to_share(poller, turn - snapshot->turn, now - snapshot->looked_at);
-        snapshot->looked_at = now;
+        if (!asleep && snapshot->overdue_at && owner == snapshot->owner)
+                ask_to_share(poller, turn - snapshot->turn, now - snapshot->overdue_at);
+        snapshot->overdue_at = is_overdue ? now : 0;
         if (owner != snapshot->owner || turn != snapshot->turn || !(turn & WEIR__TURN_USER)) {
                 take_snapshot(snapshot, owner, turn, now);
         } else if (now - snapshot->since >= (hurries ? DEGRADED_LIMIT : dog.limit)) {
                 retake(poller, snapshot);
                 retakes = true;
         }
-        if (!snapshot->is_attended)
-                return until_probe(&dog.probes[poller->index], now);
+        if (!is_overdue)
+                return until_probe(&snapshot->probe, now);
         return (hurries || retakes) && !dog.is_starved ? DEGRADED_PAUSE : until_limit(snapshot, now);
 }
 
+/* Looks at the pollers whose time has come.  Returns the time of the next look. */
 static weir_nsec
-next_look(void)
+look_around(weir_nsec now)
 {
         weir_nsec next = WEIR_FOREVER;
 
-        for (unsigned i = 0; i < weir__pollers_count(); i++)
-                next = dog.snapshots[i].next < next ? dog.snapshots[i].next : next;
-        return next;
-}
-
-static void
-look_around(weir_nsec now)
-{
-        for (unsigned i = 0; i < weir__pollers_count(); i++)
+        for (unsigned i = 0; i < weir__pollers_count(); i++) {
                 if (dog.snapshots[i].next <= now)
                         dog.snapshots[i].next = weir__clock_after(now, look_at(weir__pollers.at[i], now));
+                next = dog.snapshots[i].next < next ? dog.snapshots[i].next : next;
+        }
+        return next;
 }
 
 static void
@@ -362,15 +337,18 @@ sleep_until(weir_nsec next)
 {
         weir_nsec left = next == WEIR_FOREVER ? 0 : next - weir__clock_monotonic();
         const struct timespec limit = {.tv_sec = left > 0 ? left / 1000000000 : 0, .tv_nsec = left > 0 ? left % 1000000000 : 0};
-        struct epoll_event events[WEIR__POLLERS_MAX + 1];
-        struct pollfd any = {.fd = dog.epoll_fd, .events = POLLIN};
+        struct pollfd fds[WEIR__POLLERS_MAX + 1];
+        unsigned count = weir__pollers_count();
+        uint64_t expirations;
 
-        if (ppoll(&any, 1, next == WEIR_FOREVER ? NULL : &limit, NULL) <= 0)
+        for (unsigned i = 0; i < count; i++)
+                fds[i] = (struct pollfd){.fd = weir__pollers.at[i]->watch.timer_fd, .events = POLLIN};
+        fds[count] = (struct pollfd){.fd = dog.stop_fd, .events = POLLIN};
+        if (ppoll(fds, count + 1, next == WEIR_FOREVER ? NULL : &limit, NULL) <= 0)
                 return;
-        int count = epoll_wait(dog.epoll_fd, events, WEIR__POLLERS_MAX + 1, 0);
-        for (int i = 0; i < count; i++)
-                if (events[i].data.u64 != STOP)
-                        dog.snapshots[events[i].data.u64].next = 0;
+        for (unsigned i = 0; i < count; i++)
+                if (fds[i].revents && read(fds[i].fd, &expirations, sizeof expirations) > 0)
+                        dog.snapshots[i].next = 0;
 }
 
 static void *
@@ -378,10 +356,8 @@ watch(void *unused)
 {
         (void)unused;
         pthread_setname_np(pthread_self(), "weir/watchdog");
-        while (!atomic_load(&dog.stops)) {
-                sleep_until(next_look());
-                look_around(weir__clock_monotonic());
-        }
+        for (weir_nsec next = WEIR_FOREVER; !atomic_load(&dog.stops); next = look_around(weir__clock_monotonic()))
+                sleep_until(next);
         weir__trace_leave();
         return NULL;
 }
@@ -425,54 +401,27 @@ weir__watchdog_disarm(struct weir__poller *poller)
         atomic_store_explicit(&poller->watch.until, 0, memory_order_relaxed);
 }
 
-static int
-watch_descriptor(int fd, uint64_t data)
+/* Makes the first `count` timers.  Returns false when one cannot be made. */
+static bool
+open_timers(unsigned count)
 {
-        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = data};
+        bool is_open = true;
 
-        if (fd < 0)
-                return -errno;
-        return epoll_ctl(dog.epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
-}
-
-static int
-open_descriptors(void)
-{
-        dog.stop_fd = -1;
-        dog.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-        if (dog.epoll_fd < 0)
-                return -errno;
-        dog.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        int failed = watch_descriptor(dog.stop_fd, STOP);
-        for (unsigned i = 0; i < weir__pollers_count() && !failed; i++) {
-                int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-
-                failed = watch_descriptor(fd, i);
-                weir__pollers.at[i]->watch.timer_fd = fd;
+        for (unsigned i = 0; i < count && is_open; i++) {
+                weir__pollers.at[i]->watch.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+                is_open = weir__pollers.at[i]->watch.timer_fd >= 0;
         }
-        return failed;
+        return is_open;
 }
 
-/* Timers belong to their pollers, whose workers set them until they end: poller.c closes these. */
+/* While there are no workers.  Later a timer belongs to its poller, whose workers set it until they end: poller.c closes it. */
 static void
-close_descriptors(void)
+close_timers(unsigned count)
 {
-        if (dog.stop_fd >= 0)
-                close(dog.stop_fd);
-        if (dog.epoll_fd >= 0)
-                close(dog.epoll_fd);
-}
-
-/* While there are no workers. */
-static void
-close_timers(void)
-{
-        for (unsigned i = 0; i < weir__pollers_count(); i++) {
-                int *fd = &weir__pollers.at[i]->watch.timer_fd;
-
-                if (*fd >= 0)
-                        close(*fd);
-                *fd = -1;
+        for (unsigned i = 0; i < count; i++) {
+                if (weir__pollers.at[i]->watch.timer_fd >= 0)
+                        close(weir__pollers.at[i]->watch.timer_fd);
+                weir__pollers.at[i]->watch.timer_fd = -1;
         }
 }
 
@@ -484,16 +433,16 @@ weir__watchdog_open(weir_nsec limit)
         dog.limit = limit ? limit : LIMIT;
         dog.pause = dog.limit / 5 * 2 > DEGRADED_PAUSE ? dog.limit / 5 * 2 : DEGRADED_PAUSE;
         atomic_store(&dog.stops, false);
-        for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++) {
-                take_snapshot(&dog.snapshots[i], 0, 0, 0);
-                dog.snapshots[i].next = WEIR_FOREVER;
-                dog.snapshots[i].is_attended = false;
-                dog.probes[i] = (struct probe){0};
-        }
-        int failed = open_descriptors();
-        if (failed) {
-                close_descriptors();
-                close_timers();
+        for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)
+                dog.snapshots[i] = (struct snapshot){.next = WEIR_FOREVER};
+        dog.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (dog.stop_fd < 0)
+                return -errno;
+        if (!open_timers(weir__pollers_count())) {
+                int failed = -errno;
+
+                close(dog.stop_fd);
+                close_timers(weir__pollers_count());
                 return failed;
         }
         atomic_store(&weir__watchdog_pause, dog.pause);
@@ -522,7 +471,7 @@ weir__watchdog_stop(void)
         if (dog.runs)
                 pthread_join(dog.thread, NULL);
         dog.runs = false;
-        close_descriptors();
+        close(dog.stop_fd);
 }
 
 void

@@ -4,7 +4,6 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include <weir/runtime.h>
 
@@ -79,8 +78,5 @@ void weir__watchdog_speak(void);
 
 /* How long a callback may run. */
 weir_nsec weir__watchdog_limit(void);
-
-/* How many pollers were taken away since the process began. */
-uint64_t weir__watchdog_retakes(void);
 
 #endif

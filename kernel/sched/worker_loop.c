@@ -39,17 +39,11 @@
 /* Works of a list that are looked at, when it is taken over, whether they are like the one that has blocked. */
 #define DEMOTED_MOST 4096
 
-static void
-share_as_wanted(struct weir__poller *poller)
-{
-        atomic_store_explicit(&poller->ready.share_wanted, false, memory_order_relaxed);
-        weir__share_some(poller);
-}
-
 weir_nsec
 weir__worker_blocked(void)
 {
-        weir_nsec since = atomic_exchange_explicit(&weir__worker_self()->blocks_since, 0, memory_order_relaxed);
+        struct weir__worker *worker = weir__worker_self();
+        weir_nsec since = worker->gave ? 0 : atomic_exchange_explicit(&worker->blocks_since, 0, memory_order_relaxed);
         weir_nsec blocked = since ? weir__clock_monotonic() - since : 0;
 
         return blocked >= weir__watchdog_limit() ? blocked : 0;
@@ -65,7 +59,7 @@ run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__
         while (*credit > 0 && (work = weir__work_pop(list))) {
                 --*credit;
                 if (__builtin_expect(atomic_load_explicit(&poller->ready.share_wanted, memory_order_relaxed), 0))
-                        share_as_wanted(poller);
+                        weir__share_some(poller);
                 if (list != &poller->ready.bulk)
                         weir__ready_note(&poller->ready, -1);
                 atomic_store_explicit(&worker->running, work->ops, memory_order_relaxed);
@@ -99,12 +93,6 @@ is_degraded(const struct weir__poller *poller)
         return atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed);
 }
 
-static bool
-has_demoted(const struct weir__poller *poller)
-{
-        return poller->ready.demoted.first || is_degraded(poller);
-}
-
 /* What was ready when the poller was taken over, when all else has had its turn. */
 static bool
 run_demoted(struct weir__worker *worker, struct weir__poller *poller)
@@ -125,21 +113,13 @@ share_backlog(struct weir__poller *poller, bool is_behind)
                 weir__share_backlog(poller, poller->ready.behind_since, (poller->ready.behind_since - before) / WEIR__BATCH);
 }
 
-/* Says what the watchdog has to say.  Returns whether it owns the poller still. */
-static bool
-speaks(struct weir__worker *worker, const struct weir__poller *poller)
-{
-        weir__watchdog_speak();
-        return worker->poller == poller;
-}
-
 static void
 loop(struct weir__worker *worker, struct weir__poller *poller)
 {
         unsigned credit = WEIR__BATCH, bulk_credit = is_degraded(poller) ? 1 : WEIR__BATCH;
 
         while (run_works(worker, poller, &credit) && run_some(worker, poller, &poller->ready.bulk, &bulk_credit)) {
-                if (__builtin_expect(has_demoted(poller), 0) && !run_demoted(worker, poller))
+                if (__builtin_expect(poller->ready.demoted.first != NULL, 0) && !run_demoted(worker, poller))
                         return;
                 weir__poller_take_inbox(poller);
                 if (credit == 0 || weir__ready_round_is_over(&poller->ready))
@@ -149,9 +129,11 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 if (poller->ready.works.first && credit > 0 && !poller->ready.has_requeued)
                         continue;
                 share_backlog(poller, poller->ready.works.first && credit == 0);
-                if (__builtin_expect(atomic_load_explicit(&weir__watchdog_has_notice, memory_order_relaxed), 0) &&
-                    !speaks(worker, poller))
-                        return;
+                if (__builtin_expect(atomic_load_explicit(&weir__watchdog_has_notice, memory_order_relaxed), 0)) {
+                        weir__watchdog_speak();
+                        if (worker->poller != poller)
+                                return; /* the log function of the program blocked */
+                }
                 if (!weir__ready_is_busy(&poller->ready)) {
                         if (poller->exiting)
                                 return;
@@ -223,12 +205,10 @@ static void
 take_over_traced(struct weir__worker *worker, struct weir__poller *poller, enum weir__call call)
 {
         static const struct weir__trace_facts facts = {.kind = "takes over"};
-        struct weir__trace_slice slice = {0};
+        struct weir__trace_slice slice;
 
-        if (weir__trace_is_on()) {
-                weir__trace_begin(&slice, NULL, NULL);
-                slice.from = worker->lost_at;
-        }
+        weir__trace_begin(&slice, NULL, NULL);
+        slice.from = worker->lost_at;
         take_over(poller, call, worker->blocked);
         if (slice.session)
                 weir__trace_end(&slice, &facts, NULL);
@@ -246,7 +226,7 @@ weir__worker_main(void *argument)
         pthread_cleanup_push(weir__user_ends_thread, NULL);
         snprintf(name, sizeof name, "weir/%u", worker->number);
         pthread_setname_np(pthread_self(), name);
-        while ((call = weir__worker_pool_wait(worker)) != WEIR__CALL_LEAVE) {
+        for (call = weir__worker_pool_wait(worker); call != WEIR__CALL_LEAVE; call = weir__worker_pool_wait_idle(worker)) {
                 struct weir__poller *poller = worker->poller;
 
                 weir__thread_keep_on_cpu(poller->index);
@@ -266,7 +246,6 @@ weir__worker_main(void *argument)
                 if (worker->gave)
                         weir__blocking_count(-1);
                 worker->gave = false;
-                atomic_store_explicit(&worker->gave_at, 0, memory_order_relaxed);
         }
         pthread_cleanup_pop(false);
         weir__thread_set_exit(worker);

@@ -13,14 +13,7 @@
 #include "kernel/base/phase.h"
 #include "kernel/worker/worker.h"
 
-static _Atomic uint64_t given;
 static _Atomic int out; /* callbacks that run on workers which have lost their poller to this; on the virtual clock */
-
-uint64_t
-weir__blocking_given(void)
-{
-        return atomic_load_explicit(&given, memory_order_relaxed);
-}
 
 bool
 weir__blocking_any(void)
@@ -64,8 +57,8 @@ hand_over(struct weir__worker *worker)
         }
         worker->gave = true;
         weir__blocking_count(+1);
-        atomic_store_explicit(&worker->gave_at, weir__clock_monotonic(), memory_order_relaxed);
-        atomic_fetch_add_explicit(&given, 1, memory_order_relaxed);
+        atomic_store_explicit(&worker->blocks_since, weir__clock_monotonic(), memory_order_relaxed);
+        atomic_fetch_add_explicit(&weir__worker_counts.given, 1, memory_order_relaxed);
         weir__trace_mark("gives its poller away", "poller", poller->index);
         spare->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed));
         weir__worker_pool_call(spare, poller, WEIR__CALL_GIVEN, atomic_load_explicit(&worker->calls, memory_order_relaxed));
@@ -77,7 +70,7 @@ static int
 step_aside(struct weir__worker *worker)
 {
         weir__blocking_count(+1); /* first: from then on its thread does not keep the virtual clock from jumping */
-        int failed = worker->executor_ops->blocking_begin(worker);
+        int failed = worker->executor_ops->blocking_begin();
         if (failed)
                 weir__blocking_count(-1);
         worker->gave = !failed;
@@ -93,7 +86,7 @@ weir__blocking_over(struct weir__worker *worker)
         if (!worker->gave || !worker->executor_ops)
                 return; /* one that had a poller gets none before its callback is over */
         worker->gave = false;
-        worker->executor_ops->blocking_end(worker);
+        worker->executor_ops->blocking_end();
         weir__blocking_count(-1);
 }
 

@@ -3,18 +3,14 @@
 #define WEIR_KERNEL_BLOCKING_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 struct weir__worker;
 
 /* Ends what weir_blocking_begin has begun. */
 void weir__blocking_over(struct weir__worker *worker);
 
-/* How many pollers were given away so since the process began. */
-uint64_t weir__blocking_given(void);
-
-/* On the virtual clock: whether such callbacks run, so that time stands still; but for those that wait for a flow.  Who
- * ends a wait counts for who has waited.  Any thread. */
+/* Counts such callbacks on the virtual clock.  Its time stands still while there are any.  A callback is not counted while it
+ * waits for a flow; the thread that ends the wait counts it again.  Any thread. */
 bool weir__blocking_any(void);
 void weir__blocking_count(int change);
 

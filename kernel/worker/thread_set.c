@@ -184,14 +184,22 @@ weir__thread_set_join(struct weir__thread_set *set, weir_nsec until)
         return ended;
 }
 
+/* Under the lock. */
+static int64_t
+sum_live(const struct weir__thread_set *set)
+{
+        int64_t live = set->freed_live;
+
+        for (unsigned i = 0; i < set->structs; i++)
+                live += atomic_load_explicit(&weir__thread_set_at(set, i)->live, memory_order_relaxed);
+        return live;
+}
+
 int64_t
 weir__thread_set_live(const struct weir__thread_set *set)
 {
-        int64_t live = 0;
-
         weir__lock(set->lock);
-        for (unsigned i = 0; i < set->structs; i++)
-                live += atomic_load_explicit(&weir__thread_set_at(set, i)->live, memory_order_relaxed);
+        int64_t live = sum_live(set);
         weir__unlock(set->lock);
         return live;
 }
@@ -202,6 +210,7 @@ weir__thread_set_free(struct weir__thread_set *set)
         unsigned structs = set->structs;
 
         weir__lock(set->lock); /* other threads may look at the structs under it */
+        set->freed_live = sum_live(set);
         set->structs = set->here = 0;
         atomic_store_explicit(&set->count, 0, memory_order_release);
         weir__unlock(set->lock);
@@ -214,6 +223,7 @@ void
 weir__thread_set_forked(struct weir__thread_set *set)
 {
         set->structs = set->here = 0;
+        set->freed_live = 0;
         set->ended = NULL;
         atomic_store(&set->count, 0);
 }

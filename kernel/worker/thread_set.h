@@ -9,8 +9,6 @@
 
 #include "kernel/worker/worker.h"
 
-#define WEIR__THREAD_SLOTS 512
-
 enum weir__presence {
         WEIR__THREAD_UNUSED = 0,
         WEIR__THREAD_HERE,
@@ -30,6 +28,7 @@ struct weir__thread_set {
         unsigned most;              /* bound of `here` */
         struct weir__worker *ended; /* the last one that has left, until it is joined */
         bool is_closing;            /* no thread is added or leaves by itself any more */
+        int64_t freed_live;         /* what the freed structs had counted in `live` */
 
         /* Any thread reads these: a struct that is in its slot stays there until weir__thread_set_free. */
         _Atomic unsigned count; /* behind the last slot with a thread; written under the lock */
@@ -70,7 +69,7 @@ void weir__thread_set_exit(struct weir__worker *worker);
 /* Waits until then for all threads.  Returns whether all have ended; the calling thread, if it is one of them, has not. */
 bool weir__thread_set_join(struct weir__thread_set *set, weir_nsec until);
 
-/* The sum of what the threads have counted in `live`, also those that have ended.  Any thread. */
+/* The sum of what all threads of the set have counted in `live` since the process began.  Any thread. */
 int64_t weir__thread_set_live(const struct weir__thread_set *set);
 
 /* Frees all structs when all threads were joined. */

@@ -6,6 +6,7 @@
 #define HOME_BATCH 64 /* objects that a thread which is no worker makes in a row for one poller */
 
 _Thread_local struct weir__worker *weir__worker_current;
+struct weir__worker_counts weir__worker_counts;
 
 struct weir__poller *
 weir__worker_settle(struct weir__worker *worker)

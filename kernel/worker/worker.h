@@ -32,8 +32,8 @@ struct weir__worker;
 
 /* How a thread of the executor hands over its place while its job blocks. */
 struct weir__executor_ops {
-        int (*blocking_begin)(struct weir__worker *worker); /* 0 or -EAGAIN */
-        void (*blocking_end)(struct weir__worker *worker);
+        int (*blocking_begin)(void); /* 0 or -EAGAIN */
+        void (*blocking_end)(void);
 };
 
 /* Why a worker has got a poller. */
@@ -55,7 +55,6 @@ struct weir__worker {
         struct weir__poller *poller; /* the one it owns, or has lost without knowing */
         unsigned blocking;           /* weir_blocking_begin minus weir_blocking_end in the callback that runs */
         void *task;                  /* the factory's: whose callback runs; NULL: none */
-        bool was_called;             /* at least once since it was made */
         bool acts_last;              /* what it starts now is the last that its present work does */
         bool gave;                   /* the poller away, by weir_blocking_begin, in the callback that runs */
 
@@ -82,19 +81,39 @@ struct weir__worker {
         struct weir__latch gone; /* its thread has nothing more to do */
         const struct weir__executor_ops *executor_ops; /* of a thread of the executor, which never has a poller; else NULL */
 
-        _Atomic int64_t gave_at;      /* when it gave its poller away, in the callback that runs; else 0.  Relaxed: for people */
-        _Atomic int64_t blocks_since; /* that callback which lost it the poller; 0: none.  Set by the watchdog before */
+        /* Since when the callback that has lost it the poller is known to block; 0: none has.  Relaxed. */
+        _Atomic int64_t blocks_since;
 
         /* Written by the watchdog: the value of `turn` at its last look, and since when the worker has been in that turn. */
         _Atomic unsigned seen_turn; /* release, acquire */
         _Atomic int64_t seen_since;
 };
 
+/* What a thread does now. */
+struct weir__worker_snapshot {
+        unsigned number;
+        int poller;               /* that it owns; -1: none */
+        bool in_user;             /* code of the program runs */
+        const char *kind;         /* of what it runs; NULL: not known */
+        weir__function *function; /* that it runs; NULL: not known */
+        weir_nsec since;          /* for how long it has, at least; negative: not known */
+};
+
+#define WEIR__THREAD_SLOTS 512 /* workers of a thread set, and so their snapshots, at most */
+
 #define WEIR__TURN_USER  1u /* bit 0 of turn */
 #define WEIR__TURN_COUNT 2u
 #define WEIR__RETAKING ((uintptr_t)1) /* in the ownership word */
 
 extern _Thread_local struct weir__worker *weir__worker_current;
+
+/* Counted since the process began. */
+struct weir__worker_counts {
+        _Atomic uint64_t retaken; /* pollers that the watchdog has taken away */
+        _Atomic uint64_t given;   /* pollers that were given away by weir_blocking_begin */
+        _Atomic uint64_t shared;  /* works that another poller has run than the one where they became ready */
+};
+extern struct weir__worker_counts weir__worker_counts;
 
 /* The worker that this thread is; NULL for any other thread. */
 static inline struct weir__worker *weir__worker_self(void)

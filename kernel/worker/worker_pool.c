@@ -102,7 +102,6 @@ answer(struct weir__worker *worker)
         atomic_store_explicit(&worker->call, WEIR__CALL_NONE, memory_order_relaxed);
         worker->poller = worker->given;
         atomic_store_explicit(&worker->blocks_since, 0, memory_order_relaxed);
-        worker->was_called = call != WEIR__CALL_LEAVE;
         return call;
 }
 
@@ -117,7 +116,6 @@ end_idle(struct weir__worker *worker)
         if (ends) {
                 weir__link_remove(&worker->idle);
                 pool.idle_count--;
-                worker->was_called = false;
                 before = weir__thread_set_leave(&pool.set, worker);
         }
         weir__unlock(&pool.lock);
@@ -129,16 +127,18 @@ end_idle(struct weir__worker *worker)
 enum weir__call
 weir__worker_pool_wait(struct weir__worker *worker)
 {
-        enum weir__call call = answer(worker);
+        enum weir__call call;
 
-        if (call == WEIR__CALL_NONE && worker->was_called && !become_idle(worker))
-                return WEIR__CALL_LEAVE;
-        while (call == WEIR__CALL_NONE) {
+        while ((call = answer(worker)) == WEIR__CALL_NONE)
                 if (weir__futex_wait_for(&worker->call, WEIR__CALL_NONE, IDLE_MOST) == -ETIMEDOUT && end_idle(worker))
                         return WEIR__CALL_LEAVE;
-                call = answer(worker);
-        }
         return call;
+}
+
+enum weir__call
+weir__worker_pool_wait_idle(struct weir__worker *worker)
+{
+        return become_idle(worker) ? weir__worker_pool_wait(worker) : WEIR__CALL_LEAVE;
 }
 
 /* -- start and end -- */
@@ -161,8 +161,8 @@ weir__worker_pool_start(unsigned pollers, unsigned spare_workers, void *(*main)(
         return 0;
 }
 
-void
-weir__worker_pool_dismiss(void)
+bool
+weir__worker_pool_end(weir_nsec until)
 {
         struct weir__worker *worker;
 
@@ -171,27 +171,16 @@ weir__worker_pool_dismiss(void)
         while ((worker = take_idle()))
                 weir__worker_pool_call(worker, NULL, WEIR__CALL_LEAVE, NULL);
         weir__unlock(&pool.lock);
-}
-
-bool
-weir__worker_pool_join(weir_nsec until)
-{
-        return weir__thread_set_join(&pool.set, until);
+        bool have_ended = weir__thread_set_join(&pool.set, until);
+        if (have_ended)
+                weir__thread_set_free(&pool.set);
+        return have_ended;
 }
 
 int64_t
 weir__worker_pool_live(void)
 {
         return weir__thread_set_live(&pool.set);
-}
-
-int64_t
-weir__worker_pool_free(void)
-{
-        int64_t live = weir__worker_pool_live();
-
-        weir__thread_set_free(&pool.set);
-        return live;
 }
 
 void
@@ -223,8 +212,7 @@ look_at(struct weir__worker *worker)
 {
         unsigned turn = atomic_load_explicit(&worker->turn, memory_order_acquire);
         const struct weir__work_ops *ops = atomic_load_explicit(&worker->running, memory_order_relaxed);
-        weir_nsec gave = atomic_load_explicit(&worker->gave_at, memory_order_relaxed);
-        weir_nsec lost = gave ? gave : atomic_load_explicit(&worker->blocks_since, memory_order_relaxed);
+        weir_nsec lost = atomic_load_explicit(&worker->blocks_since, memory_order_relaxed);
         struct weir__worker_snapshot snapshot = {
                 .number = worker->number,
                 .poller = poller_of(worker),

@@ -23,35 +23,19 @@ void weir__worker_pool_call(struct weir__worker *worker, struct weir__poller *po
                             weir__function *blocked);
 void weir__worker_pool_put_back(struct weir__worker *worker);
 
-/* A worker without a poller becomes idle, and waits for a call. */
+/* A worker waits for a call.  The second becomes idle before, because it has no poller any more. */
 enum weir__call weir__worker_pool_wait(struct weir__worker *worker);
+enum weir__call weir__worker_pool_wait_idle(struct weir__worker *worker);
 
-/* Ends the idle workers, at the end of the runtime, when nobody takes any more.  The others end when they become idle. */
-void weir__worker_pool_dismiss(void);
+/* Ends the workers at the end of the runtime, when nobody takes any more: the idle ones now, the others when they become idle.
+ * Waits for them until then.  Returns whether all have ended, and were freed; a worker that calls this has not. */
+bool weir__worker_pool_end(weir_nsec until);
 
-/* Waits until then for all workers.  Returns whether all have ended; a worker that calls this has not. */
-bool weir__worker_pool_join(weir_nsec until);
-
-/* Frees all workers when they have ended, and returns what they have counted in `live`. */
-int64_t weir__worker_pool_free(void);
-
-/* The sum of what workers have counted in `live`, also those that have ended. */
+/* The sum of what all workers have counted in `live` since the process began. */
 int64_t weir__worker_pool_live(void);
 
 /* In the child of a fork that may use the library anew: no worker is there. */
 void weir__worker_pool_forked(void);
-
-/* What a worker does now. */
-struct weir__worker_snapshot {
-        unsigned number;
-        int poller;               /* that it owns; -1: none */
-        bool in_user;             /* code of the program runs */
-        const char *kind;         /* of what it runs; NULL: not known */
-        weir__function *function; /* that it runs; NULL: not known */
-        weir_nsec since;          /* for how long it has, at least; negative: not known */
-};
-
-#define WEIR__WORKER_SNAPSHOTS_MAX (WEIR__POLLERS_MAX + 256)
 
 /* Looks at all workers, `room` at most; returns how many.  Any thread, no lock held. */
 unsigned weir__worker_pool_show(struct weir__worker_snapshot snapshots[], unsigned room);

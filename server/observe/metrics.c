@@ -16,14 +16,12 @@
 #include <weir/runtime.h>
 
 #include "factory/task/live.h"
-#include "kernel/worker/blocking.h"
 #include "kernel/worker/worker_pool.h"
 #include "kernel/executor/executor.h"
 #include "kernel/data/histogram.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/sched/share.h"
-#include "kernel/sched/watchdog.h"
 #include "server/base/serving.h"
 
 #define SECOND 1000000000
@@ -79,11 +77,11 @@ write_threads(struct weir__sink *sink)
         single(sink, "weir_workers", "gauge", "Threads that run callbacks.", workers);
         single(sink, "weir_spare_workers", "gauge", "Of these, those that wait for a poller.", spares);
         describe(sink, "weir_handovers_total", "counter", "How often a callback that lasted has lost its poller to a spare.");
-        weir__sink_printf(sink, "weir_handovers_total{cause=\"limit\"} %llu\n", (unsigned long long)weir__watchdog_retakes());
-        weir__sink_printf(sink, "weir_handovers_total{cause=\"begin\"} %llu\n", (unsigned long long)weir__blocking_given());
+        weir__sink_printf(sink, "weir_handovers_total{cause=\"limit\"} %llu\n", (unsigned long long)weir__worker_counts.retaken);
+        weir__sink_printf(sink, "weir_handovers_total{cause=\"begin\"} %llu\n", (unsigned long long)weir__worker_counts.given);
         single(sink, "weir_steals_total", "counter",
                "Completions and expired timers that another poller ran than the one where they belonged.",
-               (int64_t)weir__share_count());
+               (int64_t)weir__worker_counts.shared);
 }
 
 static void

@@ -653,8 +653,9 @@ init
                 ran == ALL ->
                 stops = true
         };
+        dog_is_over;
+        inbox = inbox | EXIT;
         atomic {
-                dog_is_over ->
                 leaving = true;
                 if
                 :: idle[0] -> idle[0] = false; call[0] = LEAVE
@@ -669,7 +670,6 @@ init
                 :: else
                 fi
         };
-        inbox = inbox | EXIT;
         atomic {
                 !runs[0] && !runs[1] && !runs[2] ->
                 over = true

@@ -369,14 +369,6 @@ made:
            call();
            go_on()
         :: atomic { jobs == 0 && executor_ends -> break }
-        :: atomic {
-                jobs == 0 && !executor_ends && (phase != STOPPING || !mutex) ->
-                notify_if(phase == STOPPING)
-           };
-           if
-           :: jobs > 0
-           :: executor_ends
-           fi
         od;
         atomic {
                 drain(me);
