@@ -294,7 +294,7 @@ weir_waitgroup_wait(weir_waitgroup *group, weir_nsec limit)
         int drives = weir__virtual_enter();
         if (drives < 0)
                 return drives;
-        struct waiter waiter = {.status = WAITING, .is_virtual = drives, .gave = drives && weir__worker_gave()};
+        struct waiter waiter = {.status = WAITING, .is_virtual = drives, .gave = drives && weir__worker_has_given()};
         int status = 0;
         if (enlist(group, &waiter)) {
                 (drives ? wait_virtually : wait_really)(&waiter, limit);

@@ -411,7 +411,7 @@ weir__series_go_on(struct weir_series *series)
                         return;
                 }
                 if (!cause) {
-                        weir__worker_self()->acts_last = true;
+                        weir__worker_self()->is_last_act = true;
                         weir__task_ops(task)->start(task);
                         return;
                 }
@@ -562,7 +562,7 @@ int
 weir_series_run(weir_series *series)
 {
         static const struct weir__series_ops ops = {.work = WEIR__SERIES_WORK, .ended = waited_for_ended};
-        struct waiter waiter = {.gave = weir__worker_gave()};
+        struct waiter waiter = {.gave = weir__worker_has_given()};
         int status = weir__runtime_may_wait(), drives = 0;
 
         if (!series)

@@ -10,7 +10,7 @@
  * without the lock; docs/decisions/301-functions-go-through-an-inbox.md has the figures.  executor_state.h lists the files of the
  * executor.
  *
- * A job that another one starts as its last act (worker.acts_last) is run next by the same thread.  No thread is woken for it,
+ * A job that another one starts as its last act (worker.is_last_act) is run next by the same thread.  No thread is woken for it,
  * unless another job is picked before. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ push_own(struct weir__executor_thread *thread, struct weir__job *job)
 
         while (!weir__deque_add(&thread->deque, &job, 1))
                 weir__executor_spill(thread);
-        if (was_empty && thread->worker.acts_last)
+        if (was_empty && thread->worker.is_last_act)
                 thread->has_silent_job = true;
         else
                 weir__executor_wake();
@@ -72,7 +72,7 @@ weir__executor_submit(struct weir__job *job)
         struct weir__executor_thread *thread = weir__executor_self();
 
         job->since = weir__executor_tick();
-        if (thread && !job->queue && !thread->worker.gave) {
+        if (thread && !job->queue && !thread->worker.has_given) {
                 push_own(thread, job);
                 return;
         }
@@ -100,7 +100,7 @@ next_job(struct weir__executor_thread *thread)
 {
         for (;;) {
                 if (__builtin_expect(atomic_load_explicit(&weir__executor.is_overfull, memory_order_relaxed), 0) &&
-                    !thread->searches && !weir__executor_give_way(thread))
+                    !thread->is_searching && !weir__executor_give_way(thread))
                         return NULL;
                 struct weir__job *job = pick(thread);
                 if (!job) {
@@ -108,7 +108,7 @@ next_job(struct weir__executor_thread *thread)
                         job = weir__executor_steal(thread);
                 }
                 if (job) {
-                        if (thread->searches)
+                        if (thread->is_searching)
                                 weir__executor_end_search(thread);
                         return job;
                 }
@@ -140,12 +140,12 @@ thread_main(void *argument)
 
         weir__worker_current = &thread->worker;
         thread->seed = thread->worker.number;
-        thread->searches = false; /* the thread that had the struct before may have ended in a search */
+        thread->is_searching = false; /* the thread that had the struct before may have ended in a search */
         snprintf(name, sizeof name, "weir/go%u", thread->worker.number);
         pthread_setname_np(pthread_self(), name);
         weir__thread_keep_on_cpu(thread->worker.number);
         while ((job = next_job(thread))) {
-                thread->worker.acts_last = false;
+                thread->worker.is_last_act = false;
                 job->ops->run(job);
         }
         weir__thread_set_exit(&thread->worker);

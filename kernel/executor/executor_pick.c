@@ -135,7 +135,7 @@ pick_queued(struct weir__executor_thread *thread)
 {
         unsigned queues = atomic_load_explicit(&weir__executor.jobs.queues, memory_order_relaxed);
 
-        if (__builtin_expect(queues == 0, 1) || thread->queue_turn++ % (queues + 1) == 0)
+        if (__builtin_expect(queues == 0, 1) || thread->queue_picks++ % (queues + 1) == 0)
                 return NULL;
         weir__lock(&weir__executor.lock);
         struct weir__job *job = weir__jobs_take_queued(&weir__executor.jobs);

@@ -118,7 +118,7 @@ rouse_first(void)
 /* -- waking -- */
 
 static bool
-is_searching(void)
+is_any_searching(void)
 {
         return atomic_load(&weir__executor.searching);
 }
@@ -128,10 +128,10 @@ weir__executor_wake_behind_fence(void)
 {
         struct weir__executor_thread *woken = NULL;
 
-        if (atomic_load(&weir__executor.asleep_count) == 0 || is_searching())
+        if (atomic_load(&weir__executor.asleep_count) == 0 || is_any_searching())
                 return;
         weir__lock(&weir__executor.lock);
-        if (weir__executor.asleep_count > 0 && !is_searching() && weir__executor_awake() < weir__executor.wanted)
+        if (weir__executor.asleep_count > 0 && !is_any_searching() && weir__executor_awake() < weir__executor.wanted)
                 woken = rouse_first();
         weir__unlock(&weir__executor.lock);
         if (woken)
@@ -165,16 +165,16 @@ weir__executor_end_all(void)
 void
 weir__executor_begin_search(struct weir__executor_thread *thread)
 {
-        if (thread->searches)
+        if (thread->is_searching)
                 return;
-        thread->searches = true;
+        thread->is_searching = true;
         add_searching(+1);
 }
 
 void
 weir__executor_end_search(struct weir__executor_thread *thread)
 {
-        thread->searches = false;
+        thread->is_searching = false;
         weir__lock(&weir__executor.lock);
         add_searching(-1);
         bool has_more = weir__jobs_are_any(&weir__executor.jobs);
@@ -279,6 +279,6 @@ weir__executor_give_way(struct weir__executor_thread *thread)
         if (!gives)
                 return true;
         notify_virtual_clock();
-        thread->searches = true; /* the thread that wakes it counts it */
+        thread->is_searching = true; /* the thread that wakes it counts it */
         return sleep_traced(thread);
 }

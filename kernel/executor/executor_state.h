@@ -33,10 +33,10 @@ struct weir__executor_thread {
         _Atomic(struct weir__job_queue *) queue; /* of the job that runs; NULL: it has none.  Relaxed */
 
         /* Its own thread's. */
-        unsigned picks, queue_turn, seed;
+        unsigned picks, queue_picks, seed;
         uint32_t sorted_at;  /* the tick at which it has looked at the inbox */
         bool has_silent_job; /* no thread was woken for the job that it has pushed last */
-        bool searches;       /* it is counted in weir__executor.searching */
+        bool is_searching;   /* it is counted in weir__executor.searching */
 
         struct weir__deque deque;
 };

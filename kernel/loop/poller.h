@@ -40,7 +40,7 @@ struct weir__watch {
 
         /* Owner only. */
         weir_nsec since; /* when that was; 0: by a former owner */
-        unsigned turn;   /* of the owner, then */
+        unsigned callback_seq; /* of the owner, then */
         weir_nsec slept; /* for how long it has slept since */
         bool is_idle;    /* it has just slept for so long that the timer had better not be set while it sleeps */
 };

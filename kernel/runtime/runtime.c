@@ -331,7 +331,7 @@ keep_poller(struct weir__worker *worker)
 {
         if (!worker || !worker->poller)
                 return NULL;
-        weir__user_leave(worker, atomic_load_explicit(&worker->turn, memory_order_relaxed) & ~WEIR__TURN_USER);
+        weir__user_leave(worker, atomic_load_explicit(&worker->callback_seq, memory_order_relaxed) & ~WEIR__SEQ_IN_USER);
         return worker->poller;
 }
 

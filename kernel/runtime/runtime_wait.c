@@ -25,8 +25,9 @@ weir__runtime_may_wait(void)
 {
         const struct weir__worker *worker = weir__worker_self();
 
-        return worker && worker->blocking > 0 && (worker->gave || !(worker->poller || worker->executor_ops)) ? 0
-                                                                                                      : weir__runtime_may_stop();
+        return worker && worker->blocking > 0 && (worker->has_given || !(worker->poller || worker->executor_ops))
+                       ? 0
+                       : weir__runtime_may_stop();
 }
 
 bool

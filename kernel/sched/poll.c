@@ -50,7 +50,7 @@ fall_asleep(struct weir__poller *poller)
                 return WEIR__SLEEP_NONE;
         enum weir__sleep_kind kind = weir__sleep_begin(poller, now, next);
         if (kind)
-                weir__watchdog_rest(poller, poller->sleep.armed_for);
+                weir__watchdog_before_sleep(poller, poller->sleep.armed_for);
         return kind;
 }
 
@@ -85,7 +85,7 @@ wake_up(struct weir__poller *poller, enum weir__sleep_kind kind, int events, uns
 
         weir__sleep_end(poller, kind, events, now);
         weir__sleep_note_pushes(poller, kind, pushed);
-        weir__watchdog_note_sleep(poller);
+        weir__watchdog_after_sleep(poller);
         weir__poller_admit(poller, now);
 }
 

@@ -3,19 +3,20 @@
  *     sleeps --the timer of a poller fires--> looks at it, again after a pause --it sleeps, or its timer is set anew--> sleeps
  *
  * Threads: its own.
- * Locks:   none.  It calls nothing of the program, which might block.  It leaves its messages as notices.  A worker logs
- *          them (weir__watchdog_speak), or a thread that is made for that, because all workers may be blocked.
+ * Locks:   none.  The watchdog calls nothing of the program, because that might block.  It leaves its messages as notices.  A
+ *          worker logs them (weir__watchdog_log_notices).  When all workers may be blocked, a thread is made to log them.
  *
- * Each poller has a timer.  Its owner sets that two fifths of the limit ahead while it goes round its loop.  So the
- * watchdog wakes only when an owner does not come round, or when a poller sleeps.  The owner of a poller that wakes up sets
- * its timer before any callback.  It reads the clock after SLEEPING is out of its inbox.  So if the watchdog has seen
- * SLEEPING, the owner sees that the timer has fired.
+ * Each poller has a timer.  While its owner goes round its loop, it sets the timer two fifths of the limit ahead.  So the
+ * watchdog wakes only when an owner does not come round, or when a poller sleeps.  An owner that wakes up sets the timer before
+ * any callback.  It reads the clock after SLEEPING is out of its inbox.  So if the watchdog has seen SLEEPING, the owner sees
+ * that the timer has fired.
  *
- * A callback that lasts shows as a `turn` that is the same, and odd, at two looks.  That costs its worker nothing, and the
- * watchdog sees it up to two fifths of a limit too late.  After a callback has blocked, its poller is degraded for a while:
- * the pauses and the limit are much shorter.  So a burst of 64 callbacks that block costs its neighbours milliseconds, not
- * 64 limits.  The short limit also retakes pollers from callbacks that only take a while.  One of these at a time is the
- * probe: if it lasts for the long limit, the poller stays degraded. */
+ * In a callback that lasts, two looks see the same `callback_seq`, and it is odd.  That costs the worker nothing.  The watchdog
+ * notices the callback up to two fifths of the limit too late.
+ *
+ * After a callback has blocked, its poller is degraded for a while: the pauses and the limit are much shorter.  So a burst of 64
+ * callbacks that block costs its neighbours milliseconds, not 64 limits.  The short limit also retakes pollers from callbacks
+ * that only take a while.  One of these at a time is the probe: if it lasts for the long limit, the poller stays degraded. */
 #include "kernel/sched/watchdog.h"
 
 #include <errno.h>
@@ -39,21 +40,21 @@
 #define LIMIT          WEIR_MSEC(10)
 #define DEGRADED_LIMIT WEIR_USEC(200)
 #define DEGRADED_PAUSE WEIR_USEC(100)
-#define TRIES          16 /* to retake a poller, each of which found its worker in a call of the library */
-#define FEW            64 /* callbacks in half a limit: then others had better take some */
+#define TRIES          16 /* to retake a poller whose worker is in a call of the library each time */
+#define SHORT_COUNT    64 /* callbacks in half a limit; with fewer, other workers should take some */
 
 /* A worker that lost its poller under the short limit. */
 struct probe {
         struct weir__worker *worker; /* NULL: none */
-        unsigned turn;
+        unsigned seq;
         weir_nsec since;
 };
 
 /* What it saw of a poller at the last look. */
 struct snapshot {
         uintptr_t owner;
-        unsigned turn;        /* of the owner */
-        weir_nsec since;      /* it has been so */
+        unsigned seq;         /* the callback_seq of the owner */
+        weir_nsec since;      /* the first look that saw this owner and this number */
         weir_nsec overdue_at; /* the time of the last look, if the poller was overdue then; else 0 */
         weir_nsec next;       /* the time of the next look; WEIR_FOREVER: when the timer fires */
         struct probe probe;
@@ -62,30 +63,30 @@ struct snapshot {
 _Atomic weir_nsec weir__watchdog_pause;
 
 static struct {
-        bool runs; /* of the thread that starts and stops it */
+        bool is_running; /* only the threads that start and stop the runtime use it */
         pthread_t thread;
         weir_nsec limit, pause;
-        _Atomic bool stops;
-        _Atomic bool speaks; /* a thread is at it */
+        _Atomic bool should_stop;
+        _Atomic bool is_logging; /* a thread logs the notices */
         int stop_fd;
 
         /* Its own thread's. */
-        weir_nsec speaks_at; /* before which no thread is made to say something */
+        weir_nsec log_after; /* no thread is made to log before */
         bool is_starved;     /* no idle worker was left at the last retake: no reason to hurry */
         struct snapshot snapshots[WEIR__POLLERS_MAX];
-} dog;
+} watchdog;
 
 weir_nsec
 weir__watchdog_limit(void)
 {
-        return dog.limit;
+        return watchdog.limit;
 }
 
 /* -- retaking a poller -- */
 
-/* Exchanges the ownership word, unless the worker has come back, or does within a call of the library. */
+/* Exchanges the ownership word.  Returns false if the callback has returned, or the worker stays in a call of the library. */
 static bool
-hand_over(struct weir__poller *poller, struct weir__worker *worker, unsigned turn, struct weir__worker *spare)
+hand_over(struct weir__poller *poller, struct weir__worker *worker, unsigned seq, struct weir__worker *successor)
 {
         for (unsigned i = 0; i < TRIES; i++) {
                 uintptr_t own = (uintptr_t)worker, retaking = own | WEIR__RETAKING;
@@ -94,14 +95,14 @@ hand_over(struct weir__poller *poller, struct weir__worker *worker, unsigned tur
                                                              memory_order_relaxed))
                         return false;
                 weir__fence_heavy();
-                unsigned seen = atomic_load_explicit(&worker->turn, memory_order_acquire);
-                bool pinned = atomic_load_explicit(&worker->pinned, memory_order_acquire);
-                uintptr_t next = seen == turn && !pinned ? (uintptr_t)spare : (uintptr_t)worker;
+                unsigned seen = atomic_load_explicit(&worker->callback_seq, memory_order_acquire);
+                bool is_pinned = atomic_load_explicit(&worker->is_pinned, memory_order_acquire);
+                uintptr_t next = seen == seq && !is_pinned ? (uintptr_t)successor : (uintptr_t)worker;
                 bool swapped = atomic_compare_exchange_strong_explicit(&poller->owner, &retaking, next, memory_order_acq_rel,
                                                                        memory_order_relaxed);
-                if (seen != turn)
+                if (seen != seq)
                         return false;
-                if (!pinned)
+                if (!is_pinned)
                         return swapped;
                 (void)sched_yield(); /* it is in a short call of the library */
         }
@@ -110,10 +111,10 @@ hand_over(struct weir__poller *poller, struct weir__worker *worker, unsigned tur
 
 /* -- notices -- */
 
-enum notice { NO_SPARE, TAKEN, NOTICES };
+enum notice { NO_IDLE_WORKER, TAKEN, NOTICES };
 
 static struct {
-        _Atomic(const char *) kind; /* of the callback; NULL: nothing to say */
+        _Atomic(const char *) kind; /* of the callback; NULL: there is no notice */
         _Atomic unsigned poller;
 } notices[NOTICES];
 
@@ -128,13 +129,13 @@ leave_notice(enum notice notice, const char *kind, const struct weir__poller *po
 }
 
 void
-weir__watchdog_speak(void)
+weir__watchdog_log_notices(void)
 {
         static const char *const texts[NOTICES] = {
-                [NO_SPARE] =
+                [NO_IDLE_WORKER] =
                         "a callback of %s blocks poller %u, and no spare worker is to be had: what else is ready there waits",
                 [TAKEN] = "a callback of %s blocks poller %u, which another worker has now"};
-        static const enum weir_log_level levels[NOTICES] = {[NO_SPARE] = WEIR_LOG_WARNING, [TAKEN] = WEIR_LOG_INFO};
+        static const enum weir_log_level levels[NOTICES] = {[NO_IDLE_WORKER] = WEIR_LOG_WARNING, [TAKEN] = WEIR_LOG_INFO};
         static struct weir__log_limit limits[NOTICES];
 
         if (!atomic_exchange_explicit(&weir__watchdog_has_notice, false, memory_order_acquire))
@@ -151,27 +152,27 @@ weir__watchdog_speak(void)
 }
 
 static void *
-speak(void *unused)
+log_notices(void *unused)
 {
         (void)unused;
         pthread_setname_np(pthread_self(), "weir/message");
-        weir__watchdog_speak();
-        atomic_store(&dog.speaks, false);
+        weir__watchdog_log_notices();
+        atomic_store(&watchdog.is_logging, false);
         return NULL;
 }
 
-/* When all workers may be blocked: by a thread for that, once in an interval.  If there is none to be had a worker says it
- * later. */
+/* Logs the notices on a thread of their own, because all workers may be blocked; once in an interval.  If no thread can be made,
+ * a worker logs them later. */
 static void
-have_it_said(weir_nsec now)
+log_on_thread(weir_nsec now)
 {
         pthread_t thread;
 
-        if (now < dog.speaks_at || atomic_exchange(&dog.speaks, true))
-                return; /* the last one is at it still */
-        dog.speaks_at = now + WEIR__LOG_INTERVAL;
-        if (weir__thread_make(&thread, speak, NULL))
-                atomic_store(&dog.speaks, false);
+        if (now < watchdog.log_after || atomic_exchange(&watchdog.is_logging, true))
+                return;
+        watchdog.log_after = now + WEIR__LOG_INTERVAL;
+        if (weir__thread_make(&thread, log_notices, NULL))
+                atomic_store(&watchdog.is_logging, false);
         else
                 pthread_detach(thread);
 }
@@ -187,63 +188,63 @@ kind_of(const struct weir__worker *worker)
 static void
 retake(struct weir__poller *poller, struct snapshot *snapshot)
 {
-        struct weir__worker *worker = (struct weir__worker *)snapshot->owner, *spare = weir__worker_pool_take();
+        struct weir__worker *worker = (struct weir__worker *)snapshot->owner, *successor = weir__worker_pool_take();
         struct probe *probe = &snapshot->probe;
         const char *kind = kind_of(worker);
 
-        dog.is_starved = !spare;
-        if (!spare) {
+        watchdog.is_starved = !successor;
+        if (!successor) {
                 weir__trace_mark("finds no spare worker", "poller", poller->index);
-                leave_notice(NO_SPARE, kind, poller);
+                leave_notice(NO_IDLE_WORKER, kind, poller);
                 snapshot->since = weir__clock_monotonic();
-                have_it_said(snapshot->since);
+                log_on_thread(snapshot->since);
                 return;
         }
-        weir__function *blocked = atomic_load_explicit(&worker->calls, memory_order_relaxed); /* unless it comes back */
+        weir__function *blocked = atomic_load_explicit(&worker->calls, memory_order_relaxed); /* if it is still in there */
         atomic_store_explicit(&worker->blocks_since, snapshot->since, memory_order_relaxed);
-        spare->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed)); /* while it is in there */
-        if (!hand_over(poller, worker, snapshot->turn, spare)) {
+        successor->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed));
+        if (!hand_over(poller, worker, snapshot->seq, successor)) {
                 atomic_store_explicit(&worker->blocks_since, 0, memory_order_relaxed);
-                weir__worker_pool_put_back(spare);
+                weir__worker_pool_put_back(successor);
                 return;
         }
         bool is_degraded = atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed);
         atomic_fetch_add_explicit(&weir__worker_counts.retaken, 1, memory_order_relaxed);
         if (!is_degraded)
-                leave_notice(TAKEN, kind, poller); /* its successor will say it */
+                leave_notice(TAKEN, kind, poller); /* the successor logs it */
         weir__trace_mark("takes a poller away", "poller", poller->index);
-        weir__worker_pool_call(spare, poller, is_degraded ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN, blocked);
+        weir__worker_pool_call(successor, poller, is_degraded ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN, blocked);
         if (is_degraded && !probe->worker)
-                *probe = (struct probe){worker, snapshot->turn, snapshot->since};
+                *probe = (struct probe){worker, snapshot->seq, snapshot->since};
 }
 
 /* -- looking -- */
 
-/* Whether the one that was taken to be blocked under the short limit was. */
+/* Ends the probe when its callback has returned, or has lasted for the long limit: then the poller stays degraded. */
 static void
 check_probe(struct weir__poller *poller, struct probe *probe, weir_nsec now)
 {
         if (!probe->worker)
                 return;
-        unsigned turn = atomic_load_explicit(&probe->worker->turn, memory_order_relaxed);
-        if (turn == probe->turn && now - probe->since < dog.limit)
+        unsigned seq = atomic_load_explicit(&probe->worker->callback_seq, memory_order_relaxed);
+        if (seq == probe->seq && now - probe->since < watchdog.limit)
                 return;
-        if (turn == probe->turn)
+        if (seq == probe->seq)
                 atomic_store_explicit(&poller->watch.degraded_until, now + WEIR__DEGRADED, memory_order_relaxed);
         probe->worker = NULL;
 }
 
-/* Asks the owner to give ready work to sleeping pollers, if it has begun so few callbacks that they are long. */
+/* Asks the owner to give ready work to sleeping pollers, if its callbacks are long: it has begun few of them in that time. */
 static void
 ask_to_share(struct weir__poller *poller, unsigned begun, weir_nsec ran)
 {
-        unsigned count = begun / WEIR__TURN_COUNT;
+        unsigned count = begun / WEIR__SEQ_STEP;
 
-        if (ran / (count ? count : 1) > dog.limit / 2 / FEW && weir__share_sleeper())
+        if (ran / (count ? count : 1) > watchdog.limit / 2 / SHORT_COUNT && weir__share_sleeper())
                 atomic_store_explicit(&poller->ready.share_wanted, true, memory_order_relaxed);
 }
 
-/* By the owner, before any callback: a poller that has slept for long is not degraded any more. */
+/* By the owner, before any callback.  A poller that has slept for long is not degraded any more. */
 static bool
 is_still_degraded(struct weir__poller *poller, weir_nsec now)
 {
@@ -255,7 +256,7 @@ is_still_degraded(struct weir__poller *poller, weir_nsec now)
         return still;
 }
 
-/* A poller that sleeps has nothing demoted left, and may have been degraded when it fell asleep. */
+/* The mark of a poller that sleeps may be out of date: it was set before the poller fell asleep. */
 static bool
 needs_short_limit(struct weir__poller *poller, bool asleep, weir_nsec now)
 {
@@ -264,58 +265,58 @@ needs_short_limit(struct weir__poller *poller, bool asleep, weir_nsec now)
 }
 
 static void
-take_snapshot(struct snapshot *snapshot, uintptr_t owner, unsigned turn, weir_nsec now)
+take_snapshot(struct snapshot *snapshot, uintptr_t owner, unsigned seq, weir_nsec now)
 {
         snapshot->owner = owner;
         snapshot->since = now;
-        snapshot->turn = turn;
-        weir__worker_note_seen((struct weir__worker *)owner, turn, now);
+        snapshot->seq = seq;
+        weir__worker_note_seen((struct weir__worker *)owner, seq, now);
 }
 
 /* The pause before the next look, if only the probe needs one. */
 static weir_nsec
 until_probe(const struct probe *probe, weir_nsec now)
 {
-        weir_nsec left = dog.limit - (now - probe->since);
+        weir_nsec left = watchdog.limit - (now - probe->since);
 
         return !probe->worker ? WEIR_FOREVER : left > DEGRADED_PAUSE ? left : DEGRADED_PAUSE;
 }
 
-/* The next look at one that is overdue: when a callback may have reached its limit, if that is sooner than after a pause. */
+/* The pause before the next look at an overdue poller.  It is short if the callback reaches its limit soon. */
 static weir_nsec
 until_limit(const struct snapshot *snapshot, weir_nsec now)
 {
-        weir_nsec left = dog.limit - (now - snapshot->since);
+        weir_nsec left = watchdog.limit - (now - snapshot->since);
 
-        return left > 0 && left < dog.pause ? left : dog.pause;
+        return left > 0 && left < watchdog.pause ? left : watchdog.pause;
 }
 
-/* Returns after what pause it wants to look again; WEIR_FOREVER: when the timer of the poller has fired. */
+/* Returns the pause before the next look; WEIR_FOREVER: until the timer of the poller has fired. */
 static weir_nsec
 look_at(struct weir__poller *poller, weir_nsec now)
 {
-        struct snapshot *snapshot = &dog.snapshots[poller->index];
+        struct snapshot *snapshot = &watchdog.snapshots[poller->index];
         uintptr_t owner = atomic_load_explicit(&poller->owner, memory_order_acquire);
-        bool asleep = weir__poller_is_asleep(poller), retakes = false;
+        bool asleep = weir__poller_is_asleep(poller), has_tried = false;
         bool is_overdue = !asleep && atomic_load_explicit(&poller->watch.until, memory_order_relaxed) <= now;
-        bool hurries = needs_short_limit(poller, asleep, now) && !dog.is_starved;
+        bool is_short = needs_short_limit(poller, asleep, now) && !watchdog.is_starved;
 
         check_probe(poller, &snapshot->probe, now);
         if (!owner)
                 return WEIR_FOREVER;
-        unsigned turn = atomic_load_explicit(&((struct weir__worker *)owner)->turn, memory_order_acquire);
+        unsigned seq = atomic_load_explicit(&((struct weir__worker *)owner)->callback_seq, memory_order_acquire);
         if (!asleep && snapshot->overdue_at && owner == snapshot->owner)
-                ask_to_share(poller, turn - snapshot->turn, now - snapshot->overdue_at);
+                ask_to_share(poller, seq - snapshot->seq, now - snapshot->overdue_at);
         snapshot->overdue_at = is_overdue ? now : 0;
-        if (owner != snapshot->owner || turn != snapshot->turn || !(turn & WEIR__TURN_USER)) {
-                take_snapshot(snapshot, owner, turn, now);
-        } else if (now - snapshot->since >= (hurries ? DEGRADED_LIMIT : dog.limit)) {
+        if (owner != snapshot->owner || seq != snapshot->seq || !(seq & WEIR__SEQ_IN_USER)) {
+                take_snapshot(snapshot, owner, seq, now);
+        } else if (now - snapshot->since >= (is_short ? DEGRADED_LIMIT : watchdog.limit)) {
                 retake(poller, snapshot);
-                retakes = true;
+                has_tried = true;
         }
         if (!is_overdue)
                 return until_probe(&snapshot->probe, now);
-        return (hurries || retakes) && !dog.is_starved ? DEGRADED_PAUSE : until_limit(snapshot, now);
+        return (is_short || has_tried) && !watchdog.is_starved ? DEGRADED_PAUSE : until_limit(snapshot, now);
 }
 
 /* Looks at the pollers whose time has come.  Returns the time of the next look. */
@@ -325,9 +326,9 @@ look_around(weir_nsec now)
         weir_nsec next = WEIR_FOREVER;
 
         for (unsigned i = 0; i < weir__pollers_count(); i++) {
-                if (dog.snapshots[i].next <= now)
-                        dog.snapshots[i].next = weir__clock_after(now, look_at(weir__pollers.at[i], now));
-                next = dog.snapshots[i].next < next ? dog.snapshots[i].next : next;
+                if (watchdog.snapshots[i].next <= now)
+                        watchdog.snapshots[i].next = weir__clock_after(now, look_at(weir__pollers.at[i], now));
+                next = watchdog.snapshots[i].next < next ? watchdog.snapshots[i].next : next;
         }
         return next;
 }
@@ -343,12 +344,12 @@ sleep_until(weir_nsec next)
 
         for (unsigned i = 0; i < count; i++)
                 fds[i] = (struct pollfd){.fd = weir__pollers.at[i]->watch.timer_fd, .events = POLLIN};
-        fds[count] = (struct pollfd){.fd = dog.stop_fd, .events = POLLIN};
+        fds[count] = (struct pollfd){.fd = watchdog.stop_fd, .events = POLLIN};
         if (ppoll(fds, count + 1, next == WEIR_FOREVER ? NULL : &limit, NULL) <= 0)
                 return;
         for (unsigned i = 0; i < count; i++)
                 if (fds[i].revents && read(fds[i].fd, &expirations, sizeof expirations) > 0)
-                        dog.snapshots[i].next = 0;
+                        watchdog.snapshots[i].next = 0;
 }
 
 static void *
@@ -356,7 +357,7 @@ watch(void *unused)
 {
         (void)unused;
         pthread_setname_np(pthread_self(), "weir/watchdog");
-        for (weir_nsec next = WEIR_FOREVER; !atomic_load(&dog.stops); next = look_around(weir__clock_monotonic()))
+        for (weir_nsec next = WEIR_FOREVER; !atomic_load(&watchdog.should_stop); next = look_around(weir__clock_monotonic()))
                 sleep_until(next);
         weir__trace_leave();
         return NULL;
@@ -364,33 +365,33 @@ watch(void *unused)
 
 /* -- the timers -- */
 
-/* Whether callbacks are long is judged here while rounds are short: the watchdog does not see these. */
+/* By the owner: the watchdog does not look at a poller whose rounds are short, though its callbacks may be long. */
 static void
-judge(struct weir__poller *poller, weir_nsec now, unsigned turn)
+judge_callbacks(struct weir__poller *poller, weir_nsec now, unsigned seq)
 {
         const struct weir__watch *watch = &poller->watch;
         weir_nsec ran = now - watch->since - watch->slept;
 
         if (watch->since && ran >= watch->slept)
-                ask_to_share(poller, turn - watch->turn, ran);
+                ask_to_share(poller, seq - watch->callback_seq, ran);
 }
 
 void
 weir__watchdog_renew(struct weir__poller *poller, weir_nsec now, weir_nsec pause)
 {
         struct weir__watch *watch = &poller->watch;
-        unsigned turn = atomic_load_explicit(&weir__worker_self()->turn, memory_order_relaxed);
+        unsigned seq = atomic_load_explicit(&weir__worker_self()->callback_seq, memory_order_relaxed);
 
         if (is_still_degraded(poller, now)) {
                 pause = DEGRADED_PAUSE;
                 if (now < atomic_load_explicit(&watch->until, memory_order_relaxed) - pause / 2)
                         return;
         }
-        judge(poller, now, turn);
+        judge_callbacks(poller, now, seq);
         weir__clock_set_timer(watch->timer_fd, weir__clock_after(now, pause));
         atomic_store_explicit(&watch->until, weir__clock_after(now, pause), memory_order_relaxed);
         watch->since = now;
-        watch->turn = turn;
+        watch->callback_seq = seq;
         watch->slept = 0;
 }
 
@@ -430,22 +431,22 @@ close_timers(unsigned count)
 int
 weir__watchdog_open(weir_nsec limit)
 {
-        dog.limit = limit ? limit : LIMIT;
-        dog.pause = dog.limit / 5 * 2 > DEGRADED_PAUSE ? dog.limit / 5 * 2 : DEGRADED_PAUSE;
-        atomic_store(&dog.stops, false);
+        watchdog.limit = limit ? limit : LIMIT;
+        watchdog.pause = watchdog.limit / 5 * 2 > DEGRADED_PAUSE ? watchdog.limit / 5 * 2 : DEGRADED_PAUSE;
+        atomic_store(&watchdog.should_stop, false);
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)
-                dog.snapshots[i] = (struct snapshot){.next = WEIR_FOREVER};
-        dog.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        if (dog.stop_fd < 0)
+                watchdog.snapshots[i] = (struct snapshot){.next = WEIR_FOREVER};
+        watchdog.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (watchdog.stop_fd < 0)
                 return -errno;
         if (!open_timers(weir__pollers_count())) {
                 int failed = -errno;
 
-                close(dog.stop_fd);
+                close(watchdog.stop_fd);
                 close_timers(weir__pollers_count());
                 return failed;
         }
-        atomic_store(&weir__watchdog_pause, dog.pause);
+        atomic_store(&weir__watchdog_pause, watchdog.pause);
         return 0;
 }
 
@@ -454,8 +455,8 @@ weir__watchdog_start(void)
 {
         if (!weir__watchdog_pause)
                 return 0;
-        int failed = weir__thread_make(&dog.thread, watch, NULL);
-        dog.runs = !failed;
+        int failed = weir__thread_make(&watchdog.thread, watch, NULL);
+        watchdog.is_running = !failed;
         if (failed)
                 weir__watchdog_stop();
         return failed;
@@ -464,19 +465,19 @@ weir__watchdog_start(void)
 void
 weir__watchdog_stop(void)
 {
-        if (!atomic_exchange(&weir__watchdog_pause, 0)) /* an owner that has read it sets a timer that nobody waits for */
+        if (!atomic_exchange(&weir__watchdog_pause, 0)) /* an owner that has read the pause may still set a timer, in vain */
                 return;
-        atomic_store(&dog.stops, true);
-        eventfd_write(dog.stop_fd, 1);
-        if (dog.runs)
-                pthread_join(dog.thread, NULL);
-        dog.runs = false;
-        close(dog.stop_fd);
+        atomic_store(&watchdog.should_stop, true);
+        eventfd_write(watchdog.stop_fd, 1);
+        if (watchdog.is_running)
+                pthread_join(watchdog.thread, NULL);
+        watchdog.is_running = false;
+        close(watchdog.stop_fd);
 }
 
 void
 weir__watchdog_forked(void)
 {
         atomic_store(&weir__watchdog_pause, 0);
-        dog.runs = false;
+        watchdog.is_running = false;
 }

@@ -10,30 +10,33 @@
 #include "kernel/base/clock.h"
 #include "kernel/loop/poller.h"
 
-/* How long a poller may not go round its loop before the watchdog looks at it; 0: there is none. */
+/* The watchdog looks at a poller whose owner has not gone round its loop for this long.  0: there is no watchdog. */
 extern _Atomic weir_nsec weir__watchdog_pause;
 
-/* Gets ready, when the pollers are open and before there are workers, for callbacks that last longer than `limit`; 0: the
- * default.
- * Result: 0, or a negative errno when there are no descriptors to be had. */
+/* Opens the timers of the pollers.  Callbacks may run for `limit`; 0: the default.  When the pollers are open and before there
+ * are workers.
+ *
+ * Result: 0, or a negative errno when there are no descriptors. */
 int weir__watchdog_open(weir_nsec limit);
 
-/* Starts its thread, unless it is not ready.  Without it callbacks just hold their worker: a failure is no reason not to start.
- * Result: 0, or a negative errno when there is no thread to be had; it is not ready any more then. */
+/* Starts the thread, if the timers are open.  Without it a callback that blocks holds its worker, so the runtime starts also when
+ * this fails.
+ *
+ * Result: 0, or a negative errno when no thread can be made; the watchdog is stopped then. */
 int weir__watchdog_start(void);
 
-/* In a child of fork(), where its thread is not, when another thread of the parent was just about to start the runtime. */
+/* In a child of fork(): another thread of the parent may have been about to start the runtime.  Its watchdog is not here. */
 void weir__watchdog_forked(void);
 
-/* Ends it, if it was ready or runs, and waits for that.  It retakes no poller afterwards. */
+/* Ends the thread, and waits for it.  The watchdog retakes no poller afterwards.  Without a watchdog it does nothing. */
 void weir__watchdog_stop(void);
 
-/* Has the watchdog look at the poller when the pause from now is over, unless it is asleep then, or will look soon anyway.  Owner
- * only. */
+/* Sets the timer of the poller to the end of a pause from now.  Does nothing while it is degraded and its timer is set to a time
+ * soon.  Owner only. */
 void weir__watchdog_renew(struct weir__poller *poller, weir_nsec now, weir_nsec pause);
 
-/* By the owner, each time that it goes round its loop, when SLEEPING is out of its inbox: it costs a look at the clock, and
- * a system call in each quarter of a pause. */
+/* The owner goes round its loop, and SLEEPING is out of its inbox.  Costs a look at the clock, and a system call in each quarter
+ * of a pause. */
 static inline void weir__watchdog_pass(struct weir__poller *poller)
 {
         weir_nsec pause = atomic_load_explicit(&weir__watchdog_pause, memory_order_acquire);
@@ -46,23 +49,24 @@ static inline void weir__watchdog_pass(struct weir__poller *poller)
                 weir__watchdog_renew(poller, now, pause);
 }
 
-/* By a new owner, before it passes: what the former one has set says nothing about it. */
+/* The calling worker owns the poller from now on.  Before its first pass: the former owner has set the fields. */
 static inline void weir__watchdog_take_over(struct weir__poller *poller)
 {
         atomic_store_explicit(&poller->watch.until, 0, memory_order_relaxed);
         poller->watch.since = 0;
 }
 
-/* By the owner, when it is about to sleep until `end`, and after its sleep.  One that sleeps for long, again and again, does not
- * leave its timer set, which would wake the watchdog for nothing each time. */
+/* The owner is about to sleep until `end`.  After a long sleep, and before another one, it disarms its timer: that would wake the
+ * watchdog for nothing. */
 void weir__watchdog_disarm(struct weir__poller *poller);
-static inline void weir__watchdog_rest(struct weir__poller *poller, weir_nsec end)
+static inline void weir__watchdog_before_sleep(struct weir__poller *poller, weir_nsec end)
 {
         if (poller->watch.is_idle && end > atomic_load_explicit(&poller->watch.until, memory_order_relaxed))
                 weir__watchdog_disarm(poller);
 }
 
-static inline void weir__watchdog_note_sleep(struct weir__poller *poller)
+/* The owner has slept. */
+static inline void weir__watchdog_after_sleep(struct weir__poller *poller)
 {
         weir_nsec slept = poller->sleep.woke_at - poller->sleep.began_at;
         weir_nsec pause = atomic_load_explicit(&weir__watchdog_pause, memory_order_acquire);
@@ -72,9 +76,9 @@ static inline void weir__watchdog_note_sleep(struct weir__poller *poller)
                 poller->watch.slept += slept;
 }
 
-/* By a worker, between two works: says what the watchdog has seen, if there is something.  It may lose its poller in it. */
+/* Logs what the watchdog has noticed.  By a worker between two works: it may lose its poller in the log function. */
 extern _Atomic bool weir__watchdog_has_notice;
-void weir__watchdog_speak(void);
+void weir__watchdog_log_notices(void);
 
 /* How long a callback may run. */
 weir_nsec weir__watchdog_limit(void);

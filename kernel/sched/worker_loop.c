@@ -43,7 +43,7 @@ weir_nsec
 weir__worker_blocked(void)
 {
         struct weir__worker *worker = weir__worker_self();
-        weir_nsec since = worker->gave ? 0 : atomic_exchange_explicit(&worker->blocks_since, 0, memory_order_relaxed);
+        weir_nsec since = worker->has_given ? 0 : atomic_exchange_explicit(&worker->blocks_since, 0, memory_order_relaxed);
         weir_nsec blocked = since ? weir__clock_monotonic() - since : 0;
 
         return blocked >= weir__watchdog_limit() ? blocked : 0;
@@ -130,7 +130,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                         continue;
                 share_backlog(poller, poller->ready.works.first && credit == 0);
                 if (__builtin_expect(atomic_load_explicit(&weir__watchdog_has_notice, memory_order_relaxed), 0)) {
-                        weir__watchdog_speak();
+                        weir__watchdog_log_notices();
                         if (worker->poller != poller)
                                 return; /* the log function of the program blocked */
                 }
@@ -243,9 +243,9 @@ weir__worker_main(void *argument)
                 worker->poller = NULL;
                 weir__thread_release_cpu();
                 weir__cache_release();
-                if (worker->gave)
+                if (worker->has_given)
                         weir__blocking_count(-1);
-                worker->gave = false;
+                worker->has_given = false;
         }
         pthread_cleanup_pop(false);
         weir__thread_set_exit(worker);

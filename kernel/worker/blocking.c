@@ -1,6 +1,6 @@
-/* kernel/worker/blocking.c: callbacks that say themselves that they block.
+/* kernel/worker/blocking.c: callbacks that announce that they block.
  *
- * Threads: any; those of workers hand their poller over. */
+ * Threads: any.  Only a worker hands over its poller, and only a thread of the executor its place. */
 #include <errno.h>
 #include <stdatomic.h>
 
@@ -13,7 +13,7 @@
 #include "kernel/base/phase.h"
 #include "kernel/worker/worker.h"
 
-static _Atomic int out; /* callbacks that run on workers which have lost their poller to this; on the virtual clock */
+static _Atomic int out; /* on the virtual clock: callbacks that run, announced to block, on threads that have handed over */
 
 bool
 weir__blocking_any(void)
@@ -28,14 +28,14 @@ weir__blocking_count(int change)
                 atomic_fetch_add(&out, change);
 }
 
-/* Gives it to the spare, unless the watchdog has just done so to another. */
+/* Gives the poller to the successor, unless the watchdog has just given it to another worker. */
 static bool
-give(struct weir__poller *poller, struct weir__worker *worker, struct weir__worker *spare)
+give(struct weir__poller *poller, struct weir__worker *worker, struct weir__worker *successor)
 {
         uintptr_t owner = (uintptr_t)worker;
 
         do {
-                if (atomic_compare_exchange_strong_explicit(&poller->owner, &owner, (uintptr_t)spare, memory_order_acq_rel,
+                if (atomic_compare_exchange_strong_explicit(&poller->owner, &owner, (uintptr_t)successor, memory_order_acq_rel,
                                                             memory_order_relaxed))
                         return true;
         } while ((owner & ~WEIR__RETAKING) == (uintptr_t)worker);
@@ -46,26 +46,26 @@ static int
 hand_over(struct weir__worker *worker)
 {
         struct weir__poller *poller = worker->poller;
-        struct weir__worker *spare = weir__worker_pool_take();
+        struct weir__worker *successor = weir__worker_pool_take();
 
-        if (!spare)
+        if (!successor)
                 return -EAGAIN;
         worker->poller = NULL;
-        if (!give(poller, worker, spare)) {
-                weir__worker_pool_put_back(spare);
+        if (!give(poller, worker, successor)) {
+                weir__worker_pool_put_back(successor);
                 return 0;
         }
-        worker->gave = true;
+        worker->has_given = true;
         weir__blocking_count(+1);
         atomic_store_explicit(&worker->blocks_since, weir__clock_monotonic(), memory_order_relaxed);
         atomic_fetch_add_explicit(&weir__worker_counts.given, 1, memory_order_relaxed);
         weir__trace_mark("gives its poller away", "poller", poller->index);
-        spare->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed));
-        weir__worker_pool_call(spare, poller, WEIR__CALL_GIVEN, atomic_load_explicit(&worker->calls, memory_order_relaxed));
+        successor->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed));
+        weir__worker_pool_call(successor, poller, WEIR__CALL_GIVEN, atomic_load_explicit(&worker->calls, memory_order_relaxed));
         return 0;
 }
 
-/* On a thread of the executor: another one takes its place. */
+/* On a thread of the executor: another thread takes its place. */
 static int
 step_aside(struct weir__worker *worker)
 {
@@ -73,7 +73,7 @@ step_aside(struct weir__worker *worker)
         int failed = worker->executor_ops->blocking_begin();
         if (failed)
                 weir__blocking_count(-1);
-        worker->gave = !failed;
+        worker->has_given = !failed;
         weir__trace_mark(failed ? "finds nobody to run functions in its place" : "has another thread run functions", "error",
                          failed);
         return failed;
@@ -83,9 +83,9 @@ void
 weir__blocking_over(struct weir__worker *worker)
 {
         worker->blocking = 0;
-        if (!worker->gave || !worker->executor_ops)
-                return; /* one that had a poller gets none before its callback is over */
-        worker->gave = false;
+        if (!worker->has_given || !worker->executor_ops)
+                return; /* a worker gets no poller before its callback is over */
+        worker->has_given = false;
         worker->executor_ops->blocking_end();
         weir__blocking_count(-1);
 }
@@ -100,11 +100,11 @@ weir_blocking_begin(void)
         if (!worker)
                 return 0;
         worker->blocking++;
-        /* Nested in one that has failed it tries once more. */
+        /* A nested begin tries once more if the outer one has failed. */
         if (worker->executor_ops)
-                return worker->gave ? 0 : step_aside(worker);
-        if (!worker->poller || (!weir__worker_owns(worker) && !weir__worker_settle(worker)))
-                return 0; /* handed over, or the watchdog has been there before */
+                return worker->has_given ? 0 : step_aside(worker);
+        if (!worker->poller || (!weir__worker_owns(worker) && !weir__worker_resolve_owner(worker)))
+                return 0; /* it was handed over before, or the watchdog has taken it */
         return hand_over(worker);
 }
 

@@ -1,4 +1,4 @@
-/* kernel/worker/blocking.h: callbacks that say themselves that they block. */
+/* kernel/worker/blocking.h: callbacks that announce that they block. */
 #ifndef WEIR_KERNEL_BLOCKING_H
 #define WEIR_KERNEL_BLOCKING_H
 
@@ -6,7 +6,7 @@
 
 struct weir__worker;
 
-/* Ends what weir_blocking_begin has begun. */
+/* The announced blocking of the callback is over. */
 void weir__blocking_over(struct weir__worker *worker);
 
 /* Counts such callbacks on the virtual clock.  Its time stands still while there are any.  A callback is not counted while it

@@ -1,12 +1,12 @@
-/* kernel/worker/deliver.c: how work comes to a poller.
+/* kernel/worker/deliver.c: gives work to a poller.
  *
  * Threads: any.
- * Locks:   none but the poller's, for bulk of other threads. */
+ * Locks:   the poller's, when another thread delivers in bulk; else none. */
 #include "kernel/worker/deliver.h"
 
 #include "kernel/worker/worker.h"
 
-/* Whether this thread owns the poller; weir__unpin ends that. */
+/* Pins the poller if the calling thread owns it.  Returns whether it does. */
 static bool
 pin(const struct weir__poller *poller)
 {

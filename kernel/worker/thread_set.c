@@ -62,8 +62,8 @@ put_into_slot(struct weir__thread_set *set, struct weir__worker *worker)
         return true;
 }
 
-/* Counts a struct as a thread before that is made; `fresh`, if not NULL, when no other is unused.  *worker is NULL when a fresh
- * one is needed. */
+/* Takes an unused struct and counts it as a thread, before that thread is made.  If all structs are used, takes `fresh`; if that
+ * is NULL, too, *worker becomes NULL. */
 static int
 enter(struct weir__thread_set *set, struct weir__worker *fresh, struct weir__worker **worker)
 {
@@ -218,7 +218,7 @@ weir__thread_set_free(struct weir__thread_set *set)
                 free(atomic_exchange_explicit(&set->slots[i], NULL, memory_order_relaxed));
 }
 
-/* A thread that was about to be made by another one is not there: its struct is lost. */
+/* Another thread of the parent may have been about to make a thread: its struct is lost. */
 void
 weir__thread_set_forked(struct weir__thread_set *set)
 {

@@ -29,6 +29,5 @@ void
 weir__user_ends_thread(void *unused)
 {
         (void)unused;
-        weir__panic(
-                "a callback has ended its thread, by pthread_exit or pthread_cancel: all that waits there would hang");
+        weir__panic("a callback has ended its thread, by pthread_exit or pthread_cancel: all that waits there would hang");
 }

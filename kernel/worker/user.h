@@ -7,30 +7,32 @@
 #include "kernel/worker/worker.h"
 #include "kernel/worker/blocking.h"
 
-/* Around each call of a function, that one, which the program gave, on whatever thread and whatever called it.  The second is
- * given what the first returned; a worker that was outermost in it, and has lost its poller meanwhile, has `poller` NULL
- * afterwards, and must not touch that poller again but deliver what is left to do. */
+/* The library calls weir__user_begin before each call of a function of the program, and weir__user_end after it with what the
+ * first returned.  Calls may be nested.  When the outermost one ends, a worker that has lost its poller in it has `poller` NULL.
+ * It must not touch that poller any more, and delivers what is left to do.
+ *
+ * Threads: any. */
 static inline unsigned weir__user_begin(weir__function *function)
 {
         struct weir__worker *worker = weir__worker_self();
 
         if (!worker)
-                return WEIR__TURN_USER;
-        unsigned turn = atomic_load_explicit(&worker->turn, memory_order_relaxed);
-        if (turn & WEIR__TURN_USER)
-                return turn;
+                return WEIR__SEQ_IN_USER;
+        unsigned seq = atomic_load_explicit(&worker->callback_seq, memory_order_relaxed);
+        if (seq & WEIR__SEQ_IN_USER)
+                return seq;
         atomic_store_explicit(&worker->calls, function, memory_order_relaxed);
-        atomic_store_explicit(&worker->turn, turn + WEIR__TURN_COUNT + WEIR__TURN_USER, memory_order_release);
-        return turn;
+        atomic_store_explicit(&worker->callback_seq, seq + WEIR__SEQ_STEP + WEIR__SEQ_IN_USER, memory_order_release);
+        return seq;
 }
 
-/* The end of the outermost. */
+/* The outermost call ends. */
 static inline void weir__user_leave(struct weir__worker *worker, unsigned before)
 {
-        atomic_store_explicit(&worker->turn, before + WEIR__TURN_COUNT, memory_order_relaxed);
+        atomic_store_explicit(&worker->callback_seq, before + WEIR__SEQ_STEP, memory_order_relaxed);
         weir__fence_light();
         if (worker->poller && !weir__worker_owns(worker))
-                weir__worker_settle(worker);
+                weir__worker_resolve_owner(worker);
 }
 
 void weir__user_forked(void) __attribute__((noreturn, cold));
@@ -39,8 +41,8 @@ static inline void weir__user_end(unsigned before)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        if (before & WEIR__TURN_USER)
-                return; /* no worker, or inside other code of the user */
+        if (before & WEIR__SEQ_IN_USER)
+                return; /* not a worker, or a nested call */
         if (__builtin_expect(!worker, 0))
                 weir__user_forked();
         weir__user_leave(worker, before);
@@ -48,10 +50,10 @@ static inline void weir__user_end(unsigned before)
                 weir__blocking_over(worker);
 }
 
-/* As the next, while there is a trace; `kind` is what it is called there. */
+/* weir__user_call_as while there is a trace. */
 void weir__user_call_traced(const char *kind, void (*function)(void *context), void *context) __attribute__((cold));
 
-/* Calls a function of the program, which in a trace is of that kind. */
+/* Calls a function of the program; `kind` is its kind in a trace. */
 static inline void weir__user_call_as(const char *kind, void (*function)(void *context), void *context)
 {
         if (weir__trace_is_on()) {
@@ -69,7 +71,7 @@ static inline void weir__user_call(void (*function)(void *context), void *contex
         weir__user_call_as("a free function", function, context);
 }
 
-/* The cleanup handler of a thread that runs callbacks: panics when one of them ends the thread. */
+/* The cleanup handler of a thread that runs callbacks: panics when a callback ends the thread. */
 void weir__user_ends_thread(void *unused) __attribute__((noreturn, cold));
 
 #endif

@@ -1,15 +1,15 @@
-/* kernel/worker/worker.c: the worker of a thread, and what it does when its poller may be lost.
+/* kernel/worker/worker.c: the worker of a thread, and the end of a retake of its poller.
  *
  * Threads: the worker's own. */
 #include "kernel/worker/worker.h"
 
-#define HOME_BATCH 64 /* objects that a thread which is no worker makes in a row for one poller */
+#define HOME_BATCH 64 /* objects in a row for one poller, made by a thread that is no worker */
 
 _Thread_local struct weir__worker *weir__worker_current;
 struct weir__worker_counts weir__worker_counts;
 
 struct weir__poller *
-weir__worker_settle(struct weir__worker *worker)
+weir__worker_resolve_owner(struct weir__worker *worker)
 {
         struct weir__poller *poller = worker->poller;
         uintptr_t own = (uintptr_t)worker, retaking = own | WEIR__RETAKING;

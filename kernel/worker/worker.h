@@ -1,19 +1,19 @@
 /* kernel/worker/worker.h: a worker, the M of the scheduler: a thread that runs the loop of a poller as long as it owns one.
  *
- * While code of the user runs, a callback or a free function, the poller may be taken away from its worker
- * (kernel/sched/watchdog.c), at any instant; while the library runs it may not.  `turn` says which of the two it is.  A
- * call of the library out of a callback that touches what belongs to the owner alone pins the poller meanwhile.
+ * While code of the program runs, a callback or a free function, the watchdog may take the poller away from its worker at any
+ * instant (kernel/sched/watchdog.c).  While code of the library runs it may not.  `callback_seq` tells the two apart.  A call of
+ * the library inside a callback pins the poller while it touches what only the owner may touch.
  *
  * The ownership word of a poller (struct weir__poller, owner):
  *
  *     NULL --start--> W --the watchdog retakes--> W + RETAKING --in time--> S, an idle worker
- *                     ^                          |
- *                     '--W comes back, or the watchdog sees that it has-----'
+ *                     ^                                 |
+ *                     '--the callback of W has returned-'
  *     W (or W + RETAKING) --weir_blocking_begin--> S;  W --end of the runtime--> NULL
  *
- * W writes `turn` and then reads the word; the watchdog writes the word, has the system run a fence on every CPU, and then
- * reads `turn`.  So one of them sees the other: if W has read that the poller is its own, the watchdog reads that W is no
- * longer, or not now, in the callback, and gives the poller back.  test/model/handover.pml is the model of this. */
+ * W writes `callback_seq` and then reads the word.  The watchdog writes the word, has the system run a fence on every CPU, and
+ * then reads `callback_seq`.  So one of them sees the other: if W has read that it owns the poller, the watchdog reads that the
+ * callback has returned, and gives the poller back.  test/model/handover.pml is the model of this. */
 #ifndef WEIR_KERNEL_WORKER_H
 #define WEIR_KERNEL_WORKER_H
 
@@ -30,7 +30,7 @@
 
 struct weir__worker;
 
-/* How a thread of the executor hands over its place while its job blocks. */
+/* Another thread of the executor runs jobs while the job of the calling one blocks. */
 struct weir__executor_ops {
         int (*blocking_begin)(void); /* 0 or -EAGAIN */
         void (*blocking_end)(void);
@@ -43,7 +43,7 @@ enum weir__call {
         WEIR__CALL_GIVEN, /* weir_blocking_begin */
         WEIR__CALL_TAKEN, /* from a worker whose callback blocks */
         WEIR__CALL_TAKEN_SOON, /* from one whose callback is long, after one that blocked */
-        WEIR__CALL_LEAVE, /* none: end */
+        WEIR__CALL_LEAVE, /* it gets none, and is to end */
 };
 
 struct weir__worker {
@@ -53,39 +53,40 @@ struct weir__worker {
 
         /* Its own thread's. */
         struct weir__poller *poller; /* the one it owns, or has lost without knowing */
-        unsigned blocking;           /* weir_blocking_begin minus weir_blocking_end in the callback that runs */
-        void *task;                  /* the factory's: whose callback runs; NULL: none */
-        bool acts_last;              /* what it starts now is the last that its present work does */
-        bool gave;                   /* the poller away, by weir_blocking_begin, in the callback that runs */
+        unsigned blocking;           /* calls of weir_blocking_begin minus weir_blocking_end in the callback that runs */
+        void *task;                  /* whose callback runs; NULL: none.  The factory uses it */
+        bool is_last_act;            /* its work does nothing more after what it starts now */
+        bool has_given;              /* weir_blocking_begin gave its poller, or its place in the executor, to another thread */
 
         /* Guarded by the lock of its thread set (kernel/worker/thread_set.h). */
         struct weir__link idle; /* in a list of idle workers; unused while it works */
         uint8_t presence;       /* enum weir__presence */
 
-        /* Of the thread that calls it, before `call`, which is a futex: release, acquire. */
-        struct weir__poller *given;
-        weir__function *blocked; /* what it is taken from; NULL: not known */
-        struct weir__trace_point lost_at; /* in the trace: where and when it was given away, or taken */
-        _Atomic unsigned call; /* enum weir__call */
+        /* The thread that calls a worker writes these before `call`, which is a futex: release, acquire. */
+        struct weir__poller *given;       /* the poller that the worker owns from now on */
+        weir__function *blocked;          /* the function that blocks the former owner; NULL: not known */
+        struct weir__trace_point lost_at; /* in the trace: where and when the former owner lost the poller */
+        _Atomic unsigned call;            /* enum weir__call */
 
-        /* Its own thread's to write.  Bit 0: code of the user runs; above it counts the times that such was begun. */
-        _Alignas(64) _Atomic unsigned turn;
-        _Atomic bool pinned; /* it runs in a call of the library */
-        _Atomic(const struct weir__work_ops *) running; /* what was begun last; relaxed */
-        _Atomic(weir__function *) calls;                /* which function of the program; relaxed */
+        /* Only its own thread writes these.  Bit 0 of callback_seq: code of the program runs.  The bits above count how often
+         * such code has begun. */
+        _Alignas(64) _Atomic unsigned callback_seq;
+        _Atomic bool is_pinned;                         /* a call of the library inside a callback keeps the poller */
+        _Atomic(const struct weir__work_ops *) running; /* of the work that was begun last; relaxed */
+        _Atomic(weir__function *) calls;                /* the function of the program that was called last; relaxed */
 
         _Atomic uint32_t track; /* of its thread in traces; relaxed */
 
         _Atomic int64_t live; /* roots entered minus left by its thread; relaxed: kernel/runtime/runtime.c */
 
-        struct weir__latch gone; /* its thread has nothing more to do */
+        struct weir__latch gone; /* open when its thread has nothing more to do */
         const struct weir__executor_ops *executor_ops; /* of a thread of the executor, which never has a poller; else NULL */
 
-        /* Since when the callback that has lost it the poller is known to block; 0: none has.  Relaxed. */
+        /* Its callback has lost the poller and is known to block since then; 0: no callback has.  Relaxed. */
         _Atomic int64_t blocks_since;
 
-        /* Written by the watchdog: the value of `turn` at its last look, and since when the worker has been in that turn. */
-        _Atomic unsigned seen_turn; /* release, acquire */
+        /* The watchdog writes these: callback_seq at its last look, and the time of the first look that saw that value. */
+        _Atomic unsigned seen_seq; /* release, acquire */
         _Atomic int64_t seen_since;
 };
 
@@ -101,8 +102,8 @@ struct weir__worker_snapshot {
 
 #define WEIR__THREAD_SLOTS 512 /* workers of a thread set, and so their snapshots, at most */
 
-#define WEIR__TURN_USER  1u /* bit 0 of turn */
-#define WEIR__TURN_COUNT 2u
+#define WEIR__SEQ_IN_USER 1u /* bit 0 of callback_seq */
+#define WEIR__SEQ_STEP    2u
 #define WEIR__RETAKING ((uintptr_t)1) /* in the ownership word */
 
 extern _Thread_local struct weir__worker *weir__worker_current;
@@ -115,36 +116,37 @@ struct weir__worker_counts {
 };
 extern struct weir__worker_counts weir__worker_counts;
 
-/* The worker that this thread is; NULL for any other thread. */
+/* The worker of the calling thread; NULL: it is no worker. */
 static inline struct weir__worker *weir__worker_self(void)
 {
         return weir__worker_current;
 }
 
-/* Whether this is a worker that has given its poller away in the callback that it runs. */
-static inline bool weir__worker_gave(void)
+/* Whether the calling thread is a worker that has given its poller away in the callback that it runs. */
+static inline bool weir__worker_has_given(void)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        return worker && worker->gave;
+        return worker && worker->has_given;
 }
 
-/* The poller is not, or not clearly, its own any more: takes it back from the watchdog, or makes `poller` NULL.  Returns that. */
-__attribute__((cold)) struct weir__poller *weir__worker_settle(struct weir__worker *worker);
+/* The worker has lost its poller, or the watchdog is retaking it.  Stops the watchdog if that is still possible, else sets
+ * `poller` to NULL.  Returns `poller`. */
+__attribute__((cold)) struct weir__poller *weir__worker_resolve_owner(struct weir__worker *worker);
 
 /* Records what the watchdog has seen. */
 static inline void
-weir__worker_note_seen(struct weir__worker *worker, unsigned turn, weir_nsec since)
+weir__worker_note_seen(struct weir__worker *worker, unsigned seq, weir_nsec since)
 {
         atomic_store_explicit(&worker->seen_since, since, memory_order_relaxed);
-        atomic_store_explicit(&worker->seen_turn, turn, memory_order_release);
+        atomic_store_explicit(&worker->seen_seq, seq, memory_order_release);
 }
 
-/* Since when the watchdog has seen the worker in that turn, on CLOCK_MONOTONIC; 0: it has not.  Any thread. */
+/* When the watchdog first saw this callback_seq, on CLOCK_MONOTONIC; 0: it has not seen it.  Any thread. */
 static inline weir_nsec
-weir__worker_seen_since(const struct weir__worker *worker, unsigned turn)
+weir__worker_seen_since(const struct weir__worker *worker, unsigned seq)
 {
-        return atomic_load_explicit(&worker->seen_turn, memory_order_acquire) == turn
+        return atomic_load_explicit(&worker->seen_seq, memory_order_acquire) == seq
                        ? atomic_load_explicit(&worker->seen_since, memory_order_relaxed)
                        : 0;
 }
@@ -154,27 +156,27 @@ static inline bool weir__worker_owns(const struct weir__worker *worker)
         return __builtin_expect(atomic_load_explicit(&worker->poller->owner, memory_order_relaxed) == (uintptr_t)worker, 1);
 }
 
-/* -- calls of the library out of code of the user -- */
+/* -- calls of the library inside code of the program -- */
 
-/* Keeps the poller of this worker, if it has one, from being taken away.  Returns it, or NULL: there is nothing to unpin
- * then.  For some dozens of nanoseconds, or some microseconds now and then; not one inside the other. */
+/* Keeps the poller of the calling worker from being taken away until weir__unpin.  Returns the poller, or NULL: it has none, and
+ * nothing is pinned.  Only for some dozens of nanoseconds, or now and then some microseconds.  Pins are not nested. */
 static inline struct weir__poller *weir__pin(void)
 {
         struct weir__worker *worker = weir__worker_self();
 
         if (!worker || !worker->poller)
                 return NULL;
-        atomic_store_explicit(&worker->pinned, true, memory_order_relaxed);
+        atomic_store_explicit(&worker->is_pinned, true, memory_order_relaxed);
         weir__fence_light();
-        if (weir__worker_owns(worker) || weir__worker_settle(worker))
+        if (weir__worker_owns(worker) || weir__worker_resolve_owner(worker))
                 return worker->poller;
-        atomic_store_explicit(&worker->pinned, false, memory_order_relaxed);
+        atomic_store_explicit(&worker->is_pinned, false, memory_order_relaxed);
         return NULL;
 }
 
 static inline void weir__unpin(void)
 {
-        atomic_store_explicit(&weir__worker_self()->pinned, false, memory_order_release);
+        atomic_store_explicit(&weir__worker_self()->is_pinned, false, memory_order_release);
 }
 
 /* The index of the poller to which new objects of this thread belong.  For a worker it is its own.  For other threads it

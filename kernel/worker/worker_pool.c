@@ -1,10 +1,9 @@
-/* kernel/worker/worker_pool.c: the workers of the pollers.
+/* kernel/worker/worker_pool.c: the workers.
  *
  *     made --called--> owns a poller --loses it in a callback--> finishes the callback --> idle --called--> ...
  *                                                                                            \--not called for IDLE_MOST--> ended
  *
- * Threads: take, call and put_back on any; wait on the worker; start, dismiss and join on the thread that starts or ends the
- *          runtime.
+ * Threads: take, call and put_back on any; wait on the worker; start and end on the thread that starts or ends the runtime.
  * Locks:   pool.lock, a leaf.
  *
  * The worker that became idle last is called first, so that the others are idle for long enough to end. */
@@ -194,7 +193,7 @@ weir__worker_pool_forked(void)
 
 /* -- what others ask -- */
 
-/* According to the word of the owner: the worker itself may not know that it has lost its poller. */
+/* By the ownership words: the worker itself may not know that it has lost its poller. */
 static int
 poller_of(const struct weir__worker *worker)
 {
@@ -205,23 +204,22 @@ poller_of(const struct weir__worker *worker)
         return -1;
 }
 
-/* A worker that has lost its poller knows when it was seen to block, or when it announced that.  For one that owns its poller the
- * watchdog knows. */
+/* A worker that has lost its poller knows since when it blocks.  For a worker that owns its poller the watchdog knows it. */
 static struct weir__worker_snapshot
 look_at(struct weir__worker *worker)
 {
-        unsigned turn = atomic_load_explicit(&worker->turn, memory_order_acquire);
+        unsigned seq = atomic_load_explicit(&worker->callback_seq, memory_order_acquire);
         const struct weir__work_ops *ops = atomic_load_explicit(&worker->running, memory_order_relaxed);
         weir_nsec lost = atomic_load_explicit(&worker->blocks_since, memory_order_relaxed);
         struct weir__worker_snapshot snapshot = {
                 .number = worker->number,
                 .poller = poller_of(worker),
-                .in_user = turn & WEIR__TURN_USER,
+                .in_user = seq & WEIR__SEQ_IN_USER,
                 .kind = ops ? ops->kind : NULL,
                 .function = atomic_load_explicit(&worker->calls, memory_order_relaxed),
         };
 
-        weir_nsec since = lost ? lost : snapshot.poller >= 0 ? weir__worker_seen_since(worker, turn) : 0;
+        weir_nsec since = lost ? lost : snapshot.poller >= 0 ? weir__worker_seen_since(worker, seq) : 0;
         snapshot.since = since ? weir__clock_monotonic() - since : -1;
         return snapshot;
 }

@@ -1,4 +1,4 @@
-/* kernel/worker/worker_pool.h: the workers of the pollers: those that own one, those that have lost theirs, and the idle ones. */
+/* kernel/worker/worker_pool.h: the workers: those that own a poller, those that have lost it in a callback, and the idle ones. */
 #ifndef WEIR_KERNEL_WORKER_POOL_H
 #define WEIR_KERNEL_WORKER_POOL_H
 
@@ -9,16 +9,16 @@
 
 /* Starts a worker for each of so many pollers.
  *
- * Result:  0, -ENOMEM, or what pthread_create reports as a negative errno: then some workers may be there, to be dismissed and
- *          joined. */
+ * Result:  0, -ENOMEM, or the error of pthread_create as a negative errno.  After an error some workers may be there:
+ *          weir__worker_pool_end ends them. */
 int weir__worker_pool_start(unsigned pollers, unsigned spare_workers, void *(*main)(void *worker));
 
-/* Takes an idle worker, or makes a new one; it waits to be called.  NULL: there are as many as may be, or no thread can be had.
- * Any thread, with no lock held. */
+/* Takes an idle worker, or makes a new one.  It waits for a call.  NULL: there are as many workers as are allowed, or no thread
+ * can be made.  Any thread, with no lock held. */
 struct weir__worker *weir__worker_pool_take(void);
 
-/* Gives a taken worker a poller that it owns already; `blocked` is the function that has lost the poller to it.  Or puts it back.
- * */
+/* Calls a worker that was taken: it already owns the poller.  `blocked` is the function that blocks the former owner.  Or puts
+ * the worker back: it becomes idle. */
 void weir__worker_pool_call(struct weir__worker *worker, struct weir__poller *poller, enum weir__call call,
                             weir__function *blocked);
 void weir__worker_pool_put_back(struct weir__worker *worker);
@@ -37,7 +37,7 @@ int64_t weir__worker_pool_live(void);
 /* In the child of a fork that may use the library anew: no worker is there. */
 void weir__worker_pool_forked(void);
 
-/* Looks at all workers, `room` at most; returns how many.  Any thread, no lock held. */
+/* Looks at the workers, at most `room` of them.  Returns how many.  Any thread, no lock held. */
 unsigned weir__worker_pool_show(struct weir__worker_snapshot snapshots[], unsigned room);
 
 /* Counts the workers, and those of them that are idle. */

@@ -10,12 +10,12 @@
  *
  * At the start it is chosen whether both callbacks may block for ever and call weir_blocking_begin, or one of them, while idle
  * spares may end twice, or while the system has no membarrier(2).  Time is left out: the watchdog may retake a poller as soon as
- * it has begun.  It sees owner and turn in one step, for the exchange of the word and the second look find out changes in
+ * it has begun.  It sees owner and seq in one step, for the exchange of the word and the second look find out changes in
  * between.  When there is nothing to retake or no idle worker, it waits until there is.
  *
- * A worker's writes of `turn` and `pinned` lie in its buffer before others see them; it has room for two, is drained before an
- * atomic operation, a full fence or a section under the lock of that thread, and by the heavy fence of the watchdog.  Sections
- * under the lock of the worker pool are one step.
+ * A worker's writes of `callback_seq` and `is_pinned` lie in its buffer before others see them.  The buffer has room for two.  It is
+ * drained before an atomic operation, a full fence or a section under the lock of that thread, and by the heavy fence of the
+ * watchdog.  Sections under the lock of the worker pool are one step.
  *
  * A thread that touches the owner's data is named by the word, before and after, and no other touches them.  Each work is run
  * once.  If nobody runs a poller, a call is not answered or a thread does not end, spin reports an invalid end state.
@@ -26,9 +26,9 @@
 #define NOBODY  3
 #define RETAKING 4 /* in the ownership word */
 
-#define USER   1 /* in turn */
+#define USER   1 /* in seq */
 #define COUNT  2
-#define PINNED 64 /* `pinned` */
+#define PINNED 64 /* `is_pinned` */
 
 #define TRIES 2
 
@@ -46,7 +46,7 @@
 #define LEAVE 2
 
 byte owner;             /* the word */
-byte turn[WORKERS];     /* and `pinned`, as others see them: one thread writes both, so each of its writes leaves a pair */
+byte seq[WORKERS];     /* and `is_pinned`, as others see them: one thread writes both, so each of its writes leaves a pair */
 bool asymmetric;        /* constant */
 
 byte room[WORKERS];     /* buffers: how many writes, the older one, the younger one */
@@ -82,8 +82,8 @@ bool over;
 inline drain(worker)
 {
         if
-        :: room[worker] == 1 -> turn[worker] = older[worker]
-        :: room[worker] == 2 -> turn[worker] = younger[worker]
+        :: room[worker] == 1 -> seq[worker] = older[worker]
+        :: room[worker] == 2 -> seq[worker] = younger[worker]
         :: else
         fi;
         room[worker] = 0;
@@ -93,13 +93,13 @@ inline drain(worker)
 
 inline drain_one(worker)
 {
-        turn[worker] = older[worker];
+        seq[worker] = older[worker];
         older[worker] = younger[worker];
         younger[worker] = 0;
         room[worker]--
 }
 
-inline write_turn(value)
+inline write_seq(value)
 {
         d_step {
                 room[me] < 2 ->
@@ -236,7 +236,7 @@ inline pin()
         owns = false;
         if
         :: has ->
-                write_turn(mine | PINNED);
+                write_seq(mine | PINNED);
 #ifdef MUTANT_PIN_UNLOOKED
                 owns = true;
 #else
@@ -244,7 +244,7 @@ inline pin()
                 look();
 #endif
                 if
-                :: !owns -> write_turn(mine & ~PINNED)
+                :: !owns -> write_seq(mine & ~PINNED)
                 :: else
                 fi
         :: else
@@ -253,7 +253,7 @@ inline pin()
 
 inline unpin()
 {
-        write_turn(mine & ~PINNED);
+        write_seq(mine & ~PINNED);
         owns = false
 }
 
@@ -268,8 +268,8 @@ inline deliver(works)
                         ready = ready | (works)
                 };
 #ifdef MUTANT_PIN_IN_PIN
-                write_turn(mine | PINNED);
-                write_turn(mine & ~PINNED);
+                write_seq(mine | PINNED);
+                write_seq(mine & ~PINNED);
 #endif
                 d_step {
                         assert(is_mine);
@@ -336,14 +336,14 @@ inline blocking_begin()
 
 inline user_end()
 {
-#ifdef MUTANT_LOOK_BEFORE_TURN
+#ifdef MUTANT_LOOK_BEFORE_SEQ
         if
         :: has -> look()
         :: else
         fi;
-        write_turn(mine & ~USER);
+        write_seq(mine & ~USER);
 #else
-        write_turn(mine & ~USER);
+        write_seq(mine & ~USER);
         if
         :: has ->
                 light_fence();
@@ -360,7 +360,7 @@ inline user_end()
 
 proctype Worker(byte me)
 {
-        byte mine; /* its turn, as it knows it */
+        byte mine; /* its callback_seq, as it knows it */
         byte work;
         byte spare = NOBODY, before = NOBODY;
         bool has, owns, called, delivered;
@@ -462,10 +462,10 @@ home:
                                 inside = NOBODY
                         }
                 :: work == THIRD ->
-                        write_turn((mine + COUNT) | USER);
+                        write_seq((mine + COUNT) | USER);
                         user_end()
                 :: else ->
-                        write_turn((mine + COUNT) | USER);
+                        write_seq((mine + COUNT) | USER);
                         if
                         :: deliver(work * LEFT);
                            delivered = true
@@ -521,9 +521,9 @@ proctype Watchdog()
         do
         :: atomic { stops -> break }
         :: atomic {
-                !stops && owner < NOBODY && (turn[owner] & USER) && has_spare ->
+                !stops && owner < NOBODY && (seq[owner] & USER) && has_spare ->
                 worker = owner;
-                sight = turn[worker] & ~PINNED;
+                sight = seq[worker] & ~PINNED;
                 take()
            };
 #ifdef MUTANT_CALLED_BEFORE_TAKEN
@@ -550,15 +550,15 @@ proctype Watchdog()
 #ifndef MUTANT_FENCE_BEFORE_RETAKE
                    heavy_fence();
 #endif
-#ifdef MUTANT_TURN_UNREAD
+#ifdef MUTANT_SEQ_UNREAD
                    seen = sight;
 #else
-                   seen = turn[worker] & ~PINNED;
+                   seen = seq[worker] & ~PINNED;
 #endif
 #ifdef MUTANT_PINNED_UNREAD
                    pinned = false;
 #else
-                   pinned = (turn[worker] & PINNED) != 0;
+                   pinned = (seq[worker] & PINNED) != 0;
 #endif
                    if
                    :: seen == sight && !pinned ->
