@@ -185,7 +185,8 @@ go_in_slices(const char *peer, const char *name, size_t count, unsigned slice)
 {
         struct bench_reading reading;
 
-        if (bench_peer("go", &reading, patience(0), "pairs how=hot mix=fixed pending=1000 count=%zu by=name slice=%u", count, slice))
+        if (bench_peer("go", &reading, patience(0), "pairs how=hot mix=fixed pending=1000 count=%zu by=name slice=%u", count,
+                       slice))
                 bench_sample(peer, name, "CPU ns per pair", reading.cpu);
 }
 
