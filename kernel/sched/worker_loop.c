@@ -3,9 +3,9 @@
  * Threads: the worker's own; the rest of what a worker does is kernel/worker/worker_pool.c (where it comes from and goes
  *          to).
  *
- *     own the poller -> [ run ready work, a batch, then of the bulk and of the demoted -> take the
- *                    inbox -> expire some deadlines -> poll ] ... -> exiting -> let go
- *                            \--lost in a callback--> finish that task, without a poller -> a spare
+ *     own the poller -> [ run ready work, a batch, then of the bulk and of the demoted -> take the inbox -> begin the next round,
+ *                         with pushed works and due deadlines, if this one is over -> poll ] ... -> exiting -> let go
+ *                            \--lost in a callback--> finish that task, without a poller -> idle
  *
  * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended
  * to the ready list and runs when they have returned, so neither a series of ten million tasks nor a cancel of a million
@@ -113,6 +113,13 @@ share_backlog(struct weir__poller *poller, bool is_behind)
                 weir__share_backlog(poller, poller->ready.behind_since, (poller->ready.behind_since - before) / WEIR__BATCH);
 }
 
+/* Due deadlines do not wait for the end of such a round. */
+static bool
+is_round_long(const struct weir__poller *poller)
+{
+        return poller->ready.round_left > WEIR__TIMERQ_BATCH;
+}
+
 static void
 loop(struct weir__worker *worker, struct weir__poller *poller)
 {
@@ -122,7 +129,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 if (__builtin_expect(poller->ready.demoted.first != NULL, 0) && !run_demoted(worker, poller))
                         return;
                 weir__poller_take_inbox(poller);
-                if (credit == 0 || weir__ready_round_is_over(&poller->ready))
+                if (weir__ready_round_is_over(&poller->ready) || (credit == 0 && is_round_long(poller)))
                         weir__poller_admit(poller, weir__clock_now());
                 if (credit == 0 || !weir__ready_is_busy(&poller->ready)) /* what was given must not wait until somebody is idle */
                         weir__share_take(poller);
