@@ -8,7 +8,7 @@
  * which sees the deadline, or after it, and then that thread sees the mark and wakes the owner.  A bulk delivery does the
  * same.  The lock makes the mark visible; letting go of it is no fence.  test/model/wakeup.pml is the model.
  *
- * A wake-up from idle costs about 30 us of CPU, and a system call on each side.  Four rules keep their number low.  Each
+ * A wake-up from idle costs about 30 us of CPU, and a system call on each side.  Three rules keep their number low.  Each
  * has its figures in docs/decisions/202.
  *
  * Minimum interval.  A deadline ends a sleep no earlier than INTERVAL after the last wake-up.  So 100,000 timers a second

@@ -1,7 +1,7 @@
 /* kernel/sched/poll.c: what a worker does between two rounds of work.
  *
  *     ready work -> look at the descriptors -> ready work
- *     nothing ready -> mark the inbox -> publish the next deadline -> sleep -> expire -> take the inbox -> ready work
+ *     nothing ready -> mark the inbox -> publish the next deadline -> sleep -> take the inbox -> expire -> ready work
  *
  * Threads: the owner of the poller.
  * Locks:   the poller's, for its next deadline.
