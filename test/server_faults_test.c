@@ -39,6 +39,7 @@ enum call {
 };
 
 #define BYTE      (-1)   /* no error: one byte is done */
+#define HEAD      (-2)   /* no error: the first piece and one byte are done */
 #define MANY      40     /* calls that fail in a row */
 #define ALL       100000 /* the same without an end */
 #define BOUND     4000   /* calls that a scenario may need */
@@ -100,7 +101,7 @@ fails(enum call call)
                 return false;
         }
         atomic_fetch_add(&failed, 1);
-        errno = fault.error == BYTE ? 0 : fault.error;
+        errno = fault.error < 0 ? 0 : fault.error;
         return true;
 }
 
@@ -208,6 +209,14 @@ __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
                 return __real_sendmsg(fd, message, flags);
         }
         make_true(fd);
+        if (fault.error == HEAD) {
+                struct iovec pieces[2] = {message->msg_iov[0], {message->msg_iov[1].iov_base, 1}};
+                const struct msghdr start = {.msg_iov = pieces, .msg_iovlen = 2};
+                int room = 2 * (int)FILE_SIZE;
+
+                CU_ASSERT_EQUAL(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+                return __real_sendmsg(fd, &start, flags);
+        }
         return errno ? -1 : __real_send(fd, message->msg_iov->iov_base, 1, flags);
 }
 
@@ -371,6 +380,15 @@ reply_large(weir_task *exchange, void *context)
 {
         (void)context;
         weir_http_reply_append(exchange, large, FILE_SIZE);
+}
+
+/* The head does not fit into the scratch buffer, and the body has no memory of its own. */
+static void
+reply_large_head(weir_task *exchange, void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(weir_http_reply_header(exchange, "X-Large", large), 0);
+        CU_ASSERT_EQUAL(weir_http_reply_text(exchange, 200, TEN), 0);
 }
 
 static void
@@ -551,7 +569,7 @@ play_failing(const struct scenario *scenario, enum call call, int error, int64_t
         CU_ASSERT_TRUE(good);
         if (!good) {
                 printf("\n  %s: %s, %s, from %d on, %d of them: %s, %d calls", scenario->name, kinds[call].name,
-                       error == BYTE ? "a byte" : strerrorname_np(error), (int)nth, (int)row,
+                       error < 0 ? "a part" : strerrorname_np(error), (int)nth, (int)row,
                        !soon   ? "late"
                        : right ? "right"
                                : "not right",
@@ -629,6 +647,16 @@ input_and_output_may_go_byte_by_byte(void)
         }
 }
 
+static void
+a_short_body_may_go_in_part_behind_a_large_head(void)
+{
+        static const struct scenario scenario = {"large head", GET("/"), "", 1, .handler = reply_large_head};
+
+        begin_scenario(&scenario);
+        CU_ASSERT_TRUE(play_failing(&scenario, SENDMSG, HEAD, 0, 1, true));
+        end_scenario();
+}
+
 static const int refusals[] = {EMFILE, ENFILE, ENOMEM, ENOBUFS, EPERM};
 
 #define REFUSALS (sizeof refusals / sizeof *refusals)
@@ -695,6 +723,7 @@ main(void)
                 WEIR_TEST(any_system_call_may_fail),
                 WEIR_TEST(system_calls_may_fail_for_a_while),
                 WEIR_TEST(input_and_output_may_go_byte_by_byte),
+                WEIR_TEST(a_short_body_may_go_in_part_behind_a_large_head),
                 WEIR_TEST(a_connection_that_cannot_be_accepted_is_served_later),
                 WEIR_TEST(stop_returns_although_nobody_can_be_accepted),
                 WEIR_TEST(stop_returns_although_calls_fail),

@@ -184,27 +184,27 @@ weir__reply_flush(struct weir__connection *connection, bool is_fresh)
 
 /* -- whole replies -- */
 
-/* Keeps what is left of head and body after `sent` bytes.  Takes the body over when the head is gone.  Returns false when out of
- * memory. */
+/* Keeps what is left of head and body after `sent` bytes.  Takes the body over when the head is gone and the body has memory of
+ * its own.  Returns false when out of memory. */
 static bool
 keep_rest(struct weir__connection *connection, const struct iovec pieces[2], size_t sent, char **body)
 {
-        size_t head_left = sent < pieces[0].iov_len ? pieces[0].iov_len - sent : 0;
-        size_t body_sent = head_left ? 0 : sent - pieces[0].iov_len;
+        size_t head_sent = sent < pieces[0].iov_len ? sent : pieces[0].iov_len, head_left = pieces[0].iov_len - head_sent;
+        size_t body_sent = sent - head_sent, body_left = pieces[1].iov_len - body_sent;
 
-        if (!head_left) { /* a part of the head is all there is without a body of its own memory */
+        if (!head_left && body) {
                 weir__reply_set_output(&connection->writing, *body, pieces[1].iov_len);
                 connection->writing.output_sent = body_sent;
                 *body = NULL;
                 return true;
         }
-        char *output = malloc(head_left + pieces[1].iov_len);
+        char *output = malloc(head_left + body_left);
         if (!output)
                 return false;
-        memcpy(output, (char *)pieces[0].iov_base + sent, head_left);
-        if (pieces[1].iov_len)
-                memcpy(output + head_left, pieces[1].iov_base, pieces[1].iov_len);
-        weir__reply_set_output(&connection->writing, output, head_left + pieces[1].iov_len);
+        memcpy(output, (char *)pieces[0].iov_base + head_sent, head_left);
+        if (body_left)
+                memcpy(output + head_left, (char *)pieces[1].iov_base + body_sent, body_left);
+        weir__reply_set_output(&connection->writing, output, head_left + body_left);
         return true;
 }
 
