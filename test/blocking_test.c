@@ -206,6 +206,24 @@ count_exchange(void *unused)
         atomic_fetch_add(&exchanges_freed, 1);
 }
 
+#define NUMBERS (LEFT + 1000)
+
+/* The callback of the writes is the one that loses its poller, too.  Theirs have no exchange. */
+static void
+write_numbers(weir_task *write, void *exchange)
+{
+        char text[16];
+
+        (void)write;
+        for (int i = 0; exchange && i < NUMBERS; i++) {
+                if (i == LEFT) {
+                        weir_test_lose_poller();
+                }
+                int size = snprintf(text, sizeof text, "%d\n", i);
+                weir_task_start(weir_http_write_new(exchange, text, (size_t)size, i % 2 ? write_numbers : NULL, NULL));
+        }
+}
+
 static void
 handle(weir_task *exchange, void *unused)
 {
@@ -213,6 +231,10 @@ handle(weir_task *exchange, void *unused)
 
         (void)unused;
         weir_task_on_free(exchange, count_exchange);
+        if (strcmp(target, "/numbers") == 0) {
+                weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, NULL, 0, write_numbers, exchange));
+                return;
+        }
         if (strcmp(target, "/wait") == 0 || strcmp(target, "/wait-for-long") == 0) {
                 weir_test_latch_count_down(&handler_begun);
                 weir_test_latch_wait(&handler_opened);
@@ -318,6 +340,25 @@ replies_of_handlers_that_have_lost_their_poller_come_in_order(void)
         http_close(&client);
         end_serving(server);
         CU_ASSERT_EQUAL(exchanges_freed, 5);
+}
+
+static void
+writes_of_a_callback_that_loses_its_poller_go_out_in_order(void)
+{
+        struct http_client client;
+        struct http_reply reply = {0};
+        weir_http_server *server = begin_serving(&client);
+
+        http_send_text(&client, REQUEST("/numbers"));
+        CU_ASSERT_TRUE_FATAL(http_receive(&client, &reply, false));
+        char *at = reply.body;
+        for (int i = 0; i < NUMBERS; i++) {
+                CU_ASSERT_EQUAL_FATAL(strtol(at, &at, 10), i);
+        }
+        CU_ASSERT_STRING_EQUAL(at, "\n");
+        http_reply_done(&reply);
+        http_close(&client);
+        end_serving(server);
 }
 
 static void
@@ -693,6 +734,7 @@ main(void)
                 WEIR_TEST(exchanges_go_on_while_a_callback_blocks),
                 WEIR_TEST(exchanges_go_on_while_a_handler_blocks),
                 WEIR_TEST(replies_of_handlers_that_have_lost_their_poller_come_in_order),
+                WEIR_TEST(writes_of_a_callback_that_loses_its_poller_go_out_in_order),
                 WEIR_TEST(exchange_of_a_client_that_has_gone_while_its_handler_blocks_is_freed),
                 WEIR_TEST(exchange_that_is_cut_while_its_handler_blocks_is_freed_and_what_it_pushes_is_dropped),
                 WEIR_TEST(task_ends_where_its_callback_has_lost_the_poller),

@@ -170,7 +170,8 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
         atomic_store_explicit(&poller->owner, 0, memory_order_release);
 }
 
-/* Puts those of a list that will call the same function, or one that is not known, onto another.  Returns how many are left. */
+/* Puts those of a list that will call the same function, or one that is not known, onto another.  Works beyond the most that are
+ * looked at stay: some must not be overtaken.  Returns how many were put. */
 static unsigned
 demote(struct weir__work_list *list, weir__function *blocked, struct weir__work_list *demoted)
 {
@@ -184,9 +185,9 @@ demote(struct weir__work_list *list, weir__function *blocked, struct weir__work_
                 bool is_trusted = calls ? calls != blocked : !work->ops->kind;
 
                 weir__work_append(is_trusted ? &trusted : demoted, work);
-                count += is_trusted;
+                count += !is_trusted;
         }
-        weir__work_concat(demoted, list);
+        weir__work_concat(&trusted, list);
         *list = trusted;
         return count;
 }
@@ -198,7 +199,7 @@ take_over(struct weir__poller *poller, enum weir__call call, weir__function *blo
         weir__poller_take_inbox(poller);
         weir__poller_expire(poller, weir__clock_now(), WEIR__TIMERQ_BATCH); /* what expires together is demoted together */
         demote(&poller->ready.works, blocked, &poller->ready.demoted);
-        poller->ready.pushed_count = demote(&poller->ready.pushed, blocked, &poller->ready.demoted);
+        poller->ready.pushed_count -= demote(&poller->ready.pushed, blocked, &poller->ready.demoted);
         poller->ready.round_left = 0;
         poller->ready.behind_since = 0;
         if (call == WEIR__CALL_TAKEN) {

@@ -1,7 +1,7 @@
 /* server/exchange/transfer.c: the tasks of an exchange that wait in its connection.
  *
  * Threads: started and cancelled on any thread; the work runs on the poller of the connection.  The owner tries the task first.
- *          The work runs a second time when the task has ended, and calls back.
+ *          The work runs a second time when the task has ended, and calls back.  Without a callback one run may do both.
  * Locks:   none; the states are in the task's word. */
 #include "server/exchange/transfer.h"
 
@@ -80,6 +80,10 @@ run(struct weir__work *work)
                 transfer->task.status = try_it(transfer);
                 if (transfer->is_linked && wait_in_connection(&transfer->task))
                         return;
+                if (transfer->task.done) { /* the work that calls back may be demoted */
+                        weir__deliver(weir__poller_at(transfer->task.poller), work);
+                        return;
+                }
         }
         if (transfer->is_linked) { /* it was cancelled while it waited */
                 transfer->task.status = weir__series_cause(transfer->task.series);
@@ -89,6 +93,14 @@ run(struct weir__work *work)
         end_events(transfer);
         atomic_fetch_sub_explicit(&transfer->exchange->unsent, transfer->announced, memory_order_relaxed);
         weir__task_run(work);
+}
+
+/* Writes of one thread go out in the order of their starts.  So a work that only tries is not demoted, whatever it calls back
+ * then. */
+static weir__function *
+calls(const struct weir__work *work)
+{
+        return ((const struct weir__transfer *)work)->is_tried ? weir__task_calls(work) : (weir__function *)try_it;
 }
 
 /* -- any thread -- */
@@ -140,10 +152,10 @@ describe(const struct weir_task *task, char *out, size_t room)
         snprintf(out, room, "%s%s %s", count, what[transfer->kind], peer);
 }
 
-#define OPS(name)                                                                                                \
-        {                                                                                                        \
-                .work = {.run = run, .kind = name, .calls = weir__task_calls}, .start = start, .cancel = cancel, \
-                .release = release, .describe = describe                                                         \
+#define OPS(name)                                                                                                         \
+        {                                                                                                                 \
+                .work = {.run = run, .kind = name, .calls = calls}, .start = start, .cancel = cancel, .release = release, \
+                .describe = describe                                                                                      \
         }
 
 static const struct weir__task_ops transfer_ops[] = {
