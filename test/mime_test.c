@@ -30,9 +30,17 @@ an_extension_says_the_type(void)
 static void
 every_row_is_found(void)
 {
-        static const char *const extensions[] = {"7z",  "aac", "avif", "bin",  "bmp",  "csv",  "gif",  "gz",  "htm", "ico", "jpg",
-                                                 "kml", "m4a", "md",   "mov",  "odt",  "pdf",  "pptx", "rss", "tar", "tif", "ts",
-                                                 "ttf", "vtt", "wav",  "webp", "xlsx", "xslt", "yaml", "yml", "zip", "zst"};
+        static const char *const extensions[] = {
+                "7z",          "aac",  "apk",  "apng",   "atom",  "avi",  "avif", "bin",   "bmp",  "bz2",  "c",    "conf",
+                "crt",         "css",  "csv",  "deb",    "diff",  "doc",  "docx", "eot",   "eps",  "epub", "flac", "geojson",
+                "gif",         "gpx",  "gz",   "h",      "heic",  "htm",  "html", "ico",   "ics",  "ini",  "jar",  "jpeg",
+                "jpg",         "js",   "json", "jsonld", "jxl",   "kml",  "log",  "m3u8",  "m4a",  "m4v",  "map",  "markdown",
+                "md",          "mid",  "midi", "mjs",    "mkv",   "mov",  "mp3",  "mp4",   "mpd",  "mpeg", "mpg",  "odp",
+                "ods",         "odt",  "oga",  "ogg",    "ogv",   "opus", "otf",  "patch", "pdf",  "pem",  "png",  "ppt",
+                "pptx",        "ps",   "rar",  "rpm",    "rss",   "rtf",  "sql",  "svg",   "tar",  "text", "tgz",  "tif",
+                "tiff",        "toml", "ts",   "tsv",    "ttf",   "txt",  "vcf",  "vtt",   "wasm", "wav",  "weba", "webm",
+                "webmanifest", "webp", "woff", "woff2",  "xhtml", "xls",  "xlsx", "xml",   "xsd",  "xsl",  "xslt", "xz",
+                "yaml",        "yml",  "zip",  "zst"};
 
         for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++) {
                 char path[16] = "a.";

@@ -42,7 +42,6 @@ tls_files_begin(void)
 {
         strcpy(directory, "/tmp/weir-tls-XXXXXX");
         EXPECT(mkdtemp(directory));
-        signal(SIGPIPE, SIG_IGN); /* OpenSSL's own writes, of the clients, to connections that the server has closed */
 }
 
 void
@@ -279,6 +278,17 @@ tls_server_shown(SSL *client)
         return name;
 }
 
+/* OpenSSL's own writes, of this client, may go to a connection that the server has closed. */
+static void
+block_sigpipe(void)
+{
+        sigset_t pipe;
+
+        sigemptyset(&pipe);
+        sigaddset(&pipe, SIGPIPE);
+        EXPECT(pthread_sigmask(SIG_BLOCK, &pipe, NULL) == 0);
+}
+
 SSL *
 tls_connect(int port, const struct tls_client_wish *wish)
 {
@@ -289,6 +299,7 @@ tls_connect(int port, const struct tls_client_wish *wish)
 
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         EXPECT(fd >= 0);
+        block_sigpipe();
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
         EXPECT(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);

@@ -19,7 +19,7 @@ struct tls_wish {
         enum tls_key key;
 };
 
-void tls_files_begin(void); /* ignores SIGPIPE, too */
+void tls_files_begin(void);
 void tls_files_end(void);
 void tls_files_use(const char *path); /* in place of these two: a directory that is there */
 void tls_make_certificate(const char *name, const struct tls_wish *wish);
