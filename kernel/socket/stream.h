@@ -42,8 +42,8 @@ static inline bool weir__stream_may_have_more(const struct weir__stream *stream,
         return stream->tls ? weir__tls_may_have_more(stream->tls) : count == room;
 }
 
-/* Writes bytes, perhaps not all.  Raises no SIGPIPE.  The next write must begin with the bytes that are held then: TLS may have
- * encrypted them already.
+/* Writes bytes, perhaps not all.  Raises no SIGPIPE, except with kTLS (tls.h).  The next write must begin with the bytes that are
+ * held then: TLS may have encrypted them already.
  *
  * Result:  the bytes written; -EAGAIN when none can be written now; another negative errno when the stream is broken. */
 ssize_t weir__stream_write(struct weir__stream *stream, const struct iovec *pieces, int count);

@@ -7,7 +7,8 @@
  *
  * OpenSSL reads and writes the socket through a BIO of our own, made from OpenSSL's BIO for sockets.  Our BIO reads as much as
  * there is at once, so a request costs one call.  It remembers whether that has emptied the socket, and it raises no SIGPIPE.
- * Records that the kernel encrypts (kTLS) go through OpenSSL's BIO, from memory that does not move until they are sent.
+ * Records that the kernel encrypts (kTLS) go through OpenSSL's BIO, from memory that does not move until they are sent.  That BIO
+ * raises SIGPIPE, which workers block.
  *
  * Within one call of ours, OpenSSL reads on while only messages without data come: new keys (TLS 1.3), warnings, refused
  * renegotiations (TLS 1.2).  A peer could send them for ever, and each costs more than its bytes.  So they are counted, and a

@@ -1,6 +1,7 @@
 /* kernel/socket/tls.h: TLS by OpenSSL: the context that the connections of a server share, and one connection.
  *
- * Nothing here blocks except reading files, and nothing raises SIGPIPE. */
+ * Nothing here blocks except reading files.  Nothing raises SIGPIPE but a write with kTLS, which is OpenSSL's.  The owner of a
+ * connection has it blocked, as all threads of the library have. */
 #ifndef WEIR_KERNEL_TLS_H
 #define WEIR_KERNEL_TLS_H
 
