@@ -448,6 +448,8 @@ weir_http_server_free(weir_http_server *server)
                 weir__panic(
                         "weir_http_server_free: called on a worker, in an access log, or within the server's own start or stop, "
                         "which would wait for itself");
+        if (!weir__phase_is_forked() && weir__link_is_used(&server->serving.link))
+                weir__serving_end(server); /* the stop goes on in the parent alone */
         weir__secure_done(server);
         if (server->users.quiet_fd >= 0)
                 close(server->users.quiet_fd);
