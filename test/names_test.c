@@ -5,10 +5,13 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <weir/weir.h>
 
@@ -662,6 +665,65 @@ refuse_one_more(struct weir__name_table *table, struct weir__name *refused)
 }
 
 /* However the names are spread over the two lines. */
+struct walker {
+        struct weir__name_key key;
+        struct weir_test_latch has_begun, may_end;
+};
+
+static void *
+walk_until_told(void *context)
+{
+        struct walker *walker = context;
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, walker->key.hash);
+        struct weir__names_walk walk;
+
+        weir__names_walk_begin(shard, &walk, &walker->key, false);
+        weir__names_unlock(shard);
+        weir_test_latch_count_down(&walker->has_begun);
+        weir_test_latch_wait(&walker->may_end);
+        weir__names_lock(&weir__timer_names, walker->key.hash);
+        weir__names_walk_end(shard, &walk);
+        weir__names_unlock(shard);
+        return NULL;
+}
+
+/* The walk of the other thread is the newest one, then the oldest one. */
+static void
+a_forked_child_has_the_walks_of_its_thread_alone(void)
+{
+        struct walker walkers[2] = {0};
+        struct weir__names_walk walk;
+        pthread_t threads[2];
+        int status;
+
+        for (unsigned i = 0; i < 2; i++) {
+                walkers[i].key = weir__name_key("fork", 4);
+                weir_test_latch_init(&walkers[i].has_begun, 1);
+                weir_test_latch_init(&walkers[i].may_end, 1);
+                CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, walk_until_told, &walkers[i]), 0);
+                weir_test_latch_wait(&walkers[i].has_begun);
+                struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, walkers[i].key.hash);
+                if (i == 0)
+                        weir__names_walk_begin(shard, &walk, &walkers[i].key, false);
+                weir__names_unlock(shard);
+        }
+        pid_t child = fork();
+        if (child == 0) {
+                struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, walkers[0].key.hash);
+                _exit(shard->walks == &walk && !walk.previous && !walk.next ? 0 : 1);
+        }
+        CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+        CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        for (unsigned i = 0; i < 2; i++) {
+                weir_test_latch_count_down(&walkers[i].may_end);
+                pthread_join(threads[i], NULL);
+        }
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, walkers[0].key.hash);
+        CU_ASSERT(shard->walks == &walk && !walk.previous && !walk.next);
+        weir__names_walk_end(shard, &walk);
+        weir__names_unlock(shard);
+}
+
 static void
 a_refused_add_leaves_no_trace(void)
 {
@@ -936,6 +998,7 @@ main(void)
                 WEIR_TEST(a_walk_that_adds_for_each_object_it_meets_ends),
                 WEIR_TEST(a_walk_over_zombies_meets_none_that_became_one_after_its_beginning),
                 WEIR_TEST(only_walks_that_wait_are_passed),
+                WEIR_TEST(a_forked_child_has_the_walks_of_its_thread_alone),
                 WEIR_TEST(a_refused_add_leaves_no_trace),
                 WEIR_TEST(longest_names_are_told_apart_by_their_last_byte),
                 WEIR_TEST(bytes_above_127_are_bytes_like_others),

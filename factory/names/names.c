@@ -18,7 +18,6 @@
  * So the lines of every table are in the order of the hashes, and a scan (names_scan.c) goes on after the tables were changed. */
 #include "factory/names/names.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -215,6 +214,7 @@ weir__names_walk_begin(struct weir__names_shard *shard, struct weir__names_walk 
         *walk = (struct weir__names_walk){
                 .at = over_zombies ? at : weir__name_alive(at),
                 .over_zombies = over_zombies,
+                .thread = pthread_self(),
                 .moved = {.open = true},
                 .next = shard->walks,
         };
@@ -440,28 +440,52 @@ weir__names_count(struct weir__names *names, const struct weir__name_key *key)
 
 /* A fork holds the locks of all shards, so that the child has maps that nobody is changing. */
 static void
-for_each_lock(void (*act)(struct weir__lock *lock))
+for_each_shard(void (*act)(struct weir__names_shard *shard))
 {
         for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++) {
-                act(&weir__timer_names.shards[i].lock);
-                act(&weir__series_names.shards[i].lock);
-                act(&weir__queue_names.shards[i].lock);
+                act(&weir__timer_names.shards[i]);
+                act(&weir__series_names.shards[i]);
+                act(&weir__queue_names.shards[i]);
                 for (unsigned kind = 0; kind < WEIR__WAITABLE_KINDS; kind++)
-                        act(&weir__waitable_names[kind].shards[i].lock);
+                        act(&weir__waitable_names[kind].shards[i]);
         }
+}
+
+static void
+hold(struct weir__names_shard *shard)
+{
+        weir__lock_hold(&shard->lock);
+}
+
+/* The other threads, on whose stacks their walks lie, are not in the child. */
+static void
+forget_walks(struct weir__names_shard *shard)
+{
+        for (struct weir__names_walk *walk = shard->walks, *next; walk; walk = next) {
+                next = walk->next;
+                if (!pthread_equal(walk->thread, pthread_self()))
+                        weir__names_walk_end(shard, walk);
+        }
+        weir__names_unlock(shard);
 }
 
 static void
 before_fork(void)
 {
-        for_each_lock(weir__lock_hold);
+        for_each_shard(hold);
 }
 
 static void
 after_fork(void)
 {
-        for_each_lock(weir__unlock);
+        for_each_shard(weir__names_unlock);
+}
+
+static void
+become_child(void)
+{
+        for_each_shard(forget_walks);
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_NAMES, [WEIR__STEP_BEFORE_FORK] = before_fork, [WEIR__STEP_AFTER_FORK] = after_fork,
-               [WEIR__STEP_IN_CHILD] = after_fork);
+               [WEIR__STEP_IN_CHILD] = become_child);

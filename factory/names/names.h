@@ -9,6 +9,7 @@
 #define WEIR_FACTORY_NAMES_H
 
 #include <errno.h>
+#include <pthread.h>
 
 #include <weir/timer.h>
 
@@ -154,6 +155,7 @@ struct weir__names_walk {
         struct weir__name *at;  /* the object to visit next */
         struct weir__name *end; /* the first one that was added after the beginning; NULL: none */
         bool over_zombies;
+        pthread_t thread;         /* a child that another one has forked forgets the walk */
         struct weir__latch moved; /* is closed while the walk waits */
         struct weir__names_walk *previous, *next;
 };
