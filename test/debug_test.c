@@ -962,6 +962,34 @@ without_memory_the_rest_is_shown_and_it_says_so(void)
         end();
 }
 
+/* Each shard of the registry has room for 64 without memory of its own. */
+static void
+roots_for_which_there_was_no_memory_are_said_to_be_missing(void)
+{
+        enum { ROOTS = 600 };
+        static weir_series *roots[ROOTS];
+        int seen = 0;
+
+        weir_test_begin_virtual();
+        for (int i = 0; i < ROOTS; i++) {
+                roots[i] = weir_series_ref(weir_series_new(NULL, NULL));
+                weir_series_push(roots[i], weir_timer_new(WEIR_SEC(1), NULL, NULL));
+                refused_after = 0;
+                CU_ASSERT_EQUAL(weir_series_start(roots[i]), 0);
+                refused_after = -1;
+        }
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(weir__debug_walk(see_timer, &seen), -ENOMEM);
+        CU_ASSERT(seen > 0 && seen < 2 * ROOTS);
+        for (int i = 0; i < ROOTS; i++) {
+                weir_series_cancel(roots[i]);
+                weir_series_unref(roots[i]);
+        }
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(weir__debug_walk(see_timer, &seen), 0);
+        end();
+}
+
 static void
 it_may_be_called_inside_a_callback_and_while_the_runtime_ends(void)
 {
@@ -1162,6 +1190,7 @@ main(void)
                 WEIR_TEST(a_visitor_that_has_enough_is_called_no_more),
                 WEIR_TEST(the_flow_at_which_a_walk_stands_may_end_meanwhile),
                 WEIR_TEST(without_memory_the_rest_is_shown_and_it_says_so),
+                WEIR_TEST(roots_for_which_there_was_no_memory_are_said_to_be_missing),
                 WEIR_TEST(it_may_be_called_inside_a_callback_and_while_the_runtime_ends),
                 WEIR_TEST(in_a_forked_child_it_is_refused),
                 WEIR_TEST(a_signal_prints_a_dump),

@@ -262,6 +262,8 @@ weir__debug_walk_series(struct weir__debug_walk *walk)
         for (unsigned shard = 0; shard < WEIR__LIVE_SHARDS && !walk->stopped; shard++) {
                 struct weir__live_walk roots = weir__live_walk_begin(shard);
 
+                if (roots.is_incomplete)
+                        walk->failed = -ENOMEM;
                 while (!walk->stopped && (root = weir__live_walk_next(&roots))) {
                         show_series(descent, root, 0, "");
                         show_children(descent);

@@ -28,10 +28,11 @@ struct shard {
         _Alignas(64) struct weir__lock lock;
 
         /* Guarded by lock. */
-        uint32_t made; /* slots that were ever used since the shard was empty */
-        uint32_t free; /* the number of the first free one of them; numbers begin with 1, and 0 is none */
+        uint32_t made;                  /* slots that were ever used since the shard was empty */
+        uint32_t free;                  /* the number of the first free one of them; numbers begin with 1, and 0 is none */
         union slot *segments[SEGMENTS]; /* the first is `few` */
         union slot few[1 << FEW_BITS];
+        uint32_t missing; /* live roots that have no slot: there was no memory */
 
         _Atomic uint32_t count; /* of the roots; written under the lock, relaxed */
 };
@@ -45,7 +46,7 @@ become_child(void)
 {
         for (unsigned i = 0; i < WEIR__LIVE_SHARDS; i++) {
                 weir__lock_init(&shards[i].lock, WEIR__RANK_LIVE);
-                shards[i].made = shards[i].free = 0;
+                shards[i].made = shards[i].free = shards[i].missing = 0;
                 atomic_init(&shards[i].count, 0);
         }
 }
@@ -132,10 +133,9 @@ weir__live_add(struct weir_series *root)
         root->started = weir__live_stamp();
         weir__lock(&shard->lock);
         root->index = take_slot(shard, root);
-        root->is_live = root->index;
-        if (root->is_live)
-                atomic_store_explicit(&shard->count, atomic_load_explicit(&shard->count, memory_order_relaxed) + 1,
-                                      memory_order_relaxed);
+        root->is_live = true;
+        shard->missing += root->index == 0;
+        atomic_store_explicit(&shard->count, atomic_load_explicit(&shard->count, memory_order_relaxed) + 1, memory_order_relaxed);
         weir__unlock(&shard->lock);
 }
 
@@ -145,8 +145,12 @@ weir__live_remove(struct weir_series *root)
         struct shard *shard = shard_of(root);
 
         weir__lock(&shard->lock);
-        slot_at(shard, root->index)->next_free = 2 * (uintptr_t)shard->free + 1;
-        shard->free = root->index;
+        if (root->index) {
+                slot_at(shard, root->index)->next_free = 2 * (uintptr_t)shard->free + 1;
+                shard->free = root->index;
+        } else {
+                shard->missing--;
+        }
         uint32_t left = atomic_load_explicit(&shard->count, memory_order_relaxed) - 1;
         atomic_store_explicit(&shard->count, left, memory_order_relaxed);
         if (left == 0)
@@ -170,7 +174,8 @@ struct weir__live_walk
 weir__live_walk_begin(unsigned shard)
 {
         weir__lock(&shards[shard].lock);
-        struct weir__live_walk walk = {.shard = shard, .next = 1, .end = shards[shard].made + 1};
+        struct weir__live_walk walk = {
+                .shard = shard, .next = 1, .end = shards[shard].made + 1, .is_incomplete = shards[shard].missing > 0};
         weir__unlock(&shards[shard].lock);
         return walk;
 }

@@ -11,11 +11,11 @@
 
 #define WEIR__LIVE_SHARDS (4 * WEIR__POLLERS_MAX)
 
-/* Between its start and its end.  Without memory the root is not registered. */
+/* Between its start and its end.  Without memory the root is counted, and walks say that they miss one. */
 void weir__live_add(struct weir_series *root);
 void weir__live_remove(struct weir_series *root);
 
-/* How many roots are registered: of all shards, one after another. */
+/* How many roots there are: of all shards, one after another. */
 size_t weir__live_series(void);
 
 /* -- since when -- */
@@ -45,6 +45,7 @@ weir__live_age(uint32_t stamp)
 struct weir__live_walk {
         unsigned shard;
         uint32_t next, end; /* numbers of slots: the next one, and the first that it does not look at */
+        bool is_incomplete;  /* it misses a root, for which there was no memory */
 };
 
 /* At the first root of a shard.  The walk meets the roots that are there from here to its end, and may meet later ones. */

@@ -51,11 +51,11 @@ struct weir_series {
         weir_series_fn *done;
         void *owner;
         uint32_t granularity;  /* ns, of the deadlines of its timers; 0: exact */
-        uint32_t index;        /* among those of its owner; of a root that is registered its handle there */
+        uint32_t index;        /* among those of its owner; of a root its handle in the registry, 0: none */
         uint32_t started;      /* about when (factory/task/live.h) */
         uint8_t poller;        /* the index of the one that its steps are delivered to */
         uint8_t result_of : 2; /* enum weir__series_result */
-        bool is_live : 1;      /* it is a root that is registered, from its start to its end */
+        bool is_live : 1;      /* it is a root in the registry, from its start to its end */
 
         /* Owned by the thread that makes its steps. */
         bool has_result; /* `result` does not change any more */
