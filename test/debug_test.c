@@ -962,6 +962,25 @@ without_memory_the_rest_is_shown_and_it_says_so(void)
         end();
 }
 
+static void
+a_description_names_the_child_that_runs_behind_hundreds_that_have_ended(void)
+{
+        weir_task *parallel = weir_parallel_new(NULL, NULL);
+        char text[300];
+
+        weir_test_begin_virtual();
+        for (int i = 0; i < 400; i++)
+                weir_parallel_add(parallel, weir_empty_new(NULL, NULL));
+        weir_parallel_add(parallel, timer("the one", WEIR_SEC(5)));
+        weir_series *series = start_series_of(parallel);
+        weir_test_pass(0);
+        weir__series_describe(series, text, sizeof text);
+        CU_ASSERT_STRING_EQUAL(text, "a parallel (1 of 401 left), in it a timer \"the one\" (due in 5.0 s)");
+        weir_series_cancel(series);
+        weir_series_unref(series);
+        end();
+}
+
 /* Each shard of the registry has room for 64 without memory of its own. */
 static void
 roots_for_which_there_was_no_memory_are_said_to_be_missing(void)
@@ -1190,6 +1209,7 @@ main(void)
                 WEIR_TEST(a_visitor_that_has_enough_is_called_no_more),
                 WEIR_TEST(the_flow_at_which_a_walk_stands_may_end_meanwhile),
                 WEIR_TEST(without_memory_the_rest_is_shown_and_it_says_so),
+                WEIR_TEST(a_description_names_the_child_that_runs_behind_hundreds_that_have_ended),
                 WEIR_TEST(roots_for_which_there_was_no_memory_are_said_to_be_missing),
                 WEIR_TEST(it_may_be_called_inside_a_callback_and_while_the_runtime_ends),
                 WEIR_TEST(in_a_forked_child_it_is_refused),

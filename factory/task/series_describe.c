@@ -9,15 +9,28 @@
 #include "factory/task/series.h"
 #include "kernel/base/phase.h"
 
-#define DEPTH 4 /* series in series that are named */
-#define IN_IT ", in it "
+#define DEPTH   4 /* series in series that are named */
+#define BATCHES 8 /* of children that are looked at, under one hold of the locks */
+#define IN_IT   ", in it "
+
+/* The first child that has not ended, with a reference; NULL: none of the first some hundred. */
+static struct weir_series *
+first_child(struct weir_task *task)
+{
+        struct weir__child_cursor cursor = {0};
+        struct weir_series *child = NULL;
+        bool more = true;
+
+        for (unsigned i = 0; i < BATCHES && more && !child; i++)
+                more = weir__task_ops(task)->child(task, &cursor, &child);
+        return child;
+}
 
 /* Writes to `out` the current task of one series.  Returns the first series that this runs and that has not ended, with
  * a reference. */
 static struct weir_series *
 describe_one(struct weir_series *series, char *out, size_t room)
 {
-        struct weir__child_cursor cursor = {0};
         struct weir_series *child = NULL;
 
         *out = '\0';
@@ -33,7 +46,7 @@ describe_one(struct weir_series *series, char *out, size_t room)
                 if (ops->describe && !is_new) /* its starter may still write to it */
                         ops->describe(current, more, sizeof more);
                 if (ops->child && !is_new)
-                        (void)ops->child(current, &cursor, &child);
+                        child = first_child(current);
                 snprintf(out, room, "%s%s%.*s%s%s%s%s", ops->work.kind ? ops->work.kind : "a task", name ? " \"" : "", size,
                          name ? name : "", name ? "\"" : "", *more ? " (" : "", more, *more ? ")" : "");
         }
