@@ -88,13 +88,13 @@ wait_and_free_if_first(void *unused)
                 weir_waitgroup_free(group);
 }
 
-/* Returns when more threads than that wait. */
+/* Returns when more threads than that wait, or a limit has come. */
 static void
 await_waiters(unsigned more_than)
 {
         struct inside *inside = (struct inside *)group;
 
-        for (unsigned count = 0; count <= more_than;) {
+        for (unsigned count = 0; count <= more_than && !timed_out;) {
                 weir__lock(&inside->lock);
                 struct weir__link *first = weir__list_first(&inside->waiters);
                 count = !first ? 0 : weir__list_next(&inside->waiters, first) ? 2 : 1;
@@ -171,6 +171,20 @@ end_virtual(void)
         INTERLEAVE_EXPECT(weir_shutdown() == 0);
         INTERLEAVE_EXPECT(weir_waitgroup_wait(group, 0) == 0);
         weir_waitgroup_free(group);
+}
+
+/* The limit may come while the other thread sees zero and frees the group. */
+static void
+run_free_beside_a_limit(void)
+{
+        begin(1);
+        limit = FAR;
+        interleave_act(wait_for_group, &limit);
+        await_waiters(0);
+        interleave_act(look_and_free, NULL);
+        interleave_act(be_done, NULL);
+        interleave_join_actors();
+        INTERLEAVE_EXPECT(released + timed_out == 1);
 }
 
 /* Others wait without a limit, or with one that may come as well; the group is used again at once. */
@@ -293,6 +307,12 @@ waits_with_limits_end_once_each(void)
 }
 
 static void
+a_group_may_be_freed_while_a_wait_whose_limit_has_come_returns(void)
+{
+        interleave_try(__func__, run_free_beside_a_limit, SEEDS);
+}
+
+static void
 a_done_that_comes_with_the_limit_ends_the_wait_once(void)
 {
         interleave_try(__func__, run_limit_and_done, SEEDS);
@@ -318,6 +338,7 @@ main(void)
                 WEIR_TEST(the_first_of_two_that_are_released_may_free_the_group),
                 WEIR_TEST(one_who_looks_may_free_the_group),
                 WEIR_TEST(waits_with_limits_end_once_each),
+                WEIR_TEST(a_group_may_be_freed_while_a_wait_whose_limit_has_come_returns),
                 WEIR_TEST(a_done_that_comes_with_the_limit_ends_the_wait_once),
                 WEIR_TEST(a_limit_ends_its_wait_at_its_time),
                 WEIR_TEST(a_shutdown_during_a_wait_with_a_limit_ends_it),

@@ -13,8 +13,9 @@
  *
  * The record of a waiter lies on its stack.  The thread that changes its status from WAITING ends the wait.  It opens the latch,
  * and touches the record no more.  A waiter that was released does not touch the group again, since another one may have freed
- * it. */
+ * it.  A waiter whose limit has come touches it, to take itself off the list: the free waits for that. */
 #include <errno.h>
+#include <sched.h>
 
 #include <weir/waitgroup.h>
 
@@ -62,17 +63,32 @@ weir_waitgroup_new(void)
         return group;
 }
 
+static struct waiter *
+waiter_of(struct weir__link *link)
+{
+        return weir__container_of(link, struct waiter, link);
+}
+
+/* Whether waiters are listed whose limit has come: they are about to take themselves off. */
+static bool
+is_being_left(struct weir_waitgroup *group)
+{
+        weir__lock(&group->lock);
+        struct weir__link *first = weir__list_first(&group->waiters);
+        int status = first ? atomic_load_explicit(&waiter_of(first)->status, memory_order_relaxed) : 0;
+        if (status == WAITING)
+                weir__panic("weir_waitgroup_free: a thread waits for the group");
+        weir__unlock(&group->lock);
+        return first;
+}
+
 void
 weir_waitgroup_free(weir_waitgroup *group)
 {
         if (!group)
                 return;
-        if (!weir__phase_is_forked()) {
-                weir__lock(&group->lock);
-                if (!weir__list_is_empty(&group->waiters))
-                        weir__panic("weir_waitgroup_free: a thread waits for the group");
-                weir__unlock(&group->lock);
-        }
+        while (!weir__phase_is_forked() && is_being_left(group))
+                (void)sched_yield();
         weir__free(group, sizeof *group);
 }
 
@@ -95,12 +111,6 @@ end_wait(struct waiter *waiter, int status)
 
         return atomic_compare_exchange_strong_explicit(&waiter->status, &expected, status, memory_order_relaxed,
                                                        memory_order_relaxed);
-}
-
-static struct waiter *
-waiter_of(struct weir__link *link)
-{
-        return weir__container_of(link, struct waiter, link);
 }
 
 /* Under the lock: takes off the waiters whose wait the zero ends.  The others are about to take themselves off. */
