@@ -18,11 +18,9 @@ struct weir__go_queue {
 struct weir__go_queue *weir__go_queue_get(const struct weir__name_key *key);
 void weir__go_queue_unref(struct weir__go_queue *queue);
 
-/* All zero at first. */
 struct weir__go_look {
-        unsigned shard;
-        struct weir__names_scan scan;
-        bool begun;
+        unsigned shard;               /* 0 at first */
+        struct weir__names_scan scan; /* of that shard */
         char name[WEIR_NAME_MAX]; /* of the queue that was come to, `size` bytes */
         size_t size;
         struct weir__executor_stats stats;

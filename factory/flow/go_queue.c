@@ -156,15 +156,10 @@ weir__go_look_on(struct weir__go_look *look)
         bool done = false;
 
         while (look->shard < WEIR__NAMES_SHARDS) {
-                if (!look->begun)
-                        look->scan = weir__names_scan_begin(look->shard);
-                look->begun = true;
                 if (look_in_shard(look, &done))
                         return true;
-                if (done) {
-                        look->shard++;
-                        look->begun = false;
-                }
+                if (done)
+                        look->scan = weir__names_scan_begin(++look->shard);
         }
         return false;
 }

@@ -189,7 +189,7 @@ walk_functions(struct weir__debug_walk *walk)
                 return;
         }
         look->shard = 0;
-        look->begun = false;
+        look->scan = weir__names_scan_begin(0);
         while (!walk->stopped && weir__go_look_on(look))
                 show_queue(walk, look->name, look->size, &look->stats);
         free(look);

@@ -189,7 +189,7 @@ void weir__names_pass(struct weir__names_shard *shard, const struct weir__name *
 
 struct weir__names_scan {
         struct weir__name_key key; /* the name reached last; its text must be valid at the next call.  A size of 0 is before
-                                      all names of that hash, SIZE_MAX behind them */
+                                      all names of that hash */
         unsigned range_bits;       /* the scan takes the hashes in 2^range_bits ranges */
         bool begun;
 };
@@ -205,8 +205,5 @@ weir__names_scan_begin(unsigned shard)
  *
  * Result:  the oldest object of that name, or NULL: *done says that there is none, otherwise call again. */
 struct weir__name *weir__names_scan(struct weir__names_shard *shard, struct weir__names_scan *scan, unsigned *budget, bool *done);
-
-/* Goes to the next name with the same hash; returns NULL if there is none. */
-struct weir__name *weir__names_scan_hash(struct weir__names_shard *shard, struct weir__names_scan *scan);
 
 #endif

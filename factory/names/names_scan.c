@@ -90,13 +90,3 @@ weir__names_scan(struct weir__names_shard *shard, struct weir__names_scan *scan,
         }
         return NULL;
 }
-
-struct weir__name *
-weir__names_scan_hash(struct weir__names_shard *shard, struct weir__names_scan *scan)
-{
-        struct weir__name *name = shard->now.lines ? first_behind(shard, &scan->key, scan->key.hash) : NULL;
-
-        if (name)
-                scan->key = weir__name_key_of(name);
-        return name;
-}

@@ -285,8 +285,7 @@ struct weir__timers_cancel {
 struct weir__names_shard *weir__timers_cancel_begin(struct weir__timers_cancel *cancel, uint32_t hash);
 void weir__timers_cancel_end(struct weir__timers_cancel *cancel, struct weir__names_shard *shard);
 
-/* Cancels the timers of a name from its oldest on.  Timers whose callback runs keep their name; there are at most as many of
- * them as workers.  Returns true if the credit was used up before the end. */
-bool weir__timers_cancel_some(struct weir__timers_cancel *cancel, struct weir__names_shard *shard, struct weir__name *name);
+/* Cancels a timer, so that it becomes a zombie of its name.  Returns false if its callback runs. */
+bool weir__timers_cancel_one(struct weir__timers_cancel *cancel, struct weir__names_shard *shard, struct weir__name *name);
 
 #endif

@@ -26,19 +26,28 @@ weir__timers_lock_poller(struct weir__poller **locked, struct weir__poller *poll
 /* -- cancel -- */
 
 bool
-weir__timers_cancel_some(struct weir__timers_cancel *cancel, struct weir__names_shard *shard, struct weir__name *name)
+weir__timers_cancel_one(struct weir__timers_cancel *cancel, struct weir__names_shard *shard, struct weir__name *name)
+{
+        if (!weir__timer_cancel(weir__timer_of_name(name), false, &cancel->taken))
+                return false;
+        weir__names_end(shard, name);
+        cancel->credit--;
+        cancel->count++;
+        cancel->left--;
+        return true;
+}
+
+/* From the oldest timer of a name on.  Timers whose callback runs keep their name; there are at most as many of them as workers.
+ * Returns true if the credit was used up before the end. */
+static bool
+cancel_some(struct weir__timers_cancel *cancel, struct weir__names_shard *shard, struct weir__name *name)
 {
         while (name && cancel->left > 0) {
                 struct weir__name *newer = weir__name_alive(name->newer);
 
                 if (cancel->credit == 0)
                         return true;
-                if (weir__timer_cancel(weir__timer_of_name(name), false, &cancel->taken)) {
-                        weir__names_end(shard, name);
-                        cancel->credit--;
-                        cancel->count++;
-                        cancel->left--;
-                }
+                weir__timers_cancel_one(cancel, shard, name);
                 name = newer;
         }
         return false;
@@ -70,7 +79,7 @@ cancel_named(const struct weir__name_key *key, size_t max)
                 /* Callbacks of the cancelled timers may start timers of this name: a cancel must not chase those. */
                 if (!begun && name && cancel.left > name->count)
                         cancel.left = name->count;
-                more = weir__timers_cancel_some(&cancel, shard, name);
+                more = cancel_some(&cancel, shard, name);
                 weir__timers_cancel_end(&cancel, shard);
         }
         return cancel.count;

@@ -13,110 +13,123 @@
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
 
-static bool
-begins_with(const struct weir__name_key *key, const char *prefix, size_t size)
+/* -- the names with a prefix -- */
+
+struct prefix_walk {
+        const char *prefix;
+        size_t size; /* of the prefix */
+
+        struct weir__names_scan scan; /* outside the lock the text of its key is `name` */
+        struct weir__names_walk walk;
+        bool is_in_name; /* `walk` is under way, over the timers of the name that the scan has reached */
+        char name[WEIR_NAME_MAX + 1];
+};
+
+static void
+prefix_walk_init(struct prefix_walk *walk, const char *prefix)
 {
-        return key->size >= size && memcmp(key->text, prefix, size) == 0;
+        walk->prefix = prefix;
+        walk->size = strlen(prefix);
+        walk->is_in_name = false;
+}
+
+/* Goes to the next name with the prefix, if the walk is in none.  Looks at no more than *budget lines or names.  Returns whether
+ * there may be more in the shard. */
+static bool
+find_name(struct prefix_walk *walk, struct weir__names_shard *shard, unsigned *budget)
+{
+        const struct weir__name_key *key = &walk->scan.key;
+        bool done = false;
+
+        for (; !walk->is_in_name && *budget > 0; --*budget) {
+                if (!weir__names_scan(shard, &walk->scan, budget, &done))
+                        return !done;
+                if (key->size < walk->size || memcmp(key->text, walk->prefix, walk->size) != 0)
+                        continue;
+                weir__names_walk_begin(shard, &walk->walk, key, false);
+                walk->is_in_name = true;
+        }
+        return true;
+}
+
+static void
+end_name(struct prefix_walk *walk, struct weir__names_shard *shard)
+{
+        weir__names_walk_end(shard, &walk->walk);
+        walk->is_in_name = false;
+}
+
+/* Before the lock is let go: the object that has the name may be freed then. */
+static void
+keep_text(struct prefix_walk *walk)
+{
+        struct weir__name_key *key = &walk->scan.key;
+
+        if (!key->text || key->text == walk->name)
+                return;
+        memcpy(walk->name, key->text, key->size);
+        walk->name[key->size] = '\0';
+        key->text = walk->name;
 }
 
 /* -- cancel -- */
 
-struct prefix_cancel {
-        struct weir__timers_cancel cancel;
-        const char *prefix;
-        size_t size; /* of the prefix */
-        size_t max;  /* timers */
-        struct weir__names_scan scan;
-        bool is_in_hash; /* it cancels the names of the hash that the scan has reached, `left` timers at most */
-};
-
-/* Goes to the next hash, and counts its timers with the prefix.  Returns whether there may be more in the shard. */
-static bool
-find_hash(struct prefix_cancel *walk, struct weir__names_shard *shard, unsigned *budget)
-{
-        bool done;
-        struct weir__name *name = weir__names_scan(shard, &walk->scan, budget, &done);
-        size_t left = walk->max - walk->cancel.count, wanted = 0;
-
-        if (!name)
-                return !done;
-        for (struct weir__names_scan scan = walk->scan; name; name = weir__names_scan_hash(shard, &scan))
-                if (begins_with(&scan.key, walk->prefix, walk->size))
-                        wanted += name->count;
-        walk->scan.key = (struct weir__name_key){.hash = walk->scan.key.hash};
-        walk->cancel.left = wanted < left ? wanted : left;
-        walk->is_in_hash = true;
-        return true;
-}
-
-/* Cancels timers of all names with the hash that the scan has reached.  Leaves that hash when it has tried all.  The text of a
- * name stays readable, because nothing is freed without the lock. */
+/* Cancels timers of the name that the walk is in. */
 static void
-cancel_hash(struct prefix_cancel *walk, struct weir__names_shard *shard)
+cancel_some(struct prefix_walk *walk, struct weir__names_shard *shard, struct weir__timers_cancel *cancel)
 {
-        struct weir__names_scan scan = walk->scan;
-        struct weir__name *name;
-        bool more = false;
+        while (walk->is_in_name && cancel->credit > 0) {
+                struct weir__name *name = cancel->left > 0 ? weir__names_walk_at(&walk->walk) : NULL;
 
-        while (walk->cancel.left > 0 && !more && (name = weir__names_scan_hash(shard, &scan)))
-                if (begins_with(&scan.key, walk->prefix, walk->size))
-                        more = weir__timers_cancel_some(&walk->cancel, shard, name);
-        if (more)
-                return;
-        walk->scan.key.size = SIZE_MAX;
-        walk->is_in_hash = false;
+                if (!name)
+                        end_name(walk, shard);
+                else if (!weir__timers_cancel_one(cancel, shard, name)) /* else the walk goes on, as the timer is a zombie */
+                        weir__names_walk_on(&walk->walk);
+        }
 }
 
 /* One hold of the lock.  Returns whether there may be more in the shard. */
 static bool
-cancel_slice(struct prefix_cancel *walk)
+cancel_slice(struct prefix_walk *walk, struct weir__timers_cancel *cancel)
 {
-        struct weir__names_shard *shard = weir__timers_cancel_begin(&walk->cancel, walk->scan.key.hash);
+        struct weir__names_shard *shard = weir__timers_cancel_begin(cancel, walk->scan.key.hash);
         unsigned budget = WEIR__TIMERS_AT_ONCE;
         bool more = true;
 
-        while (more && budget > 0 && walk->cancel.credit > 0 && walk->cancel.count < walk->max) {
-                budget--;
-                if (!walk->is_in_hash)
-                        more = find_hash(walk, shard, &budget);
-                if (walk->is_in_hash)
-                        cancel_hash(walk, shard);
+        while (more && budget > 0 && cancel->credit > 0 && cancel->left > 0) {
+                more = find_name(walk, shard, &budget);
+                cancel_some(walk, shard, cancel);
         }
-        weir__timers_cancel_end(&walk->cancel, shard);
-        return more && walk->cancel.count < walk->max;
+        keep_text(walk);
+        weir__timers_cancel_end(cancel, shard);
+        return more && cancel->left > 0;
 }
 
 size_t
 weir_timer_cancel_prefix(const char *prefix, size_t max)
 {
-        struct prefix_cancel walk = {.prefix = prefix, .max = max};
+        struct weir__timers_cancel cancel = {.left = max};
+        struct prefix_walk walk;
 
         if (!prefix || weir__phase_is_forked())
                 return 0;
-        walk.size = strlen(prefix);
-        for (unsigned shard = 0; shard < WEIR__NAMES_SHARDS && walk.cancel.count < max; shard++) {
+        prefix_walk_init(&walk, prefix);
+        for (unsigned shard = 0; shard < WEIR__NAMES_SHARDS && cancel.left > 0; shard++) {
                 walk.scan = weir__names_scan_begin(shard);
-                walk.is_in_hash = false;
-                while (cancel_slice(&walk))
+                while (cancel_slice(&walk, &cancel))
                         continue;
         }
-        return walk.cancel.count;
+        return cancel.count;
 }
 
 /* -- list -- */
 
 struct list {
+        struct prefix_walk names;
         weir_timer_visit_fn *visit;
         void *context;
-        const char *prefix;
-        size_t size;
         int64_t shown;
         bool stopped;
-
-        struct weir__names_scan scan; /* outside the lock the text of its key is `name` */
-        struct weir__names_walk walk;
-        bool is_in_name; /* `walk` is under way, over the timers of `name` */
-        char name[WEIR_NAME_MAX + 1];
 
         /* Seen under one hold of the lock, and shown after it. */
         struct weir_timer_info timers[WEIR__TIMERS_AT_ONCE];
@@ -154,28 +167,6 @@ info_of(struct weir__timer *timer, const char *name, weir_nsec now)
         return info;
 }
 
-/* Goes to the next name with the prefix.  Returns whether there may be one still. */
-static bool
-find_name(struct list *list, struct weir__names_shard *shard)
-{
-        struct weir__name_key *key = &list->scan.key;
-        bool done = false;
-
-        for (unsigned budget = WEIR__TIMERS_AT_ONCE; !list->is_in_name && budget > 0; budget--) {
-                if (!weir__names_scan(shard, &list->scan, &budget, &done))
-                        break;
-                list->is_in_name = begins_with(key, list->prefix, list->size);
-        }
-        if (key->text && key->text != list->name) {
-                memcpy(list->name, key->text, key->size);
-                list->name[key->size] = '\0';
-                key->text = list->name;
-        }
-        if (list->is_in_name)
-                weir__names_walk_begin(shard, &list->walk, key, false);
-        return !done;
-}
-
 /* Sees timers of the name, as many as there is room for. */
 static void
 see_timers(struct list *list, struct weir__names_shard *shard)
@@ -184,29 +175,30 @@ see_timers(struct list *list, struct weir__names_shard *shard)
         weir_nsec now = weir__clock_now();
         struct weir__name *name;
 
-        while ((name = weir__names_walk_at(&list->walk)) && list->count < WEIR__TIMERS_AT_ONCE) {
+        while ((name = weir__names_walk_at(&list->names.walk)) && list->count < WEIR__TIMERS_AT_ONCE) {
                 struct weir__timer *timer = weir__timer_of_name(name);
 
                 weir__timers_lock_poller(&locked, weir__timer_poller(timer));
-                list->timers[list->count++] = info_of(timer, list->name, now);
-                weir__names_walk_on(&list->walk);
+                list->timers[list->count++] = info_of(timer, list->names.name, now);
+                weir__names_walk_on(&list->names.walk);
         }
         weir__timers_lock_poller(&locked, NULL);
         if (!name)
-                weir__names_walk_end(shard, &list->walk);
-        list->is_in_name = name;
+                end_name(&list->names, shard);
 }
 
 /* One hold of the lock.  Returns whether there may be more in the shard. */
 static bool
 see_some(struct list *list)
 {
-        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->scan.key.hash);
-        bool more = list->is_in_name || find_name(list, shard);
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->names.scan.key.hash);
+        unsigned budget = WEIR__TIMERS_AT_ONCE;
+        bool more = find_name(&list->names, shard, &budget);
 
         list->count = 0;
-        if (list->is_in_name)
+        if (list->names.is_in_name)
                 see_timers(list, shard);
+        keep_text(&list->names);
         weir__names_unlock(shard);
         return more;
 }
@@ -223,17 +215,16 @@ show(struct list *list)
 static void
 list_shard(struct list *list, unsigned number)
 {
-        list->scan = weir__names_scan_begin(number);
+        list->names.scan = weir__names_scan_begin(number);
         for (bool more = true; more && !list->stopped;) {
                 more = see_some(list);
                 show(list);
         }
-        if (!list->is_in_name)
+        if (!list->names.is_in_name)
                 return;
-        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->scan.key.hash);
-        weir__names_walk_end(shard, &list->walk);
+        struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->names.scan.key.hash);
+        end_name(&list->names, shard);
         weir__names_unlock(shard);
-        list->is_in_name = false;
 }
 
 int64_t
@@ -246,12 +237,11 @@ weir_timer_list(const char *prefix, weir_timer_visit_fn *visit, void *context)
         struct list *list = malloc(sizeof *list);
         if (!list)
                 return -ENOMEM;
+        prefix_walk_init(&list->names, prefix);
         list->visit = visit;
         list->context = context;
-        list->prefix = prefix;
-        list->size = strlen(prefix);
         list->shown = 0;
-        list->stopped = list->is_in_name = false;
+        list->stopped = false;
         for (unsigned shard = 0; shard < WEIR__NAMES_SHARDS && !list->stopped; shard++)
                 list_shard(list, shard);
         int64_t shown = list->shown;
