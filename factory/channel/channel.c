@@ -158,17 +158,7 @@ weir_channel_open(const char *name, size_t capacity, weir_free_fn *drop)
         return (weir_channel *)weir__waitable_unique(weir__waitable_new_named(&channel_ops, name, 0, capacity, drop));
 }
 
-weir_channel *
-weir_channel_ref(weir_channel *channel)
-{
-        return (weir_channel *)weir__waitable_ref((struct weir__waitable *)channel);
-}
-
-void
-weir_channel_unref(weir_channel *channel)
-{
-        weir__waitable_unref((struct weir__waitable *)channel);
-}
+WEIR__WAITABLE_REFERENCES(weir_channel, weir_channel_ref, weir_channel_unref)
 
 int
 weir_channel_close(weir_channel *channel)

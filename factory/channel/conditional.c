@@ -10,7 +10,6 @@
 
 #include "factory/flow/combinator.h"
 #include "factory/channel/oneshot.h"
-#include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
 
 /* -- conditions -- */
@@ -27,17 +26,7 @@ weir_condition_new(void)
         return (weir_condition *)weir__waitable_new(&condition_ops, 1, 0, NULL);
 }
 
-weir_condition *
-weir_condition_ref(weir_condition *condition)
-{
-        return (weir_condition *)weir__waitable_ref((struct weir__waitable *)condition);
-}
-
-void
-weir_condition_unref(weir_condition *condition)
-{
-        weir__waitable_unref((struct weir__waitable *)condition);
-}
+WEIR__WAITABLE_REFERENCES(weir_condition, weir_condition_ref, weir_condition_unref)
 
 int
 weir_condition_signal(weir_condition *condition)
@@ -71,7 +60,7 @@ static const struct weir__combinator_ops conditional_ops = {
 static weir_task *
 new_conditional(struct weir__wait_task *wait, struct weir_task *task, weir_task_fn *done, void *context)
 {
-        struct weir__combinator *conditional = weir__alloc(sizeof *conditional);
+        struct weir__combinator *conditional = weir__combinator_new(&conditional_ops, sizeof *conditional, done, context);
 
         if (!conditional) {
                 if (wait)
@@ -80,7 +69,6 @@ new_conditional(struct weir__wait_task *wait, struct weir_task *task, weir_task_
                         weir__task_discard(task);
                 return NULL;
         }
-        weir__combinator_init(conditional, &conditional_ops, sizeof *conditional, done, context);
         weir__combinator_add_behind(&conditional->task, &conditional_ops, wait ? &wait->task : NULL, task,
                                     "weir_conditional_new");
         return &conditional->task;

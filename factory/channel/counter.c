@@ -27,17 +27,7 @@ weir_counter_new(uint64_t target)
         return (weir_counter *)weir__waitable_new(&counter_ops, target, 0, NULL);
 }
 
-weir_counter *
-weir_counter_ref(weir_counter *counter)
-{
-        return (weir_counter *)weir__waitable_ref((struct weir__waitable *)counter);
-}
-
-void
-weir_counter_unref(weir_counter *counter)
-{
-        weir__waitable_unref((struct weir__waitable *)counter);
-}
+WEIR__WAITABLE_REFERENCES(weir_counter, weir_counter_ref, weir_counter_unref)
 
 uint64_t
 weir_counter_count(weir_counter *counter, uint64_t n)

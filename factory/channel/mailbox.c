@@ -60,17 +60,7 @@ weir_mailbox_new(weir_free_fn *drop)
         return (weir_mailbox *)weir__waitable_new(&mailbox_ops, 0, 0, drop);
 }
 
-weir_mailbox *
-weir_mailbox_ref(weir_mailbox *mailbox)
-{
-        return (weir_mailbox *)weir__waitable_ref((struct weir__waitable *)mailbox);
-}
-
-void
-weir_mailbox_unref(weir_mailbox *mailbox)
-{
-        weir__waitable_unref((struct weir__waitable *)mailbox);
-}
+WEIR__WAITABLE_REFERENCES(weir_mailbox, weir_mailbox_ref, weir_mailbox_unref)
 
 /* Tasks that wait behind the receiver would wait in vain, so they end. */
 int

@@ -15,6 +15,7 @@
 #include "kernel/base/list.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/memory/memory.h"
 #include "kernel/worker/deliver.h"
 #include "kernel/worker/user.h"
 #include "kernel/worker/worker.h"
@@ -345,15 +346,19 @@ weir__combinator_describe(const struct weir_task *task, char *out, size_t room)
                 snprintf(out, room, "%u of %u left", left, added);
 }
 
-void
-weir__combinator_init(struct weir__combinator *combinator, const struct weir__combinator_ops *ops, size_t size,
-                      weir_task_fn *done, void *context)
+void *
+weir__combinator_new(const struct weir__combinator_ops *ops, size_t size, weir_task_fn *done, void *context)
 {
+        struct weir__combinator *combinator = weir__alloc(size);
+
+        if (!combinator)
+                return NULL;
         *combinator = (struct weir__combinator){0};
         weir__task_init(&combinator->task, &ops->task, size, done, context);
         weir__lock_init(&combinator->lock, WEIR__RANK_PARALLEL);
         combinator->children = combinator->few;
         combinator->room = WEIR__CHILDREN_FEW;
+        return combinator;
 }
 
 /* Consumes the child, which is sound; NULL: there is none. */

@@ -63,8 +63,8 @@ struct weir__combinator {
         struct weir__child_walk starting, cancelling;
 };
 
-void weir__combinator_init(struct weir__combinator *combinator, const struct weir__combinator_ops *ops, size_t size,
-                            weir_task_fn *done, void *context);
+/* Makes a combinator in a block of `size` bytes, in which the caller sets what the kind adds.  NULL when out of memory. */
+void *weir__combinator_new(const struct weir__combinator_ops *ops, size_t size, weir_task_fn *done, void *context);
 
 /* The body of weir_X_add and weir_X_add_series: consume the child, also on failure, and poison the combinator with what is wrong.
  * The `index` of a child is the number of those added before.  A child that `next` returns has 0. */

@@ -6,7 +6,6 @@
 
 #include "factory/flow/combinator.h"
 #include "factory/task/series_extra.h"
-#include "kernel/memory/memory.h"
 
 /* -- module -- */
 
@@ -17,13 +16,12 @@ static const struct weir__combinator_ops module_ops = {
 weir_task *
 weir_module_new(weir_series *series, weir_task_fn *done, void *context)
 {
-        struct weir__combinator *module = weir__alloc(sizeof *module);
+        struct weir__combinator *module = weir__combinator_new(&module_ops, sizeof *module, done, context);
 
         if (!module) {
                 weir_series_dismiss(series);
                 return NULL;
         }
-        weir__combinator_init(module, &module_ops, sizeof *module, done, context);
         weir__combinator_add_series(&module->task, &module_ops, series, "weir_module_new");
         return &module->task;
 }
@@ -60,13 +58,12 @@ static const struct weir__combinator_ops timeout_ops = {
 weir_task *
 weir_timeout_new(weir_task *task, weir_nsec limit)
 {
-        struct timeout *timeout = weir__alloc(sizeof *timeout);
+        struct timeout *timeout = weir__combinator_new(&timeout_ops, sizeof *timeout, NULL, NULL);
 
         if (!timeout) {
                 weir_task_dismiss(task);
                 return NULL;
         }
-        weir__combinator_init(&timeout->combinator, &timeout_ops, sizeof *timeout, NULL, NULL);
         timeout->limit = limit;
         weir__combinator_add_task(&timeout->combinator.task, &timeout_ops, task, "weir_timeout_new");
         if (timeout->combinator.count > 0 && !weir__series_extra_get(timeout->combinator.children[0]))
@@ -106,11 +103,10 @@ static const struct weir__combinator_ops dynamic_ops = {
 static weir_task *
 new_maker(const struct weir__combinator_ops *ops, weir_make_fn *make, weir_task_fn *done, void *context)
 {
-        struct maker *maker = weir__alloc(sizeof *maker);
+        struct maker *maker = weir__combinator_new(ops, sizeof *maker, done, context);
 
         if (!maker)
                 return NULL;
-        weir__combinator_init(&maker->combinator, ops, sizeof *maker, done, context);
         maker->make = make;
         if (!make)
                 weir__task_poison(&maker->combinator.task, -EINVAL);

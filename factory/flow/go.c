@@ -4,16 +4,16 @@
  *      \--cancelled before: start---.  \--cancel, limit, shutdown---\--------\--limit---------^
  *      \--limit of 0 or less: start--^------------------------------------------------------'
  *
- * Threads: start and cancel on any thread; the rest on a thread of the executor, or on the worker of its poller.
+ * Threads: start and cancel run on any thread.  The rest runs on a thread of the executor, or on the worker of the poller.
  * Locks:   the poller's guards the node of a limit.
  *
  * The thread that brings the word to READY owns the end of the task.  While the task may be in the executor or inside its
  * function there are two references: one belongs to that owner, the other to the executor.  The last one frees the memory.  A
  * thread that takes a PENDING task and ends it itself has both.
  *
- * The limit may come while the function runs: then the end is delivered to the poller, and the series goes on.  So nobody looks
- * at the series of a task with a limit that is INSIDE; BEGINNING is there for that: then a limit only leaves a mark, while the
- * thread looks whether the series was cancelled. */
+ * The limit may come while the function runs.  Then the end is delivered to the poller, and the series goes on.  So nobody looks
+ * at the series of a task with a limit that is INSIDE.  The thread looks at it in BEGINNING, whether it was cancelled.  A limit
+ * that comes in BEGINNING only leaves a mark. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -103,7 +103,7 @@ swap(struct weir_task *task, uint32_t from, uint32_t to)
         return atomic_compare_exchange_strong_explicit(&task->word, &from, to, memory_order_acq_rel, memory_order_acquire);
 }
 
-/* By the thread of the executor that has the task, from BEGINNING on: only a limit may be faster. */
+/* From BEGINNING on, by the thread of the executor that has the task.  Only a limit may be faster. */
 static bool
 advance(struct weir_task *task, uint32_t from, uint32_t to)
 {
@@ -122,7 +122,7 @@ notify(struct go *go, int reason)
         atomic_compare_exchange_strong_explicit(&go->reason, &none, reason, memory_order_relaxed, memory_order_relaxed);
 }
 
-/* By the owner of the end: its reference is the only one if the executor has not got to the job. */
+/* By the owner of the end.  If no thread of the executor has the job, the owner's reference is the only one from now on. */
 static void
 take_back(struct go *go)
 {
@@ -130,7 +130,7 @@ take_back(struct go *go)
                 atomic_store_explicit(&go->job.references, 1, memory_order_relaxed);
 }
 
-/* By the owner of the end: its limit does not come any more. */
+/* By the owner of the end.  The limit does not come any more. */
 static void
 remove_limit(struct weir_task *task)
 {
@@ -161,7 +161,7 @@ free_go(struct weir_task *task)
         weir__task_free(task);
 }
 
-/* Gives up a reference: the last one frees the memory.  What outlived its task frees the context then. */
+/* Gives up a reference.  The last one frees the memory, and the context of a function that has outlived its task. */
 static void
 give_up(struct weir_task *task)
 {
@@ -180,7 +180,7 @@ end(struct weir_task *task, bool alone)
 {
         struct timed *timed = timed_of(task);
 
-        if (timed && timed->outlived) { /* no cancel changes that: it says that the function may run still */
+        if (timed && timed->outlived) { /* its status stays after a cancel, too: the function may still run */
                 atomic_store_explicit(&task->word, WEIR__RUNNING, memory_order_release);
                 weir__task_call_back(task);
         } else {
@@ -232,7 +232,7 @@ obstacle(const struct weir_task *task)
         return verdict ? verdict : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 
-/* Of a function that has returned; its series, unless that has gone on without it. */
+/* The function has returned.  `series` is NULL if it has gone on without the function. */
 static __attribute__((cold, noinline)) void
 end_trace(struct weir__trace_slice *slice, const struct go *go, int status, struct weir_series *series)
 {
@@ -258,7 +258,7 @@ go_run(struct weir__job *job)
         }
         int status = obstacle(task);
         if (weir__trace_is_on())
-                weir__series_trace(task->series, &slice); /* now: once it is INSIDE its series may go on */
+                weir__series_trace(task->series, &slice); /* not later: once the task is INSIDE, its series may go on */
         bool begins = advance(task, BEGINNING, status ? WEIR__READY : INSIDE) && !status;
         if (begins) {
                 status = call(task, (struct go *)job);
@@ -367,8 +367,8 @@ go_cancel(struct weir_task *task)
         return task;
 }
 
-/* Under the lock of the poller.  The state advances from one to the next, so each is tried in that order.  At shutdown
- * a function that has begun is waited for, without a limit. */
+/* Under the lock of the poller.  The state only advances, so the states are tried in their order.  At shutdown the limit of a
+ * function that has begun is dropped, and the shutdown waits for the function. */
 static struct weir__work *
 go_due(struct weir_task *task, int status)
 {
@@ -392,7 +392,7 @@ go_due(struct weir_task *task, int status)
 static void
 go_release(struct weir_task *task, bool discarded)
 {
-        (void)discarded; /* it is: end() does without */
+        (void)discarded; /* it always is: end() gives up the queue itself */
         leave_queue(go_of(task));
 }
 
@@ -410,7 +410,7 @@ go_describe(const struct weir_task *task, char *out, size_t room)
                 snprintf(out, room, "%s", state == INSIDE ? "inside its function" : "");
                 return;
         }
-        if (!queue) { /* what all threads are at is said elsewhere, and asking for that waits for a mutex of the system */
+        if (!queue) { /* a dump shows elsewhere what all threads do, and asking for that waits for a mutex of the system */
                 snprintf(out, room, "in no queue");
                 return;
         }

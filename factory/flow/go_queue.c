@@ -88,8 +88,8 @@ weir__go_queue_get(const struct weir__name_key *key)
 
         if (!made)
                 return queue;
-        made->jobs = (struct weir__job_queue){
-                0}; /* not all at once: the size of a struct weir__go_queue counts a few bytes of its name */
+        /* Not the whole struct at once: its size counts a few bytes behind `name`, which may not be there. */
+        made->jobs = (struct weir__job_queue){0};
         atomic_init(&made->references, 1);
         if (!weir__names_add(&weir__queue_names, &made->name, key)) {
                 weir__free(made, size);

@@ -9,7 +9,6 @@
 #include <weir/semaphore.h>
 
 #include "factory/flow/combinator.h"
-#include "kernel/memory/memory.h"
 
 struct limited {
         struct weir__combinator combinator; /* first */
@@ -45,13 +44,12 @@ static const struct weir__combinator_ops limited_ops = {
 weir_task *
 weir_limited_new(weir_semaphore *semaphore, uint64_t tokens, weir_task *task, weir_task_fn *done, void *context)
 {
-        struct limited *limited = weir__alloc(sizeof *limited);
+        struct limited *limited = weir__combinator_new(&limited_ops, sizeof *limited, done, context);
 
         if (!limited) {
                 weir_task_dismiss(task);
                 return NULL;
         }
-        weir__combinator_init(&limited->combinator, &limited_ops, sizeof *limited, done, context);
         limited->semaphore = weir_semaphore_ref(semaphore);
         limited->tokens = tokens;
         if (task)

@@ -2,7 +2,6 @@
 #include <weir/parallel.h>
 
 #include "factory/flow/combinator.h"
-#include "kernel/memory/memory.h"
 
 static bool
 child_ended(struct weir__combinator *parallel, const struct weir_series *child, int result)
@@ -19,12 +18,7 @@ static const struct weir__combinator_ops parallel_ops = {
 weir_task *
 weir_parallel_new(weir_task_fn *done, void *context)
 {
-        struct weir__combinator *parallel = weir__alloc(sizeof *parallel);
-
-        if (!parallel)
-                return NULL;
-        weir__combinator_init(parallel, &parallel_ops, sizeof *parallel, done, context);
-        return &parallel->task;
+        return weir__combinator_new(&parallel_ops, sizeof(struct weir__combinator), done, context);
 }
 
 void

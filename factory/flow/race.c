@@ -1,18 +1,18 @@
 /* factory/flow/race.c: a task that runs several series at once, of which the first to succeed ends the others.
  *
- * The children are within a series of the race's own, which does nothing but say why they end: so the cancel is decisive for all
- * of them, and for what is inside them, at the instant at which one has won.  The walk of the combinator
- * (factory/flow/combinator.h) then ends what they have pending. */
+ * The children are within a series that belongs to the race.  It runs nothing.  When one child has won, it gets a cause, and
+ * from that instant on all other children, and all that is inside them, are cancelled.  Then the walk of the combinator
+ * (factory/flow/combinator.h) ends what they have pending. */
 #include <weir/race.h>
 
 #include <errno.h>
 
 #include "factory/flow/combinator.h"
-#include "kernel/memory/memory.h"
 
 struct race {
         struct weir__combinator combinator; /* first */
-        /* Constant once started, but for its cause, which is written under the combinator's lock and read without. */
+
+        /* Constant once started, except for its cause.  That is written under the combinator's lock, and read without it. */
         struct weir_series within;
 
         int winner; /* the index of a child; -ENOENT: none yet.  Guarded by the combinator's lock */
@@ -28,7 +28,7 @@ child_ended(struct weir__combinator *combinator, const struct weir_series *child
         if (result == 0) {
                 race->winner = (int)child->index;
                 combinator->task.status = 0;
-                if (!weir__series_cause(&race->within)) /* else that is why the others end */
+                if (!weir__series_cause(&race->within)) /* otherwise the others end for that cause */
                         atomic_store_explicit(&race->within.cause, -ECANCELED, memory_order_release);
                 return true;
         }
@@ -56,11 +56,10 @@ static const struct weir__combinator_ops race_ops = {
 weir_task *
 weir_race_new(weir_task_fn *done, void *context)
 {
-        struct race *race = weir__alloc(sizeof *race);
+        struct race *race = weir__combinator_new(&race_ops, sizeof *race, done, context);
 
         if (!race)
                 return NULL;
-        weir__combinator_init(&race->combinator, &race_ops, sizeof *race, done, context);
         race->within = (struct weir_series){.state = WEIR__SERIES_RUNNING};
         weir__lock_init(&race->within.lock, WEIR__RANK_SERIES);
         race->combinator.within = &race->within;

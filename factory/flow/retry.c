@@ -2,9 +2,9 @@
  *
  *     NEW --start--> TRYING --failed, worth it--> WAITING --> TRYING ... --> READY
  *
- * Attempts and waits are children of a combinator (factory/flow/combinator.h), one at a time.  A field that its lock does not
- * guard belongs to the worker that has ended the last child.  The limits are deadlines of the attempts' series; no wait outlasts
- * one. */
+ * Attempts and waits are children of a combinator (factory/flow/combinator.h), one at a time.  Fields that its lock does not
+ * guard belong to the worker that has ended the last child.  Limits are deadlines of the series of the attempts.  A wait that
+ * would last beyond a limit is not begun. */
 #include <weir/retry.h>
 
 #include <errno.h>
@@ -16,7 +16,6 @@
 #include "factory/flow/combinator.h"
 #include "kernel/base/clock.h"
 #include "kernel/runtime/config.h"
-#include "kernel/memory/memory.h"
 #include "kernel/runtime/random.h"
 #include "kernel/worker/user.h"
 
@@ -24,7 +23,7 @@ struct retry {
         struct weir__combinator combinator; /* first */
 
         /* Constant. */
-        struct weir_retry_config config; /* without zeros where there is a default */
+        struct weir_retry_config config; /* zeros are replaced by the defaults */
         weir_make_fn *make;
 
         /* Of the worker that makes the next child. */
@@ -163,7 +162,9 @@ next(struct weir__combinator *combinator)
 static bool
 child_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
 {
-        combinator->task.status = result ? result : weir__series_cause(child); /* of an attempt; a wait is followed by one */
+        combinator->task.status = result ? result
+                                         : weir__series_cause(
+                                                   child); /* of an attempt; the status of a wait is replaced by the next one */
         return false;
 }
 
@@ -204,12 +205,13 @@ read_config(struct weir_retry_config *to, const struct weir_retry_config *from)
 weir_task *
 weir_retry_new(const struct weir_retry_config *config, weir_make_fn *make, weir_task_fn *done, void *context)
 {
-        struct retry *retry = weir__alloc(sizeof *retry);
+        struct retry *retry = weir__combinator_new(&retry_ops, sizeof *retry, done, context);
 
         if (!retry)
                 return NULL;
-        *retry = (struct retry){.make = make};
-        weir__combinator_init(&retry->combinator, &retry_ops, sizeof *retry, done, context);
+        retry->make = make;
+        retry->attempts = 0;
+        retry->is_waiting = false;
         int failed = read_config(&retry->config, config);
         if (failed || !make)
                 weir__task_poison(&retry->combinator.task, -EINVAL);

@@ -132,7 +132,7 @@ show(struct weir__debug_walk *walk, const struct notes *notes, const struct note
         line.record.age = timer->since < now ? now - timer->since : 0;
         if (timer->deadline != WEIR_FOREVER)
                 line.record.deadline = timer->deadline - now;
-        if (timer->ops->follows)
+        if (timer->ops->is_clock_timer)
                 weir__debug_line_add(&line, "by another clock");
         weir__debug_show(walk, &line);
 }

@@ -284,8 +284,8 @@ weir__names_init(struct weir__name *name, const struct weir__name_key *key)
         name->text[key->size] = '\0';
 }
 
-static inline bool
-put(struct weir__names_shard *shard, struct weir__name *name)
+bool
+weir__names_put(struct weir__names_shard *shard, struct weir__name *name)
 {
         struct weir__name_key key = weir__name_key_of(name);
 
@@ -309,17 +309,11 @@ put(struct weir__names_shard *shard, struct weir__name *name)
 }
 
 bool
-weir__names_put(struct weir__names_shard *shard, struct weir__name *name)
-{
-        return put(shard, name);
-}
-
-bool
 weir__names_add(struct weir__names *names, struct weir__name *name, const struct weir__name_key *key)
 {
         weir__names_init(name, key);
         struct weir__names_shard *shard = weir__names_lock(names, key->hash);
-        bool done = put(shard, name);
+        bool done = weir__names_put(shard, name);
         weir__names_unlock(shard);
         return done;
 }

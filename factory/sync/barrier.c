@@ -58,17 +58,7 @@ weir_barrier_open(const char *name, size_t n)
         return NULL;
 }
 
-weir_barrier *
-weir_barrier_ref(weir_barrier *barrier)
-{
-        return (weir_barrier *)weir__waitable_ref((struct weir__waitable *)barrier);
-}
-
-void
-weir_barrier_unref(weir_barrier *barrier)
-{
-        weir__waitable_unref((struct weir__waitable *)barrier);
-}
+WEIR__WAITABLE_REFERENCES(weir_barrier, weir_barrier_ref, weir_barrier_unref)
 
 /* -- arriving -- */
 

@@ -190,17 +190,7 @@ weir_guard_open(const char *name)
         return (weir_guard *)weir__waitable_unique(weir__waitable_new_named(&guard_ops, name, 0, 0, NULL));
 }
 
-weir_guard *
-weir_guard_ref(weir_guard *guard)
-{
-        return (weir_guard *)weir__waitable_ref((struct weir__waitable *)guard);
-}
-
-void
-weir_guard_unref(weir_guard *guard)
-{
-        weir__waitable_unref((struct weir__waitable *)guard);
-}
+WEIR__WAITABLE_REFERENCES(weir_guard, weir_guard_ref, weir_guard_unref)
 
 bool
 weir_guard_is_held(weir_guard *guard, const weir_series *series)

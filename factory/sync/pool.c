@@ -3,9 +3,9 @@
  * Threads: any.
  * Locks:   the object's; `drop` is called without.
  *
- * Each object lies in a place.  The places of the objects that are there are a stack.  A task is given the object with its place,
- * so putting it back needs no memory.  An object that is taken leaves its place behind as a spare one.  The next object that is
- * put needs none then. */
+ * Each object lies in a slot.  The slots of the objects that are there are a stack.  A task is given the object with its slot,
+ * so putting it back needs no memory.  An object that is taken leaves its slot behind as a spare one, for the next object that is
+ * put. */
 #include <weir/pool.h>
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 #include "factory/sync/waitable.h"
 #include "kernel/memory/memory.h"
 
-struct place {
-        struct place *below;
+struct slot {
+        struct slot *below;
         void *object;
 };
 
@@ -23,60 +23,60 @@ struct weir_pool {
 
         /* Guarded by the lock of `waitable`. */
         struct weir__list waits; /* tasks wait only while there is no object */
-        struct place *top, *spare;
+        struct slot *top, *spare;
 };
 
-/* -- the places; under the lock -- */
+/* -- the slots; under the lock -- */
 
 static void
-push(struct place **stack, struct place *place)
+push(struct slot **stack, struct slot *slot)
 {
-        place->below = *stack;
-        *stack = place;
+        slot->below = *stack;
+        *stack = slot;
 }
 
-static struct place *
-pop(struct place **stack)
+static struct slot *
+pop(struct slot **stack)
 {
-        struct place *place = *stack;
+        struct slot *slot = *stack;
 
-        if (place)
-                *stack = place->below;
-        return place;
+        if (slot)
+                *stack = slot->below;
+        return slot;
 }
 
-/* The object that was put last, in its place.  NULL: there is none. */
-static struct place *
+/* The object that was put last, in its slot.  NULL: there is none. */
+static struct slot *
 take(weir_pool *pool)
 {
-        struct place *place = pop(&pool->top);
+        struct slot *slot = pop(&pool->top);
 
-        if (place)
+        if (slot)
                 pool->waitable.amount--;
-        return place;
+        return slot;
 }
 
-/* Makes the place a spare one.  Returns its object.  Accepts NULL. */
+/* Makes the slot a spare one.  Returns its object.  Accepts NULL. */
 static void *
-empty(weir_pool *pool, struct place *place)
+empty(weir_pool *pool, struct slot *slot)
 {
-        if (!place)
+        if (!slot)
                 return NULL;
-        push(&pool->spare, place);
-        return place->object;
+        push(&pool->spare, slot);
+        return slot->object;
 }
 
-/* Gives the place to the task that has waited longest, or to the pool. */
+/* Gives the slot to the task that has waited longest, or to the pool. */
 static void
-give(weir_pool *pool, struct place *place, struct weir__work_list *claimed)
+give(weir_pool *pool, struct slot *slot, struct weir__work_list *claimed)
 {
         struct weir__wait *taker = weir__wait_pop(&pool->waits, claimed);
 
         if (taker) {
-                taker->message = place;
+                taker->message = slot;
                 return;
         }
-        push(&pool->top, place);
+        push(&pool->top, slot);
         pool->waitable.amount++;
 }
 
@@ -94,12 +94,12 @@ static void
 clear(struct weir__waitable *waitable)
 {
         weir_pool *pool = (weir_pool *)waitable;
-        struct place *place;
+        struct slot *slot;
 
-        while ((place = take(pool)))
-                weir__waitable_drop(waitable, empty(pool, place));
-        while ((place = pop(&pool->spare)))
-                weir__free(place, sizeof *place);
+        while ((slot = take(pool)))
+                weir__waitable_drop(waitable, empty(pool, slot));
+        while ((slot = pop(&pool->spare)))
+                weir__free(slot, sizeof *slot);
 }
 
 static const struct weir__waitable_ops pool_ops = {
@@ -117,36 +117,26 @@ weir_pool_open(const char *name, weir_free_fn *drop)
         return (weir_pool *)weir__waitable_unique(weir__waitable_new_named(&pool_ops, name, 0, 0, drop));
 }
 
-weir_pool *
-weir_pool_ref(weir_pool *pool)
-{
-        return (weir_pool *)weir__waitable_ref((struct weir__waitable *)pool);
-}
+WEIR__WAITABLE_REFERENCES(weir_pool, weir_pool_ref, weir_pool_unref)
 
-void
-weir_pool_unref(weir_pool *pool)
-{
-        weir__waitable_unref((struct weir__waitable *)pool);
-}
-
-/* Without a place the object gets a spare one, or a new one.  Returns false without memory for it. */
+/* Without a slot the object gets a spare one, or a new one.  Returns false without memory for it. */
 static bool
-put(weir_pool *pool, struct place *place, void *object)
+put(weir_pool *pool, struct slot *slot, void *object)
 {
         struct weir__work_list claimed = {0};
 
         weir__waitable_lock(&pool->waitable);
-        if (!place)
-                place = pop(&pool->spare);
-        if (!place) {
+        if (!slot)
+                slot = pop(&pool->spare);
+        if (!slot) {
                 weir__unlock(&pool->waitable.lock);
-                place = weir__alloc(sizeof *place);
-                if (!place)
+                slot = weir__alloc(sizeof *slot);
+                if (!slot)
                         return false;
                 weir__waitable_lock(&pool->waitable);
         }
-        place->object = object;
-        give(pool, place, &claimed);
+        slot->object = object;
+        give(pool, slot, &claimed);
         weir__unlock(&pool->waitable.lock);
         weir__wait_deliver_all(&claimed);
         return true;
@@ -179,17 +169,17 @@ weir_pool_available(weir_pool *pool)
         return weir__waitable_amount((struct weir__waitable *)pool);
 }
 
-/* -- the task; the message of its wait is the place of its object -- */
+/* -- the task; the message of its wait is the slot of its object -- */
 
 /* In a forked child the object stays where it is: a thread that had the lock at the fork is not there to let it go. */
 static void
 release(struct weir_task *task, bool discarded)
 {
         struct weir__wait *wait = &((struct weir__wait_task *)task)->wait;
-        struct place *place = wait->message;
+        struct slot *slot = wait->message;
 
-        if (place && !weir__phase_is_forked())
-                put((weir_pool *)wait->object, place, place->object);
+        if (slot && !weir__phase_is_forked())
+                put((weir_pool *)wait->object, slot, slot->object);
         wait->message = NULL;
         weir__wait_release(task, discarded);
 }
@@ -213,19 +203,19 @@ weir_pool_object(const weir_task *task)
 {
         const struct weir__wait *wait = wait_of(task);
 
-        return wait && wait->message ? ((struct place *)wait->message)->object : NULL;
+        return wait && wait->message ? ((struct slot *)wait->message)->object : NULL;
 }
 
 void *
 weir_pool_take_object(weir_task *task)
 {
         struct weir__wait *wait = wait_of(task);
-        struct place *place = weir__wait_take_message(wait);
+        struct slot *slot = weir__wait_take_message(wait);
 
-        if (!place || weir__phase_is_forked())
-                return place ? place->object : NULL;
+        if (!slot || weir__phase_is_forked())
+                return slot ? slot->object : NULL;
         weir__lock(&wait->object->lock);
-        void *object = empty((weir_pool *)wait->object, place);
+        void *object = empty((weir_pool *)wait->object, slot);
         weir__unlock(&wait->object->lock);
         return object;
 }

@@ -104,17 +104,7 @@ weir_semaphore_open(const char *name, uint64_t tokens)
         return (weir_semaphore *)weir__waitable_unique(made);
 }
 
-weir_semaphore *
-weir_semaphore_ref(weir_semaphore *semaphore)
-{
-        return (weir_semaphore *)weir__waitable_ref((struct weir__waitable *)semaphore);
-}
-
-void
-weir_semaphore_unref(weir_semaphore *semaphore)
-{
-        weir__waitable_unref((struct weir__waitable *)semaphore);
-}
+WEIR__WAITABLE_REFERENCES(weir_semaphore, weir_semaphore_ref, weir_semaphore_unref)
 
 int
 weir_semaphore_try_acquire(weir_semaphore *semaphore, uint64_t tokens)

@@ -123,6 +123,17 @@ struct weir__waitable *weir__waitable_unique(struct weir__waitable *made);
 struct weir__waitable *weir__waitable_ref(struct weir__waitable *object);
 void weir__waitable_unref(struct weir__waitable *object);
 
+/* Defines the public functions of a kind that do the same. */
+#define WEIR__WAITABLE_REFERENCES(type, type_ref, type_unref)                                         \
+        type *type_ref(type *object)                                                                  \
+        {                                                                                             \
+                return (type *)weir__waitable_ref((struct weir__waitable *)object);                   \
+        }                                                                                             \
+        void type_unref(type *object)                                                                 \
+        {                                                                                             \
+                weir__waitable_unref((struct weir__waitable *)object);                                \
+        }
+
 /* -ENOMEM for NULL, -ECHILD in a forked child, else 0. */
 static inline int
 weir__waitable_fault(const struct weir__waitable *object)

@@ -102,8 +102,8 @@ weir__task_finish(struct weir_task *task)
 {
         weir__task_leave(task);
         struct weir_series *series = task->series;
-        weir__task_release(task,
-                           false); /* not before: a cancel of the series may still look at what the kind holds, such as a lock */
+        /* Not before the series has left it: a cancel of the series may look at what the kind holds, such as a lock. */
+        weir__task_release(task, false);
         weir__task_free(task);
         weir__task_go_on(series);
 }

@@ -31,8 +31,9 @@ struct schedule {
         struct weir__zone *zone;
 };
 
-/* Instants are on the wall clock for a schedule, otherwise on the clock of the poller. */
 struct ticker {
+        struct weir__ticker base; /* first */
+
         /* Constant until its end. */
         struct schedule *schedule; /* NULL: it has a period */
 
@@ -40,32 +41,21 @@ struct ticker {
         enum weir_tick_policy policy;
         uint64_t limit; /* of ticks; 0: none */
 
-        /* Guarded by the poller's lock; `due` stays while the ticker is READY or RUNNING. */
-        weir_nsec period;
-        weir_nsec due;   /* when the next tick is due; during a tick, when that one was */
+        /* Guarded by the poller's lock. */
         weir_nsec reset; /* during a tick: when the next one is due; 0: as the policy says */
         weir_nsec shift; /* during a tick: how much later than that the next one is */
-        bool is_moved;   /* a reset or an extension has moved the next tick away from the schedule */
 
         /* The worker's and its callback's. */
         weir_nsec scheduled, actual;
         uint64_t count, missed;
         uint64_t to_be_missed; /* ticks, before the next one */
-
-        /* The present or the next tick is the last one: because of a stop, the limit, or a cancel of its series.  Written by its
-         * callback, and under the poller's lock. */
-        _Atomic bool last;
 };
 
-/* Behind the timer, its name, and the clock that it follows. */
+/* NULL for a timer that is no ticker. */
 static struct ticker *
 ticker_of(struct weir__timer *timer)
 {
-        struct weir__follower *follower = weir__timer_follower(timer);
-        struct weir__name *name = weir__timer_name(timer);
-        size_t before = name ? weir__named_timer_size(name->size) : sizeof *timer;
-
-        return follower ? (struct ticker *)(follower + 1) : (struct ticker *)((char *)timer + before);
+        return (struct ticker *)weir__timer_ticker(timer);
 }
 
 /* NULL for a task that is no ticker. */
@@ -74,41 +64,26 @@ ticker_of_task(const struct weir_task *task)
 {
         struct weir__timer *timer = weir__timer_of_task((struct weir_task *)task); /* const protects the caller only */
 
-        return timer && weir__timer_ops(timer)->ticks ? ticker_of(timer) : NULL;
+        return timer ? ticker_of(timer) : NULL;
 }
 
 /* -- when the next tick is due; under the poller's lock -- */
 
-/* Never before the zero of the clock, so that no difference overflows. */
 static void
-set_due(struct weir__timer *timer, weir_nsec due)
+set_last(struct ticker *ticker, bool is_last)
 {
-        const struct weir__follower *follower = weir__timer_follower(timer);
-
-        ticker_of(timer)->due = follower ? follower->target : due > 0 ? due : 0;
-}
-
-static weir_nsec
-due_of(struct weir__timer *timer)
-{
-        return ticker_of(timer)->due;
-}
-
-static void
-end_soon(struct weir__timer *timer)
-{
-        atomic_store_explicit(&ticker_of(timer)->last, true, memory_order_relaxed);
+        atomic_store_explicit(&ticker->base.is_last, is_last, memory_order_relaxed);
 }
 
 static bool
 is_last(const struct ticker *ticker)
 {
-        return atomic_load_explicit(&ticker->last, memory_order_relaxed);
+        return atomic_load_explicit(&ticker->base.is_last, memory_order_relaxed);
 }
 
 /* `periods` after an instant. */
 static weir_nsec
-later(weir_nsec instant, weir_nsec period, weir_nsec periods)
+add_periods(weir_nsec instant, weir_nsec period, weir_nsec periods)
 {
         weir_nsec by;
 
@@ -119,7 +94,7 @@ later(weir_nsec instant, weir_nsec period, weir_nsec periods)
 static weir_nsec
 ticks_behind(const struct ticker *ticker, weir_nsec now)
 {
-        return now > ticker->due ? (now - ticker->due) / ticker->period : 0;
+        return now > ticker->base.due ? (now - ticker->base.due) / ticker->base.period : 0;
 }
 
 static weir_nsec
@@ -128,20 +103,20 @@ next_by_policy(struct ticker *ticker, weir_nsec now)
         weir_nsec behind = ticks_behind(ticker, now), dropped = 0;
 
         if (ticker->policy == WEIR_TICK_DELAY)
-                return weir__clock_after(now, ticker->period);
+                return weir__clock_after(now, ticker->base.period);
         if (ticker->policy == WEIR_TICK_SKIP)
                 dropped = behind;
         else if (behind > WEIR_TICK_BURST_MOST)
                 dropped = behind - WEIR_TICK_BURST_MOST;
         ticker->to_be_missed = (uint64_t)dropped;
-        return later(ticker->due, ticker->period, dropped + 1);
+        return add_periods(ticker->base.due, ticker->base.period, dropped + 1);
 }
 
 static weir_nsec
 next_by_schedule(struct ticker *ticker, weir_nsec shown)
 {
         const struct schedule *schedule = ticker->schedule;
-        weir_nsec next = weir__cron_next(&schedule->cron, schedule->zone, ticker->due);
+        weir_nsec next = weir__cron_next(&schedule->cron, schedule->zone, ticker->base.due);
 
         for (; next <= shown && ticker->to_be_missed < COUNTED_MAX; ticker->to_be_missed++)
                 next = weir__cron_next(&schedule->cron, schedule->zone, next);
@@ -160,22 +135,13 @@ next_tick(struct weir__timer *timer, weir_nsec now)
                 next = ticker->schedule ? next_by_schedule(ticker, shown) : next_by_policy(ticker, now);
 
         next = weir__timer_move(next, ticker->shift, shown);
-        ticker->is_moved = ticker->reset || ticker->shift;
+        ticker->base.is_moved = ticker->reset || ticker->shift;
         ticker->reset = ticker->shift = 0;
         if (follower)
                 follower->target = next;
         if (ticker->count + 1 == ticker->limit)
-                end_soon(timer);
+                set_last(ticker, true);
         return next;
-}
-
-static weir_nsec
-first_tick(struct weir__timer *timer, weir_nsec shown)
-{
-        struct ticker *ticker = ticker_of(timer);
-
-        ticker->is_moved = false;
-        return weir__cron_next(&ticker->schedule->cron, ticker->schedule->zone, shown);
 }
 
 /* A clock that is put back by less than CORRECTION_MAX is corrected, and past ticks do not come again.  Otherwise it shows
@@ -183,12 +149,14 @@ first_tick(struct weir__timer *timer, weir_nsec shown)
 static weir_nsec
 retarget(struct weir__timer *timer, weir_nsec target, weir_nsec shown)
 {
-        const struct ticker *ticker = ticker_of(timer);
+        struct ticker *ticker = ticker_of(timer);
         weir_nsec last = ticker->scheduled;
 
-        if (shown >= target || ticker->is_moved)
+        if (target && (shown >= target || ticker->base.is_moved))
                 return target;
-        return first_tick(timer, last > shown && last - shown < CORRECTION_MAX ? last : shown);
+        ticker->base.is_moved = false;
+        return weir__cron_next(&ticker->schedule->cron, ticker->schedule->zone,
+                               last > shown && last - shown < CORRECTION_MAX ? last : shown);
 }
 
 static bool
@@ -209,16 +177,6 @@ change_next(struct weir__timer *timer, const struct weir__timer_change *change)
         return true;
 }
 
-static void
-changed(struct weir__timer *timer, const struct weir__timer_change *change)
-{
-        struct ticker *ticker = ticker_of(timer);
-
-        ticker->is_moved = true;
-        if (!change->extends && change->by > 0)
-                ticker->period = change->by;
-}
-
 /* -- on its worker -- */
 
 /* Before the last callback: from here on a cancel comes too late. */
@@ -236,7 +194,7 @@ end_ticking(struct weir__timer *timer)
 static void
 call_back(struct weir__timer *timer, struct ticker *ticker)
 {
-        ticker->scheduled = ticker->due;
+        ticker->scheduled = ticker->base.due;
         ticker->actual = ticker->schedule ? weir__follow_read(CLOCK_REALTIME) : weir__clock_now();
         ticker->missed = ticker->to_be_missed;
         ticker->to_be_missed = 0;
@@ -279,19 +237,14 @@ drop_ticker(struct weir__timer *timer)
 static const struct weir__ticker_ops ticker_ops = {
         .tick = tick,
         .drop = drop_ticker,
-        .set_due = set_due,
-        .due = due_of,
         .next = next_tick,
-        .first = first_tick,
         .retarget = retarget,
-        .end = end_soon,
         .change_next = change_next,
-        .changed = changed,
 };
 
-#define OPS(is_named, is_follower) WEIR__TIMER_OPS("a ticker", is_named, is_follower, &ticker_ops)
+#define OPS(is_named, is_clock) WEIR__TIMER_OPS("a ticker", is_named, is_clock, &ticker_ops)
 
-/* By: whether it follows a clock; whether it has a name. */
+/* By: whether it is a clock timer; whether it has a name. */
 static const struct weir__timer_ops timer_ops[2][2] = {{OPS(false, false), OPS(true, false)},
                                                        {OPS(false, true), OPS(true, true)}};
 
@@ -301,13 +254,13 @@ static weir_task *
 make(const char *name, const struct ticker *ticker, weir_task_fn *fn, void *context)
 {
         const struct weir__timer_plan plan = {.name = name,
-                                              .follows = ticker->schedule,
+                                              .is_clock_timer = ticker->schedule,
                                               .clock = CLOCK_REALTIME,
                                               .ticks = timer_ops,
                                               .ticker = ticker,
                                               .ticker_size = sizeof *ticker};
 
-        return weir__timer_make(&plan, ticker->period, fn, context);
+        return weir__timer_make(&plan, ticker->base.period, fn, context);
 }
 
 static bool
@@ -327,7 +280,7 @@ fault_of_name(const char *name)
 static weir_task *
 make_periodic(const char *name, weir_nsec period, enum weir_tick_policy policy, weir_task_fn *fn, void *context)
 {
-        const struct ticker ticker = {.policy = policy, .period = period};
+        const struct ticker ticker = {.policy = policy, .base.period = period};
         int fault = fault_of_name(name);
 
         if (!fault && !is_sound(period, policy))
@@ -442,7 +395,7 @@ weir_ticker_set_limit(weir_task *task, uint64_t ticks)
         if (fault)
                 return fault;
         ticker_of_task(task)->limit = ticks;
-        atomic_store_explicit(&ticker_of_task(task)->last, ticks == 1, memory_order_relaxed);
+        set_last(ticker_of_task(task), ticks == 1);
         return 0;
 }
 
@@ -455,7 +408,7 @@ weir_ticker_stop(weir_task *task)
                 return task ? -EDOM : -EINVAL;
         if (task->status != -EINPROGRESS)
                 return -EINVAL;
-        atomic_store_explicit(&ticker->last, true, memory_order_relaxed);
+        set_last(ticker, true);
         return 0;
 }
 

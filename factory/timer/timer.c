@@ -72,8 +72,8 @@ give_up_id(struct weir__timer *timer, struct weir__poller *poller)
 static bool
 add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, weir_nsec now)
 {
-        if (__builtin_expect(weir__timer_ops(timer)->follows, 0))
-                return weir__timer_add_follower(timer, poller, now);
+        if (__builtin_expect(weir__timer_ops(timer)->is_clock_timer, 0))
+                return weir__timer_add_clock_timer(timer, poller, now);
         return weir__deadlines_add(poller, &timer->node, weir__timer_round(timer, deadline, now), now);
 }
 
@@ -81,8 +81,8 @@ add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, 
 static bool
 add_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
 {
-        if (__builtin_expect(weir__timer_ops(timer)->follows, 0))
-                return weir__timer_add_follower(timer, poller, now);
+        if (__builtin_expect(weir__timer_ops(timer)->is_clock_timer, 0))
+                return weir__timer_add_clock_timer(timer, poller, now);
         return weir__deadlines_add_in_turn(poller, &timer->node, weir__timer_round(timer, timer->node.deadline, now));
 }
 
@@ -157,7 +157,8 @@ is_put_back(struct weir__timer *timer)
         struct weir__follower *follower = weir__timer_follower(timer);
 
         if (!weir__follow_has_come(follower)) {
-                weir__timer_add_follower(timer, weir__timer_poller(timer), weir__clock_now()); /* also if it is cancelled now */
+                /* Also if it is cancelled now. */
+                weir__timer_add_clock_timer(timer, weir__timer_poller(timer), weir__clock_now());
                 return true;
         }
         if (timer->node.deadline < follower->computed)
@@ -172,7 +173,7 @@ timer_due(struct weir__timerq_node *node, int status)
 
         if (__builtin_expect(weir__task_ops(&timer->task)->due != NULL, 0))
                 return weir__task_ops(&timer->task)->due(&timer->task, status);
-        if (__builtin_expect(weir__timer_ops(timer)->follows, 0) && !status && is_put_back(timer))
+        if (__builtin_expect(weir__timer_ops(timer)->is_clock_timer, 0) && !status && is_put_back(timer))
                 return NULL;
         weir__prefetch(timer->task.series, sizeof *timer->task.series);
         node->note = node->deadline; /* a reset that comes too late may change the deadline */
@@ -304,8 +305,8 @@ weir__timer_end_early(struct weir_task *task)
                 task->status = weir__series_cause(task->series);
         } else {
                 forbid_reset(timer);
-                if (weir__timer_ops(timer)->ticks)
-                        weir__timer_ops(timer)->ticks->end(timer);
+                if (weir__timer_ticker(timer))
+                        atomic_store_explicit(&weir__timer_ticker(timer)->is_last, true, memory_order_relaxed);
         }
         weir__unlock(&poller->lock);
         return taken ? task : NULL;
@@ -513,5 +514,5 @@ weir__timer_describe(const struct weir_task *task, char *out, size_t room)
                 snprintf(out, room, "never due");
         else
                 snprintf(out, room, due_in < 0 ? "due %s ago%s" : "due in %s%s", weir__duration(left, due_in),
-                         weir__timer_ops(timer)->follows ? ", by another clock" : "");
+                         weir__timer_ops(timer)->is_clock_timer ? ", by another clock" : "");
 }

@@ -36,36 +36,37 @@ struct weir__ticker_ops {
         /* Frees what the ticker holds.  No clock change leads to it any more; no lock held. */
         void (*drop)(struct weir__timer *timer);
 
-        /* When the next tick is due, before that is rounded. */
-        void (*set_due)(struct weir__timer *timer, weir_nsec due);
-        weir_nsec (*due)(struct weir__timer *timer);
-
         /* When the tick after the one that has just ended is due. */
         weir_nsec (*next)(struct weir__timer *timer, weir_nsec now);
 
-        /* For a schedule: when the first tick is due; and when the next one is, after a clock change, instead of at `target`. */
-        weir_nsec (*first)(struct weir__timer *timer, weir_nsec shown);
+        /* For a schedule: when the next tick is due, after a clock change, instead of at `target`; 0: when the first one is. */
         weir_nsec (*retarget)(struct weir__timer *timer, weir_nsec target, weir_nsec shown);
-
-        /* No tick comes after the present one, or after the next one if there is none. */
-        void (*end)(struct weir__timer *timer);
 
         /* A reset during a tick.  Returns whether there will be another tick. */
         bool (*change_next)(struct weir__timer *timer, const struct weir__timer_change *change);
-
-        /* After a reset or an extension that counts. */
-        void (*changed)(struct weir__timer *timer, const struct weir__timer_change *change);
 };
 
-/* Eight tables tell the kind: four of timers, four of tickers. */
+/* What every ticker has.  Instants are on the wall clock for a schedule, otherwise on the clock of the poller. */
+struct weir__ticker {
+        /* Guarded by the poller's lock; `due` stays while the ticker is READY or RUNNING. */
+        weir_nsec period;
+        weir_nsec due; /* when the next tick is due, before that is rounded; during a tick, when that one was */
+        bool is_moved; /* a reset or an extension has moved the next tick away from the schedule */
+
+        /* The present or the next tick is the last one: because of a stop, the limit, or a cancel of its series.  Written by its
+         * callback, and under the poller's lock. */
+        _Atomic bool is_last;
+};
+
+/* There are eight tables, four of timers and four of tickers. */
 struct weir__timer_ops {
         struct weir__task_ops task; /* first */
         bool named;
-        bool follows;                         /* a clock: factory/timer/timer_deadline.c */
+        bool is_clock_timer;                  /* factory/timer/timer_deadline.c */
         const struct weir__ticker_ops *ticks; /* NULL: no ticker */
 };
 
-#define WEIR__TIMER_OPS(a_kind, is_named, is_follower, its_ticks)                   \
+#define WEIR__TIMER_OPS(a_kind, is_named, is_clock, its_ticks)                   \
         {                                                                           \
                 .task = {.work = {.run = weir__timer_run,                           \
                                   .kind = a_kind,                                   \
@@ -78,7 +79,7 @@ struct weir__timer_ops {
                          .name = weir__timer_text,                                  \
                          .lateness = weir__timer_lateness,                          \
                          .describe = weir__timer_describe},                         \
-                .named = (is_named), .follows = (is_follower), .ticks = (its_ticks) \
+                .named = (is_named), .is_clock_timer = (is_clock), .ticks = (its_ticks) \
         }
 
 /* For all timers: see struct weir__task_ops, struct weir__work_ops. */
@@ -116,14 +117,26 @@ weir__timer_name(struct weir__timer *timer)
         return weir__timer_ops(timer)->named ? &((struct weir__named_timer *)timer)->name : NULL;
 }
 
-/* The part behind the timer, or behind its name, if it follows a clock; otherwise NULL. */
+/* The part behind the timer, or behind its name, if it is a clock timer; otherwise NULL. */
 static inline struct weir__follower *
 weir__timer_follower(struct weir__timer *timer)
 {
-        if (__builtin_expect(!weir__timer_ops(timer)->follows, 1))
+        if (__builtin_expect(!weir__timer_ops(timer)->is_clock_timer, 1))
                 return NULL;
         struct weir__name *name = weir__timer_name(timer);
         return (struct weir__follower *)((char *)timer + (name ? weir__named_timer_size(name->size) : sizeof *timer));
+}
+
+/* The part behind the timer, its name, and the clock that it follows, if it is a ticker; otherwise NULL. */
+static inline struct weir__ticker *
+weir__timer_ticker(struct weir__timer *timer)
+{
+        if (__builtin_expect(!weir__timer_ops(timer)->ticks, 1))
+                return NULL;
+        struct weir__follower *follower = weir__timer_follower(timer);
+        struct weir__name *name = weir__timer_name(timer);
+        size_t before = name ? weir__named_timer_size(name->size) : sizeof *timer;
+        return follower ? (struct weir__ticker *)(follower + 1) : (struct weir__ticker *)((char *)timer + before);
 }
 
 /* The timer that the task is, or NULL. */
@@ -193,14 +206,14 @@ weir__timer_given_name(const char *name)
         return name ? name : "";
 }
 
-/* How to make a timer that ticks, follows a clock, or does both.  Its parts lie behind the timer, or its name, and are complete
+/* How to make a ticker, a clock timer, or both.  Its parts lie behind the timer, or its name, and are complete
  * before others can find it. */
 struct weir__timer_plan {
         const char *name; /* as the program gives it; NULL: it has none */
-        bool follows;
-        clockid_t clock; /* if it follows */
+        bool is_clock_timer;
+        clockid_t clock; /* of a clock timer */
         weir_nsec target;
-        const struct weir__timer_ops (*ticks)[2]; /* a ticker's, by: whether it follows, has a name; NULL: no ticker */
+        const struct weir__timer_ops (*ticks)[2]; /* a ticker's, by: whether it is a clock timer, has a name; NULL: no ticker */
         const void *ticker;                       /* is copied */
         size_t ticker_size;
 };
@@ -227,8 +240,14 @@ weir__timer_round(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
         weir_nsec granularity = timer->task.series ? timer->task.series->granularity : 0;
         weir_nsec slack = (INT64_C(1) << timer->task.slack) - 1;
 
-        if (__builtin_expect(weir__timer_ops(timer)->ticks != NULL, 0))
-                weir__timer_ops(timer)->ticks->set_due(timer, deadline);
+        struct weir__ticker *ticker = weir__timer_ticker(timer);
+
+        if (__builtin_expect(ticker != NULL, 0)) {
+                const struct weir__follower *follower = weir__timer_follower(timer);
+
+                /* Never before the zero of the clock, so that no difference overflows. */
+                ticker->due = follower ? follower->target : deadline > 0 ? deadline : 0;
+        }
         if (deadline <= now || deadline > WEIR_FOREVER - granularity - slack)
                 return deadline;
         if (granularity)
@@ -240,7 +259,7 @@ weir__timer_round(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
 weir_nsec weir__timer_new_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nsec now);
 
 /* Puts a clock timer into the queue, at its target.  Returns whether the poller is to be woken. */
-bool weir__timer_add_follower(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now);
+bool weir__timer_add_clock_timer(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now);
 extern const struct weir__follower_ops weir__timer_follower_ops;
 
 /* Puts a timer back into the queue that has this word: it is REARMED, or at the end of a tick.  Returns false if something ends

@@ -32,7 +32,7 @@ weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now)
 weir_nsec
 weir__timer_new_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
 {
-        if (__builtin_expect(weir__timer_ops(timer)->follows, 0)) {
+        if (__builtin_expect(weir__timer_ops(timer)->is_clock_timer, 0)) {
                 deadline = weir__follow_deadline(weir__timer_follower(timer));
                 if (deadline < now)
                         deadline = now; /* so it ends after timers that are due already */
@@ -71,13 +71,13 @@ static void
 set_first_target(struct weir__timer *timer, struct weir__follower *follower)
 {
         if (weir__timer_ops(timer)->ticks && !follower->target)
-                follower->target = weir__timer_ops(timer)->ticks->first(timer, weir__follow_read(follower->clock));
+                follower->target = weir__timer_ops(timer)->ticks->retarget(timer, 0, weir__follow_read(follower->clock));
         else if (!weir__timer_has_instant(follower))
                 follower->target = weir__clock_after(weir__follow_read(follower->clock), timer->node.deadline);
 }
 
 bool
-weir__timer_add_follower(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
+weir__timer_add_clock_timer(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
 {
         struct weir__follower *follower = weir__timer_follower(timer);
 

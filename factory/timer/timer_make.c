@@ -14,9 +14,9 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/memory/memory.h"
 
-#define OPS(is_named, is_follower) WEIR__TIMER_OPS("a timer", is_named, is_follower, NULL)
+#define OPS(is_named, is_clock) WEIR__TIMER_OPS("a timer", is_named, is_clock, NULL)
 
-/* By: whether it follows a clock; whether it has a name. */
+/* By: whether it is a clock timer; whether it has a name. */
 static const struct weir__timer_ops timer_ops[2][2] = {{OPS(false, false), OPS(true, false)},
                                                        {OPS(false, true), OPS(true, true)}};
 
@@ -38,13 +38,13 @@ init(struct weir__timer *timer, const struct weir__timer_ops *ops, size_t size, 
 static size_t
 size_of(const struct weir__timer_plan *plan)
 {
-        return plan ? (plan->follows ? sizeof(struct weir__follower) : 0) + plan->ticker_size : 0;
+        return plan ? (plan->is_clock_timer ? sizeof(struct weir__follower) : 0) + plan->ticker_size : 0;
 }
 
 static void
 init_parts(struct weir__timer *timer, char *behind, const struct weir__timer_plan *plan)
 {
-        if (plan->follows) {
+        if (plan->is_clock_timer) {
                 *(struct weir__follower *)behind = (struct weir__follower){
                         .ops = &weir__timer_follower_ops, .node = &timer->node, .clock = plan->clock, .target = plan->target};
                 behind += sizeof(struct weir__follower);
@@ -105,7 +105,7 @@ weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void
 weir_task *
 weir__timer_make(const struct weir__timer_plan *plan, weir_nsec after, weir_task_fn *done, void *context)
 {
-        const struct weir__timer_ops *ops = &(plan->ticks ? plan->ticks : timer_ops)[plan->follows][plan->name != NULL];
+        const struct weir__timer_ops *ops = &(plan->ticks ? plan->ticks : timer_ops)[plan->is_clock_timer][plan->name != NULL];
 
         return make(ops, plan->name, plan, after, done, context);
 }
@@ -116,7 +116,7 @@ weir__timer_make(const struct weir__timer_plan *plan, weir_nsec after, weir_task
 static weir_task *
 make_clock_timer(const char *name, clockid_t clock, weir_nsec when, weir_task_fn *done, void *context)
 {
-        const struct weir__timer_plan plan = {.name = name, .follows = true, .clock = clock, .target = when};
+        const struct weir__timer_plan plan = {.name = name, .is_clock_timer = true, .clock = clock, .target = when};
 
         return weir__timer_make(&plan, when, done, context);
 }

@@ -25,9 +25,9 @@ mark_rearmed(struct weir__timer *timer)
 static weir_nsec
 present_deadline(struct weir__timer *timer)
 {
-        bool is_due = weir__timer_ops(timer)->ticks && !(weir__timer_word(timer) & WEIR__REARMED);
+        const struct weir__ticker *ticker = weir__timer_ticker(timer);
 
-        return is_due ? weir__timer_ops(timer)->ticks->due(timer) : timer->node.deadline;
+        return ticker && !(weir__timer_word(timer) & WEIR__REARMED) ? ticker->due : timer->node.deadline;
 }
 
 static weir_nsec
@@ -106,15 +106,16 @@ change_deadline(struct weir__timer *timer, struct weir__poller *poller, const st
 bool
 weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change, bool *wake)
 {
-        const struct weir__ticker_ops *ticks = weir__timer_ops(timer)->ticks;
+        struct weir__ticker *ticker = weir__timer_ticker(timer);
         bool done = change_deadline(timer, poller, change, wake);
 
-        if (!ticks)
+        if (!ticker)
                 return done;
         if (!done && !poller->deadlines.closing && weir__timer_is_ticking(timer, weir__timer_word(timer)))
-                done = ticks->change_next(timer, change);
-        if (done)
-                ticks->changed(timer, change);
+                done = weir__timer_ops(timer)->ticks->change_next(timer, change);
+        ticker->is_moved |= done;
+        if (done && !change->extends && change->by > 0)
+                ticker->period = change->by;
         return done;
 }
 
