@@ -10,7 +10,7 @@
 
 #include "test/timer_fixture.h"
 
-#include "kernel/loop/follow.h"
+#include "kernel/loop/clock_timer.h"
 
 #define HOUR WEIR_SEC(3600)
 #define SOON WEIR_MSEC(30)
@@ -41,7 +41,7 @@ news_of(unsigned poller)
         struct weir__poller *told = weir__pollers.at[poller];
 
         weir__lock(&told->lock);
-        int fd = told->followers.are_watched ? told->clock_change_fd : -1;
+        int fd = told->clock_timers.are_watched ? told->clock_change_fd : -1;
         weir__unlock(&told->lock);
         return fd;
 }

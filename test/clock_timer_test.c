@@ -35,12 +35,12 @@ length(const struct weir__list *list)
 
 /* Followers in the list of those that wait, or of those that do not. */
 static unsigned
-followers(bool is_stale)
+clock_timers(bool is_stale)
 {
         struct weir__poller *poller = weir__pollers.at[0];
 
         weir__lock(&poller->lock);
-        unsigned count = length(is_stale ? &poller->followers.stale : &poller->followers.current);
+        unsigned count = length(is_stale ? &poller->clock_timers.stale : &poller->clock_timers.current);
         weir__unlock(&poller->lock);
         return count;
 }
@@ -50,8 +50,8 @@ static void
 end(void)
 {
         weir_test_end();
-        CU_ASSERT_EQUAL(followers(false) + followers(true), 0);
-        CU_ASSERT(!weir__pollers.at[0]->followers.is_updating);
+        CU_ASSERT_EQUAL(clock_timers(false) + clock_timers(true), 0);
+        CU_ASSERT(!weir__pollers.at[0]->clock_timers.is_updating);
 }
 
 static void
@@ -117,7 +117,7 @@ a_wall_timer_ends_when_the_clock_shows_its_instant(void)
         advance(HOUR);
         ENDED_AT(&exact, HOUR + 1);
         ENDED_AT(&named, 2 * HOUR);
-        CU_ASSERT_EQUAL(followers(false), 0);
+        CU_ASSERT_EQUAL(clock_timers(false), 0);
         end();
 }
 
@@ -361,8 +361,8 @@ static void
 look(weir_task *task, void *context)
 {
         (void)task, (void)context;
-        CU_ASSERT_EQUAL(followers(false) + followers(true), CROWD);
-        waiting[looks++] = followers(true);
+        CU_ASSERT_EQUAL(clock_timers(false) + clock_timers(true), CROWD);
+        waiting[looks++] = clock_timers(true);
         if (looks < 8) {
                 CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(look, NULL)), 0);
         }
@@ -373,7 +373,7 @@ jump_and_look(void *wall)
 {
         set_wall((weir_nsec)(uintptr_t)wall);
         CU_ASSERT_EQUAL(weir_task_start(weir_empty_new(look, NULL)), 0);
-        waiting[looks++] = followers(true);
+        waiting[looks++] = clock_timers(true);
 }
 
 static void
@@ -405,9 +405,9 @@ static void
 jump_again(weir_task *task, void *wall)
 {
         (void)task;
-        CU_ASSERT_EQUAL(followers(true), CROWD - 256);
+        CU_ASSERT_EQUAL(clock_timers(true), CROWD - 256);
         set_wall((weir_nsec)(uintptr_t)wall);
-        CU_ASSERT_EQUAL(followers(true), CROWD);
+        CU_ASSERT_EQUAL(clock_timers(true), CROWD);
 }
 
 static void
@@ -429,7 +429,7 @@ a_jump_amid_new_deadlines_is_for_all(void)
         }
         weir_test_act(WEIR_SEC(1), jump_twice, (void *)(uintptr_t)(START + 90 * HOUR));
         advance(WEIR_SEC(2));
-        CU_ASSERT_EQUAL(followers(true), 0);
+        CU_ASSERT_EQUAL(clock_timers(true), 0);
         advance(11 * HOUR);
         for (unsigned i = 0; i < CROWD; i++) {
                 ENDED_AT(&records[i], WEIR_SEC(1) + 10 * HOUR + i);
@@ -470,7 +470,7 @@ those_that_wait_for_new_deadlines_may_be_cancelled_and_reset(void)
         }
         weir_test_act(WEIR_SEC(1), jump_and_meddle, NULL);
         advance(WEIR_SEC(10));
-        CU_ASSERT_EQUAL(followers(true) + followers(false), 0);
+        CU_ASSERT_EQUAL(clock_timers(true) + clock_timers(false), 0);
         for (unsigned j = 0; j < 256; j++) {
                 WEIR_TEST_CALLED(&records[0][j], -ECANCELED);
                 WEIR_TEST_CALLED(&records[1][j], -ECANCELED);
@@ -611,7 +611,7 @@ cancel_finds_them_as_it_finds_others(void)
         weir_series_push(series, weir_test_recorded(at(START + HOUR, &after)));
         weir_series_ref(series);
         CU_ASSERT_EQUAL(weir_series_start(series), 0);
-        CU_ASSERT_EQUAL(followers(false), 3);
+        CU_ASSERT_EQUAL(clock_timers(false), 3);
         CU_ASSERT_EQUAL(weir_timer_cancel("name", WEIR_ALL), 1);
         CU_ASSERT_EQUAL(weir_timer_cancel_id(id), 1);
         CU_ASSERT_EQUAL(weir_timer_cancel("unstarted", 1), 1);
@@ -625,7 +625,7 @@ cancel_finds_them_as_it_finds_others(void)
         WEIR_TEST_CALLED(&unstarted, -ECANCELED);
         WEIR_TEST_CALLED(&in_series, -ECANCELED);
         CU_ASSERT_EQUAL(after.calls, 0);
-        CU_ASSERT_EQUAL(followers(false), 0);
+        CU_ASSERT_EQUAL(clock_timers(false), 0);
         end();
 }
 
@@ -644,7 +644,7 @@ shutdown_ends_them_also_amid_a_jump(void)
         weir_test_gate_hold(&gate, NULL);
         set_wall(START + 3 * HOUR);
         set_wall(START); /* the work is on its way once */
-        CU_ASSERT_EQUAL(followers(true), CROWD);
+        CU_ASSERT_EQUAL(clock_timers(true), CROWD);
         weir_test_shutdown_begin_behind_gate(&thread);
         set_wall(START + 3 * HOUR);
         weir_test_gate_open(&gate);
@@ -725,14 +725,14 @@ bad_input_is_refused(void)
 
 /* The time limit of a source is a node like others. */
 struct limit_follower {
-        struct weir__follower follower;
+        struct weir__clock_timer follower;
         struct weir__limit limit;
         unsigned asked;
         weir_nsec shown;
 };
 
 static weir_nsec
-next_full_hour(struct weir__follower *follower, weir_nsec shown)
+next_full_hour(struct weir__clock_timer *follower, weir_nsec shown)
 {
         struct limit_follower *own = (struct limit_follower *)follower;
 
@@ -750,7 +750,7 @@ do_nothing(struct weir__work *work)
 static void
 a_jump_may_have_another_target(void)
 {
-        static const struct weir__follower_ops ops = {.retarget = next_full_hour};
+        static const struct weir__clock_timer_ops ops = {.retarget = next_full_hour};
         static const struct weir__work_ops work_ops = {.run = do_nothing};
         struct limit_follower own = {.follower = {.ops = &ops, .node = &own.limit.node, .clock = CLOCK_REALTIME},
                                      .limit = {.work.ops = &work_ops}};
@@ -762,8 +762,8 @@ a_jump_may_have_another_target(void)
         weir__lock(&poller->lock);
         own.follower.target = START + HOUR;
         own.limit.node.kind = WEIR__DEADLINE_SOURCE;
-        weir__deadlines_add(poller, &own.limit.node, weir__follow_deadline(&own.follower), weir_now());
-        weir__follow(poller, &own.follower);
+        weir__deadlines_add(poller, &own.limit.node, weir__clock_timer_deadline(&own.follower), weir_now());
+        weir__clock_timer_add(poller, &own.follower);
         weir__unlock(&poller->lock);
         CU_ASSERT_EQUAL(own.limit.node.deadline, began + HOUR);
         jump_to(START + 5 * HOUR + 1);
@@ -779,8 +779,8 @@ a_jump_may_have_another_target(void)
         jump_to(START + HOUR); /* it has come: nothing is asked any more */
         CU_ASSERT_EQUAL(own.asked, 2);
         weir__lock(&poller->lock);
-        weir__follow_end(&own.follower);
-        weir__follow_end(&own.follower);
+        weir__clock_timer_remove(&own.follower);
+        weir__clock_timer_remove(&own.follower);
         weir__unlock(&poller->lock);
         end();
 }

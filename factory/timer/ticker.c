@@ -126,9 +126,9 @@ next_by_schedule(struct ticker *ticker, weir_nsec shown)
 static weir_nsec
 next_tick(struct weir__timer *timer, weir_nsec now)
 {
-        struct weir__follower *follower = weir__timer_follower(timer);
+        struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
         struct ticker *ticker = ticker_of(timer);
-        weir_nsec shown = follower ? weir__follow_read(follower->clock) : now;
+        weir_nsec shown = clock_timer ? weir__clock_timer_read(clock_timer->clock) : now;
         weir_nsec next = ticker->reset;
 
         if (!next)
@@ -137,8 +137,8 @@ next_tick(struct weir__timer *timer, weir_nsec now)
         next = weir__timer_move(next, ticker->shift, shown);
         ticker->base.is_moved = ticker->reset || ticker->shift;
         ticker->reset = ticker->shift = 0;
-        if (follower)
-                follower->target = next;
+        if (clock_timer)
+                clock_timer->target = next;
         if (ticker->count + 1 == ticker->limit)
                 set_last(ticker, true);
         return next;
@@ -169,8 +169,8 @@ change_next(struct weir__timer *timer, const struct weir__timer_change *change)
         if (change->extends) {
                 ticker->shift = weir__timer_put_off(ticker->shift, change->by);
         } else {
-                const struct weir__follower *follower = weir__timer_follower(timer);
-                weir_nsec next = weir__clock_after(follower ? weir__follow_read(follower->clock) : change->now, change->by);
+                const struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
+                weir_nsec next = weir__clock_after(clock_timer ? weir__clock_timer_read(clock_timer->clock) : change->now, change->by);
                 ticker->reset = next ? next : 1;
                 ticker->shift = 0;
         }
@@ -195,7 +195,7 @@ static void
 call_back(struct weir__timer *timer, struct ticker *ticker)
 {
         ticker->scheduled = ticker->base.due;
-        ticker->actual = ticker->schedule ? weir__follow_read(CLOCK_REALTIME) : weir__clock_now();
+        ticker->actual = ticker->schedule ? weir__clock_timer_read(CLOCK_REALTIME) : weir__clock_now();
         ticker->missed = ticker->to_be_missed;
         ticker->to_be_missed = 0;
         ticker->count++;

@@ -154,15 +154,15 @@ weir__timer_start(struct weir_task *task)
 static __attribute__((noinline)) bool
 is_put_back(struct weir__timer *timer)
 {
-        struct weir__follower *follower = weir__timer_follower(timer);
+        struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
 
-        if (!weir__follow_has_come(follower)) {
+        if (!weir__clock_timer_has_come(clock_timer)) {
                 /* Also if it is cancelled now. */
                 weir__timer_add_clock_timer(timer, weir__timer_poller(timer), weir__clock_now());
                 return true;
         }
-        if (timer->node.deadline < follower->computed)
-                timer->node.deadline = follower->computed; /* a clock change has passed it: it is late from then on */
+        if (timer->node.deadline < clock_timer->computed)
+                timer->node.deadline = clock_timer->computed; /* a clock change has passed it: it is late from then on */
         return false;
 }
 
@@ -436,15 +436,15 @@ static inline void
 leave(struct weir__timer *timer)
 {
         struct weir__name *name = weir__timer_name(timer);
-        struct weir__follower *follower = weir__timer_follower(timer);
+        struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
 
-        if (timer->task.handle || follower) {
+        if (timer->task.handle || clock_timer) {
                 struct weir__poller *poller = weir__timer_poller(timer);
 
                 weir__lock(&poller->lock);
                 give_up_id(timer, poller);
-                if (follower)
-                        weir__follow_end(follower);
+                if (clock_timer)
+                        weir__clock_timer_remove(clock_timer);
                 weir__unlock(&poller->lock);
         }
         if (weir__timer_ops(timer)->ticks)

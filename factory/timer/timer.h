@@ -9,7 +9,7 @@
 #include "factory/names/names.h"
 #include "factory/task/series.h"
 #include "factory/task/task.h"
-#include "kernel/loop/follow.h"
+#include "kernel/loop/clock_timer.h"
 #include "kernel/loop/pollers.h"
 
 #define WEIR__TIMERS_AT_ONCE WEIR__TIMERQ_BATCH /* under one hold of the locks */
@@ -118,13 +118,13 @@ weir__timer_name(struct weir__timer *timer)
 }
 
 /* The part behind the timer, or behind its name, if it is a clock timer; otherwise NULL. */
-static inline struct weir__follower *
-weir__timer_follower(struct weir__timer *timer)
+static inline struct weir__clock_timer *
+weir__timer_clock_part(struct weir__timer *timer)
 {
         if (__builtin_expect(!weir__timer_ops(timer)->is_clock_timer, 1))
                 return NULL;
         struct weir__name *name = weir__timer_name(timer);
-        return (struct weir__follower *)((char *)timer + (name ? weir__named_timer_size(name->size) : sizeof *timer));
+        return (struct weir__clock_timer *)((char *)timer + (name ? weir__named_timer_size(name->size) : sizeof *timer));
 }
 
 /* The part behind the timer, its name, and the clock that it follows, if it is a ticker; otherwise NULL. */
@@ -133,10 +133,10 @@ weir__timer_ticker(struct weir__timer *timer)
 {
         if (__builtin_expect(!weir__timer_ops(timer)->ticks, 1))
                 return NULL;
-        struct weir__follower *follower = weir__timer_follower(timer);
+        struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
         struct weir__name *name = weir__timer_name(timer);
         size_t before = name ? weir__named_timer_size(name->size) : sizeof *timer;
-        return follower ? (struct weir__ticker *)(follower + 1) : (struct weir__ticker *)((char *)timer + before);
+        return clock_timer ? (struct weir__ticker *)(clock_timer + 1) : (struct weir__ticker *)((char *)timer + before);
 }
 
 /* The timer that the task is, or NULL. */
@@ -243,10 +243,10 @@ weir__timer_round(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
         struct weir__ticker *ticker = weir__timer_ticker(timer);
 
         if (__builtin_expect(ticker != NULL, 0)) {
-                const struct weir__follower *follower = weir__timer_follower(timer);
+                const struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
 
                 /* Never before the zero of the clock, so that no difference overflows. */
-                ticker->due = follower ? follower->target : deadline > 0 ? deadline : 0;
+                ticker->due = clock_timer ? clock_timer->target : deadline > 0 ? deadline : 0;
         }
         if (deadline <= now || deadline > WEIR_FOREVER - granularity - slack)
                 return deadline;
@@ -260,7 +260,7 @@ weir_nsec weir__timer_new_deadline(struct weir__timer *timer, weir_nsec deadline
 
 /* Puts a clock timer into the queue, at its target.  Returns whether the poller is to be woken. */
 bool weir__timer_add_clock_timer(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now);
-extern const struct weir__follower_ops weir__timer_follower_ops;
+extern const struct weir__clock_timer_ops weir__timer_clock_ops;
 
 /* Puts a timer back into the queue that has this word: it is REARMED, or at the end of a tick.  Returns false if something ends
  * the timer: the status says what, or the word is CANCELLED.  On its worker, no lock held. */
@@ -274,13 +274,13 @@ struct weir__timer_change {
 };
 
 /* Changes the target of a clock timer. */
-void weir__timer_move_target(struct weir__follower *follower, const struct weir__timer_change *change);
+void weir__timer_move_target(struct weir__clock_timer *clock_timer, const struct weir__timer_change *change);
 
 /* Whether an instant counts before the start, and not a duration. */
 static inline bool
-weir__timer_has_instant(const struct weir__follower *follower)
+weir__timer_has_instant(const struct weir__clock_timer *clock_timer)
 {
-        return follower && follower->clock == CLOCK_REALTIME;
+        return clock_timer && clock_timer->clock == CLOCK_REALTIME;
 }
 
 /* Makes the change if the timer will still end by itself, and returns whether.  Sets *wake if the poller is to be woken after

@@ -3,7 +3,7 @@
  * Threads: any.
  * Locks:   the poller's (rank POLLER) guards deadlines and targets.
  *
- * A target is the instant on the clock that the timer follows (kernel/loop/follow.c).  Its deadline is computed from that. */
+ * A target is the instant on the clock that the timer follows (kernel/loop/clock_timer.c).  Its deadline is computed from that. */
 #include "factory/timer/timer.h"
 
 #include "kernel/base/clock.h"
@@ -33,7 +33,7 @@ weir_nsec
 weir__timer_new_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
 {
         if (__builtin_expect(weir__timer_ops(timer)->is_clock_timer, 0)) {
-                deadline = weir__follow_deadline(weir__timer_follower(timer));
+                deadline = weir__clock_timer_deadline(weir__timer_clock_part(timer));
                 if (deadline < now)
                         deadline = now; /* so it ends after timers that are due already */
         }
@@ -43,53 +43,53 @@ weir__timer_new_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nse
 /* -- timers that follow another clock -- */
 
 static struct weir__timer *
-timer_of(const struct weir__follower *follower)
+timer_of(const struct weir__clock_timer *clock_timer)
 {
-        return weir__container_of(follower->node, struct weir__timer, node);
+        return weir__container_of(clock_timer->node, struct weir__timer, node);
 }
 
 /* After a change of its clock. */
 static weir_nsec
-round_again(struct weir__follower *follower, weir_nsec deadline, weir_nsec now)
+round_again(struct weir__clock_timer *clock_timer, weir_nsec deadline, weir_nsec now)
 {
-        return weir__timer_round(timer_of(follower), deadline, now);
+        return weir__timer_round(timer_of(clock_timer), deadline, now);
 }
 
 static weir_nsec
-retarget(struct weir__follower *follower, weir_nsec shown)
+retarget(struct weir__clock_timer *clock_timer, weir_nsec shown)
 {
-        struct weir__timer *timer = timer_of(follower);
+        struct weir__timer *timer = timer_of(clock_timer);
         const struct weir__ticker_ops *ticks = weir__timer_ops(timer)->ticks;
 
-        return ticks ? ticks->retarget(timer, follower->target, shown) : follower->target;
+        return ticks ? ticks->retarget(timer, clock_timer->target, shown) : clock_timer->target;
 }
 
-const struct weir__follower_ops weir__timer_follower_ops = {.retarget = retarget, .aim = round_again};
+const struct weir__clock_timer_ops weir__timer_clock_ops = {.retarget = retarget, .round = round_again};
 
 /* A timer of the wall clock has its target from the beginning.  Otherwise the target is a duration until the start. */
 static void
-set_first_target(struct weir__timer *timer, struct weir__follower *follower)
+set_first_target(struct weir__timer *timer, struct weir__clock_timer *clock_timer)
 {
-        if (weir__timer_ops(timer)->ticks && !follower->target)
-                follower->target = weir__timer_ops(timer)->ticks->retarget(timer, 0, weir__follow_read(follower->clock));
-        else if (!weir__timer_has_instant(follower))
-                follower->target = weir__clock_after(weir__follow_read(follower->clock), timer->node.deadline);
+        if (weir__timer_ops(timer)->ticks && !clock_timer->target)
+                clock_timer->target = weir__timer_ops(timer)->ticks->retarget(timer, 0, weir__clock_timer_read(clock_timer->clock));
+        else if (!weir__timer_has_instant(clock_timer))
+                clock_timer->target = weir__clock_after(weir__clock_timer_read(clock_timer->clock), timer->node.deadline);
 }
 
 bool
 weir__timer_add_clock_timer(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
 {
-        struct weir__follower *follower = weir__timer_follower(timer);
+        struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
 
         if (weir__timer_word(timer) == WEIR__NEW)
-                set_first_target(timer, follower);
-        weir__follow(poller, follower);
+                set_first_target(timer, clock_timer);
+        weir__clock_timer_add(poller, clock_timer);
         return weir__deadlines_add(poller, &timer->node, weir__timer_new_deadline(timer, 0, now), now);
 }
 
 void
-weir__timer_move_target(struct weir__follower *follower, const struct weir__timer_change *change)
+weir__timer_move_target(struct weir__clock_timer *clock_timer, const struct weir__timer_change *change)
 {
-        follower->target = change->extends ? weir__timer_put_off(follower->target, change->by)
-                                           : weir__clock_after(weir__follow_read(follower->clock), change->by);
+        clock_timer->target = change->extends ? weir__timer_put_off(clock_timer->target, change->by)
+                                           : weir__clock_after(weir__clock_timer_read(clock_timer->clock), change->by);
 }

@@ -38,16 +38,16 @@ init(struct weir__timer *timer, const struct weir__timer_ops *ops, size_t size, 
 static size_t
 size_of(const struct weir__timer_plan *plan)
 {
-        return plan ? (plan->is_clock_timer ? sizeof(struct weir__follower) : 0) + plan->ticker_size : 0;
+        return plan ? (plan->is_clock_timer ? sizeof(struct weir__clock_timer) : 0) + plan->ticker_size : 0;
 }
 
 static void
 init_parts(struct weir__timer *timer, char *behind, const struct weir__timer_plan *plan)
 {
         if (plan->is_clock_timer) {
-                *(struct weir__follower *)behind = (struct weir__follower){
-                        .ops = &weir__timer_follower_ops, .node = &timer->node, .clock = plan->clock, .target = plan->target};
-                behind += sizeof(struct weir__follower);
+                *(struct weir__clock_timer *)behind = (struct weir__clock_timer){
+                        .ops = &weir__timer_clock_ops, .node = &timer->node, .clock = plan->clock, .target = plan->target};
+                behind += sizeof(struct weir__clock_timer);
         }
         if (plan->ticker)
                 memcpy(behind, plan->ticker, plan->ticker_size);
@@ -110,7 +110,7 @@ weir__timer_make(const struct weir__timer_plan *plan, weir_nsec after, weir_task
         return make(ops, plan->name, plan, after, done, context);
 }
 
-/* -- timers that follow a clock: kernel/loop/follow.c -- */
+/* -- timers that follow a clock: kernel/loop/clock_timer.c -- */
 
 /* `when` is an instant or a duration, as the clock has it.  `name` is NULL for a timer without one. */
 static weir_task *

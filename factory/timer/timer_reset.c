@@ -33,11 +33,11 @@ present_deadline(struct weir__timer *timer)
 static weir_nsec
 changed(struct weir__timer *timer, const struct weir__timer_change *change)
 {
-        struct weir__follower *follower = weir__timer_follower(timer);
+        struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
 
-        if (follower) {
-                weir__timer_move_target(follower, change);
-                return weir__follow_deadline(follower);
+        if (clock_timer) {
+                weir__timer_move_target(clock_timer, change);
+                return weir__clock_timer_deadline(clock_timer);
         }
         return change->extends ? weir__timer_move(present_deadline(timer), change->by, change->now)
                                : weir__clock_after(change->now, change->by);
@@ -47,8 +47,8 @@ changed(struct weir__timer *timer, const struct weir__timer_change *change)
 static bool
 rearm_later(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change)
 {
-        struct weir__follower *follower = weir__timer_follower(timer);
-        const weir_nsec deadline = timer->node.deadline, target = follower ? follower->target : 0;
+        struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
+        const weir_nsec deadline = timer->node.deadline, target = clock_timer ? clock_timer->target : 0;
         const uint64_t word = timer->node.word;
 
         timer->node.deadline = changed(timer, change);
@@ -57,20 +57,20 @@ rearm_later(struct weir__timer *timer, struct weir__poller *poller, const struct
                 return true;
         timer->node.deadline = deadline; /* the callback has begun */
         timer->node.word = word;
-        if (follower)
-                follower->target = target;
+        if (clock_timer)
+                clock_timer->target = target;
         return false;
 }
 
 static void
 change_new(struct weir__timer *timer, const struct weir__timer_change *change)
 {
-        struct weir__follower *follower = weir__timer_follower(timer);
+        struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
 
-        if (weir__timer_has_instant(follower) && weir__timer_ops(timer)->ticks && change->extends)
+        if (weir__timer_has_instant(clock_timer) && weir__timer_ops(timer)->ticks && change->extends)
                 return; /* the first tick is known only at the start */
-        if (weir__timer_has_instant(follower))
-                weir__timer_move_target(follower, change);
+        if (weir__timer_has_instant(clock_timer))
+                weir__timer_move_target(clock_timer, change);
         else
                 timer->node.deadline = change->extends ? weir__timer_put_off(timer->node.deadline, change->by) : change->by;
 }

@@ -151,13 +151,13 @@ state_of(uint32_t word)
 static struct weir_timer_info
 info_of(struct weir__timer *timer, const char *name, weir_nsec now)
 {
-        struct weir__follower *follower = weir__timer_follower(timer);
+        struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
         struct weir_timer_info info = {.name = name, .due_in = timer->node.deadline, .state = state_of(weir__timer_word(timer))};
 
-        if (info.state == WEIR_TIMER_NEW && !weir__timer_has_instant(follower))
+        if (info.state == WEIR_TIMER_NEW && !weir__timer_has_instant(clock_timer))
                 return info;
         if (info.state == WEIR_TIMER_NEW) {
-                info.due_in = weir__timer_put_off(follower->target, -weir__follow_read(follower->clock));
+                info.due_in = weir__timer_put_off(clock_timer->target, -weir__clock_timer_read(clock_timer->clock));
                 return info;
         }
         weir_nsec since = weir__timerq_since(&timer->node);

@@ -1,9 +1,9 @@
 /* kernel/base/fence.h: a memory fence in two halves, of which the one that runs all the time costs nothing.
  *
- * Two threads that each write one variable and then read the other's need a full fence in between, or both may read the old
- * values.  Here one of them, the rare one, has the system run a fence on every CPU that runs a thread of this process
- * (membarrier(2), PRIVATE_EXPEDITED); the frequent one must only keep the compiler from swapping the two.  Where the system
- * refuses that call, the frequent one makes a full fence as well. */
+ * Two threads each write one variable and then read the other's.  Without a full fence in between both may read the old values.
+ * Here the rare thread has the system run a fence on every CPU that runs a thread of this process (membarrier(2),
+ * PRIVATE_EXPEDITED).  The frequent thread must only keep the compiler from swapping the write and the read.  Where the system
+ * refuses that call, the frequent thread makes a full fence as well. */
 #ifndef WEIR_KERNEL_FENCE_H
 #define WEIR_KERNEL_FENCE_H
 

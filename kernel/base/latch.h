@@ -1,7 +1,7 @@
 /* kernel/base/latch.h: one thread waits, another opens, once.
  *
- * The latch may lie on the waiter's stack: opening touches its memory for the last time before the waiter can see it open (the
- * futex wake-up that follows uses the address only). */
+ * The latch may lie on the waiter's stack.  Once the waiter can see it open, its memory is touched no more: the futex wake-up
+ * that follows uses the address only. */
 #ifndef WEIR_KERNEL_LATCH_H
 #define WEIR_KERNEL_LATCH_H
 

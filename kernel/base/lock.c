@@ -141,7 +141,7 @@ first_of(const struct queue *queue, const struct weir__lock *lock)
         return link ? weir__container_of(link, struct sleeper, link) : NULL;
 }
 
-/* Returns the futex to wake with the mutex let go, or NULL: there is no sleeper, or it is awake already. */
+/* Returns the futex to wake after the mutex is released.  NULL: there is no sleeper, or it is awake already. */
 static _Atomic unsigned *
 rouse(struct sleeper *sleeper)
 {
@@ -151,7 +151,7 @@ rouse(struct sleeper *sleeper)
         return &sleeper->is_awake;
 }
 
-/* -- waiting and letting go -- */
+/* -- waiting and releasing -- */
 
 /* Returns whether the lock belongs to the sleeper now, which then has left the queue. */
 static bool
@@ -232,7 +232,7 @@ weir__lock_hold(struct weir__lock *lock)
                 weir__lock_wait(lock);
 }
 
-/* The child forgets the threads that it does not have, before any lock is let go. */
+/* The child forgets the threads that it does not have, before any lock is released. */
 static void
 become_child(void)
 {

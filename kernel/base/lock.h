@@ -1,8 +1,8 @@
 /* kernel/base/lock.h: fair locks that know their rank.
  *
  * A lock is held for some dozens of nanoseconds, in the worst case for some hundred nodes.  Taking a free lock costs one atomic
- * operation.  Letting it go costs none while no thread sleeps for it.  lock.c explains the states and the fairness.  The lock may
- * be freed as soon as it was let go, like a mutex of POSIX.
+ * operation.  Releasing it costs none while no thread sleeps for it.  lock.c explains the states and the fairness.  The lock may
+ * be freed as soon as it was released, like a mutex of POSIX.
  *
  * A thread takes locks in ascending rank only; ranks are asserted where WEIR_DEBUG is defined (debug and sanitizer builds).  No
  * user code, no free function and no blocking call runs under any of them. */
@@ -86,7 +86,7 @@ weir__lock_has_sleepers(const struct weir__lock *lock)
 /* Takes a lock that was found held. */
 void weir__lock_wait(struct weir__lock *lock);
 
-/* Lets go of a lock while threads wait in its queue, for this lock or for another one. */
+/* Releases a lock while threads wait in its queue, for this lock or for another one. */
 void weir__lock_release(struct weir__lock *lock);
 
 /* Wakes the first thread that waits for a lock.  The lock may be gone. */

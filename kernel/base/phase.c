@@ -70,8 +70,8 @@ end(void)
         weir__steps_run(WEIR__STEP_EXIT);
 }
 
-/* The handler of exit() is registered here: functions that the program registered before its first use of the library run after
- * it, and may still use the library before they end. */
+/* The handler of exit() is registered here.  exit() runs handlers in the reverse order.  So a function that the program registers
+ * after its first use of the library runs before this handler, and may use the library. */
 static void
 start(void)
 {

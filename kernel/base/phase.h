@@ -43,7 +43,7 @@ enum weir__step {
 /* The modules that have steps, in the order in which these run. */
 enum weir__module {
         WEIR__MODULE_FENCE,
-        WEIR__MODULE_LOCKS, /* a child forgets who sleeps for locks, before the other modules let go of theirs */
+        WEIR__MODULE_LOCKS, /* a child forgets the sleepers of locks, before the other modules release theirs */
         WEIR__MODULE_MEMORY,
         WEIR__MODULE_LOG,
         WEIR__MODULE_TLS,
@@ -69,7 +69,7 @@ struct weir__steps {
         static const struct weir__steps own_steps = {.module = (its_module), .anchor = &weir__phase, .run = {__VA_ARGS__}}; \
         static const struct weir__steps *const WEIR__STEPS_ENTRY own_steps_entry = &own_steps
 
-/* In the section, whoever seems to use it. */
+/* The linker keeps the entry in its section, although no code refers to it. */
 #if __has_attribute(retain)
 #define WEIR__STEPS_ENTRY __attribute__((section("weir__steps"), used, retain))
 #else

@@ -25,7 +25,7 @@ int weir__thread_make(pthread_t *thread, void *(*main)(void *), void *argument);
 void weir__thread_keep_on_cpu(unsigned index);
 void weir__thread_release_cpu(void);
 
-/* Waits until a thread has opened its latch, the last thing that it does, and joins it.  Returns false when that instant of
+/* Waits until a thread has opened its latch, which it does last, and joins it.  Returns false when that instant of
  * CLOCK_MONOTONIC comes first. */
 bool weir__thread_join(pthread_t thread, struct weir__latch *gone, weir_nsec until);
 

@@ -1,7 +1,7 @@
 /* kernel/calendar/cron.c: schedules by the wall clock.
  *
- * A schedule is five sets of bits.  The next match is found in local time, month by month: the days of a month that match are one
- * word, made of the set of its dates and of the week repeated.  The zone then handles changes of the clocks.
+ * A schedule is five sets of bits.  The next match is found in local time, month by month.  The days of a month that match are
+ * one word, which is made of the set of dates and of the repeated week.  Then the zone handles changes of the clocks.
  *
  * Threads: any; pure functions.  No locks. */
 #include <errno.h>

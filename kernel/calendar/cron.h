@@ -5,8 +5,8 @@
  * A schedule has five fields, between spaces or tabs: minute (0-59), hour (0-23), day of the month (1-31), month (1-12 or
  * jan-dec) and day of the week (0-7 or sun-sat; 0 and 7 are Sunday).  A field is a list, with commas, of numbers, of ranges
  * `first-last`, and of `*`, which is the whole range.  A range and `*` may have a step behind a slash: `8-18/2`.  Names may be in
- * any case; a range may end with Sunday.  In place of the fields: @hourly, @daily or @midnight, @weekly, @monthly, @yearly or
- * @annually.
+ * upper or lower case.  A range may end with Sunday.  In place of the fields: @hourly, @daily or @midnight, @weekly, @monthly,
+ * @yearly or @annually.
  *
  * Days.  If one of the two fields of days has a `*`, with or without a step, a day has to match both fields.  Otherwise one of
  * them is enough: `0 0 13 * fri` is each Friday and each 13th, and `0 0 13 * *` is each 13th.

@@ -56,7 +56,7 @@ struct counts {
 static int
 make_zone(struct weir__zone **zone, uint64_t changes)
 {
-        *zone = calloc(1, sizeof **zone + changes * sizeof (*zone)->changes[0]);
+        *zone = calloc(1, sizeof **zone + changes * sizeof(*zone)->changes[0]);
         return *zone ? 0 : -ENOMEM;
 }
 

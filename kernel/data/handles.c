@@ -1,11 +1,11 @@
 /* kernel/data/handles.c: slots with generations.
  *
- * Threads and locks: none of its own; a table belongs to whoever holds its owner's lock.
+ * Threads and locks: none of its own.  The caller holds the lock of the table's owner.
  *
  *     id:  | generation, 26 bits, from 1 | table, 10 bits | slot, 28 bits |
  *
- * The slots lie in segments, each twice as large as the one before, so that growing moves nothing.  The large ones, which are met
- * in random order, are huge pages where the system lets those have them that ask. */
+ * The slots lie in segments, each twice as large as the one before, so growing moves nothing.  The large segments are read in
+ * random order, so they are huge pages where the system gives these on request. */
 #include "kernel/data/handles.h"
 
 #include <stddef.h>
@@ -92,7 +92,7 @@ weir__handles_give(struct weir__handles *handles, uint32_t handle)
                 weir__panic("handle %u given back twice", handle);
         slot->object = NULL;
         if (++slot->generation == GENERATIONS)
-                return; /* it has served */
+                return; /* the slot is used up */
         slot->next_free = handles->free;
         handles->free = handle;
 }

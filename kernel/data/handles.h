@@ -1,9 +1,9 @@
 /* kernel/data/handles.h: a table from ids to objects, in which no id is ever used twice.
  *
  * A pure data structure: all calls on one table are made under its owner's lock.  An object takes a slot and gives it back before
- * it is freed; each time the generation of the slot goes up by one, and a slot whose generations are used up is never taken
- * again.  So an old id finds nothing, for ever.  The memory is never given back, for the generations must be remembered: 16 bytes
- * for each object that ever had a slot at the same time. */
+ * it is freed.  Each time the generation of the slot goes up by one.  A slot whose generations are used up is never taken again.
+ * So an old id finds nothing, for ever.  The memory is never given back, because the generations must be remembered: 16 bytes for
+ * each object that ever had a slot at the same time. */
 #ifndef WEIR_KERNEL_HANDLES_H
 #define WEIR_KERNEL_HANDLES_H
 

@@ -50,7 +50,7 @@ weir__histogram_collect(struct weir__histogram *histogram, struct weir__histogra
         if (highest < 0)
                 return;
         weir_nsec least = weir__histogram_least((unsigned)highest), greatest = weir__histogram_greatest((unsigned)highest);
-        if (max < least || max > greatest) /* of a value that counts before or after: somebody started anew meanwhile */
+        if (max < least || max > greatest) /* of a value that is not in these counts: a reader started anew meanwhile */
                 max = highest < LAST ? greatest : least;
         if (max > sum->max)
                 sum->max = max;

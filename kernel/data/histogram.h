@@ -1,10 +1,10 @@
 /* kernel/data/histogram.h: how often which duration was seen, counted by one thread and read by any.
  *
  * Log-linear: up to 15 ns each value has a bucket of its own, from there on each power of two has sixteen.  So what is read is at
- * most 1/16 too large, never too small.  What is longer than 34 s shares the last bucket; the greatest value is kept as it is.
+ * most 1/16 too large, never too small.  Durations above 34 s share the last bucket.  The greatest value is kept as it is.
  *
- * The owner only ever adds one to a bucket.  Who starts anew notes what there is, and subtracts it from then on: so the owner
- * need not be asked, and each value is counted before or after, not twice, not never. */
+ * The owner only ever adds one to a bucket.  A reader that starts anew notes the counts, and subtracts them from then on.  So the
+ * owner has nothing to do for that, and each value is counted exactly once, before or after. */
 #ifndef WEIR_KERNEL_HISTOGRAM_H
 #define WEIR_KERNEL_HISTOGRAM_H
 
@@ -22,8 +22,8 @@ struct weir__histogram {
         /* Written by the owner (release, behind `max`), read by others (acquire).  They only grow. */
         _Atomic uint64_t counts[WEIR__HISTOGRAM_BUCKETS];
 
-        /* The greatest value.  Raised by the owner with plain loads and stores, taken by who starts anew: one of the two may be
-         * lost when they meet, which who reads mends to within a bucket.  Relaxed. */
+        /* The greatest value.  The owner raises it by plain loads and stores, and a reader that starts anew takes it.  When they
+         * meet, one of the two is lost.  A reader corrects that to within a bucket.  Relaxed. */
         _Atomic weir_nsec max;
 
         /* Of all values since the process began.  Written by the owner, relaxed. */
@@ -33,7 +33,7 @@ struct weir__histogram {
         uint64_t former[WEIR__HISTOGRAM_BUCKETS];
 };
 
-/* What was read, of one histogram or of several.  All zero is empty. */
+/* The counts that were read, of one histogram or of several.  All zero is empty. */
 struct weir__histogram_sum {
         uint64_t counts[WEIR__HISTOGRAM_BUCKETS];
         uint64_t count; /* of all */
@@ -68,10 +68,10 @@ weir_nsec weir__histogram_least(unsigned bucket);
 weir_nsec weir__histogram_greatest(unsigned bucket);
 
 /* Adds to *sum what was counted since the histogram was started anew, and starts it anew if `restart`.  Any thread, under a lock
- * that all who call this hold. */
+ * that all callers hold. */
 void weir__histogram_collect(struct weir__histogram *histogram, struct weir__histogram_sum *sum, bool restart);
 
-/* The value that so many of a thousand do not exceed, rounded up to the end of its bucket; 0 when empty. */
+/* The value that `per_mille` of a thousand values do not exceed, rounded up to the end of its bucket; 0 when empty. */
 weir_nsec weir__histogram_quantile(const struct weir__histogram_sum *sum, unsigned per_mille);
 
 #endif

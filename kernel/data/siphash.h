@@ -1,10 +1,10 @@
 /* kernel/data/siphash.h: SipHash-1-3, a keyed hash of short strings, for maps whose keys may come from strangers.
  *
- * Pure; inline, since each call hashes a name.  libcrypto has SipHash as a MAC, whose set-up per call costs some hundred times
- * the five nanoseconds of this on a short name.
+ * Pure, and inline, since each call by name hashes a name.  libcrypto has SipHash as a MAC.  Its set-up for each call costs
+ * some hundred times the five nanoseconds of this on a short name.
  *
- * Source: Aumasson and Bernstein, SipHash: a fast short-input PRF, 2012; one compression round and three at the end, as hash
- * tables of Rust, Ruby and Python use it. */
+ * Source: Aumasson and Bernstein, SipHash: a fast short-input PRF, 2012.  It has one compression round and three at the end, as
+ * in the hash tables of Rust, Ruby and Python. */
 #ifndef WEIR_KERNEL_SIPHASH_H
 #define WEIR_KERNEL_SIPHASH_H
 
@@ -66,7 +66,7 @@ static inline uint64_t weir__siphash_half(const unsigned char *data)
         return word;
 }
 
-/* The size % 8 bytes that are left at `data`, the first one lowest; without a loop, whose end is hard to foretell. */
+/* The size % 8 bytes that are left at `data`, the first one lowest.  A loop would cost a branch that is hard to predict. */
 static inline uint64_t weir__siphash_rest(const unsigned char *data, size_t size)
 {
         size_t left = size % 8;

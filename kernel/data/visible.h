@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The length of the character of UTF-8 (RFC 3629) that the text, of `size` bytes and at least one, begins with; 0 if there is
- * none, more than `size` if it may have been cut off. */
+/* The length of the character of UTF-8 (RFC 3629) with which a text of `size` bytes begins, at least one byte.  0: there is none.
+ * More than `size`: it may have been cut off. */
 static inline unsigned
 weir__utf8_character(const char *text, size_t size)
 {
@@ -27,8 +27,8 @@ weir__utf8_character(const char *text, size_t size)
         return length;
 }
 
-/* Whether it is one that steers a terminal, or ends a line or turns its direction where it is shown: a control character; U+2028,
- * U+2029; U+202A to U+202E, U+2066 to U+2069. */
+/* Whether the character can do more than be shown: steer a terminal, end a line, or turn its direction.  These are the control
+ * characters, U+2028 and U+2029, U+202A to U+202E, and U+2066 to U+2069. */
 static inline bool
 weir__character_steers(const char *text, unsigned length)
 {
@@ -40,7 +40,7 @@ weir__character_steers(const char *text, unsigned length)
         return byte[0] < ' ' || byte[0] == 0x7f || (length == 2 && byte[0] == 0xc2 && byte[1] < 0xa0);
 }
 
-/* The length of the character that the text, of `size` bytes, begins with; 0 if there is none, or one that steers. */
+/* The length of the character with which a text of `size` bytes begins.  0: there is none, or one of those. */
 static inline unsigned
 weir__visible_character(const char *text, size_t size)
 {
@@ -51,8 +51,8 @@ weir__visible_character(const char *text, size_t size)
 
 #define WEIR__VISIBLE_PIECE 5 /* bytes, with the NUL */
 
-/* How the text from `*at` on, at least one byte of `size`, begins on a line: with a character, a doubled backslash, or \x1b and
- * the like. Moves `*at` behind it and returns the length of the piece. */
+/* Writes to `piece` the first character of the text from `*at` on as it is shown on a line: itself, a doubled backslash, or \x1b
+ * and the like.  At least one byte of `size` is left.  Moves `*at` behind it and returns the length of the piece. */
 static inline unsigned
 weir__visible_piece(const char *text, size_t size, size_t *at, char piece[WEIR__VISIBLE_PIECE])
 {

@@ -10,10 +10,10 @@ struct weir__work;
 
 typedef void weir__function(void); /* any, as an address */
 
-/* What kinds of work have in common; richer tables begin with it. */
+/* The table of a kind of work.  Larger tables begin with it. */
 struct weir__work_ops {
         void (*run)(struct weir__work *work); /* on the worker's stack, with no lock held */
-        const char *kind; /* in messages: what its callback is that of; NULL: none of the user's */
+        const char *kind; /* in messages: "a timer"; NULL: it has no callback of the program */
         bool is_migratable; /* may be run by the owner of any poller */
 
         /* Which function of the program it will call.  NULL: none, or it is not known. */
@@ -56,7 +56,7 @@ static inline void weir__work_prepend(struct weir__work_list *list, struct weir_
                 list->last = work;
 }
 
-/* What is popped keeps its `next`: the one behind it, while that is the first of the list. */
+/* The work keeps its `next`: the one behind it, while that is the first of the list. */
 static inline struct weir__work *weir__work_pop(struct weir__work_list *list)
 {
         struct weir__work *work = list->first;

@@ -7,7 +7,7 @@
  * Locks:   none.
  *
  * The thread that replaces SLEEPING writes the eventfd, and no other: one write per sleep.
- * kernel/loop/sleep.c tells in which order the owner marks its inbox and looks at its deadlines. */
+ * kernel/loop/sleep.c says in which order the owner marks its inbox and looks at its deadlines. */
 #include "kernel/loop/inbox.h"
 
 #include <errno.h>

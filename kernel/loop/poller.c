@@ -44,7 +44,7 @@ weir__poller_open(struct weir__poller *poller)
         poller->free_slot = WEIR__SLOT_NONE;
         poller->exiting = false;
         memset(&poller->ready, 0, sizeof poller->ready);
-        weir__follow_open(poller);
+        weir__clock_timers_open(poller);
         weir__deadlines_open(poller);
         poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
         int failed = poller->epoll_fd < 0 ? -errno : 0;
@@ -67,7 +67,7 @@ weir__poller_close(struct weir__poller *poller)
                 close(poller->watch.timer_fd);
         poller->epoll_fd = poller->watch.timer_fd = -1;
         weir__sleep_close(poller);
-        weir__follow_close(poller);
+        weir__clock_timers_close(poller);
         free(poller->slots);
         free(poller->scratch);
         poller->slots = NULL;

@@ -12,7 +12,7 @@
 #include "kernel/data/handles.h"
 #include "kernel/data/histogram.h"
 #include "kernel/loop/deadlines.h"
-#include "kernel/loop/follow.h"
+#include "kernel/loop/clock_timer.h"
 #include "kernel/loop/inbox.h"
 #include "kernel/loop/ready.h"
 #include "kernel/loop/sleep.h"
@@ -60,7 +60,7 @@ struct weir__poller {
         _Alignas(64) struct weir__lock lock;
         struct weir__work_list bulk_given; /* by other threads, to be moved to ready.bulk */
         struct weir__deadlines deadlines;
-        struct weir__followers followers;
+        struct weir__clock_timers clock_timers;
         struct weir__handles handles; /* ids of what belongs to this poller; kept for ever, also when the runtime ends */
 
         /* Whether bulk_given has something.  Written under the lock; the owner reads it without, relaxed, and again after it has
@@ -72,8 +72,8 @@ struct weir__poller {
         struct weir__sleep_state sleep;
         struct weir__source_slot *slots;
         uint32_t slot_count, free_slot;
-        int clock_change_fd;             /* tells of clock changes; -1: nobody has asked yet */
-        struct weir__limit clock_update; /* of followers; its work is delivered without a time limit, too */
+        int clock_change_fd;             /* reports clock changes; -1: there was no clock timer yet */
+        struct weir__limit clock_update; /* of clock_timers; its work is delivered without a time limit, too */
         char *scratch;                   /* WEIR__SCRATCH_SIZE bytes, for the function that the owner runs */
         bool exiting;                    /* the loop ends */
 
@@ -81,8 +81,8 @@ struct weir__poller {
         struct weir__histogram lateness;
 };
 
-/* Makes a poller, which is never freed: a thread that pushed the last work of all may still be about to write the eventfd when
- * shutdown is over.  NULL with errno set when it cannot be made. */
+/* Makes a poller.  It is never freed: the thread that pushed the last work may write the eventfd after the shutdown.  NULL: it
+ * cannot be made, and errno says why. */
 struct weir__poller *weir__poller_new(unsigned index);
 
 /* Makes it ready for a worker, and undoes that when the worker has gone.

@@ -10,9 +10,9 @@ static struct weir__poller none = {.index = WEIR__POLLER_NONE, .lock = WEIR__LOC
 
 struct weir__pollers weir__pollers = {.at = {[WEIR__POLLER_NONE] = &none}};
 
-/* The child of a process in which nothing runs may use the library, so no other thread may be within timers at a fork.  Another
- * thread may be making pollers: these are the ones that there were before the fork.  Guarded by the lock of `none`, the first one
- * that a fork takes. */
+/* The child of a process in which nothing runs may use the library.  So no other thread may be inside the timers at a fork.
+ * Another thread may be making pollers, so this keeps the pollers of before the fork.  Guarded by the lock of `none`, the first
+ * one that a fork takes. */
 static struct weir__poller *held[WEIR__POLLERS_MAX];
 
 static void

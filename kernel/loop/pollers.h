@@ -7,7 +7,7 @@
 
 #include "kernel/loop/poller.h"
 
-/* The index of what was made before the first start.  The poller with that index has a lock and nothing else. */
+/* The index in tasks that are made before the first start.  The poller with that index has a lock and nothing else. */
 #define WEIR__POLLER_NONE WEIR__POLLERS_MAX
 
 struct weir__pollers {

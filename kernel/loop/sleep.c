@@ -4,9 +4,9 @@
  * Locks:   none.  The caller takes the poller's lock to compute the next deadline.
  *
  * No wake-up is lost.  The owner marks its empty inbox first.  Then it computes and publishes its next deadline under its
- * lock, arms the timerfd and sleeps.  A thread that adds an earlier deadline takes the same lock: either before the owner,
- * which sees the deadline, or after it, and then that thread sees the mark and wakes the owner.  A bulk delivery does the
- * same.  The lock makes the mark visible; letting go of it is no fence.  test/model/wakeup.pml is the model.
+ * lock, arms the timerfd and sleeps.  A thread that adds an earlier deadline takes the same lock.  If it comes before the
+ * owner, the owner sees the deadline.  If it comes after the owner, it sees the mark and wakes the owner.  A bulk delivery does
+ * the same.  The lock makes the mark visible; releasing it is no fence.  test/model/wakeup.pml is the model.
  *
  * A wake-up from idle costs about 30 us of CPU, and a system call on each side.  Three rules keep their number low.  Each
  * has its figures in docs/decisions/202.

@@ -4,7 +4,7 @@
  * Locks:   none.
  *
  * Edge-triggered, registered once.  A source that is removed leaves a slot of another generation, so an event that was on its way
- * finds nobody. */
+ * finds no source. */
 #include "kernel/loop/source.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "kernel/loop/poller.h"
 #include "kernel/data/prefetch.h"
 
-#define WANTED 384 /* bytes of what a source is a part of, a connection say, that its event will be about */
+#define WANTED 384 /* bytes from a source on, of a connection for example, that its event will use */
 
 int
 weir__poller_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
@@ -111,7 +111,7 @@ weir__poller_dispatch(struct weir__poller *poller, const struct epoll_event *eve
         uint32_t index = (uint32_t)data;
 
         if (data == WEIR__SLOT_CLOCK_CHANGE)
-                weir__follow_event(poller);
+                weir__clock_timers_event(poller);
         if (data >= WEIR__SLOT_CLOCK_CHANGE || index >= poller->slot_count)
                 return; /* edge-triggered, so neither eventfd nor timerfd has to be read */
         struct weir__source_slot *slot = &poller->slots[index];

@@ -10,11 +10,11 @@
 struct weir__poller;
 struct weir__source;
 
-/* What a descriptor's owner wants to be told.  All are called by the owner of the poller, from its loop, with no lock held. */
+/* The callbacks of a source.  The owner of the poller calls them from its loop, with no lock held. */
 struct weir__source_ops {
         void (*ready)(struct weir__source *source, uint32_t events); /* epoll's, edge-triggered */
-        void (*shutdown)(struct weir__source *source);               /* the runtime is ending: finish, then remove yourself */
-        void (*destroy)(struct weir__source *source);                /* it has ended: remove yourself now */
+        void (*shutdown)(struct weir__source *source);               /* the runtime is ending: finish, then remove the source */
+        void (*destroy)(struct weir__source *source);                /* it has ended: remove the source now */
 };
 
 /* A descriptor registered with a poller, edge-triggered, once.  Owner only. */
@@ -32,27 +32,27 @@ struct weir__source_slot {
         uint32_t next_free;
 };
 
-/* Has epoll tell of a descriptor, edge-triggered, with that data.  Result: 0 or a negative errno.  Owner only. */
+/* Registers a descriptor with epoll, edge-triggered, with that data.  Result: 0 or a negative errno.  Owner only. */
 int weir__poller_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
 
-/* Registers a non-blocking descriptor for input, output and hang-up, edge-triggered: a first event tells what it is ready for.
+/* Registers a non-blocking descriptor for input, output and hang-up, edge-triggered: a first event reports what it is ready for.
  * Result:  0, or -ENOMEM, -ENOSPC: nothing is registered.  Owner only. */
 int weir__poller_add_source(struct weir__poller *poller, struct weir__source *source, uint32_t events);
 
 /* Forgets a source; its descriptor stays open.  Events already on their way are dropped.  Owner only. */
 void weir__poller_remove_source(struct weir__poller *poller, struct weir__source *source);
 
-/* The same for a descriptor that others have too, of this process or another: close alone would leave epoll watching. */
+/* The same for a descriptor that others have as well, in this process or another one: epoll would watch it on after close. */
 void weir__poller_withdraw_source(struct weir__poller *poller, struct weir__source *source);
 
 /* Calls shutdown (or destroy) of every source.  Owner only. */
 void weir__poller_shutdown_sources(struct weir__poller *poller);
 void weir__poller_destroy_sources(struct weir__poller *poller);
 
-/* Has what the events are of fetched from memory, all at once: of many connections each is out of the caches.  Owner only. */
+/* Prefetches the sources of events, all at once: with many connections none of them is in the caches.  Owner only. */
 void weir__poller_prefetch(const struct weir__poller *poller, const struct epoll_event *events, int count);
 
-/* Tells the source of an event, if it is there still; other descriptors of the poller just wake it.  Owner only. */
+/* Calls the source of an event, if it is still there.  Other descriptors of the poller only wake it.  Owner only. */
 void weir__poller_dispatch(struct weir__poller *poller, const struct epoll_event *event);
 
 #endif

@@ -1,10 +1,10 @@
 /* kernel/queue/rbtree.c: the red-black tree of chapter 13 of Introduction to Algorithms (3rd edition).
  *
- * Threads and locks: none of its own; a tree belongs to whoever holds its owner's lock.
+ * Threads and locks: none of its own.  The caller holds the lock of the tree's owner.
  *
- * Differences from the book: there is no sentinel, an absent child is NULL and counts as black, so a fix-up carries the parent
- * beside the node; mirrored cases are one case with a side; and both ends of the order are remembered, because the earliest
- * deadline is asked for all the time and regular deadlines arrive at the far end. */
+ * Three things differ from the book.  There is no sentinel: an absent child is NULL and counts as black, so a fix-up carries the
+ * parent beside the node.  Mirrored cases are one case with a side.  The tree remembers both ends of the order: the earliest
+ * deadline is read all the time, and regular deadlines arrive at the far end. */
 #include "kernel/queue/rbtree.h"
 
 #include <stdbool.h>
@@ -45,14 +45,14 @@ paint_black(struct weir__rbtree_node *node)
         node->parent_and_colour |= BLACK;
 }
 
-/* On which side of its parent a node hangs.  `node` may be NULL when its sibling is not. */
+/* The side of its parent on which a node is.  `node` may be NULL if its sibling is not. */
 static unsigned
 side_of(const struct weir__rbtree_node *parent, const struct weir__rbtree_node *node)
 {
         return parent->children[RIGHT] == node;
 }
 
-/* Hangs `child`, which may be NULL, where `node` hangs. */
+/* Puts `child`, which may be NULL, in the place of `node`. */
 static void
 transplant(struct weir__rbtree *tree, struct weir__rbtree_node *node, struct weir__rbtree_node *child)
 {
@@ -80,7 +80,7 @@ rotate(struct weir__rbtree *tree, struct weir__rbtree_node *node, unsigned side)
         set_parent(node, up);
 }
 
-/* `node` is red; its parent may be red too, which is the only rule that may be broken. */
+/* `node` is red.  Only one rule may be broken: its parent may be red too. */
 static void
 balance_after_insert(struct weir__rbtree *tree, struct weir__rbtree_node *node)
 {

@@ -2,8 +2,8 @@
  *
  * Threads and locks: none of its own; a queue belongs to whoever holds its owner's lock.  No call touches more than BATCH nodes.
  *
- * Time is cut into ticks of 2^20 ns.  Level k has slots of 64^k ticks; slot number n of a level covers the ticks whose upper bits
- * are n.  Of each level a ring of 128 slots is kept, the parent slot in which the cursor is and the one after it:
+ * Time is cut into ticks of 2^20 ns.  Level k has slots of 64^k ticks.  Slot number n of a level covers the ticks whose upper
+ * bits are n.  Each level has a ring of 128 slots: those of the parent slot in which the cursor is, and those of the next parent.
  *
  *      level 1   ...|   parent 4    |   parent 5    |...      each parent is one slot of level 2
  *                        ^cursor                              a node lives on the lowest level whose ring covers its tick
@@ -12,27 +12,27 @@
  *
  *      list of level k --cascade--> list of a lower level --cascade--> list of level 0 --cascade--> tree --expire--> out
  *
- * unless its deadline was put off meanwhile: then it is in a slot too early, and goes from there to the one that it belongs to,
- * which is never a slot that is being moved down.
+ * A node whose deadline was put off meanwhile is in a slot too early.  It goes from there to the slot where it belongs, which is
+ * never a slot that is being moved down.
  *
- * A node whose deadline becomes so early that its slot would come too late has to be taken out of its list; its neighbours there
- * lie anywhere in memory.  They are fetched, the node is noted in moving[], and what is noted there is moved where it
- * belongs when the array is full, and before anything that looks at slots and tree as a whole: expire and next.
+ * A node may get a deadline that comes before its slot.  Then it has to leave its list.  Its neighbours there lie anywhere in
+ * memory, so they are prefetched and the node is noted in moving[].  The noted nodes are moved when the array is full, and before
+ * expire and next, which look at slots and tree as a whole.
  *
- * Tick:     when time reaches the tick of the cursor, the slot of that tick is moved into the tree and the cursor goes on.  Only
- *           what lies before the cursor may expire, because only there has everything that could come earlier been sorted in.
+ * Tick:     when time reaches the tick of the cursor, the slot of that tick is moved into the tree, and the cursor goes on.  Only
+ *           nodes before the cursor may expire: all nodes that could come before them are in the tree by then.
  * Ahead:    the cursor never enters a slot of a level above 0 that is not empty.  While it is in slot n - 1 of a level, it moves
- *           a portion of slot n down at each tick it visits, such that nothing is left when it arrives.  (67,000 nodes of a slot
- *           of 67 ms moved at once make everything late by 12 ms.)
- * Skipping: ticks without work are not visited.  The bitmaps tell the next one that must be.
+ *           a portion of slot n down at each tick where it stops.  So nothing is left when it arrives.  (67,000 nodes of a slot
+ *           of 67 ms that are moved at once make everything late by 12 ms.)
+ * Skipping: the cursor skips ticks without work.  The bitmaps show the next tick where it must stop.
  *
- * A lone timer at the end of an empty day costs one visit: next() asks for visits before a deadline only on account of slots that
- * hold more than a batch. */
+ * A lone timer at the end of an empty day costs one call of expire.  next() asks for a call before a deadline only if a slot
+ * holds more than a batch. */
 #include "kernel/queue/timerq.h"
 
 #include "kernel/queue/timerq_slots.h"
 
-#define PORTION 128 /* the least that is moved down at a visited tick: spares small slots a visit each tick */
+#define PORTION 128 /* the least that is moved down at a tick, so that the cursor need not stop at each tick for a small slot */
 
 /* Where in the word of a node its place lies. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -42,8 +42,8 @@
 #endif
 #define PLACE_MASK (UINT64_C(0x7ff) << PLACE_SHIFT)
 
-/* A bit field would be written by a store of two bytes, and the next load of the word would have to wait until that is in the
- * cache: 4 ns of the 11 that an add and a remove took, and more when the cache misses. */
+/* Not by the bit field, which is a store of two bytes: the next load of the word has to wait until these are in the cache.  That
+ * was 4 ns of the 11 that an add and a remove took, and more when the cache missed. */
 static void
 set_place(struct weir__timerq_node *node, unsigned place)
 {
@@ -56,8 +56,8 @@ begin_of(int64_t tick)
         return (weir_nsec)((uint64_t)tick << TICK_SHIFT);
 }
 
-/* The lowest level whose ring covers `tick`, which is not before `cursor`.  A distance below 64^(k + 1) is always covered by
- * level k, and at times, depending on where in its parent the cursor is, by the level below. */
+/* The lowest level whose ring covers `tick`, which is not before `cursor`.  Level k covers each distance below 64^(k + 1).  The
+ * level below covers it too, if the cursor is far enough in its parent slot. */
 static unsigned
 level_for(int64_t cursor, int64_t tick)
 {
@@ -97,7 +97,7 @@ insert_into_tree(struct weir__timerq *queue, struct weir__timerq_node *node)
 
 /* -- the lists -- */
 
-/* To be called when nodes have left a slot; without a branch, for it is a toss-up whether the list is empty then. */
+/* To be called when nodes have left a slot.  There is no branch, because nobody can foretell whether the list is empty then. */
 static void
 note_departure(struct weir__timerq *queue, unsigned index)
 {
@@ -188,9 +188,9 @@ move_node(struct weir__timerq *queue, struct weir__timerq_node *node, bool into_
                 append_to_slot(queue, node, index_for(queue, node->deadline));
 }
 
-/* Moves up to `most` nodes of a slot down.  Returns how many.  Their order means nothing, so they are taken from both ends by
- * turns: where a node is, is known only once its neighbour has come from memory, and so two are on their way at any time.  (From
- * one end alone, firing takes twice as long.) */
+/* Moves up to `most` nodes of a slot down.  Returns how many.  Their order means nothing, so they are taken from one end and from
+ * the other alternately.  The address of a node is known only when its neighbour has come from memory.  So two of them come from
+ * memory at the same time.  (From one end alone, firing takes twice as long.) */
 static inline __attribute__((__always_inline__)) unsigned
 move_down(struct weir__timerq *queue, unsigned index, uint32_t most, bool into_tree)
 {
@@ -219,8 +219,8 @@ move_down(struct weir__timerq *queue, unsigned index, uint32_t most, bool into_t
 
 /* -- the cursor -- */
 
-/* Decides how much of the next slot of each level is moved down at this tick: an equal share of what is left for each tick that
- * is left, all of it at the last. */
+/* Decides how many nodes of the next slot of each level are moved down at this tick.  Each tick that is left gets an equal share,
+ * and the last tick all that is left. */
 static void
 portion_out(struct weir__timerq *queue)
 {
@@ -268,8 +268,8 @@ cascade_tick(struct weir__timerq *queue, unsigned *budget)
         return queue->slots[index].count == 0;
 }
 
-/* Puts the cursor on the next tick that has to be visited, at most `limit`: one with nodes on level 0, or the last before an
- * occupied slot of another level, which must be emptied there. */
+/* Puts the cursor on the next tick where it must stop, at most `limit`.  That is a tick with nodes on level 0, or the last tick
+ * before an occupied slot of another level, which must be emptied there. */
 static void
 advance(struct weir__timerq *queue, int64_t limit)
 {
@@ -288,7 +288,7 @@ advance(struct weir__timerq *queue, int64_t limit)
 
 /* -- nodes that come and move -- */
 
-/* Puts a node that is nowhere where its deadline belongs.  Returns when that wants a visit. */
+/* Puts a node that is in no list where its deadline belongs.  Returns when expire must be called because of it. */
 static weir_nsec
 put_node(struct weir__timerq *queue, struct weir__timerq_node *node)
 {
@@ -306,7 +306,7 @@ put_node(struct weir__timerq *queue, struct weir__timerq_node *node)
         return deadline;
 }
 
-/* Whether a node that is in a list will be looked at soon enough there. */
+/* Whether the slot of a node that is in a list comes before its deadline. */
 static bool
 may_stay(const struct weir__timerq *queue, const struct weir__timerq_node *node)
 {
@@ -318,7 +318,7 @@ may_stay(const struct weir__timerq *queue, const struct weir__timerq_node *node)
         return tick_of(node->deadline) >= first_tick(number_at(queue, index), level);
 }
 
-/* Moves what is noted.  Returns when that wants a visit. */
+/* Moves the nodes that are noted.  Returns when expire must be called because of them. */
 static weir_nsec
 flush_moves(struct weir__timerq *queue)
 {
@@ -326,27 +326,28 @@ flush_moves(struct weir__timerq *queue)
 
         for (unsigned i = 0; i < queue->moving_count; i++) {
                 struct weir__timerq_node *node = queue->moving[i];
-                weir_nsec visit;
+                weir_nsec when;
 
                 set_place(node, node->place - MOVING);
                 remove_from_slot(queue, node);
-                visit = put_node(queue, node);
-                wanted = visit < wanted ? visit : wanted;
+                when = put_node(queue, node);
+                wanted = when < wanted ? when : wanted;
         }
         queue->moving_count = 0;
         return wanted;
 }
 
-/* Notes a node whose slot would come too late.  Returns when it, or what has to be settled first, wants a visit. */
+/* Notes a node whose slot would come too late.  Returns when expire must be called, because of it or of nodes that had to be
+ * moved first. */
 static weir_nsec
 note_move(struct weir__timerq *queue, struct weir__timerq_node *node)
 {
-        weir_nsec wanted = node->deadline, visit;
+        weir_nsec wanted = node->deadline;
 
         weir__timerq_prefetch(node);
         if (queue->moving_count == WEIR__TIMERQ_MOVING) {
-                visit = flush_moves(queue);
-                wanted = visit < wanted ? visit : wanted;
+                weir_nsec others = flush_moves(queue);
+                wanted = others < wanted ? others : wanted;
         }
         set_place(node, node->place + MOVING);
         queue->moving[queue->moving_count++] = node;
@@ -427,7 +428,7 @@ weir__timerq_remove(struct weir__timerq *queue, struct weir__timerq_node *node)
         queue->count--;
 }
 
-/* The first node, when its time has come and nothing that is still in a list could be before it. */
+/* The first node, if its deadline has come and no node in a list can come before it; otherwise NULL. */
 static struct weir__timerq_node *
 first_due(const struct weir__timerq *queue, weir_nsec now)
 {
@@ -458,8 +459,8 @@ weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__time
         return count;
 }
 
-/* When a level wants a visit, given its first occupied slot.  An overfull slot wants it as soon as it may begin to move down, or
- * goes on; of those that are not the first, only the one right behind can want it before the first one's deadlines. */
+/* When expire must be called because of a level, given its first occupied slot.  For an overfull slot that is as soon as its
+ * nodes may move down, or go on to do so.  Of the other slots only the second one can come before the deadlines of the first. */
 static weir_nsec
 next_of_level(const struct weir__timerq *queue, unsigned level, uint64_t number)
 {

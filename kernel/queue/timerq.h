@@ -18,7 +18,7 @@
 #define WEIR__TIMERQ_BATCH  256 /* the most nodes that one call touches */
 #define WEIR__TIMERQ_MOVING 8   /* nodes on their way to another list at any time */
 
-/* The same words of a node are a link or a part of the tree by turns. */
+/* The same words of a node are a link at one time and a part of the tree at another. */
 struct __attribute__((__may_alias__)) weir__timerq_link {
         struct weir__timerq_link *previous, *next;
 };
@@ -28,7 +28,7 @@ struct weir__timerq_node {
         weir_nsec deadline;
         union {
                 struct {
-                        uint64_t sequence : 52; /* breaks ties: first in, first out; tells when it came as well (_stamp) */
+                        uint64_t sequence : 52; /* breaks ties: first in, first out; shows when it came as well (_stamp) */
                         uint64_t place : 11;    /* 0: in no queue; 1: in the tree; else 2 + its slot's index; + 1024: moving */
                         uint64_t kind : 1;      /* the owner's, untouched here */
                 };
@@ -49,11 +49,11 @@ struct weir__timerq_slot {
 
 struct weir__timerq {
         struct weir__rbtree tree; /* all nodes whose tick is below `tick`, and those of `tick` itself that were moved there */
-        int64_t tick;             /* the cursor: what lies before it is in the tree, and expires from there */
+        int64_t tick;             /* the cursor: all nodes before it are in the tree, and expire from there */
         uint64_t sequence;        /* of the next node */
         size_t count;             /* nodes in the queue */
         unsigned moving_count;
-        struct weir__timerq_node *moving[WEIR__TIMERQ_MOVING]; /* nodes that are in a list still where they may not stay */
+        struct weir__timerq_node *moving[WEIR__TIMERQ_MOVING]; /* nodes in a list where they may not stay */
         uint32_t portions[WEIR__TIMERQ_LEVELS]; /* of the next slot of each level: to be moved down before the cursor goes on */
         uint64_t occupied[WEIR__TIMERQ_NEVER / 64 + 1]; /* a bit a slot: its list is not empty */
         struct weir__timerq_slot slots[WEIR__TIMERQ_NEVER + 1];
@@ -64,8 +64,8 @@ void weir__timerq_init(struct weir__timerq *queue, weir_nsec now);
 
 #define WEIR__TIMERQ_STAMP_SHIFT 5 /* nanoseconds to sequence numbers */
 
-/* The sequence of a node tells when it came as well.  This sets the next sequence to the time, in units of 32 ns, unless nodes
- * came faster than that.  (After two years of the clock the sequence stays behind.) */
+/* The sequence of a node also shows when it came.  This sets the next sequence to the time, in units of 32 ns, unless nodes came
+ * faster than that.  (After two years of the clock the sequence stays behind.) */
 static inline void weir__timerq_stamp(struct weir__timerq *queue, weir_nsec now)
 {
         uint64_t stamp = (uint64_t)now >> WEIR__TIMERQ_STAMP_SHIFT;
@@ -93,9 +93,9 @@ static inline void weir__timerq_take_turn(struct weir__timerq *queue, struct wei
 weir_nsec weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 weir_nsec weir__timerq_add_in_turn(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 
-/* Gives a node of this queue another deadline, with a new sequence, as if it came anew.  O(1), as add.  The node stays in its
- * list if the time of that list comes before the deadline, and goes on from there then: no other node is touched.  Otherwise it
- * is noted as moving while its neighbours are prefetched, and is moved a little later.
+/* Gives a node of this queue another deadline, with a new sequence, as if it came anew.  O(1), as add.  If the time of its list
+ * comes before the deadline, the node stays there until then, and no other node is touched.  Otherwise its neighbours are
+ * prefetched, and the node is moved a little later.
  *
  * Result: as of add, also because of nodes that were noted before and are moved now.  WEIR_FOREVER: nothing is earlier than it
  *         was. */
@@ -119,8 +119,8 @@ static inline bool weir__timerq_contains(const struct weir__timerq_node *node)
 /* Takes out nodes whose deadline has come, in order of (deadline, sequence): at most `most`, which is 1 to BATCH.  It touches at
  * most BATCH nodes.
  *
- * Result: how many were taken; `expired` (room for `most`) holds them.  *more: work that is due at `now` is left, so call again,
- *         after letting go of the lock. */
+ * Result: how many were taken; `expired` (room for `most`) holds them.  *more: nodes that are due at `now` are left, so release
+ *         the lock and call again. */
 unsigned weir__timerq_expire(struct weir__timerq *queue, weir_nsec now, struct weir__timerq_node *expired[], unsigned most,
                              bool *more);
 

@@ -3,11 +3,11 @@
  * Threads and locks: the caller holds the lock of the queue's owner during each call, and may let it go between two calls.
  *
  * The walk goes through the lists from the far end of time to the near one, and then through the tree.  A node moves to a nearer
- * list or to the tree, so the walk still comes to it.  The exception is a node that was reset to a later deadline: it lies in a
- * list that is too early, and moves once to the one where it belongs.  So the walk goes through the lists twice.
+ * list or to the tree, so the walk still comes to it.  There is one exception.  A node that was reset to a later deadline lies in
+ * a list that is too early, and moves once to the one where it belongs.  So the walk goes through the lists twice.
  *
  * The order within a list means nothing.  So the nodes that were shown go to its end: the head of the ring is put elsewhere.  The
- * others are at the front then, whatever comes and goes meanwhile.  The hot path knows nothing of this. */
+ * others are at the front then, whatever comes and goes meanwhile.  This costs the hot path nothing. */
 #include "kernel/queue/timerq_slots.h"
 
 #define PASSES 2

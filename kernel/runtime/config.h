@@ -1,5 +1,5 @@
-/* kernel/runtime/config.h: reading a struct that a program filled, or filling one for it, which may be older or newer than this
- * library.
+/* kernel/runtime/config.h: structs that a program fills, or has the library fill.  The program may have been built for an older
+ * or a newer library.
  *
  * Such a struct begins with `size_t size`: how much of it the program knows. */
 #ifndef WEIR_KERNEL_CONFIG_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define WEIR__CONFIG_MAX 4096 /* no struct of ours will ever be larger: what claims to be was not initialised */
+#define WEIR__CONFIG_MAX 4096 /* none of our structs will ever be larger: a larger size was not initialised */
 
 static inline bool
 weir__config_has_size(const void *config)
@@ -21,8 +21,8 @@ weir__config_has_size(const void *config)
         return size >= sizeof size && size <= WEIR__CONFIG_MAX;
 }
 
-/* Copies to `to`, whose `to_size` bytes are zero, what the program knows of it.  What it knows and we do not must be zero.
- * Result:  0 or -EINVAL. */
+/* Copies the part that the program knows to `to`, whose `to_size` bytes are zero.  A part that only the program knows must be
+ * zero.  Result:  0 or -EINVAL. */
 static inline int
 weir__config_read(void *to, size_t to_size, const void *from)
 {
@@ -38,8 +38,8 @@ weir__config_read(void *to, size_t to_size, const void *from)
         return 0;
 }
 
-/* The other way: fills in, behind its size, what the program knows of `from`; what it knows and we do not becomes zero.  It has a
- * size. */
+/* The other way: copies the part of `from` that the program knows to `to`, behind its size.  A part that only the program knows
+ * becomes zero.  weir__config_has_size was true. */
 static inline void
 weir__config_write(void *to, size_t from_size, const void *from)
 {

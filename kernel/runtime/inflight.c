@@ -3,14 +3,18 @@
  * Threads: the owner of the only poller of the virtual clock, before time jumps.
  * Locks:   none.
  *
- * On loopback a send() puts its bytes into the other end's queue before it returns, unless the system is so busy that it
- * leaves that to a thread of its own.  So bytes are either in our queue, which epoll tells; or between, which the counts of
- * both ends tell: what one has sent and the other has not received; or in the other end's queue.  What the system knows of
- * the other end it tells who asks for that one connection (NETLINK_SOCK_DIAG).  Where it may not be asked, nothing seems to
- * be on its way.
+ * On loopback a send() puts its bytes into the other end's queue before it returns.  A system that is very busy leaves that to a
+ * thread of its own.  So bytes are in one of three places:
  *
- * A peer that never reads would stop time for ever.  So what is on its way is summed up in one number; when that has not
- * changed for PATIENCE, time goes on, and waits again only when it has become another one. */
+ *   - in our queue: epoll reports them;
+ *   - between the ends: one end has counted them as sent, and the other one has not counted them as received;
+ *   - in the other end's queue.
+ *
+ * The system answers questions about the other end of a connection (NETLINK_SOCK_DIAG).  Where it does not, nothing seems to be
+ * on its way.
+ *
+ * A peer that never reads would stop time for ever.  So one number is a fingerprint of all that is on its way.  When it has not
+ * changed for PATIENCE, time goes on.  Time waits again only when the number has changed. */
 #include "kernel/runtime/inflight.h"
 
 #include <linux/inet_diag.h>
@@ -27,8 +31,8 @@
 #define PATIENCE WEIR_SEC(1)
 
 static struct {
-        int fd;          /* to ask the system by; -1: not opened */
-        uint64_t print;  /* what was on its way, when it was asked last; 0: nothing */
+        int fd;          /* for questions to the system; -1: not opened */
+        uint64_t print;  /* the fingerprint at the last look; 0: nothing is on its way */
         weir_nsec since; /* when that was seen first, in real time */
         uint64_t given_up;
 } inflight = {.fd = -1};
@@ -98,7 +102,7 @@ count_near(int fd, struct counts *counts)
         return true;
 }
 
-/* The answer of the system about one socket: its queue, and what it has sent and received. */
+/* Reads the answer of the system about one socket: its queue, and how much it has sent and received. */
 static bool
 read_answer(const char *answer, size_t size, struct counts *counts)
 {
@@ -123,10 +127,10 @@ read_answer(const char *answer, size_t size, struct counts *counts)
                                           .unread = socket->idiag_rqueue};
                 return true;
         }
-        return false; /* it has been closed: what comes there is thrown away */
+        return false; /* it has been closed: bytes that come there are thrown away */
 }
 
-/* The same of the other end, whose socket may be any process's. */
+/* The same for the other end, whose socket may belong to any process. */
 static bool
 count_far(const struct ends *ends, struct counts *counts)
 {
@@ -163,8 +167,7 @@ mix(uint64_t value)
         return value ^ value >> 31;
 }
 
-/* What is on its way in one connection, as a number which has another value for each state; 0: nothing.  Our own queue does not
- * count: what the owner wants of it, epoll has told it. */
+/* The fingerprint of what is on its way in one connection; 0: nothing.  Our own queue does not count: epoll has reported it. */
 static uint64_t
 print_of(int fd, uint64_t salt, bool unread)
 {

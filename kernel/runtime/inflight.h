@@ -6,8 +6,8 @@
 
 #include "kernel/loop/poller.h"
 
-/* Whether the virtual clock has to wait: bytes are on their way, or, if `unread` counts, the other end has some that it has not
- * read.  For a second of real time only, when nothing changes any more.  Owner only. */
+/* Whether the virtual clock has to wait, because bytes are on their way.  `unread`: bytes that the other end has not read count
+ * as well.  After a second of real time without any change the clock need not wait.  Owner only. */
 bool weir__inflight(const struct weir__poller *poller, bool unread);
 
 /* Closes what it has opened. */

@@ -12,8 +12,8 @@
  *
  * Each worker and each thread of the executor changes a count of its own by plain stores and a light fence; a shutdown runs the
  * heavy fence.  All other threads share one atomic count.  A root may start on one thread and end on another, so a single count
- * may be negative.  A start that is refused inside a callback takes its count back and notifies nobody: the callback belongs to a
- * root, and the end of that root notifies. */
+ * may be negative.  A start that is refused inside a callback takes its count back and notifies nobody.  The callback belongs to
+ * a root, and the end of that root notifies. */
 #include "kernel/runtime/runtime.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@
 
 static struct weir__lock admin_lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME);
 
-/* What each poller does at a shutdown. */
+/* The works of a shutdown: one for each poller. */
 static struct shutdown_work {
         struct weir__work work; /* first */
         struct weir__poller *poller;
@@ -108,7 +108,7 @@ roots_left(void)
 
 /* -- start -- */
 
-/* Copies and checks it; the defaults are filled in where they are used. */
+/* Copies and checks a configuration.  The defaults are filled in where they are used. */
 static int
 read_config(struct weir_config *to, const struct weir_config *from)
 {
@@ -131,7 +131,7 @@ exit_run(struct weir__work *work)
 
 static const struct weir__work_ops exit_ops = {.run = exit_run};
 
-/* Tells all workers to go, and waits for those but `self`, whose poller is kept. */
+/* Lets all workers end, and waits for all but `self`, whose poller is kept. */
 static void
 end_workers(struct weir__worker *self, weir_nsec until)
 {
@@ -189,8 +189,7 @@ become_child(void)
         }
 }
 
-/* With admin_lock held and the phase DOWN or ENDED.  In `watchdog_fault`: why there is no watchdog, though there should be
- * one. */
+/* With admin_lock held, in the phase DOWN or ENDED.  `watchdog_fault` says why there is no watchdog, if there should be one. */
 static int
 start(const struct weir_config *config, int *watchdog_fault)
 {
@@ -204,7 +203,7 @@ start(const struct weir_config *config, int *watchdog_fault)
         weir__clock_start(is_virtual);
         weir__virtual_start();
         weir__random_start();
-        weir__follow_on_deliver(weir__deliver);
+        weir__clock_timers_on_deliver(weir__deliver);
         atomic_store_explicit(&weir__trace_poller, weir__worker_poller_index, memory_order_relaxed);
         weir__executor_configure((unsigned)config->compute_threads, (unsigned)config->spare_workers);
         failed = make_pollers(count);
@@ -277,7 +276,7 @@ weir__runtime_use(void)
 
 /* -- shutdown -- */
 
-/* Ends what is pending on a poller, a batch at a time, then tells its sources. */
+/* Ends what is pending on a poller, a batch at a time, and then shuts its sources down. */
 static void
 drain_run(struct weir__work *work)
 {
@@ -306,26 +305,27 @@ stop(void)
         weir__fence_heavy();
 }
 
-/* One of them tells the rest of the library, so that on the virtual clock all comes in the same order each time. */
+/* One of them runs the steps of the modules.  So on the virtual clock all callbacks come in the same order each time. */
 static void
 drain(struct weir__poller *except)
 {
-        bool told = false;
+        bool is_first = true;
 
         for (unsigned i = 0; i < weir__pollers_count(); i++) {
                 struct weir__poller *poller = weir__pollers.at[i];
 
                 if (poller == except)
                         continue;
-                drains[i] = (struct shutdown_work){.work = {.ops = &drain_ops}, .poller = poller, .runs_steps = !told};
-                told = true;
+                drains[i] = (struct shutdown_work){.work = {.ops = &drain_ops}, .poller = poller, .runs_steps = is_first};
+                is_first = false;
                 weir__deliver(poller, &drains[i].work);
         }
-        if (!told)
+        if (is_first)
                 weir__steps_run(WEIR__STEP_SHUTDOWN);
 }
 
-/* On a worker that ends the process, inside a callback: its poller, which is not taken away any more.  NULL: it has none. */
+/* For a worker that calls exit() inside a callback.  Returns its poller, which nobody takes away from now on.  NULL: it has
+ * none. */
 static struct weir__poller *
 keep_poller(struct weir__worker *worker)
 {
@@ -335,8 +335,8 @@ keep_poller(struct weir__worker *worker)
         return worker->poller;
 }
 
-/* With admin_lock held, the phase being UP.  `self`: the worker that calls exit(), or NULL.  A worker joins the others, not
- * itself, and does not wait for roots, because its own one never ends. */
+/* With admin_lock held, in the phase UP.  `self`: the worker that calls exit(), or NULL.  A worker joins the others and not
+ * itself.  It does not wait for roots, because its own root never ends. */
 static void
 end(struct weir__worker *self, weir_nsec until)
 {
@@ -371,7 +371,8 @@ weir_shutdown(void)
         return 0;
 }
 
-/* What still runs after exit_wait keeps its memory.  Another thread may start or end the runtime, or has done so for long. */
+/* Flows that still run after exit_wait keep their memory.  Another thread may hold the lock, because it starts or ends the
+ * runtime. */
 static void
 shutdown_at_exit(void)
 {

@@ -18,16 +18,17 @@ int weir__runtime_use(void);
 int weir__runtime_enter(void);
 void weir__runtime_leave(void);
 
-/* Between these two a thread waits for a flow: the virtual clock jumps by itself only meanwhile.  Who ends the flow calls the
- * second, before it wakes the thread: time does not jump on while that wakes up.  `gave`: the thread
- * is a worker that has given its poller away (struct weir__worker). */
+/* Between these two a thread waits for a flow.  The virtual clock advances by itself only meanwhile.  The thread that ends the
+ * flow calls the second function before it wakes the waiter, so time stands while the waiter wakes up.  `gave`: the waiter is a
+ * worker that has given its poller away (struct weir__worker). */
 void weir__runtime_wait_begin(bool gave);
 void weir__runtime_wait_end(bool gave);
 bool weir__runtime_has_waiters(void);
 
-/* Whether this thread may block until a flow ends: -EDEADLK on the watchdog, and on a worker unless between weir_blocking_begin
- * and _end, -ECHILD in a forked child, else 0.  The second: until something ends that waits for all callbacks, which no callback
- * may. */
+/* Whether this thread may block until a flow ends.
+ * Result:  0; -EDEADLK on the watchdog, and on a worker except between weir_blocking_begin and _end; -ECHILD in a forked child.
+ *
+ * The second function: whether this thread may wait for all callbacks, as a shutdown does.  No callback may. */
 int weir__runtime_may_wait(void);
 int weir__runtime_may_stop(void);
 

@@ -10,8 +10,8 @@
 #include "kernel/worker/blocking.h"
 #include "kernel/worker/worker.h"
 
-/* Threads that wait for a flow, sequentially consistent.  Whoever ends the flow takes its waiter off, which may come before the
- * waiter has counted itself. */
+/* Threads that wait for a flow, sequentially consistent.  The thread that ends the flow uncounts its waiter.  That may come
+ * before the waiter has counted itself. */
 static _Atomic int waiters;
 
 int

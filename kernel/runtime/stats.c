@@ -1,6 +1,6 @@
-/* kernel/runtime/stats.c: what the scheduler tells of itself.
+/* kernel/runtime/stats.c: numbers about the scheduler.
  *
- * Threads: any.  Each part is read by itself: they need not fit together exactly. */
+ * Threads: any.  The numbers are read one after another, so they need not be of the same instant. */
 #include <errno.h>
 
 #include <weir/stats.h>

@@ -1,4 +1,4 @@
-/* kernel/runtime/status.c: what statuses mean in English, and the library's version. */
+/* kernel/runtime/status.c: the text of each status, and the library's version. */
 #include <string.h>
 
 #include <weir/runtime.h>

@@ -24,7 +24,7 @@
 #include "kernel/sched/poll.h"
 #include "kernel/worker/worker.h"
 
-/* A thread that lets time pass: on its stack. */
+/* A step, on the stack of the thread that makes it. */
 struct step {
         weir_nsec until;
         int status;

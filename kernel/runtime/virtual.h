@@ -20,9 +20,10 @@ enum weir__virtual_mode weir__virtual_mode(void);
  * has held it since weir__virtual_mode, because new work may have come meanwhile. */
 void weir__virtual_advance(weir_nsec next);
 
-/* Around a `_run`, or another wait during which time may jump: by the thread that waits.  Neither waits on the real clock.
- * Result: 0: nothing was counted; 1: leave has to be called; -EBUSY while another thread lets time pass, -EDEADLK on a thread
- *         that holds the clock. */
+/* The thread that waits in a `_run` calls these two, before and after.  The clock may advance in between.  On the real clock they
+ * do nothing.
+ * Result: 0: nothing was counted; 1: leave has to be called; -EBUSY while another thread steps; -EDEADLK on a thread that holds
+ *         the clock. */
 int weir__virtual_enter(void);
 void weir__virtual_leave(void);
 

@@ -1,20 +1,20 @@
-/* test/model/lock.pml: a lock that is let go by a plain write while nobody sleeps for it, and that is handed to a sleeper which
+/* test/model/lock.pml: a lock that is released by a plain write while nobody sleeps for it, and that is handed to a sleeper which
  * has waited for long.
  *
- *   Thread      three, which take a lock and let it go, over and over; the one whose use is the last one, frees it afterwards
+ *   Thread      three, which take a lock and release it, over and over.  The one with the last use frees it afterwards
  *   Processor   the buffers of the writes: one is drained at any time
  *   Kernel      ends one sleep for nothing, at any time or never
  *   Clock       says at any time that the sleepers have waited for long, the oldest first
  *
- * The two locks lead to the same queue.  Where the system refuses membarrier(2), fences are full on both sides: which it is, is
- * chosen at the start.
+ * The two locks lead to the same queue.  Where the system refuses membarrier(2), fences are full on both sides.  Each
+ * run chooses at the start whether it does.
  *
  * A plain write lies in the buffer of its thread before others see it.  It leaves at any time; before an atomic operation, a full
  * fence or a system call of that thread; or when a heavy fence of another drains all buffers.  A buffer has room for one write:
- * that of FREE, for before the next one its thread takes a lock.  Reads go past it.  That is the order of x86; what weaker
- * machines do within a critical section is the affair of acquire and release, and not shown.  Spinning is left out: a thread that
- * takes the lock while it spins might have come later as well.  What is done under the mutex of the queue is one step: it touches
- * the lock once.
+ * that of FREE, for before the next one its thread takes a lock.  Reads go past it.  That is the order of x86.  Weaker
+ * machines change more within a critical section; acquire and release keep that in order, and the model does not show it.
+ * Spinning is left out: a thread that takes the lock while it spins might have come later as well.  All that is done under the
+ * mutex of the queue is one step: it touches the lock once.
  *
  * Nobody is ever beside another in a lock, or touches one that was freed.  No wake-up is lost: when a thread sleeps on while
  * its lock is free, spin reports an invalid end state.  Once a sleeper has waited for long, one thread at most that came later
@@ -180,7 +180,9 @@ inline futex_wake()
                 :: first != NONE -> asleep[first] = false
                 :: else
                 fi;
-                first = NONE
+                assert(handed == NONE || !asleep[handed] || is_queued(handed)); /* nobody owns a lock in its sleep */
+                first = NONE;
+                handed = NONE
         }
 }
 
@@ -338,7 +340,7 @@ taken:
         skip
 }
 
-/* -- letting go -- */
+/* -- releasing -- */
 
 inline write_free()
 {
@@ -389,11 +391,17 @@ inline release()
 #ifdef MUTANT_HANDED_AND_FREE
                         state[lock] = FREE;
 #endif
-                        skip
+                        handed = first;
+#ifdef MUTANT_ROUSED_BY_ANOTHER
+                        rouse()
+#else
+                        mood[first] = AWAKE /* a thread that has roused it before may not have come to the wake-up yet */
 #endif
-                :: else -> state[lock] = FREE
-                fi;
-                rouse()
+#endif
+                :: else ->
+                        state[lock] = FREE;
+                        rouse()
+                fi
         };
 #ifdef MUTANT_NO_WAKE_IN_RELEASE
         first = NONE
@@ -457,7 +465,7 @@ inline unlock()
 proctype Thread(byte me, lock, next)
 {
         bool took, seen, last;
-        byte first = NONE;
+        byte first = NONE, handed = NONE;
 
         do
         ::

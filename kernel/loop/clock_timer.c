@@ -1,4 +1,4 @@
-/* kernel/loop/follow.c: clock timers get new deadlines after a clock change.
+/* kernel/loop/clock_timer.c: clock timers get new deadlines after a clock change.
  *
  *      current --a clock change--> stale --the update, 256 at a time--> current
  *
@@ -7,14 +7,14 @@
  * Locks:   the poller's guards the lists, targets and deadlines.
  *
  * Noticing.  Each poller that has had a clock timer holds a timerfd of CLOCK_REALTIME that never expires.  The system
- * cancels it when that clock is set, and when the machine wakes from suspension.  The clocks come to differ otherwise in no
- * other way; slewing changes the pace of all of them.  The first update makes the timerfd; the first clock timer asks for
- * it.  If the system has no descriptor, the update runs each second, as after a clock change, until there is one.
+ * cancels it when that clock is set, and when the machine wakes from suspension.  Nothing else changes the differences
+ * between the clocks: slewing changes the pace of all of them.  The first clock timer asks for the first update, which makes the
+ * timerfd.  If the system has no descriptor, the update runs each second, as after a clock change, until there is one.
  *
  * Nothing is missed.  One hold of the lock covers reading the clock and adding the timer to the list.  The descriptor is
  * armed again before the update goes through the list.  So a clock change after the reading finds the timer in the list,
  * and one after the arming makes another event. */
-#include "kernel/loop/follow.h"
+#include "kernel/loop/clock_timer.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -25,37 +25,37 @@
 #include "kernel/loop/poller.h"
 #include "kernel/loop/pollers.h"
 
-/* How closely together two clocks are to be read, and how often that is tried. */
+/* Two clocks are read within that time of each other, if TRIES tries are enough. */
 #define CLOSE_WITHIN WEIR_USEC(1)
-#define TRIES 4
+#define TRIES        4
 
 /* Without a descriptor. */
 #define RETRY_PERIOD WEIR_SEC(1)
 
-/* Never: the kernel makes the greatest time it knows of it. */
+/* The kernel replaces it by the greatest time that it has. */
 #define NEVER_SECONDS (INT64_MAX / 1000000000)
 
 /* -- clocks -- */
 
 weir_nsec
-weir__follow_read(clockid_t clock)
+weir__clock_timer_read(clockid_t clock)
 {
         if (clock == CLOCK_REALTIME)
                 return weir_wall_now();
         return weir__clock_is_virtual() ? weir__clock_now() : weir__clock_read(clock);
 }
 
-/* A clock and the queue's, read at about the same time. */
+/* Two clocks, read at about the same time. */
 struct snapshot {
-        weir_nsec shown;
-        weir_nsec now; /* not before that */
+        weir_nsec shown; /* by the clock that timers follow */
+        weir_nsec now;   /* by the clock of the queue, read afterwards */
 };
 
 static struct snapshot
 look_at(clockid_t clock)
 {
         for (unsigned tries = TRIES;;) {
-                weir_nsec before = weir__clock_now(), shown = weir__follow_read(clock), now = weir__clock_now();
+                weir_nsec before = weir__clock_now(), shown = weir__clock_timer_read(clock), now = weir__clock_now();
 
                 if (now - before <= CLOSE_WITHIN || --tries == 0)
                         return (struct snapshot){shown, now};
@@ -63,34 +63,34 @@ look_at(clockid_t clock)
 }
 
 static weir_nsec
-deadline_by(struct weir__follower *follower, const struct snapshot *snapshot)
+deadline_by(struct weir__clock_timer *clock_timer, const struct snapshot *snapshot)
 {
         weir_nsec left, deadline;
 
-        follower->computed = snapshot->now;
-        if (follower->target == WEIR_FOREVER)
+        clock_timer->computed = snapshot->now;
+        if (clock_timer->target == WEIR_FOREVER)
                 return WEIR_FOREVER;
-        if (__builtin_sub_overflow(follower->target, snapshot->shown, &left))
-                return follower->target < 0 ? INT64_MIN : WEIR_FOREVER;
+        if (__builtin_sub_overflow(clock_timer->target, snapshot->shown, &left))
+                return clock_timer->target < 0 ? INT64_MIN : WEIR_FOREVER;
         if (__builtin_add_overflow(snapshot->now, left, &deadline))
                 return left < 0 ? INT64_MIN : WEIR_FOREVER;
         return deadline;
 }
 
 weir_nsec
-weir__follow_deadline(struct weir__follower *follower)
+weir__clock_timer_deadline(struct weir__clock_timer *clock_timer)
 {
-        struct snapshot snapshot = look_at(follower->clock);
+        struct snapshot snapshot = look_at(clock_timer->clock);
 
-        return deadline_by(follower, &snapshot);
+        return deadline_by(clock_timer, &snapshot);
 }
 
 /* -- the update: the work that gives new deadlines -- */
 
-static weir__follow_deliver_fn *deliver;
+static weir__clock_timers_deliver_fn *deliver;
 
 void
-weir__follow_on_deliver(weir__follow_deliver_fn *fn)
+weir__clock_timers_on_deliver(weir__clock_timers_deliver_fn *fn)
 {
         deliver = fn;
 }
@@ -99,9 +99,9 @@ weir__follow_on_deliver(weir__follow_deliver_fn *fn)
 static void
 ask_for_update(struct weir__poller *poller)
 {
-        if (poller->followers.is_updating)
+        if (poller->clock_timers.is_updating)
                 return;
-        poller->followers.is_updating = true;
+        poller->clock_timers.is_updating = true;
         deliver(poller, &poller->clock_update.work);
 }
 
@@ -109,39 +109,39 @@ static void
 note_clock_change(struct weir__poller *poller)
 {
         weir__lock(&poller->lock);
-        weir__list_concat(&poller->followers.stale, &poller->followers.current);
-        if (!weir__list_is_empty(&poller->followers.stale))
+        weir__list_concat(&poller->clock_timers.stale, &poller->clock_timers.current);
+        if (!weir__list_is_empty(&poller->clock_timers.stale))
                 ask_for_update(poller);
         weir__unlock(&poller->lock);
 }
 
-/* A timer that is not in the queue has come. */
+/* A timer that is not in the queue has expired, so it needs no deadline. */
 static void
-update_deadline(struct weir__poller *poller, struct weir__follower *follower, const struct snapshot *snapshot)
+update_deadline(struct weir__poller *poller, struct weir__clock_timer *clock_timer, const struct snapshot *snapshot)
 {
-        if (!weir__timerq_contains(follower->node))
+        if (!weir__timerq_contains(clock_timer->node))
                 return;
-        if (follower->ops && follower->ops->retarget)
-                follower->target = follower->ops->retarget(follower, snapshot->shown);
-        weir_nsec deadline = deadline_by(follower, snapshot);
-        if (follower->ops && follower->ops->aim)
-                deadline = follower->ops->aim(follower, deadline, snapshot->now);
-        weir__deadlines_reset(poller, follower->node, deadline, snapshot->now); /* its owner is awake */
+        if (clock_timer->ops && clock_timer->ops->retarget)
+                clock_timer->target = clock_timer->ops->retarget(clock_timer, snapshot->shown);
+        weir_nsec deadline = deadline_by(clock_timer, snapshot);
+        if (clock_timer->ops && clock_timer->ops->round)
+                deadline = clock_timer->ops->round(clock_timer, deadline, snapshot->now);
+        weir__deadlines_reset(poller, clock_timer->node, deadline, snapshot->now); /* its owner is awake */
 }
 
 /* Under one hold of the lock. */
 static void
 update_some(struct weir__poller *poller)
 {
-        struct weir__followers *followers = &poller->followers;
+        struct weir__clock_timers *clock_timers = &poller->clock_timers;
         struct snapshot wall = look_at(CLOCK_REALTIME), boot = look_at(CLOCK_BOOTTIME);
 
-        for (unsigned i = 0; i < WEIR__FOLLOW_AT_ONCE && !weir__list_is_empty(&followers->stale); i++) {
-                struct weir__follower *follower = weir__container_of(weir__list_pop(&followers->stale), struct weir__follower,
-                                                                     link);
+        for (unsigned i = 0; i < WEIR__CLOCK_TIMERS_AT_ONCE && !weir__list_is_empty(&clock_timers->stale); i++) {
+                struct weir__clock_timer *clock_timer = weir__container_of(weir__list_pop(&clock_timers->stale),
+                                                                           struct weir__clock_timer, link);
 
-                weir__list_append(&followers->current, &follower->link);
-                update_deadline(poller, follower, follower->clock == CLOCK_REALTIME ? &wall : &boot);
+                weir__list_append(&clock_timers->current, &clock_timer->link);
+                update_deadline(poller, clock_timer, clock_timer->clock == CLOCK_REALTIME ? &wall : &boot);
         }
 }
 
@@ -173,7 +173,7 @@ watch_clock(struct weir__poller *poller)
 }
 
 void
-weir__follow_event(struct weir__poller *poller)
+weir__clock_timers_event(struct weir__poller *poller)
 {
         uint64_t expirations;
 
@@ -182,21 +182,22 @@ weir__follow_event(struct weir__poller *poller)
         note_clock_change(poller);
 }
 
-/* While clock changes are not noticed yet, an update that does not continue the last one begins with all clock timers. */
+/* While clock changes are not noticed yet, each update gives all clock timers new deadlines.  It begins here, unless the last
+ * one is still going on. */
 static void
 begin_watching(struct weir__poller *poller)
 {
-        struct weir__followers *followers = &poller->followers;
+        struct weir__clock_timers *clock_timers = &poller->clock_timers;
 
         weir__lock(&poller->lock);
-        bool has_more = !weir__list_is_empty(&followers->stale);
+        bool has_more = !weir__list_is_empty(&clock_timers->stale);
         weir__unlock(&poller->lock);
         if (has_more)
                 return;
         bool are_watched = watch_clock(poller);
         weir__lock(&poller->lock);
-        followers->are_watched = are_watched;
-        weir__list_concat(&followers->stale, &followers->current);
+        clock_timers->are_watched = are_watched;
+        weir__list_concat(&clock_timers->stale, &clock_timers->current);
         weir__unlock(&poller->lock);
 }
 
@@ -204,16 +205,16 @@ static void
 update(struct weir__work *work)
 {
         struct weir__poller *poller = weir__container_of(work, struct weir__poller, clock_update.work);
-        struct weir__followers *followers = &poller->followers;
+        struct weir__clock_timers *clock_timers = &poller->clock_timers;
 
-        if (!followers->are_watched) /* which nobody but the owner writes */
+        if (!clock_timers->are_watched) /* only the owner writes that */
                 begin_watching(poller);
         weir__lock(&poller->lock);
         update_some(poller);
-        bool has_more = !weir__list_is_empty(&followers->stale), should_retry = !has_more && !followers->are_watched &&
-                                                                               !poller->deadlines.closing &&
-                                                                               !weir__list_is_empty(&followers->current);
-        followers->is_updating = has_more || should_retry;
+        bool has_more = !weir__list_is_empty(&clock_timers->stale), should_retry = !has_more && !clock_timers->are_watched &&
+                                                                                   !poller->deadlines.closing &&
+                                                                                   !weir__list_is_empty(&clock_timers->current);
+        clock_timers->is_updating = has_more || should_retry;
         weir__unlock(&poller->lock);
         if (has_more)
                 deliver(poller, work);
@@ -223,22 +224,22 @@ update(struct weir__work *work)
 
 static const struct weir__work_ops update_ops = {.run = update};
 
-/* -- followers -- */
+/* -- clock timers -- */
 
 void
-weir__follow(struct weir__poller *poller, struct weir__follower *follower)
+weir__clock_timer_add(struct weir__poller *poller, struct weir__clock_timer *clock_timer)
 {
-        if (!weir__link_is_used(&follower->link))
-                weir__list_append(&poller->followers.current, &follower->link);
-        if (!poller->followers.are_watched)
+        if (!weir__link_is_used(&clock_timer->link))
+                weir__list_append(&poller->clock_timers.current, &clock_timer->link);
+        if (!poller->clock_timers.are_watched)
                 ask_for_update(poller);
 }
 
 void
-weir__follow_end(struct weir__follower *follower)
+weir__clock_timer_remove(struct weir__clock_timer *clock_timer)
 {
-        if (weir__link_is_used(&follower->link))
-                weir__link_remove(&follower->link);
+        if (weir__link_is_used(&clock_timer->link))
+                weir__link_remove(&clock_timer->link);
 }
 
 /* -- pollers -- */
@@ -251,23 +252,23 @@ virtual_clock_change(void)
 }
 
 void
-weir__follow_open(struct weir__poller *poller)
+weir__clock_timers_open(struct weir__poller *poller)
 {
         bool is_virtual = weir__clock_is_virtual();
 
         poller->clock_change_fd = -1;
         poller->clock_update = (struct weir__limit){.work.ops = &update_ops};
         weir__lock(&poller->lock);
-        poller->followers.current = poller->followers.stale = (struct weir__list){0};
-        poller->followers.is_updating = false;
-        poller->followers.are_watched = is_virtual;
+        poller->clock_timers.current = poller->clock_timers.stale = (struct weir__list){0};
+        poller->clock_timers.is_updating = false;
+        poller->clock_timers.are_watched = is_virtual;
         weir__unlock(&poller->lock);
         if (is_virtual)
                 weir__clock_on_wall_jump(virtual_clock_change);
 }
 
 void
-weir__follow_close(struct weir__poller *poller)
+weir__clock_timers_close(struct weir__poller *poller)
 {
         if (poller->clock_change_fd >= 0)
                 close(poller->clock_change_fd);
