@@ -1,7 +1,7 @@
 /* kernel/executor/deque.h: the jobs of one thread of the executor, a ring.
  *
- * Its owner adds and takes the newest; thieves, and the owner at times, take the oldest.  All of this is under a lock, for which
- * the owner rarely has to wait.  The number of jobs may be read without the lock. */
+ * Its owner adds and takes the newest job.  Thieves, and the owner at times, take the oldest ones.  All of them hold a lock, for
+ * which the owner rarely has to wait.  Any thread may read the number of jobs without the lock. */
 #ifndef WEIR_KERNEL_DEQUE_H
 #define WEIR_KERNEL_DEQUE_H
 
@@ -25,7 +25,7 @@ struct weir__deque {
         struct weir__job *ring[WEIR__DEQUE_SIZE];
 };
 
-/* Exact under the lock.  Without it a hint: it is far too large when a change comes between the two reads. */
+/* Exact under the lock.  Without the lock it is a hint, and far too large when a change comes between the two reads. */
 static inline unsigned weir__deque_count(const struct weir__deque *deque)
 {
         unsigned head = atomic_load_explicit(&deque->head, memory_order_relaxed);
@@ -55,7 +55,7 @@ static inline struct weir__job *weir__deque_pop(struct weir__deque *deque)
         struct weir__job *job = NULL;
 
         if (weir__deque_count(deque) == 0)
-                return NULL; /* nobody else adds */
+                return NULL; /* no other thread adds */
         weir__lock(&deque->lock);
         unsigned tail = atomic_load_explicit(&deque->tail, memory_order_relaxed);
         if (weir__deque_count(deque) > 0) {

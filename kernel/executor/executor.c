@@ -50,8 +50,8 @@ push_own(struct weir__executor_thread *thread, struct weir__job *job)
                 weir__executor_wake();
 }
 
-/* The newest jobs are in the cache of the thread that has submitted them: it sorts them for less than the threads of the
- * executor. And so the inbox stays short, and the lock is never held for longer than some hundred jobs take. */
+/* The newest jobs are in the cache of the thread that has submitted them, so it sorts them faster than the executor does.  The
+ * inbox stays short, so the lock is never held for longer than some hundred jobs take. */
 static void
 help_to_sort(void)
 {

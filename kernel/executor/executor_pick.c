@@ -15,7 +15,7 @@
 #include "kernel/executor/executor_state.h"
 #include "kernel/observe/trace.h"
 
-#define OLDEST_EVERY 61 /* picks; one of so many is from the list or the old end of the deque, so that nothing waits for ever */
+#define OLDEST_EVERY 61 /* picks; one of them is from the list or the old end of the deque, so that nothing waits for ever */
 #define LONE_PAUSE   WEIR_USEC(50)
 #define PART_MOST    32 /* jobs that a thread takes from the list: each is fetched from another CPU, under the lock */
 
@@ -72,7 +72,7 @@ weir__executor_has_unlocked(void)
         return weir__executor_has_inbox();
 }
 
-/* A thread that has jobs of its own looks at the inbox once in a tick: a new queue takes its turn soon. */
+/* A thread that has jobs of its own looks at the inbox once in a tick, so the jobs of a new queue run soon. */
 static void
 sort_once_a_tick(struct weir__executor_thread *thread)
 {
@@ -102,7 +102,7 @@ weir__executor_spill(struct weir__executor_thread *thread)
         weir__unlock(&weir__executor.lock);
 }
 
-/* Takes from the list what is this thread's part of it.  Under the lock. */
+/* Takes the part of this thread from the list.  Under the lock. */
 static unsigned
 take_part(struct weir__job *jobs[PART_MOST])
 {
@@ -111,7 +111,7 @@ take_part(struct weir__job *jobs[PART_MOST])
         return weir__jobs_take_listed(&weir__executor.jobs, jobs, part < PART_MOST ? (unsigned)part : PART_MOST);
 }
 
-/* Takes from the list, also for the thread's deque, which is empty; else from a queue. */
+/* Takes jobs from the list, one to run and the others for the thread's deque, which is empty; else a job from a queue. */
 static struct weir__job *
 pick_shared(struct weir__executor_thread *thread)
 {
@@ -143,8 +143,8 @@ pick_queued(struct weir__executor_thread *thread)
         return job;
 }
 
-/* One pick in OLDEST_EVERY is from the list or, when that is empty, the oldest job of the deque; and half-way between the oldest
- * job of the deque in any case. */
+/* One pick in OLDEST_EVERY is from the list, or the oldest job of the deque when the list is empty.  Half-way between two of
+ * these one pick is the oldest job of the deque in any case. */
 static struct weir__job *
 pick_oldest(struct weir__executor_thread *thread)
 {
@@ -197,7 +197,7 @@ steal_from(struct weir__executor_thread *thread, struct weir__executor_thread *v
         return jobs[0];
 }
 
-/* Waits whether the victim goes on to another job. */
+/* Returns whether the victim has not gone on to another job after a pause. */
 static bool
 is_stuck(const struct weir__executor_thread *victim, unsigned running)
 {

@@ -44,7 +44,7 @@ weir__executor_awake(void)
         return able() - weir__executor.asleep_count;
 }
 
-/* One thread has just become too many: the extra ones that sleep without a limit wake, and sleep on with one. */
+/* One thread is too many now.  The extra threads that sleep without a limit wake, and sleep on with a limit. */
 static void
 limit_sleeps(void)
 {
@@ -194,7 +194,7 @@ notify_virtual_clock(void)
                 weir__poller_wake(weir__pollers.at[0]);
 }
 
-/* Ends a thread that has slept for long enough, unless another thread has just woken it or it is not one too many. */
+/* Ends a thread that has slept for long enough.  It stays if another thread has just woken it, or if no thread is too many. */
 static bool
 end_asleep(struct weir__executor_thread *thread)
 {

@@ -4,7 +4,7 @@
  *     executor_pick.c     which job is next: inbox, list, queues, deques; stealing
  *     executor_sleep.c    which thread sleeps, is woken, or ends because there are too many
  *     executor_threads.c  threads are made, also in place of those that block
- *     executor_stats.c    what others ask
+ *     executor_stats.c    counts and snapshots for other rooms
  *
  * Calls go one way: executor.c calls all of them, executor_threads.c and executor_stats.c call executor_sleep.c, and that calls
  * executor_pick.c, which defines the struct. */
@@ -21,7 +21,7 @@
 enum weir__sleep {
         WEIR__AWAKE = 0,
         WEIR__SLEEPS,
-        WEIR__SLEEPS_LIMITED, /* it ends after a while */
+        WEIR__SLEEPS_LIMITED, /* the thread ends if it is not woken in time */
 };
 
 struct weir__executor_thread {
@@ -42,15 +42,15 @@ struct weir__executor_thread {
 };
 
 struct weir__executor {
-        /* Jobs that were submitted and not yet sorted, the newest first, linked by `next`.  Added to by compare-and-swap, taken
-         * whole under the lock. */
+        /* Jobs that were submitted and not yet sorted, the newest first, linked by `next`.  Any thread adds a job by
+         * compare-and-swap.  The holder of the lock takes all of them. */
         _Alignas(64) _Atomic(struct weir__link *) inbox;
 
         _Alignas(64) struct weir__lock lock;
 
         /* Guarded by lock. */
         struct weir__jobs jobs;
-        struct weir__list asleep[2]; /* threads, by worker.idle: those that stay, and the extra ones */
+        struct weir__list asleep[2]; /* threads, by worker.idle: first those that stay, then the extra ones */
         unsigned blocked_count;
         bool is_ending;
 
@@ -138,8 +138,8 @@ unsigned weir__executor_awake(void);
 /* To be called when the number of threads or of blocked ones has changed. */
 void weir__executor_note_overfull(void);
 
-/* Wakes a thread if one sleeps, none searches, and fewer are awake than are wanted.  Behind a fence or what is like one; or, the
- * second, with a fence of its own.  No lock held. */
+/* Wakes a thread if one sleeps, none searches, and fewer are awake than are wanted.  The caller of the first has run a fence, or
+ * a sequentially consistent exchange; the second runs a fence itself.  No lock held. */
 void weir__executor_wake_behind_fence(void);
 void weir__executor_wake(void);
 

@@ -1,4 +1,4 @@
-/* kernel/executor/executor_stats.c: what others ask about the executor.
+/* kernel/executor/executor_stats.c: counts and snapshots of the executor, for other rooms.
  *
  * Threads: any.
  * Locks:   executor.lock; executor.growth while the deques of all threads are looked at, so that their structs stay. */

@@ -1,4 +1,4 @@
-/* kernel/sched/poll.c: what a worker does between two rounds of work.
+/* kernel/sched/poll.c: between two rounds of work a worker looks at descriptors, or sleeps.
  *
  *     ready work -> look at the descriptors -> ready work
  *     nothing ready -> mark the inbox -> publish the next deadline -> sleep -> take the inbox -> expire -> ready work
@@ -6,7 +6,7 @@
  * Threads: the owner of the poller.
  * Locks:   the poller's, for its next deadline.
  *
- * kernel/loop/sleep.c decides how long a sleep is.  Here is what has to be asked before it, and told after it. */
+ * kernel/loop/sleep.c decides how long a sleep is.  This file asks everyone before a sleep, and notifies them after it. */
 #include "kernel/sched/poll.h"
 
 #include "kernel/base/clock.h"
@@ -54,7 +54,7 @@ fall_asleep(struct weir__poller *poller)
         return kind;
 }
 
-/* Time jumps while a thread wants it to, no descriptor has anything to say, and nothing is on its way. */
+/* The virtual clock moves only when a thread wants that, no descriptor is ready, and nothing is on its way in a connection. */
 static enum weir__sleep_kind
 fall_asleep_virtually(struct weir__poller *poller)
 {

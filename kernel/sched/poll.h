@@ -1,4 +1,4 @@
-/* kernel/sched/poll.h: what a worker does between two rounds of work: it looks at the descriptors of its poller, or sleeps. */
+/* kernel/sched/poll.h: between two rounds of work a worker looks at the descriptors of its poller, or sleeps. */
 #ifndef WEIR_KERNEL_POLL_H
 #define WEIR_KERNEL_POLL_H
 
@@ -7,8 +7,9 @@
 /* Waits for events, unless there is ready work or a deadline has come, and hands them to their sources.  Owner only. */
 void weir__poll(struct weir__poller *poller);
 
-/* On the virtual clock: the owner has nothing to run, and SLEEPING is in its inbox.  Moves the clock to `next`, the first
- * deadline, if it may.  Returns whether the owner sleeps.  Set before there are workers. */
+/* On the virtual clock the owner calls this function when it has nothing to run and SLEEPING is in its inbox.  The function moves
+ * the clock to `next`, the first deadline, if that is allowed.  It returns whether the owner sleeps.  Set before there are
+ * workers. */
 typedef bool weir__poll_virtual_fn(struct weir__poller *poller, weir_nsec next);
 void weir__poll_on_virtual(weir__poll_virtual_fn *fn);
 

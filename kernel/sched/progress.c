@@ -1,8 +1,8 @@
 /* kernel/sched/progress.c: how far a shutdown has come, for the thread that waits for its end.
  *
  * Threads: any.
- * Locks:   none.  The waiting thread reads `changes` before it looks; each change counts there after what it has
- *          changed.  Both are sequentially consistent. */
+ * Locks:   none.  The waiting thread reads `changes` before it looks.  A thread that changes something raises `changes`
+ *          afterwards.  All of this is sequentially consistent. */
 #include "kernel/sched/progress.h"
 
 #include <errno.h>

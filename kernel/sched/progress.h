@@ -9,13 +9,14 @@
 /* At each start. */
 void weir__progress_begin(void);
 
-/* Has the waiting thread look again: a worker has nothing left to run, or a root has ended.  Any thread. */
+/* A worker has nothing left to run, or a root has ended: the waiting thread looks again.  Any thread. */
 void weir__progress_notify(void);
 
-/* One more poller has ended what was pending on it.  Its owner. */
+/* One more poller has ended everything that was pending on it.  Owner only. */
 void weir__progress_note_drained(void);
 
-/* Waits until so many pollers are drained and no root is left; NULL: roots do not count.  False: the time is over. */
+/* Waits until that many pollers are drained and no root is left.  With NULL roots do not count.  Returns false when `until` comes
+ * first. */
 bool weir__progress_wait(unsigned pollers, bool (*are_roots_left)(void), weir_nsec until);
 
 #endif

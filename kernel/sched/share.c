@@ -1,14 +1,14 @@
-/* kernel/sched/share.c: what has become ready on one poller and may be run on any.
+/* kernel/sched/share.c: ready work goes from a busy poller to others.
  *
- * A ready list has no lock, so an owner that has nothing to share pays nothing.  Nobody steals: the owner gives.  It does so
- * when its backlog takes long, by the duration of the last batch, or when it or the watchdog has seen long callbacks.
- * It gives only while another worker sleeps, and wakes that one.  The sleeper takes half of what was given.  While more is left
- * it wakes the next.
+ * A ready list has no lock, so an owner that has nothing to share pays nothing.  No thread steals from it: its owner gives.  The
+ * owner gives in two cases.  Its backlog would take long, by the duration of the last batch; or the owner or the watchdog has
+ * seen that its callbacks are long.  It gives only while another worker sleeps, and wakes that one.  The woken worker takes half
+ * of the given works.  If more are left, it wakes the next worker.
  *
  * A wake-up costs both CPUs some microseconds, and work that moves finds cold caches.  So a backlog of short callbacks stays.
  *
  * Threads: owners.
- * Locks:   given.lock, a leaf.  That of a poller, for what is due: its own, or the one it is taken from. */
+ * Locks:   given.lock, a leaf.  For due deadlines the lock of the poller where they lie. */
 #include "kernel/sched/share.h"
 
 #include "kernel/base/clock.h"
@@ -17,12 +17,12 @@
 #include "kernel/observe/trace.h"
 #include "kernel/worker/worker.h"
 
-#define WORTH      WEIR_USEC(200) /* callbacks that last shorter in all are not worth a wake-up */
-#define LEAST      256            /* works of a list that are looked at, at once */
-#define MOST       4096
-#define PAUSE      WEIR_MSEC(1)   /* after a look that has found too few */
-#define OVERDUE    WEIR_USEC(500) /* before others expire it */
-#define NEIGHBOURS 2              /* looked at before each sleep */
+#define WAKE_UP_WORTH WEIR_USEC(200) /* works that take less time in all are not worth a wake-up */
+#define SCAN_MIN      256            /* works of a list that are looked at, at once */
+#define SCAN_MAX      4096
+#define SCAN_PAUSE    WEIR_MSEC(1)   /* after a look that has found too few works */
+#define OVERDUE       WEIR_USEC(500) /* a deadline that is later than this is expired by others */
+#define NEIGHBOURS    2              /* pollers that are looked at before each sleep */
 
 static struct {
         struct weir__lock lock;
@@ -54,20 +54,20 @@ wake_one(void)
                 weir__poller_wake(sleeper);
 }
 
-/* Looks at so many works behind the first `but`, and takes every second one that may run anywhere off the list. */
+/* Scans the works behind the first `skipped`, and takes every second one that may run anywhere.  Returns how many. */
 static unsigned
-split(struct weir__work_list *list, unsigned but, unsigned looked_at, struct weir__work_list *taken)
+split(struct weir__work_list *list, unsigned skipped, unsigned scanned, struct weir__work_list *taken)
 {
         struct weir__work *before = NULL, *work = list->first;
         unsigned count = 0;
         bool keep = false;
 
-        for (unsigned i = 0; work && i < but + looked_at; i++) {
+        for (unsigned i = 0; work && i < skipped + scanned; i++) {
                 struct weir__work *next = work->next;
 
-                if (i >= but && work->ops->is_migratable)
+                if (i >= skipped && work->ops->is_migratable)
                         keep = !keep;
-                if (i < but || !work->ops->is_migratable || keep) {
+                if (i < skipped || !work->ops->is_migratable || keep) {
                         before = work;
                 } else {
                         *(before ? &before->next : &list->first) = next;
@@ -87,20 +87,20 @@ count_ready(const struct weir__poller *poller)
         return atomic_load_explicit(&poller->ready.count, memory_order_relaxed);
 }
 
-/* Gives half of the works behind the first `but`, among so many.  Returns how many. */
+/* Gives half of the scanned works, which lie behind the first `skipped`.  Returns how many. */
 static unsigned
-give(struct weir__poller *poller, unsigned but, unsigned looked_at)
+give(struct weir__poller *poller, unsigned skipped, unsigned scanned)
 {
         struct weir__work_list taken = {0};
         struct weir__ready *ready = &poller->ready;
-        unsigned count = split(&ready->works, but, looked_at, &taken), of_pushed = 0;
+        unsigned count = split(&ready->works, skipped, scanned, &taken), of_pushed = 0;
 
         if (!count)
-                count = of_pushed = split(&ready->pushed, 0, looked_at, &taken);
+                count = of_pushed = split(&ready->pushed, 0, scanned, &taken);
         ready->pushed_count -= of_pushed;
         weir__ready_note(ready, -(int64_t)count);
         if (!count)
-                count = split(&ready->bulk, but, looked_at, &taken);
+                count = split(&ready->bulk, skipped, scanned, &taken);
         if (!count)
                 return 0;
         weir__lock(&given.lock);
@@ -118,24 +118,24 @@ weir__share_some(struct weir__poller *poller)
         atomic_store_explicit(&poller->ready.share_wanted, false, memory_order_relaxed);
         if (!weir__share_sleeper())
                 return;
-        if (count_ready(poller) < LEAST) /* due timers count as ready here */
+        if (count_ready(poller) < SCAN_MIN) /* due timers count as ready here */
                 weir__poller_expire(poller, weir__clock_now(), WEIR__TIMERQ_BATCH);
-        give(poller, 0, LEAST);
+        give(poller, 0, SCAN_MIN);
 }
 
 void
 weir__share_backlog(struct weir__poller *poller, weir_nsec now, weir_nsec each)
 {
-        weir_nsec wanted = 2 * WORTH / (each + 1) + 1;
-        unsigned looked_at = wanted > LEAST ? (unsigned)wanted : LEAST;
+        weir_nsec wanted = 2 * WAKE_UP_WORTH / (each + 1) + 1;
+        unsigned scanned = wanted > SCAN_MIN ? (unsigned)wanted : SCAN_MIN;
 
-        if (wanted > MOST || now < poller->ready.share_after || !weir__share_sleeper())
+        if (wanted > SCAN_MAX || now < poller->ready.share_after || !weir__share_sleeper())
                 return;
-        if (count_ready(poller) < WEIR__BATCH + looked_at)
+        if (count_ready(poller) < WEIR__BATCH + scanned)
                 weir__poller_expire(poller, weir__clock_now(), WEIR__TIMERQ_BATCH);
-        if (count_ready(poller) >= WEIR__BATCH + wanted && give(poller, WEIR__BATCH, looked_at) * each >= WORTH)
+        if (count_ready(poller) >= WEIR__BATCH + wanted && give(poller, WEIR__BATCH, scanned) * each >= WAKE_UP_WORTH)
                 return;
-        poller->ready.share_after = now + PAUSE;
+        poller->ready.share_after = now + SCAN_PAUSE;
 }
 
 void

@@ -1,4 +1,4 @@
-/* kernel/sched/share.h: what has become ready on one poller and may be run on any. */
+/* kernel/sched/share.h: ready work goes from a busy poller to others. */
 #ifndef WEIR_KERNEL_SHARE_H
 #define WEIR_KERNEL_SHARE_H
 
@@ -6,25 +6,25 @@
 
 #include "kernel/loop/poller.h"
 
-/* The callbacks of this poller are long: gives half of what is ready or due to others, if any of them sleeps, and wakes one.
- * With no lock held.  Owner only. */
+/* The callbacks of this poller are long.  If another poller sleeps, gives half of the ready and due works to others, and wakes
+ * that one.  With no lock held.  Owner only. */
 void weir__share_some(struct weir__poller *poller);
 
-/* After a batch that left work behind, whose works took `each` on average: does the same if it is worth a wake-up.  The next
- * batch stays.  With no lock held.  Owner only. */
+/* A batch has left work behind; its works took `each` on average.  Does the same as weir__share_some if that is worth a wake-up,
+ * but keeps the next batch.  With no lock held.  Owner only. */
 void weir__share_backlog(struct weir__poller *poller, weir_nsec now, weir_nsec each);
 
-/* Takes half of what others gave, if there is something, onto the ready list.  By an owner that has nothing to run. */
+/* Moves half of the works that others gave, if there are any, to the ready list.  Owner only. */
 void weir__share_take(struct weir__poller *poller);
 
-/* A poller that sleeps; NULL: none does. */
+/* A poller that sleeps; NULL: no poller sleeps. */
 struct weir__poller *weir__share_sleeper(void);
 
-/* Before it sleeps, at that time: runs into its ready list what is overdue on another poller, whose owner is busy.  Returns
- * whether there was something. */
+/* The owner is about to sleep.  Moves works whose deadlines are overdue on another poller, whose owner is busy, to its ready
+ * list. Returns whether there were any.  Owner only. */
 bool weir__share_overdue(struct weir__poller *poller, weir_nsec now);
 
-/* How many works wait to be taken.  An owner that is about to sleep looks here, with SLEEPING in its inbox. */
+/* How many works wait to be taken.  An owner looks here, with SLEEPING in its inbox, before it sleeps. */
 unsigned weir__share_depth(void);
 
 #endif

@@ -1,21 +1,20 @@
 /* kernel/sched/worker_loop.c: the loop of a worker.
  *
- * Threads: the worker's own; the rest of what a worker does is kernel/worker/worker_pool.c (where it comes from and goes
- *          to).
+ * Threads: the worker's own.  kernel/worker/worker_pool.c has the rest of its life.
  *
  *     own the poller -> [ run ready work, a batch, then of the bulk and of the demoted -> take the inbox -> begin the next round,
  *                         with pushed works and due deadlines, if this one is over -> poll ] ... -> exiting -> let go
  *                            \--lost in a callback--> finish that task, without a poller -> idle
  *
- * Callbacks run here and nowhere else, one after another, to completion: whatever they finish, cancel or start is appended
- * to the ready list and runs when they have returned, so neither a series of ten million tasks nor a cancel of a million
- * timers deepens the stack.  Inbox, deadlines and sockets are looked at within every WEIR__BATCH completions, so that a
- * flood of ready work starves none of them.
+ * Callbacks run here and nowhere else, one after another, to completion.  What they finish, cancel or start is appended to the
+ * ready list, and runs when they have returned.  So neither a series of ten million tasks nor a cancel of a million timers
+ * deepens the stack.  The worker looks at inbox, deadlines and sockets within every WEIR__BATCH works, so a flood of ready work
+ * starves none of them.
  *
- * A poller that changes hands may have more works that block, as 64 timers do that expire together and each wait for a
- * database. So the ready works that will call the same function are demoted: all else that is or becomes ready comes before
- * them. After a callback that blocked, the poller is degraded: one demoted work runs in a round, and the watchdog retakes
- * the poller much sooner. */
+ * A poller that changes hands may have more works that block: for instance, 64 timers expire together and each waits for a
+ * database.  So the ready works that will call the same function are demoted: they run behind all other ready work.  After a
+ * callback that blocked, the poller is degraded: one demoted work runs in a round, and the watchdog retakes the poller much
+ * sooner. */
 #include "kernel/sched/worker_loop.h"
 
 #include <errno.h>
@@ -36,7 +35,7 @@
 #include "kernel/worker/user.h"
 #include "kernel/sched/watchdog.h"
 
-/* Works of a list that are looked at, when it is taken over, whether they are like the one that has blocked. */
+/* Works of a list that are compared with the one that has blocked, when a poller is taken over. */
 #define DEMOTED_MOST 4096
 
 weir_nsec
@@ -154,7 +153,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
         }
 }
 
-/* Gives the poller up at the end of the runtime: what its sources hold goes first. */
+/* Gives the poller up at the end of the runtime.  Its sources are destroyed first. */
 static void
 let_go(struct weir__worker *worker, struct weir__poller *poller)
 {
@@ -170,8 +169,8 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
         atomic_store_explicit(&poller->owner, 0, memory_order_release);
 }
 
-/* Puts those of a list that will call the same function, or one that is not known, onto another.  Works beyond the most that are
- * looked at stay: some must not be overtaken.  Returns how many were put. */
+/* Moves works of a list to `demoted`: those that will call the function that blocked, or a function that is not known.  Works
+ * beyond the most that are looked at stay: some must not be overtaken.  Returns how many were moved. */
 static unsigned
 demote(struct weir__work_list *list, weir__function *blocked, struct weir__work_list *demoted)
 {
@@ -192,7 +191,7 @@ demote(struct weir__work_list *list, weir__function *blocked, struct weir__work_
         return count;
 }
 
-/* Of a poller that another worker has had. */
+/* The worker owns a poller that another worker has had. */
 static void
 take_over(struct weir__poller *poller, enum weir__call call, weir__function *blocked)
 {

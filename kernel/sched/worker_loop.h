@@ -4,11 +4,11 @@
 
 #include <weir/time.h>
 
-/* What the thread of a worker does; ends when it is called to leave. */
+/* The main function of the thread of a worker.  Returns when the worker is called to leave. */
 void *weir__worker_main(void *worker);
 
-/* By a worker that has lost its poller in the callback that has just returned: for how long that has run, about.  0: not to the
- * watchdog, or after one that blocked and not for long itself. */
+/* The calling worker has lost its poller in the callback that has just returned.  Returns about how long the callback has run.
+ * 0: the callback has given the poller away; or it was short, and lost a degraded poller. */
 weir_nsec weir__worker_blocked(void);
 
 #endif
