@@ -10,8 +10,8 @@
 #define WEIR__HTTP_CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
 
 /* Bytes that need no memory beside the response: one or two fields, and a line of text. */
-#define WEIR__RESPONSE_FIELDS 60
-#define WEIR__RESPONSE_BODY   24
+#define WEIR__RESPONSE_FIELDS 58
+#define WEIR__RESPONSE_BODY   26
 
 /* Fields and body that a handler builds.  All zero is an empty 200.  It stays where it is: it may point into itself. */
 struct weir__response {

@@ -12,6 +12,11 @@
 #include "protocol/text/reason.h"
 #include "server/base/server.h"
 
+/* They are sent when there is no memory, or no room for a client. */
+_Static_assert(sizeof "500 Internal Server Error\n" - 1 <= WEIR__RESPONSE_BODY, "a line needs no memory");
+_Static_assert(sizeof "Content-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\n" - 1 <= WEIR__RESPONSE_FIELDS,
+               "fields need no memory");
+
 struct weir__error_page {
         struct weir__error_page *next;
         int status;
