@@ -1,4 +1,4 @@
-/* server/base/addresses.c: how many connections each address has.
+/* server/base/addresses.c: counts the connections of each address.
  *
  * Threads: any.
  * Locks:   addresses->lock, a leaf, for a walk down the tree.  Memory is allocated before it is taken, and freed after.
@@ -35,7 +35,7 @@ network_of(const struct weir__peer *peer, struct network *network)
         return is_v6 || peer->family == WEIR__PEER_V4;
 }
 
-/* With the lock held: the node of the network.  NULL: there is none, and a new one belongs on that side of `*parent`. */
+/* With the lock held: the node of the network; or NULL, and a new node belongs on that side of `*parent`. */
 static struct node *
 find(const struct weir__addresses *addresses, const struct network *network, struct weir__rbtree_node **parent,
      enum weir__rbtree_side *side)
@@ -52,7 +52,7 @@ find(const struct weir__addresses *addresses, const struct network *network, str
         return NULL;
 }
 
-/* Takes `spare` if it is needed, and leaves NULL there then. */
+/* Uses *spare if a new node is needed, and sets it to NULL then. */
 static bool
 count_in(struct weir__addresses *addresses, const struct network *network, size_t max, struct node **spare)
 {

@@ -1,4 +1,4 @@
-/* server/base/addresses.h: how many connections each address has, for the limit of them. */
+/* server/base/addresses.h: counts the connections of each address, for their limit. */
 #ifndef WEIR_SERVER_ADDRESSES_H
 #define WEIR_SERVER_ADDRESSES_H
 
@@ -9,20 +9,20 @@
 #include "kernel/queue/rbtree.h"
 #include "protocol/field/peer.h"
 
-/* Without connections it has no memory. */
+/* Without connections it holds no memory. */
 struct weir__addresses {
         struct weir__lock lock; /* a leaf */
-        struct weir__rbtree tree; /* of those that have a connection; guarded by lock */
+        struct weir__rbtree tree; /* of the addresses that have a connection; guarded by lock */
 };
 
-/* Counts one more connection of the peer's address: of an IPv4 address, of the first 64 bits of an IPv6 one.  A peer without an
- * address is not counted, and always let in.
+/* Counts one more connection of the peer's address.  An address is an IPv4 address, or the first 64 bits of an IPv6 address.  A
+ * peer without an address is let in and not counted.
  *
- * Result:  false, and nothing is counted, when it has `max` of them, or when out of memory.
+ * Result:  false when the address has `max` connections, or when out of memory; nothing is counted then.
  * Threads: any. */
 bool weir__addresses_enter(struct weir__addresses *addresses, const struct weir__peer *peer, size_t max);
 
-/* Takes one that was let in back. */
+/* Counts one connection less: one that was let in has ended. */
 void weir__addresses_leave(struct weir__addresses *addresses, const struct weir__peer *peer);
 
 #endif

@@ -1,7 +1,7 @@
-/* server/base/coalescing.c: how long requests and replies wait for each other, so that many share one wake-up.
+/* server/base/coalescing.c: the coalescing window, in which requests and replies wait so that many share one wake-up.
  *
- * Replies leave together because timers of an exchange end on a grid.  Requests are read together because each reply that is late
- * by design gives the poller a coalescing window (kernel/loop/sleep.c).  A reply that comes soon takes it away for a while.
+ * Replies leave together because timers of an exchange end on a grid.  Requests are read together because each reply that comes
+ * late allows the poller a coalescing window (kernel/loop/sleep.c).  A reply that comes soon forbids it for a while.
  *
  * Threads: weir_http_server_set_coalescing: any, before the start; the rest: the owner of the shard's poller.
  * Locks:   the server's, until the start. */
@@ -10,7 +10,7 @@
 #include "kernel/base/phase.h"
 #include "server/base/server.h"
 
-/* A request whose reply comes later than this can wait for a hundredth of that to be read. */
+/* If a reply comes later than this, its request could wait for a hundredth of that time to be read. */
 #define SLOW  WEIR_MSEC(100)
 #define LIMIT WEIR_MSEC(100)
 

@@ -1,9 +1,9 @@
-/* server/base/secure.c: what a server needs for TLS: the names of the files, and what was made of them.
+/* server/base/secure.c: the files of TLS of a server, and the context made of them.
  *
  * Threads: any.
- * Locks:   the server's, for the names, until a start was tried.
- *          secure->lock, a leaf: which context new connections get.  Files are read, and complained about, with no lock held; so
- *          several may do that at once, and the one that has begun last wins. */
+ * Locks:   the server's, for the names of files, until a start was tried.
+ *          secure->lock, a leaf, for the context of new connections.  Files are read and errors logged with no lock held.  So
+ *          several threads may read at once, and the reading that has begun last wins. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ add_pair(struct weir__secure *secure, const char *certificate_file, const char *
         return 0;
 }
 
-/* Returns what is wrong, as far as the config alone shows; or NULL. */
+/* Returns a contradiction in the config; or NULL. */
 static const char *
 fault_of(const struct weir_http_server_config *config)
 {
@@ -92,7 +92,7 @@ weir__secure_done(weir_http_server *server)
         free(secure->client_ca_file);
 }
 
-/* The context that new connections get now, or NULL, with a reference. */
+/* A reference to the context of new connections; or NULL. */
 static struct weir__tls_context *
 current(struct weir__secure *secure)
 {
@@ -102,7 +102,7 @@ current(struct weir__secure *secure)
         return context;
 }
 
-/* Makes it that of new connections, unless one that was begun later has come first.  Consumes it. */
+/* Makes it the context of new connections, unless a later reading has ended before.  Consumes it. */
 static void
 install(struct weir__secure *secure, struct weir__tls_context *context, unsigned reading)
 {
@@ -118,7 +118,7 @@ install(struct weir__secure *secure, struct weir__tls_context *context, unsigned
         weir__tls_context_unref(former);
 }
 
-/* Once a start was tried: the names stay as they are. */
+/* A start was tried, so the names of the files are constant. */
 static int
 read_files(weir_http_server *server)
 {
@@ -146,7 +146,7 @@ weir__secure_start(weir_http_server *server)
         struct weir__secure *secure = &server->secure;
 
         secure->is_on |= secure->pair_count > 0;
-        /* A certificate may have come after the config. */
+        /* The certificate may come by weir_http_server_add_certificate, so the config alone does not tell. */
         bool is_incomplete = !secure->is_on && (secure->ocsp_file || secure->client_ca_file);
         if (is_incomplete)
                 weir__log(WEIR_LOG_ERROR,

@@ -1,4 +1,4 @@
-/* server/base/secure.h: what a server needs for TLS. */
+/* server/base/secure.h: the files of TLS of a server, and the context made of them. */
 #ifndef WEIR_SERVER_SECURE_H
 #define WEIR_SERVER_SECURE_H
 
@@ -13,7 +13,7 @@
 
 struct weir__secure {
         /* Constant. */
-        const char *fault; /* of the config; or NULL */
+        const char *fault; /* a contradiction in the config; or NULL */
         char *ocsp_file, *client_ca_file;
 
         /* Guarded by the server's lock; constant after the first attempt to start. */
@@ -27,13 +27,13 @@ struct weir__secure {
         struct weir__lock lock; /* a leaf */
 
         /* Guarded by lock. */
-        unsigned installed;                /* the reading that has made ... */
-        struct weir__tls_context *context; /* ... this, of new connections; NULL: plain, or not started */
+        unsigned installed;                /* the number of the reading that has made the context */
+        struct weir__tls_context *context; /* of new connections; NULL: plain, or not started */
 };
 
-int weir__secure_init(weir_http_server *server); /* from its config; returns what the start is to report */
+int weir__secure_init(weir_http_server *server); /* from its config; returns the error that the start reports */
 void weir__secure_done(weir_http_server *server);
-int weir__secure_start(weir_http_server *server); /* STARTING: reads the files, if there are any; with no lock held */
+int weir__secure_start(weir_http_server *server); /* STARTING: reads the files, if there are any.  With no lock held */
 struct weir__tls *weir__secure_accept(weir_http_server *server, int fd); /* NULL when out of memory */
 
 #endif

@@ -1,4 +1,4 @@
-/* server/base/server.h: a server: what its shards share.  operate/server.c has its states. */
+/* server/base/server.h: the struct of a server: what its shards share.  operate/server.c has its states. */
 #ifndef WEIR_SERVER_SERVER_H
 #define WEIR_SERVER_SERVER_H
 
@@ -47,7 +47,7 @@ struct weir_http_server {
         struct weir__access *access;       /* the access log; or NULL */
         weir_task_fn *handler;
         void *context;
-        int fault;    /* what its start reports */
+        int fault;    /* an error that its start reports; 0: none */
         int ended_fd; /* eventfd: written when the end of the runtime closes a listener */
 
         struct weir__secure secure;
@@ -56,17 +56,16 @@ struct weir_http_server {
 
         /* Guarded by lock. */
         uint8_t state;                       /* enum weir__server_state */
-        pthread_t changer;                   /* STARTING, STOPPING: the thread that does it ... */
-        pid_t changer_process;               /* ... in which process: a forked child has no such thread */
+        pthread_t changer;                   /* STARTING, STOPPING: the thread that starts or stops it */
+        pid_t changer_process;               /* and its process: a forked child has no such thread */
         struct weir__server_waiter *waiters; /* STARTING, STOPPING */
-        int hand_overs;                      /* under way */
+        int hand_overs;                      /* that are under way */
         struct weir__list cut_reports;       /* of operate/cut.c */
-        unsigned reported, unreported;       /* exchanges that were cut: in that list, and not */
-        /* Another process has the sockets, too, or may soon; constant once a stop has begun, for all to read. */
-        bool is_handed_over;
+        unsigned reported, unreported;       /* exchanges that were cut, with a report in that list or without */
+        bool is_handed_over; /* another process has the sockets, or may have them soon; constant once a stop has begun */
 
-        /* Written by the thread that starts or stops the server; constant while it serves.  Then others read the sockets, with
-         * the lock. */
+        /* Written by the thread that starts or stops the server; constant while it serves.  Other threads read the sockets then,
+         * with the lock. */
         unsigned shard_count;
         unsigned generation; /* of the runtime that the shards belong to */
         struct weir__shard *shards;
@@ -75,14 +74,14 @@ struct weir_http_server {
         struct weir__serving serving; /* while it serves; guarded by the lock of serving.c */
 
         struct weir__users users;
-        struct weir__addresses addresses; /* where the connections of one address are limited */
+        struct weir__addresses addresses; /* used if the connections of one address are limited */
         _Atomic int port;           /* relaxed; -EDOM: none */
-        _Atomic size_t connections; /* that have a place; seq_cst where it may pass the limit: listen/admission.c */
-        _Atomic bool has_deficit;   /* too many have a place and none was idle: the next one that becomes idle goes; seq_cst */
+        _Atomic size_t connections; /* with a place; seq_cst where it may pass the limit: listen/admission.c */
+        _Atomic bool has_deficit;   /* too many connections and none idle: the next one that becomes idle is closed; seq_cst */
 
-        _Atomic unsigned orders_left; /* shards that have not carried out the order; acq_rel */
-        struct weir__latch *ordered;  /* opened when all have; of the thread that gave it */
-        void (*order)(struct weir__shard *shard); /* what each is to do */
+        void (*order)(struct weir__shard *shard); /* the order that each shard carries out */
+        _Atomic unsigned orders_left; /* shards that have not carried it out; acq_rel */
+        struct weir__latch *ordered;  /* of the thread that gave the order: opened when all have carried it out */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* server/base/serving.c: the servers that serve, and what they have counted.
+/* server/base/serving.c: the servers that serve, and their counts.
  *
  * Threads: the threads that start and stop servers change the list; any thread asks for reports.
  * Locks:   `serving.lock` (a leaf) guards the list, and keeps the shards of the servers in it.  It is held while all counts are
@@ -19,7 +19,7 @@ static struct {
 
 /* -- names -- */
 
-/* Of a Unix socket, whose name may have any bytes in it. */
+/* Writes the path of a Unix socket, which may have any bytes, in visible ASCII. */
 static void
 write_path(const struct weir__socket_address *bound, char *out, size_t room)
 {

@@ -1,4 +1,4 @@
-/* server/base/serving.h: the servers that serve, and reports on what they have counted. */
+/* server/base/serving.h: the servers that serve, and reports on their counts. */
 #ifndef WEIR_SERVER_SERVING_H
 #define WEIR_SERVER_SERVING_H
 
@@ -18,19 +18,19 @@ struct weir__serving {
         char name[WEIR__SERVER_NAME];
 };
 
-/* Its shards exist in between. */
+/* Between these two calls the shards of the server must exist. */
 void weir__serving_begin(weir_http_server *server);
 void weir__serving_end(weir_http_server *server);
 
-/* What a server has counted until now. */
+/* The counts of a server. */
 struct weir__serving_report {
         struct weir__serving_report *next;
-        /* Its first address, such as "127.0.0.1:8080" or "unix:/run/s"; unlike that of others. */
+        /* Its first address, such as "127.0.0.1:8080" or "unix:/run/s", with "#2" and so on for a second server there. */
         char name[WEIR__SERVER_NAME + 16];
         int64_t counts[WEIR__COUNTS];
 };
 
-/* Of all that serve, in the order of their starts.
+/* Reports on all servers that serve, in the order of their starts.
  *
  * Owner:  the caller: weir__serving_reports_free.
  * Result: NULL also when there is none; *failed says -ENOMEM or 0. */

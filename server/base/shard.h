@@ -1,4 +1,4 @@
-/* server/base/shard.h: what a server has on one poller.
+/* server/base/shard.h: a shard: the part of a server on one poller.
  *
  *     weir_http_server --- a shard for each poller --- its listeners, its connections --- at most one exchange each
  *
@@ -17,20 +17,21 @@
 #include "protocol/text/date.h"
 #include "server/base/shed.h"
 
-/* -- what is counted --
+/* -- counts --
  *
- * Each shard has counts of its own.  Only the owner of its poller writes them, so it needs no locked instruction.  A reader
- * adds the counts of all shards up. */
+ * Each shard has counts of its own.  Only the owner of its poller writes them, so it needs no locked instruction.  A reader adds
+ * up the counts of all shards. */
 
 #define WEIR__STATUS_LEAST 100
 #define WEIR__STATUSES     500
 
 enum weir__count_kind {
-        WEIR__COUNT_OPEN = 0,  /* connections that there are now: counted by the server, not by its shards */
-        WEIR__COUNT_IDLE,      /* those that wait for a request now */
-        WEIR__COUNT_EXCHANGES, /* that there are now */
+        /* At present. */
+        WEIR__COUNT_OPEN = 0,  /* connections; counted by the server, not by its shards */
+        WEIR__COUNT_IDLE,      /* connections that wait for a request */
+        WEIR__COUNT_EXCHANGES,
 
-        /* From the start on. */
+        /* Since the start. */
         WEIR__COUNT_ACCEPTED, /* connections */
         WEIR__COUNT_TURNED_AWAY,
         WEIR__COUNT_EVICTED,
@@ -39,7 +40,7 @@ enum weir__count_kind {
         WEIR__COUNT_SENT,
         WEIR__COUNT_HANDSHAKES,
         WEIR__COUNT_HANDSHAKES_FAILED,
-        WEIR__COUNT_STATUS, /* replies with the status WEIR__STATUS_LEAST, and so on */
+        WEIR__COUNT_STATUS, /* replies with the status WEIR__STATUS_LEAST; behind it the other statuses */
         WEIR__COUNTS = WEIR__COUNT_STATUS + WEIR__STATUSES,
 };
 
@@ -56,7 +57,7 @@ static inline void weir__count(struct weir__counts *counts, unsigned kind, int64
         atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + change, memory_order_relaxed);
 }
 
-/* With a status of three digits that begin with 1 to 5. */
+/* `status` is 100 to 599. */
 static inline void weir__count_reply(struct weir__counts *counts, int status)
 {
         weir__count(counts, WEIR__COUNT_STATUS + (unsigned)(status - WEIR__STATUS_LEAST), 1);
@@ -70,14 +71,14 @@ struct weir__exchange_ops;
 struct weir__listener;
 struct weir__shard;
 
-/* How a connection calls what lies above it. */
+/* The calls of a connection to rooms above it. */
 struct weir__shard_ops {
         const struct weir__exchange_ops *exchange;                    /* of its exchanges */
         void (*connection_left)(struct weir__connection *connection); /* closed: its descriptor and its place are free */
         void (*has_idle)(struct weir__shard *shard); /* a connection has become idle while there is a deficit */
 };
 
-/* Owner of the poller only, but for what is atomic. */
+/* Owner of the poller only, except for atomic fields. */
 struct weir__shard {
         /* Constant. */
         weir_http_server *server;
@@ -88,12 +89,12 @@ struct weir__shard {
         struct weir__listener *listeners; /* one or more for each address, made and freed with the shard */
         unsigned listener_count;
         struct weir__list connections;
-        uint8_t turned_away; /* connections that wait for a 503: for the handshake before it, or for their clients to read it */
+        uint8_t turned_away; /* connections of TLS that get a 503 after their handshake */
         bool is_stopping;    /* the order to stop has come */
 
-        struct weir__list idle;       /* connections that wait for a request, the longest first */
-        _Atomic weir_nsec idle_since; /* of the first of these; WEIR_FOREVER: there is none.  Written by the owner; relaxed */
-        struct weir__work evict;      /* of the thread that has changed `eviction` from NONE */
+        struct weir__list idle;       /* connections that wait for a request; the first has waited longest */
+        _Atomic weir_nsec idle_since; /* of the first one; WEIR_FOREVER: there is none.  Written by the owner; relaxed */
+        struct weir__work evict;      /* belongs to the thread that has changed `eviction` from NONE */
         _Atomic int eviction;         /* enum weir__eviction of listen/admission.c; written by any thread */
 
         struct weir__shed shed;
@@ -102,13 +103,13 @@ struct weir__shard {
         int64_t date_second; /* of `date` */
         char date[WEIR__HTTP_DATE_SIZE + 1];
 
-        struct weir__work order; /* open, stop or cut; guarded by the order's being under way */
+        struct weir__work order; /* open, stop or cut; one order is under way at a time */
         int failed;              /* of the order to open */
 };
 
 #define WEIR__COALESCING ((uint32_t)WEIR_MSEC(1)) /* the window, unless the program sets another one */
 
-/* A reply was ready that much later than its request had come; 0: soon, or nobody knows.  Owner only. */
+/* A reply was ready that long after its request; 0: at once, or unknown.  Owner only. */
 void weir__coalescing_note_reply(struct weir__shard *shard, weir_nsec after);
 
 #endif

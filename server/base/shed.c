@@ -2,8 +2,8 @@
  *
  * Threads: the owner of the poller only.
  *
- * A limit is set a moment ahead while requests come, and not when there are none, so that an idle server has no wake-ups.  Its
- * delay is the delay of everything here.  An overdue limit already tells as much without having run. */
+ * While requests come, a limit is set a millisecond ahead.  When it comes late, everything on this poller is as late.  While it
+ * is overdue, its lateness is known before it has run.  An idle server sets none, so it has no wake-ups. */
 #include "kernel/base/clock.h"
 #include "server/base/server.h"
 

@@ -8,14 +8,14 @@
 
 struct weir__shard;
 
-/* How late the work of one poller is.  Owner of the poller only. */
+/* The lateness of one poller.  Owner of the poller only. */
 struct weir__shed {
         struct weir__limit probe;
         bool is_probing; /* `probe` is set, or its work is on its way */
         weir_nsec due, lateness, measured_at;
 };
 
-bool weir__shed_admits(struct weir__shard *shard); /* false: this poller is too late, refuse the request */
+bool weir__shed_admits(struct weir__shard *shard); /* false: this poller is too late; refuse the request */
 void weir__shed_close(struct weir__shard *shard);
 
 #endif

@@ -1,5 +1,5 @@
-/* server/base/users.h: what still uses a server's memory: its listeners and connections, their work that is on its way, and, from
- * start to stop, the server itself.  So the count reaches 0 once in a start and stop. */
+/* server/base/users.h: counts the users of a server's memory: its listeners and connections, their work that is on its way, and
+ * the server itself.  The server counts from start to stop, so the count reaches 0 once. */
 #ifndef WEIR_SERVER_USERS_H
 #define WEIR_SERVER_USERS_H
 

@@ -5,18 +5,16 @@
  *          +--------------+----------------+-- error ------|------------+--> LINGERING --> GONE --> freed
  *          +--------------+----------------+---------------+------------+-- lost, cut, timed out --^
  *
- * http1.c moves it from one to the next: it gets the events.
+ * http1.c gets the events and moves the connection from one state to the next.
  *
- * Threads: the owner of the poller only.  While an exchange is out at its handler, events only set bits.  A connection that is
- *          lost meanwhile closes its descriptor at once and waits, GONE, for its exchange to come back.  A connection is never
- *          freed while a function of it is on the stack: one that is GONE is freed by the work of its limit, from the worker's
- *          loop.
+ * Threads: the owner of the poller only.  While an exchange is out, events only set bits.  If the connection is lost meanwhile,
+ *          its descriptor is closed at once, and it waits, GONE, until its exchange comes back.  A connection is never freed
+ *          while a function of it is on the stack: the work of its limit frees it, from the worker's loop.
  *
- * Fairness: reads since others had their turn are counted.  When there are many the connection goes on by a work, behind the
- * others.
+ * Fairness: a connection counts its reads.  When its budget is used up, it goes on by a work, behind other work.
  *
- * Time limits are lazy: entering a state writes `expires_at`.  The limit in the poller's queue is moved only when it stands
- * later than that, and put off when it comes early.  So a busy connection costs one queue operation in many requests. */
+ * Time limits are lazy.  Entering a state writes `expires_at`.  The limit in the poller's queue is moved only if it comes later
+ * than that.  If it comes too early, it is set again.  So a busy connection costs one queue operation in many requests. */
 #include "server/connection/connection.h"
 
 #include <errno.h>
@@ -27,12 +25,12 @@
 #include "kernel/worker/deliver.h"
 #include "server/exchange/transfer.h"
 
-#define LINGER      WEIR_SEC(5)       /* for the next bytes ... */
-#define LINGER_LONG WEIR_SEC(30)      /* ... and at most for all of them, unless the server stops */
-#define LINGER_MAX  ((size_t)1 << 20) /* bytes thrown away before the connection is closed all the same */
+#define LINGER      WEIR_SEC(5)       /* until the next bytes; in all, when the server stops */
+#define LINGER_LONG WEIR_SEC(30)      /* in all */
+#define LINGER_MAX  ((size_t)1 << 20) /* bytes that are thrown away; then the connection is closed */
 
-#define READ_BUDGET 16 /* reads, each of at most so many bytes, before others have their turn */
-#define READ_SIZE   ((size_t)64 * 1024)
+#define READ_BUDGET 16                  /* reads before other work has its turn */
+#define READ_SIZE   ((size_t)64 * 1024) /* bytes of one read; a larger one counts as several */
 
 /* -- time limits -- */
 
@@ -48,8 +46,8 @@ weir__connection_limit(struct weir__connection *connection, weir_nsec now, weir_
                 deadline->queued_for = deadline->expires_at;
 }
 
-/* A client that has finished its side may have gone altogether, which only an answer to something sent can tell: the system of
- * a client that has gone answers with a reset. */
+/* A client that has finished its side may have gone altogether.  Only something that is sent to it can tell: if the client has
+ * gone, its system answers with a reset. */
 bool
 weir__connection_is_to_be_probed(const struct weir__connection *connection)
 {
@@ -59,7 +57,6 @@ weir__connection_is_to_be_probed(const struct weir__connection *connection)
                !weir__connection_config(connection)->ignore_departure;
 }
 
-/* The time of a task that reads runs from its start, whatever is written meanwhile. */
 weir_nsec
 weir__connection_left_to_read(const struct weir__connection *connection)
 {
@@ -71,8 +68,8 @@ weir__connection_left_to_read(const struct weir__connection *connection)
         return expires_at > now ? expires_at - now : 0;
 }
 
-/* While the exchange is out, what counts is what it waits for.  A probe waits for its turn: a handler that replies at once needs
- * none. */
+/* While the exchange is out, the limit depends on what it waits for.  A probe is due at once, but behind other work: a handler
+ * that replies at once needs none. */
 static weir_nsec
 answering_limit(const struct weir__connection *connection)
 {
@@ -98,7 +95,7 @@ limit_of(const struct weir__connection *connection)
         switch ((enum weir__connection_state)connection->state) {
         case WEIR__HANDSHAKING: return config->handshake_timeout;
         case WEIR__READING_HEAD:
-                /* The last request of one whose handshake ended after the stop has begun must come soon. */
+                /* If the handshake ended after the stop had begun, the last request must come soon. */
                 return connection->reading.size || connection->is_last ? config->head_timeout : config->idle_timeout;
         case WEIR__READING_BODY: return config->body_timeout;
         case WEIR__ANSWERING: return answering_limit(connection);
@@ -109,7 +106,7 @@ limit_of(const struct weir__connection *connection)
         return WEIR_FOREVER;
 }
 
-/* -- those that wait for a request -- */
+/* -- idle connections -- */
 
 static struct weir__connection *
 first_idle(struct weir__shard *shard)
@@ -177,7 +174,7 @@ weir__connection_enter(struct weir__connection *connection, enum weir__connectio
 
 /* -- birth and death -- */
 
-/* An exchange that is still out, or work that is on its way, will call this again. */
+/* It is called again by an exchange that is still out, or by work that is on its way. */
 void
 weir__connection_free(struct weir__connection *connection)
 {
@@ -193,7 +190,7 @@ weir__connection_free(struct weir__connection *connection)
         weir__users_remove(users);
 }
 
-/* Its exchange is out, and the connection is no more. */
+/* The connection is closed and its exchange is out: tells the tasks that wait in it, and cancels the series. */
 static void
 notify_exchange(struct weir__connection *connection)
 {
@@ -234,7 +231,7 @@ weir__connection_close(struct weir__connection *connection)
                 notify_exchange(connection);
         shard->ops->connection_left(connection);
         if (connection->deadline.queued_for != WEIR_FOREVER && !weir__limit_clear(shard->poller, &connection->deadline.limit))
-                return; /* its work is on its way already */
+                return; /* the work of the limit is on its way already */
         connection->deadline.queued_for = 0;
         weir__deliver(shard->poller, &connection->deadline.limit.work);
 }
@@ -259,8 +256,8 @@ weir__connection_drop_input(struct weir__connection *connection)
         connection->reading.size = connection->reading.room = 0;
 }
 
-/* Reads on, and throws away: the peer may still be sending, and a close would then reset what it has not read of our answer.
- * As long as something comes it has not got to that.
+/* Reads input and throws it away.  The peer may still be sending; a close would then send a reset, and the peer would lose the
+ * part of our answer that it has not read.
  * Source: RFC 9112 section 9.6. */
 void
 weir__connection_linger(struct weir__connection *connection)
@@ -320,10 +317,10 @@ weir__connection_finish(struct weir__connection *connection)
 {
         bool is_clean = !connection->reading.is_refused && !connection->reading.is_unread && !connection->reading.size;
 
-        /* Whatever comes after a close would reset what the system has not sent yet: a peer of TLS says that it ends, others
-         * may have pipelined. */
+        /* Input that comes after a close makes the system send a reset, in place of what it has not sent yet.  A peer of TLS
+         * sends its own end, and others may have pipelined. */
         if (connection->stream.tls)
-                weir__stream_finish(&connection->stream); /* sends what was held back */
+                weir__stream_finish(&connection->stream); /* sends the bytes that were held back */
         if (connection->stream.tls || connection->writing.sent > WEIR__LEAVES_FIRST)
                 is_clean = is_clean && !weir__stream_unsent(&connection->stream);
         if (is_clean && (!connection->reading.is_ready || weir__stream_peek(&connection->stream) == -EAGAIN)) {
@@ -338,8 +335,8 @@ weir__connection_finish(struct weir__connection *connection)
         weir__connection_linger(connection);
 }
 
-/* TLS takes what it looks at out of the socket.  The event, which is on its way, may then speak of writing only, and must read
- * all the same. */
+/* TLS takes the bytes that it looks at out of the socket.  The event that is on its way may not report input then, so `is_ready`
+ * is set here. */
 ssize_t
 weir__connection_peek(struct weir__connection *connection)
 {

@@ -12,14 +12,14 @@
 #include "server/connection/connection.h"
 #include "server/exchange/transfer.h"
 
-#define FIRST_WITHIN WEIR_SEC(1) /* after a hand-over: for the first request of a connection that came to the former process */
-#define LAST_LINGER  WEIR_SEC(5) /* once the server stops */
+#define FIRST_WITHIN WEIR_SEC(1) /* for a first request after the sockets were handed over to another process */
+#define LAST_LINGER  WEIR_SEC(5) /* in all, when the server stops */
 
 /* -- time -- */
 
-/* Asks at once with an interim response, which every client of HTTP/1.1 has to put up with (RFC 9110 section 15.2).  Where none
- * may go out, and from then on, the system asks again and again: one that has gone answers so only when its own side has been
- * forgotten. */
+/* Asks whether the client is there.  An interim response asks at once; every client of HTTP/1.1 must accept it (RFC 9110 section
+ * 15.2).  The system of the server also asks again and again (keep-alive of TCP), because an interim response may not be allowed,
+ * and because a client's system answers with a reset only when it has forgotten the connection. */
 static void
 probe(struct weir__connection *connection)
 {
@@ -31,14 +31,14 @@ probe(struct weir__connection *connection)
         if (weir__connection_events(connection))
                 weir__stream_reply_beat(connection);
         else if (may_continue &&
-                 !weir__stream_untaken(&connection->stream)) /* else an earlier reply, on its way still, asks the same */
+                 !weir__stream_untaken(&connection->stream)) /* otherwise an earlier reply that is on its way asks the same */
                 weir__reply_continue(connection);
         if (connection->state == WEIR__ANSWERING)
                 weir__connection_enter(connection, WEIR__ANSWERING);
 }
 
-/* Whether the peer reads, although slowly.  The socket becomes writable again only when a good part of what it holds, which may
- * be megabytes, was taken: a slow peer may need longer for that than the limit. */
+/* Whether the peer reads, although slowly.  A socket may hold megabytes, and becomes writable again only when a good part of them
+ * was taken.  A slow peer may need longer for that than the limit. */
 static bool
 is_read(struct weir__connection *connection)
 {
@@ -111,12 +111,12 @@ ready(struct weir__source *source, uint32_t events)
 
         if (!connection->is_requeued)
                 connection->reading.budget_used = 0;
-        if (connection->state == WEIR__LINGERING) { /* also when both sides are finished: what is unread would reset our reply */
+        if (connection->state == WEIR__LINGERING) { /* also when both sides are finished: a close with unread input resets */
                 connection->reading.is_ready = true;
                 weir__connection_linger(connection);
                 return;
         }
-        if (events & (EPOLLHUP | EPOLLERR)) { /* reset, or finished on both sides: nothing can be answered */
+        if (events & (EPOLLHUP | EPOLLERR)) { /* reset, or finished on both sides: no reply can be sent */
                 weir__connection_close(connection);
                 return;
         }
@@ -128,7 +128,7 @@ ready(struct weir__source *source, uint32_t events)
         if (events & EPOLLRDHUP && !connection->reading.has_ended) {
                 connection->reading.has_ended = true;
                 if (connection->state == WEIR__ANSWERING)
-                        weir__connection_enter(connection, WEIR__ANSWERING); /* its limit may be another one now */
+                        weir__connection_enter(connection, WEIR__ANSWERING); /* the limit may be another one now */
         }
         weir__receive(connection);
 }
@@ -166,7 +166,7 @@ answer(struct weir__exchange *exchange)
                 weir__runtime_leave();
                 return;
         }
-        if (exchange->upgrade && !exchange->result && !weir__exchange_has_begun(exchange)) /* 101 is all there is */
+        if (exchange->upgrade && !exchange->result && !weir__exchange_has_begun(exchange)) /* only the 101 goes out */
                 (void)weir__stream_reply_begin(connection);
         connection->exchange = NULL;
         if (weir__exchange_has_begun(exchange))

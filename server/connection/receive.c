@@ -1,14 +1,13 @@
-/* server/connection/receive.c: what comes in on a connection: heads, bodies, and requests that are not yet their turn.
+/* server/connection/receive.c: the input of a connection: heads, bodies, and later requests.
  *
  * Threads: the owner of the poller only.
  *
- * In the steady state a request is read into the poller's scratch buffer, and the connection owns no buffer at all.  Only what
- * is not a whole head, belongs to a body that nobody has asked for, or to a later request, is copied into `input`.  While an
- * exchange is out nothing is read but pieces of its body that it asks for: what the peer sends meanwhile waits in the socket,
- * which slows it down.
+ * In the steady state a request is read into the poller's scratch buffer, and the connection owns no buffer at all.  Three things
+ * are copied into `input`: half a head, a part of a body that nobody has asked for, and later requests.  While an exchange is out
+ * nothing is read but the pieces of its body that it asks for.  Everything else waits in the socket, which slows the peer down.
  *
- * A body is collected before the handler runs (state READING_BODY), or, where bodies stream, by a task (ANSWERING, with a
- * reader); or it is read a piece at a time by such tasks. */
+ * A body is collected before the handler runs (READING_BODY).  Where bodies stream, a task collects it or reads a piece of it
+ * (ANSWERING, with a reader). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +17,8 @@
 #include "server/connection/connection.h"
 #include "server/exchange/transfer.h"
 
-#define INPUT_STEP  4096 /* bytes that are read at once behind those that are kept */
-#define INPUT_GRAIN 512  /* by whose multiples the room for these grows */
+#define INPUT_STEP  4096 /* bytes that are read at once to continue a head */
+#define INPUT_ROUND 512  /* bytes: the room for input is a multiple of them when it grows */
 #define AT_END      1
 
 static const struct weir__chunked_limits chunked_limits = {
@@ -27,12 +26,12 @@ static const struct weir__chunked_limits chunked_limits = {
 
 /* -- input -- */
 
-/* Room for `size` bytes of input.  It grows with them: little at first, for a client that says half a head and no more, then by
- * parts of what there is.  Returns false when out of memory. */
+/* Makes room for `size` bytes of input: at first just as many, for a client that sends half a head and no more, then a quarter
+ * more than needed.  Returns false when out of memory. */
 static bool
 make_room(struct weir__reading *reading, size_t size)
 {
-        size_t room = reading->room ? (size + size / 4 + INPUT_GRAIN - 1) / INPUT_GRAIN * INPUT_GRAIN : size;
+        size_t room = reading->room ? (size + size / 4 + INPUT_ROUND - 1) / INPUT_ROUND * INPUT_ROUND : size;
         char *input = size > reading->room ? realloc(reading->input, room) : reading->input;
 
         if (size <= reading->room)
@@ -70,7 +69,7 @@ read_some(struct weir__connection *connection, char *buffer, size_t room)
         if (count > 0) {
                 weir__connection_has_read(connection, (size_t)count);
                 weir__count(&connection->client.shard->counts, WEIR__COUNT_RECEIVED, count);
-                /* Emptied, unless the end of the stream or an error hides behind it. */
+                /* The socket is empty, unless the end of the stream or an error follows. */
                 if (!weir__stream_may_have_more(&connection->stream, (size_t)count, room) && !connection->reading.has_ended)
                         connection->reading.is_ready = false;
                 return (size_t)count;
@@ -79,7 +78,7 @@ read_some(struct weir__connection *connection, char *buffer, size_t room)
         if (count == 0 && connection->exchange && connection->exchange->is_raw)
                 connection->exchange->body_left = 0;
         else if (count != -EAGAIN)
-                weir__connection_close(connection); /* in the middle of a request, or between two: nothing to answer */
+                weir__connection_close(connection); /* in the middle of a request or between two: there is nothing to answer */
         return 0;
 }
 
@@ -96,8 +95,8 @@ append(struct weir__reading *reading, const char *data, size_t size)
 
 /* -- bodies -- */
 
-/* Takes what belongs to the body off the first `size` bytes at `data`: `used` of them, which leaves *payload bytes of the body
- * there.  Returns 0, AT_END, or the HTTP status of what was wrong. */
+/* Decodes the body in the first `size` bytes at `data`.  *used of them belong to it; *payload bytes of the body are at `data`
+ * afterwards.  Returns 0, AT_END, or the HTTP status of a fault. */
 static int
 decode(struct weir__exchange *exchange, char *data, size_t size, size_t *used, size_t *payload)
 {
@@ -116,12 +115,12 @@ decode(struct weir__exchange *exchange, char *data, size_t size, size_t *used, s
         return result;
 }
 
-/* Room for `more` bytes of the body and a NUL, when it may have `max` in all.  What is announced is reserved at once: memory
- * that is never written costs nothing.  Returns 0 or the HTTP status of what is wrong. */
+/* Makes room for `more` bytes of the body and a NUL, if the body has at most `max` bytes then.  A length that was announced is
+ * reserved at once: memory that is never written costs nothing.  Returns 0 or the HTTP status of a fault. */
 static int
 reserve(struct weir__exchange *exchange, size_t more, size_t max)
 {
-        if (exchange->body_size > max || more > max - exchange->body_size) /* an earlier collection may have been allowed more */
+        if (exchange->body_size > max || more > max - exchange->body_size) /* an earlier collection may have had a larger `max` */
                 return 413;
         size_t wanted = exchange->body_size + more, room = exchange->body_room;
         if (exchange->body && wanted <= room)
@@ -147,8 +146,8 @@ reserve_all(struct weir__exchange *exchange, size_t max)
         return exchange->body_left > SIZE_MAX ? 413 : reserve(exchange, (size_t)exchange->body_left, max);
 }
 
-/* Appends to the body what belongs to it of `size` bytes at `data`, which must not be within it, and keeps the rest.  Returns as
- * decode. */
+/* Decodes `size` bytes at `data`, which must not be in the body's memory.  Appends the payload to the body and keeps the rest as
+ * input.  Returns as decode. */
 static int
 collect(struct weir__connection *connection, char *data, size_t size, size_t max)
 {
@@ -170,7 +169,7 @@ collect(struct weir__connection *connection, char *data, size_t size, size_t max
         return keep(connection, data + used, size - used) ? result : 500;
 }
 
-/* What the socket has of a body with a length is read right where it belongs. */
+/* Reads a part of a body with a length from the socket into the body's memory. */
 static int
 collect_in_place(struct weir__connection *connection)
 {
@@ -187,8 +186,8 @@ collect_in_place(struct weir__connection *connection)
         return exchange->body_left ? 0 : AT_END;
 }
 
-/* Gives the reader what belongs to the body of these bytes, and keeps the rest.  Returns 0 when that is nothing yet, AT_END
- * when the reader has its piece, or the HTTP status of what was wrong. */
+/* Decodes these bytes, gives the reader the payload, and keeps the rest as input.  Returns 0 when there is no payload yet, AT_END
+ * when the reader has its piece, or the HTTP status of a fault. */
 static int
 take_piece(struct weir__connection *connection, struct weir__transfer *transfer, char *data, size_t size)
 {
@@ -203,7 +202,7 @@ take_piece(struct weir__connection *connection, struct weir__transfer *transfer,
         return payload ? AT_END : result;
 }
 
-/* Takes what belongs to the body of these bytes: a piece for a task that reads, or else more of the whole.  Returns as decode. */
+/* Decodes these bytes: a piece for a task that reads, or more of the whole body.  Returns as decode. */
 static int
 take(struct weir__connection *connection, struct weir__transfer *piece, size_t max, char *data, size_t size)
 {
@@ -241,7 +240,8 @@ read_on(struct weir__connection *connection, struct weir__transfer *piece, size_
 
 /* -- a task reads the body -- */
 
-/* What the reader's task ends with after this HTTP status of a fault; and the reply will be that, if it is no other one. */
+/* The status of the reader's task for the HTTP status of a fault.  The reply has that HTTP status unless the handler makes
+ * another one. */
 static int
 reader_fault(struct weir__connection *connection, int fault)
 {
@@ -256,7 +256,7 @@ max_of(const struct weir__connection *connection, const struct weir__transfer *t
         return transfer->max ? transfer->max : weir__connection_config(connection)->max_body;
 }
 
-/* Reads what there is for the task.  Returns whether it has ended, and how. */
+/* Reads for the task, as far as there is input.  Returns whether the task has ended; *status says how. */
 static bool
 serve_reader(struct weir__connection *connection, struct weir__transfer *transfer, int *status)
 {
@@ -270,7 +270,7 @@ serve_reader(struct weir__connection *connection, struct weir__transfer *transfe
         return result || *status;
 }
 
-/* The client may wait for this before it sends the body. */
+/* Sends 100 Continue if the client waits for it before it sends the body. */
 static void
 say_continue(struct weir__connection *connection)
 {
@@ -319,7 +319,7 @@ weir__receive_for_task(struct weir__transfer *transfer)
         return 0;
 }
 
-/* Its time does not begin anew with each byte: a client that sends one a minute would hold it for ever. */
+/* The task's time does not begin anew with each byte: a client that sends one a minute would hold it for ever. */
 static void
 read_for_task(struct weir__connection *connection)
 {
@@ -327,7 +327,7 @@ read_for_task(struct weir__connection *connection)
         int status;
 
         if (!serve_reader(connection, reader, &status) || !connection->reading.reader)
-                return; /* waits on, or was told already that the connection is closed */
+                return; /* it still waits, or the closed connection has ended it */
         connection->reading.reader = NULL;
         weir__transfer_complete(reader, status);
         weir__connection_enter(connection, WEIR__ANSWERING);
@@ -345,7 +345,7 @@ weir__receive_fail_task(struct weir__connection *connection, int fault)
 
 /* -- heads -- */
 
-/* The exchange has what the handler is to see: off to it. */
+/* Delivers the exchange to its handler. */
 static void
 dispatch(struct weir__connection *connection)
 {
@@ -367,7 +367,7 @@ end_body(struct weir__connection *connection, int result)
                 weir__reply_refuse(connection, result);
 }
 
-/* The body comes before the handler; `size` bytes of it, or more, came with the head. */
+/* Collects the body before the handler runs.  `size` bytes, perhaps also of later requests, came with the head. */
 static void
 begin_body(struct weir__connection *connection, char *data, size_t size)
 {
@@ -383,7 +383,7 @@ begin_body(struct weir__connection *connection, char *data, size_t size)
         weir__receive(connection);
 }
 
-/* A complete head, and what came behind it. */
+/* With a complete head of `head_size` bytes, in `size` bytes. */
 static void
 begin_exchange(struct weir__connection *connection, char *data, size_t size, size_t head_size)
 {
@@ -419,7 +419,7 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
                 weir__reply_refuse(connection, 500);
 }
 
-/* Bytes from the beginning of a request on: `size` of them, all there are. */
+/* Takes all bytes that have come, `size` of them, from the beginning of a request on. */
 static void
 take_head(struct weir__connection *connection, char *data, size_t size)
 {
@@ -438,7 +438,7 @@ take_head(struct weir__connection *connection, char *data, size_t size)
                 weir__connection_enter(connection, WEIR__READING_HEAD); /* from now on the limit is that of a head */
 }
 
-/* Of a head that is being continued less is read at once: what is not part of it is copied twice. */
+/* To continue a head, less is read at once: bytes that are not part of it are copied twice. */
 static void
 read_head(struct weir__connection *connection)
 {
@@ -461,7 +461,7 @@ read_head(struct weir__connection *connection)
 static const char not_plain[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 55\r\n"
                                 "Connection: close\r\n\r\nA plain HTTP request was sent to a port that has HTTPS\n";
 
-/* The peer speaks HTTP without TLS: the reply says that it has to. */
+/* The peer speaks HTTP without TLS: the reply says that TLS is needed. */
 static void
 refuse_plain(struct weir__connection *connection)
 {
@@ -503,7 +503,7 @@ weir__receive(struct weir__connection *connection)
 {
         struct weir__reading *reading = &connection->reading;
 
-        if (connection->state == WEIR__READING_HEAD && reading->size && !reading->gate.scanned) /* behind the request before it */
+        if (connection->state == WEIR__READING_HEAD && reading->size && !reading->gate.scanned) /* a later request */
                 take_head(connection, reading->input, reading->size);
         while (weir__connection_may_read(connection)) {
                 if (connection->state == WEIR__READING_HEAD)

@@ -18,18 +18,18 @@ struct weir__reading {
                 struct weir__gate gate;       /* of the head that is being read */
                 struct weir__chunked chunked; /* of the body, if it comes in chunks */
         };
-        char *input; /* what was read and not used: part of a head, or of a body that is streamed, or later requests */
+        char *input; /* bytes that were read and not used: part of a head or body, or later requests */
         size_t size, room;
         struct weir__transfer *reader; /* a task that waits for a piece of the body; or NULL */
-        uint32_t budget_used;          /* reads since others had their turn, larger ones counted as several: connection.c */
-        bool is_ready;                 /* there may be input that was not read */
-        bool has_ended;  /* the peer may have finished its side: a short read does not mean that there is no more */
-        bool is_refused; /* what the peer still sends is not looked at */
-        bool is_unread;  /* and is a body that nobody wanted */
+        uint32_t budget_used;          /* reads since other work had its turn; a large one counts as several: connection.c */
+        bool is_ready;                 /* the socket may have input */
+        bool has_ended;  /* the peer may have finished its side: after a short read the end may follow */
+        bool is_refused; /* further input is not looked at */
+        bool is_unread;  /* further input is a body that nobody has read */
 };
 
-void weir__receive(struct weir__connection *connection); /* reads on, if it is the time for it */
+void weir__receive(struct weir__connection *connection); /* reads on, as far as the state allows */
 int weir__receive_for_task(struct weir__transfer *transfer); /* weir__exchange_ops.begin */
-void weir__receive_fail_task(struct weir__connection *connection, int fault); /* the one that reads; an HTTP status */
+void weir__receive_fail_task(struct weir__connection *connection, int fault); /* ends the task that reads; an HTTP status */
 
 #endif

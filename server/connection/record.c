@@ -1,4 +1,4 @@
-/* server/connection/record.c: what is counted and logged in the life of a request.
+/* server/connection/record.c: counts and the access log.
  *
  * Threads: the owner of the poller only. */
 #include "server/connection/record.h"

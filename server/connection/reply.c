@@ -1,13 +1,13 @@
-/* server/connection/reply.c: what goes out on a connection.
+/* server/connection/reply.c: the output of a connection.
  *
  * Threads: the owner of the poller only.
  *
- * A whole reply that fits is put together in the poller's scratch buffer and goes out with one write.  A large body goes from
- * where it is, with the head in front of it.  The rest of a file goes from the system's own memory.  A reply that is written
- * piece by piece has its head in `output`, and its pieces in the tasks that write them.
+ * A whole reply that fits is put together in the poller's scratch buffer and goes out with one write.  A large body goes out from
+ * its own memory, behind the head.  The rest of a file goes out by sendfile.  A reply that is written piece by piece has its head
+ * in `output`, and its pieces in the tasks that write them.
  *
- * What the socket does not take stays where it is, and the next request waits until it is gone: so a peer that does not read
- * costs what one reply holds, and that for the write limit only. */
+ * The rest of a reply that the socket does not take stays in its memory, and the next request waits until it is out.  So a peer
+ * that does not read costs the memory of one reply, until the write limit. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 
 #define PIECES       16 /* in one write */
 #define FILE_AT_ONCE ((size_t)256 * 1024)
-#define FILE_BUDGET  ((size_t)1024 * 1024) /* then other connections have theirs */
+#define FILE_BUDGET  ((size_t)1024 * 1024) /* bytes, before other work has its turn */
 
 static const char *
 date_of(struct weir__shard *shard)
@@ -53,7 +53,7 @@ has_file_left(const struct weir__connection *connection)
         return connection->writing.file && connection->writing.file->size;
 }
 
-/* All of a reply is written. */
+/* The whole reply is written. */
 static void
 written(struct weir__connection *connection)
 {
@@ -66,9 +66,9 @@ written(struct weir__connection *connection)
                 weir__connection_enter(connection, WEIR__READING_HEAD);
 }
 
-/* -- what the socket takes -- */
+/* -- sending -- */
 
-/* Collects what is to go out first.  Returns how many bytes. */
+/* Collects the pieces that go out next.  Returns their bytes. */
 static size_t
 gather(struct weir__connection *connection, struct iovec pieces[PIECES], int *count)
 {
@@ -90,7 +90,7 @@ gather(struct weir__connection *connection, struct iovec pieces[PIECES], int *co
         return total;
 }
 
-/* So much of it was sent. */
+/* Removes `sent` bytes from the front of the output. */
 static void
 consume(struct weir__connection *connection, size_t sent)
 {
@@ -116,7 +116,7 @@ consume(struct weir__connection *connection, size_t sent)
         }
 }
 
-/* Sends pieces until they are out, 1, or the socket is full, 0; negative: the connection is broken. */
+/* Sends the pieces.  Returns 1 when all are out, 0 when the socket is full; negative: the connection is broken. */
 static ssize_t
 send_pieces(struct weir__connection *connection, bool *has_progressed)
 {
@@ -140,7 +140,7 @@ send_pieces(struct weir__connection *connection, bool *has_progressed)
         }
 }
 
-/* The same of the file behind them.  A used-up budget counts as a full socket, and the connection is requeued. */
+/* Sends the file behind them; returns the same.  A used-up budget counts as a full socket, and the connection is requeued. */
 static ssize_t
 send_file(struct weir__connection *connection, bool *has_progressed)
 {
@@ -155,7 +155,7 @@ send_file(struct weir__connection *connection, bool *has_progressed)
                 if (sent == -EAGAIN && written_now >= FILE_BUDGET)
                         weir__connection_requeue(connection);
                 if (sent <= 0)
-                        return sent == -EAGAIN ? 0 : -EPIPE; /* 0: it has become shorter than was said */
+                        return sent == -EAGAIN ? 0 : -EPIPE; /* 0: the file is shorter than announced */
                 *has_progressed = true;
                 connection->writing.sent += (uint64_t)sent;
                 weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, sent);
@@ -184,8 +184,8 @@ weir__reply_flush(struct weir__connection *connection, bool is_fresh)
 
 /* -- whole replies -- */
 
-/* Keeps what is left of head and body after `sent` bytes.  Takes the body over when the head is gone and the body has memory of
- * its own.  Returns false when out of memory. */
+/* Keeps the rest of head and body behind `sent` bytes as output.  If the head is out and the body has memory of its own, it takes
+ * over that memory.  Returns false when out of memory. */
 static bool
 keep_rest(struct weir__connection *connection, const struct iovec pieces[2], size_t sent, char **body)
 {
@@ -208,7 +208,7 @@ keep_rest(struct weir__connection *connection, const struct iovec pieces[2], siz
         return true;
 }
 
-/* Writes head and body; `body` is where the pointer to the body is that may be taken over, or NULL. */
+/* Writes head and body.  *body is the memory of the body, which may be taken over; `body` is NULL if it may not. */
 static void
 write_out(struct weir__connection *connection, const struct iovec pieces[2], char **body)
 {
@@ -231,8 +231,8 @@ write_out(struct weir__connection *connection, const struct iovec pieces[2], cha
                 weir__connection_close(connection);
 }
 
-/* The beginning of the file goes out behind the head; the connection takes over the rest.  Returns the bytes read into `room`,
- * and false in *is_sound when the file has none of what was said. */
+/* Reads the beginning of the file to `out`, to be sent with the head; the connection takes over the file.  Returns the bytes
+ * read. *is_sound is false when the file has no bytes although some were announced. */
 static size_t
 begin_file(struct weir__connection *connection, struct weir__exchange *exchange, char *out, size_t room, bool *is_sound)
 {
@@ -287,8 +287,8 @@ send_response(struct weir__connection *connection, struct weir__response *respon
                 free(head);
 }
 
-/* A body that was not read to its end: what comes is not the next request, and the client may still be sending.  One that waits
- * for 100 will not. */
+/* If the body was not read to its end, the next bytes are no request, and the client may still be sending.  A client that waits
+ * for 100 does not send the body. */
 void
 weir__reply_leave_body(struct weir__connection *connection, const struct weir__exchange *exchange)
 {
@@ -298,8 +298,8 @@ weir__reply_leave_body(struct weir__connection *connection, const struct weir__e
         connection->reading.is_unread = exchange->has_continued || !exchange->request->expects_continue;
 }
 
-/* Whether the body of a whole reply is not as long as was said.  Of a file the client may have asked for a part only.  Where none
- * goes out it may have been said without one. */
+/* Whether the body of a whole reply has another length than announced.  The announced length of a file is that of the whole file,
+ * also if the client has asked for a part.  A reply without a body, as to HEAD, may announce any length. */
 static bool
 is_of_other_length(const struct weir__exchange *exchange)
 {
@@ -309,7 +309,7 @@ is_of_other_length(const struct weir__exchange *exchange)
         return exchange->reply_left != UINT64_MAX && exchange->reply_left != size && !is_without;
 }
 
-/* The reply to a body that could not be read, unless the handler has made one. */
+/* The status of the server's own reply, if it must take the place of the handler's; or 0. */
 static int
 fault_of(const struct weir__exchange *exchange)
 {
@@ -325,7 +325,7 @@ fault_of(const struct weir__exchange *exchange)
 void
 weir__reply_send(struct weir__connection *connection, struct weir__exchange *exchange)
 {
-        if (exchange->result == -ECANCELED || exchange->result == -ESHUTDOWN) { /* any other status is a fault of ours */
+        if (exchange->result == -ECANCELED || exchange->result == -ESHUTDOWN) { /* any other result becomes a status: fault_of */
                 weir__connection_close(connection);
                 return;
         }
@@ -341,7 +341,7 @@ weir__reply_send(struct weir__connection *connection, struct weir__exchange *exc
         if (exchange->file) {
                 framing.end = WEIR__END_AT_LENGTH;
                 framing.length = exchange->file->size;
-        } else if (exchange->reply_left != UINT64_MAX) { /* to HEAD it may be said without a body */
+        } else if (exchange->reply_left != UINT64_MAX) {
                 framing.end = WEIR__END_AT_LENGTH;
                 framing.length = exchange->reply_left;
         }
@@ -360,7 +360,7 @@ weir__reply_refuse(struct weir__connection *connection, int status)
                 .is_head = exchange ? exchange->request->is_head : connection->reading.gate.is_head,
         };
 
-        if (connection->is_admitted) /* else it is counted and logged as little as one that is turned away without TLS */
+        if (connection->is_admitted) /* otherwise it is not counted or logged, as without TLS */
                 weir__record_reply(connection, connection->exchange, status);
         if (connection->state == WEIR__READING_BODY)
                 weir__connection_drop_exchange(connection);
@@ -373,7 +373,7 @@ weir__reply_refuse(struct weir__connection *connection, int status)
         weir__response_done(&response);
 }
 
-/* Nobody will wait until it is out: so it is no more than leaves at once. */
+/* The connection is closed right after it, so it must fit into the first segments. */
 size_t
 weir__reply_turning_away(struct weir__shard *shard)
 {
@@ -400,8 +400,8 @@ weir__reply_continue(struct weir__connection *connection)
         ssize_t sent = weir__stream_write(&connection->stream, &piece, 1);
 
         weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, sent > 0 ? sent : 0);
-        /* A peer whose socket is full has not read our earlier replies, and need not wait for this.  But what TLS has once
-         * encrypted has to go out before all else. */
+        /* If the socket is full, the peer has earlier replies to read, and need not get this.  But bytes that TLS has encrypted
+         * must go out before all others. */
         if ((sent != -EAGAIN || connection->stream.tls) && sent != (ssize_t)piece.iov_len)
                 weir__connection_close(connection);
 }

@@ -51,7 +51,7 @@ put_appended(struct weir__exchange *exchange, char *out)
         return out;
 }
 
-/* Makes the head the output.  Returns 0 or what the write ends with. */
+/* Makes the head the output.  Returns 0 or the status of the write. */
 static int
 begin(struct weir__connection *connection, struct weir__exchange *exchange)
 {
@@ -59,7 +59,7 @@ begin(struct weir__connection *connection, struct weir__exchange *exchange)
 
         if (exchange->has_failed)
                 return -ENOMEM;
-        if (exchange->upgrade) /* which has no length, whatever was said of a reply */
+        if (exchange->upgrade) /* it has no length, even if one was announced */
                 exchange->reply_left = UINT64_MAX;
         if (exchange->said_by_file)
                 weir__file_take_back(exchange);
@@ -114,7 +114,7 @@ weir__stream_reply_open(struct weir__transfer *stream)
         return failed;
 }
 
-/* Behind what the peer has not taken yet, such as a large head.  Returns false when out of memory: nothing has changed. */
+/* Appends to the output, where a large head may still wait.  Returns false when out of memory; nothing has changed then. */
 static bool
 append_output(struct weir__connection *connection, const char *text)
 {
@@ -162,7 +162,7 @@ weir__stream_reply_write(struct weir__transfer *transfer)
         return transfer->is_linked ? 0 : transfer->task.status;
 }
 
-/* Whether some of it has gone out, or was encrypted to go out next. */
+/* Whether a part of it is out, or TLS has encrypted it. */
 static bool
 is_on_its_way(const struct weir__connection *connection, const struct weir__transfer *transfer)
 {
@@ -173,7 +173,7 @@ is_on_its_way(const struct weir__connection *connection, const struct weir__tran
         return transfer->is_under_way || (transfer->size && before < weir__stream_held(&connection->stream));
 }
 
-/* A piece that is half on its way cannot be taken back: nothing can follow it, and the connection ends. */
+/* A piece of which a part is out cannot be taken back.  Nothing can follow it, so the connection is closed. */
 void
 weir__stream_reply_withdraw(struct weir__transfer *transfer)
 {
@@ -184,11 +184,11 @@ weir__stream_reply_withdraw(struct weir__transfer *transfer)
         weir__link_remove(&transfer->link);
         if (is_lost)
                 weir__connection_close(connection);
-        else if (exchange->reply_left != UINT64_MAX) /* the reply is not whole without it */
+        else if (exchange->reply_left != UINT64_MAX) /* the reply lacks these bytes again */
                 exchange->reply_left += transfer->size;
 }
 
-/* The series of an exchange whose reply has begun is over.  A client must not take for whole what is not. */
+/* The series has ended and the reply has begun.  A client must not take an incomplete reply for a whole one. */
 void
 weir__stream_reply_end(struct weir__connection *connection, struct weir__exchange *exchange)
 {

@@ -1,4 +1,4 @@
-/* server/exchange/answer.c: what a handler says in reply.
+/* server/exchange/answer.c: the calls by which a handler builds the reply.
  *
  * Threads: the callbacks of the exchange's series, one at a time, until the reply has begun. */
 #include "server/exchange/exchange.h"
@@ -11,7 +11,7 @@
 
 #include "protocol/text/bytes.h"
 
-/* The exchange, if its reply can still be changed.  Result: 0; -EDOM; -EALREADY. */
+/* Sets *exchange, if its reply can still be changed.  Result: 0; -EDOM; -EALREADY. */
 static int
 unsealed(weir_task *task, struct weir__exchange **exchange)
 {
@@ -41,7 +41,7 @@ weir_http_reply_status(weir_task *task, int status)
         return 0;
 }
 
-/* A field that the handler sets takes the place of that of the file. */
+/* A field that the handler sets replaces that of the file. */
 static int
 add_field(weir_task *task, const char *name, const char *value, bool should_replace)
 {
@@ -147,7 +147,7 @@ weir_http_reply_upgrade(weir_task *task, const char *protocol)
 int
 weir__answer_error(struct weir__exchange *exchange, int status)
 {
-        exchange->page_size = 0; /* with all that there is */
+        exchange->page_size = 0; /* the whole body is dropped below */
         if (exchange->said_by_file)
                 weir__file_take_back(exchange);
         weir__response_done(&exchange->response);

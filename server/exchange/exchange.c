@@ -1,9 +1,9 @@
-/* server/exchange/exchange.c: one request and its reply: the task, and what a handler may ask of it.
+/* server/exchange/exchange.c: one request and its reply, as a task.
  *
- *     made by its connection -> READY -> handler -> its series, if weir_series_of was asked for it -> back to the connection
+ *     made by its connection -> READY -> handler -> its series, if the handler has called weir_series_of -> the connection
  *
- * Threads: the handler and the series' callbacks run on any worker; the connection is handed the exchange back through its
- *          poller, and alone frees it. */
+ * Threads: the handler and the callbacks of the series run on any worker.  At its end the exchange is delivered to the poller of
+ *          its connection, which alone frees it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +56,8 @@ config_of(const struct weir__exchange *exchange)
         return &exchange->client->shard->server->config; /* constant, and there as long as the exchange */
 }
 
-/* Whole replies only: of those that were dropped, or have become an error, nothing is sent.  One of another length than was
- * said is an error, too, and must not come to have that length by chance. */
+/* Only whole replies are compressed, and none that is dropped or becomes an error.  A reply of another length than announced is
+ * an error too; compressed, it might have that length by chance. */
 static bool
 is_to_be_compressed(const struct weir__exchange *exchange)
 {
@@ -72,13 +72,13 @@ compress(void *argument)
 {
         struct weir__exchange *exchange = argument;
 
-        exchange->reply_left = UINT64_MAX; /* it was kept to, and the length is another one from now on */
+        exchange->reply_left = UINT64_MAX; /* the announced length was right, and is another one from now on */
         weir__response_compress(&exchange->response, exchange->request, config_of(exchange)->compress,
                                 config_of(exchange)->compress_least);
 }
 
-/* Nobody holds it any more.  On a worker, in no callback.  Compression takes as long as the body is large: it counts as code of
- * the user, from which the poller can be taken away. */
+/* Nobody holds the exchange any more.  Runs on a worker, in no callback.  The compression of a large body takes long, so it
+ * counts as a callback: the poller may be retaken meanwhile. */
 static void
 give_back(struct weir__work *work)
 {
@@ -167,7 +167,7 @@ weir__exchange_describe_wait(const struct weir__exchange *exchange, char *out, s
                 snprintf(out, room, "%s", is_cut ? "whose client has gone" : "which waits for nothing that could be ended");
 }
 
-/* The reply would go out at once, without what the handler wants to happen before. */
+/* Without a series the reply would go out before the tasks of the handler: it becomes a 500. */
 static void
 series_failed(struct weir_task *task)
 {
@@ -177,7 +177,7 @@ series_failed(struct weir_task *task)
 static void
 series_ended(struct weir_series *series)
 {
-        /* Kept until the exchange is freed: weir__exchange_cut may look at it until then. */
+        /* The reference lasts until the exchange is freed: weir__exchange_cut may look at the series until then. */
         ended(weir_series_ref(series)->owner, weir_series_status(series));
 }
 
@@ -194,7 +194,7 @@ run(struct weir__work *work)
 
         if (atomic_load_explicit(&exchange->reach, memory_order_relaxed) == WEIR__CUT)
                 weir__series_make_for(
-                        &exchange->task); /* a cancelled one: so the handler sees -ECANCELED, what it pushes is dropped */
+                        &exchange->task); /* it is cancelled at once: the handler sees -ECANCELED, and its tasks are dropped */
         weir__task_call(&exchange->task);
         struct weir_series *series = exchange->task.series;
         if (!series) {
@@ -288,7 +288,7 @@ weir__exchange_is_sealed(const struct weir__exchange *exchange)
 void
 weir__exchange_set_status(struct weir__exchange *exchange, int status)
 {
-        if (exchange->upgrade) { /* only then it is written: the owner of the poller may be looking at it for a read */
+        if (exchange->upgrade) { /* NULL is not written again: the owner of the poller may be reading it */
                 free(exchange->upgrade);
                 exchange->upgrade = NULL;
         }

@@ -1,6 +1,6 @@
 /* server/exchange/fields.c: the parts of a request, and the address that sent it.
  *
- *     no question --the first for a list, or for an address--> that one is read, and kept until the exchange is freed
+ *     A list or an address is read at the first question for it, and kept until the exchange is freed.
  *
  * Threads: the callbacks of the exchange's series, one at a time.  No locks. */
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "protocol/route/query.h"
 #include "server/exchange/exchange.h"
 
-/* NULL when out of memory: half an answer must not go out then. */
+/* NULL when out of memory; the reply becomes a 500 then. */
 static struct weir__fields *
 fields_of(struct weir__exchange *exchange)
 {
@@ -24,7 +24,7 @@ fields_of(struct weir__exchange *exchange)
         return exchange->fields;
 }
 
-/* The connection outlives the exchange, and its server both. */
+/* The server outlives the exchange. */
 static const weir_http_server *
 server_of(const struct weir__exchange *exchange)
 {
@@ -33,7 +33,7 @@ server_of(const struct weir__exchange *exchange)
 
 /* -- lists -- */
 
-/* Of half a body the last value would be half of what was sent. */
+/* Only a whole body has a form: the last value of half a body would be cut. */
 static bool
 has_form(const struct weir__exchange *exchange)
 {
@@ -61,7 +61,7 @@ read_list(const struct weir__exchange *exchange, enum weir__list_kind which, str
         return 0;
 }
 
-/* The list, read if it is not yet; NULL when there is none.  Result: 0; -EDOM; -ENOMEM. */
+/* Sets *ret_pairs to the list, or to NULL when there is none.  Result: 0; -EDOM; -ENOMEM. */
 static int
 ask(const weir_task *task, enum weir__list_kind which, const struct weir__pairs **ret_pairs)
 {

@@ -1,8 +1,8 @@
 /* server/exchange/file.c: replies that are files.
  *
- * A file is opened in one step that the kernel keeps beneath the root, or, where it cannot, component by component without
- * following a link: in neither is there a moment between looking at a name and using it.  All that is said of the file comes
- * from the open descriptor.
+ * A file is opened in one step, which the kernel keeps beneath the root.  If the kernel cannot, it is opened component by
+ * component, and no link is followed.  In both ways no time passes between the check of a name and its use.  The fields of the
+ * reply come from the open descriptor.
  *
  * Threads: the callbacks of the exchange's series, one at a time.  No locks. */
 #include <errno.h>
@@ -31,7 +31,7 @@
 /* O_NONBLOCK: an open must not wait for the other end of a FIFO. */
 #define OPEN_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 
-/* Each rename on the machine may make one try fail. */
+/* A rename on the machine may make a try fail. */
 #define TRIES 64
 
 /* -- to the file -- */
@@ -69,7 +69,7 @@ walk(int root, const char *path)
         return fd;
 }
 
-/* A sandbox that does not know the call may say EPERM, which the call itself never does for these flags. */
+/* A sandbox that does not know the call may return EPERM.  The call itself never does for these flags. */
 static int
 open_beneath(int root, const char *path)
 {
@@ -99,7 +99,7 @@ goes_up(const char *path)
         return false;
 }
 
-/* What a handler is told instead of an error, as it need not distinguish them; and the status of the reply. */
+/* Errors of open, the error that the handler gets instead, and the status of the reply. */
 static const struct {
         int error, simple, status;
 } refusals[] = {
@@ -109,7 +109,7 @@ static const struct {
         {-EMFILE, -EMFILE, 503}, {-ENFILE, -ENFILE, 503},  {-EAGAIN, -EAGAIN, 503},
 };
 
-/* Opens what the path, which begins with a name, names beneath the root. */
+/* Opens the file at `path` beneath the root.  The path does not begin with a slash. */
 static int
 open_file(const char *root, const char *path)
 {
@@ -123,7 +123,7 @@ open_file(const char *root, const char *path)
         return fd;
 }
 
-/* -- what is said of it -- */
+/* -- the fields of the reply -- */
 
 enum field { TYPE, TAG, MODIFIED, RANGES, RANGE, LOCATION, ALLOW, RETRY, FIELDS };
 
@@ -131,14 +131,14 @@ static const char *const field_names[FIELDS] = {
         "Content-Type", "ETag", "Last-Modified", "Accept-Ranges", "Content-Range", "Location", "Allow", "Retry-After",
 };
 
-/* What goes with no other status than the one it was said with. */
+/* Fields that are removed when the status changes. */
 #define OF_THE_STATUS (1u << TAG | 1u << MODIFIED | 1u << RANGES | 1u << RANGE)
 
-/* Of what was said, beside the fields. */
-#define STATUS (1u << FIELDS)
-#define ASKED  (2u << FIELDS) /* there was a call, which was not taken back */
+/* Further bits of `said_by_file`. */
+#define STATUS (1u << FIELDS) /* the status */
+#define ASKED  (2u << FIELDS) /* there was a call, and it was not taken back */
 
-/* Sets a field, unless something has failed before.  Returns what has failed. */
+/* Sets a field, unless something has failed before.  Returns the failure. */
 static int
 set(struct weir__exchange *exchange, int failed, enum field field, const char *value)
 {
@@ -167,7 +167,7 @@ take_back(struct weir__exchange *exchange, unsigned fields)
         exchange->said_by_file &= (uint16_t)~fields;
 }
 
-/* What was appended behind it stays. */
+/* Bytes that were appended behind the page stay. */
 static void
 take_back_page(struct weir__exchange *exchange)
 {
@@ -211,7 +211,7 @@ weir__file_leave_field(struct weir__exchange *exchange, const char *name)
 
 /* -- replies without a file -- */
 
-/* Makes the reply the server's own of that status.  Fields stay, but for the type.  Returns the error. */
+/* Makes the reply the server's own page of that status.  Other fields than the type stay.  Returns the error. */
 static int
 refuse(struct weir__exchange *exchange, int status, int error)
 {
@@ -231,7 +231,7 @@ refuse_error(struct weir__exchange *exchange, int error)
         return refuse(exchange, 500, error);
 }
 
-/* Whether the path may have been taken from the request's: this one ends with it, and not in the middle of a name. */
+/* Whether the path may be a part of the request's path: that ends with it, and not in the middle of a name. */
 static bool
 is_of_request(const struct weir__exchange *exchange, const char *path)
 {
@@ -243,8 +243,8 @@ is_of_request(const struct weir__exchange *exchange, const char *path)
         return size == whole_size || *path == '/' || whole[whole_size - size - 1] == '/';
 }
 
-/* To the last segment of the target, as it came, and a slash.  That is relative: a whole path that came with two slashes in
- * front would be another host, and what a proxy has taken off in front of ours is not known here. */
+/* Redirects to the last segment of the target, as it came, and a slash.  The location is relative.  A whole path that begins with
+ * two slashes would name another host, and a proxy may have removed the beginning of the path. */
 static int
 redirect(struct weir__exchange *exchange)
 {
@@ -262,9 +262,10 @@ redirect(struct weir__exchange *exchange)
         return failed ? failed : refuse(exchange, 301, -EISDIR);
 }
 
-/* -- what the handler makes of it -- */
+/* -- later calls of the handler -- */
 
-/* Its page goes out in place of the file.  The length that was said is the file's.  Out of memory the reply is a 500. */
+/* The server's page goes out in place of the file, without the announced length, which is the file's.  Out of memory the reply is
+ * a 500. */
 void
 weir__file_withhold(struct weir__exchange *exchange)
 {
@@ -277,7 +278,7 @@ weir__file_withhold(struct weir__exchange *exchange)
                 (void)weir__exchange_refuse(exchange, status);
 }
 
-/* The server's page, as long as nothing was put to it, becomes that of the other status. */
+/* The server's page becomes that of the other status, unless something was appended to it. */
 static void
 change_page(struct weir__exchange *exchange, int status)
 {
@@ -300,7 +301,7 @@ send_whole(struct weir__exchange *exchange)
         exchange->file->size = exchange->file->whole;
 }
 
-/* From now on it is the handler's, also one that it only confirms. */
+/* From now on the status is the handler's, even if it is the same one. */
 void
 weir__file_other_status(struct weir__exchange *exchange, int status)
 {
@@ -316,15 +317,15 @@ weir__file_other_status(struct weir__exchange *exchange, int status)
 
 /* -- replies with one -- */
 
-/* A regular file; its descriptor is the exchange's already. */
+/* A regular file.  The exchange has its descriptor. */
 struct file {
         uint64_t size;
         char tag[WEIR__ETAG_SIZE];
         struct weir__validators validators;
 };
 
-/* A date is said only when its second is over: until then the file may be modified again in it, and one that is still to come
- * must not be said (RFC 9110, section 8.8.2.1).  So a client that shows the date has bytes of this very file. */
+/* Last-Modified is sent only when its second is over.  Before, the file may be modified again in that second.  A date in the
+ * future must not be sent either (RFC 9110, section 8.8.2.1).  So a client that has the date has the bytes of this very file. */
 static void
 describe(struct file *file, const struct stat *status)
 {
@@ -351,7 +352,7 @@ set_fields(struct weir__exchange *exchange, const struct file *file)
         return failed;
 }
 
-/* The request does not want the file, or must not have it: so the reply says, unless the handler changes it. */
+/* The reply has no file: 304, 412 or 416, unless the handler changes it. */
 static int
 leave_out(struct weir__exchange *exchange, int status)
 {
@@ -387,7 +388,7 @@ reply_bytes(struct weir__exchange *exchange, const struct file *file)
         return 0;
 }
 
-/* A 304 has the tag only: the client has the other fields.  Source: RFC 9110 section 15.4.5. */
+/* A 304 has only the tag, because the client has the other fields.  Source: RFC 9110 section 15.4.5. */
 static int
 reply_file(struct weir__exchange *exchange, const struct file *file)
 {
@@ -399,7 +400,7 @@ reply_file(struct weir__exchange *exchange, const struct file *file)
         return status == 200 ? reply_bytes(exchange, file) : leave_out(exchange, status);
 }
 
-/* The name to open for a path: of a directory that is named as one, its index. */
+/* The name to open for a path.  A path that ends in a slash names the index of that directory. */
 static int
 name_of(const char *path, char name[PATH_MAX], bool *is_index)
 {

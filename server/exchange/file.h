@@ -26,11 +26,12 @@ static inline void weir__file_close(struct weir__file_part **file)
         *file = NULL;
 }
 
-/* The reply changes after weir_http_reply_file has set it: `said_by_file` is not 0. */
-void weir__file_take_back(struct weir__exchange *exchange); /* all that file.c has set */
-void weir__file_other_status(struct weir__exchange *exchange, int status); /* before that is set: the whole file is the body */
-/* The reply stays so: a withheld file is replaced by the server's page. */
+/* The handler changes a reply that weir_http_reply_file has made: `said_by_file` is not 0. */
+void weir__file_take_back(struct weir__exchange *exchange); /* undoes everything that file.c has set */
+void weir__file_other_status(struct weir__exchange *exchange, int status); /* called before the status is set */
+bool weir__file_leave_field(struct weir__exchange *exchange, const char *name); /* true: the field was set by file.c until now */
+
+/* The reply goes out: the server's page replaces a withheld file. */
 void weir__file_withhold(struct weir__exchange *exchange);
-bool weir__file_leave_field(struct weir__exchange *exchange, const char *name); /* to the handler: whether it was the file's */
 
 #endif

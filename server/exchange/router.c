@@ -1,9 +1,9 @@
-/* server/exchange/router.c: hands an exchange to the handler that was added for its method and path.
+/* server/exchange/router.c: the router: calls the handler that was added for a method and a path.
  *
  *     filling --first request--> frozen
  *
- * Threads: patterns are added by any thread, under the lock, until the first request takes the lock once to set `frozen`.  From
- *          then on nothing changes, and requests on all workers read without it. */
+ * Threads: any thread adds patterns, under the lock.  The first request takes the lock once and sets `is_frozen`.  From then on
+ *          nothing changes, and requests on all workers read without the lock. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct route_handler {
 
 struct weir_http_router {
         struct weir__lock lock; /* rank LEAF */
-        _Atomic bool is_frozen; /* set under the lock; acquire: with it all that was added is seen */
+        _Atomic bool is_frozen; /* set under the lock; a reader that acquires it sees all routes */
 
         /* Guarded by lock until frozen; constant then. */
         struct weir__routes *routes;
@@ -107,7 +107,7 @@ allow(struct weir__exchange *exchange, const weir_http_router *router, uint64_t 
         return failed;
 }
 
-/* There is no handler: the reply says why, unless it is another one already, which is cut then. */
+/* There is no handler: the reply says why.  A reply that has begun already is cut. */
 static int
 answer(struct weir__exchange *exchange, const weir_http_router *router, int result, const struct weir__target *target,
        uint64_t methods)

@@ -1,10 +1,10 @@
-/* server/exchange/sse.c: Server-Sent Events: the task that keeps a stream open, and events as they go over the wire.
+/* server/exchange/sse.c: Server-Sent Events: the task that keeps a stream open, and the text of events.
  *
  * Threads: any, until the task is started; transfer.c has its work.
  * Locks:   none.
  *
- * The connection knows the stream by its exchange.  It ends the stream when the client has gone, when the server stops, and
- * when it is cut.  Heartbeats are a matter of the connection's time limit: there is no timer that could outlive the stream. */
+ * The connection finds the stream in its exchange.  It ends the stream when the client has gone, when the server stops, and when
+ * it is cut.  Heartbeats come by the connection's time limit, so no timer can outlive the stream. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ default_field(struct weir__exchange *exchange, const char *name, const char *val
         return weir__response_has_field(&exchange->response, name) ? 0 : weir_http_reply_header(&exchange->task, name, value);
 }
 
-/* Makes the head that of a stream, and seals it. */
+/* Sets the fields of a stream, and seals the reply. */
 static int
 prepare(struct weir__exchange *exchange, weir_nsec heartbeat)
 {
@@ -112,7 +112,7 @@ put_line(struct weir__sink *sink, const char *name, const char *value, size_t si
         weir__sink_text(sink, "\n");
 }
 
-/* A line for each line of the data, of which the last one may be empty. */
+/* Writes a line for each line of the data.  The last one may be empty. */
 static void
 put_data(struct weir__sink *sink, const char *data)
 {

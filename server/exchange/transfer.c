@@ -1,7 +1,7 @@
 /* server/exchange/transfer.c: the tasks of an exchange that wait in its connection.
  *
- * Threads: started and cancelled on any thread; the work runs on the poller of the connection.  The owner tries the task first.
- *          The work runs a second time when the task has ended, and calls back.  Without a callback one run may do both.
+ * Threads: started and cancelled on any thread.  The work runs on the poller of the connection: first to try the task, and a
+ *          second time, when the task has ended, to call back.  Without a callback one run may do both.
  * Locks:   none; the states are in the task's word. */
 #include "server/exchange/transfer.h"
 
@@ -22,7 +22,7 @@
 
 /* -- the owner of the connection's poller -- */
 
-/* A stream is over for those that make its events, too. */
+/* From now on no more events can be made for the stream. */
 static void
 end_events(struct weir__transfer *transfer)
 {
@@ -76,7 +76,7 @@ run(struct weir__work *work)
 
         if (!transfer->is_tried) {
                 transfer->is_tried = true;
-                weir__coalescing_note_reply(transfer->exchange->client->shard, 0); /* a stream waits for each piece */
+                weir__coalescing_note_reply(transfer->exchange->client->shard, 0); /* a client waits for each piece */
                 transfer->task.status = try_it(transfer);
                 if (transfer->is_linked && wait_in_connection(&transfer->task))
                         return;

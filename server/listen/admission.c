@@ -1,21 +1,21 @@
-/* server/listen/admission.c: which clients are let in: the limit of connections.
+/* server/listen/admission.c: the limit on connections.
  *
- * Threads: the owner of the poller; the server's `connections`, and each shard's `eviction`, `idle_since` and count of idle
- *          ones are shared by all of them.
+ * Threads: the owner of the poller.  All owners share the server's `connections`, and the `eviction`, `idle_since` and count of
+ *          idle connections of each shard.
  *
- * At the limit the connection that has been idle longest, on whichever poller, makes room for a new one.  One of this poller is
- * closed at once, and the new one has its place.  For one of another poller the new one is let in meanwhile, beyond the limit,
- * and that poller's owner is asked to close it.  There are never more beyond the limit than are idle on other pollers.
+ * At the limit the connection that has been idle longest, on whichever poller, makes room for a new one.  If it belongs to this
+ * poller, it is closed at once, and the new one gets its place.  Otherwise the owner of its poller is asked to close it, and the
+ * new one is let in beyond the limit.  There are never more beyond the limit than are idle on other pollers.
  *
- * The owner may find that a request has come meanwhile.  Then there is a deficit: it asks all others, and if no connection is
- * idle, the next one that becomes idle on any poller is closed.  How large the deficit is, `connections` says, and every other
- * end of a connection brings that number down, too.
+ * The owner that is asked may find that a request has come meanwhile.  Then there is a deficit: it asks all others.  If no
+ * connection is idle there, the next one that becomes idle on any poller is closed.  The deficit is `connections` less the limit,
+ * so any end of a connection reduces it.
  *
  *     NONE --a new connection--> FIRST --the owner looks, and asks the others if none is idle here--> NONE
  *       \----another shard, or, in a deficit, a connection that becomes idle--> OTHER --the owner looks--> NONE
  *
- * An owner that closes an idle connection takes its place off `connections` first, so no two close one for the same new
- * connection. The owner leaves FIRST or OTHER before it looks, so no order is lost. */
+ * An owner reduces `connections` before it closes an idle connection, so no two owners close one for the same new connection.  It
+ * leaves FIRST or OTHER before it looks, so no order is lost. */
 #include "server/listen/admission.h"
 
 #include "kernel/worker/deliver.h"
@@ -29,7 +29,7 @@ is_over(const weir_http_server *server)
         return atomic_load(&server->connections) > server->config.max_connections;
 }
 
-/* Takes a place within the limit, or one of so many beyond it. */
+/* Takes a place within the limit, or one of `beyond` places above it. */
 static bool
 take_place(weir_http_server *server, size_t beyond)
 {
@@ -41,7 +41,7 @@ take_place(weir_http_server *server, size_t beyond)
         return false;
 }
 
-/* Gives a place beyond the limit back, if there is one. */
+/* Gives back a place beyond the limit, if one is taken. */
 static bool
 give_place_back(weir_http_server *server)
 {
@@ -68,7 +68,8 @@ evict_run(struct weir__work *work)
                         weir__connection_evict(idle, false);
         bool was_over = is_over(server);
         atomic_store(&server->has_deficit, was_over);
-        if (is_over(server) && (order == FIRST || !was_over)) { /* not was_over: the store may have hidden another's deficit */
+        if (is_over(server) &&
+            (order == FIRST || !was_over)) { /* not was_over: the store may have overwritten the deficit of another owner */
                 atomic_store(&server->has_deficit, true);
                 for (unsigned i = 0; i < server->shard_count; i++)
                         ask(&server->shards[i], OTHER);
@@ -99,7 +100,8 @@ weir__admission_evict(struct weir__shard *shard)
         ask(shard, OTHER);
 }
 
-/* How many are idle on other pollers, and where the longest is, if longer than `since`. */
+/* Returns how many connections are idle on other pollers.  *longest is the shard of the one that has been idle longest, if that
+ * is longer than since `since`. */
 static size_t
 count_idle_elsewhere(const struct weir__shard *own, struct weir__shard **longest, weir_nsec since)
 {
@@ -132,18 +134,18 @@ make_room(struct weir__shard *shard)
                 return true;
         }
         if (own)
-                weir__connection_evict(own, false); /* its place is the new one's */
+                weir__connection_evict(own, false); /* the new connection takes its place */
         return own;
 }
 
-/* A trusted proxy comes with everybody's connections. */
+/* A trusted proxy brings the connections of many clients. */
 static bool
 is_limited(const weir_http_server *server, const struct weir__peer *peer)
 {
         return server->config.max_connections_per_address != SIZE_MAX && !weir__proxies_have(server->proxies, peer);
 }
 
-/* The address first: an address that has too many must not take the room of others. */
+/* Looks at the address first: one with too many connections must not take the room of others. */
 bool
 weir__admission_enter(struct weir__shard *shard, const struct weir__peer *peer)
 {

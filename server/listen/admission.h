@@ -1,4 +1,4 @@
-/* server/listen/admission.h: which clients are let in. */
+/* server/listen/admission.h: the limit on connections. */
 #ifndef WEIR_SERVER_ADMISSION_H
 #define WEIR_SERVER_ADMISSION_H
 

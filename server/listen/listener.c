@@ -4,18 +4,17 @@
  *
  * Threads: the owner of the poller only.
  *
- * Out of descriptors or memory, the socket stays readable, and as it is watched edge-triggered that costs nothing: accepting
+ * Out of descriptors or memory, the socket stays readable.  That costs nothing, because it is watched edge-triggered.  Accepting
  * goes on when a connection of this poller closes, or after a pause.
  *
- * A socket that several pollers watch is watched with EPOLLEXCLUSIVE: a connection wakes one poller that sleeps; those that do
- * not sleep find the event later, and at most one EAGAIN each.  (Without, each connection would wake all that sleep.)  No
- * wake-up is lost, as long as the poller that gets one accepts until EAGAIN, which again_run sees to: a poller that pauses
- * comes back within 50 ms.  Edge-triggered or level-triggered makes no difference in that: the system does not hand an
- * exclusive event on to another poller in either case.
+ * A socket that several pollers watch is watched with EPOLLEXCLUSIVE, so a connection wakes one sleeping poller and not all of
+ * them.  Pollers that do not sleep find the event later, and get one EAGAIN at most.  A poller that was woken must accept until
+ * EAGAIN: the system does not pass its event on to another poller, edge-triggered or not.  So a poller that pauses comes back
+ * within 50 ms (again_run).
  *
- * For the same reason a socket that lives on elsewhere, at another poller or in another process, is left in this order: withdrawn
- * from epoll, emptied, closed.  Emptied first, a wake-up that comes between would be taken by us and its connection by nobody.
- * And close alone would not end the watching, which belongs to the socket. */
+ * A socket may live on at another poller or in another process.  For the same reason it is withdrawn from epoll first, then
+ * emptied, then closed.  If it were emptied first, a wake-up in between would come to this poller, and nobody would accept the
+ * connection.  A close alone would not end the watching, because epoll watches the socket and not the descriptor. */
 #include "server/listen/listener.h"
 
 #include <errno.h>
@@ -36,8 +35,8 @@
 #define TURNED_AWAY_AT_ONCE 16
 _Static_assert(TURNED_AWAY_AT_ONCE <= UINT8_MAX, "counted in a byte");
 
-/* Over TLS a reply would not be understood before the handshake, so that some are let in for as long as that takes: if more
- * come at once, these are closed. */
+/* Over TLS a client understands no reply before the handshake.  So a few clients are let in for the handshake, and get the 503
+ * after it.  Others are closed. */
 static void
 turn_away(struct weir__shard *shard, int fd, const struct weir__peer *peer)
 {
@@ -61,7 +60,7 @@ is_exhaustion(int error)
         return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-/* Accepts on after so long; 0: when other work had its turn. */
+/* Goes on accepting after that time; 0: behind other work. */
 static void
 accept_again(struct weir__listener *listener, weir_nsec after)
 {
@@ -90,7 +89,7 @@ take_in(struct weir__shard *shard, int fd, const struct weir__peer *peer)
         turn_away(shard, fd, peer);
 }
 
-/* Out of descriptors accept says so although there is nobody to accept: none must be closed for that. */
+/* Out of descriptors, accept fails also if nobody waits.  No idle connection must be closed for that. */
 static bool
 somebody_waits(const struct weir__listener *listener)
 {
@@ -152,7 +151,7 @@ again_run(struct weir__work *work)
 
 static const struct weir__work_ops again_ops = {.run = again_run};
 
-/* Its descriptor may be the one that a paused listener waits for. */
+/* A paused listener may be waiting for its descriptor. */
 void
 weir__listeners_left(struct weir__connection *connection)
 {

@@ -17,15 +17,15 @@ struct weir__listener {
         struct weir__source source; /* first; fd is -1 when closed */
         struct weir__shard *shard;
         struct weir__socket *socket;      /* one use of it; NULL when closed */
-        bool is_shared;                   /* others watch it, too */
-        bool is_paused;                   /* after EMFILE and the like: until `again` comes, or a connection closes */
+        bool is_shared;                   /* other pollers watch it, too */
+        bool is_paused;                   /* after EMFILE and the like, until `again` comes or a connection closes */
         unsigned failures;                /* of accept, the last ones in a row */
         bool is_again_set;                /* `again` is set, or its work on its way */
-        struct weir__limit again;         /* accepts on: after other work had its turn, or after a pause */
+        struct weir__limit again;         /* goes on accepting: behind other work, or after a pause */
 };
 
-int weir__listeners_open(struct weir__shard *shard);   /* after a failure some are open, and to be closed */
-void weir__listeners_close(struct weir__shard *shard); /* accepts what waits: a close would reset it */
+int weir__listeners_open(struct weir__shard *shard);   /* after a failure the caller closes those that are open */
+void weir__listeners_close(struct weir__shard *shard); /* accepts waiting connections first: a close would reset them */
 void weir__listeners_left(struct weir__connection *connection); /* weir__shard_ops.connection_left */
 
 /* -- the listeners of a server, spread over its shards -- */

@@ -37,8 +37,7 @@ add_listener(struct weir__shard *shard, struct weir__socket *socket, bool is_sha
         return 0;
 }
 
-/* Each socket has to be watched by somebody, and each poller to watch at least one: enough of them are dealt out, fewer are
- * shared. */
+/* Each socket needs a poller, and each poller a socket.  If there are fewer sockets than pollers, several pollers share one. */
 static int
 deal(weir_http_server *server, struct group group)
 {

@@ -1,11 +1,12 @@
 /* server/observe/access.c: the access log.
  *
- *     a reply is over --> a record for each outlet
+ *     a reply has ended --> a record for each outlet
  *
- * File and function are an outlet each.  Either may block for as long as it likes, and lose what does not fit into its rings,
- * and the other does not notice.  A log has the one, the other, or both.
+ * The file and the function are an outlet each; a log has one or both.  If one blocks and loses records, the other does not
+ * notice.
  *
- * Threads: the owner of a poller records; any thread reopens; the threads that start and stop the server start and stop it. */
+ * Threads: the owner of a poller records.  Any thread reopens.  The threads that start and stop the server start and stop the
+ *          log. */
 #include "server/observe/access.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ struct weir__access {
 static const uint16_t text_max[WEIR__TEXTS] = {WEIR__METHOD_MAX, WEIR__TARGET_MAX, WEIR__HOST_MAX, WEIR__REFERER_MAX,
                                                WEIR__AGENT_MAX};
 
-/* With its NUL. */
+/* The bytes of a text in the record, with its NUL. */
 static uint16_t
 size_of(const char *text, enum weir__outlet_text which)
 {

@@ -1,7 +1,6 @@
-/* server/observe/access.h: the access log: records of requests that are over, on their way to a file or a function of the
- * program's.
+/* server/observe/access.h: the access log: records of finished requests, for a file or a function of the program.
  *
- * The owner of a connection's poller records.  It never blocks, allocates or formats anything here. */
+ * The owner of a connection's poller records.  It never blocks, allocates or formats here. */
 #ifndef WEIR_SERVER_ACCESS_H
 #define WEIR_SERVER_ACCESS_H
 
@@ -14,24 +13,23 @@
 
 struct weir__access;
 
-/* Has copies of what it needs of the configuration.
+/* Makes a log, which copies the strings of the configuration that it needs.
  *
  * Owner:  the caller; weir__access_free, when it is stopped.
- * Result: 0 and in *ret_access a log, or NULL when none is wanted; -ENOMEM and what eventfd reports. */
+ * Result: 0, and in *ret_access a log, or NULL if the configuration has none; -ENOMEM; errors of eventfd. */
 int weir__access_new(const struct weir_http_server_config *config, struct weir__access **ret_access);
 void weir__access_free(struct weir__access *access); /* accepts NULL */
 
-/* Opens the file, if there is one, and makes the threads, while the runtime runs; rings for `count` pollers.  All three accept
- * NULL, and do nothing.
- * Result: 0, what open reports, or -ENOMEM, -EAGAIN. */
+/* Opens the file, if there is one, and makes the threads, with rings for `count` pollers.  Accepts NULL.
+ * Result: 0, errors of open, -ENOMEM, -EAGAIN. */
 int weir__access_start(struct weir__access *access, unsigned count);
 
-/* Has all that was recorded written, and ends the threads; one that is not started stays so. */
+/* Writes all records and ends the threads.  Accepts NULL and a log that is not started. */
 void weir__access_stop(struct weir__access *access);
 
-/* Adds what is known of the request (NULL: it is not known) to a record that its maker has begun: with status, is_complete,
- * body_sent and client.  It began at that time; 0: nobody knows.  Drops the record, and counts it, wherever a ring is full.  By
- * the owner of the poller of that index. */
+/* Completes the record, in which the caller has set status, is_complete, body_sent and client, and adds it to the rings at
+ * `index`. `request` may be NULL; `began` is 0 if unknown.  A full ring loses the record and counts it.  Called by the owner of
+ * that poller. */
 void weir__access_record(struct weir__access *access, unsigned index, struct weir__outlet_record *record,
                          const struct weir__request *request, weir_nsec began);
 

@@ -1,11 +1,12 @@
-/* server/observe/debug_page.c: the page of /debug/flows: all that is alive, in sections, what has waited longest first.
+/* server/observe/debug_page.c: the page of /debug/flows: all live flows, in sections, those that have waited longest first.
  *
  * Threads: any, one for each page.
  *
- * Each flow, a root with all that is in it, is made a piece of the page as it is shown, and kept if it is among those that have
- * waited longest: so there is never more in memory than will go out, however much is alive.  A flow has waited for as long as
- * the oldest of what it waits for now, those records that nothing deeper follows; a series may be old because it has done much.
- */
+ * The walk shows one flow after another: a root with everything in it.  Each is made a piece of the page, which is kept if the
+ * flow is among those that have waited longest.  So the memory is that of the page, however many flows are alive.
+ *
+ * A flow has waited as long as the oldest thing that it waits for now: the records that nothing deeper follows.  The age of the
+ * root tells less, because a series may be old and busy. */
 #include "server/observe/debug_page.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 #include "kernel/data/duration.h"
 #include "kernel/data/visible.h"
 
-#define DEEPEST 12 /* what is deeper is not moved in further */
+#define DEEPEST 12 /* deeper records are not indented further */
 
 /* A flow that is kept. */
 struct flow {
@@ -29,10 +30,10 @@ struct flow {
 };
 
 struct section {
-        struct weir__list flows; /* those that have waited longest first */
+        struct weir__list flows; /* the first has waited longest */
         size_t count;
         size_t rows;           /* of those that are kept */
-        uint64_t roots, found; /* all there are, and those that have what is looked for */
+        uint64_t roots, found; /* all roots, and those with the text that is looked for */
         uint64_t tasks;        /* in the roots */
 };
 
@@ -44,17 +45,17 @@ struct page {
 
         struct section sections[WEIR__DEBUG_SECTIONS];
         bool has_failed; /* out of memory */
-        bool is_short;   /* the walk was: something was left out */
+        bool is_short;   /* the walk has left something out */
 
         /* The flow that is being shown. */
-        struct section *section; /* NULL: none is */
+        struct section *section; /* NULL: no flow is being shown */
         struct weir__memory_sink sink;
         size_t rows, left_out;
         weir_nsec root_age, waited;
         unsigned last_depth; /* of the last record, */
         weir_nsec last_age;  /* and its age */
-        bool is_found;       /* what is looked for */
-        bool is_skipped;     /* others have waited longer than it can have */
+        bool is_found;       /* it has the text that is looked for */
+        bool is_skipped;     /* it is too young to be kept */
 };
 
 /* -- text -- */
@@ -72,7 +73,7 @@ put_character(struct weir__sink *sink, const char *text, size_t size)
         }
 }
 
-/* Any bytes.  What cannot be seen is written as \x1b, and so is what would lead out of the page's encoding. */
+/* Writes any bytes.  Bytes that cannot be seen, or are no UTF-8, become \x1b and the like. */
 static void
 put_text(struct weir__sink *sink, const char *text, size_t size)
 {
@@ -148,7 +149,7 @@ flow_of(struct weir__link *link)
         return weir__container_of(link, struct flow, link);
 }
 
-/* That with the shortest wait, of a section that has some. */
+/* The flow with the shortest wait.  The section has one. */
 static struct flow *
 last_of(const struct section *section)
 {
@@ -167,8 +168,8 @@ drop_last(struct section *section)
         free(last);
 }
 
-/* Keeps the flow behind those that have waited as long, and drops the last ones as far as they are too many.  Returns false when
- * out of memory. */
+/* Keeps the flow, behind those that have waited as long.  Drops flows at the end that are too many.  Returns false when out of
+ * memory. */
 static bool
 keep(struct section *section, const struct flow *made, size_t limit)
 {
@@ -195,7 +196,7 @@ can_be_kept(const struct page *page, const struct section *section, weir_nsec wa
         return section->rows < page->limit || last_of(section)->waited < waited;
 }
 
-/* The last record has nothing in it: it is what the flow waits for. */
+/* The last record has nothing in it, so the flow waits for it. */
 static void
 end_branch(struct page *page)
 {
@@ -292,7 +293,7 @@ static const char style[] =
         "tbody.oldest td:first-child{border-color:var(--oldest)}"
         ".cut{border-left:3px solid var(--old);padding:.3em .8em;background:var(--soft)}";
 
-/* Hides what does not match while somebody types, and loads the page anew every two seconds if that is wanted. */
+/* Hides flows that do not match while somebody types.  Loads the page again every two seconds if the box is checked. */
 static const char script[] = "const find=document.forms[0].find,again=document.getElementById('again');"
                              "function filter(){const text=find.value;for(const flow of document.querySelectorAll('tbody'))"
                              "flow.hidden=!flow.textContent.includes(text)}"
@@ -359,7 +360,7 @@ put_head(struct weir__sink *sink, const struct page *page, uint64_t nonce)
         put_form(sink, page);
 }
 
-/* Not all of them are shown. */
+/* Tells that not all flows are shown. */
 static void
 put_cut(struct weir__sink *sink, const struct page *page, const struct section *section)
 {
@@ -373,7 +374,7 @@ put_cut(struct weir__sink *sink, const struct page *page, const struct section *
         weir__sink_text(sink, "</p>\n");
 }
 
-/* A flow that has waited for long is marked; a series may well be old. */
+/* Marks a flow that has waited for long. */
 static const char *
 class_of(const struct flow *flow)
 {

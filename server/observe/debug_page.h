@@ -12,7 +12,7 @@
 
 struct weir__debug_question {
         size_t limit;     /* about how many rows of each section */
-        const char *find; /* what a flow must contain; "": nothing */
+        const char *find; /* the text that a flow must have; "": any flow */
         uint64_t nonce;   /* of its style and script */
 };
 

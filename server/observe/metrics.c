@@ -1,6 +1,6 @@
-/* server/observe/metrics.c: what the library counts, in the text format of Prometheus.
+/* server/observe/metrics.c: the counts of the library, in the text format of Prometheus.
  *
- * Threads: any.  What is counted is read first, under the locks that it needs, and written with none.
+ * Threads: any.  Counts are read under the locks that they need, and written with none.
  *
  * All samples of one name stand together, behind their HELP and TYPE: so the servers' counts are read as a whole, and then
  * written name by name.
@@ -148,7 +148,7 @@ static const struct {
         {"10", WEIR_SEC(10)},     {"30", WEIR_SEC(30)},
 };
 
-/* What all pollers have counted since the process began.  Returns the sum of all lateness. */
+/* The counts of all pollers since the process began.  Returns the sum of all lateness. */
 static uint64_t
 collect_lateness(uint64_t counts[WEIR__HISTOGRAM_BUCKETS])
 {

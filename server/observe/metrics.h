@@ -1,4 +1,4 @@
-/* server/observe/metrics.h: what the library counts, in the text format of Prometheus. */
+/* server/observe/metrics.h: the counts of the library, in the text format of Prometheus. */
 #ifndef WEIR_SERVER_METRICS_H
 #define WEIR_SERVER_METRICS_H
 

@@ -1,21 +1,21 @@
-/* server/observe/outlet.c: one way out of the access log.
+/* server/observe/outlet.c: an outlet of the access log: its file or its function.
  *
- *     record in a ring of its poller --> the thread of the outlet: a line in the file, or a call of the function
+ *     a record in a ring of its poller --> the thread of the outlet: a line in the file, or a call of the function
  *
- * Threads: the owner of a poller adds records; the thread of the outlet does all that may block: it formats, writes and calls.
- *          Any thread reopens; the threads that start and stop the server start and stop it.
+ * Threads: the owner of a poller adds records.  The thread of the outlet formats, writes and calls, which may block.  Any thread
+ *          reopens.  The threads that start and stop the server start and stop the outlet.
  * Locks:   none.  A ring has one writer and one reader.
  *
- * `call` says what the thread is to do:
+ * `call` tells the thread when to empty the rings:
  *
- *     IDLE --a record--> SOON --64 KiB of them in one ring--> NOW --the thread--> IDLE, and then it looks at the rings
+ *     IDLE --a record--> SOON --64 KiB of records in one ring--> NOW --the thread--> IDLE, and then it empties the rings
  *
- * A thread that leaves IDLE or comes to NOW wakes the outlet's thread.  That happens a few times in each LATENCY however many
- * requests there are, and an idle server has no wake-ups.  A record that comes after the thread has looked finds IDLE: the
- * thread writes that, runs the heavy half of a fence, and then looks.
+ * The thread is woken when IDLE is left, and when NOW is reached.  These are a few wake-ups in each LATENCY, however many
+ * requests there are, and none in an idle server.  No record is forgotten: the thread writes IDLE, runs the heavy half of a
+ * fence, and only then looks.  A record that comes later finds IDLE.
  *
  * A file that cannot be written is tried again after a second, or when it has become writable.  Meanwhile the rings fill, and
- * what does not fit is lost and counted.  A stop goes on trying for FLUSH_LIMIT only where nobody reads, and not at all where
+ * records that do not fit are lost and counted.  A stop goes on trying for FLUSH_LIMIT if nobody reads, and gives up at once if
  * the disk is full. */
 #include "server/observe/outlet.h"
 
@@ -37,7 +37,7 @@
 #include "kernel/base/thread.h"
 
 #define RING_SIZE   ((size_t)512 * 1024)
-#define HURRY       ((size_t)64 * 1024) /* of a ring: then the thread is to come at once */
+#define HURRY       ((size_t)64 * 1024) /* bytes in a ring: the thread is called at once */
 #define LATENCY     100                 /* milliseconds: how long a record waits for others */
 #define RETRY       1000                /* milliseconds */
 #define FLUSH_LIMIT WEIR_SEC(1)
@@ -70,7 +70,7 @@ call_thread(struct weir__outlet *outlet, size_t waiting)
                 }
 }
 
-/* Room for a record.  NULL when there is none. */
+/* Makes room for a record.  Returns NULL when the ring is full. */
 static struct weir__outlet_record *
 reserve(struct weir__outlet_ring *ring, size_t size, size_t *end)
 {
@@ -101,7 +101,7 @@ copy_texts(struct weir__outlet_record *record, const char *const texts[WEIR__TEX
                 memcpy(out, texts[i], size - 1);
                 out += size;
                 out[-1] = '\0';
-                if (texts[i][size - 1]) /* it is cut */
+                if (texts[i][size - 1]) /* the text is longer */
                         memcpy(out - sizeof DOTS, DOTS, sizeof DOTS);
         }
 }
@@ -142,7 +142,7 @@ is_stopping(const struct weir__outlet *outlet)
         return atomic_load_explicit(&outlet->is_stopping, memory_order_acquire);
 }
 
-/* For a call, or, if `fd` is not -1, until that is writable; at most so many milliseconds (-1: no limit). */
+/* Waits for a call, or until `fd` (-1: none) is writable; at most `timeout` milliseconds (-1: no limit). */
 static void
 wait_for(struct weir__outlet *outlet, int fd, int timeout)
 {
@@ -183,7 +183,7 @@ say_what_was_lost(struct weir__outlet *outlet)
                           outlet->path ? "they can be logged" : "the function takes them", lost);
 }
 
-/* The other file, if there is one, begins with a whole line. */
+/* Changes to the file that was opened again, if there is one.  It begins with a whole line. */
 static void
 change_file(struct weir__outlet *outlet)
 {
@@ -200,7 +200,7 @@ change_file(struct weir__outlet *outlet)
         lose(outlet, 1);
 }
 
-/* Writes a part.  A pipe that is found writable takes PIPE_BUF bytes without waiting. */
+/* Writes a part of the lines.  A writable pipe takes PIPE_BUF bytes without blocking. */
 static ssize_t
 write_some(struct weir__outlet *outlet)
 {
@@ -217,7 +217,7 @@ write_some(struct weir__outlet *outlet)
         return count < 0 ? -errno : count;
 }
 
-/* Whether there is no sense in trying on. */
+/* Whether a stop must not wait for the file any longer. */
 static bool
 gives_up(struct weir__outlet *outlet, int error)
 {
@@ -241,7 +241,7 @@ wait_to_try_again(struct weir__outlet *outlet, int error)
         wait_for(outlet, error == EAGAIN ? outlet->fd : -1, is_stopping(outlet) ? LATENCY : RETRY);
 }
 
-/* Writes all lines, however long that takes, unless the log stops. */
+/* Writes all lines, however long that takes; a stop gives up. */
 static void
 write_out(struct weir__outlet *outlet)
 {
@@ -280,7 +280,7 @@ date_of(struct weir__outlet *outlet, weir_nsec wall)
         return outlet->date;
 }
 
-/* So that nobody can forge a line, a field or what a terminal does. */
+/* Escapes all bytes that could forge a line or a field, or control a terminal. */
 static char *
 put_escaped(char *out, const char *text)
 {
@@ -401,13 +401,13 @@ run(void *argument)
                 change_file(outlet);
                 empty_rings(outlet);
         }
-        empty_rings(outlet); /* the thread that stops the outlet has seen the last record */
+        empty_rings(outlet); /* no record was added after the stop of the outlet began */
         return NULL;
 }
 
 /* -- start and stop -- */
 
-/* A pipe must not hold the thread for ever; a file does not know the difference. */
+/* Opens without blocking: a pipe must not hold the thread for ever.  For a file that makes no difference. */
 static int
 open_file(const char *path)
 {

@@ -1,9 +1,9 @@
-/* server/operate/cut.c: what a stop cuts when its time is over, and what it says of that.
+/* server/operate/cut.c: cuts exchanges when the time of a stop is over, and reports them.
  *
- *     the order to cut: each connection cut, a report on each exchange -> taken by the thread that stops -> the log
+ *     the order to cut: each connection is cut, with a report on its exchange -> the thread that stops -> the log
  *
- * Threads: the owner of the poller cuts and reports.  The thread that has given the order logs the reports when all have carried
- *          it out, with no lock held: the log is user code.
+ * Threads: the owner of the poller cuts and reports.  The thread that has given the order logs the reports at the end, with no
+ *          lock held: the log function is user code.
  * Locks:   the server's, for the list of reports. */
 #include "server/operate/operate.h"
 
@@ -41,7 +41,7 @@ describe_wait(const struct weir__connection *connection, char *out, size_t room)
                 weir__exchange_describe_wait(connection->exchange, out, room);
 }
 
-/* What it was last seen at: before it is cut. */
+/* A report on the exchange, made before it is cut. */
 static struct report *
 describe(const struct weir__connection *connection)
 {
@@ -76,7 +76,7 @@ add_report(weir_http_server *server, struct report *report)
 void
 weir__cut_connection(struct weir__connection *connection)
 {
-        /* Also when the client has gone already: what its exchange waits for is waited for no longer. */
+        /* An exchange is cut also if its client has gone already: nothing waits for it any longer. */
         bool is_cut = connection->exchange || (connection->state == WEIR__WRITING && !connection->reading.is_refused);
 
         if (is_cut)

@@ -1,10 +1,10 @@
-/* server/operate/debug.c: the handler of /metrics and /debug/flows: the right to read, and which page is meant.
+/* server/operate/debug.c: the handler of /metrics and /debug/flows: the right to read, and the choice of the page.
  *
  * Threads: callbacks of the exchange's series.
  *
- * Why the page is made right here, and not by a function on the executor: a program whose functions all hang has no thread left
- * there, and its page would never come; but that is when somebody looks for it.  Here another worker takes the poller over, and
- * when there is none left, the page holds up its neighbours, but it comes. */
+ * The page is made in the callback, and not by a function on the executor.  If all functions of a program hang, the executor has
+ * no thread left, and that is when somebody needs the page.  Here another worker takes the poller.  If there is none, the page
+ * delays its neighbours, but it comes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ is_local(const struct weir__peer *peer)
         return false;
 }
 
-/* Itself, or a name below it. */
+/* "localhost", or a name below it. */
 static bool
 is_localhost(const char *name, size_t size)
 {
@@ -50,7 +50,7 @@ is_localhost(const char *name, size_t size)
         return before == 0 || name[before - 1] == '.';
 }
 
-/* Of a Host: with a port behind it, and brackets around an IPv6 address. */
+/* Whether a Host is this machine.  It may have a port, and brackets around an IPv6 address. */
 static bool
 is_local_host(const char *host)
 {
@@ -79,7 +79,7 @@ was_passed_on(const struct weir__exchange *exchange)
 
 static struct weir__log_limit complaints;
 
-/* Whether the list has the client; one that is none is complained about. */
+/* Whether the list has the client.  An invalid list is logged. */
 static bool
 is_allowed(const struct weir_http_debug_config *config, const struct weir__peer *client)
 {
@@ -112,7 +112,7 @@ may_read(const struct weir__exchange *exchange, const struct weir_http_debug_con
 
 /* -- replies -- */
 
-/* Gives the reply its fields and what the sink has gathered; or makes it an error. */
+/* Makes the reply of the sink's text, or an error. */
 static void
 send_text(struct weir__exchange *exchange, const char *type, struct weir__memory_sink *sink, int failed)
 {
@@ -146,7 +146,7 @@ limit_of(const char *text)
         return limit < 1 ? WEIR__DEBUG_ROWS : limit < WEIR__DEBUG_ROWS_MAX ? (size_t)limit : WEIR__DEBUG_ROWS_MAX;
 }
 
-/* Nothing but what the page itself brings is run or fetched, should a name get into it as markup after all. */
+/* Only the page's own style and script run, and nothing is fetched, even if a name got into the page as markup. */
 static int
 set_policy(weir_task *exchange, uint64_t nonce)
 {
@@ -171,7 +171,7 @@ reply_flows(struct weir__exchange *exchange)
         struct weir__memory_sink sink;
 
         weir__memory_sink_init(&sink);
-        (void)weir_blocking_begin(); /* without a spare worker it goes on all the same */
+        (void)weir_blocking_begin(); /* without an idle worker the page is made all the same */
         int failed = getrandom(&question.nonce, sizeof question.nonce, 0) < 0 ? -errno : 0;
         failed = failed ? failed : weir__debug_page(&sink.sink, &question);
         weir_blocking_end();
@@ -179,7 +179,7 @@ reply_flows(struct weir__exchange *exchange)
         send_text(exchange, "text/html; charset=utf-8", &sink, failed);
 }
 
-/* A reply that has begun is another one already: it is cut. */
+/* If the reply has begun already, it is cut. */
 static void
 refuse(struct weir__exchange *exchange, int status)
 {

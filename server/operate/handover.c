@@ -1,7 +1,7 @@
-/* server/operate/handover.c: listening sockets that go to another process.
+/* server/operate/handover.c: hands listening sockets over to another process.
  *
  * Threads: any that may wait.
- * Locks:   the server's, while the sockets are read: they stay until the state has changed. */
+ * Locks:   the server's, while the sockets are read: they stay as long as it serves. */
 #include "server/operate/operate.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ weir_http_server_fds(weir_http_server *server, int *fds, size_t room)
         return count ? (int)count : -EDOM;
 }
 
-/* A copy with a descriptor of its own: a stop may come meanwhile. */
+/* Adds a copy with a descriptor of its own, because a stop may come meanwhile. */
 static int
 copy_socket(struct weir__sockets *to, struct weir__socket *from)
 {
@@ -92,8 +92,8 @@ start_child(struct weir__successor *successor, const struct weir__handover *hand
         return failed;
 }
 
-/* While hand-overs are under way a stop leaves what the new process will need, even if that is not ready in the end.  A stop that
- * has begun meanwhile has taken it for handed over. */
+/* While a hand-over is under way, a stop leaves the files that the new process needs, even if that fails in the end.  A stop that
+ * began meanwhile has taken the sockets for handed over. */
 static void
 change_hand_overs(const struct weir__handover *handover, int change, bool is_done)
 {
@@ -147,7 +147,7 @@ weir_http_server_ready(void)
 
 /* -- this program, started anew -- */
 
-/* What the program was started with. */
+/* The command that this program was started with. */
 struct command {
         struct weir__memory_sink text; /* the arguments, each with a NUL */
         char **arguments;              /* into it; NULL behind the last one */
@@ -184,8 +184,8 @@ split(struct command *command)
         return 0;
 }
 
-/* An absolute path is taken as it was said: where it is a link to the present release, that is another one now.  Otherwise the
- * file that runs; or the one that has replaced it: "/usr/bin/program (deleted)". */
+/* An absolute path is used as it is: it may be a link to the present release, which has changed.  Otherwise the program is the
+ * file that runs, or the file that has replaced it: "/usr/bin/program (deleted)". */
 static int
 find_program(struct command *command)
 {

@@ -10,25 +10,24 @@
 
 struct weir__connection;
 
-/* Copies the configuration and fills the defaults in; NULL is the default one.  Returns 0, or what the start is to report. */
+/* Copies the configuration and fills in the defaults; NULL: all defaults.  Returns 0, or the error that the start reports. */
 int weir__server_config_read(struct weir_http_server_config *to, const struct weir_http_server_config *from);
 
-/* Whether this thread may wait for a stop: 0; -EDEADLK on a worker, and where an access log calls the program; -ECHILD in a
- * forked child. */
+/* Whether this thread may wait for a stop: 0; -EDEADLK on a worker and in an access function; -ECHILD in a forked child. */
 int weir__server_may_stop(void);
 
-/* Stops; cuts as soon as `impatient_fd` (-1: none) becomes readable. */
+/* Stops the server.  Cuts as soon as `impatient_fd` (-1: none) becomes readable. */
 int weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd);
 
-/* -- what a stop cuts when its time is over -- */
+/* -- cut.c: when the time of a stop is over -- */
 
-/* Reports on the exchange that it cuts, in the server's list.  Owner of the poller. */
+/* Cuts the connection, and adds a report on its exchange to the server's list.  Owner of the poller. */
 void weir__cut_connection(struct weir__connection *connection);
 
 /* Logs the reports of a server, frees them, and says how many are missing.  With no lock held. */
 void weir__cut_log(struct weir__list *reports, unsigned missing);
 
-/* -- listening sockets that go to another process -- */
+/* -- handover.c: listening sockets for another process -- */
 
 struct weir__handover {
         weir_http_server *const *servers;

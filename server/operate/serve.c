@@ -1,13 +1,13 @@
-/* server/operate/serve.c: a server until a signal comes.
+/* server/operate/serve.c: weir_http_serve: a server until a signal comes.
  *
  * Threads: those that call weir_http_serve; a signal handler on any thread.
  *
- * The handler counts, and writes one of two eventfds: FIRST at the first signal, AGAIN at each further one.  They are not read
- * while servers wait, so each of them sees both; and they are never closed: a handler that another thread's end of serving has
- * overtaken still writes to them, and must not find another descriptor under their number.
+ * The handler counts signals to stop and writes an eventfd: FIRST at the first signal, AGAIN at each further one.  These are not
+ * read while servers wait, so all servers see both.  They are never closed: a handler may still run when the last server has
+ * ended, and must not write to another descriptor of that number.
  *
- * SIGUSR2 writes a third, ANEW.  Whichever of the threads reads it starts the program anew, with the sockets of all servers
- * that wait here; when the new process serves, it is as if a signal to stop had come.  Meanwhile no server may go. */
+ * SIGUSR2 writes a third eventfd, ANEW.  One of the threads reads it and starts the program anew, with the sockets of all servers
+ * that wait here.  Meanwhile no server may be freed.  When the new process serves, all servers stop as after a signal. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 
 #define STOP_WITHIN  WEIR_SEC(30)
 #define READY_WITHIN WEIR_SEC(60) /* the new process */
-#define CLAIM_WITHIN 1000         /* milliseconds, after which nobody is expected to ask for what was inherited */
+#define CLAIM_WITHIN 1000         /* milliseconds; then no server is expected to ask for inherited sockets */
 #define RESTART      SIGUSR2
 
 static const int handled[] = {SIGINT, SIGTERM, RESTART};
@@ -85,7 +85,7 @@ make_eventfds(void)
         return 0;
 }
 
-/* A program may have a use of its own for RESTART. */
+/* The program may use the signal RESTART itself. */
 static bool
 is_ours(size_t i)
 {
@@ -149,7 +149,7 @@ unwatch_signals(struct waiter *waiter)
         pthread_mutex_unlock(&signals.mutex);
 }
 
-/* A server wants a descriptor for each connection; the soft limit is small for the sake of select(2) only. */
+/* A server needs a descriptor for each connection.  The soft limit is small only for programs that use select(2). */
 static void
 raise_file_limit(void)
 {
@@ -163,8 +163,8 @@ raise_file_limit(void)
 
 /* -- starting anew -- */
 
-/* All servers that serve; they stay while `is_restarting` is set.  Returns false when another thread restarts already, or
- * when out of memory. */
+/* Collects all servers that serve.  They are not freed while `is_restarting` is set.  Returns false when another thread restarts
+ * already, or when out of memory. */
 static bool
 begin_restart(weir_http_server ***servers, unsigned *count)
 {
@@ -212,8 +212,8 @@ restart(const weir_http_server *server)
                 on_signal(SIGTERM);
 }
 
-/* The process that has started this one waits for it.  Sockets that no server has asked for until now have an address that this
- * program was not told any more. */
+/* Tells the process that has started this one that this one serves.  If no server has asked for a socket until now, its address
+ * is no longer among the addresses of this program. */
 static void
 claim_no_more(void)
 {

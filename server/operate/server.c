@@ -5,12 +5,11 @@
  *      | \--stop, free--)------------------------------------------/
  *      \----it failed---/
  *
- * Threads: starts and stops come from threads that are no workers.  A thread that takes the server to STARTING or STOPPING has
- *          it to itself, with no lock held, until it takes it to the next state.  Meanwhile a stop waits, and every other call
- *          returns at once: configuration is for NEW, and calls that ask for sockets are for SERVING. The owner of its poller
- *          changes a shard: an order is work that is delivered to every poller, and the thread that has given it waits until
- *          all have carried it out.
- * Locks:   server->lock, a leaf: the state, and what is read or written in NEW and SERVING.
+ * Threads: starts and stops come from threads that are no workers.  A thread that changes the state to STARTING or STOPPING has
+ *          the server to itself, with no lock held, until it sets the next state.  Meanwhile a stop waits, and every other call
+ *          returns at once: configuration needs NEW, and calls that ask for sockets need SERVING.  Only the owner of its poller
+ *          changes a shard.  So the thread gives an order, a work for every poller, and waits until all have carried it out.
+ * Locks:   server->lock, a leaf: the state, and the fields that are read or written in NEW and SERVING.
  *
  * `users` keeps the server's memory; stop returns only after the last user has written the eventfd. */
 #include "server/operate/operate.h"
@@ -52,7 +51,7 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
         failed = !handler ? -EINVAL : failed ? failed : wrong;
         failed = failed ? failed : weir__proxies_new(own->trusted_proxies, own->forwarded_field, &server->proxies);
         failed = failed ? failed : weir__access_new(own, &server->access);
-        own->trusted_proxies = own->forwarded_field = own->access_log = NULL; /* the caller's memory, which may go now */
+        own->trusted_proxies = own->forwarded_field = own->access_log = NULL; /* memory of the caller, which may go now */
         server->gate_limits = (struct weir__gate_limits){
                 .max_line = server->config.max_line,
                 .max_head = server->config.max_head,
@@ -72,7 +71,7 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
 
 /* -- one start or stop at a time -- */
 
-/* With the lock held: the server is that thread's alone. */
+/* With the lock held.  From now on that thread has the server to itself. */
 static void
 begin_change(weir_http_server *server, enum weir__server_state state, pthread_t thread)
 {
@@ -82,8 +81,8 @@ begin_change(weir_http_server *server, enum weir__server_state state, pthread_t 
         server->changer_process = getpid();
 }
 
-/* With the lock held.  The threads that wait want to stop it.  If it serves now, one of them, which is
- * returned, stops it, and the others wait for that; else all of them have what they want. */
+/* With the lock held.  All waiting threads want to stop the server.  If it serves now, one of them stops it, and the others go on
+ * waiting.  Otherwise it is stopped for all of them.  Returns the waiters to wake. */
 static struct weir__server_waiter *
 pass_on(weir_http_server *server, enum weir__server_state state)
 {
@@ -116,10 +115,10 @@ end_change(weir_http_server *server, enum weir__server_state state)
         }
 }
 
-/* With the lock held, which it lets go of: until no start or stop is under way.  The server may be gone then, unless it is to
- * be stopped.
- * Result:  1 when it is; else 0; -ECHILD when the change was at the fork, and goes on in the parent alone; -EDEADLK when it is
- *          this thread's own, which has called the program to log something. */
+/* With the lock held, which it releases.  Waits until no start or stop is under way.  Afterwards the server may be gone, unless
+ * the result is 1.
+ * Result:  1 when this thread has to stop the server; 0 when it is stopped; -ECHILD when the change goes on in the parent of a
+ *          fork; -EDEADLK when this thread makes the change itself, and a log function has called. */
 static int
 wait_for_change(weir_http_server *server)
 {
@@ -183,8 +182,8 @@ order_run(struct weir__work *work)
 
 static const struct weir__work_ops order_ops = {.run = order_run};
 
-/* Has each shard do something, and waits until all have.  Returns what weir__runtime_enter reports when there are no workers any
- * more: then the runtime's end has closed everything, or is about to. */
+/* Gives all shards an order and waits until they have carried it out.  Returns errors of weir__runtime_enter when there are no
+ * workers any more: the end of the runtime closes everything then. */
 static int
 give_order(weir_http_server *server, void (*order)(struct weir__shard *shard))
 {
@@ -193,7 +192,7 @@ give_order(weir_http_server *server, void (*order)(struct weir__shard *shard))
 
         if (!failed && server->generation != weir__phase_generation) {
                 weir__runtime_leave();
-                failed = -ESHUTDOWN; /* those workers are no more, although there are others */
+                failed = -ESHUTDOWN; /* the workers of that runtime are gone */
         }
         if (failed)
                 return failed;
@@ -252,7 +251,7 @@ drop_shards(weir_http_server *server)
         server->shard_count = 0;
 }
 
-/* Has listeners and connections closed, of which some may not be open, and cut when the time is over. */
+/* Closes listeners and connections.  Connections that are left at `until`, or when impatient_fd is readable, are cut. */
 static void
 close_shards(weir_http_server *server, weir_nsec until, int impatient_fd)
 {
@@ -265,7 +264,7 @@ close_shards(weir_http_server *server, weir_nsec until, int impatient_fd)
         }
 }
 
-/* Every poller's part of what listens. */
+/* Makes a shard for each poller, and opens its listeners. */
 static int
 open_shards(weir_http_server *server)
 {
@@ -273,7 +272,7 @@ open_shards(weir_http_server *server)
 
         failed = failed ? failed : weir__spread_listeners(server);
         if (!failed) {
-                weir__users_add(&server->users); /* the server's own: so 0 is reached once, and only when it is stopped */
+                weir__users_add(&server->users); /* of the server: so the count reaches 0 once, when it is stopped */
                 failed = give_order(server, order_open);
                 for (unsigned i = 0; i < server->shard_count && !failed; i++)
                         failed = server->shards[i].failed;
@@ -288,7 +287,7 @@ open_shards(weir_http_server *server)
         return failed;
 }
 
-/* As a root: so the runtime stays the same one. */
+/* Within weir__runtime_enter, so the runtime stays the same one. */
 static int
 listen_and_open(weir_http_server *server, const char *addresses, struct weir__fault *fault)
 {
@@ -303,7 +302,7 @@ listen_and_open(weir_http_server *server, const char *addresses, struct weir__fa
                 return failed;
         }
         for (unsigned i = 0; i < server->sockets.count; i++)
-                weir__socket_leave(&server->sockets.all[i]); /* now they are the listeners' */
+                weir__socket_leave(&server->sockets.all[i]); /* the listeners have uses of their own */
         weir__serving_begin(server);
         atomic_store_explicit(&server->port, port, memory_order_relaxed);
         return 0;
