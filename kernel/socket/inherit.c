@@ -4,7 +4,7 @@
  * Locks:   inherited.mutex.  System calls on descriptors are made under it; none of them waits.
  *
  * The protocol is that of sd_listen_fds(3): LISTEN_FDS descriptors from 3 on, meant for the process LISTEN_PID, with names in
- * LISTEN_FDNAMES.  A weir that hands its sockets over (successor.c) passes by these names what the sockets do not tell:
+ * LISTEN_FDNAMES.  When weir hands its sockets over (successor.c), the names say what the sockets themselves do not tell:
  *
  *     weir                   a socket of weir
  *     weir-fd5               the old process was given it as "fd:5"

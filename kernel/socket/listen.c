@@ -135,7 +135,7 @@ bind_one(const struct weir__socket_address *name, bool should_share)
                 weir__socket_enable(fd, SOL_SOCKET, SO_REUSEADDR);
         if (should_share)
                 weir__socket_enable(fd, SOL_SOCKET, SO_REUSEPORT);
-        weir__socket_enable(fd, IPPROTO_TCP, TCP_NODELAY); /* inherited by what is accepted */
+        weir__socket_enable(fd, IPPROTO_TCP, TCP_NODELAY); /* accepted connections inherit it */
         if (bind(fd, &name->any, name->size) == 0)
                 return fd;
         int failed = -errno;

@@ -160,7 +160,7 @@ weir__stream_close(struct weir__stream *stream)
                 weir__tls_finish(stream->tls);
                 weir__stream_become_plain(stream);
         }
-        /* When there are unread bytes, close alone would discard what is held back. */
+        /* With unread input, close alone would discard the bytes that are held back. */
         if (stream->is_last)
                 shutdown(stream->source.fd, SHUT_WR);
         close(stream->source.fd); /* not repeated after EINTR: on Linux the descriptor is closed then */

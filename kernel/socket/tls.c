@@ -248,7 +248,7 @@ weir__tls_read(struct weir__tls *tls, void *data, size_t size)
 
         if (begin(tls))
                 return tls->failure;
-        tls->is_drained = false; /* it may read only what OpenSSL has already */
+        tls->is_drained = false; /* it may read only bytes that OpenSSL has already */
         do {
                 int result = SSL_read_ex(tls->ssl, (char *)data + have, size - have, &count);
 

@@ -63,7 +63,7 @@ struct weir__tls {
         bool is_ended;            /* the peer will write no more */
         bool is_shaken;           /* the handshake is over */
         bool is_finished;         /* we write no more */
-        bool is_last;             /* the end of the connection follows what is written now */
+        bool is_last;             /* the connection ends after this write */
 };
 
 /* Makes the server's side of a connection over a non-blocking socket, which it does not close.  Keeps the context.  Returns NULL

@@ -1,4 +1,4 @@
-/* protocol/coding/compress.c: which responses are compressed for whom, and what that changes in their fields.
+/* protocol/coding/compress.c: compresses a response, if its type and the client allow it, and changes its fields.
  *
  * Threads: a response belongs to one thread at a time.  No locks.
  *
@@ -15,7 +15,7 @@
 #define NOT_SAID (-1)
 #define ALL      1000 /* a weight of 1 */
 
-/* -- what the client takes -- */
+/* -- the codings that the client accepts -- */
 
 /* In thousandths; 0 for an invalid weight.  Source: RFC 9110 section 12.4.2. */
 static int
@@ -87,7 +87,7 @@ weir__accepts_gzip(const struct weir__request *request)
         return gzip > 0 && gzip >= weights.identity;
 }
 
-/* -- what is compressed -- */
+/* -- the responses that are compressed -- */
 
 static bool
 lists(const struct weir__response *response, const char *name, const char *word)

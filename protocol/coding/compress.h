@@ -1,4 +1,4 @@
-/* protocol/coding/compress.h: which responses are compressed for whom, and what that changes in their fields.  Pure functions. */
+/* protocol/coding/compress.h: compresses a response, if its type and the client allow it.  Pure functions. */
 #ifndef WEIR_PROTOCOL_COMPRESS_H
 #define WEIR_PROTOCOL_COMPRESS_H
 

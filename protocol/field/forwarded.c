@@ -126,7 +126,7 @@ weir__proxies_new(const char *list, const char *field, struct weir__proxies **re
         return is_valid ? 0 : -EINVAL;
 }
 
-/* -- whom they name -- */
+/* -- the clients that they name -- */
 
 /* Whether the text is ":" and a port, or empty. */
 static bool

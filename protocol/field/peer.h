@@ -22,7 +22,7 @@ struct weir__peer {
 
 #define WEIR__PEER_ROOM 56 /* of its text: "[", 45 characters, "]:", a port, and a NUL */
 
-/* Of what accept or getsockname has said. */
+/* The peer of an address from accept or getsockname. */
 struct weir__peer weir__peer_of(const struct sockaddr_storage *address, socklen_t size);
 
 /* Reads an address as weir_http_client_address shows it, IPv6 in any notation.  Returns false for an invalid one. */

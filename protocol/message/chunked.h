@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 struct weir__chunked_limits {
-        size_t max_extensions;     /* bytes of chunk extensions in the whole body, with their semicolons and white space, and with
-                                    * what a chunk size has beyond 16 digits: 413 above */
+        size_t max_extensions;     /* bytes of chunk extensions in the whole body, with their semicolons and white space, and
+                                    * digits of chunk sizes beyond 16: 413 above */
         size_t max_trailers;       /* bytes of all trailer field lines, with their CRLFs: 431 above */
         size_t max_trailer_fields; /* trailer field lines: 431 above */
 };

@@ -23,7 +23,7 @@ struct reader {
 };
 
 /* http-parser's list.  CONNECT is in it because its target decides between 400 and 501, in protocol/message/request.c.
- * Source: RFC 9110, 5789, 4918, 3253, 3744, 4791, 5323, 5842 and 2068; what UPnP, caches and icecast have added. */
+ * Source: RFC 9110, 5789, 4918, 3253, 3744, 4791, 5323, 5842 and 2068; methods of UPnP, caches and icecast. */
 static const char methods[][12] = {
         "GET",      "POST",      "HEAD",   "PUT",    "DELETE", "OPTIONS",     "PATCH",      "TRACE",  "CONNECT",
         "COPY",     "LOCK",      "MKCOL",  "MOVE",   "SEARCH", "UNLOCK",      "PROPFIND",   "ACL",    "PROPPATCH",

@@ -17,7 +17,7 @@ struct weir__request {
         const char *query;                  /* behind the '?' of target, not decoded; or NULL */
         const char *host;                   /* of an absolute-form target, else of Host; "" when empty or absent */
         uint64_t content_length;            /* of the body that follows; 0 when there is none, or a chunked one */
-        uint32_t size; /* of all of it: what `alloc` was asked for */
+        uint32_t size; /* bytes of the whole memory */
         uint32_t field_count;
         uint8_t minor;                      /* of HTTP/1.minor */
         bool is_head;

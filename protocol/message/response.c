@@ -52,8 +52,8 @@ weir__response_replace_body(struct weir__response *response, char *body, size_t 
         response->body_size = response->body_room = size;
 }
 
-/* Makes room for `more` bytes behind `size`: first in the response, in `beside`, and then in memory of its own.  Result: 0;
- * -ENOMEM, nothing changed. */
+/* Makes room for `more` bytes behind `size`.  A first piece that fits lies in `beside`, in the response; everything else in
+ * memory of its own.  Result: 0; -ENOMEM, nothing changed. */
 static int
 make_room(char **buffer, size_t size, size_t *room, size_t more, char *beside, size_t beside_size)
 {

@@ -23,7 +23,7 @@ struct weir__response {
         char short_fields[WEIR__RESPONSE_FIELDS], short_body[WEIR__RESPONSE_BODY]; /* memory for those that are short */
 };
 
-void weir__response_done(struct weir__response *response); /* frees what it holds and makes it empty again */
+void weir__response_done(struct weir__response *response); /* frees its memory and makes it empty again */
 
 /* The address of the pointer to the body, for a caller that takes the memory over and frees it; NULL when there is nothing to
  * take. */

@@ -16,7 +16,7 @@ struct weir__segment {
         bool is_last;
 };
 
-/* Reads the segment that begins at `text`: up to a slash or the end of the path, whose escapes are known to be right. */
+/* Reads the segment that begins at `text`: up to a slash or the end of the path.  The escapes must be valid. */
 void weir__segment_read(struct weir__segment *segment, const char *text, const char *end);
 
 /* Whether it is, decoded, that text. */

@@ -53,7 +53,7 @@ weir__authority_is_valid(const char *text, size_t size)
         return text[host] == ':' && weir__bytes_span(text + host + 1, size - host - 1, WEIR__BYTE_DIGIT) == size - host - 1;
 }
 
-/* Divides what follows the authority into path and query, and looks at the path's escapes. */
+/* Divides the text behind the authority into path and query, and checks the escapes of the path. */
 static int
 read_path(struct weir__target *target, const char *text, size_t size)
 {

@@ -23,10 +23,10 @@ struct weir__target {
  *         escaped NUL; 501 for a valid CONNECT, which is not served. */
 int weir__target_read(struct weir__target *target, const char *method, size_t method_size, const char *text, size_t size);
 
-/* Whether it is host [":" port], with a host that is not empty.  This is also what a Host field may say. */
+/* Whether it is host [":" port], with a host that is not empty.  The value of a Host field has the same form. */
 bool weir__authority_is_valid(const char *text, size_t size);
 
-/* Percent-decodes a path that weir__target_read has accepted.  Returns the end of what it wrote. */
+/* Percent-decodes a path that weir__target_read has accepted.  Returns the end of the output. */
 char *weir__path_decode(char *out, const char *path, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* server/connection/receive.h: what comes in on a connection. */
+/* server/connection/receive.h: the input of a connection. */
 #ifndef WEIR_SERVER_RECEIVE_H
 #define WEIR_SERVER_RECEIVE_H
 

@@ -1,6 +1,6 @@
-/* server/exchange/request.c: what a handler may ask of a request.
+/* server/exchange/request.c: the calls by which a handler reads a request.
  *
- * Threads: any that has the exchange; what is read here is constant. */
+ * Threads: any that has the exchange; the request is constant. */
 #include "server/exchange/exchange.h"
 
 const char *

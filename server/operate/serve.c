@@ -24,7 +24,7 @@
 
 #define STOP_WITHIN  WEIR_SEC(30)
 #define READY_WITHIN WEIR_SEC(60) /* the new process */
-#define CLAIM_WITHIN 1000         /* milliseconds; then no server is expected to ask for inherited sockets */
+#define ASKED_WITHIN 1000         /* milliseconds; then no server is expected to ask for inherited sockets */
 #define RESTART      SIGUSR2
 
 static const int handled[] = {SIGINT, SIGTERM, RESTART};
@@ -215,7 +215,7 @@ restart(const weir_http_server *server)
 /* Tells the process that has started this one that this one serves.  If no server has asked for a socket until now, its address
  * is no longer among the addresses of this program. */
 static void
-claim_no_more(void)
+end_inheriting(void)
 {
         unsigned left = weir__inherit_ready();
 
@@ -235,12 +235,12 @@ wait_for_signal(const weir_http_server *server)
 
         while (!fds[0].revents && !fds[1].revents) {
                 eventfd_t ignored;
-                int count = poll(fds, 3, weir__inherit_is_awaited() ? CLAIM_WITHIN : -1);
+                int count = poll(fds, 3, weir__inherit_is_awaited() ? ASKED_WITHIN : -1);
 
                 if (count <= 0)
                         fds[0].revents = fds[1].revents = 0;
                 if (count == 0)
-                        claim_no_more();
+                        end_inheriting();
                 else if (count > 0 && fds[2].revents && eventfd_read(signals.events[ANEW], &ignored) == 0)
                         restart(server);
         }
