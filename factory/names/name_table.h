@@ -18,10 +18,16 @@
 /* The last member of an object that has a name.  The objects of a name are one chain: those that are alive, oldest first, then
  * the zombies, newest first. */
 struct weir__name {
-        /* Guarded by the lock of the shard: names.h. */
-        struct weir__name *older; /* of the oldest object: the newest one that is alive; of a zombie at the head: NULL */
-        struct weir__name *newer; /* NULL at the end of the chain */
-        uint32_t count;           /* of the oldest object: how many are alive; of a zombie: WEIR__NAME_ZOMBIE; of others: 0 */
+        /* Guarded by the lock of the shard: names.h.  By the role of the object:
+         *
+         *               oldest alive             other alive    zombie
+         *      older    the newest alive         the one before the one before; NULL at the head
+         *      count    of those that are alive  0              WEIR__NAME_ZOMBIE
+         *
+         * `newer` is the one behind; NULL at the end of the chain. */
+        struct weir__name *older;
+        struct weir__name *newer;
+        uint32_t count;
 
         /* Constant. */
         uint32_t hash;
@@ -69,7 +75,7 @@ static inline bool weir__name_has(const struct weir__name *name, const struct we
 /* One cache line.  The tags exclude most names that are not looked for, without a look at their objects. */
 struct weir__name_line {
         uint8_t tags[WEIR__NAME_TABLE_WIDTH]; /* of a hash; 0: free */
-        uint8_t passed; /* how many names belong here or before, and lie behind; 255: that many or more */
+        uint8_t passed; /* names behind this line that belong here or before; 255: that many or more */
         struct weir__name *names[WEIR__NAME_TABLE_WIDTH]; /* NULL: free */
 };
 

@@ -8,7 +8,7 @@
  *
  * The chain of a name is: alive, oldest first; zombies, newest first.  Its head lies in the table.  So the first alive object
  * is found without a look at zombies, and a zombie is removed without a search.  An object that is alone with its name becomes
- * a zombie where it is; another one moves behind the last one that is alive.
+ * a zombie in its place.  Any other one moves directly behind the last one that is alive.
  *
  * A table grows and shrinks in small steps: a new one is made, and each add and removal moves MOVED_AT_ONCE lines of the old
  * one.  When there is no memory for a new table, the old one stays until it is full.
@@ -142,8 +142,8 @@ change_size(struct weir__names_shard *shard, size_t lines)
                 resize(shard, lines / 2);
 }
 
-/* Keeps between one and MOST_PER_LINE names for each line.  The move of a table is finished before the next one begins, so a
- * shard that only loses names may keep a larger table until the last name. */
+/* Keeps between one and MOST_PER_LINE names for each line.  Only one move runs at a time.  So a shard that only loses
+ * names may keep a large table until its last name goes. */
 static inline void
 adapt(struct weir__names_shard *shard)
 {

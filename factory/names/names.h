@@ -149,7 +149,7 @@ size_t weir__names_count(struct weir__names *names, const struct weir__name_key 
 /* -- walks over the objects of a name, with pauses --
  *
  * The lock may be released during a walk: when the object at its cursor is removed or becomes a zombie, the cursor moves on.
- * A walk ends before the first object that was added, or became a zombie, after its beginning.  All under the shard's lock. */
+ * A walk covers the objects that are there at its beginning, and no later one.  All under the shard's lock. */
 
 struct weir__names_walk {
         struct weir__name *at;  /* the object to visit next */

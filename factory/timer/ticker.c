@@ -170,7 +170,8 @@ change_next(struct weir__timer *timer, const struct weir__timer_change *change)
                 ticker->shift = weir__timer_put_off(ticker->shift, change->by);
         } else {
                 const struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
-                weir_nsec next = weir__clock_after(clock_timer ? weir__clock_timer_read(clock_timer->clock) : change->now, change->by);
+                weir_nsec next = weir__clock_after(clock_timer ? weir__clock_timer_read(clock_timer->clock) : change->now,
+                                                   change->by);
                 ticker->reset = next ? next : 1;
                 ticker->shift = 0;
         }

@@ -12,14 +12,15 @@
  * start       under the poller's lock: inserts the node and writes PENDING.  If the timer is CANCELLED, its series has a cause,
  *             or the poller is closing, it writes READY with that status, and delivers the timer after unlocking.
  * cancel      NEW: under the poller's lock, writes CANCELLED; start or dismiss completes it.  PENDING: compare-and-swaps READY,
- *             CANCELLED and QUEUED into the word, and delivers the timer after unlocking.  READY: compare-and-swaps CANCELLED
- *             into it.  RUNNING: comes too late.  Under the same lock the timer becomes a zombie of its name.
+ *             CANCELLED and QUEUED into the word, and delivers the timer after unlocking.  READY, or
+ *             a ticker in a tick: compare-and-swaps CANCELLED into the word.  RUNNING otherwise: comes too late.  Under the same
+ *             lock the timer becomes a zombie of its name.
  * reset       timer_reset.c, under the poller's lock.
  * series      under the series' lock, which keeps the timer alive, then the poller's: compare-and-swaps READY into a PENDING
- *             one.  A start looks at the cause of its series under the same lock; a READY timer does when its callback begins.
+ *             one.  A start reads the cause of its series under the poller's lock.  For a READY timer the worker reads it.
  * expiry, shutdown   under the poller's lock: takes the node out, and compare-and-swaps READY into a PENDING timer.
- * worker      QUEUED: takes the node out, under the poller's lock, and those of its next timers.  REARMED: under the poller's
- *             lock, looks for a reason to end after all; without one, PENDING.  Otherwise: compare-and-swaps RUNNING.
+ * worker      QUEUED: under the poller's lock, takes out its node and those of the QUEUED timers that run next.  REARMED: under
+ *             the poller's lock, writes PENDING, unless there is a reason to end.  Otherwise: compare-and-swaps RUNNING.
  *
  * The thread that turns PENDING into READY owns the delivery, so there is exactly one.  test/model has the models, with the
  * orders that do not work as their mutants. */
@@ -88,8 +89,8 @@ add_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
 
 /* -- start -- */
 
-/* The timer was made before there were pollers, or has survived a shutdown unstarted.  The locks make sure that no thread which
- * has found it, by name or by id, still acts under the lock of the former poller. */
+/* The timer was made before there were pollers, or has survived a shutdown unstarted.  Other threads may
+ * have found it by name or by id.  Both locks wait for them before the timer moves. */
 void
 weir__timer_rebind(struct weir__timer *timer)
 {
@@ -193,7 +194,7 @@ WEIR__STEPS_OF(WEIR__MODULE_TIMERS, [WEIR__STEP_LOAD] = prepare);
 
 /* -- cancel -- */
 
-/* Cancels a timer whose start is over; a ticker also during a tick, because its worker looks at the end of the tick. */
+/* Cancels a started timer.  A ticker can be cancelled in a tick: its worker sees the flag after the tick. */
 static bool
 end(struct weir__timer *timer, struct weir__work_list *taken)
 {
@@ -224,7 +225,8 @@ cancel_new(struct weir__timer *timer)
         return true;
 }
 
-/* The poller is read without its lock: weir__timer_rebind first takes the lock by which the timer was found. */
+/* This reads the poller without its lock.  The caller holds the lock by which it has found the timer.  weir__timer_rebind takes
+ * that lock before a change. */
 bool
 weir__timer_cancel(struct weir__timer *timer, bool is_poller_locked, struct weir__work_list *taken)
 {
@@ -335,8 +337,8 @@ gather_queued(struct weir__timer *timer, const struct weir__poller *poller, stru
         return count;
 }
 
-/* Takes out the node of a cancelled timer, and the nodes of others that run soon.  Their neighbours lie anywhere in memory, and
- * are fetched all at the same time. */
+/* Takes out the node of a cancelled timer, and the nodes of others that run soon.  Their neighbours in the
+ * lists lie anywhere in memory, so all of them are prefetched first. */
 static void
 take_out(struct weir__timer *timer)
 {
@@ -371,9 +373,8 @@ weir__timer_rearm(struct weir__timer *timer, uint32_t word)
         if (status) {
                 timer->task.status = status;
         } else {
-                wake = is_ticking
-                               ? add(timer, poller, weir__timer_ops(timer)->ticks->next(timer, now), now)
-                               : add_again(timer, poller, now);
+                wake = is_ticking ? add(timer, poller, weir__timer_ops(timer)->ticks->next(timer, now), now)
+                                  : add_again(timer, poller, now);
                 pends = weir__timer_swap(timer, &word, WEIR__PENDING);
                 if (!pends) /* it has just been cancelled */
                         weir__timerq_remove(&poller->deadlines.queue, &timer->node);

@@ -16,8 +16,10 @@
 
 struct weir__timer {
         struct weir_task task;         /* first */
-        struct weir__timerq_node node; /* guarded by the poller's lock.  Its deadline is the duration until the start.  Its note
-                                          belongs to the worker once it is EXPIRED: the deadline, then the lateness */
+
+        /* Guarded by the poller's lock.  Before the start `deadline` is the duration.  After the expiry `note` belongs to the
+         * worker: it is the deadline, and from the callback on the lateness. */
+        struct weir__timerq_node node;
 };
 
 struct weir__named_timer {
@@ -33,7 +35,7 @@ struct weir__ticker_ops {
          * run: there is no tick, or none after this one.  On its worker, no lock held. */
         bool (*tick)(struct weir__timer *timer);
 
-        /* Frees what the ticker holds.  No clock change leads to it any more; no lock held. */
+        /* Frees what the ticker holds.  It is in no list of clock timers any more.  No lock held. */
         void (*drop)(struct weir__timer *timer);
 
         /* When the tick after the one that has just ended is due. */
@@ -199,15 +201,15 @@ void weir__timer_deliver(struct weir__work_list *taken, size_t count);
 /* A task that only reports that fault when it is started or pushed; NULL when out of memory. */
 weir_task *weir__timer_wrong(int fault, weir_task_fn *done, void *context);
 
-/* The name that a program gives, for a plan: a missing one is as wrong as an empty one. */
+/* Turns NULL into the empty name, which the start refuses as well. */
 static inline const char *
 weir__timer_given_name(const char *name)
 {
         return name ? name : "";
 }
 
-/* How to make a ticker, a clock timer, or both.  Its parts lie behind the timer, or its name, and are complete
- * before others can find it. */
+/* How to make a ticker, a clock timer, or both.  Its parts lie behind the timer, or its name.  They are
+ * complete before the timer enters the map of names. */
 struct weir__timer_plan {
         const char *name; /* as the program gives it; NULL: it has none */
         bool is_clock_timer;

@@ -3,7 +3,7 @@
  * Threads: any.
  * Locks:   the poller's (rank POLLER) guards deadlines and targets.
  *
- * A target is the instant on the clock that the timer follows (kernel/loop/clock_timer.c).  Its deadline is computed from that. */
+ * A target is the instant on the clock that the timer follows (kernel/loop/clock_timer.c).  The deadline is computed from it. */
 #include "factory/timer/timer.h"
 
 #include "kernel/base/clock.h"
@@ -71,7 +71,8 @@ static void
 set_first_target(struct weir__timer *timer, struct weir__clock_timer *clock_timer)
 {
         if (weir__timer_ops(timer)->ticks && !clock_timer->target)
-                clock_timer->target = weir__timer_ops(timer)->ticks->retarget(timer, 0, weir__clock_timer_read(clock_timer->clock));
+                clock_timer->target = weir__timer_ops(timer)->ticks->retarget(timer, 0,
+                                                                              weir__clock_timer_read(clock_timer->clock));
         else if (!weir__timer_has_instant(clock_timer))
                 clock_timer->target = weir__clock_after(weir__clock_timer_read(clock_timer->clock), timer->node.deadline);
 }
@@ -91,5 +92,5 @@ void
 weir__timer_move_target(struct weir__clock_timer *clock_timer, const struct weir__timer_change *change)
 {
         clock_timer->target = change->extends ? weir__timer_put_off(clock_timer->target, change->by)
-                                           : weir__clock_after(weir__clock_timer_read(clock_timer->clock), change->by);
+                                              : weir__clock_after(weir__clock_timer_read(clock_timer->clock), change->by);
 }

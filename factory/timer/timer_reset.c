@@ -83,7 +83,7 @@ change_pending(struct weir__timer *timer, struct weir__poller *poller, const str
         return weir__deadlines_reset(poller, &timer->node, deadline, change->now);
 }
 
-/* The lock keeps a timer NEW or PENDING; a READY one may begin at any time. */
+/* Under the lock a NEW timer stays NEW, and a PENDING one changes only by a cancel.  A READY one may begin at any time. */
 static bool
 change_deadline(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change, bool *wake)
 {

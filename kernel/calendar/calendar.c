@@ -44,11 +44,7 @@ weir__date_of(int64_t day)
 unsigned
 weir__days_in_month(int64_t year, unsigned month)
 {
-        static const unsigned char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-
-        if (month == 2 && year % 4 == 0 && (year % 100 != 0 || year % 400 == 0))
-                return 29;
-        return days[month - 1];
+        return (unsigned)(weir__day_of(year + month / 12, month % 12 + 1, 1) - weir__day_of(year, month, 1));
 }
 
 unsigned

@@ -105,8 +105,8 @@ static inline bool weir__poller_is_asleep(const struct weir__poller *poller)
 /* Gives works to be run in bulk (struct weir__ready), and wakes the owner.  Empties the list.  Any thread, with no lock held. */
 void weir__poller_give_bulk(struct weir__poller *poller, struct weir__work_list *bulk);
 
-/* Takes what the inbox holds, which waits for its round, and the bulk that others gave.  Returns how many works the inbox
- * held.  Owner only. */
+/* Moves the works of the inbox to `ready.pushed`, and the bulk that others gave to `ready.bulk`.  Returns how many works the
+ * inbox held.  Owner only. */
 unsigned weir__poller_take_inbox(struct weir__poller *poller);
 
 /* Makes due deadlines ready, a batch of them, and begins the next round (struct weir__ready) if this one is over.  Called at

@@ -195,19 +195,6 @@ say(enum weir_log_level level, unsigned left_out, const char *format, va_list ar
         end_call(&call);
 }
 
-void
-weir__log(enum weir_log_level level, const char *format, ...)
-{
-        int before = errno;
-        va_list arguments;
-
-        weir__lock_expect_none("weir__log");
-        va_start(arguments, format);
-        say(level, 0, format, arguments);
-        va_end(arguments);
-        errno = before;
-}
-
 bool
 weir__log_may(struct weir__log_limit *limit, weir_nsec now, unsigned *left_out)
 {
@@ -227,11 +214,11 @@ void
 weir__log_limited(struct weir__log_limit *limit, enum weir_log_level level, const char *format, ...)
 {
         int before = errno;
-        unsigned left_out;
+        unsigned left_out = 0;
         va_list arguments;
 
-        weir__lock_expect_none("weir__log_limited");
-        if (!weir__log_may(limit, weir__clock_monotonic(), &left_out))
+        weir__lock_expect_none("weir__log");
+        if (limit && !weir__log_may(limit, weir__clock_monotonic(), &left_out))
                 return;
         va_start(arguments, format);
         say(level, left_out, format, arguments);

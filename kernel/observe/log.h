@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <weir/log.h>
 #include <weir/time.h>
@@ -11,9 +12,9 @@
 #define WEIR__LOG_SIZE     512 /* of a message, with its NUL */
 #define WEIR__LOG_INTERVAL WEIR_SEC(1)
 
-/* Calls the log function, which is user code, so no lock may be held. Names in the message may have any bytes. A message that
- * is too long ends in three dots. errno stays as it is. Any thread. */
-__attribute__((format(printf, 2, 3))) void weir__log(enum weir_log_level level, const char *format, ...);
+/* Calls the log function, which is user code, so no lock may be held.  Names in the message may have any bytes.  A message that
+ * is too long ends in three dots.  errno stays as it is.  Any thread. */
+#define weir__log(level, ...) weir__log_limited(NULL, level, __VA_ARGS__)
 
 /* For messages that may come again and again: a static variable of zeros for each place. */
 struct weir__log_limit {
@@ -21,8 +22,8 @@ struct weir__log_limit {
         _Atomic unsigned left_out; /* since the last message */
 };
 
-/* The same, once in WEIR__LOG_INTERVAL at most. The next message says how many were left out. A message that is left out costs
- * two atomic operations and a look at the clock. */
+/* The same, once in WEIR__LOG_INTERVAL at most.  The next message says how many were left out.  A message that is left out costs
+ * two atomic operations and a look at the clock.  NULL: no limit. */
 __attribute__((format(printf, 3, 4))) void weir__log_limited(struct weir__log_limit *limit, enum weir_log_level level,
                                                              const char *format, ...);
 

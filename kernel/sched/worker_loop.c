@@ -6,10 +6,10 @@
  *                         with pushed works and due deadlines, if this one is over -> poll ] ... -> exiting -> let go
  *                            \--lost in a callback--> finish that task, without a poller -> idle
  *
- * Callbacks run here and nowhere else, one after another, to completion.  What they finish, cancel or start is appended to the
- * ready list, and runs when they have returned.  So neither a series of ten million tasks nor a cancel of a million timers
- * deepens the stack.  The worker looks at inbox, deadlines and sockets within every WEIR__BATCH works, so a flood of ready work
- * starves none of them.
+ * Callbacks of tasks run here or on the executor, one after another, to completion.  What they finish, cancel or start is
+ * appended to the ready list, and runs when they have returned.  So neither a series of ten million tasks nor a cancel of a
+ * million timers deepens the stack.  The worker looks at inbox, deadlines and sockets within every WEIR__BATCH works, so a flood
+ * of ready work starves none of them.
  *
  * A poller that changes hands may have more works that block: for instance, 64 timers expire together and each waits for a
  * database.  So the ready works that will call the same function are demoted: they run behind all other ready work.  After a
