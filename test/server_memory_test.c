@@ -248,8 +248,8 @@ write_behind(weir_task *exchange, void *context)
         (void)context;
         fill_the_room(exchange);
         weir_http_reply_append(exchange, BODY, 30);
-        push_first(exchange, weir_http_write_new(exchange, BODY + 30, 2, NULL, NULL));
-        push_first(exchange, weir_http_write_new(exchange, BODY + 32, sizeof BODY - 33, NULL, NULL));
+        push_first(exchange, weir_http_write_new(exchange, &BODY[30], 2, NULL, NULL));
+        push_first(exchange, weir_http_write_new(exchange, &BODY[32], sizeof BODY - 33, NULL, NULL));
 }
 
 static void
