@@ -20,9 +20,9 @@
 struct weir__name {
         /* Guarded by the lock of the shard: names.h.  By the role of the object:
          *
-         *               oldest alive             other alive    zombie
-         *      older    the newest alive         the one before the one before; NULL at the head
-         *      count    of those that are alive  0              WEIR__NAME_ZOMBIE
+         *               oldest alive             other alive       zombie
+         *      older    the newest alive         the one before    the one before; NULL at the head
+         *      count    of those that are alive  0                 WEIR__NAME_ZOMBIE
          *
          * `newer` is the one behind; NULL at the end of the chain. */
         struct weir__name *older;
