@@ -21,7 +21,7 @@
 
 #define ARENA ((size_t)2 << 20)
 #define SLAB   ((size_t)8192)
-#define SMALL 1 /* arenas that are never huge; such a one is half as large */
+#define SMALL 1 /* arenas that are never huge; such a one has a quarter of the slabs */
 
 /* -- the kernel -- */
 
@@ -409,7 +409,7 @@ refused_memory_is_reported_and_nothing_stays(void)
         atomic_store(&maps_left, 0);
         while (take(&blocks, 3)) /* all that there is, then no more */
                 continue;
-        CU_ASSERT(blocks.count * weir__block_size(3) > ARENA / 2 * 9 / 10); /* the first one is half as large */
+        CU_ASSERT(blocks.count * weir__block_size(3) > ARENA / 4 * 9 / 10); /* the first one has a quarter of the slabs */
         atomic_store(&maps_left, -1);
         atomic_store(&misaligned, false);
         end(&blocks);

@@ -21,10 +21,10 @@
  * are often freed in about the order in which they were made.  Then an arena that waits is soon unmapped as a whole, which is
  * cheaper.
  *
- * Huge pages.  The first arena has small pages and is half as large, so a small program has no page that it does not need.  All
- * further ones are huge pages where the system gives these on request: touching 2 MiB for the first time takes 0.2 ms then
- * instead of 1.1.  An arena that loses pages has small ones from then on, or the system would make it whole again, with memory
- * for what was given back.
+ * Huge pages.  The first arena has small pages and a quarter of the slabs, so a small program has no page that it does not
+ * need.  All further ones are huge pages where the system gives these on request: touching 2 MiB for the first time takes 0.2 ms
+ * then instead of 1.1.  An arena that loses pages has small ones from then on, or the system would make it whole again, with
+ * memory for what was given back.
  *
  * Fork: kernel/memory/memory.c holds the lock meanwhile, so the child finds all this whole. */
 #include "kernel/memory/slab.h"
@@ -41,7 +41,7 @@
 #define ARENA_SIZE  ((size_t)2 << 20)
 #define HEAD_SLABS  2
 #define ARENA_SLABS (ARENA_SIZE / SLAB_SIZE - HEAD_SLABS)
-#define SMALL_SLABS (ARENA_SLABS / 2) /* of an arena with small pages */
+#define SMALL_SLABS (ARENA_SLABS / 4) /* of an arena with small pages */
 #define FEW_WASTED  16                /* slabs: an arena may waste as many whatever it uses */
 #define WAITING     2                 /* wasteful arenas */
 #define CHAIN       64                /* blocks: a chain that is put together from free ones ends with the slab that reaches it */
