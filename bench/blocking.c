@@ -27,7 +27,7 @@
 #define OWN     "ms late with a request, worst"
 #define CALM    ", unblocked"
 #define BLOCKED ", blocked"
-#define MORE    ", more when blocked"
+#define MORE    ", more"
 
 static const struct blocking_case {
         const char *name;

@@ -360,9 +360,9 @@ sample(const struct stall *stall, unsigned index)
                 fprintf(stderr, "bench: \"%s\": callbacks are missing\n", name);
                 return;
         }
-        bench_sample("weir", name, "CPU ms away from epoll_wait, at most", outcome->away_cpu);
-        bench_sample("weir", name, "ms away from epoll_wait and not in want of a CPU, at most", outcome->away_own);
-        bench_sample("weir", name, "ms away from epoll_wait, at most", outcome->away);
+        bench_sample("weir", name, "CPU ms away, worst", outcome->away_cpu);
+        bench_sample("weir", name, "ms away with a CPU, worst", outcome->away_own);
+        bench_sample("weir", name, "ms away, worst", outcome->away);
         bench_sample("weir", name, "ms a 1 ms timer was late, at most", outcome->late);
         if (index % EVENTS == NOTHING)
                 return;
