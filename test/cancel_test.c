@@ -563,7 +563,7 @@ storm_act(struct weir_test_random *random, weir_series *series)
         case 0: weir_series_set_name(series, storm_name(random)); break;
         case 1: weir_series_set_name(series, NULL); break;
         case 2: weir_series_set_deadline(series, (weir_nsec)weir_test_random_below(random, 100000)); break;
-        case 3: storm.counted += weir__series_stop(series, -ECANCELED); break; /* weir_series_cancel, which says whether */
+        case 3: storm.counted += weir__series_end_early(series, -ECANCELED); break; /* weir_series_cancel, which says whether */
         case 4: storm.counted += weir_series_cancel_named(storm_name(random), 1 + weir_test_random_below(random, 3)); break;
         case 5: storm.counted += weir_series_cancel_named(storm_name(random), WEIR_ALL); break;
         case 6: storm.odd += weir_series_count(storm_name(random)) > THREADS * FLOWS; break;

@@ -723,10 +723,10 @@ bad_input_is_refused(void)
 
 /* -- another target after a clock change, as for a schedule on the wall clock -- */
 
-/* The time limit of a source is a node like others. */
-struct limit_follower {
+/* An alarm is a node like others. */
+struct alarm_follower {
         struct weir__clock_timer follower;
-        struct weir__limit limit;
+        struct weir__alarm alarm;
         unsigned asked;
         weir_nsec shown;
 };
@@ -734,7 +734,7 @@ struct limit_follower {
 static weir_nsec
 next_full_hour(struct weir__clock_timer *follower, weir_nsec shown)
 {
-        struct limit_follower *own = (struct limit_follower *)follower;
+        struct alarm_follower *own = (struct alarm_follower *)follower;
 
         own->asked++;
         own->shown = shown;
@@ -752,8 +752,8 @@ a_jump_may_have_another_target(void)
 {
         static const struct weir__clock_timer_ops ops = {.retarget = next_full_hour};
         static const struct weir__work_ops work_ops = {.run = do_nothing};
-        struct limit_follower own = {.follower = {.ops = &ops, .node = &own.limit.node, .clock = CLOCK_REALTIME},
-                                     .limit = {.work.ops = &work_ops}};
+        struct alarm_follower own = {.follower = {.ops = &ops, .node = &own.alarm.node, .clock = CLOCK_REALTIME},
+                                     .alarm = {.work.ops = &work_ops}};
         struct weir__poller *poller;
 
         begin();
@@ -761,21 +761,21 @@ a_jump_may_have_another_target(void)
         poller = weir__pollers.at[0];
         weir__lock(&poller->lock);
         own.follower.target = START + HOUR;
-        own.limit.node.kind = WEIR__DEADLINE_SOURCE;
-        weir__deadlines_add(poller, &own.limit.node, weir__clock_timer_deadline(&own.follower), weir_now());
+        own.alarm.node.kind = WEIR__DEADLINE_ALARM;
+        weir__deadlines_add(poller, &own.alarm.node, weir__clock_timer_deadline(&own.follower), weir_now());
         weir__clock_timer_add(poller, &own.follower);
         weir__unlock(&poller->lock);
-        CU_ASSERT_EQUAL(own.limit.node.deadline, began + HOUR);
+        CU_ASSERT_EQUAL(own.alarm.node.deadline, began + HOUR);
         jump_to(START + 5 * HOUR + 1);
         CU_ASSERT_EQUAL(own.asked, 1);
         CU_ASSERT_EQUAL(own.shown, START + 5 * HOUR + 1);
         CU_ASSERT_EQUAL(own.follower.target, START + 6 * HOUR);
-        CU_ASSERT_EQUAL(own.limit.node.deadline, began + HOUR - 1);
+        CU_ASSERT_EQUAL(own.alarm.node.deadline, began + HOUR - 1);
         jump_to(START - 1);
         CU_ASSERT_EQUAL(own.follower.target, START);
-        CU_ASSERT_EQUAL(own.limit.node.deadline, began + 1);
+        CU_ASSERT_EQUAL(own.alarm.node.deadline, began + 1);
         advance(10);
-        CU_ASSERT(!weir__timerq_contains(&own.limit.node));
+        CU_ASSERT(!weir__timerq_contains(&own.alarm.node));
         jump_to(START + HOUR); /* it has come: nothing is asked any more */
         CU_ASSERT_EQUAL(own.asked, 2);
         weir__lock(&poller->lock);

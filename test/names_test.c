@@ -165,7 +165,7 @@ end(unsigned which)
 {
         struct weir__names_shard *shard = weir__names_lock(&map, model.objects[which]->hash);
 
-        weir__names_end(shard, model.objects[which]);
+        weir__names_make_zombie(shard, model.objects[which]);
         weir__names_unlock(shard);
         model.ended[which] = ++model.ends;
 }
@@ -493,7 +493,7 @@ met_by(struct weir__names_walk *walk, struct weir__name *const names[], unsigned
 static void
 end_one(struct weir__names_shard *shard, struct weir__name *name)
 {
-        weir__names_end(shard, name);
+        weir__names_make_zombie(shard, name);
         CU_ASSERT_PTR_NULL(weir__name_alive(name));
 }
 

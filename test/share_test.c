@@ -294,7 +294,7 @@ work_that_may_not_migrate_is_not_given_away(void)
 
 static struct weir_test_record overdue[OVERDUE];
 static _Atomic unsigned overdue_order;
-static struct weir__limit limit;
+static struct weir__alarm due_alarm;
 static _Atomic unsigned limit_runs;
 static pthread_t limit_thread;
 static struct weir_test_latch held, opened;
@@ -312,8 +312,8 @@ static const struct weir__work_ops limit_ops = {.run = run_limit};
 static void
 leave_deadlines_and_block(void)
 {
-        limit.work.ops = &limit_ops;
-        CU_ASSERT_TRUE(weir__limit_set(weir__poller_at(0), &limit, weir_now() + WEIR_USEC(500)));
+        due_alarm.work.ops = &limit_ops;
+        CU_ASSERT_TRUE(weir__alarm_set(weir__poller_at(0), &due_alarm, weir_now() + WEIR_USEC(500)));
         for (unsigned i = 0; i < OVERDUE; i++) {
                 overdue[i].counter = &overdue_order;
                 CU_ASSERT_EQUAL(weir_task_start(weir_test_timer(WEIR_MSEC(1) + i, &overdue[i])), 0);

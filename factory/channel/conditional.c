@@ -49,7 +49,7 @@ static void
 run(struct weir__work *work)
 {
         weir__combinator_drop_held((struct weir__combinator *)work);
-        weir__task_run(work);
+        weir__task_complete(work);
 }
 
 static const struct weir__combinator_ops conditional_ops = {

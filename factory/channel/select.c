@@ -219,7 +219,7 @@ static const struct weir__task_ops select_ops = {
         .work = {.run = run, .kind = "a select", .is_migratable = true, .calls = weir__task_calls},
         .seal = seal,
         .start = start,
-        .cancel = weir__wait_cancel,
+        .end_early = weir__wait_end_early,
         .release = release,
         .describe = describe,
         .winner = winner,

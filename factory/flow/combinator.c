@@ -76,7 +76,7 @@ parent_of(const struct weir__combinator *combinator)
 
 /* Why the combinator makes no more children; 0: it goes on.  A task in no series learns of a shutdown only here. */
 static int
-cause_to_stop(const struct weir__combinator *combinator)
+cause_to_end(const struct weir__combinator *combinator)
 {
         int cause = weir__series_cause(combinator->task.series);
 
@@ -91,7 +91,7 @@ next_of(struct weir__combinator *combinator)
 
         if (!ops->next || (ops->most && combinator->added >= ops->most))
                 return NULL;
-        int cause = cause_to_stop(combinator);
+        int cause = cause_to_end(combinator);
         if (!cause)
                 return ops->next(combinator);
         combinator->task.status = cause;
@@ -105,7 +105,7 @@ go_on(struct weir__combinator *combinator)
         struct weir_series *next = next_of(combinator);
 
         if (!next) {
-                weir__task_ready(&combinator->task);
+                weir__task_make_ready(&combinator->task);
                 return;
         }
         next->started = weir__live_stamp();
@@ -197,7 +197,7 @@ cancel_walk(struct weir__work *work)
         unsigned count = take_children(combinator, taken);
 
         for (unsigned i = 0; i < count; i++) {
-                weir__series_stop(taken[i], cause ? cause : -ECANCELED);
+                weir__series_end_early(taken[i], cause ? cause : -ECANCELED);
                 weir_series_unref(taken[i]);
         }
         if (combinator->cancelling.next < combinator->count)
@@ -223,7 +223,7 @@ begin_to_cancel(struct weir__combinator *combinator)
 /* A child looks at its ancestors before each callback, so the cancel is decisive at once.  The walk ends what the children have
  * pending. */
 struct weir_task *
-weir__combinator_cancel(struct weir_task *task)
+weir__combinator_end_early(struct weir_task *task)
 {
         struct weir__combinator *combinator = (struct weir__combinator *)task;
 

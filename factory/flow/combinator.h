@@ -90,19 +90,19 @@ struct weir_series *weir__combinator_make(struct weir__combinator *combinator, w
 
 /* For the ops of kinds. */
 void weir__combinator_start(struct weir_task *task);
-struct weir_task *weir__combinator_cancel(struct weir_task *task);
+struct weir_task *weir__combinator_end_early(struct weir_task *task);
 void weir__combinator_release(struct weir_task *task, bool discarded);
 bool weir__combinator_child(struct weir_task *task, struct weir__child_cursor *cursor, struct weir_series **child);
 void weir__combinator_describe(const struct weir_task *task, char *out, size_t room);
 
 /* Of a kind such as "a parallel", whose `run` and `start` may be its own. */
-#define WEIR__COMBINATOR_OPS_WITH(a_kind, its_run, its_start)                                                     \
-        {                                                                                                         \
-                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .calls = weir__task_calls},     \
-                .prepare = weir__series_prepare, .start = (its_start), .cancel = weir__combinator_cancel,         \
-                .release = weir__combinator_release, .releases_quietly = true, .child = weir__combinator_child,   \
-                .describe = weir__combinator_describe,                                                            \
+#define WEIR__COMBINATOR_OPS_WITH(a_kind, its_run, its_start)                                                   \
+        {                                                                                                       \
+                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .calls = weir__task_calls},   \
+                .prepare = weir__series_prepare, .start = (its_start), .end_early = weir__combinator_end_early, \
+                .release = weir__combinator_release, .releases_quietly = true, .child = weir__combinator_child, \
+                .describe = weir__combinator_describe,                                                          \
         }
-#define WEIR__COMBINATOR_TASK_OPS(a_kind) WEIR__COMBINATOR_OPS_WITH(a_kind, weir__task_run, weir__combinator_start)
+#define WEIR__COMBINATOR_TASK_OPS(a_kind) WEIR__COMBINATOR_OPS_WITH(a_kind, weir__task_complete, weir__combinator_start)
 
 #endif

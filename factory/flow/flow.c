@@ -51,7 +51,7 @@ timeout_start(struct weir_task *task)
 }
 
 static const struct weir__combinator_ops timeout_ops = {
-        .task = WEIR__COMBINATOR_OPS_WITH("a timeout", weir__task_run, timeout_start),
+        .task = WEIR__COMBINATOR_OPS_WITH("a timeout", weir__task_complete, timeout_start),
         .ended = timed_ended,
 };
 

@@ -351,7 +351,7 @@ go_start(struct weir_task *task)
 
 /* By the series, under its lock. */
 static struct weir_task *
-go_cancel(struct weir_task *task)
+go_end_early(struct weir_task *task)
 {
         int cause = weir__series_cause(task->series);
 
@@ -419,11 +419,11 @@ go_describe(const struct weir_task *task, char *out, size_t room)
                  queue->name.text, stats.queued, weir__duration(waiting, stats.waiting), stats.running);
 }
 
-#define OPS(its_due)                                                                                                             \
-        {                                                                                                                        \
-                .work = {.run = end_run, .kind = "a function", .is_migratable = true, .calls = weir__task_calls},                \
-                .prepare = go_prepare,                                                                                           \
-                .start = go_start, .cancel = go_cancel, .release = go_release, .describe = go_describe, .due = its_due           \
+#define OPS(its_due)                                                                                              \
+        {                                                                                                         \
+                .work = {.run = end_run, .kind = "a function", .is_migratable = true, .calls = weir__task_calls}, \
+                .prepare = go_prepare, .start = go_start, .end_early = go_end_early, .release = go_release,       \
+                .describe = go_describe, .due = its_due                                                           \
         }
 
 static const struct weir__task_ops plain_ops = OPS(NULL), timed_ops = OPS(go_due);

@@ -49,7 +49,7 @@ start(struct weir_task *task)
 }
 
 static const struct weir__combinator_ops race_ops = {
-        .task = WEIR__COMBINATOR_OPS_WITH("a race", weir__task_run, start),
+        .task = WEIR__COMBINATOR_OPS_WITH("a race", weir__task_complete, start),
         .ended = child_ended,
 };
 

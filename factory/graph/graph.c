@@ -54,7 +54,7 @@ static void
 count_down(struct weir__graph *graph)
 {
         if (atomic_fetch_sub_explicit(&graph->pending, 1, memory_order_acq_rel) == 1)
-                weir__task_ready(&graph->task);
+                weir__task_make_ready(&graph->task);
 }
 
 static const struct weir__node_list nobody = {WEIR__NODE_NONE, WEIR__NODE_NONE};
@@ -463,7 +463,7 @@ cancel_some(struct weir__work *work)
                 struct weir_series *series = running_of(graph, weir__graph_node(graph, graph->cancelled));
 
                 if (series)
-                        weir__series_stop(series, cause ? cause : -ECANCELED);
+                        weir__series_end_early(series, cause ? cause : -ECANCELED);
                 weir_series_unref(series);
         }
         if (end < graph->nodes)
@@ -489,7 +489,7 @@ keep(struct weir__graph *graph)
 
 /* A node looks at the cause before it begins, so the cancel is decisive at once.  The walk ends the nodes that run. */
 static struct weir_task *
-graph_cancel(struct weir_task *task)
+graph_end_early(struct weir_task *task)
 {
         struct weir__graph *graph = (struct weir__graph *)task;
 
@@ -536,11 +536,11 @@ graph_describe(const struct weir_task *task, char *out, size_t room)
 /* -- making -- */
 
 const struct weir__task_ops weir__graph_ops = {
-        .work = {.run = weir__task_run, .kind = "a graph", .is_migratable = true, .calls = weir__task_calls},
+        .work = {.run = weir__task_complete, .kind = "a graph", .is_migratable = true, .calls = weir__task_calls},
         .seal = weir__graph_seal,
         .prepare = weir__series_prepare,
         .start = graph_start,
-        .cancel = graph_cancel,
+        .end_early = graph_end_early,
         .release = weir__graph_release,
         .describe = graph_describe,
         .child = graph_child,

@@ -382,7 +382,7 @@ unlink_zombie(struct weir__names_shard *shard, struct weir__name *name)
 }
 
 void
-weir__names_end(struct weir__names_shard *shard, struct weir__name *name)
+weir__names_make_zombie(struct weir__names_shard *shard, struct weir__name *name)
 {
         if (shard->walks)
                 walks_leave(shard, name);

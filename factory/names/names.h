@@ -137,7 +137,7 @@ bool weir__names_add(struct weir__names *names, struct weir__name *name, const s
 struct weir__name *weir__names_find(struct weir__names_shard *shard, const struct weir__name_key *key);
 
 /* Makes an object a zombie.  Walks that wait for it go on.  Under the shard's lock. */
-void weir__names_end(struct weir__names_shard *shard, struct weir__name *name);
+void weir__names_make_zombie(struct weir__names_shard *shard, struct weir__name *name);
 
 /* Removes an object, also a zombie; does nothing if it is in no map.  weir__names_remove takes the shard's lock for it. */
 void weir__names_unlink(struct weir__names_shard *shard, struct weir__name *name);

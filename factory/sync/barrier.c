@@ -81,7 +81,7 @@ let_through(struct weir__list *others)
                 struct weir__wait *wait = weir__container_of(link, struct weir__wait, link);
 
                 atomic_store_explicit(&wait->is_linked, false, memory_order_relaxed);
-                weir__task_ready(&wait->task->task);
+                weir__task_make_ready(&wait->task->task);
         }
 }
 
@@ -106,7 +106,7 @@ start(struct weir_task *task)
 
 /* A task that has arrived leaves the queue at once. */
 static struct weir_task *
-cancel(struct weir_task *task)
+end_early(struct weir_task *task)
 {
         struct weir__wait *wait = &((struct weir__wait_task *)task)->wait;
         struct weir_barrier *barrier = (struct weir_barrier *)wait->object;
@@ -114,7 +114,7 @@ cancel(struct weir_task *task)
 
         weir__lock(&barrier->object.lock);
         if (wait->amount == NOT_YET || wait->amount == barrier->generation)
-                ended = weir__wait_cancel(task);
+                ended = weir__wait_end_early(task);
         if (ended)
                 weir__wait_unlink(wait);
         weir__unlock(&barrier->object.lock);
@@ -124,7 +124,7 @@ cancel(struct weir_task *task)
 static const struct weir__task_ops arrive_ops = {
         .work = {.run = weir__wait_run, .kind = "an arrival", .is_migratable = true, .calls = weir__task_calls},
         .start = start,
-        .cancel = cancel,
+        .end_early = end_early,
         .release = weir__wait_release,
         .describe = weir__wait_describe,
 };

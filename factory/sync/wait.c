@@ -208,7 +208,7 @@ weir__wait_start(struct weir_task *task)
 /* -- the end -- */
 
 struct weir_task *
-weir__wait_cancel(struct weir_task *task)
+weir__wait_end_early(struct weir_task *task)
 {
         uint32_t expected = WEIR__NEW;
 

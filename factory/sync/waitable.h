@@ -276,16 +276,16 @@ void weir__wait_arrive(struct weir__wait_task *self);
 /* For the ops of kinds.  The release drops the message that the wait has, if the object has a `drop`. */
 void weir__wait_start(struct weir_task *task);
 void weir__wait_run(struct weir__work *work);
-struct weir_task *weir__wait_cancel(struct weir_task *task);
+struct weir_task *weir__wait_end_early(struct weir_task *task);
 void weir__wait_release(struct weir_task *task, bool discarded);
 void weir__wait_describe(const struct weir_task *task, char *out, size_t room);
 
 /* Of a kind such as "a counter", whose `run` and `release` may be its own. */
-#define WEIR__WAIT_TASK_OPS(a_kind, its_run, its_release)                                                        \
-        {                                                                                                        \
-                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .calls = weir__task_calls},    \
-                .start = weir__wait_start, .cancel = weir__wait_cancel, .release = (its_release),                \
-                .describe = weir__wait_describe,                                                                 \
+#define WEIR__WAIT_TASK_OPS(a_kind, its_run, its_release)                                                     \
+        {                                                                                                     \
+                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .calls = weir__task_calls}, \
+                .start = weir__wait_start, .end_early = weir__wait_end_early, .release = (its_release),       \
+                .describe = weir__wait_describe,                                                              \
         }
 
 #endif

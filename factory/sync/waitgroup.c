@@ -41,8 +41,8 @@ struct waiter {
         /* On the virtual clock. */
         bool is_virtual;
         bool gave;                     /* the thread gave its poller away: weir__runtime_wait_begin */
-        struct weir__limit limit;      /* in the queue of the only poller */
-        struct weir__latch limit_over; /* its work has run */
+        struct weir__alarm alarm;      /* in the queue of the only poller */
+        struct weir__latch alarm_over; /* its work has run */
 };
 
 struct weir_waitgroup {
@@ -230,18 +230,18 @@ wait_really(struct waiter *waiter, weir_nsec limit)
 
 /* Its time has come, or shutdown has taken it out of the queue. */
 static void
-limit_run(struct weir__work *work)
+alarm_run(struct weir__work *work)
 {
-        struct waiter *waiter = weir__container_of(work, struct waiter, limit.work);
+        struct waiter *waiter = weir__container_of(work, struct waiter, alarm.work);
 
-        if (end_wait(waiter, weir__clock_now() >= waiter->limit.node.deadline ? -ETIMEDOUT : -ESHUTDOWN)) {
+        if (end_wait(waiter, weir__clock_now() >= waiter->alarm.node.deadline ? -ETIMEDOUT : -ESHUTDOWN)) {
                 weir__runtime_wait_end(waiter->gave);
                 weir__latch_open(&waiter->ended);
         }
-        weir__latch_open(&waiter->limit_over);
+        weir__latch_open(&waiter->alarm_over);
 }
 
-static const struct weir__work_ops limit_ops = {.run = limit_run};
+static const struct weir__work_ops alarm_ops = {.run = alarm_run};
 
 /* Ends a wait that cannot begin.  If a done has released the waiter meanwhile, the end of the wait was counted already, so
  * its begin is counted now. */
@@ -265,13 +265,13 @@ wait_with_limit(struct waiter *waiter, weir_nsec deadline)
                 refuse(waiter, failed);
                 return;
         }
-        waiter->limit.work.ops = &limit_ops;
-        if (weir__limit_set(poller, &waiter->limit, deadline)) {
+        waiter->alarm.work.ops = &alarm_ops;
+        if (weir__alarm_set(poller, &waiter->alarm, deadline)) {
                 weir__poller_wake(poller); /* first: time would go on to the next deadline that it knows */
                 weir__runtime_wait_begin(waiter->gave);
                 weir__latch_wait(&waiter->ended);
-                if (!weir__limit_clear(poller, &waiter->limit))
-                        weir__latch_wait(&waiter->limit_over);
+                if (!weir__alarm_clear(poller, &waiter->alarm))
+                        weir__latch_wait(&waiter->alarm_over);
         } else {
                 refuse(waiter, -ESHUTDOWN);
         }

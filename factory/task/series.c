@@ -301,13 +301,13 @@ pop_taken(struct weir_series *series)
 }
 
 static bool
-can_be_cancelled(const struct weir_task *task)
+can_end_early(const struct weir_task *task)
 {
-        return weir__task_ops(task)->cancel;
+        return weir__task_ops(task)->end_early;
 }
 
 static int
-cause_to_stop(const struct weir_series *series)
+cause_to_end(const struct weir_series *series)
 {
         int cause = weir__series_cause(series);
 
@@ -356,8 +356,8 @@ weir__series_forget(struct weir_series *series, struct weir_task *task)
         weir__lock(&series->lock);
         take_some(series);
         struct weir_task *next = first_taken(series);
-        int cause = cause_to_stop(series);
-        series->current = next && !cause && can_be_cancelled(next) ? next : NULL;
+        int cause = cause_to_end(series);
+        series->current = next && !cause && can_end_early(next) ? next : NULL;
         if (!next && !weir__series_extra_of(series) && weir__task_ops(task)->releases_quietly)
                 become_ended(series, cause);
         weir__unlock(&series->lock);
@@ -369,7 +369,7 @@ is_next_known(const struct weir_series *series)
 {
         if (series->current) /* chosen when the last one was left */
                 return true;
-        return series->taken && !can_be_cancelled(first_taken(series)) && !ring_of(&series->front) && !cause_to_stop(series);
+        return series->taken && !can_end_early(first_taken(series)) && !ring_of(&series->front) && !cause_to_end(series);
 }
 
 /* Takes the next task, and makes it the current one if it must be started and can be cancelled.  Sets *cause when it
@@ -383,14 +383,14 @@ take_next(struct weir_series *series, int *cause, bool *ends)
         if (*ends)
                 return NULL;
         weir__lock(&series->lock);
-        *cause = cause_to_stop(series);
+        *cause = cause_to_end(series);
         take_some(series);
         struct weir_task *task = pop_taken(series);
         if (!task)
                 *ends = become_ended(series, *cause);
         else if (*cause)
                 weir__series_set_cause(series, *cause);
-        else if (can_be_cancelled(task))
+        else if (can_end_early(task))
                 series->current = task;
         weir__unlock(&series->lock);
         return task;
@@ -433,10 +433,10 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
         series->parent = parent;
         series->granularity = parent ? parent->granularity : 0;
         bool wake = weir__series_extra_of(series) && weir__series_deadline_begin(series);
-        if (!cause_to_stop(series)) {
+        if (!cause_to_end(series)) {
                 take_some(series);
                 task = pop_taken(series);
-                if (task && can_be_cancelled(task))
+                if (task && can_end_early(task))
                         series->current = task;
         }
         weir__unlock(&series->lock);

@@ -92,11 +92,11 @@ struct weir_series {
  *
  * Result:  whether this call has given it the cause.
  * Threads: any that owns, borrows or has a reference.  Never blocks. */
-bool weir__series_stop(struct weir_series *series, int cause);
+bool weir__series_end_early(struct weir_series *series, int cause);
 
 /* The same under the lock.  Returns a task that the caller must deliver after unlocking, by weir__series_deliver, or
  * NULL. */
-struct weir_task *weir__series_stop_locked(struct weir_series *series, int cause, bool *given);
+struct weir_task *weir__series_end_early_locked(struct weir_series *series, int cause, bool *given);
 void weir__series_deliver(struct weir_task *ended);
 
 /* The series has that cause from now on, unless it had one before.  Under the lock. */

@@ -34,9 +34,9 @@ deadline_of(const struct weir__series_extra *extra)
         return atomic_load_explicit(&extra->deadline, memory_order_relaxed);
 }
 
-static void limit_run(struct weir__work *work);
+static void alarm_run(struct weir__work *work);
 
-static const struct weir__work_ops limit_ops = {.run = limit_run, .kind = "a series", .is_migratable = true};
+static const struct weir__work_ops alarm_ops = {.run = alarm_run, .kind = "a series", .is_migratable = true};
 
 /* Sets the limit to the present deadline.  Returns whether its poller must be woken.  A closing poller takes no limits:
  * shutdown ends the series.  Under the lock. */
@@ -45,18 +45,18 @@ arm(struct weir__series_extra *extra)
 {
         struct weir__poller *poller = home(extra->series);
 
-        if (extra->armed && !weir__limit_clear(poller, &extra->limit))
+        if (extra->armed && !weir__alarm_clear(poller, &extra->alarm))
                 return false; /* its work is on its way, and will look */
-        extra->limit.work.ops = &limit_ops;
-        extra->armed = deadline_of(extra) != WEIR_FOREVER && weir__limit_set(poller, &extra->limit, deadline_of(extra));
+        extra->alarm.work.ops = &alarm_ops;
+        extra->armed = deadline_of(extra) != WEIR_FOREVER && weir__alarm_set(poller, &extra->alarm, deadline_of(extra));
         return extra->armed;
 }
 
 /* Its time has come, or had come before the deadline was changed; or shutdown has taken it out of the queue. */
 static void
-limit_run(struct weir__work *work)
+alarm_run(struct weir__work *work)
 {
-        struct weir__series_extra *extra = weir__container_of(work, struct weir__series_extra, limit.work);
+        struct weir__series_extra *extra = weir__container_of(work, struct weir__series_extra, alarm.work);
         struct weir_series *series = extra->series;
         struct weir__poller *poller = home(series);
         struct weir_task *ended = NULL;
@@ -68,7 +68,7 @@ limit_run(struct weir__work *work)
         if (!end && weir__clock_now() < deadline_of(extra))
                 wake = arm(extra);
         else if (!end)
-                ended = weir__series_stop_locked(series, -ETIMEDOUT, &given);
+                ended = weir__series_end_early_locked(series, -ETIMEDOUT, &given);
         weir__unlock(&series->lock);
         weir__series_deliver(ended);
         if (wake) /* this worker may have taken it from another poller */
@@ -82,7 +82,7 @@ limit_run(struct weir__work *work)
 bool
 weir__series_deadline_leave(struct weir__series_extra *extra, void (*end)(struct weir_series *series))
 {
-        if (extra->armed && weir__limit_clear(home(extra->series), &extra->limit))
+        if (extra->armed && weir__alarm_clear(home(extra->series), &extra->alarm))
                 extra->armed = false;
         extra->end = extra->armed ? end : NULL;
         return !extra->armed;
@@ -98,7 +98,7 @@ weir__series_deadline_begin(struct weir_series *series)
                 return false;
         if (weir__clock_now() < deadline_of(extra))
                 return arm(extra);
-        weir__series_stop_locked(series, -ETIMEDOUT, &given); /* nothing is current yet */
+        weir__series_end_early_locked(series, -ETIMEDOUT, &given); /* nothing is current yet */
         return false;
 }
 
@@ -112,7 +112,7 @@ end_now(struct weir_series *series)
         weir__lock(&series->lock);
         bool stale = series->state == WEIR__SERIES_ENDED;
         if (!stale)
-                ended = weir__series_stop_locked(series, -ETIMEDOUT, &given);
+                ended = weir__series_end_early_locked(series, -ETIMEDOUT, &given);
         weir__unlock(&series->lock);
         weir__series_deliver(ended);
         return stale ? -ESTALE : 0;

@@ -33,7 +33,7 @@ struct weir__series_extra {
         struct weir__series_hold *holds;         /* the last one first */
         bool armed;                              /* the limit is in its poller's queue, or its work on its way */
         void (*end)(struct weir_series *series); /* the series has ended while that was on its way, which calls this; or NULL */
-        struct weir__limit limit;
+        struct weir__alarm alarm;
 
         struct weir__trace_flow trace; /* its callbacks' */
 };

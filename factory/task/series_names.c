@@ -119,7 +119,7 @@ end_name(const struct weir_series *series)
                 return;
         struct weir__names_shard *shard = weir__names_lock(&weir__series_names, name->name.hash);
         if (weir__name_alive(&name->name))
-                weir__names_end(shard, &name->name);
+                weir__names_make_zombie(shard, &name->name);
         weir__names_unlock(shard);
 }
 
@@ -130,7 +130,7 @@ cancel(struct weir_series *series)
         bool given;
 
         weir__lock(&series->lock);
-        struct weir_task *ended = weir__series_stop_locked(series, -ECANCELED, &given);
+        struct weir_task *ended = weir__series_end_early_locked(series, -ECANCELED, &given);
         end_name(series);
         weir__unlock(&series->lock);
         weir__series_deliver(ended);

@@ -100,7 +100,7 @@ weir__task_deliver(struct weir_task *task)
 }
 
 void
-weir__task_ready(struct weir_task *task)
+weir__task_make_ready(struct weir_task *task)
 {
         atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
         weir__task_deliver(task);

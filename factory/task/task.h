@@ -61,10 +61,10 @@ struct weir__task_ops {
         /* Starts it.  Its end is delivered through a poller, never from here.  Any thread, no lock held. */
         void (*start)(struct weir_task *task);
 
-        /* Its series ends early: ends what is pending.  Returns the task if the caller must deliver it, or NULL.
-         * Called under the lock of its series, which keeps the task alive; the task may not have been started yet.
-         * NULL: it cannot be cancelled. */
-        struct weir_task *(*cancel)(struct weir_task *task);
+        /* Its series ends early, so the task ends early, too: what it has pending ends.  Returns the task if the caller
+         * must deliver it, or NULL.  Called under the lock of its series, which keeps the task alive.  The task may not
+         * have been started yet.  NULL: the task has nothing that could end early. */
+        struct weir_task *(*end_early)(struct weir_task *task);
 
         /* Gives up what the kind holds besides the memory of the task.  On the stack of the caller or a worker, no lock
          * held.  `discarded`: it never started, so its parts go as well, and their free functions run.  NULL: nothing. */
@@ -198,16 +198,16 @@ void weir__task_go_on(struct weir_series *series);
 /* The `calls` of all kinds. */
 weir__function *weir__task_calls(const struct weir__work *work);
 
-/* The `run` of most kinds: all of the above, and release. */
-void weir__task_run(struct weir__work *work);
+/* The `run` of most kinds: weir__task_call, then weir__task_finish. */
+void weir__task_complete(struct weir__work *work);
 
-/* All behind the callback: leave, release, free, go on. */
+/* What comes behind the callback: the series leaves the task, the task is released and freed, its series goes on. */
 void weir__task_finish(struct weir_task *task);
 
 /* Delivers a task that is READY to the poller of the worker that this is, if it is one; else to the task's. */
 void weir__task_deliver(struct weir_task *task);
 
-/* Sets READY and delivers, for kinds whose tasks nobody else can end: as above. */
-void weir__task_ready(struct weir_task *task);
+/* Sets READY and delivers, as weir__task_deliver.  For kinds whose tasks no other thread can end. */
+void weir__task_make_ready(struct weir_task *task);
 
 #endif

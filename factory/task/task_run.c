@@ -109,7 +109,7 @@ weir__task_finish(struct weir_task *task)
 }
 
 void
-weir__task_run(struct weir__work *work)
+weir__task_complete(struct weir__work *work)
 {
         struct weir_task *task = (struct weir_task *)work;
 
@@ -213,8 +213,8 @@ weir_series_of(const weir_task *task)
 /* -- the empty task -- */
 
 static const struct weir__task_ops empty_ops = {
-        .work = {.run = weir__task_run, .kind = "an empty task", .is_migratable = true, .calls = weir__task_calls},
-        .start = weir__task_ready,
+        .work = {.run = weir__task_complete, .kind = "an empty task", .is_migratable = true, .calls = weir__task_calls},
+        .start = weir__task_make_ready,
 };
 
 weir_task *

@@ -68,20 +68,17 @@ struct weir__timer_ops {
         const struct weir__ticker_ops *ticks; /* NULL: no ticker */
 };
 
-#define WEIR__TIMER_OPS(a_kind, is_named, is_clock, its_ticks)                   \
-        {                                                                           \
-                .task = {.work = {.run = weir__timer_run,                           \
-                                  .kind = a_kind,                                   \
-                                  .is_migratable = true,                           \
-                                  .calls = weir__task_calls},                       \
-                         .start = weir__timer_start,                                \
-                         .cancel = weir__timer_end_early,                           \
-                         .release = weir__timer_release,                            \
-                         .releases_quietly = true,                                  \
-                         .name = weir__timer_text,                                  \
-                         .lateness = weir__timer_lateness,                          \
-                         .describe = weir__timer_describe},                         \
-                .named = (is_named), .is_clock_timer = (is_clock), .ticks = (its_ticks) \
+#define WEIR__TIMER_OPS(a_kind, is_named, is_clock, its_ticks)                                                               \
+        {                                                                                                                    \
+                .task = {.work = {.run = weir__timer_run, .kind = a_kind, .is_migratable = true, .calls = weir__task_calls}, \
+                         .start = weir__timer_start,                                                                         \
+                         .end_early = weir__timer_end_early,                                                                 \
+                         .release = weir__timer_release,                                                                     \
+                         .releases_quietly = true,                                                                           \
+                         .name = weir__timer_text,                                                                           \
+                         .lateness = weir__timer_lateness,                                                                   \
+                         .describe = weir__timer_describe},                                                                  \
+                .named = (is_named), .is_clock_timer = (is_clock), .ticks = (its_ticks)                                      \
         }
 
 /* For all timers: see struct weir__task_ops, struct weir__work_ops. */
@@ -303,8 +300,8 @@ struct weir__timers_cancel {
 };
 
 /* Begin locks the shard for some more timers.  End unlocks it, and delivers the cancelled ones. */
-struct weir__names_shard *weir__timers_cancel_begin(struct weir__timers_cancel *cancel, uint32_t hash);
-void weir__timers_cancel_end(struct weir__timers_cancel *cancel, struct weir__names_shard *shard);
+struct weir__names_shard *weir__timers_cancel_lock(struct weir__timers_cancel *cancel, uint32_t hash);
+void weir__timers_cancel_unlock(struct weir__timers_cancel *cancel, struct weir__names_shard *shard);
 
 /* Cancels a timer, so that it becomes a zombie of its name.  Returns false if its callback runs. */
 bool weir__timers_cancel_one(struct weir__timers_cancel *cancel, struct weir__names_shard *shard, struct weir__name *name);

@@ -69,7 +69,7 @@ weir_timer_cancel_id(weir_timer_id id)
         }
         size_t count = timer && weir__timer_cancel(timer, true, &taken);
         if (count && shard)
-                weir__names_end(shard, weir__timer_name(timer));
+                weir__names_make_zombie(shard, weir__timer_name(timer));
         weir__unlock(&poller->lock);
         if (shard)
                 weir__names_unlock(shard);

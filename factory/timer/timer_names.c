@@ -30,7 +30,7 @@ weir__timers_cancel_one(struct weir__timers_cancel *cancel, struct weir__names_s
 {
         if (!weir__timer_cancel(weir__timer_of_name(name), false, &cancel->taken))
                 return false;
-        weir__names_end(shard, name);
+        weir__names_make_zombie(shard, name);
         cancel->credit--;
         cancel->count++;
         cancel->left--;
@@ -54,14 +54,14 @@ cancel_some(struct weir__timers_cancel *cancel, struct weir__names_shard *shard,
 }
 
 struct weir__names_shard *
-weir__timers_cancel_begin(struct weir__timers_cancel *cancel, uint32_t hash)
+weir__timers_cancel_lock(struct weir__timers_cancel *cancel, uint32_t hash)
 {
         cancel->credit = WEIR__TIMERS_AT_ONCE;
         return weir__names_lock(&weir__timer_names, hash);
 }
 
 void
-weir__timers_cancel_end(struct weir__timers_cancel *cancel, struct weir__names_shard *shard)
+weir__timers_cancel_unlock(struct weir__timers_cancel *cancel, struct weir__names_shard *shard)
 {
         weir__names_unlock(shard);
         weir__timer_deliver(&cancel->taken, WEIR__TIMERS_AT_ONCE - cancel->credit);
@@ -73,14 +73,14 @@ cancel_named(const struct weir__name_key *key, size_t max)
         struct weir__timers_cancel cancel = {.left = max};
 
         for (bool more = max > 0, begun = false; more; begun = true) {
-                struct weir__names_shard *shard = weir__timers_cancel_begin(&cancel, key->hash);
+                struct weir__names_shard *shard = weir__timers_cancel_lock(&cancel, key->hash);
                 struct weir__name *name = weir__names_find(shard, key);
 
                 /* Callbacks of the cancelled timers may start timers of this name: a cancel must not chase those. */
                 if (!begun && name && cancel.left > name->count)
                         cancel.left = name->count;
                 more = cancel_some(&cancel, shard, name);
-                weir__timers_cancel_end(&cancel, shard);
+                weir__timers_cancel_unlock(&cancel, shard);
         }
         return cancel.count;
 }

@@ -92,7 +92,7 @@ cancel_some(struct prefix_walk *walk, struct weir__names_shard *shard, struct we
 static bool
 cancel_slice(struct prefix_walk *walk, struct weir__timers_cancel *cancel)
 {
-        struct weir__names_shard *shard = weir__timers_cancel_begin(cancel, walk->scan.key.hash);
+        struct weir__names_shard *shard = weir__timers_cancel_lock(cancel, walk->scan.key.hash);
         unsigned budget = WEIR__TIMERS_AT_ONCE;
         bool more = true;
 
@@ -101,7 +101,7 @@ cancel_slice(struct prefix_walk *walk, struct weir__timers_cancel *cancel)
                 cancel_some(walk, shard, cancel);
         }
         keep_text(walk);
-        weir__timers_cancel_end(cancel, shard);
+        weir__timers_cancel_unlock(cancel, shard);
         return more && cancel->left > 0;
 }
 

@@ -219,7 +219,7 @@ update(struct weir__work *work)
         if (has_more)
                 deliver(poller, work);
         else if (should_retry)
-                weir__limit_set(poller, &poller->clock_update, weir__clock_now() + RETRY_PERIOD);
+                weir__alarm_set(poller, &poller->clock_update, weir__clock_now() + RETRY_PERIOD);
 }
 
 static const struct weir__work_ops update_ops = {.run = update};
@@ -257,7 +257,7 @@ weir__clock_timers_open(struct weir__poller *poller)
         bool is_virtual = weir__clock_is_virtual();
 
         poller->clock_change_fd = -1;
-        poller->clock_update = (struct weir__limit){.work.ops = &update_ops};
+        poller->clock_update = (struct weir__alarm){.work.ops = &update_ops};
         weir__lock(&poller->lock);
         poller->clock_timers.current = poller->clock_timers.stale = (struct weir__list){0};
         poller->clock_timers.is_updating = false;

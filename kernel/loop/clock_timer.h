@@ -47,7 +47,7 @@ struct weir__clock_timer {
 struct weir__clock_timers {
         struct weir__list current;
         struct weir__list stale; /* these wait for new deadlines */
-        bool is_updating;        /* the update is on its way, or its time limit is set */
+        bool is_updating;        /* the update is on its way, or its alarm is set */
         bool are_watched;        /* clock changes are noticed */
 };
 

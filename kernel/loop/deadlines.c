@@ -13,10 +13,10 @@
 static weir__deadline_fn *deadline_fns[WEIR__DEADLINE_KINDS];
 
 static struct weir__work *
-limit_reached(struct weir__timerq_node *node, int status)
+alarm_due(struct weir__timerq_node *node, int status)
 {
-        (void)status; /* drained or due: its work looks at the clock */
-        return &weir__container_of(node, struct weir__limit, node)->work;
+        (void)status; /* the work looks at the clock, so it need not know whether the alarm is due or was drained */
+        return &weir__container_of(node, struct weir__alarm, node)->work;
 }
 
 void
@@ -30,11 +30,11 @@ weir__deadlines_open(struct weir__poller *poller)
 {
         struct weir__deadlines *deadlines = &poller->deadlines;
 
-        deadline_fns[WEIR__DEADLINE_SOURCE] = limit_reached;
+        deadline_fns[WEIR__DEADLINE_ALARM] = alarm_due;
         deadlines->expired_at = 0;
         weir__lock(&poller->lock);
         deadlines->closing = false;
-        deadlines->limits = 0;
+        deadlines->alarms = 0;
         atomic_store(&deadlines->next, WEIR_FOREVER);
         weir__timerq_init(&deadlines->queue, weir__clock_now());
         weir__unlock(&poller->lock);
@@ -89,7 +89,7 @@ make_work(struct weir__deadlines *deadlines, struct weir__timerq_node *nodes[], 
         unsigned found = 0;
 
         for (unsigned i = 0; i < count; i++) {
-                deadlines->limits -= nodes[i]->kind == WEIR__DEADLINE_SOURCE;
+                deadlines->alarms -= nodes[i]->kind == WEIR__DEADLINE_ALARM;
                 struct weir__work *work = deadline_fns[nodes[i]->kind](nodes[i], status);
 
                 if (work)
@@ -157,36 +157,36 @@ weir__deadlines_publish_next(struct weir__poller *poller)
         return next;
 }
 
-/* -- limits -- */
+/* -- alarms -- */
 
 bool
-weir__limit_set(struct weir__poller *poller, struct weir__limit *limit, weir_nsec deadline)
+weir__alarm_set(struct weir__poller *poller, struct weir__alarm *alarm, weir_nsec deadline)
 {
         struct weir__deadlines *deadlines = &poller->deadlines;
 
         weir__lock(&poller->lock);
-        bool is_set = !deadlines->closing; /* else a limit that is set stays: its work is about to come */
-        if (is_set && weir__timerq_contains(&limit->node))
-                weir__timerq_remove(&deadlines->queue, &limit->node);
+        bool is_set = !deadlines->closing; /* else an alarm that is set stays: its work is about to come */
+        if (is_set && weir__timerq_contains(&alarm->node))
+                weir__timerq_remove(&deadlines->queue, &alarm->node);
         else
-                deadlines->limits += is_set;
-        limit->node.kind = WEIR__DEADLINE_SOURCE;
+                deadlines->alarms += is_set;
+        alarm->node.kind = WEIR__DEADLINE_ALARM;
         if (is_set)
-                weir__deadlines_add(poller, &limit->node, deadline, 0); /* nobody asks when it came */
+                weir__deadlines_add(poller, &alarm->node, deadline, 0); /* nobody asks when an alarm was set */
         weir__unlock(&poller->lock);
         return is_set;
 }
 
 bool
-weir__limit_clear(struct weir__poller *poller, struct weir__limit *limit)
+weir__alarm_clear(struct weir__poller *poller, struct weir__alarm *alarm)
 {
         struct weir__deadlines *deadlines = &poller->deadlines;
 
         weir__lock(&poller->lock);
-        bool was_set = weir__timerq_contains(&limit->node);
+        bool was_set = weir__timerq_contains(&alarm->node);
         if (was_set)
-                weir__timerq_remove(&deadlines->queue, &limit->node);
-        deadlines->limits -= was_set;
+                weir__timerq_remove(&deadlines->queue, &alarm->node);
+        deadlines->alarms -= was_set;
         weir__unlock(&poller->lock);
         return was_set;
 }

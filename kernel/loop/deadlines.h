@@ -15,13 +15,13 @@ struct weir__poller;
 #define WEIR__DEADLINES_STALE WEIR_MSEC(1) /* the queue is shown the time at least so often */
 
 enum weir__deadline_kind {
-        WEIR__DEADLINE_TIMER = 0,  /* a task of the factory */
-        WEIR__DEADLINE_SOURCE = 1, /* the time limit of a source: struct weir__limit */
+        WEIR__DEADLINE_TIMER = 0, /* a task of the factory */
+        WEIR__DEADLINE_ALARM = 1, /* struct weir__alarm */
 };
 
-/* The time limit of a source, or of a thread that waits.  `work` runs when it comes, or at shutdown.  The caller that sets it
- * owns it, until its work is on its way. */
-struct weir__limit {
+/* An alarm: work that is delivered at a deadline, or at shutdown.  Connections, series and waiting threads have one for their
+ * time limits.  The caller that sets an alarm owns it, until its work is on its way. */
+struct weir__alarm {
         struct weir__timerq_node node;
         struct weir__work work;
 };
@@ -33,7 +33,7 @@ struct weir__deadlines {
 
         /* Guarded by the poller's lock. */
         bool closing; /* shutdown has drained the queue: nothing is added any more */
-        size_t limits; /* nodes in the queue that are no timers */
+        size_t alarms; /* nodes in the queue that are alarms */
         struct weir__timerq queue;
 
         /* Owner only. */
@@ -86,11 +86,11 @@ unsigned weir__deadlines_drain(struct weir__poller *poller, struct weir__work_li
 /* Computes and publishes when the owner wants to expire deadlines next.  Owner only, after it has marked its inbox. */
 weir_nsec weir__deadlines_publish_next(struct weir__poller *poller);
 
-/* Sets a limit whose work is not on its way; also one that is set already.  Returns false, and does nothing, on a closing poller.
- * Owner only; or another thread, for a limit of its own, which then wakes the poller. */
-bool weir__limit_set(struct weir__poller *poller, struct weir__limit *limit, weir_nsec deadline);
+/* Sets an alarm whose work is not on its way; also one that is set already.  Returns false, and does nothing, on a closing
+ * poller.  The owner of the poller calls this.  Another thread may, for an alarm of its own, and then wakes the poller. */
+bool weir__alarm_set(struct weir__poller *poller, struct weir__alarm *alarm, weir_nsec deadline);
 
-/* Clears it.  Returns false when it was not set, or has come and its work is on its way.  By the owner of the limit. */
-bool weir__limit_clear(struct weir__poller *poller, struct weir__limit *limit);
+/* Clears an alarm.  Returns false when it was not set, or has come and its work is on its way.  By the owner of the alarm. */
+bool weir__alarm_clear(struct weir__poller *poller, struct weir__alarm *alarm);
 
 #endif

@@ -73,7 +73,7 @@ struct weir__poller {
         struct weir__source_slot *slots;
         uint32_t slot_count, free_slot;
         int clock_change_fd;             /* reports clock changes; -1: there was no clock timer yet */
-        struct weir__limit clock_update; /* of clock_timers; its work is delivered without a time limit, too */
+        struct weir__alarm clock_update; /* of clock_timers; its work is also delivered without the alarm */
         char *scratch;                   /* WEIR__SCRATCH_SIZE bytes, for the function that the owner runs */
         bool exiting;                    /* the loop ends */
 

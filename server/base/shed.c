@@ -31,7 +31,7 @@ begin_probe(struct weir__shard *shard, weir_nsec now)
 
         shed->due = now + PROBE_AHEAD;
         shed->probe.work.ops = &probe_ops;
-        if (!weir__limit_set(shard->poller, &shed->probe, shed->due))
+        if (!weir__alarm_set(shard->poller, &shed->probe, shed->due))
                 return;
         shed->is_probing = true;
         weir__users_add(&shard->server->users);
@@ -57,7 +57,7 @@ weir__shed_admits(struct weir__shard *shard)
 void
 weir__shed_close(struct weir__shard *shard)
 {
-        if (shard->shed.is_probing && weir__limit_clear(shard->poller, &shard->shed.probe)) {
+        if (shard->shed.is_probing && weir__alarm_clear(shard->poller, &shard->shed.probe)) {
                 shard->shed.is_probing = false;
                 weir__users_remove(&shard->server->users);
         }

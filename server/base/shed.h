@@ -10,7 +10,7 @@ struct weir__shard;
 
 /* The lateness of one poller.  Owner of the poller only. */
 struct weir__shed {
-        struct weir__limit probe;
+        struct weir__alarm probe;
         bool is_probing; /* `probe` is set, or its work is on its way */
         weir_nsec due, lateness, measured_at;
 };

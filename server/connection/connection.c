@@ -42,7 +42,7 @@ weir__connection_limit(struct weir__connection *connection, weir_nsec now, weir_
         deadline->expires_at = duration == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(now, duration);
         if (deadline->expires_at >= deadline->queued_for)
                 return;
-        if (weir__limit_set(connection->client.shard->poller, &deadline->limit, deadline->expires_at))
+        if (weir__alarm_set(connection->client.shard->poller, &deadline->alarm, deadline->expires_at))
                 deadline->queued_for = deadline->expires_at;
 }
 
@@ -230,10 +230,10 @@ weir__connection_close(struct weir__connection *connection)
         if (connection->exchange)
                 notify_exchange(connection);
         shard->ops->connection_left(connection);
-        if (connection->deadline.queued_for != WEIR_FOREVER && !weir__limit_clear(shard->poller, &connection->deadline.limit))
+        if (connection->deadline.queued_for != WEIR_FOREVER && !weir__alarm_clear(shard->poller, &connection->deadline.alarm))
                 return; /* the work of the limit is on its way already */
         connection->deadline.queued_for = 0;
-        weir__deliver(shard->poller, &connection->deadline.limit.work);
+        weir__deliver(shard->poller, &connection->deadline.alarm.work);
 }
 
 void

@@ -30,9 +30,9 @@ struct weir__deadline {
                 weir_nsec lingers_until; /* LINGERING: closed then, even if input still comes */
         };
         weir_nsec expires_at; /* WEIR_FOREVER: none */
-        /* When `limit` comes; WEIR_FOREVER: it is not set.  It may come before `expires_at`, and is set again then. */
+        /* When `alarm` comes; WEIR_FOREVER: it is not set.  It may come before `expires_at`, and is set again then. */
         weir_nsec queued_for;
-        struct weir__limit limit;
+        struct weir__alarm alarm;
 };
 
 /* Owner of the poller only. */

@@ -67,7 +67,7 @@ timed_out(struct weir__connection *connection)
 static void
 limit_run(struct weir__work *work)
 {
-        struct weir__connection *connection = weir__container_of(work, struct weir__connection, deadline.limit.work);
+        struct weir__connection *connection = weir__container_of(work, struct weir__connection, deadline.alarm.work);
         weir_nsec now = weir__clock_now();
 
         connection->deadline.queued_for = WEIR_FOREVER;
@@ -226,7 +226,7 @@ weir__http1_new(struct weir__shard *shard, int fd, const struct weir__peer *peer
                 .stream.source = {.ops = &source_ops, .fd = fd},
                 .is_admitted = is_admitted,
                 .has_place = is_admitted,
-                .deadline = {.limit.work.ops = &limit_ops, .queued_for = WEIR_FOREVER},
+                .deadline = {.alarm.work.ops = &limit_ops, .queued_for = WEIR_FOREVER},
                 .requeued.ops = &requeued_ops,
         };
         if (shard->server->secure.is_on && !(connection->stream.tls = weir__secure_accept(shard->server, fd))) {

@@ -354,7 +354,7 @@ dispatch(struct weir__connection *connection)
                 return;
         }
         weir__connection_enter(connection, WEIR__ANSWERING);
-        weir__task_ready(&connection->exchange->task);
+        weir__task_make_ready(&connection->exchange->task);
 }
 
 /* 0: it goes on. */

@@ -92,7 +92,7 @@ run(struct weir__work *work)
         }
         end_events(transfer);
         atomic_fetch_sub_explicit(&transfer->exchange->unsent, transfer->announced, memory_order_relaxed);
-        weir__task_run(work);
+        weir__task_complete(work);
 }
 
 /* Writes of one thread go out in the order of their starts.  So a work that only tries is not demoted, whatever it calls back
@@ -119,7 +119,7 @@ start(struct weir_task *task)
 }
 
 static struct weir_task *
-cancel(struct weir_task *task)
+end_early(struct weir_task *task)
 {
         uint32_t before = atomic_fetch_or_explicit(&task->word, WEIR__CANCELLED, memory_order_acq_rel);
 
@@ -152,10 +152,10 @@ describe(const struct weir_task *task, char *out, size_t room)
         snprintf(out, room, "%s%s %s", count, what[transfer->kind], peer);
 }
 
-#define OPS(name)                                                                                                         \
-        {                                                                                                                 \
-                .work = {.run = run, .kind = name, .calls = calls}, .start = start, .cancel = cancel, .release = release, \
-                .describe = describe                                                                                      \
+#define OPS(name)                                                                                                               \
+        {                                                                                                                       \
+                .work = {.run = run, .kind = name, .calls = calls}, .start = start, .end_early = end_early, .release = release, \
+                .describe = describe                                                                                            \
         }
 
 static const struct weir__task_ops transfer_ops[] = {

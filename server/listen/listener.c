@@ -67,9 +67,9 @@ accept_again(struct weir__listener *listener, weir_nsec after)
         struct weir__shard *shard = listener->shard;
         bool was_set = listener->is_again_set;
 
-        if (was_set && !weir__limit_clear(shard->poller, &listener->again))
+        if (was_set && !weir__alarm_clear(shard->poller, &listener->again))
                 return; /* its work is on its way */
-        listener->is_again_set = weir__limit_set(shard->poller, &listener->again, weir__clock_after(weir__clock_now(), after));
+        listener->is_again_set = weir__alarm_set(shard->poller, &listener->again, weir__clock_after(weir__clock_now(), after));
         if (listener->is_again_set && !was_set)
                 weir__users_add(&shard->server->users);
         else if (was_set && !listener->is_again_set)
@@ -227,7 +227,7 @@ listener_close(struct weir__listener *listener, bool should_empty)
         listener->source.fd = -1;
         weir__socket_leave(listener->socket);
         listener->socket = NULL;
-        if (listener->is_again_set && weir__limit_clear(shard->poller, &listener->again)) {
+        if (listener->is_again_set && weir__alarm_clear(shard->poller, &listener->again)) {
                 listener->is_again_set = false;
                 weir__users_remove(&shard->server->users);
         }

@@ -21,7 +21,7 @@ struct weir__listener {
         bool is_paused;                   /* after EMFILE and the like, until `again` comes or a connection closes */
         unsigned failures;                /* of accept, the last ones in a row */
         bool is_again_set;                /* `again` is set, or its work on its way */
-        struct weir__limit again;         /* goes on accepting: behind other work, or after a pause */
+        struct weir__alarm again;         /* goes on accepting: behind other work, or after a pause */
 };
 
 int weir__listeners_open(struct weir__shard *shard);   /* after a failure the caller closes those that are open */

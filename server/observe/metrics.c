@@ -127,8 +127,8 @@ write_pending(struct weir__sink *sink)
                 struct weir__poller *poller = weir__pollers.at[i];
 
                 weir__lock(&poller->lock);
-                timers += poller->deadlines.queue.count - poller->deadlines.limits;
-                limits += poller->deadlines.limits;
+                timers += poller->deadlines.queue.count - poller->deadlines.alarms;
+                limits += poller->deadlines.alarms;
                 weir__unlock(&poller->lock);
         }
         single(sink, "weir_pending_timers", "gauge", "Timers that wait for their deadlines.", (int64_t)timers);

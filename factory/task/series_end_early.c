@@ -1,4 +1,4 @@
-/* factory/task/series_stop.c: why and how a series ends early, and how it has ended.
+/* factory/task/series_end_early.c: why and how a series ends early, and how it has ended.
  *
  * Threads: any that owns, borrows or has a reference.
  * Locks:   series->lock (rank SERIES).  While it is held a series that has a parent has not ended, so neither has the
@@ -12,7 +12,7 @@
 
 /* A series within one that ends early gets the cause of that one, and was not stopped by this call. */
 struct weir_task *
-weir__series_stop_locked(struct weir_series *series, int cause, bool *given)
+weir__series_end_early_locked(struct weir_series *series, int cause, bool *given)
 {
         int inherited = weir__series_cause(series);
         struct weir_task *current = series->current;
@@ -22,7 +22,7 @@ weir__series_stop_locked(struct weir_series *series, int cause, bool *given)
                 return NULL;
         *given = !inherited;
         weir__series_set_cause(series, inherited ? inherited : cause);
-        return current && weir__task_ops(current)->cancel ? weir__task_ops(current)->cancel(current) : NULL;
+        return current && weir__task_ops(current)->end_early ? weir__task_ops(current)->end_early(current) : NULL;
 }
 
 void
@@ -33,12 +33,12 @@ weir__series_deliver(struct weir_task *ended)
 }
 
 bool
-weir__series_stop(struct weir_series *series, int cause)
+weir__series_end_early(struct weir_series *series, int cause)
 {
         bool given;
 
         weir__lock(&series->lock);
-        struct weir_task *ended = weir__series_stop_locked(series, cause, &given);
+        struct weir_task *ended = weir__series_end_early_locked(series, cause, &given);
         weir__unlock(&series->lock);
         weir__series_deliver(ended);
         return given;
@@ -48,7 +48,7 @@ void
 weir_series_cancel(weir_series *series)
 {
         if (series && !weir__phase_is_forked())
-                weir__series_stop(series, -ECANCELED);
+                weir__series_end_early(series, -ECANCELED);
 }
 
 /* -- what it ends with -- */
