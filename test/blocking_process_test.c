@@ -23,22 +23,13 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void 
         return __real_pthread_create(thread, attributes, function, argument);
 }
 
-/* Asked by the sanitizers, if there is one: as in test/process_test.c. */
+/* As in test/process_test.c. */
 const char *__tsan_default_options(void);
-int __lsan_is_turned_off(void);
-
-static int leaks_do_not_count;
 
 const char *
 __tsan_default_options(void)
 {
         return "report_thread_leaks=0";
-}
-
-int
-__lsan_is_turned_off(void)
-{
-        return leaks_do_not_count;
 }
 
 /* -- children -- */
@@ -434,7 +425,7 @@ exit_on_a_worker_waits_no_longer_than_exit_wait_for_others_that_block(void)
 static void
 use_in_child(void)
 {
-        leaks_do_not_count = 1;
+        weir_test_leaks_do_not_count = 1;
         EXPECT(weir_blocking_begin() == -ECHILD);
         weir_blocking_end();
         EXPECT(weir_task_start(weir_empty_new(NULL, NULL)) == -ECHILD);

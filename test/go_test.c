@@ -30,23 +30,13 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void 
         return __real_pthread_create(thread, attributes, function, argument);
 }
 
-/* The sanitizers, if there is one, call these.  ThreadSanitizer does not know the join with a clock that exit() makes.  In a
- * child that is forked while other threads run, the memory of those threads looks like leaks. */
+/* ThreadSanitizer, if it is there, calls this.  It does not know the join with a clock that exit() makes. */
 const char *__tsan_default_options(void);
-int __lsan_is_turned_off(void);
-
-static int leaks_do_not_count;
 
 const char *
 __tsan_default_options(void)
 {
         return "report_thread_leaks=0";
-}
-
-int
-__lsan_is_turned_off(void)
-{
-        return leaks_do_not_count;
 }
 
 /* -- functions -- */
@@ -1338,7 +1328,7 @@ exit_inside(void *context)
 static void
 exit_in_a_function(void)
 {
-        leaks_do_not_count = 1;
+        weir_test_leaks_do_not_count = 1;
         begin(2);
         EXPECT(weir_task_start(weir_go_new(NULL, exit_inside, NULL, NULL)) == 0);
         for (;;) {
@@ -1358,7 +1348,7 @@ wait_for_ever(void *context)
 static void
 exit_while_a_function_runs(void)
 {
-        leaks_do_not_count = 1;
+        weir_test_leaks_do_not_count = 1;
         struct weir_test_latch begun = WEIR_TEST_LATCH(1);
         struct weir_config config = WEIR_CONFIG_DEFAULT;
 

@@ -28,23 +28,13 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void 
         return __real_pthread_create(thread, attributes, function, argument);
 }
 
-/* The sanitizers, if there is one, call these.  ThreadSanitizer does not know the join with a clock that exit() makes.  In a
- * child that is forked while other threads run, the memory of those threads looks like leaks. */
+/* ThreadSanitizer, if it is there, calls this.  It does not know the join with a clock that exit() makes. */
 const char *__tsan_default_options(void);
-int __lsan_is_turned_off(void);
-
-static int leaks_do_not_count;
 
 const char *
 __tsan_default_options(void)
 {
         return "report_thread_leaks=0";
-}
-
-int
-__lsan_is_turned_off(void)
-{
-        return leaks_do_not_count;
 }
 
 /* -- the first use -- */
@@ -327,7 +317,7 @@ use_in_child(void)
 {
         struct weir_test_record record = {0};
 
-        leaks_do_not_count = 1;
+        weir_test_leaks_do_not_count = 1;
         EXPECT(weir_task_start(weir_test_timer(0, &record)) == -ECHILD);
         EXPECT(record.frees == 1 && record.calls == 0);
         EXPECT(weir_task_start(weir_test_named("fork", 0, &record)) == -ECHILD);
@@ -383,7 +373,7 @@ fork_in_callback(weir_task *task, void *context)
 
         (void)task;
         if (child == 0) {
-                leaks_do_not_count = 1;
+                weir_test_leaks_do_not_count = 1;
                 exit(weir_task_start(weir_empty_new(NULL, NULL)) == -ECHILD ? 11 : 12);
         }
         waitpid(child, status, 0);
