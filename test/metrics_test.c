@@ -11,11 +11,29 @@
 #include <sys/un.h>
 
 #include "kernel/base/clock.h"
+#include "server/base/serving.h"
 #include "test/http_client.h"
 #include "test/timer_fixture.h"
 #include "test/tls_peer.h"
 
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static _Thread_local void (*meanwhile)(void); /* called once, before the next memory */
+
+void *
+__wrap_calloc(size_t count, size_t size)
+{
+        void (*call)(void) = meanwhile;
+
+        meanwhile = NULL;
+        if (call) {
+                call();
+        }
+        return __real_calloc(count, size);
+}
 
 static char *text; /* of the last look */
 
@@ -742,6 +760,39 @@ it_may_be_written_while_servers_come_and_go(void)
         weir_test_end();
 }
 
+static weir_http_server *pair[2];
+
+static void
+start_second(void)
+{
+        pair[1] = http_server(NULL, handle, NULL);
+}
+
+static void
+stop_first(void)
+{
+        CU_ASSERT_EQUAL(weir_http_server_stop(pair[0], 0), 0);
+}
+
+/* Under the lock of the servers that serve, both would wait for ever. */
+static void
+servers_start_and_stop_while_memory_for_their_counts_is_allocated(void)
+{
+        size_t count = 0;
+
+        weir_test_begin_real(1);
+        pair[0] = http_server(NULL, handle, NULL);
+        meanwhile = start_second;
+        free(weir__serving_reports(&count));
+        CU_ASSERT_EQUAL(count, 1);
+        meanwhile = stop_first;
+        free(weir__serving_reports(&count));
+        CU_ASSERT_EQUAL(count, 1);
+        weir_http_server_free(pair[0]);
+        weir_http_server_free(pair[1]);
+        weir_test_end();
+}
+
 /* -- errors -- */
 
 static void
@@ -789,6 +840,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(names_of_servers_are_escaped),
         WEIR_TEST(servers_at_one_address_are_told_apart),
         WEIR_TEST(it_may_be_written_while_servers_come_and_go),
+        WEIR_TEST(servers_start_and_stop_while_memory_for_their_counts_is_allocated),
         WEIR_TEST(an_error_of_the_descriptor_is_reported),
         WEIR_TEST(a_forked_child_is_refused),
 };

@@ -454,13 +454,14 @@ a_child_does_not_wait_for_a_stop_of_its_parent(void)
         pid_t child = fork();
         if (child == 0) {
                 alarm(20);
-                int stopped = stop(at.server), started = start(at.server), failed;
+                int stopped = stop(at.server), started = start(at.server);
                 if (!weir__link_is_used(&at.server->serving.link)) {
                         weir__serving_begin(at.server); /* as at a fork a little earlier */
                 }
                 weir_http_server_free(at.server);
-                bool serves = weir__serving_reports(&failed);
-                _exit((stopped == -ECHILD) + 2 * (started == -ESTALE) + 4 * !serves);
+                size_t serving = 1;
+                (void)weir__serving_reports(&serving);
+                _exit((stopped == -ECHILD) + 2 * (started == -ESTALE) + 4 * !serving);
         }
         CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
         CU_ASSERT_TRUE(WIFEXITED(status));

@@ -199,11 +199,11 @@ end(void)
 static int64_t
 counted(enum weir__count_kind kind)
 {
-        int failed;
-        struct weir__serving_report *report = weir__serving_reports(&failed);
-        int64_t count = report ? report->counts[kind] : -1;
+        size_t servers = 0;
+        struct weir__serving_report *report = weir__serving_reports(&servers);
+        int64_t count = servers ? report->counts[kind] : -1;
 
-        weir__serving_reports_free(report);
+        free(report);
         return count;
 }
 

@@ -2,10 +2,10 @@
  *
  * Threads: the threads that start and stop servers change the list; any thread asks for reports.
  * Locks:   `serving.lock` (a leaf) guards the list, and keeps the shards of the servers in it.  It is held while all counts are
- *          added up, some hundred for each poller of each server.  Only starts and stops wait for it. */
+ *          added up, some hundred for each poller of each server.  Only starts and stops wait for it.  No memory is allocated
+ *          under it. */
 #include "server/base/serving.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,10 @@
 
 static struct {
         struct weir__lock lock;
-        struct weir__list list; /* guarded by lock: of struct weir__serving, in the order of their starts */
+
+        /* Guarded by lock. */
+        struct weir__list list; /* of struct weir__serving, in the order of their starts */
+        size_t count;           /* of its elements */
 } serving = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 
 /* -- names -- */
@@ -81,6 +84,7 @@ weir__serving_begin(weir_http_server *server)
         for (own->ordinal = 1; is_taken(own->name, own->ordinal); own->ordinal++)
                 ;
         weir__list_append(&serving.list, &own->link);
+        serving.count++;
         weir__unlock(&serving.lock);
 }
 
@@ -89,6 +93,7 @@ weir__serving_end(weir_http_server *server)
 {
         weir__lock(&serving.lock);
         weir__link_remove(&server->serving.link);
+        serving.count--;
         weir__unlock(&serving.lock);
 }
 
@@ -111,32 +116,20 @@ fill(struct weir__serving_report *report, const weir_http_server *server)
 }
 
 struct weir__serving_report *
-weir__serving_reports(int *failed)
+weir__serving_reports(size_t *ret_count)
 {
-        struct weir__serving_report *first = NULL, **link = &first;
-
-        *failed = 0;
         weir__lock(&serving.lock);
-        for (struct weir__link *each = weir__list_first(&serving.list); each && !*failed;
-             each = weir__list_next(&serving.list, each)) {
-                *link = calloc(1, sizeof **link);
-                *failed = *link ? 0 : -ENOMEM;
-                if (*link) {
-                        fill(*link, server_of(each));
-                        link = &(*link)->next;
-                }
-        }
+        size_t room = serving.count, count = 0;
         weir__unlock(&serving.lock);
-        return first;
-}
-
-void
-weir__serving_reports_free(struct weir__serving_report *reports)
-{
-        while (reports) {
-                struct weir__serving_report *report = reports;
-
-                reports = report->next;
-                free(report);
-        }
+        struct weir__serving_report *reports = calloc(room ? room : 1, sizeof *reports);
+        if (!reports)
+                return NULL;
+        /* Meanwhile servers may have stopped, and others may have started. */
+        weir__lock(&serving.lock);
+        for (struct weir__link *each = weir__list_first(&serving.list); each && count < room;
+             each = weir__list_next(&serving.list, each))
+                fill(&reports[count++], server_of(each));
+        weir__unlock(&serving.lock);
+        *ret_count = count;
+        return reports;
 }

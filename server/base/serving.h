@@ -2,6 +2,7 @@
 #ifndef WEIR_SERVER_SERVING_H
 #define WEIR_SERVER_SERVING_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <weir/http_server.h>
@@ -24,17 +25,15 @@ void weir__serving_end(weir_http_server *server);
 
 /* The counts of a server. */
 struct weir__serving_report {
-        struct weir__serving_report *next;
         /* Its first address, such as "127.0.0.1:8080" or "unix:/run/s", with "#2" and so on for a second server there. */
         char name[WEIR__SERVER_NAME + 16];
         int64_t counts[WEIR__COUNTS];
 };
 
-/* Reports on all servers that serve, in the order of their starts.
+/* Reports on the servers that serve, in the order of their starts.  One that starts during the call may be missing.
  *
- * Owner:  the caller: weir__serving_reports_free.
- * Result: NULL also when there is none; *failed says -ENOMEM or 0. */
-struct weir__serving_report *weir__serving_reports(int *failed);
-void weir__serving_reports_free(struct weir__serving_report *reports); /* accepts NULL */
+ * Owner:  the caller: free.
+ * Result: an array of *ret_count reports; NULL when out of memory. */
+struct weir__serving_report *weir__serving_reports(size_t *ret_count);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include <weir/metrics.h>
 #include <weir/runtime.h>
@@ -219,24 +219,24 @@ static const struct {
 };
 
 static void
-write_totals(struct weir__sink *sink, const struct weir__serving_report *servers)
+write_totals(struct weir__sink *sink, const struct weir__serving_report *servers, size_t count)
 {
         for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
                 if (totals[i].help)
                         describe(sink, totals[i].name, totals[i].type, totals[i].help);
-                for (const struct weir__serving_report *each = servers; each; each = each->next)
+                for (const struct weir__serving_report *each = servers; each < servers + count; each++)
                         sample(sink, each, totals[i].name, totals[i].detail, each->counts[totals[i].kind]);
         }
 }
 
 static void
-write_requests(struct weir__sink *sink, const struct weir__serving_report *servers)
+write_requests(struct weir__sink *sink, const struct weir__serving_report *servers, size_t count)
 {
         static const char name[] = "weir_http_requests_total";
         char detail[32];
 
         describe(sink, name, "counter", "Requests by the status of their replies; 499: none.");
-        for (const struct weir__serving_report *each = servers; each; each = each->next)
+        for (const struct weir__serving_report *each = servers; each < servers + count; each++)
                 for (unsigned i = 0; i < WEIR__STATUSES; i++)
                         if (each->counts[WEIR__COUNT_STATUS + i]) {
                                 snprintf(detail, sizeof detail, ",code=\"%u\"", WEIR__STATUS_LEAST + i);
@@ -249,23 +249,23 @@ write_requests(struct weir__sink *sink, const struct weir__serving_report *serve
 int
 weir__metrics_write(struct weir__sink *sink)
 {
-        int failed;
-        struct weir__serving_report *servers = weir__serving_reports(&failed);
+        size_t count;
+        struct weir__serving_report *servers = weir__serving_reports(&count);
 
-        if (!failed) {
-                describe(sink, "weir_info", "gauge", "The version of the library.");
-                weir__sink_printf(sink, "weir_info{version=\"%s\"} 1\n", weir_version());
-                write_threads(sink);
-                write_ready(sink);
-                write_functions(sink);
-                write_pending(sink);
-                write_lateness(sink);
-                single(sink, "weir_live_series", "gauge", "Series that have begun and not ended.", (int64_t)weir__live_series());
-                write_totals(sink, servers);
-                write_requests(sink, servers);
-        }
-        weir__serving_reports_free(servers);
-        return failed;
+        if (!servers)
+                return -ENOMEM;
+        describe(sink, "weir_info", "gauge", "The version of the library.");
+        weir__sink_printf(sink, "weir_info{version=\"%s\"} 1\n", weir_version());
+        write_threads(sink);
+        write_ready(sink);
+        write_functions(sink);
+        write_pending(sink);
+        write_lateness(sink);
+        single(sink, "weir_live_series", "gauge", "Series that have begun and not ended.", (int64_t)weir__live_series());
+        write_totals(sink, servers, count);
+        write_requests(sink, servers, count);
+        free(servers);
+        return 0;
 }
 
 int
