@@ -1,4 +1,4 @@
-/* bench/queue.c: kernel/timerq beside the deadline queues that were rejected for it.
+/* bench/queue.c: kernel/queue/timerq beside the deadline queues that were rejected for it.
  *
  *     queue [quick] [part of a case's name, such as N=1e6]
  *

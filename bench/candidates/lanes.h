@@ -1,7 +1,7 @@
-/* bench/candidates/lanes.h: a deadline queue that kernel/timerq was measured against: a FIFO lane for each duration in use, the
- * lanes in a red-black tree by their first deadline.
+/* bench/candidates/lanes.h: a deadline queue that kernel/queue/timerq was measured against: a FIFO lane for each duration in
+ * use, the lanes in a red-black tree by their first deadline.
  *
- * A pure data structure, with the same promises as kernel/timerq: exact order of (deadline, sequence), never early, at most
+ * A pure data structure, with the same promises as kernel/queue/timerq: exact order of (deadline, sequence), never early, at most
  * LANES_BATCH nodes a call.  It takes the duration as well as the deadline, for that is what names the lane. */
 #ifndef WEIR_BENCH_CANDIDATES_LANES_H
 #define WEIR_BENCH_CANDIDATES_LANES_H

@@ -1,7 +1,7 @@
-/* bench/candidates/naive.h: a deadline queue that kernel/timerq was measured against: one sorted list and a red-black tree, as
- * Sogou Workflow has it.
+/* bench/candidates/naive.h: a deadline queue that kernel/queue/timerq was measured against: one sorted list and a red-black tree,
+ * as Sogou Workflow has it.
  *
- * A pure data structure, with the same promises as kernel/timerq: exact order of (deadline, sequence), never early, at most
+ * A pure data structure, with the same promises as kernel/queue/timerq: exact order of (deadline, sequence), never early, at most
  * NAIVE_BATCH nodes a call. */
 #ifndef WEIR_BENCH_CANDIDATES_NAIVE_H
 #define WEIR_BENCH_CANDIDATES_NAIVE_H

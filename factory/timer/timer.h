@@ -299,7 +299,7 @@ struct weir__timers_cancel {
         struct weir__work_list taken; /* to be delivered when the locks have been let go */
 };
 
-/* Begin locks the shard for some more timers.  End unlocks it, and delivers the cancelled ones. */
+/* Lock: locks the shard for some more timers.  Unlock: unlocks it, and delivers the cancelled ones. */
 struct weir__names_shard *weir__timers_cancel_lock(struct weir__timers_cancel *cancel, uint32_t hash);
 void weir__timers_cancel_unlock(struct weir__timers_cancel *cancel, struct weir__names_shard *shard);
 

@@ -22,7 +22,7 @@ struct weir__ready {
         unsigned round_left;           /* works that have to run before the next round */
         struct weir__work_list bulk;    /* was delivered in great numbers: a batch of it runs after each batch of works */
         struct weir__work_list demoted; /* may block, as a callback did that lost the poller: runs after all else */
-        bool has_requeued; /* the batch ends with the work that runs: weir__requeue */
+        bool has_requeued; /* the batch ends with the work that runs: weir__deliver_requeued */
 
         /* Sharing.  Owner only. */
         weir_nsec behind_since; /* when the last batch ended, if it left work behind; else 0 */

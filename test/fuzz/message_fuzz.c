@@ -1,5 +1,5 @@
-/* test/fuzz/message_fuzz.c: requests one behind the other, from the gate to the end of their bodies, as server/receive.c reads
- * them.
+/* test/fuzz/message_fuzz.c: requests one behind the other, from the gate to the end of their bodies, as
+ * server/connection/receive.c reads them.
  *
  * The first four bytes of an input choose: the limits, where the stream is cut (two bytes), and nothing, so that a seed may begin
  * with a line.  The stream is fed whole, byte by byte, and in two pieces.  What must hold:
