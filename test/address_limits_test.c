@@ -346,7 +346,7 @@ a_client_refused_at_the_limit_of_all_is_not_counted(void)
         begin(1, "127.0.0.1:0", 1, 1);
         open_from(&busy, "127.0.0.1");
         CU_ASSERT_TRUE(http_send_text(&busy, "GET / HTTP/1.1\r\n"));
-        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->shards[0].idle_since) == WEIR_FOREVER &&
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->branches[0].idle_since) == WEIR_FOREVER &&
                              count(&at.server->addresses) == 1);
         for (int i = 0; i < 3; i++) {
                 open_from(&other, "127.0.0.2");

@@ -224,8 +224,8 @@ every_client_of_a_shared_socket_is_served(void)
 
         CU_ASSERT_EQUAL(begin(4, address), 0);
         for (int i = 0; i < 4; i++) {
-                CU_ASSERT_EQUAL(at.server->shards[i].listener_count, 1);
-                CU_ASSERT_TRUE(at.server->shards[i].listeners[0].is_shared);
+                CU_ASSERT_EQUAL(at.server->branches[i].listener_count, 1);
+                CU_ASSERT_TRUE(at.server->branches[i].listeners[0].is_shared);
         }
         for (int round = 0; round < 5; round++) {
                 for (int i = 0; i < CLIENTS; i++) {

@@ -37,10 +37,10 @@ static struct {
 static int64_t
 received(void)
 {
-        struct weir__shard *shard = &at.server->shards[0];
-        int64_t size = atomic_load_explicit(&shard->counts.of[WEIR__COUNT_RECEIVED], memory_order_relaxed);
+        struct weir__branch *branch = &at.server->branches[0];
+        int64_t size = atomic_load_explicit(&branch->counts.of[WEIR__COUNT_RECEIVED], memory_order_relaxed);
 
-        const struct weir__list *all = &shard->connections;
+        const struct weir__list *all = &branch->connections;
         for (struct weir__link *link = weir__list_first(all); link; link = weir__list_next(all, link)) {
                 const struct weir__connection *each = weir__container_of(link, struct weir__connection, link);
 

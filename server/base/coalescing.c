@@ -3,7 +3,7 @@
  * Replies leave together because timers of an exchange end on a grid.  Requests are read together because each reply that comes
  * late allows the poller a coalescing window (kernel/loop/sleep.c).  A reply that comes soon forbids it for a while.
  *
- * Threads: weir_http_server_set_coalescing: any, before the start; the rest: the owner of the shard's poller.
+ * Threads: weir_http_server_set_coalescing: any, before the start; the rest: the owner of the branch's poller.
  * Locks:   the server's, until the start. */
 #include <errno.h>
 
@@ -32,10 +32,10 @@ weir_http_server_set_coalescing(weir_http_server *server, weir_nsec window)
 }
 
 void
-weir__coalescing_note_reply(struct weir__shard *shard, weir_nsec after)
+weir__coalescing_note_reply(struct weir__branch *branch, weir_nsec after)
 {
         if (after < SLOW)
-                weir__sleep_attend(shard->poller, SLOW);
+                weir__sleep_attend(branch->poller, SLOW);
         else
-                weir__sleep_coalesce(shard->poller, shard->server->coalescing);
+                weir__sleep_coalesce(branch->poller, branch->server->coalescing);
 }

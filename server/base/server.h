@@ -1,4 +1,4 @@
-/* server/base/server.h: the struct of a server: what its shards share.  operate/server.c has its states. */
+/* server/base/server.h: the struct of a server: what its branches share.  operate/server.c has its states. */
 #ifndef WEIR_SERVER_SERVER_H
 #define WEIR_SERVER_SERVER_H
 
@@ -16,9 +16,9 @@
 #include "protocol/field/forwarded.h"
 #include "protocol/message/gate.h"
 #include "server/base/addresses.h"
+#include "server/base/branch.h"
 #include "server/base/secure.h"
 #include "server/base/serving.h"
-#include "server/base/shard.h"
 #include "server/base/users.h"
 
 enum weir__server_state {
@@ -66,9 +66,9 @@ struct weir_http_server {
 
         /* Written by the thread that starts or stops the server; constant while it serves.  Other threads read the sockets then,
          * with the lock. */
-        unsigned shard_count;
-        unsigned generation; /* of the runtime that the shards belong to */
-        struct weir__shard *shards;
+        unsigned branch_count;
+        unsigned generation; /* of the runtime that the branches belong to */
+        struct weir__branch *branches;
         struct weir__sockets sockets; /* that listen */
 
         struct weir__serving serving; /* while it serves; guarded by the lock of serving.c */
@@ -79,8 +79,8 @@ struct weir_http_server {
         _Atomic size_t connections; /* with a place; seq_cst where it may pass the limit: listen/admission.c */
         _Atomic bool has_deficit;   /* too many connections and none idle: the next one that becomes idle is closed; seq_cst */
 
-        void (*order)(struct weir__shard *shard); /* the order that each shard carries out */
-        _Atomic unsigned orders_left; /* shards that have not carried it out; acq_rel */
+        void (*order)(struct weir__branch *branch); /* the order that each branch carries out */
+        _Atomic unsigned orders_left; /* branches that have not carried it out; acq_rel */
         struct weir__latch *ordered;  /* of the thread that gave the order: opened when all have carried it out */
 };
 

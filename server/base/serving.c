@@ -1,7 +1,7 @@
 /* server/base/serving.c: the servers that serve, and their counts.
  *
  * Threads: the threads that start and stop servers change the list; any thread asks for reports.
- * Locks:   `serving.lock` (a leaf) guards the list, and keeps the shards of the servers in it.  It is held while all counts are
+ * Locks:   `serving.lock` (a leaf) guards the list, and keeps the branches of the servers in it.  It is held while all counts are
  *          added up, some hundred for each poller of each server.  Only starts and stops wait for it.  No memory is allocated
  *          under it. */
 #include "server/base/serving.h"
@@ -110,9 +110,9 @@ fill(struct weir__serving_report *report, const weir_http_server *server)
         else
                 snprintf(report->name, sizeof report->name, "%s", own->name);
         report->counts[WEIR__COUNT_OPEN] = (int64_t)atomic_load_explicit(&server->connections, memory_order_relaxed);
-        for (unsigned i = 0; i < server->shard_count; i++)
+        for (unsigned i = 0; i < server->branch_count; i++)
                 for (unsigned kind = 0; kind < WEIR__COUNTS; kind++)
-                        report->counts[kind] += atomic_load_explicit(&server->shards[i].counts.of[kind], memory_order_relaxed);
+                        report->counts[kind] += atomic_load_explicit(&server->branches[i].counts.of[kind], memory_order_relaxed);
 }
 
 struct weir__serving_report *

@@ -8,7 +8,7 @@
 #include <weir/http_server.h>
 
 #include "kernel/base/list.h"
-#include "server/base/shard.h"
+#include "server/base/branch.h"
 
 #define WEIR__SERVER_NAME 160 /* bytes of the name of a server, with the NUL */
 
@@ -19,7 +19,7 @@ struct weir__serving {
         char name[WEIR__SERVER_NAME];
 };
 
-/* Between these two calls the shards of the server must exist. */
+/* Between these two calls the branches of the server must exist. */
 void weir__serving_begin(weir_http_server *server);
 void weir__serving_end(weir_http_server *server);
 

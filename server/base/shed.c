@@ -13,35 +13,35 @@
 static void
 probe_run(struct weir__work *work)
 {
-        struct weir__shard *shard = weir__container_of(work, struct weir__shard, shed.probe.work);
-        struct weir__shed *shed = &shard->shed;
+        struct weir__branch *branch = weir__container_of(work, struct weir__branch, shed.probe.work);
+        struct weir__shed *shed = &branch->shed;
 
         shed->measured_at = weir__clock_now();
         shed->lateness = shed->measured_at - shed->due;
         shed->is_probing = false;
-        weir__users_remove(&shard->server->users);
+        weir__users_remove(&branch->server->users);
 }
 
 static const struct weir__work_ops probe_ops = {.run = probe_run};
 
 static void
-begin_probe(struct weir__shard *shard, weir_nsec now)
+begin_probe(struct weir__branch *branch, weir_nsec now)
 {
-        struct weir__shed *shed = &shard->shed;
+        struct weir__shed *shed = &branch->shed;
 
         shed->due = now + PROBE_AHEAD;
         shed->probe.work.ops = &probe_ops;
-        if (!weir__alarm_set(shard->poller, &shed->probe, shed->due))
+        if (!weir__alarm_set(branch->poller, &shed->probe, shed->due))
                 return;
         shed->is_probing = true;
-        weir__users_add(&shard->server->users);
+        weir__users_add(&branch->server->users);
 }
 
 bool
-weir__shed_admits(struct weir__shard *shard)
+weir__shed_admits(struct weir__branch *branch)
 {
-        weir_nsec bound = shard->server->config.shed_lateness;
-        const struct weir__shed *shed = &shard->shed;
+        weir_nsec bound = branch->server->config.shed_lateness;
+        const struct weir__shed *shed = &branch->shed;
 
         if (bound == WEIR_FOREVER)
                 return true;
@@ -50,15 +50,15 @@ weir__shed_admits(struct weir__shard *shard)
         if (now - shed->measured_at < VALID_FOR && shed->lateness > late)
                 late = shed->lateness;
         if (!shed->is_probing)
-                begin_probe(shard, now);
+                begin_probe(branch, now);
         return late <= bound;
 }
 
 void
-weir__shed_close(struct weir__shard *shard)
+weir__shed_close(struct weir__branch *branch)
 {
-        if (shard->shed.is_probing && weir__alarm_clear(shard->poller, &shard->shed.probe)) {
-                shard->shed.is_probing = false;
-                weir__users_remove(&shard->server->users);
+        if (branch->shed.is_probing && weir__alarm_clear(branch->poller, &branch->shed.probe)) {
+                branch->shed.is_probing = false;
+                weir__users_remove(&branch->server->users);
         }
 }

@@ -6,7 +6,7 @@
 
 #include "kernel/loop/poller.h"
 
-struct weir__shard;
+struct weir__branch;
 
 /* The lateness of one poller.  Owner of the poller only. */
 struct weir__shed {
@@ -15,7 +15,7 @@ struct weir__shed {
         weir_nsec due, lateness, measured_at;
 };
 
-bool weir__shed_admits(struct weir__shard *shard); /* false: this poller is too late; refuse the request */
-void weir__shed_close(struct weir__shard *shard);
+bool weir__shed_admits(struct weir__branch *branch); /* false: this poller is too late; refuse the request */
+void weir__shed_close(struct weir__branch *branch);
 
 #endif

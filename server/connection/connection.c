@@ -42,7 +42,7 @@ weir__connection_limit(struct weir__connection *connection, weir_nsec now, weir_
         deadline->expires_at = duration == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(now, duration);
         if (deadline->expires_at >= deadline->queued_for)
                 return;
-        if (weir__alarm_set(connection->client.shard->poller, &deadline->alarm, deadline->expires_at))
+        if (weir__alarm_set(connection->client.branch->poller, &deadline->alarm, deadline->expires_at))
                 deadline->queued_for = deadline->expires_at;
 }
 
@@ -109,45 +109,45 @@ limit_of(const struct weir__connection *connection)
 /* -- idle connections -- */
 
 static struct weir__connection *
-first_idle(struct weir__shard *shard)
+first_idle(struct weir__branch *branch)
 {
-        struct weir__link *first = weir__list_first(&shard->idle);
+        struct weir__link *first = weir__list_first(&branch->idle);
 
         return first ? weir__container_of(first, struct weir__connection, idle) : NULL;
 }
 
 static void
-publish_idle(struct weir__shard *shard)
+publish_idle(struct weir__branch *branch)
 {
-        const struct weir__connection *first = first_idle(shard);
+        const struct weir__connection *first = first_idle(branch);
 
-        atomic_store_explicit(&shard->idle_since, first ? first->deadline.idle_since : WEIR_FOREVER, memory_order_relaxed);
+        atomic_store_explicit(&branch->idle_since, first ? first->deadline.idle_since : WEIR_FOREVER, memory_order_relaxed);
 }
 
 static void
 leave_idle(struct weir__connection *connection)
 {
-        struct weir__shard *shard = connection->client.shard;
+        struct weir__branch *branch = connection->client.branch;
 
         if (!weir__link_is_used(&connection->idle))
                 return;
         weir__link_remove(&connection->idle);
-        weir__count(&shard->counts, WEIR__COUNT_IDLE, -1);
-        publish_idle(shard);
+        weir__count(&branch->counts, WEIR__COUNT_IDLE, -1);
+        publish_idle(branch);
 }
 
 static void
 enter_idle(struct weir__connection *connection, weir_nsec now)
 {
-        struct weir__shard *shard = connection->client.shard;
+        struct weir__branch *branch = connection->client.branch;
 
         leave_idle(connection);
-        weir__count(&shard->counts, WEIR__COUNT_IDLE, 1);
+        weir__count(&branch->counts, WEIR__COUNT_IDLE, 1);
         connection->deadline.idle_since = now;
-        weir__list_append(&shard->idle, &connection->idle);
-        publish_idle(shard);
-        if (__builtin_expect(atomic_load_explicit(&shard->server->has_deficit, memory_order_relaxed), 0))
-                shard->ops->has_idle(shard);
+        weir__list_append(&branch->idle, &connection->idle);
+        publish_idle(branch);
+        if (__builtin_expect(atomic_load_explicit(&branch->server->has_deficit, memory_order_relaxed), 0))
+                branch->ops->has_idle(branch);
 }
 
 bool
@@ -178,7 +178,7 @@ weir__connection_enter(struct weir__connection *connection, enum weir__connectio
 void
 weir__connection_free(struct weir__connection *connection)
 {
-        struct weir__users *users = &connection->client.shard->server->users;
+        struct weir__users *users = &connection->client.branch->server->users;
 
         if (connection->exchange || connection->deadline.queued_for != WEIR_FOREVER || connection->is_requeued)
                 return;
@@ -212,7 +212,7 @@ notify_exchange(struct weir__connection *connection)
 void
 weir__connection_close(struct weir__connection *connection)
 {
-        struct weir__shard *shard = connection->client.shard;
+        struct weir__branch *branch = connection->client.branch;
 
         if (connection->state == WEIR__GONE)
                 return;
@@ -220,7 +220,7 @@ weir__connection_close(struct weir__connection *connection)
                 weir__connection_drop_exchange(connection);
         leave_idle(connection);
         weir__file_close(&connection->writing.file);
-        weir__poller_remove_source(shard->poller, &connection->stream.source);
+        weir__poller_remove_source(branch->poller, &connection->stream.source);
         if (connection->writing.is_end_of_reply)
                 weir__stream_break(&connection->stream);
         else
@@ -229,11 +229,11 @@ weir__connection_close(struct weir__connection *connection)
         weir__record_written(connection, false);
         if (connection->exchange)
                 notify_exchange(connection);
-        shard->ops->connection_left(connection);
-        if (connection->deadline.queued_for != WEIR_FOREVER && !weir__alarm_clear(shard->poller, &connection->deadline.alarm))
+        branch->ops->connection_left(connection);
+        if (connection->deadline.queued_for != WEIR_FOREVER && !weir__alarm_clear(branch->poller, &connection->deadline.alarm))
                 return; /* the work of the limit is on its way already */
         connection->deadline.queued_for = 0;
-        weir__deliver(shard->poller, &connection->deadline.alarm.work);
+        weir__deliver(branch->poller, &connection->deadline.alarm.work);
 }
 
 void
@@ -262,7 +262,7 @@ weir__connection_drop_input(struct weir__connection *connection)
 void
 weir__connection_linger(struct weir__connection *connection)
 {
-        struct weir__poller *poller = connection->client.shard->poller;
+        struct weir__poller *poller = connection->client.branch->poller;
         size_t before = connection->reading.size;
 
         while (weir__connection_may_read(connection)) {
@@ -291,7 +291,7 @@ weir__connection_requeue(struct weir__connection *connection)
         if (connection->is_requeued)
                 return;
         connection->is_requeued = true;
-        weir__deliver_requeued(connection->client.shard->poller, &connection->requeued);
+        weir__deliver_requeued(connection->client.branch->poller, &connection->requeued);
 }
 
 void
@@ -330,7 +330,7 @@ weir__connection_finish(struct weir__connection *connection)
         weir__connection_drop_input(connection);
         weir__stream_finish(&connection->stream);
         connection->deadline.lingers_until = weir__clock_after(weir__clock_now(),
-                                                               connection->client.shard->is_stopping ? LINGER : LINGER_LONG);
+                                                               connection->client.branch->is_stopping ? LINGER : LINGER_LONG);
         weir__connection_enter(connection, WEIR__LINGERING);
         weir__connection_linger(connection);
 }
@@ -347,12 +347,12 @@ weir__connection_peek(struct weir__connection *connection)
 }
 
 struct weir__connection *
-weir__connection_longest_idle(struct weir__shard *shard)
+weir__connection_longest_idle(struct weir__branch *branch)
 {
-        struct weir__connection *each = first_idle(shard);
+        struct weir__connection *each = first_idle(branch);
 
         while (each && weir__connection_peek(each) > 0) {
-                struct weir__link *next = weir__list_next(&shard->idle, &each->idle);
+                struct weir__link *next = weir__list_next(&branch->idle, &each->idle);
 
                 each = next ? weir__container_of(next, struct weir__connection, idle) : NULL;
         }
@@ -362,7 +362,7 @@ weir__connection_longest_idle(struct weir__shard *shard)
 void
 weir__connection_evict(struct weir__connection *connection, bool has_place)
 {
-        weir__count(&connection->client.shard->counts, WEIR__COUNT_EVICTED, 1);
+        weir__count(&connection->client.branch->counts, WEIR__COUNT_EVICTED, 1);
         connection->has_place = has_place;
         weir__connection_close(connection);
 }

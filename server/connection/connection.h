@@ -39,13 +39,13 @@ struct weir__deadline {
 struct weir__connection {
         struct weir__client client; /* first */
         struct weir__stream stream; /* closed when GONE */
-        struct weir__link link;     /* in the shard's connections */
-        struct weir__link idle;     /* in the shard's list of idle ones */
+        struct weir__link link;     /* in the branch's connections */
+        struct weir__link idle;     /* in the branch's list of idle ones */
 
         uint8_t state;        /* enum weir__connection_state */
         bool is_last;         /* no further request after this one */
         bool is_used;         /* a first request has come */
-        bool is_admitted;     /* within the limit of connections; otherwise it gets a 503 (`turned_away` of the shard) */
+        bool is_admitted;     /* within the limit of connections; otherwise it gets a 503 (`turned_away` of the branch) */
         bool has_place;       /* counted in the server's `connections`; an evicted one has lost its place already */
         bool is_requeued;     /* `requeued` is on its way */
 
@@ -64,7 +64,7 @@ static inline struct weir__connection *weir__connection_of(const struct weir__ex
 
 static inline const struct weir_http_server_config *weir__connection_config(const struct weir__connection *connection)
 {
-        return &connection->client.shard->server->config;
+        return &connection->client.branch->server->config;
 }
 
 static inline bool weir__connection_has_output(const struct weir__connection *connection)
@@ -102,14 +102,14 @@ void weir__connection_requeue(struct weir__connection *connection);
 /* Whether a request waits in the socket.  Returns as weir__stream_peek. */
 ssize_t weir__connection_peek(struct weir__connection *connection);
 /* The connection that has been idle longest, and for which no request waits in the socket; or NULL. */
-struct weir__connection *weir__connection_longest_idle(struct weir__shard *shard);
+struct weir__connection *weir__connection_longest_idle(struct weir__branch *branch);
 /* Closes an idle connection.  `has_place`: it gives its place back; otherwise the caller has taken that. */
 void weir__connection_evict(struct weir__connection *connection, bool has_place);
 
 /* -- http1.c: connections of HTTP/1: made, driven by events and time, stopped -- */
 
 /* Takes the descriptor.  Returns false when out of memory. */
-bool weir__http1_new(struct weir__shard *shard, int fd, const struct weir__peer *peer, bool is_admitted);
+bool weir__http1_new(struct weir__branch *branch, int fd, const struct weir__peer *peer, bool is_admitted);
 void weir__http1_stop(struct weir__connection *connection);
 
 extern const struct weir__exchange_ops weir__http1_ops;

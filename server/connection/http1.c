@@ -158,9 +158,9 @@ static void
 answer(struct weir__exchange *exchange)
 {
         struct weir__connection *connection = weir__connection_of(exchange);
-        struct weir__poller *poller = connection->client.shard->poller;
+        struct weir__poller *poller = connection->client.branch->poller;
 
-        weir__coalescing_note_reply(connection->client.shard, poller->sleep.woke_at - exchange->began);
+        weir__coalescing_note_reply(connection->client.branch, poller->sleep.woke_at - exchange->began);
         if (connection->state == WEIR__GONE) {
                 weir__connection_drop_exchange(connection);
                 weir__runtime_leave();
@@ -215,32 +215,32 @@ const struct weir__exchange_ops weir__http1_ops = {answer, begin, withdraw};
 /* -- birth and stop -- */
 
 bool
-weir__http1_new(struct weir__shard *shard, int fd, const struct weir__peer *peer, bool is_admitted)
+weir__http1_new(struct weir__branch *branch, int fd, const struct weir__peer *peer, bool is_admitted)
 {
         struct weir__connection *connection = weir__alloc(sizeof *connection);
 
         if (!connection)
                 return false;
         *connection = (struct weir__connection){
-                .client = {.shard = shard, .peer = *peer},
+                .client = {.branch = branch, .peer = *peer},
                 .stream.source = {.ops = &source_ops, .fd = fd},
                 .is_admitted = is_admitted,
                 .has_place = is_admitted,
                 .deadline = {.alarm.work.ops = &limit_ops, .queued_for = WEIR_FOREVER},
                 .requeued.ops = &requeued_ops,
         };
-        if (shard->server->secure.is_on && !(connection->stream.tls = weir__secure_accept(shard->server, fd))) {
+        if (branch->server->secure.is_on && !(connection->stream.tls = weir__secure_accept(branch->server, fd))) {
                 weir__free(connection, sizeof *connection);
                 return false;
         }
-        if (weir__poller_add_source(shard->poller, &connection->stream.source, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
+        if (weir__poller_add_source(branch->poller, &connection->stream.source, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
                 weir__stream_become_plain(&connection->stream);
                 weir__free(connection, sizeof *connection);
                 return false;
         }
-        weir__list_prepend(&shard->connections, &connection->link);
-        weir__users_add(&shard->server->users);
-        shard->turned_away += !is_admitted;
+        weir__list_prepend(&branch->connections, &connection->link);
+        weir__users_add(&branch->server->users);
+        branch->turned_away += !is_admitted;
         weir__connection_enter(connection, connection->stream.tls ? WEIR__HANDSHAKING : WEIR__READING_HEAD);
         return true;
 }
@@ -261,7 +261,7 @@ weir__http1_stop(struct weir__connection *connection)
                 return;
         /* A request may be on its way already: it is answered. */
         ssize_t count = weir__connection_peek(connection);
-        if (count == -EAGAIN && !connection->is_used && connection->client.shard->server->is_handed_over)
+        if (count == -EAGAIN && !connection->is_used && connection->client.branch->server->is_handed_over)
                 weir__connection_limit(connection, weir__clock_now(), FIRST_WITHIN);
         else if (count <= 0)
                 weir__connection_close(connection);

@@ -68,7 +68,7 @@ read_some(struct weir__connection *connection, char *buffer, size_t room)
 
         if (count > 0) {
                 weir__connection_has_read(connection, (size_t)count);
-                weir__count(&connection->client.shard->counts, WEIR__COUNT_RECEIVED, count);
+                weir__count(&connection->client.branch->counts, WEIR__COUNT_RECEIVED, count);
                 /* The socket is empty, unless the end of the stream or an error follows. */
                 if (!weir__stream_may_have_more(&connection->stream, (size_t)count, room) && !connection->reading.has_ended)
                         connection->reading.is_ready = false;
@@ -213,7 +213,7 @@ static int
 read_some_of_body(struct weir__connection *connection, struct weir__transfer *piece, size_t max)
 {
         struct weir__exchange *exchange = connection->exchange;
-        char *scratch = connection->client.shard->poller->scratch;
+        char *scratch = connection->client.branch->poller->scratch;
 
         if (!piece && !exchange->request->is_chunked) {
                 int failed = reserve_all(exchange, max);
@@ -397,13 +397,13 @@ begin_exchange(struct weir__connection *connection, char *data, size_t size, siz
                 return;
         }
         connection->state = WEIR__READING_BODY;
-        if (!weir__shed_admits(connection->client.shard)) {
-                weir__count(&connection->client.shard->counts, WEIR__COUNT_SHED, 1);
+        if (!weir__shed_admits(connection->client.branch)) {
+                weir__count(&connection->client.branch->counts, WEIR__COUNT_SHED, 1);
                 weir__record_request(connection, request);
                 weir__reply_refuse(connection, 503);
                 return;
         }
-        connection->exchange = weir__exchange_new(connection->client.shard->ops->exchange, &connection->client,
+        connection->exchange = weir__exchange_new(connection->client.branch->ops->exchange, &connection->client,
                                                   connection->stream.source.fd, request);
         if (!connection->exchange) {
                 weir__reply_refuse(connection, 500);
@@ -425,7 +425,7 @@ take_head(struct weir__connection *connection, char *data, size_t size)
 {
         bool is_first = !connection->reading.gate.scanned;
         size_t head_size;
-        int verdict = weir__gate_feed(&connection->reading.gate, &connection->client.shard->server->gate_limits, data, size,
+        int verdict = weir__gate_feed(&connection->reading.gate, &connection->client.branch->server->gate_limits, data, size,
                                       &head_size);
 
         if (verdict == WEIR__GATE_HEAD)
@@ -442,7 +442,7 @@ take_head(struct weir__connection *connection, char *data, size_t size)
 static void
 read_head(struct weir__connection *connection)
 {
-        char *scratch = connection->client.shard->poller->scratch;
+        char *scratch = connection->client.branch->poller->scratch;
         bool is_fresh = !connection->reading.size;
         size_t count = read_some(connection, scratch, is_fresh ? WEIR__SCRATCH_SIZE : INPUT_STEP);
 
@@ -481,13 +481,13 @@ handshake(struct weir__connection *connection)
         if (failed == -EAGAIN) {
                 connection->reading.is_ready = false;
         } else if (failed) {
-                weir__count(&connection->client.shard->counts, WEIR__COUNT_HANDSHAKES_FAILED, 1);
+                weir__count(&connection->client.branch->counts, WEIR__COUNT_HANDSHAKES_FAILED, 1);
                 if (failed == -EPROTOTYPE)
                         refuse_plain(connection);
                 else
                         weir__connection_close(connection);
         } else {
-                weir__count(&connection->client.shard->counts, WEIR__COUNT_HANDSHAKES, 1);
+                weir__count(&connection->client.branch->counts, WEIR__COUNT_HANDSHAKES, 1);
                 connection->client.certificate = weir__tls_peer(connection->stream.tls);
                 connection->reading.is_ready = connection->reading.has_ended ||
                                                weir__stream_may_have_more(&connection->stream, 0, 0);

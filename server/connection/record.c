@@ -12,7 +12,7 @@ static void
 record(const struct weir__connection *connection, const struct weir__request *request, weir_nsec began, int status,
        bool is_complete)
 {
-        const struct weir__shard *shard = connection->client.shard;
+        const struct weir__branch *branch = connection->client.branch;
         const struct weir__writing *writing = &connection->writing;
         const struct weir__peer *peer = &connection->client.peer;
         bool has_body = status && writing->sent > writing->head_size;
@@ -20,10 +20,10 @@ record(const struct weir__connection *connection, const struct weir__request *re
                 .status = (uint16_t)(status && writing->sent ? status : WEIR_HTTP_NO_REPLY), /* none before the first byte */
                 .is_complete = is_complete,
                 .body_sent = has_body ? writing->sent - writing->head_size : 0,
-                .client = request ? weir__forwarded_client(shard->server->proxies, request, peer) : *peer,
+                .client = request ? weir__forwarded_client(branch->server->proxies, request, peer) : *peer,
         };
 
-        weir__access_record(shard->access, (unsigned)(shard - shard->server->shards), &made, request, began);
+        weir__access_record(branch->access, (unsigned)(branch - branch->server->branches), &made, request, began);
 }
 
 /* 0 stands for 200. */
@@ -51,10 +51,10 @@ weir__record_keep_request(struct weir__connection *connection, struct weir__exch
 void
 weir__record_reply(struct weir__connection *connection, struct weir__exchange *exchange, int status)
 {
-        weir__count_reply(&connection->client.shard->counts, status_of(status));
+        weir__count_reply(&connection->client.branch->counts, status_of(status));
         if (exchange)
                 exchange->is_counted = true;
-        if (!connection->client.shard->access)
+        if (!connection->client.branch->access)
                 return;
         connection->replied.status = (uint16_t)status_of(status);
         if (!exchange || !weir__exchange_has_begun(exchange))
@@ -70,7 +70,7 @@ weir__record_written(struct weir__connection *connection, bool is_complete)
 
         if (!replied->request && !replied->status)
                 return;
-        if (connection->client.shard->access)
+        if (connection->client.branch->access)
                 record(connection, replied->request, replied->began, status_of(replied->status), is_complete);
         weir__exchange_free_request(replied->request);
         *replied = (struct weir__replied){.request = NULL};
@@ -80,11 +80,11 @@ void
 weir__record_end(struct weir__exchange *exchange)
 {
         const struct weir__connection *connection = weir__connection_of(exchange);
-        struct weir__shard *shard = connection->client.shard;
+        struct weir__branch *branch = connection->client.branch;
         int status = weir__exchange_has_begun(exchange) ? status_of(exchange->response.status) : 0;
 
         if (!exchange->is_counted)
-                weir__count_reply(&shard->counts, status ? status : WEIR_HTTP_NO_REPLY);
-        if (shard->access && exchange->request)
+                weir__count_reply(&branch->counts, status ? status : WEIR_HTTP_NO_REPLY);
+        if (branch->access && exchange->request)
                 record(connection, exchange->request, exchange->began, status, false);
 }

@@ -24,22 +24,22 @@
 #define FILE_BUDGET  ((size_t)1024 * 1024) /* bytes, before other work has its turn */
 
 static const char *
-date_of(struct weir__shard *shard)
+date_of(struct weir__branch *branch)
 {
         int64_t second = weir__clock_wall_coarse() / 1000000000;
 
-        if (second != shard->date_second) {
-                shard->date_second = second;
-                weir__http_date(second, shard->date);
+        if (second != branch->date_second) {
+                branch->date_second = second;
+                weir__http_date(second, branch->date);
         }
-        return shard->date;
+        return branch->date;
 }
 
 struct weir__framing
 weir__reply_framing(struct weir__connection *connection, const struct weir__exchange *exchange)
 {
         return (struct weir__framing){
-                .date = date_of(connection->client.shard),
+                .date = date_of(connection->client.branch),
                 .is_persistent = !connection->is_last,
                 .should_say_keep_alive = exchange->request->has_keep_alive,
                 .minor = exchange->request->minor,
@@ -131,7 +131,7 @@ send_pieces(struct weir__connection *connection, bool *has_progressed)
                         return sent == -EAGAIN ? 0 : sent;
                 *has_progressed |= sent > 0;
                 connection->writing.sent += (uint64_t)sent;
-                weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, sent);
+                weir__count(&connection->client.branch->counts, WEIR__COUNT_SENT, sent);
                 consume(connection, (size_t)sent);
                 if ((size_t)sent < total)
                         return 0;
@@ -158,7 +158,7 @@ send_file(struct weir__connection *connection, bool *has_progressed)
                         return sent == -EAGAIN ? 0 : -EPIPE; /* 0: the file is shorter than announced */
                 *has_progressed = true;
                 connection->writing.sent += (uint64_t)sent;
-                weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, sent);
+                weir__count(&connection->client.branch->counts, WEIR__COUNT_SENT, sent);
                 written_now += (size_t)sent;
                 file->at += (uint64_t)sent;
                 file->size -= (uint64_t)sent;
@@ -218,7 +218,7 @@ write_out(struct weir__connection *connection, const struct iovec pieces[2], cha
         if (sent == -EAGAIN)
                 sent = 0;
         connection->writing.sent = sent > 0 ? (uint64_t)sent : 0;
-        weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, (int64_t)connection->writing.sent);
+        weir__count(&connection->client.branch->counts, WEIR__COUNT_SENT, (int64_t)connection->writing.sent);
         if (sent < 0)
                 weir__connection_close(connection);
         else if ((size_t)sent == pieces[0].iov_len + pieces[1].iov_len && !has_file_left(connection))
@@ -259,7 +259,7 @@ send_response(struct weir__connection *connection, struct weir__response *respon
 {
         size_t bound = weir__response_head_bound(response);
         bool is_in_scratch = bound <= WEIR__SCRATCH_SIZE, is_sound = true;
-        char *head = is_in_scratch ? connection->client.shard->poller->scratch : malloc(bound);
+        char *head = is_in_scratch ? connection->client.branch->poller->scratch : malloc(bound);
 
         if (!head) {
                 weir__connection_close(connection);
@@ -355,7 +355,7 @@ weir__reply_refuse(struct weir__connection *connection, int status)
         const struct weir__exchange *exchange = connection->exchange;
         struct weir__response response = {.status = status};
         struct weir__framing framing = {
-                .date = date_of(connection->client.shard),
+                .date = date_of(connection->client.branch),
                 .minor = 1,
                 .is_head = exchange ? exchange->request->is_head : connection->reading.gate.is_head,
         };
@@ -366,7 +366,7 @@ weir__reply_refuse(struct weir__connection *connection, int status)
                 weir__connection_drop_exchange(connection);
         connection->is_last = connection->reading.is_refused = true;
         connection->state = WEIR__READING_HEAD;
-        if (weir__error_pages_fill(connection->client.shard->server, status, SIZE_MAX, &response))
+        if (weir__error_pages_fill(connection->client.branch->server, status, SIZE_MAX, &response))
                 weir__connection_close(connection);
         else
                 send_response(connection, &response, &framing, NULL);
@@ -375,16 +375,16 @@ weir__reply_refuse(struct weir__connection *connection, int status)
 
 /* The connection is closed right after it, so it must fit into the first segments. */
 size_t
-weir__reply_turning_away(struct weir__shard *shard)
+weir__reply_turning_away(struct weir__branch *branch)
 {
         struct weir__response response = {.status = 0};
-        struct weir__framing framing = {.date = date_of(shard), .minor = 1};
-        char *out = shard->poller->scratch;
+        struct weir__framing framing = {.date = date_of(branch), .minor = 1};
+        char *out = branch->poller->scratch;
 
-        if (weir__error_pages_fill(shard->server, 503, SIZE_MAX, &response) ||
+        if (weir__error_pages_fill(branch->server, 503, SIZE_MAX, &response) ||
             weir__response_head_bound(&response) + response.body_size > WEIR__LEAVES_FIRST) {
                 weir__response_done(&response);
-                (void)weir__error_pages_fill(shard->server, 503, 0, &response);
+                (void)weir__error_pages_fill(branch->server, 503, 0, &response);
         }
         size_t head_size = weir__response_head(&response, &framing, out), size = head_size + response.body_size;
         if (response.body_size)
@@ -399,7 +399,7 @@ weir__reply_continue(struct weir__connection *connection)
         struct iovec piece = {(char *)WEIR__HTTP_CONTINUE, sizeof WEIR__HTTP_CONTINUE - 1};
         ssize_t sent = weir__stream_write(&connection->stream, &piece, 1);
 
-        weir__count(&connection->client.shard->counts, WEIR__COUNT_SENT, sent > 0 ? sent : 0);
+        weir__count(&connection->client.branch->counts, WEIR__COUNT_SENT, sent > 0 ? sent : 0);
         /* If the socket is full, the peer has earlier replies to read, and need not get this.  But bytes that TLS has encrypted
          * must go out before all others. */
         if ((sent != -EAGAIN || connection->stream.tls) && sent != (ssize_t)piece.iov_len)

@@ -12,7 +12,7 @@
 struct weir__connection;
 struct weir__exchange;
 struct weir__file_part;
-struct weir__shard;
+struct weir__branch;
 struct weir__transfer;
 
 #define WEIR__LEAVES_FIRST ((size_t)8 * 1024) /* bytes: any system sends as many before it waits for the peer */
@@ -48,7 +48,7 @@ void weir__reply_send(struct weir__connection *connection, struct weir__exchange
 void weir__reply_flush(struct weir__connection *connection, bool is_fresh);
 
 void weir__reply_refuse(struct weir__connection *connection, int status); /* an error, then close */
-size_t weir__reply_turning_away(struct weir__shard *shard); /* writes the whole 503 to the scratch buffer */
+size_t weir__reply_turning_away(struct weir__branch *branch); /* writes the whole 503 to the scratch buffer */
 void weir__reply_continue(struct weir__connection *connection); /* 100: the peer waits for it */
 
 /* -- stream_reply.c: replies that are written piece by piece -- */

@@ -22,7 +22,7 @@
 void
 weir__exchange_free(struct weir__exchange *exchange)
 {
-        weir__count(&exchange->client->shard->counts, WEIR__COUNT_EXCHANGES, -1);
+        weir__count(&exchange->client->branch->counts, WEIR__COUNT_EXCHANGES, -1);
         weir__exchange_free_request(exchange->request);
         weir__response_done(&exchange->response);
         weir__file_close(&exchange->file);
@@ -53,7 +53,7 @@ static const struct weir__work_ops answer_ops = {.run = answer_run};
 static const struct weir_http_server_config *
 config_of(const struct weir__exchange *exchange)
 {
-        return &exchange->client->shard->server->config; /* constant, and there as long as the exchange */
+        return &exchange->client->branch->server->config; /* constant, and there as long as the exchange */
 }
 
 /* Only whole replies are compressed, and none that is dropped or becomes an error.  A reply of another length than announced is
@@ -137,7 +137,7 @@ series_made(struct weir_series *series)
 {
         struct weir__exchange *exchange = (struct weir__exchange *)series->owner;
 
-        series->granularity = exchange->client->shard->server->coalescing;
+        series->granularity = exchange->client->branch->server->coalescing;
         if (atomic_exchange_explicit(&exchange->reach, (uintptr_t)series, memory_order_acq_rel) == WEIR__CUT)
                 weir_series_cancel(series);
 }
@@ -247,7 +247,7 @@ struct weir__exchange *
 weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__client *client, int fd, struct weir__request *request)
 {
         struct weir__exchange *exchange = weir__alloc(sizeof *exchange);
-        struct weir__shard *shard = client->shard;
+        struct weir__branch *branch = client->branch;
 
         if (!exchange) {
                 weir__exchange_free_request(request);
@@ -261,11 +261,11 @@ weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__clie
                 .body_left = request->is_chunked ? UINT64_MAX : request->content_length,
                 .reply_left = UINT64_MAX,
                 .holds = 1,
-                .began = shard->access ? weir__clock_now() : shard->poller->sleep.woke_at,
+                .began = branch->access ? weir__clock_now() : branch->poller->sleep.woke_at,
         };
-        weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, shard->server->handler, shard->server->context);
+        weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, branch->server->handler, branch->server->context);
         exchange->task.flags |= WEIR__TASK_CONSUMED;
-        weir__count(&shard->counts, WEIR__COUNT_EXCHANGES, 1);
+        weir__count(&branch->counts, WEIR__COUNT_EXCHANGES, 1);
         return exchange;
 }
 
@@ -300,7 +300,7 @@ weir__exchange_refuse(struct weir__exchange *exchange, int status)
 {
         weir__exchange_set_status(exchange, status);
         exchange->reply_left = UINT64_MAX;
-        weir_http_server *server = exchange->client->shard->server;
+        weir_http_server *server = exchange->client->branch->server;
         return weir__exchange_check(exchange, weir__error_pages_fill(server, status, SIZE_MAX, &exchange->response));
 }
 

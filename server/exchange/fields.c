@@ -28,7 +28,7 @@ fields_of(struct weir__exchange *exchange)
 static const weir_http_server *
 server_of(const struct weir__exchange *exchange)
 {
-        return exchange->client->shard->server;
+        return exchange->client->branch->server;
 }
 
 /* -- lists -- */

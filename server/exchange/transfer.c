@@ -76,7 +76,7 @@ run(struct weir__work *work)
 
         if (!transfer->is_tried) {
                 transfer->is_tried = true;
-                weir__coalescing_note_reply(transfer->exchange->client->shard, 0); /* a client waits for each piece */
+                weir__coalescing_note_reply(transfer->exchange->client->branch, 0); /* a client waits for each piece */
                 transfer->task.status = try_it(transfer);
                 if (transfer->is_linked && wait_in_connection(&transfer->task))
                         return;

@@ -1,7 +1,7 @@
 /* server/listen/admission.c: the limit on connections.
  *
  * Threads: the owner of the poller.  All owners share the server's `connections`, and the `eviction`, `idle_since` and count of
- *          idle connections of each shard.
+ *          idle connections of each branch.
  *
  * At the limit the connection that has been idle longest, on whichever poller, makes room for a new one.  If it belongs to this
  * poller, it is closed at once, and the new one gets its place.  Otherwise the owner of its poller is asked to close it, and the
@@ -12,7 +12,7 @@
  * so any end of a connection reduces it.
  *
  *     NONE --a new connection--> FIRST --the owner looks, and asks the others if none is idle here--> NONE
- *       \----another shard, or, in a deficit, a connection that becomes idle--> OTHER --the owner looks--> NONE
+ *       \----another branch, or, in a deficit, a connection that becomes idle--> OTHER --the owner looks--> NONE
  *
  * An owner reduces `connections` before it closes an idle connection, so no two owners close one for the same new connection.  It
  * leaves FIRST or OTHER before it looks, so no order is lost. */
@@ -53,17 +53,17 @@ give_place_back(weir_http_server *server)
         return false;
 }
 
-static void ask(struct weir__shard *shard, int order);
+static void ask(struct weir__branch *branch, int order);
 
 static void
 evict_run(struct weir__work *work)
 {
-        struct weir__shard *shard = weir__container_of(work, struct weir__shard, evict);
-        weir_http_server *server = shard->server;
-        int order = atomic_exchange(&shard->eviction, NONE);
+        struct weir__branch *branch = weir__container_of(work, struct weir__branch, evict);
+        weir_http_server *server = branch->server;
+        int order = atomic_exchange(&branch->eviction, NONE);
         struct weir__connection *idle = NULL;
 
-        while (is_over(server) && (idle = weir__connection_longest_idle(shard)))
+        while (is_over(server) && (idle = weir__connection_longest_idle(branch)))
                 if (give_place_back(server))
                         weir__connection_evict(idle, false);
         bool was_over = is_over(server);
@@ -71,8 +71,8 @@ evict_run(struct weir__work *work)
         if (is_over(server) &&
             (order == FIRST || !was_over)) { /* not was_over: the store may have overwritten the deficit of another owner */
                 atomic_store(&server->has_deficit, true);
-                for (unsigned i = 0; i < server->shard_count; i++)
-                        ask(&server->shards[i], OTHER);
+                for (unsigned i = 0; i < server->branch_count; i++)
+                        ask(&server->branches[i], OTHER);
         }
         weir__users_remove(&server->users);
 }
@@ -81,34 +81,34 @@ static const struct weir__work_ops evict_ops = {.run = evict_run};
 
 /* Any thread. */
 static void
-ask(struct weir__shard *shard, int order)
+ask(struct weir__branch *branch, int order)
 {
-        int before = atomic_load(&shard->eviction);
+        int before = atomic_load(&branch->eviction);
 
-        while (before < order && !atomic_compare_exchange_weak(&shard->eviction, &before, order))
+        while (before < order && !atomic_compare_exchange_weak(&branch->eviction, &before, order))
                 ;
         if (before != NONE)
                 return;
-        shard->evict.ops = &evict_ops;
-        weir__users_add(&shard->server->users);
-        weir__deliver(shard->poller, &shard->evict);
+        branch->evict.ops = &evict_ops;
+        weir__users_add(&branch->server->users);
+        weir__deliver(branch->poller, &branch->evict);
 }
 
 void
-weir__admission_evict(struct weir__shard *shard)
+weir__admission_evict(struct weir__branch *branch)
 {
-        ask(shard, OTHER);
+        ask(branch, OTHER);
 }
 
-/* Returns how many connections are idle on other pollers.  *longest is the shard of the one that has been idle longest, if that
+/* Returns how many connections are idle on other pollers.  *longest is the branch of the one that has been idle longest, if that
  * is longer than since `since`. */
 static size_t
-count_idle_elsewhere(const struct weir__shard *own, struct weir__shard **longest, weir_nsec since)
+count_idle_elsewhere(const struct weir__branch *own, struct weir__branch **longest, weir_nsec since)
 {
         weir_http_server *server = own->server;
         size_t count = 0;
 
-        for (struct weir__shard *each = server->shards; each < server->shards + server->shard_count; each++) {
+        for (struct weir__branch *each = server->branches; each < server->branches + server->branch_count; each++) {
                 weir_nsec at = atomic_load_explicit(&each->idle_since, memory_order_relaxed);
 
                 if (each == own || at == WEIR_FOREVER)
@@ -123,13 +123,13 @@ count_idle_elsewhere(const struct weir__shard *own, struct weir__shard **longest
 }
 
 static bool
-make_room(struct weir__shard *shard)
+make_room(struct weir__branch *branch)
 {
-        struct weir__connection *own = weir__connection_longest_idle(shard);
-        struct weir__shard *other = NULL;
-        size_t beyond = count_idle_elsewhere(shard, &other, own ? own->deadline.idle_since : WEIR_FOREVER);
+        struct weir__connection *own = weir__connection_longest_idle(branch);
+        struct weir__branch *other = NULL;
+        size_t beyond = count_idle_elsewhere(branch, &other, own ? own->deadline.idle_since : WEIR_FOREVER);
 
-        if (other && take_place(shard->server, beyond)) {
+        if (other && take_place(branch->server, beyond)) {
                 ask(other, FIRST);
                 return true;
         }
@@ -147,24 +147,24 @@ is_limited(const weir_http_server *server, const struct weir__peer *peer)
 
 /* Looks at the address first: one with too many connections must not take the room of others. */
 bool
-weir__admission_enter(struct weir__shard *shard, const struct weir__peer *peer)
+weir__admission_enter(struct weir__branch *branch, const struct weir__peer *peer)
 {
-        weir_http_server *server = shard->server;
+        weir_http_server *server = branch->server;
 
         if (is_limited(server, peer) &&
             !weir__addresses_enter(&server->addresses, peer, server->config.max_connections_per_address))
                 return false;
-        if (take_place(server, 0) || make_room(shard))
+        if (take_place(server, 0) || make_room(branch))
                 return true;
-        weir__admission_leave(shard, peer, false);
+        weir__admission_leave(branch, peer, false);
         return false;
 }
 
 void
-weir__admission_leave(struct weir__shard *shard, const struct weir__peer *peer, bool has_place)
+weir__admission_leave(struct weir__branch *branch, const struct weir__peer *peer, bool has_place)
 {
-        if (is_limited(shard->server, peer))
-                weir__addresses_leave(&shard->server->addresses, peer);
+        if (is_limited(branch->server, peer))
+                weir__addresses_leave(&branch->server->addresses, peer);
         if (has_place)
-                atomic_fetch_sub_explicit(&shard->server->connections, 1, memory_order_relaxed);
+                atomic_fetch_sub_explicit(&branch->server->connections, 1, memory_order_relaxed);
 }

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 
 struct weir__peer;
-struct weir__shard;
+struct weir__branch;
 
-bool weir__admission_enter(struct weir__shard *shard, const struct weir__peer *peer); /* takes a place; false: turn it away */
-void weir__admission_leave(struct weir__shard *shard, const struct weir__peer *peer, bool has_place);
-void weir__admission_evict(struct weir__shard *shard); /* weir__shard_ops.has_idle */
+bool weir__admission_enter(struct weir__branch *branch, const struct weir__peer *peer); /* takes a place; false: turn it away */
+void weir__admission_leave(struct weir__branch *branch, const struct weir__peer *peer, bool has_place);
+void weir__admission_evict(struct weir__branch *branch); /* weir__branch_ops.has_idle */
 
 #endif

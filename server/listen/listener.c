@@ -38,15 +38,15 @@ _Static_assert(TURNED_AWAY_AT_ONCE <= UINT8_MAX, "counted in a byte");
 /* Over TLS a client understands no reply before the handshake.  So a few clients are let in for the handshake, and get the 503
  * after it.  Others are closed. */
 static void
-turn_away(struct weir__shard *shard, int fd, const struct weir__peer *peer)
+turn_away(struct weir__branch *branch, int fd, const struct weir__peer *peer)
 {
         struct weir__stream stream = {.source.fd = fd};
 
-        weir__count(&shard->counts, WEIR__COUNT_TURNED_AWAY, 1);
-        if (shard->server->secure.is_on && shard->turned_away < TURNED_AWAY_AT_ONCE && weir__http1_new(shard, fd, peer, false))
+        weir__count(&branch->counts, WEIR__COUNT_TURNED_AWAY, 1);
+        if (branch->server->secure.is_on && branch->turned_away < TURNED_AWAY_AT_ONCE && weir__http1_new(branch, fd, peer, false))
                 return;
-        if (!shard->server->secure.is_on) {
-                struct iovec piece = {shard->poller->scratch, weir__reply_turning_away(shard)};
+        if (!branch->server->secure.is_on) {
+                struct iovec piece = {branch->poller->scratch, weir__reply_turning_away(branch)};
 
                 (void)weir__stream_write(&stream, &piece, 1);
                 weir__stream_finish(&stream);
@@ -64,29 +64,29 @@ is_exhaustion(int error)
 static void
 accept_again(struct weir__listener *listener, weir_nsec after)
 {
-        struct weir__shard *shard = listener->shard;
+        struct weir__branch *branch = listener->branch;
         bool was_set = listener->is_again_set;
 
-        if (was_set && !weir__alarm_clear(shard->poller, &listener->again))
+        if (was_set && !weir__alarm_clear(branch->poller, &listener->again))
                 return; /* its work is on its way */
-        listener->is_again_set = weir__alarm_set(shard->poller, &listener->again, weir__clock_after(weir__clock_now(), after));
+        listener->is_again_set = weir__alarm_set(branch->poller, &listener->again, weir__clock_after(weir__clock_now(), after));
         if (listener->is_again_set && !was_set)
-                weir__users_add(&shard->server->users);
+                weir__users_add(&branch->server->users);
         else if (was_set && !listener->is_again_set)
-                weir__users_remove(&shard->server->users);
+                weir__users_remove(&branch->server->users);
 }
 
 static void
-take_in(struct weir__shard *shard, int fd, const struct weir__peer *peer)
+take_in(struct weir__branch *branch, int fd, const struct weir__peer *peer)
 {
-        bool is_admitted = weir__admission_enter(shard, peer);
+        bool is_admitted = weir__admission_enter(branch, peer);
 
-        weir__count(&shard->counts, WEIR__COUNT_ACCEPTED, 1);
-        if (is_admitted && weir__http1_new(shard, fd, peer, true))
+        weir__count(&branch->counts, WEIR__COUNT_ACCEPTED, 1);
+        if (is_admitted && weir__http1_new(branch, fd, peer, true))
                 return;
         if (is_admitted)
-                weir__admission_leave(shard, peer, true);
-        turn_away(shard, fd, peer);
+                weir__admission_leave(branch, peer, true);
+        turn_away(branch, fd, peer);
 }
 
 /* Out of descriptors, accept fails also if nobody waits.  No idle connection must be closed for that. */
@@ -111,7 +111,7 @@ accept_one(struct weir__listener *listener)
         if (fd >= 0) {
                 struct weir__peer peer = weir__peer_of(&address, size);
 
-                take_in(listener->shard, fd, &peer);
+                take_in(listener->branch, fd, &peer);
                 return true;
         }
         if (errno == EAGAIN || errno == EBADF || errno == EINVAL)
@@ -120,7 +120,7 @@ accept_one(struct weir__listener *listener)
                 return true;
         if (!somebody_waits(listener))
                 return false;
-        struct weir__connection *idle = weir__connection_longest_idle(listener->shard);
+        struct weir__connection *idle = weir__connection_longest_idle(listener->branch);
         listener->is_paused = !idle;
         if (idle)
                 weir__connection_evict(idle, true);
@@ -146,7 +146,7 @@ again_run(struct weir__work *work)
 
         listener->is_again_set = listener->is_paused = false;
         accept_some(listener);
-        weir__users_remove(&listener->shard->server->users);
+        weir__users_remove(&listener->branch->server->users);
 }
 
 static const struct weir__work_ops again_ops = {.run = again_run};
@@ -155,15 +155,15 @@ static const struct weir__work_ops again_ops = {.run = again_run};
 void
 weir__listeners_left(struct weir__connection *connection)
 {
-        struct weir__shard *shard = connection->client.shard;
+        struct weir__branch *branch = connection->client.branch;
 
         if (connection->is_admitted)
-                weir__admission_leave(shard, &connection->client.peer, connection->has_place);
-        shard->turned_away -= !connection->is_admitted;
-        for (unsigned i = 0; i < shard->listener_count; i++)
-                if (shard->listeners[i].is_paused) {
-                        shard->listeners[i].is_paused = false;
-                        accept_again(&shard->listeners[i], 0);
+                weir__admission_leave(branch, &connection->client.peer, connection->has_place);
+        branch->turned_away -= !connection->is_admitted;
+        for (unsigned i = 0; i < branch->listener_count; i++)
+                if (branch->listeners[i].is_paused) {
+                        branch->listeners[i].is_paused = false;
+                        accept_again(&branch->listeners[i], 0);
                 }
 }
 
@@ -182,61 +182,61 @@ close_source(struct weir__source *source)
 {
         struct weir__listener *listener = (struct weir__listener *)source;
 
-        eventfd_write(listener->shard->server->ended_fd, 1);
+        eventfd_write(listener->branch->server->ended_fd, 1);
         listener_close(listener, false);
 }
 
 static const struct weir__source_ops listener_ops = {ready, close_source, close_source};
 
 static int
-listener_open(struct weir__listener *listener, struct weir__shard *shard)
+listener_open(struct weir__listener *listener, struct weir__branch *branch)
 {
         listener->source.ops = &listener_ops;
         listener->source.fd = listener->socket->fd;
-        listener->shard = shard;
+        listener->branch = branch;
         listener->again.work.ops = &again_ops;
-        int failed = weir__poller_add_source(shard->poller, &listener->source,
+        int failed = weir__poller_add_source(branch->poller, &listener->source,
                                              EPOLLIN | (listener->is_shared ? EPOLLEXCLUSIVE : 0));
         if (failed)
                 listener->source.fd = -1;
         else
-                weir__users_add(&shard->server->users);
+                weir__users_add(&branch->server->users);
         return failed;
 }
 
 int
-weir__listeners_open(struct weir__shard *shard)
+weir__listeners_open(struct weir__branch *branch)
 {
         int failed = 0;
 
-        for (unsigned i = 0; i < shard->listener_count && !failed; i++)
-                failed = listener_open(&shard->listeners[i], shard);
+        for (unsigned i = 0; i < branch->listener_count && !failed; i++)
+                failed = listener_open(&branch->listeners[i], branch);
         return failed;
 }
 
 static void
 listener_close(struct weir__listener *listener, bool should_empty)
 {
-        struct weir__shard *shard = listener->shard;
+        struct weir__branch *branch = listener->branch;
 
         if (listener->source.fd < 0)
                 return;
-        weir__poller_withdraw_source(shard->poller, &listener->source);
+        weir__poller_withdraw_source(branch->poller, &listener->source);
         for (unsigned i = 0; should_empty && i < SOMAXCONN && listener->failures < ACCEPTED_AT_ONCE && accept_one(listener); i++)
                 ;
         listener->source.fd = -1;
         weir__socket_leave(listener->socket);
         listener->socket = NULL;
-        if (listener->is_again_set && weir__alarm_clear(shard->poller, &listener->again)) {
+        if (listener->is_again_set && weir__alarm_clear(branch->poller, &listener->again)) {
                 listener->is_again_set = false;
-                weir__users_remove(&shard->server->users);
+                weir__users_remove(&branch->server->users);
         }
-        weir__users_remove(&shard->server->users);
+        weir__users_remove(&branch->server->users);
 }
 
 void
-weir__listeners_close(struct weir__shard *shard)
+weir__listeners_close(struct weir__branch *branch)
 {
-        for (unsigned i = 0; i < shard->listener_count; i++)
-                listener_close(&shard->listeners[i], true);
+        for (unsigned i = 0; i < branch->listener_count; i++)
+                listener_close(&branch->listeners[i], true);
 }

@@ -9,13 +9,13 @@
 #include "kernel/loop/poller.h"
 
 struct weir__connection;
-struct weir__shard;
+struct weir__branch;
 struct weir__socket;
 
 /* Owner of the poller only. */
 struct weir__listener {
         struct weir__source source; /* first; fd is -1 when closed */
-        struct weir__shard *shard;
+        struct weir__branch *branch;
         struct weir__socket *socket;      /* one use of it; NULL when closed */
         bool is_shared;                   /* other pollers watch it, too */
         bool is_paused;                   /* after EMFILE and the like, until `again` comes or a connection closes */
@@ -24,13 +24,13 @@ struct weir__listener {
         struct weir__alarm again;         /* goes on accepting: behind other work, or after a pause */
 };
 
-int weir__listeners_open(struct weir__shard *shard);   /* after a failure the caller closes those that are open */
-void weir__listeners_close(struct weir__shard *shard); /* accepts waiting connections first: a close would reset them */
-void weir__listeners_left(struct weir__connection *connection); /* weir__shard_ops.connection_left */
+int weir__listeners_open(struct weir__branch *branch);   /* after a failure the caller closes those that are open */
+void weir__listeners_close(struct weir__branch *branch); /* accepts waiting connections first: a close would reset them */
+void weir__listeners_left(struct weir__connection *connection); /* weir__branch_ops.connection_left */
 
-/* -- the listeners of a server, spread over its shards -- */
+/* -- the listeners of a server, spread over its branches -- */
 
-int weir__spread_listeners(weir_http_server *server);  /* gives each shard its listeners.  Result: 0 or -ENOMEM */
+int weir__spread_listeners(weir_http_server *server);  /* gives each branch its listeners.  Result: 0 or -ENOMEM */
 void weir__spread_take_back(weir_http_server *server); /* with the uses of those that are not open */
 
 #endif

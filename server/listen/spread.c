@@ -25,15 +25,15 @@ group_at(const struct weir__sockets *sockets, unsigned at)
 }
 
 static int
-add_listener(struct weir__shard *shard, struct weir__socket *socket, bool is_shared)
+add_listener(struct weir__branch *branch, struct weir__socket *socket, bool is_shared)
 {
-        struct weir__listener *grown = realloc(shard->listeners, (shard->listener_count + 1) * sizeof *grown);
+        struct weir__listener *grown = realloc(branch->listeners, (branch->listener_count + 1) * sizeof *grown);
 
         if (!grown)
                 return -ENOMEM;
         weir__socket_join(socket);
-        grown[shard->listener_count++] = (struct weir__listener){.source.fd = -1, .socket = socket, .is_shared = is_shared};
-        shard->listeners = grown;
+        grown[branch->listener_count++] = (struct weir__listener){.source.fd = -1, .socket = socket, .is_shared = is_shared};
+        branch->listeners = grown;
         return 0;
 }
 
@@ -41,11 +41,11 @@ add_listener(struct weir__shard *shard, struct weir__socket *socket, bool is_sha
 static int
 deal(weir_http_server *server, struct group group)
 {
-        unsigned shards = server->shard_count, listeners = group.count > shards ? group.count : shards;
+        unsigned branches = server->branch_count, listeners = group.count > branches ? group.count : branches;
         int failed = 0;
 
         for (unsigned i = 0; i < listeners && !failed; i++)
-                failed = add_listener(&server->shards[i % shards], &group.first[i % group.count], group.count < shards);
+                failed = add_listener(&server->branches[i % branches], &group.first[i % group.count], group.count < branches);
         return failed;
 }
 
@@ -66,14 +66,14 @@ weir__spread_listeners(weir_http_server *server)
 void
 weir__spread_take_back(weir_http_server *server)
 {
-        for (unsigned i = 0; i < server->shard_count; i++) {
-                struct weir__shard *shard = &server->shards[i];
+        for (unsigned i = 0; i < server->branch_count; i++) {
+                struct weir__branch *branch = &server->branches[i];
 
-                for (unsigned j = 0; j < shard->listener_count; j++)
-                        if (shard->listeners[j].socket)
-                                weir__socket_leave(shard->listeners[j].socket);
-                free(shard->listeners);
-                shard->listeners = NULL;
-                shard->listener_count = 0;
+                for (unsigned j = 0; j < branch->listener_count; j++)
+                        if (branch->listeners[j].socket)
+                                weir__socket_leave(branch->listeners[j].socket);
+                free(branch->listeners);
+                branch->listeners = NULL;
+                branch->listener_count = 0;
         }
 }

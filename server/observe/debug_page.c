@@ -198,7 +198,7 @@ can_be_kept(const struct page *page, const struct section *section, weir_nsec wa
 
 /* The last record has nothing in it, so the flow waits for it. */
 static void
-end_branch(struct page *page)
+note_leaf(struct page *page)
 {
         if (page->last_age > page->waited)
                 page->waited = page->last_age;
@@ -213,7 +213,7 @@ end_flow(struct page *page)
         page->section = NULL;
         if (!section)
                 return;
-        end_branch(page);
+        note_leaf(page);
         if (page->waited < 0)
                 page->waited = page->root_age;
         section->found += page->is_found;
@@ -256,7 +256,7 @@ add_record(const struct weir__debug_record *record, void *context)
         } else {
                 page->section->tasks++;
                 if (record->depth <= page->last_depth)
-                        end_branch(page);
+                        note_leaf(page);
         }
         page->last_depth = record->depth;
         page->last_age = record->age;

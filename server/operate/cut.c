@@ -80,7 +80,7 @@ weir__cut_connection(struct weir__connection *connection)
         bool is_cut = connection->exchange || (connection->state == WEIR__WRITING && !connection->reading.is_refused);
 
         if (is_cut)
-                add_report(connection->client.shard->server, describe(connection));
+                add_report(connection->client.branch->server, describe(connection));
         if (connection->exchange && connection->state != WEIR__READING_BODY)
                 weir__exchange_cut(connection->exchange);
         weir__connection_close(connection);

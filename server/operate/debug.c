@@ -69,7 +69,7 @@ static bool
 was_passed_on(const struct weir__exchange *exchange)
 {
         static const char *const fields[] = {"Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"};
-        const char *own = weir__proxies_field(exchange->client->shard->server->proxies);
+        const char *own = weir__proxies_field(exchange->client->branch->server->proxies);
 
         for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
                 if (weir__request_header(exchange->request, fields[i]))
@@ -102,7 +102,7 @@ static bool
 may_read(const struct weir__exchange *exchange, const struct weir_http_debug_config *config)
 {
         const struct weir__peer *peer = &exchange->client->peer;
-        const struct weir__proxies *proxies = exchange->client->shard->server->proxies;
+        const struct weir__proxies *proxies = exchange->client->branch->server->proxies;
         const struct weir__peer client = weir__forwarded_client(proxies, exchange->request, peer);
 
         if (is_allowed(config, &client))

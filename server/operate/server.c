@@ -8,7 +8,7 @@
  * Threads: starts and stops come from threads that are no workers.  A thread that changes the state to STARTING or STOPPING has
  *          the server to itself, with no lock held, until it sets the next state.  Meanwhile a stop waits, and every other call
  *          returns at once: configuration needs NEW, and calls that ask for sockets need SERVING.  Only the owner of its poller
- *          changes a shard.  So the thread gives an order, a work for every poller, and waits until all have carried it out.
+ *          changes a branch.  So the thread gives an order, a work for every poller, and waits until all have carried it out.
  * Locks:   server->lock, a leaf: the state, and the fields that are read or written in NEW and SERVING.
  *
  * `users` keeps the server's memory; stop returns only after the last user has written the eventfd. */
@@ -140,52 +140,52 @@ wait_for_change(weir_http_server *server)
 
 /* A connection that is closed stays in the list: GONE. */
 static void
-each_connection(struct weir__shard *shard, void (*act)(struct weir__connection *connection))
+each_connection(struct weir__branch *branch, void (*act)(struct weir__connection *connection))
 {
-        for (struct weir__link *each = weir__list_first(&shard->connections); each;
-             each = weir__list_next(&shard->connections, each))
+        for (struct weir__link *each = weir__list_first(&branch->connections); each;
+             each = weir__list_next(&branch->connections, each))
                 act(weir__container_of(each, struct weir__connection, link));
 }
 
 static void
-order_open(struct weir__shard *shard)
+order_open(struct weir__branch *branch)
 {
-        shard->failed = weir__listeners_open(shard);
+        branch->failed = weir__listeners_open(branch);
 }
 
 static void
-order_stop(struct weir__shard *shard)
+order_stop(struct weir__branch *branch)
 {
-        weir__listeners_close(shard);
-        weir__shed_close(shard);
-        shard->is_stopping = true;
-        each_connection(shard, weir__http1_stop);
+        weir__listeners_close(branch);
+        weir__shed_close(branch);
+        branch->is_stopping = true;
+        each_connection(branch, weir__http1_stop);
 }
 
 static void
-order_cut(struct weir__shard *shard)
+order_cut(struct weir__branch *branch)
 {
-        each_connection(shard, weir__cut_connection);
+        each_connection(branch, weir__cut_connection);
 }
 
 static void
 order_run(struct weir__work *work)
 {
-        struct weir__shard *shard = weir__container_of(work, struct weir__shard, order);
-        weir_http_server *server = shard->server;
+        struct weir__branch *branch = weir__container_of(work, struct weir__branch, order);
+        weir_http_server *server = branch->server;
         struct weir__latch *ordered = server->ordered;
 
-        server->order(shard);
+        server->order(branch);
         if (atomic_fetch_sub_explicit(&server->orders_left, 1, memory_order_acq_rel) == 1)
                 weir__latch_open(ordered);
 }
 
 static const struct weir__work_ops order_ops = {.run = order_run};
 
-/* Gives all shards an order and waits until they have carried it out.  Returns errors of weir__runtime_enter when there are no
+/* Gives all branches an order and waits until they have carried it out.  Returns errors of weir__runtime_enter when there are no
  * workers any more: the end of the runtime closes everything then. */
 static int
-give_order(weir_http_server *server, void (*order)(struct weir__shard *shard))
+give_order(weir_http_server *server, void (*order)(struct weir__branch *branch))
 {
         struct weir__latch ordered = {0};
         int failed = weir__runtime_enter();
@@ -198,9 +198,9 @@ give_order(weir_http_server *server, void (*order)(struct weir__shard *shard))
                 return failed;
         server->order = order;
         server->ordered = &ordered;
-        atomic_store_explicit(&server->orders_left, server->shard_count, memory_order_release);
-        for (unsigned i = 0; i < server->shard_count; i++)
-                weir__deliver(server->shards[i].poller, &server->shards[i].order);
+        atomic_store_explicit(&server->orders_left, server->branch_count, memory_order_release);
+        for (unsigned i = 0; i < server->branch_count; i++)
+                weir__deliver(server->branches[i].poller, &server->branches[i].order);
         weir__latch_wait(&ordered);
         weir__runtime_leave();
         return 0;
@@ -208,14 +208,14 @@ give_order(weir_http_server *server, void (*order)(struct weir__shard *shard))
 
 /* -- start -- */
 
-static const struct weir__shard_ops shard_ops = {
+static const struct weir__branch_ops branch_ops = {
         .exchange = &weir__http1_ops,
         .connection_left = weir__listeners_left,
         .has_idle = weir__admission_evict,
 };
 
 static int
-make_shards(weir_http_server *server)
+make_branches(weir_http_server *server)
 {
         unsigned count = weir__pollers.count;
 
@@ -225,35 +225,35 @@ make_shards(weir_http_server *server)
         failed = failed ? failed : weir__access_start(server->access, count);
         if (failed)
                 return failed;
-        server->shards = calloc(count, sizeof *server->shards);
-        if (!server->shards)
+        server->branches = calloc(count, sizeof *server->branches);
+        if (!server->branches)
                 return -ENOMEM;
         for (unsigned i = 0; i < count; i++) {
-                server->shards[i].server = server;
-                server->shards[i].poller = weir__pollers.at[i];
-                server->shards[i].ops = &shard_ops;
-                server->shards[i].order.ops = &order_ops;
-                server->shards[i].date_second = -1;
-                server->shards[i].access = server->access;
-                atomic_init(&server->shards[i].idle_since, WEIR_FOREVER);
+                server->branches[i].server = server;
+                server->branches[i].poller = weir__pollers.at[i];
+                server->branches[i].ops = &branch_ops;
+                server->branches[i].order.ops = &order_ops;
+                server->branches[i].date_second = -1;
+                server->branches[i].access = server->access;
+                atomic_init(&server->branches[i].idle_since, WEIR_FOREVER);
         }
-        server->shard_count = count;
+        server->branch_count = count;
         return 0;
 }
 
 static void
-drop_shards(weir_http_server *server)
+drop_branches(weir_http_server *server)
 {
         weir__spread_take_back(server);
         weir__access_stop(server->access);
-        free(server->shards);
-        server->shards = NULL;
-        server->shard_count = 0;
+        free(server->branches);
+        server->branches = NULL;
+        server->branch_count = 0;
 }
 
 /* Closes listeners and connections.  Connections that are left at `until`, or when impatient_fd is readable, are cut. */
 static void
-close_shards(weir_http_server *server, weir_nsec until, int impatient_fd)
+close_branches(weir_http_server *server, weir_nsec until, int impatient_fd)
 {
         (void)give_order(server, order_stop);
         weir__runtime_wait_begin(false); /* not before the order was carried out: time would not wait for it */
@@ -264,26 +264,26 @@ close_shards(weir_http_server *server, weir_nsec until, int impatient_fd)
         }
 }
 
-/* Makes a shard for each poller, and opens its listeners. */
+/* Makes a branch for each poller, and opens its listeners. */
 static int
-open_shards(weir_http_server *server)
+open_branches(weir_http_server *server)
 {
-        int failed = make_shards(server);
+        int failed = make_branches(server);
 
         failed = failed ? failed : weir__spread_listeners(server);
         if (!failed) {
                 weir__users_add(&server->users); /* of the server: so the count reaches 0 once, when it is stopped */
                 failed = give_order(server, order_open);
-                for (unsigned i = 0; i < server->shard_count && !failed; i++)
-                        failed = server->shards[i].failed;
+                for (unsigned i = 0; i < server->branch_count && !failed; i++)
+                        failed = server->branches[i].failed;
                 if (failed) {
-                        close_shards(server, 0, -1);
+                        close_branches(server, 0, -1);
                         weir__cut_log(&server->cut_reports, server->unreported);
                         server->reported = server->unreported = 0;
                 }
         }
         if (failed)
-                drop_shards(server);
+                drop_branches(server);
         return failed;
 }
 
@@ -296,7 +296,7 @@ listen_and_open(weir_http_server *server, const char *addresses, struct weir__fa
         if (failed)
                 return failed;
         int port = weir__sockets_port(&server->sockets);
-        failed = open_shards(server);
+        failed = open_branches(server);
         if (failed) {
                 weir__sockets_undo(&server->sockets);
                 return failed;
@@ -379,11 +379,11 @@ stop(weir_http_server *server, weir_nsec within, int impatient_fd, struct weir__
 
         if (!server->is_handed_over)
                 weir__sockets_remove_files(&server->sockets);
-        close_shards(server, until, impatient_fd);
+        close_branches(server, until, impatient_fd);
         weir__list_concat(reports, &server->cut_reports);
         *missing = server->unreported;
         weir__serving_end(server);
-        drop_shards(server);
+        drop_branches(server);
         weir__sockets_free(&server->sockets);
         atomic_store_explicit(&server->port, -EDOM, memory_order_relaxed);
         return (int)(server->reported + server->unreported);

@@ -1,10 +1,10 @@
-/* server/base/shard.h: a shard: the part of a server on one poller.
+/* server/base/branch.h: a branch: the part of a server on one poller.
  *
- *     weir_http_server --- a shard for each poller --- its listeners, its connections --- at most one exchange each
+ *     weir_http_server --- a branch for each poller --- its listeners, its connections --- at most one exchange each
  *
- * Shards, listeners and connections belong to the owner of their poller; the server is what the shards share. */
-#ifndef WEIR_SERVER_SHARD_H
-#define WEIR_SERVER_SHARD_H
+ * Branches, listeners and connections belong to the owner of their poller; the server is what the branches share. */
+#ifndef WEIR_SERVER_BRANCH_H
+#define WEIR_SERVER_BRANCH_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,15 +19,15 @@
 
 /* -- counts --
  *
- * Each shard has counts of its own.  Only the owner of its poller writes them, so it needs no locked instruction.  A reader adds
- * up the counts of all shards. */
+ * Each branch has counts of its own.  Only the owner of its poller writes them, so it needs no locked instruction.  A reader adds
+ * up the counts of all branches. */
 
 #define WEIR__STATUS_LEAST 100
 #define WEIR__STATUSES     500
 
 enum weir__count_kind {
         /* At present. */
-        WEIR__COUNT_OPEN = 0,  /* connections; counted by the server, not by its shards */
+        WEIR__COUNT_OPEN = 0,  /* connections; counted by the server, not by its branches */
         WEIR__COUNT_IDLE,      /* connections that wait for a request */
         WEIR__COUNT_EXCHANGES,
 
@@ -63,30 +63,30 @@ static inline void weir__count_reply(struct weir__counts *counts, int status)
         weir__count(counts, WEIR__COUNT_STATUS + (unsigned)(status - WEIR__STATUS_LEAST), 1);
 }
 
-/* -- the shard -- */
+/* -- the branch -- */
 
 struct weir__access;
+struct weir__branch;
 struct weir__connection;
 struct weir__exchange_ops;
 struct weir__listener;
-struct weir__shard;
 
 /* The calls of a connection to rooms above it. */
-struct weir__shard_ops {
+struct weir__branch_ops {
         const struct weir__exchange_ops *exchange;                    /* of its exchanges */
         void (*connection_left)(struct weir__connection *connection); /* closed: its descriptor and its place are free */
-        void (*has_idle)(struct weir__shard *shard); /* a connection has become idle while there is a deficit */
+        void (*has_idle)(struct weir__branch *branch); /* a connection has become idle while there is a deficit */
 };
 
 /* Owner of the poller only, except for atomic fields. */
-struct weir__shard {
+struct weir__branch {
         /* Constant. */
         weir_http_server *server;
         struct weir__poller *poller;
-        const struct weir__shard_ops *ops;
+        const struct weir__branch_ops *ops;
         struct weir__access *access; /* the server's, while it serves; NULL: there is no access log */
 
-        struct weir__listener *listeners; /* one or more for each address, made and freed with the shard */
+        struct weir__listener *listeners; /* one or more for each address, made and freed with the branch */
         unsigned listener_count;
         struct weir__list connections;
         uint8_t turned_away; /* connections of TLS that get a 503 after their handshake */
@@ -110,6 +110,6 @@ struct weir__shard {
 #define WEIR__COALESCING ((uint32_t)WEIR_MSEC(1)) /* the window, unless the program sets another one */
 
 /* A reply was ready that long after its request; 0: at once, or unknown.  Owner only. */
-void weir__coalescing_note_reply(struct weir__shard *shard, weir_nsec after);
+void weir__coalescing_note_reply(struct weir__branch *branch, weir_nsec after);
 
 #endif
