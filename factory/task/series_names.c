@@ -111,7 +111,7 @@ take_some(struct weir__names_walk *walk, struct weir_series *taken[TAKEN_AT_ONCE
 
 /* A series with a cause becomes a zombie of its name, so the next cancel does not meet it. */
 static void
-end_name(const struct weir_series *series)
+make_name_zombie(const struct weir_series *series)
 {
         struct weir__series_name *name = weir__series_extra_of(series)->name;
 
@@ -131,7 +131,7 @@ cancel(struct weir_series *series)
 
         weir__lock(&series->lock);
         struct weir_task *ended = weir__series_end_early_locked(series, -ECANCELED, &given);
-        end_name(series);
+        make_name_zombie(series);
         weir__unlock(&series->lock);
         weir__series_deliver(ended);
         weir_series_unref(series);

@@ -194,9 +194,9 @@ WEIR__STEPS_OF(WEIR__MODULE_TIMERS, [WEIR__STEP_LOAD] = prepare);
 
 /* -- cancel -- */
 
-/* Cancels a started timer.  A ticker can be cancelled in a tick: its worker sees the flag after the tick. */
+/* A ticker can be cancelled in a tick: its worker sees the flag after the tick. */
 static bool
-end(struct weir__timer *timer, struct weir__work_list *taken)
+cancel_started(struct weir__timer *timer, struct weir__work_list *taken)
 {
         uint32_t word = weir__timer_word(timer);
 
@@ -215,7 +215,7 @@ end(struct weir__timer *timer, struct weir__work_list *taken)
         }
 }
 
-/* Cancels a timer that is not started.  Under the poller's lock, as the decisive step of the start. */
+/* Under the poller's lock, as the decisive step of the start. */
 static bool
 cancel_new(struct weir__timer *timer)
 {
@@ -228,7 +228,7 @@ cancel_new(struct weir__timer *timer)
 /* This reads the poller without its lock.  The caller holds the lock by which it has found the timer.  weir__timer_rebind takes
  * that lock before a change. */
 bool
-weir__timer_cancel(struct weir__timer *timer, bool is_poller_locked, struct weir__work_list *taken)
+weir__timer_mark_cancelled(struct weir__timer *timer, bool is_poller_locked, struct weir__work_list *taken)
 {
         bool was_new = false;
 
@@ -241,7 +241,7 @@ weir__timer_cancel(struct weir__timer *timer, bool is_poller_locked, struct weir
                 if (!is_poller_locked)
                         weir__unlock(&poller->lock);
         }
-        return was_new || end(timer, taken);
+        return was_new || cancel_started(timer, taken);
 }
 
 /* So a cancel of a million timers does not delay other ready work, and its pollers do not take the timers one by one. */

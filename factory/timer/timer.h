@@ -187,10 +187,10 @@ void weir__timer_take_verdict(struct weir__timer *timer, uint32_t word);
 /* Moves a timer whose poller has no worker to one that has, before its start.  By its owner, no lock held; the runtime is up. */
 void weir__timer_rebind(struct weir__timer *timer);
 
-/* Cancels the timer, unless it was cancelled before or its callback has begun.  A timer that is not started is marked, and its
- * start or dismissal does the rest.  Another one is appended to `taken` if it is to be delivered, after unlocking.  Under the
- * lock by which it was found. */
-bool weir__timer_cancel(struct weir__timer *timer, bool is_poller_locked, struct weir__work_list *taken);
+/* Marks the timer as cancelled, unless it was before or its callback has begun; returns whether.  If the timer is to be
+ * delivered, it is appended to `taken`: by weir__timer_deliver, after unlocking.  A timer that is not started is only marked: its
+ * start or dismissal does the rest.  Under the lock by which it was found. */
+bool weir__timer_mark_cancelled(struct weir__timer *timer, bool is_poller_locked, struct weir__work_list *taken);
 
 /* Delivers the cancelled timers, `count` at most.  No lock held. */
 void weir__timer_deliver(struct weir__work_list *taken, size_t count);

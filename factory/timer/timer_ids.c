@@ -67,7 +67,7 @@ weir_timer_cancel_id(weir_timer_id id)
                 shard = lock_shard_of(weir__timer_name(timer), poller);
                 timer = weir__handles_find(&poller->handles, id);
         }
-        size_t count = timer && weir__timer_cancel(timer, true, &taken);
+        size_t count = timer && weir__timer_mark_cancelled(timer, true, &taken);
         if (count && shard)
                 weir__names_make_zombie(shard, weir__timer_name(timer));
         weir__unlock(&poller->lock);

@@ -28,7 +28,7 @@ weir__timers_lock_poller(struct weir__poller **locked, struct weir__poller *poll
 bool
 weir__timers_cancel_one(struct weir__timers_cancel *cancel, struct weir__names_shard *shard, struct weir__name *name)
 {
-        if (!weir__timer_cancel(weir__timer_of_name(name), false, &cancel->taken))
+        if (!weir__timer_mark_cancelled(weir__timer_of_name(name), false, &cancel->taken))
                 return false;
         weir__names_make_zombie(shard, name);
         cancel->credit--;

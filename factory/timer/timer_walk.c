@@ -53,7 +53,7 @@ find_name(struct prefix_walk *walk, struct weir__names_shard *shard, unsigned *b
 }
 
 static void
-end_name(struct prefix_walk *walk, struct weir__names_shard *shard)
+leave_name(struct prefix_walk *walk, struct weir__names_shard *shard)
 {
         weir__names_walk_end(shard, &walk->walk);
         walk->is_in_name = false;
@@ -82,7 +82,7 @@ cancel_some(struct prefix_walk *walk, struct weir__names_shard *shard, struct we
                 struct weir__name *name = cancel->left > 0 ? weir__names_walk_at(&walk->walk) : NULL;
 
                 if (!name)
-                        end_name(walk, shard);
+                        leave_name(walk, shard);
                 else if (!weir__timers_cancel_one(cancel, shard, name)) /* else the walk goes on, as the timer is a zombie */
                         weir__names_walk_on(&walk->walk);
         }
@@ -184,7 +184,7 @@ see_timers(struct list *list, struct weir__names_shard *shard)
         }
         weir__timers_lock_poller(&locked, NULL);
         if (!name)
-                end_name(&list->names, shard);
+                leave_name(&list->names, shard);
 }
 
 /* One hold of the lock.  Returns whether there may be more in the shard. */
@@ -223,7 +223,7 @@ list_shard(struct list *list, unsigned number)
         if (!list->names.is_in_name)
                 return;
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, list->names.scan.key.hash);
-        end_name(&list->names, shard);
+        leave_name(&list->names, shard);
         weir__names_unlock(shard);
 }
 
