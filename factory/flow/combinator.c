@@ -263,7 +263,7 @@ static const struct weir__series_ops child_ops = {.work = WEIR__SERIES_WORK, .en
 static int
 fault_of(const struct weir_task *task)
 {
-        return !task ? -ENOMEM : task->flags & WEIR__TASK_WRONG ? task->status : 0;
+        return !task ? -ENOMEM : task->flags & WEIR__TASK_POISONED ? task->status : 0;
 }
 
 /* Around a task that was consumed.  NULL: it is at fault and gone, or out of memory; *fault is why. */

@@ -462,7 +462,7 @@ make(const char *name, const weir_nsec *limit, weir_go_fn *function, weir_task_f
         struct weir__go_queue *queue = NULL;
 
         if (fault)
-                return weir__timer_wrong(fault, done, context);
+                return weir__timer_new_poisoned(fault, done, context);
         if (name && !weir__phase_is_forked()) {
                 queue = weir__go_queue_get(&key);
                 if (!queue)

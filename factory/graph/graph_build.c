@@ -47,7 +47,7 @@ weir_graph_add(weir_task *to, weir_task *task, const char *label)
         if (task)
                 weir__task_consume(task, "weir_graph_add");
         struct weir__graph *graph = to ? open_graph(to, "weir_graph_add") : NULL;
-        int fault = !task ? -ENOMEM : task->flags & WEIR__TASK_WRONG ? task->status : 0;
+        int fault = !task ? -ENOMEM : task->flags & WEIR__TASK_POISONED ? task->status : 0;
         struct weir_node *node = graph ? new_node(graph, fault, label) : NULL;
         if (node)
                 node->task = task;

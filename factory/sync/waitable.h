@@ -54,7 +54,7 @@ struct weir__waitable_ops {
 
 struct weir__wait {
         /* Constant. */
-        struct weir__waitable *object; /* with a reference of the task; NULL: there is none, and the task is wrong */
+        struct weir__waitable *object; /* with a reference of the task; NULL: there is none, and the task is poisoned */
         struct weir__wait_task *task;
         unsigned queue; /* which of the object's */
 
@@ -224,8 +224,8 @@ void weir__wait_end_all(struct weir__waitable *object, struct weir__list *queue,
 
 /* -- tasks -- */
 
-/* Makes a task that waits in that queue of the object.  It has its own reference.  For a NULL object it is wrong, with -ENOMEM.
- * NULL when out of memory. */
+/* Makes a task that waits in that queue of the object.  It has its own reference.  For a NULL object it is poisoned with
+ * -ENOMEM.  NULL when out of memory. */
 struct weir__wait_task *weir__wait_task_new(const struct weir__task_ops *ops, struct weir__waitable *object, unsigned queue,
                                             weir_task_fn *done, void *context);
 

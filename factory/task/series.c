@@ -141,7 +141,7 @@ push(struct weir_series *series, struct weir_task *task, bool front)
 
         if (task) {
                 weir__task_consume(task, front ? "weir_series_push_front" : "weir_series_push");
-                if (!failed && task->flags & WEIR__TASK_WRONG)
+                if (!failed && task->flags & WEIR__TASK_POISONED)
                         failed = task->status;
         }
         if (series && !weir__phase_is_forked()) {

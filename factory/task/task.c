@@ -52,9 +52,9 @@ weir__task_expect_open(const struct weir_task *task, const struct weir__task_ops
 void
 weir__task_poison(struct weir_task *task, int fault)
 {
-        if (!(task->flags & WEIR__TASK_WRONG))
+        if (!(task->flags & WEIR__TASK_POISONED))
                 task->status = fault;
-        task->flags |= WEIR__TASK_WRONG;
+        task->flags |= WEIR__TASK_POISONED;
 }
 
 static void
@@ -70,7 +70,7 @@ void
 weir__task_consume(struct weir_task *task, const char *verb)
 {
         weir__task_mark_consumed(task, verb);
-        if (weir__task_ops(task)->seal && !(task->flags & WEIR__TASK_WRONG))
+        if (weir__task_ops(task)->seal && !(task->flags & WEIR__TASK_POISONED))
                 seal(task);
 }
 

@@ -132,7 +132,7 @@ struct weir_task {
 
 enum weir__task_flags {
         WEIR__TASK_CONSUMED = 1, /* started, pushed, added or dismissed */
-        WEIR__TASK_WRONG = 2,    /* `status` says what was wrong at its making; it is never started */
+        WEIR__TASK_POISONED = 2, /* `status` says what was wrong with its making, or with what was added; it is never started */
 };
 
 /* Initialises the common part of a task of `size` bytes from weir__alloc. */

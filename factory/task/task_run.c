@@ -138,7 +138,7 @@ weir_task_start(weir_task *task)
         if (!task)
                 return -ENOMEM;
         weir__task_consume(task, "weir_task_start");
-        int failed = task->flags & WEIR__TASK_WRONG ? task->status : enter(task);
+        int failed = task->flags & WEIR__TASK_POISONED ? task->status : enter(task);
         if (failed)
                 weir__task_discard(task);
         else
@@ -152,7 +152,7 @@ weir_task_run(weir_task *task)
         if (!task)
                 return -ENOMEM;
         weir__task_consume(task, "weir_task_run");
-        int failed = task->flags & WEIR__TASK_WRONG ? task->status : weir__runtime_may_wait();
+        int failed = task->flags & WEIR__TASK_POISONED ? task->status : weir__runtime_may_wait();
         if (failed) {
                 weir__task_discard(task);
                 return failed;

@@ -286,7 +286,7 @@ make_periodic(const char *name, weir_nsec period, enum weir_tick_policy policy, 
 
         if (!fault && !is_sound(period, policy))
                 fault = -EINVAL;
-        return fault ? weir__timer_wrong(fault, fn, context) : make(name, &ticker, fn, context);
+        return fault ? weir__timer_new_poisoned(fault, fn, context) : make(name, &ticker, fn, context);
 }
 
 weir_task *
@@ -330,7 +330,7 @@ make_scheduled(const char *name, const char *cron, const char *zone, weir_task_f
         if (!fault)
                 fault = read_schedule(&ticker.schedule, cron, zone, NULL);
         if (fault)
-                return fault == -ENOMEM ? NULL : weir__timer_wrong(fault, fn, context);
+                return fault == -ENOMEM ? NULL : weir__timer_new_poisoned(fault, fn, context);
         weir_task *task = make(name, &ticker, fn, context);
         if (!task)
                 drop_schedule(ticker.schedule);

@@ -196,7 +196,7 @@ bool weir__timer_mark_cancelled(struct weir__timer *timer, bool is_poller_locked
 void weir__timer_deliver(struct weir__work_list *taken, size_t count);
 
 /* A task that only reports that fault when it is started or pushed; NULL when out of memory. */
-weir_task *weir__timer_wrong(int fault, weir_task_fn *done, void *context);
+weir_task *weir__timer_new_poisoned(int fault, weir_task_fn *done, void *context);
 
 /* Turns NULL into the empty name, which the start refuses as well. */
 static inline const char *

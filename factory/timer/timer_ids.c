@@ -20,7 +20,7 @@ weir_timer_id_of(weir_task *task)
         struct weir__poller *poller = weir__timer_poller(timer);
 
         weir__lock(&poller->lock);
-        bool may_have = weir__timer_word(timer) == WEIR__NEW && !(task->flags & (WEIR__TASK_CONSUMED | WEIR__TASK_WRONG));
+        bool may_have = weir__timer_word(timer) == WEIR__NEW && !(task->flags & (WEIR__TASK_CONSUMED | WEIR__TASK_POISONED));
         if (!task->handle && may_have)
                 task->handle = weir__handles_take(&poller->handles, timer);
         weir_timer_id id = task->handle ? weir__handles_id(&poller->handles, poller->index, task->handle) : 0;

@@ -54,14 +54,12 @@ init_parts(struct weir__timer *timer, char *behind, const struct weir__timer_pla
 }
 
 weir_task *
-weir__timer_wrong(int fault, weir_task_fn *done, void *context)
+weir__timer_new_poisoned(int fault, weir_task_fn *done, void *context)
 {
         weir_task *task = weir_timer_new(0, done, context);
 
-        if (task) {
-                task->status = fault;
-                task->flags |= WEIR__TASK_WRONG;
-        }
+        if (task)
+                weir__task_poison(task, fault);
         return task;
 }
 
@@ -74,7 +72,7 @@ make(const struct weir__timer_ops *ops, const char *name, const struct weir__tim
         int fault = name ? weir__name_read(name, &key) : 0;
 
         if (fault)
-                return weir__timer_wrong(fault, done, context);
+                return weir__timer_new_poisoned(fault, done, context);
         size_t before = name ? weir__named_timer_size(key.size) : sizeof(struct weir__timer), size = before + size_of(plan);
         struct weir__named_timer *named = weir__alloc(size);
         if (!named)

@@ -26,7 +26,7 @@
 static void
 end_events(struct weir__transfer *transfer)
 {
-        if (transfer->kind == WEIR__TRANSFER_STREAM && !(transfer->task.flags & WEIR__TASK_WRONG))
+        if (transfer->kind == WEIR__TRANSFER_STREAM && !(transfer->task.flags & WEIR__TASK_POISONED))
                 atomic_store_explicit(&transfer->exchange->events, WEIR__EVENTS_ENDED, memory_order_relaxed);
 }
 
