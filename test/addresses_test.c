@@ -274,10 +274,10 @@ the_end_of_the_runtime_closes_shared_sockets_too(void)
         CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
 }
 
-/* -- hand-over -- */
+/* -- successors -- */
 
 static int
-hand_over(const char *mode, const char *pollers, const char *list)
+start_successor(const char *mode, const char *pollers, const char *list)
 {
         char *arguments[] = {"addresses_test", (char *)mode, (char *)pollers, (char *)list, NULL};
 
@@ -302,7 +302,7 @@ another_process_takes_over(void)
 
         snprintf(list, sizeof list, "127.0.0.1:0,%s", address);
         CU_ASSERT_EQUAL(begin(2, list), 0);
-        int pid = hand_over("child", "2", list);
+        int pid = start_successor("child", "2", list);
         CU_ASSERT(pid > 0);
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_TEST_PATIENCE), 0);
         for (int i = 0; i < 20; i++) {
@@ -325,7 +325,7 @@ more_or_fewer_pollers_watch_all_sockets(void)
 
         for (size_t i = 0; i < sizeof pollers / sizeof *pollers; i++) {
                 CU_ASSERT_EQUAL(begin(3, "127.0.0.1:0"), 0);
-                int pid = hand_over("child", pollers[i], "127.0.0.1:0");
+                int pid = start_successor("child", pollers[i], "127.0.0.1:0");
                 CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_TEST_PATIENCE), 0);
                 for (int j = 0; j < CLIENTS; j++) {
                         CU_ASSERT_TRUE(answers(at.port, "child"));
@@ -342,7 +342,7 @@ an_address_that_was_given_up_is_closed(void)
 
         snprintf(list, sizeof list, "127.0.0.1:0,%s", address);
         CU_ASSERT_EQUAL(begin(2, list), 0);
-        int pid = hand_over("less", "2", "127.0.0.1:0");
+        int pid = start_successor("less", "2", "127.0.0.1:0");
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_TEST_PATIENCE), 0);
         CU_ASSERT_TRUE(answers(at.port, "child"));
         CU_ASSERT_FALSE(answers(0, "child"));
@@ -362,7 +362,7 @@ a_process_that_does_not_serve_changes_nothing(void)
         CU_ASSERT_EQUAL(weir_http_server_inherit(at.server, "/bin/false", at_once, WEIR_FOREVER), -EPIPE);
         CU_ASSERT_EQUAL(weir_http_server_inherit(at.server, "/bin/sleep", never, WEIR_MSEC(50)), -ETIMEDOUT);
         CU_ASSERT_EQUAL(weir_http_server_inherit(at.server, "/bin/sleep", never, 0), -ETIMEDOUT);
-        CU_ASSERT_EQUAL(hand_over("child", "2", "127.0.0.1:99999"), -EPIPE);
+        CU_ASSERT_EQUAL(start_successor("child", "2", "127.0.0.1:99999"), -EPIPE);
         CU_ASSERT_EQUAL(waitpid(-1, NULL, WNOHANG), -1); /* none is left, dead or alive */
         CU_ASSERT_EQUAL(errno, ECHILD);
         CU_ASSERT_TRUE(answers(0, "old"));
@@ -422,7 +422,7 @@ stop_main(void *argument)
 
 /* Connects, and sends the request only when the server stops. */
 static bool
-ask_late(bool handed_over, bool used)
+ask_late(bool has_successor, bool used)
 {
         pthread_t thread;
         bool answered;
@@ -431,7 +431,7 @@ ask_late(bool handed_over, bool used)
         http_open(&at.client, at.port);
         WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 1);
         CU_ASSERT(!used || http_ask(&at.client, GET, &at.reply));
-        at.server->is_handed_over = handed_over;
+        at.server->has_successor = has_successor;
         CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, stop_main, NULL), 0);
         WEIR_TEST_EVENTUALLY(is_refused(at.port) && atomic_load(&at.server->orders_left) == 0); /* it has looked at it */
         answered = http_ask(&at.client, GET, &at.reply);
@@ -442,7 +442,7 @@ ask_late(bool handed_over, bool used)
 }
 
 static void
-after_a_hand_over_a_new_connection_has_time_for_its_request(void)
+with_a_successor_a_new_connection_has_time_for_its_request(void)
 {
         bool answered = false;
 
@@ -575,7 +575,7 @@ main(int argc, char *argv[])
                 WEIR_TEST(a_process_that_does_not_serve_changes_nothing),
                 WEIR_TEST(misuse_is_refused),
                 WEIR_TEST(a_worker_is_refused_what_would_wait),
-                WEIR_TEST(after_a_hand_over_a_new_connection_has_time_for_its_request),
+                WEIR_TEST(with_a_successor_a_new_connection_has_time_for_its_request),
                 WEIR_TEST(requests_in_the_socket_at_a_stop_are_answered),
                 WEIR_TEST(sigusr2_is_taken_only_when_it_is_free),
         };

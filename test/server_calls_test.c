@@ -257,17 +257,17 @@ a_server_may_be_freed_while_two_threads_wait_for_its_stop(void)
 }
 
 static unsigned
-hand_overs_of(weir_http_server *server)
+successors_of(weir_http_server *server)
 {
         weir__lock(&server->lock);
-        unsigned count = server->hand_overs;
+        unsigned count = server->successors;
         weir__unlock(&server->lock);
         return count;
 }
 
-/* To a program that is never ready. */
+/* A program that is never ready. */
 static int
-hand_over(weir_http_server *server)
+start_successor(weir_http_server *server)
 {
         char *const program[] = {"sleep", "20", NULL};
 
@@ -276,7 +276,7 @@ hand_over(weir_http_server *server)
 
 /* The new process may be ready at any moment, and must find it. */
 static void
-a_stop_in_the_middle_of_a_hand_over_leaves_the_file_of_its_socket(void)
+a_stop_while_a_successor_starts_leaves_the_file_of_its_socket(void)
 {
         static const char path[] = "/tmp/weir-server-calls.sock";
         struct caller giver;
@@ -285,12 +285,12 @@ a_stop_in_the_middle_of_a_hand_over_leaves_the_file_of_its_socket(void)
         unlink(path);
         at.server = weir_http_server_new(NULL, reply, NULL);
         CU_ASSERT_EQUAL_FATAL(weir_http_server_start(at.server, "unix:/tmp/weir-server-calls.sock"), 0);
-        begin_call(&giver, hand_over, at.server);
-        WEIR_TEST_EVENTUALLY(hand_overs_of(at.server) == 1);
+        begin_call(&giver, start_successor, at.server);
+        WEIR_TEST_EVENTUALLY(successors_of(at.server) == 1);
         CU_ASSERT_EQUAL(stop(at.server), 0);
         CU_ASSERT_EQUAL(access(path, F_OK), 0);
         CU_ASSERT(end_call(&giver) < 0);
-        CU_ASSERT_EQUAL(hand_overs_of(at.server), 0);
+        CU_ASSERT_EQUAL(successors_of(at.server), 0);
         unlink(path);
         weir_http_server_free(at.server);
         at.server = NULL;
@@ -560,7 +560,7 @@ main(void)
                 WEIR_TEST(an_access_log_is_answered_while_its_server_stops),
                 WEIR_TEST(an_access_log_is_answered_while_its_server_serves),
                 WEIR_TEST(a_server_may_be_freed_while_two_threads_wait_for_its_stop),
-                WEIR_TEST(a_stop_in_the_middle_of_a_hand_over_leaves_the_file_of_its_socket),
+                WEIR_TEST(a_stop_while_a_successor_starts_leaves_the_file_of_its_socket),
                 WEIR_TEST(others_are_answered_while_a_server_starts),
                 WEIR_TEST(a_start_may_be_waited_for_by_who_stops_and_who_frees_the_server),
                 WEIR_TEST(a_child_is_refused_in_the_middle_of_a_stop),

@@ -39,7 +39,7 @@ unsigned weir__inherit_left(void);
 unsigned weir__inherit_ready(void);
 bool weir__inherit_is_awaited(void); /* it waits for the report */
 
-/* The process that sockets are handed over to. */
+/* A process that gets the sockets. */
 struct weir__successor {
         pid_t pid;
         int ready_fd; /* readable when the process serves, or has ended */

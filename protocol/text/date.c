@@ -111,11 +111,11 @@ seconds_of(const struct parts *parts)
         return day * WEIR__SECONDS_A_DAY + (int64_t)(parts->hour * 3600 + parts->minute * 60 + parts->second);
 }
 
-/* Chooses the last year that ends in these two digits and in which the date is not after `limit`. */
+/* Chooses the last year that ends in these two digits and in which the date is not after `latest`. */
 static void
-choose_century(struct parts *parts, int64_t limit)
+choose_century(struct parts *parts, int64_t latest)
 {
-        for (parts->year += 9900; parts->year >= 100 && seconds_of(parts) > limit;)
+        for (parts->year += 9900; parts->year >= 100 && seconds_of(parts) > latest;)
                 parts->year -= 100;
 }
 

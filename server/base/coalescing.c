@@ -11,8 +11,8 @@
 #include "server/base/server.h"
 
 /* If a reply comes later than this, its request could wait for a hundredth of that time to be read. */
-#define SLOW  WEIR_MSEC(100)
-#define LIMIT WEIR_MSEC(100)
+#define SLOW       WEIR_MSEC(100)
+#define WINDOW_MAX WEIR_MSEC(100)
 
 int
 weir_http_server_set_coalescing(weir_http_server *server, weir_nsec window)
@@ -21,7 +21,7 @@ weir_http_server_set_coalescing(weir_http_server *server, weir_nsec window)
                 return -ECHILD;
         if (!server)
                 return -ENOMEM;
-        if (window < 0 || window > LIMIT)
+        if (window < 0 || window > WINDOW_MAX)
                 return -EINVAL;
         weir__lock(&server->lock);
         bool is_new = server->state == WEIR__SERVER_NEW;

@@ -59,10 +59,10 @@ struct weir_http_server {
         pthread_t changer;                   /* STARTING, STOPPING: the thread that starts or stops it */
         pid_t changer_process;               /* and its process: a forked child has no such thread */
         struct weir__server_waiter *waiters; /* STARTING, STOPPING */
-        int hand_overs;                      /* that are under way */
+        int successors;                      /* processes that are starting with the sockets */
         struct weir__list cut_reports;       /* of operate/cut.c */
         unsigned reported, unreported;       /* exchanges that were cut, with a report in that list or without */
-        bool is_handed_over; /* another process has the sockets, or may have them soon; constant once a stop has begun */
+        bool has_successor;  /* another process has the sockets, or may have them soon; constant once a stop has begun */
 
         /* Written by the thread that starts or stops the server; constant while it serves.  Other threads read the sockets then,
          * with the lock. */

@@ -10,9 +10,11 @@ struct weir__branch;
 
 /* The lateness of one poller.  Owner of the poller only. */
 struct weir__shed {
-        struct weir__alarm probe;
-        bool is_probing; /* `probe` is set, or its work is on its way */
-        weir_nsec due, lateness, measured_at;
+        struct weir__alarm alarm;
+        bool is_alarm_set;    /* or its work is on its way */
+        weir_nsec due;        /* when the alarm should come */
+        weir_nsec lateness;   /* of the last alarm that has come, */
+        weir_nsec measured_at; /* and when that was */
 };
 
 bool weir__shed_admits(struct weir__branch *branch); /* false: this poller is too late; refuse the request */

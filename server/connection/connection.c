@@ -7,14 +7,15 @@
  *
  * http1.c gets the events and moves the connection from one state to the next.
  *
- * Threads: the owner of the poller only.  While an exchange is out, events only set bits.  If the connection is lost meanwhile,
- *          its descriptor is closed at once, and it waits, GONE, until its exchange comes back.  A connection is never freed
- *          while a function of it is on the stack: the work of its limit frees it, from the worker's loop.
+ * Threads: the owner of the poller only.  While an exchange is out, the connection reads only for tasks of that exchange, and
+ *          writes only for them.  If it is lost meanwhile, its descriptor is closed at once.  Then it waits, GONE, until its
+ *          exchange comes back.  A connection is never freed while a function of it is on the stack: its alarm, its requeued
+ *          work or its exchange frees it, whichever comes last.
  *
  * Fairness: a connection counts its reads.  When its budget is used up, it goes on by a work, behind other work.
  *
- * Time limits are lazy.  Entering a state writes `expires_at`.  The limit in the poller's queue is moved only if it comes later
- * than that.  If it comes too early, it is set again.  So a busy connection costs one queue operation in many requests. */
+ * Time limits are lazy.  Entering a state writes `expires_at`.  The alarm in the poller's queue is moved only if it would come
+ * later than that.  If it comes too early, it is set again.  So a busy connection costs one queue operation in many requests. */
 #include "server/connection/connection.h"
 
 #include <errno.h>
@@ -25,9 +26,9 @@
 #include "kernel/worker/deliver.h"
 #include "server/exchange/transfer.h"
 
-#define LINGER      WEIR_SEC(5)       /* until the next bytes; in all, when the server stops */
-#define LINGER_LONG WEIR_SEC(30)      /* in all */
-#define LINGER_MAX  ((size_t)1 << 20) /* bytes that are thrown away; then the connection is closed */
+#define LINGER_NEXT  WEIR_SEC(5)       /* until the next bytes */
+#define LINGER_ALL   WEIR_SEC(30)      /* in all */
+#define LINGER_BYTES ((size_t)1 << 20) /* that are thrown away; then the connection is closed */
 
 #define READ_BUDGET 16                  /* reads before other work has its turn */
 #define READ_SIZE   ((size_t)64 * 1024) /* bytes of one read; a larger one counts as several */
@@ -35,15 +36,15 @@
 /* -- time limits -- */
 
 void
-weir__connection_limit(struct weir__connection *connection, weir_nsec now, weir_nsec duration)
+weir__connection_set_limit(struct weir__connection *connection, weir_nsec now, weir_nsec duration)
 {
-        struct weir__deadline *deadline = &connection->deadline;
+        struct weir__timing *timing = &connection->timing;
 
-        deadline->expires_at = duration == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(now, duration);
-        if (deadline->expires_at >= deadline->queued_for)
+        timing->expires_at = duration == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(now, duration);
+        if (timing->expires_at >= timing->alarm_at)
                 return;
-        if (weir__alarm_set(connection->client.branch->poller, &deadline->alarm, deadline->expires_at))
-                deadline->queued_for = deadline->expires_at;
+        if (weir__alarm_set(connection->client.branch->poller, &timing->alarm, timing->expires_at))
+                timing->alarm_at = timing->expires_at;
 }
 
 /* A client that has finished its side may have gone altogether.  Only something that is sent to it can tell: if the client has
@@ -100,7 +101,9 @@ limit_of(const struct weir__connection *connection)
         case WEIR__READING_BODY: return config->body_timeout;
         case WEIR__ANSWERING: return answering_limit(connection);
         case WEIR__WRITING: return config->write_timeout;
-        case WEIR__LINGERING: left = connection->deadline.lingers_until - weir__clock_now(); return left < LINGER ? left : LINGER;
+        case WEIR__LINGERING:
+                left = connection->timing.lingers_until - weir__clock_now();
+                return left < LINGER_NEXT ? left : LINGER_NEXT;
         case WEIR__GONE: break;
         }
         return WEIR_FOREVER;
@@ -121,7 +124,7 @@ publish_idle(struct weir__branch *branch)
 {
         const struct weir__connection *first = first_idle(branch);
 
-        atomic_store_explicit(&branch->idle_since, first ? first->deadline.idle_since : WEIR_FOREVER, memory_order_relaxed);
+        atomic_store_explicit(&branch->idle_since, first ? first->timing.idle_since : WEIR_FOREVER, memory_order_relaxed);
 }
 
 static void
@@ -143,7 +146,7 @@ enter_idle(struct weir__connection *connection, weir_nsec now)
 
         leave_idle(connection);
         weir__count(&branch->counts, WEIR__COUNT_IDLE, 1);
-        connection->deadline.idle_since = now;
+        connection->timing.idle_since = now;
         weir__list_append(&branch->idle, &connection->idle);
         publish_idle(branch);
         if (__builtin_expect(atomic_load_explicit(&branch->server->has_deficit, memory_order_relaxed), 0))
@@ -169,7 +172,7 @@ weir__connection_enter(struct weir__connection *connection, enum weir__connectio
         connection->is_used |= state != WEIR__READING_HEAD && state != WEIR__HANDSHAKING;
         if (weir__connection_has_output(connection))
                 connection->writing.untaken = weir__stream_untaken(&connection->stream);
-        weir__connection_limit(connection, now, duration);
+        weir__connection_set_limit(connection, now, duration);
 }
 
 /* -- birth and death -- */
@@ -180,7 +183,7 @@ weir__connection_free(struct weir__connection *connection)
 {
         struct weir__users *users = &connection->client.branch->server->users;
 
-        if (connection->exchange || connection->deadline.queued_for != WEIR_FOREVER || connection->is_requeued)
+        if (connection->exchange || connection->timing.alarm_at != WEIR_FOREVER || connection->is_requeued)
                 return;
         weir__link_remove(&connection->link);
         free(connection->reading.input);
@@ -230,10 +233,10 @@ weir__connection_close(struct weir__connection *connection)
         if (connection->exchange)
                 notify_exchange(connection);
         branch->ops->connection_left(connection);
-        if (connection->deadline.queued_for != WEIR_FOREVER && !weir__alarm_clear(branch->poller, &connection->deadline.alarm))
-                return; /* the work of the limit is on its way already */
-        connection->deadline.queued_for = 0;
-        weir__deliver(branch->poller, &connection->deadline.alarm.work);
+        if (connection->timing.alarm_at != WEIR_FOREVER && !weir__alarm_clear(branch->poller, &connection->timing.alarm))
+                return; /* its work is on its way already */
+        connection->timing.alarm_at = 0;
+        weir__deliver(branch->poller, &connection->timing.alarm.work);
 }
 
 void
@@ -274,7 +277,7 @@ weir__connection_linger(struct weir__connection *connection)
                 }
                 weir__connection_has_read(connection, count > 0 ? (size_t)count : 0);
                 connection->reading.size += count > 0 ? (size_t)count : 0; /* nothing is kept: a count */
-                if (count <= 0 || connection->reading.size > LINGER_MAX) {
+                if (count <= 0 || connection->reading.size > LINGER_BYTES) {
                         weir__connection_close(connection);
                         return;
                 }
@@ -329,8 +332,8 @@ weir__connection_finish(struct weir__connection *connection)
         }
         weir__connection_drop_input(connection);
         weir__stream_finish(&connection->stream);
-        connection->deadline.lingers_until = weir__clock_after(weir__clock_now(),
-                                                               connection->client.branch->is_stopping ? LINGER : LINGER_LONG);
+        connection->timing.lingers_until = weir__clock_after(
+                weir__clock_now(), connection->client.branch->is_stopping ? WEIR__LINGER_AT_STOP : LINGER_ALL);
         weir__connection_enter(connection, WEIR__LINGERING);
         weir__connection_linger(connection);
 }

@@ -13,6 +13,8 @@
 #include "server/connection/reply.h"
 #include "server/exchange/exchange.h"
 
+#define WEIR__LINGER_AT_STOP WEIR_SEC(5) /* in all, when the server stops */
+
 enum weir__connection_state {
         WEIR__READING_HEAD = 0,
         WEIR__HANDSHAKING, /* of TLS, before the first head */
@@ -23,15 +25,14 @@ enum weir__connection_state {
         WEIR__GONE,      /* the descriptor is closed; the connection waits for its exchange, if it has one */
 };
 
-/* The time limit of the state. */
-struct weir__deadline {
+/* The deadline of the state, and the alarm that comes at it or before. */
+struct weir__timing {
         union {
                 weir_nsec idle_since;
                 weir_nsec lingers_until; /* LINGERING: closed then, even if input still comes */
         };
-        weir_nsec expires_at; /* WEIR_FOREVER: none */
-        /* When `alarm` comes; WEIR_FOREVER: it is not set.  It may come before `expires_at`, and is set again then. */
-        weir_nsec queued_for;
+        weir_nsec expires_at; /* the end of the state's time limit; WEIR_FOREVER: it has none */
+        weir_nsec alarm_at;   /* not after `expires_at`; WEIR_FOREVER: the alarm is not set.  An early alarm is set again */
         struct weir__alarm alarm;
 };
 
@@ -49,8 +50,8 @@ struct weir__connection {
         bool has_place;       /* counted in the server's `connections`; an evicted one has lost its place already */
         bool is_requeued;     /* `requeued` is on its way */
 
-        struct weir__exchange *exchange; /* from READING_BODY on, until its reply is handed over */
-        struct weir__deadline deadline;
+        struct weir__exchange *exchange; /* from READING_BODY on, until it has come back */
+        struct weir__timing timing;
         struct weir__work requeued; /* goes on reading or writing, behind other work */
         struct weir__reading reading;
         struct weir__writing writing;
@@ -80,8 +81,9 @@ static inline struct weir__transfer *weir__connection_events(const struct weir__
         return connection->exchange ? connection->exchange->stream : NULL;
 }
 
-void weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state); /* sets its time limit */
-void weir__connection_limit(struct weir__connection *connection, weir_nsec now, weir_nsec duration);
+void weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state); /* with its time limit */
+/* The time limit of the state is that long, from `now` on. */
+void weir__connection_set_limit(struct weir__connection *connection, weir_nsec now, weir_nsec duration);
 void weir__connection_close(struct weir__connection *connection);
 void weir__connection_finish(struct weir__connection *connection); /* after the last reply: closes, or lingers first */
 void weir__connection_drop_input(struct weir__connection *connection); /* frees the input that is kept */

@@ -12,8 +12,7 @@
 #include "server/connection/connection.h"
 #include "server/exchange/transfer.h"
 
-#define FIRST_WITHIN WEIR_SEC(1) /* for a first request after the sockets were handed over to another process */
-#define LAST_LINGER  WEIR_SEC(5) /* in all, when the server stops */
+#define FIRST_WITHIN WEIR_SEC(1) /* for the first request of a connection, if another process has the sockets */
 
 /* -- time -- */
 
@@ -65,21 +64,21 @@ timed_out(struct weir__connection *connection)
 }
 
 static void
-limit_run(struct weir__work *work)
+alarm_run(struct weir__work *work)
 {
-        struct weir__connection *connection = weir__container_of(work, struct weir__connection, deadline.alarm.work);
+        struct weir__connection *connection = weir__container_of(work, struct weir__connection, timing.alarm.work);
         weir_nsec now = weir__clock_now();
 
-        connection->deadline.queued_for = WEIR_FOREVER;
+        connection->timing.alarm_at = WEIR_FOREVER;
         if (connection->state == WEIR__GONE)
                 weir__connection_free(connection);
-        else if (connection->deadline.expires_at <= now)
+        else if (connection->timing.expires_at <= now)
                 timed_out(connection);
-        else if (connection->deadline.expires_at != WEIR_FOREVER)
-                weir__connection_limit(connection, now, connection->deadline.expires_at - now);
+        else if (connection->timing.expires_at != WEIR_FOREVER)
+                weir__connection_set_limit(connection, now, connection->timing.expires_at - now);
 }
 
-static const struct weir__work_ops limit_ops = {.run = limit_run};
+static const struct weir__work_ops alarm_ops = {.run = alarm_run};
 
 /* -- events -- */
 
@@ -226,7 +225,7 @@ weir__http1_new(struct weir__branch *branch, int fd, const struct weir__peer *pe
                 .stream.source = {.ops = &source_ops, .fd = fd},
                 .is_admitted = is_admitted,
                 .has_place = is_admitted,
-                .deadline = {.alarm.work.ops = &limit_ops, .queued_for = WEIR_FOREVER},
+                .timing = {.alarm.work.ops = &alarm_ops, .alarm_at = WEIR_FOREVER},
                 .requeued.ops = &requeued_ops,
         };
         if (branch->server->secure.is_on && !(connection->stream.tls = weir__secure_accept(branch->server, fd))) {
@@ -252,17 +251,17 @@ weir__http1_stop(struct weir__connection *connection)
         if (weir__connection_events(connection))
                 weir__transfer_complete(weir__connection_events(connection), 0); /* it would not end by itself */
         if (connection->state == WEIR__LINGERING) {
-                weir_nsec until = weir__clock_after(weir__clock_now(), LAST_LINGER);
+                weir_nsec until = weir__clock_after(weir__clock_now(), WEIR__LINGER_AT_STOP);
 
-                if (connection->deadline.lingers_until > until)
-                        connection->deadline.lingers_until = until;
+                if (connection->timing.lingers_until > until)
+                        connection->timing.lingers_until = until;
         }
         if (!weir__connection_is_idle(connection))
                 return;
         /* A request may be on its way already: it is answered. */
         ssize_t count = weir__connection_peek(connection);
-        if (count == -EAGAIN && !connection->is_used && connection->client.branch->server->is_handed_over)
-                weir__connection_limit(connection, weir__clock_now(), FIRST_WITHIN);
+        if (count == -EAGAIN && !connection->is_used && connection->client.branch->server->has_successor)
+                weir__connection_set_limit(connection, weir__clock_now(), FIRST_WITHIN);
         else if (count <= 0)
                 weir__connection_close(connection);
 }

@@ -121,18 +121,18 @@ static void
 write_pending(struct weir__sink *sink)
 {
         unsigned pollers = weir__phase_is_up() ? weir__pollers_count() : 0;
-        size_t timers = 0, limits = 0;
+        size_t timers = 0, alarms = 0;
 
         for (unsigned i = 0; i < pollers; i++) {
                 struct weir__poller *poller = weir__pollers.at[i];
 
                 weir__lock(&poller->lock);
                 timers += poller->deadlines.queue.count - poller->deadlines.alarms;
-                limits += poller->deadlines.alarms;
+                alarms += poller->deadlines.alarms;
                 weir__unlock(&poller->lock);
         }
         single(sink, "weir_pending_timers", "gauge", "Timers that wait for their deadlines.", (int64_t)timers);
-        single(sink, "weir_pending_limits", "gauge", "Time limits, of connections and series, that are set.", (int64_t)limits);
+        single(sink, "weir_pending_limits", "gauge", "Time limits, of connections and series, that are set.", (int64_t)alarms);
 }
 
 /* The bounds of the buckets that are shown, shorter ones first. */

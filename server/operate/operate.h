@@ -27,17 +27,18 @@ void weir__cut_connection(struct weir__connection *connection);
 /* Logs the reports of a server, frees them, and says how many are missing.  With no lock held. */
 void weir__cut_log(struct weir__list *reports, unsigned missing);
 
-/* -- handover.c: listening sockets for another process -- */
+/* -- successor.c: listening sockets for another process -- */
 
-struct weir__handover {
+/* Servers whose sockets another process gets. */
+struct weir__givers {
         weir_http_server *const *servers;
         unsigned count;
 };
 
 /* Starts this program anew, with its arguments and the sockets of those servers.  Waits until the new process serves, or one of
- * `impatient` is readable.  Then the sockets are handed over.
+ * `impatient` is readable.  Then the new process has the sockets.
  *
  * Result: the new process; negative as weir_http_server_inherit. */
-int weir__handover_restart(const struct weir__handover *handover, weir_nsec within, const int impatient[2]);
+int weir__server_restart(const struct weir__givers *givers, weir_nsec within, const int impatient[2]);
 
 #endif

@@ -201,8 +201,8 @@ restart(const weir_http_server *server)
 
         if (!begin_restart(&servers, &count))
                 return;
-        const struct weir__handover handover = {servers, count};
-        int result = weir__handover_restart(&handover, READY_WITHIN, impatient);
+        const struct weir__givers givers = {servers, count};
+        int result = weir__server_restart(&givers, READY_WITHIN, impatient);
         end_restart(servers);
         if (result > 0)
                 weir__log(WEIR_LOG_INFO, "process %d serves now; this one ends", result);

@@ -76,7 +76,7 @@ static void
 begin_change(weir_http_server *server, enum weir__server_state state, pthread_t thread)
 {
         server->state = state;
-        server->is_handed_over |= state == WEIR__SERVER_STOPPING && server->hand_overs > 0; /* it may be ready any moment */
+        server->has_successor |= state == WEIR__SERVER_STOPPING && server->successors > 0; /* it may serve any moment */
         server->changer = thread;
         server->changer_process = getpid();
 }
@@ -377,7 +377,7 @@ stop(weir_http_server *server, weir_nsec within, int impatient_fd, struct weir__
 {
         weir_nsec until = within == WEIR_FOREVER ? WEIR_FOREVER : weir__clock_after(weir__clock_monotonic(), within);
 
-        if (!server->is_handed_over)
+        if (!server->has_successor)
                 weir__sockets_remove_files(&server->sockets);
         close_branches(server, until, impatient_fd);
         weir__list_concat(reports, &server->cut_reports);

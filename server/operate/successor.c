@@ -1,4 +1,4 @@
-/* server/operate/handover.c: hands listening sockets over to another process.
+/* server/operate/successor.c: gives listening sockets to another process, the successor.
  *
  * Threads: any that may wait.
  * Locks:   the server's, while the sockets are read: they stay as long as it serves. */
@@ -75,13 +75,13 @@ copy_sockets(struct weir__sockets *to, weir_http_server *server)
 }
 
 static int
-start_child(struct weir__successor *successor, const struct weir__handover *handover, const char *path, char *const arguments[])
+start_child(struct weir__successor *successor, const struct weir__givers *givers, const char *path, char *const arguments[])
 {
         struct weir__sockets copies = {0};
         int failed = 0;
 
-        for (unsigned i = 0; i < handover->count && !failed; i++)
-                failed = copy_sockets(&copies, handover->servers[i]);
+        for (unsigned i = 0; i < givers->count && !failed; i++)
+                failed = copy_sockets(&copies, givers->servers[i]);
         if (!failed && !copies.count)
                 failed = -EDOM;
         if (!failed)
@@ -92,35 +92,35 @@ start_child(struct weir__successor *successor, const struct weir__handover *hand
         return failed;
 }
 
-/* While a hand-over is under way, a stop leaves the files that the new process needs, even if that fails in the end.  A stop that
- * began meanwhile has taken the sockets for handed over. */
+/* While a successor starts, a stop leaves the files that the successor needs, even if its start fails in the end.  A stop that
+ * began meanwhile has set `has_successor` already. */
 static void
-change_hand_overs(const struct weir__handover *handover, int change, bool is_done)
+count_successor(const struct weir__givers *givers, int change, bool has_sockets)
 {
-        for (unsigned i = 0; i < handover->count; i++) {
-                weir_http_server *server = handover->servers[i];
+        for (unsigned i = 0; i < givers->count; i++) {
+                weir_http_server *server = givers->servers[i];
 
                 weir__lock(&server->lock);
-                server->hand_overs += change;
+                server->successors += change;
                 if (server->state == WEIR__SERVER_SERVING)
-                        server->is_handed_over |= is_done;
+                        server->has_successor |= has_sockets;
                 weir__unlock(&server->lock);
         }
 }
 
 /* Starts a program with the sockets of those servers, and waits until it serves, or one of `impatient` is readable.  Then the
- * sockets are handed over.
+ * new process has the sockets.
  *
  * Result: its process; negative as weir_http_server_inherit. */
 static int
-start(const struct weir__handover *handover, const char *path, char *const arguments[], weir_nsec within, const int impatient[2])
+start(const struct weir__givers *givers, const char *path, char *const arguments[], weir_nsec within, const int impatient[2])
 {
         struct weir__successor successor;
 
-        change_hand_overs(handover, 1, false);
-        int failed = start_child(&successor, handover, path, arguments);
+        count_successor(givers, 1, false);
+        int failed = start_child(&successor, givers, path, arguments);
         failed = failed ? failed : weir__successor_wait(&successor, within, impatient);
-        change_hand_overs(handover, -1, !failed);
+        count_successor(givers, -1, !failed);
         return failed ? failed : (int)successor.pid;
 }
 
@@ -128,12 +128,12 @@ int
 weir_http_server_inherit(weir_http_server *server, const char *path, char *const arguments[], weir_nsec within)
 {
         static const int nobody[2] = {-1, -1};
-        const struct weir__handover handover = {&server, 1};
+        const struct weir__givers givers = {&server, 1};
         int failed = weir__runtime_may_stop();
 
         if (failed || !server || !path || !arguments || !arguments[0])
                 return failed ? failed : -EINVAL;
-        return start(&handover, path, arguments, within, nobody);
+        return start(&givers, path, arguments, within, nobody);
 }
 
 int
@@ -207,7 +207,7 @@ find_program(struct command *command)
 }
 
 int
-weir__handover_restart(const struct weir__handover *handover, weir_nsec within, const int impatient[2])
+weir__server_restart(const struct weir__givers *givers, weir_nsec within, const int impatient[2])
 {
         struct command *command = calloc(1, sizeof *command);
 
@@ -218,7 +218,7 @@ weir__handover_restart(const struct weir__handover *handover, weir_nsec within, 
         result = result ? result : split(command);
         result = result ? result : find_program(command);
         if (!result)
-                result = start(handover, command->path, command->arguments, within, impatient);
+                result = start(givers, command->path, command->arguments, within, impatient);
         free(command->arguments);
         weir__memory_sink_done(&command->text);
         free(command);
