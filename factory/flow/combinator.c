@@ -78,7 +78,7 @@ parent_of(const struct weir__combinator *combinator)
 static int
 cause_to_end(const struct weir__combinator *combinator)
 {
-        int cause = weir__series_cause(combinator->task.series);
+        int cause = weir__series_effective_cause(combinator->task.series);
 
         return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
@@ -192,7 +192,7 @@ static void
 cancel_walk(struct weir__work *work)
 {
         struct weir__combinator *combinator = weir__container_of(work, struct weir__combinator, cancelling.work);
-        int cause = weir__series_cause(combinator->task.series);
+        int cause = weir__series_effective_cause(combinator->task.series);
         struct weir_series *taken[BATCH];
         unsigned count = take_children(combinator, taken);
 

@@ -37,7 +37,7 @@ struct timeout {
 static bool
 timed_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
 {
-        combinator->task.status = result ? result : weir__series_cause(child);
+        combinator->task.status = result ? result : weir__series_effective_cause(child);
         return false;
 }
 

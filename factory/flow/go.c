@@ -327,8 +327,7 @@ begin_to_wait(struct weir_task *task)
         weir__lock(&poller->lock);
         bool waits = swap(task, WEIR__NEW, WEIR__PENDING);
         if (waits && !poller->deadlines.closing)
-                wake = weir__deadlines_add(poller, &timed->timer.node, weir__clock_after(now, timed->timer.node.deadline),
-                                                 now);
+                wake = weir__deadlines_add(poller, &timed->timer.node, weir__clock_after(now, timed->timer.node.deadline), now);
         weir__unlock(&poller->lock);
         if (wake)
                 weir__poller_wake(poller);
@@ -353,7 +352,7 @@ go_start(struct weir_task *task)
 static struct weir_task *
 go_end_early(struct weir_task *task)
 {
-        int cause = weir__series_cause(task->series);
+        int cause = weir__series_effective_cause(task->series);
 
         if (swap(task, WEIR__NEW, WEIR__NEW | WEIR__CANCELLED))
                 return NULL;

@@ -28,7 +28,7 @@ child_ended(struct weir__combinator *combinator, const struct weir_series *child
         if (result == 0) {
                 race->winner = (int)child->index;
                 combinator->task.status = 0;
-                if (!weir__series_cause(&race->within)) /* otherwise the others end for that cause */
+                if (!weir__series_effective_cause(&race->within)) /* otherwise the others end for that cause */
                         atomic_store_explicit(&race->within.cause, -ECANCELED, memory_order_release);
                 return true;
         }

@@ -159,12 +159,11 @@ next(struct weir__combinator *combinator)
         return make_attempt(retry);
 }
 
+/* The status of an attempt.  That of a wait is replaced by the next attempt's. */
 static bool
 child_ended(struct weir__combinator *combinator, const struct weir_series *child, int result)
 {
-        combinator->task.status = result ? result
-                                         : weir__series_cause(
-                                                   child); /* of an attempt; the status of a wait is replaced by the next one */
+        combinator->task.status = result ? result : weir__series_effective_cause(child);
         return false;
 }
 

@@ -157,7 +157,7 @@ decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__n
         struct weir_node *node = weir__graph_node(graph, number);
         bool doomed = atomic_load_explicit(&graph->waiting[number], memory_order_relaxed) & WEIR__NODE_DOOMED;
         bool skipped = !doomed && no_edge_was_taken(graph, number);
-        int cause = weir__series_cause(graph->task.series);
+        int cause = weir__series_effective_cause(graph->task.series);
 
         if (!cause && weir__phase_is_stopping())
                 cause = -ESHUTDOWN;
@@ -457,7 +457,7 @@ cancel_some(struct weir__work *work)
 {
         struct weir__graph *graph = weir__container_of(work, struct weir__graph, cancel_walk);
         uint32_t end = graph->nodes - graph->cancelled > BATCH ? graph->cancelled + BATCH : graph->nodes;
-        int cause = weir__series_cause(graph->task.series); /* one that is not launched yet would not find it */
+        int cause = weir__series_effective_cause(graph->task.series); /* one that is not launched yet would not find it */
 
         for (; graph->cancelled < end; graph->cancelled++) {
                 struct weir_series *series = running_of(graph, weir__graph_node(graph, graph->cancelled));

@@ -113,7 +113,7 @@ state_of(const struct weir_series *series)
                 return "not started";
         if (series->state == WEIR__SERIES_ENDED)
                 return "ends";
-        switch (weir__series_cause(series)) {
+        switch (weir__series_effective_cause(series)) {
         case 0: return series->poison ? "poisoned" : NULL;
         case -ETIMEDOUT: return "timed out";
         case -ESHUTDOWN: return "shut down";

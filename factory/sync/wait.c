@@ -149,7 +149,7 @@ enter(struct weir_task *task, uint32_t state)
 
         if (atomic_compare_exchange_strong_explicit(&task->word, &expected, state, memory_order_acq_rel, memory_order_acquire))
                 return true;
-        int cause = task->series ? weir__series_cause(task->series) : 0;
+        int cause = task->series ? weir__series_effective_cause(task->series) : 0;
         task->status = cause ? cause : -ECANCELED;
         atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);
         return false;
@@ -216,7 +216,7 @@ weir__wait_end_early(struct weir_task *task)
                                                     memory_order_relaxed) ||
             !claim((struct weir__wait_task *)task))
                 return NULL;
-        task->status = weir__series_cause(task->series);
+        task->status = weir__series_effective_cause(task->series);
         return task;
 }
 

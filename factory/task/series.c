@@ -309,7 +309,7 @@ can_end_early(const struct weir_task *task)
 static int
 cause_to_end(const struct weir_series *series)
 {
-        int cause = weir__series_cause(series);
+        int cause = weir__series_effective_cause(series);
 
         return cause ? cause : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }

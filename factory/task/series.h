@@ -140,9 +140,10 @@ struct weir_series *weir__series_make_for(struct weir_task *task);
 /* The same as the `prepare` of kinds that run other series.  So such a task is always in a series. */
 int weir__series_prepare(struct weir_task *task);
 
-/* Why the series must end early, or a series that contains it: 0 or the cause.  Inside the series, or under its lock. */
+/* The cause of the series, or of the nearest one around it that has a cause: a negative errno.  0: none has.  Inside the series,
+ * or under its lock. */
 static inline int
-weir__series_cause(const struct weir_series *series)
+weir__series_effective_cause(const struct weir_series *series)
 {
         for (; series; series = series->parent) {
                 int cause = atomic_load_explicit(&series->cause, memory_order_acquire);
@@ -158,7 +159,7 @@ weir__series_cause(const struct weir_series *series)
 static inline int
 weir__series_verdict(const struct weir_series *series)
 {
-        int cause = series ? weir__series_cause(series) : 0;
+        int cause = series ? weir__series_effective_cause(series) : 0;
 
         return cause == -ESHUTDOWN ? 0 : cause;
 }

@@ -157,7 +157,7 @@ weir_series_time_left(const weir_series *series)
         struct weir__lock *lock = &((struct weir_series *)series)->lock;
         weir_nsec nearest = WEIR_FOREVER, now = weir__clock_now();
         weir__lock(lock); /* and so, while it has a parent, that one cannot end */
-        bool over = weir__series_cause(series) == -ETIMEDOUT;
+        bool over = weir__series_effective_cause(series) == -ETIMEDOUT;
         for (; series; series = series->parent) {
                 const struct weir__series_extra *extra = weir__series_extra_of(series);
 

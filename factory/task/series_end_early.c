@@ -14,7 +14,7 @@
 struct weir_task *
 weir__series_end_early_locked(struct weir_series *series, int cause, bool *given)
 {
-        int inherited = weir__series_cause(series);
+        int inherited = weir__series_effective_cause(series);
         struct weir_task *current = series->current;
 
         *given = false;
@@ -61,7 +61,7 @@ look(const weir_series *series, int *cause, int *poison)
                 return series ? -ECHILD : -EINVAL;
         struct weir__lock *lock = &((struct weir_series *)series)->lock;
         weir__lock(lock); /* and so, while it has a parent, that one cannot end */
-        *cause = weir__series_cause(series);
+        *cause = weir__series_effective_cause(series);
         *poison = series->poison;
         weir__unlock(lock);
         return 0;

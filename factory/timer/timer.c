@@ -304,7 +304,7 @@ weir__timer_end_early(struct weir_task *task)
         if (taken) {
                 weir__timerq_remove(&poller->deadlines.queue, &timer->node);
                 give_up_id(timer, poller);
-                task->status = weir__series_cause(task->series);
+                task->status = weir__series_effective_cause(task->series);
         } else {
                 forbid_reset(timer);
                 if (weir__timer_ticker(timer))

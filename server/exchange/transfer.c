@@ -65,7 +65,7 @@ static int
 try_it(struct weir__transfer *transfer)
 {
         if (atomic_load_explicit(&transfer->task.word, memory_order_acquire) & WEIR__CANCELLED)
-                return weir__series_cause(transfer->task.series);
+                return weir__series_effective_cause(transfer->task.series);
         return weir__phase_is_stopping() ? -ESHUTDOWN : transfer->exchange->ops->begin(transfer);
 }
 
@@ -86,7 +86,7 @@ run(struct weir__work *work)
                 }
         }
         if (transfer->is_linked) { /* it was cancelled while it waited */
-                transfer->task.status = weir__series_cause(transfer->task.series);
+                transfer->task.status = weir__series_effective_cause(transfer->task.series);
                 transfer->exchange->ops->withdraw(transfer);
                 transfer->is_linked = false;
         }
