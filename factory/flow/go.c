@@ -30,7 +30,6 @@
 #include "kernel/data/duration.h"
 #include "kernel/executor/executor.h"
 #include "kernel/memory/memory.h"
-#include "kernel/worker/deliver.h"
 #include "kernel/worker/user.h"
 
 /* Of a task's word, besides those of factory/task/task.h. */
@@ -149,7 +148,7 @@ static void
 deliver(struct weir_task *task, int status)
 {
         task->status = status;
-        weir__deliver(weir__poller_at(task->poller), &task->work);
+        weir__task_deliver_home(task);
 }
 
 /* -- the end -- */

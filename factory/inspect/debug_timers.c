@@ -57,7 +57,7 @@ have_room(struct notes *notes)
         return true;
 }
 
-/* Functions with a limit, and the limits of series, are shown elsewhere. */
+/* Functions with a limit, and the deadlines of series, are shown elsewhere. */
 static bool
 is_wanted(const struct weir__timerq_node *node, const struct weir__timer *timer)
 {

@@ -254,7 +254,7 @@ refuse(struct waiter *waiter, int status)
         weir__latch_wait(&waiter->ended);
 }
 
-/* The thread is a root meanwhile, so that the runtime does not end under its limit. */
+/* The thread is a root meanwhile, so that the runtime does not end under its alarm. */
 static void
 wait_with_limit(struct waiter *waiter, weir_nsec deadline)
 {

@@ -94,10 +94,9 @@ struct weir_series {
  * Threads: any that owns, borrows or has a reference.  Never blocks. */
 bool weir__series_end_early(struct weir_series *series, int cause);
 
-/* The same under the lock.  Returns a task that the caller must deliver after unlocking, by weir__series_deliver, or
+/* The same under the lock.  Returns a task that the caller must deliver after unlocking, by weir__task_deliver_home, or
  * NULL. */
 struct weir_task *weir__series_end_early_locked(struct weir_series *series, int cause, bool *given);
-void weir__series_deliver(struct weir_task *ended);
 
 /* The series has that cause from now on, unless it had one before.  Under the lock. */
 static inline void

@@ -1,14 +1,14 @@
 /* factory/task/series_deadline.c: deadlines of series.
  *
- *     of the limit:   none --series starts, or set while it runs--> in the queue --due, shutdown--> its work is on its way
+ *     of the alarm:   none --series starts, or set while it runs--> in the queue --due, shutdown--> its work is on its way
  *                      ^  ^-----------set again, series ends------------'                               |
- *                      \--------------------------------runs: ends the series, or sets the limit again--'
+ *                      \--------------------------------runs: ends the series, or sets the alarm again--'
  *
- * Threads: any; the work of a limit on a worker.
- * Locks:   series->lock guards the extra; under it the poller's, for the limit.
+ * Threads: any; the work of an alarm on a worker.
+ * Locks:   series->lock guards the extra; under it the poller's, for the alarm.
  *
- * The limit needs no reference to its series.  A series that ends takes the limit out of the queue.  If the work of the
- * limit is on its way, the series leaves the rest of its end to that work.  So when the callback of a series runs, its
+ * The alarm needs no reference to its series.  A series that ends takes the alarm out of the queue.  If the work of the
+ * alarm is on its way, the series leaves the rest of its end to that work.  So when the callback of a series runs, its
  * deadline is gone.  Shutdown waits for the end of every series, and so for that work as well.
  *
  * A deadline is not handed down.  A series within one whose deadline has come finds the cause by looking at its
@@ -38,18 +38,18 @@ static void alarm_run(struct weir__work *work);
 
 static const struct weir__work_ops alarm_ops = {.run = alarm_run, .kind = "a series", .is_migratable = true};
 
-/* Sets the limit to the present deadline.  Returns whether its poller must be woken.  A closing poller takes no limits:
+/* Sets the alarm to the present deadline.  Returns whether its poller must be woken.  A closing poller takes no alarms:
  * shutdown ends the series.  Under the lock. */
 static bool
 arm(struct weir__series_extra *extra)
 {
         struct weir__poller *poller = home(extra->series);
 
-        if (extra->armed && !weir__alarm_clear(poller, &extra->alarm))
+        if (extra->is_armed && !weir__alarm_clear(poller, &extra->alarm))
                 return false; /* its work is on its way, and will look */
         extra->alarm.work.ops = &alarm_ops;
-        extra->armed = deadline_of(extra) != WEIR_FOREVER && weir__alarm_set(poller, &extra->alarm, deadline_of(extra));
-        return extra->armed;
+        extra->is_armed = deadline_of(extra) != WEIR_FOREVER && weir__alarm_set(poller, &extra->alarm, deadline_of(extra));
+        return extra->is_armed;
 }
 
 /* Its time has come, or had come before the deadline was changed; or shutdown has taken it out of the queue. */
@@ -64,13 +64,13 @@ alarm_run(struct weir__work *work)
 
         weir__lock(&series->lock);
         void (*end)(struct weir_series * series) = extra->end;
-        extra->armed = false;
+        extra->is_armed = false;
         if (!end && weir__clock_now() < deadline_of(extra))
                 wake = arm(extra);
         else if (!end)
                 ended = weir__series_end_early_locked(series, -ETIMEDOUT, &given);
         weir__unlock(&series->lock);
-        weir__series_deliver(ended);
+        weir__task_deliver_home(ended);
         if (wake) /* this worker may have taken it from another poller */
                 weir__poller_wake(poller);
         if (end)
@@ -82,10 +82,10 @@ alarm_run(struct weir__work *work)
 bool
 weir__series_deadline_leave(struct weir__series_extra *extra, void (*end)(struct weir_series *series))
 {
-        if (extra->armed && weir__alarm_clear(home(extra->series), &extra->alarm))
-                extra->armed = false;
-        extra->end = extra->armed ? end : NULL;
-        return !extra->armed;
+        if (extra->is_armed && weir__alarm_clear(home(extra->series), &extra->alarm))
+                extra->is_armed = false;
+        extra->end = extra->is_armed ? end : NULL;
+        return !extra->is_armed;
 }
 
 bool
@@ -114,7 +114,7 @@ end_now(struct weir_series *series)
         if (!stale)
                 ended = weir__series_end_early_locked(series, -ETIMEDOUT, &given);
         weir__unlock(&series->lock);
-        weir__series_deliver(ended);
+        weir__task_deliver_home(ended);
         return stale ? -ESTALE : 0;
 }
 

@@ -7,8 +7,6 @@
 
 #include "factory/task/series.h"
 #include "kernel/base/phase.h"
-#include "kernel/loop/pollers.h"
-#include "kernel/worker/deliver.h"
 
 /* A series within one that ends early gets the cause of that one, and was not stopped by this call. */
 struct weir_task *
@@ -25,13 +23,6 @@ weir__series_end_early_locked(struct weir_series *series, int cause, bool *given
         return current && weir__task_ops(current)->end_early ? weir__task_ops(current)->end_early(current) : NULL;
 }
 
-void
-weir__series_deliver(struct weir_task *ended)
-{
-        if (ended)
-                weir__deliver(weir__poller_at(ended->poller), &ended->work);
-}
-
 bool
 weir__series_end_early(struct weir_series *series, int cause)
 {
@@ -40,7 +31,7 @@ weir__series_end_early(struct weir_series *series, int cause)
         weir__lock(&series->lock);
         struct weir_task *ended = weir__series_end_early_locked(series, cause, &given);
         weir__unlock(&series->lock);
-        weir__series_deliver(ended);
+        weir__task_deliver_home(ended);
         return given;
 }
 

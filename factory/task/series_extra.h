@@ -31,7 +31,7 @@ struct weir__series_extra {
         /* Guarded by the series' lock. */
         struct weir__series_name *name;          /* NULL: none */
         struct weir__series_hold *holds;         /* the last one first */
-        bool armed;                              /* the limit is in its poller's queue, or its work on its way */
+        bool is_armed;                           /* the alarm is in its poller's queue, or its work on its way */
         void (*end)(struct weir_series *series); /* the series has ended while that was on its way, which calls this; or NULL */
         struct weir__alarm alarm;
 

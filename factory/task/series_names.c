@@ -133,7 +133,7 @@ cancel(struct weir_series *series)
         struct weir_task *ended = weir__series_end_early_locked(series, -ECANCELED, &given);
         make_name_zombie(series);
         weir__unlock(&series->lock);
-        weir__series_deliver(ended);
+        weir__task_deliver_home(ended);
         weir_series_unref(series);
         return given;
 }

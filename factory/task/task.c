@@ -100,6 +100,13 @@ weir__task_deliver(struct weir_task *task)
 }
 
 void
+weir__task_deliver_home(struct weir_task *task)
+{
+        if (task)
+                weir__deliver(weir__poller_at(task->poller), &task->work);
+}
+
+void
 weir__task_make_ready(struct weir_task *task)
 {
         atomic_store_explicit(&task->word, WEIR__READY, memory_order_release);

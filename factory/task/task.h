@@ -207,6 +207,9 @@ void weir__task_finish(struct weir_task *task);
 /* Delivers a task that is READY to the poller of the worker that this is, if it is one; else to the task's. */
 void weir__task_deliver(struct weir_task *task);
 
+/* Delivers to the task's poller.  Accepts NULL. */
+void weir__task_deliver_home(struct weir_task *task);
+
 /* Sets READY and delivers, as weir__task_deliver.  For kinds whose tasks no other thread can end. */
 void weir__task_make_ready(struct weir_task *task);
 
