@@ -154,7 +154,7 @@ run(struct weir__work *work)
 
         for (unsigned i = 0; i < self->count; i++)
                 weir__wait_leave(&self->options[i].wait);
-        atomic_store_explicit(&self->base.task.word, WEIR__RUNNING, memory_order_release); /* as weir__wait_arrive */
+        atomic_store_explicit(&self->base.task.word, WEIR__RUNNING, memory_order_release); /* as weir__wait_set_running */
         weir__task_call_back(&self->base.task);
         weir__task_finish(&self->base.task);
 }

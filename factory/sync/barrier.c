@@ -97,7 +97,7 @@ start(struct weir_task *task)
         if (is_last)
                 take_all(barrier, &others);
         self->wait.amount = is_last ? LAST : barrier->generation;
-        bool waits = weir__wait_begin(self, is_last ? 0 : -EAGAIN);
+        bool waits = weir__wait_finish_start(self, is_last ? 0 : -EAGAIN);
         weir__unlock(&barrier->object.lock);
         let_through(&others);
         if (!waits)

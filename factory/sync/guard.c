@@ -291,7 +291,7 @@ run(struct weir__work *work)
         struct weir_task *task = &self->task;
         struct hold *hold = self->wait.message;
 
-        weir__wait_arrive(self);
+        weir__wait_set_running(self);
         if (!task->status) {
                 if (enter(hold, task->series ? task->series : weir__series_make_for(task))) {
                         self->wait.message = NULL;

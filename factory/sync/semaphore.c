@@ -31,7 +31,7 @@ try(struct weir__wait *wait, struct weir__work_list *claimed)
         (void)claimed;
         if (wait->amount > semaphore->object.limit)
                 return -EINVAL;
-        if (wait->amount > 0 && (wait->amount > semaphore->object.amount || weir__wait_first(&semaphore->waits)))
+        if (wait->amount > 0 && (wait->amount > semaphore->object.amount || weir__wait_oldest_pending(&semaphore->waits)))
                 return -EAGAIN;
         semaphore->object.amount -= wait->amount;
         return 0;
@@ -145,7 +145,7 @@ run(struct weir__work *work)
         struct weir__wait_task *self = (struct weir__wait_task *)work;
         weir_semaphore *semaphore = (weir_semaphore *)self->wait.object;
 
-        weir__wait_arrive(self);
+        weir__wait_set_running(self);
         if (self->task.status) { /* it has held up those behind it */
                 weir__waitable_lock(&semaphore->object);
                 serve_and_unlock(semaphore);

@@ -79,7 +79,7 @@ weir__wait_take(struct weir__list *queue, struct weir__work_list *claimed)
 }
 
 struct weir__wait *
-weir__wait_first(struct weir__list *queue)
+weir__wait_oldest_pending(struct weir__list *queue)
 {
         struct weir__wait *wait;
 
@@ -176,7 +176,7 @@ weir__wait_pend(struct weir__wait_task *self)
 }
 
 bool
-weir__wait_begin(struct weir__wait_task *self, int outcome)
+weir__wait_finish_start(struct weir__wait_task *self, int outcome)
 {
         if (!weir__wait_decide(self, outcome))
                 return false;
@@ -198,7 +198,7 @@ weir__wait_start(struct weir_task *task)
         weir__waitable_lock(object);
         if (object->ops->keeps_grant || !weir__wait_is_over(self))
                 outcome = object->ops->try(&self->wait, &claimed);
-        bool waits = weir__wait_begin(self, outcome);
+        bool waits = weir__wait_finish_start(self, outcome);
         weir__unlock(&object->lock);
         weir__wait_deliver_all(&claimed);
         if (!waits)
@@ -231,7 +231,7 @@ weir__wait_leave(struct weir__wait *wait)
 }
 
 void
-weir__wait_arrive(struct weir__wait_task *self)
+weir__wait_set_running(struct weir__wait_task *self)
 {
         weir__wait_leave(&self->wait);
         atomic_store_explicit(&self->task.word, WEIR__RUNNING, memory_order_release); /* for weir__series_behind */
@@ -242,7 +242,7 @@ weir__wait_run(struct weir__work *work)
 {
         struct weir__wait_task *self = (struct weir__wait_task *)work;
 
-        weir__wait_arrive(self);
+        weir__wait_set_running(self);
         weir__task_call_back(&self->task);
         weir__task_finish(&self->task);
 }

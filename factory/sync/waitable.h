@@ -213,8 +213,8 @@ void weir__wait_unlink(struct weir__wait *wait);
  * claimed the task. */
 struct weir__wait *weir__wait_take(struct weir__list *queue, struct weir__work_list *claimed);
 
-/* Unlinks the oldest waits that are over.  Returns the oldest one that is not; NULL: there is none. */
-struct weir__wait *weir__wait_first(struct weir__list *queue);
+/* The oldest wait that was not claimed; older ones are unlinked.  NULL: there is none. */
+struct weir__wait *weir__wait_oldest_pending(struct weir__list *queue);
 
 /* Takes waits until a task is claimed.  The caller fulfils the wait.  NULL: the queue is empty. */
 struct weir__wait *weir__wait_pop(struct weir__list *queue, struct weir__work_list *claimed);
@@ -256,7 +256,7 @@ int weir__wait_at_once(struct weir__wait *wait);
 
 /* The second half of a start, under the object's lock; `outcome` is that of ops->try.  Returns whether the task waits, so that it
  * must not be touched any more.  Otherwise it is READY, and the caller delivers it after unlocking. */
-bool weir__wait_begin(struct weir__wait_task *self, int outcome);
+bool weir__wait_finish_start(struct weir__wait_task *self, int outcome);
 
 /* The same in parts, for a task that waits at several objects, under the locks of all.  decide: whether all waits are to be
  * linked now.  pend: whether the task waits; otherwise they are to be unlinked again. */
@@ -269,9 +269,9 @@ void weir__wait_deliver_all(struct weir__work_list *claimed);
 /* On the task's worker, before the callback: the wait is unlinked, if it is still linked.  No lock is held. */
 void weir__wait_leave(struct weir__wait *wait);
 
-/* The first half of weir__wait_run, for kinds that do something before the callback.  The task is RUNNING from then on.  Its
- * status is 0 if its wait was fulfilled. */
-void weir__wait_arrive(struct weir__wait_task *self);
+/* The first half of weir__wait_run, for kinds that do something before the callback: unlinks the wait, and sets RUNNING.  The
+ * status of the task is 0 if its wait was fulfilled. */
+void weir__wait_set_running(struct weir__wait_task *self);
 
 /* For the ops of kinds.  The release drops the message that the wait has, if the object has a `drop`. */
 void weir__wait_start(struct weir_task *task);
