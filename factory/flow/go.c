@@ -417,11 +417,11 @@ go_describe(const struct weir_task *task, char *out, size_t room)
                  queue->name.text, stats.queued, weir__duration(waiting, stats.waiting), stats.running);
 }
 
-#define OPS(its_due)                                                                                              \
-        {                                                                                                         \
-                .work = {.run = end_run, .kind = "a function", .is_migratable = true, .calls = weir__task_calls}, \
-                .prepare = go_prepare, .start = go_start, .end_early = go_end_early, .release = go_release,       \
-                .describe = go_describe, .due = its_due                                                           \
+#define OPS(its_due)                                                                                                    \
+        {                                                                                                               \
+                .work = {.run = end_run, .kind = "a function", .is_migratable = true, .function = weir__task_function}, \
+                .prepare = go_prepare, .start = go_start, .end_early = go_end_early, .release = go_release,             \
+                .describe = go_describe, .due = its_due                                                                 \
         }
 
 static const struct weir__task_ops plain_ops = OPS(NULL), timed_ops = OPS(go_due);

@@ -536,7 +536,7 @@ graph_describe(const struct weir_task *task, char *out, size_t room)
 /* -- making -- */
 
 const struct weir__task_ops weir__graph_ops = {
-        .work = {.run = weir__task_complete, .kind = "a graph", .is_migratable = true, .calls = weir__task_calls},
+        .work = {.run = weir__task_complete, .kind = "a graph", .is_migratable = true, .function = weir__task_function},
         .seal = weir__graph_seal,
         .prepare = weir__series_prepare,
         .start = graph_start,

@@ -281,11 +281,11 @@ void weir__wait_release(struct weir_task *task, bool discarded);
 void weir__wait_describe(const struct weir_task *task, char *out, size_t room);
 
 /* Of a kind such as "a counter", whose `run` and `release` may be its own. */
-#define WEIR__WAIT_TASK_OPS(a_kind, its_run, its_release)                                                     \
-        {                                                                                                     \
-                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .calls = weir__task_calls}, \
-                .start = weir__wait_start, .end_early = weir__wait_end_early, .release = (its_release),       \
-                .describe = weir__wait_describe,                                                              \
+#define WEIR__WAIT_TASK_OPS(a_kind, its_run, its_release)                                                           \
+        {                                                                                                           \
+                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .function = weir__task_function}, \
+                .start = weir__wait_start, .end_early = weir__wait_end_early, .release = (its_release),             \
+                .describe = weir__wait_describe,                                                                    \
         }
 
 #endif

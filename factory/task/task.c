@@ -114,7 +114,7 @@ weir__task_make_ready(struct weir_task *task)
 }
 
 weir__function *
-weir__task_calls(const struct weir__work *work)
+weir__task_function(const struct weir__work *work)
 {
         return (weir__function *)((const struct weir_task *)work)->done;
 }

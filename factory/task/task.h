@@ -195,8 +195,8 @@ weir__task_of_callback(void)
  * NULL: the root has ended. */
 void weir__task_go_on(struct weir_series *series);
 
-/* The `calls` of all kinds. */
-weir__function *weir__task_calls(const struct weir__work *work);
+/* The `function` of all kinds: the callback. */
+weir__function *weir__task_function(const struct weir__work *work);
 
 /* The `run` of most kinds: weir__task_call, then weir__task_finish. */
 void weir__task_complete(struct weir__work *work);

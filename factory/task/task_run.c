@@ -213,7 +213,7 @@ weir_series_of(const weir_task *task)
 /* -- the empty task -- */
 
 static const struct weir__task_ops empty_ops = {
-        .work = {.run = weir__task_complete, .kind = "an empty task", .is_migratable = true, .calls = weir__task_calls},
+        .work = {.run = weir__task_complete, .kind = "an empty task", .is_migratable = true, .function = weir__task_function},
         .start = weir__task_make_ready,
 };
 

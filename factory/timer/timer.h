@@ -68,17 +68,18 @@ struct weir__timer_ops {
         const struct weir__ticker_ops *ticks; /* NULL: no ticker */
 };
 
-#define WEIR__TIMER_OPS(a_kind, is_named, is_clock, its_ticks)                                                               \
-        {                                                                                                                    \
-                .task = {.work = {.run = weir__timer_run, .kind = a_kind, .is_migratable = true, .calls = weir__task_calls}, \
-                         .start = weir__timer_start,                                                                         \
-                         .end_early = weir__timer_end_early,                                                                 \
-                         .release = weir__timer_release,                                                                     \
-                         .releases_quietly = true,                                                                           \
-                         .name = weir__timer_text,                                                                           \
-                         .lateness = weir__timer_lateness,                                                                   \
-                         .describe = weir__timer_describe},                                                                  \
-                .named = (is_named), .is_clock_timer = (is_clock), .ticks = (its_ticks)                                      \
+#define WEIR__TIMER_OPS(a_kind, is_named, is_clock, its_ticks)                                   \
+        {                                                                                        \
+                .task = {.work = {.run = weir__timer_run, .kind = a_kind, .is_migratable = true, \
+                                  .function = weir__task_function},                              \
+                         .start = weir__timer_start,                                             \
+                         .end_early = weir__timer_end_early,                                     \
+                         .release = weir__timer_release,                                         \
+                         .releases_quietly = true,                                               \
+                         .name = weir__timer_text,                                               \
+                         .lateness = weir__timer_lateness,                                       \
+                         .describe = weir__timer_describe},                                      \
+                .named = (is_named), .is_clock_timer = (is_clock), .ticks = (its_ticks)          \
         }
 
 /* For all timers: see struct weir__task_ops, struct weir__work_ops. */

@@ -17,7 +17,7 @@ struct weir__work_ops {
         bool is_migratable; /* may be run by the owner of any poller */
 
         /* Which function of the program it will call.  NULL: none, or it is not known. */
-        weir__function *(*calls)(const struct weir__work *work);
+        weir__function *(*function)(const struct weir__work *work);
 };
 
 /* "timer" for "a timer". */

@@ -96,7 +96,7 @@ weir__executor_show(struct weir__worker_snapshot snapshots[], unsigned room)
                                 .number = i,
                                 .poller = -1,
                                 .in_user = true,
-                                .function = atomic_load_explicit(&thread->worker.calls, memory_order_relaxed),
+                                .function = atomic_load_explicit(&thread->worker.function, memory_order_relaxed),
                                 .since = since_tick(since),
                         };
         }

@@ -200,7 +200,7 @@ retake(struct weir__poller *poller, struct snapshot *snapshot)
                 log_on_thread(snapshot->since);
                 return;
         }
-        weir__function *blocked = atomic_load_explicit(&worker->calls, memory_order_relaxed); /* if it is still in there */
+        weir__function *blocked = atomic_load_explicit(&worker->function, memory_order_relaxed); /* if it is still in there */
         atomic_store_explicit(&worker->blocks_since, snapshot->since, memory_order_relaxed);
         successor->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed));
         if (!hand_over(poller, worker, snapshot->seq, successor)) {

@@ -179,9 +179,8 @@ demote(struct weir__work_list *list, weir__function *blocked, struct weir__work_
 
         for (unsigned i = 0; i < DEMOTED_MOST && list->first; i++) {
                 struct weir__work *work = weir__work_pop(list);
-                weir__function *calls = work->ops->calls ? work->ops->calls(work) : NULL;
-
-                bool is_trusted = calls ? calls != blocked : !work->ops->kind;
+                weir__function *function = work->ops->function ? work->ops->function(work) : NULL;
+                bool is_trusted = function ? function != blocked : !work->ops->kind;
 
                 weir__work_append(is_trusted ? &trusted : demoted, work);
                 count += !is_trusted;

@@ -61,7 +61,8 @@ hand_over(struct weir__worker *worker)
         atomic_fetch_add_explicit(&weir__worker_counts.given, 1, memory_order_relaxed);
         weir__trace_mark("gives its poller away", "poller", poller->index);
         successor->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed));
-        weir__worker_pool_call(successor, poller, WEIR__CALL_GIVEN, atomic_load_explicit(&worker->calls, memory_order_relaxed));
+        weir__worker_pool_call(successor, poller, WEIR__CALL_GIVEN,
+                               atomic_load_explicit(&worker->function, memory_order_relaxed));
         return 0;
 }
 

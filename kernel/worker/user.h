@@ -21,7 +21,7 @@ static inline unsigned weir__user_begin(weir__function *function)
         unsigned seq = atomic_load_explicit(&worker->callback_seq, memory_order_relaxed);
         if (seq & WEIR__SEQ_IN_USER)
                 return seq;
-        atomic_store_explicit(&worker->calls, function, memory_order_relaxed);
+        atomic_store_explicit(&worker->function, function, memory_order_relaxed);
         atomic_store_explicit(&worker->callback_seq, seq + WEIR__SEQ_STEP + WEIR__SEQ_IN_USER, memory_order_release);
         return seq;
 }

@@ -73,7 +73,7 @@ struct weir__worker {
         _Alignas(64) _Atomic unsigned callback_seq;
         _Atomic bool is_pinned;                         /* a call of the library inside a callback keeps the poller */
         _Atomic(const struct weir__work_ops *) running; /* of the work that was begun last; relaxed */
-        _Atomic(weir__function *) calls;                /* the function of the program that was called last; relaxed */
+        _Atomic(weir__function *) function;             /* the function of the program that was called last; relaxed */
 
         _Atomic uint32_t track; /* of its thread in traces; relaxed */
 

@@ -216,7 +216,7 @@ look_at(struct weir__worker *worker)
                 .poller = poller_of(worker),
                 .in_user = seq & WEIR__SEQ_IN_USER,
                 .kind = ops ? ops->kind : NULL,
-                .function = atomic_load_explicit(&worker->calls, memory_order_relaxed),
+                .function = atomic_load_explicit(&worker->function, memory_order_relaxed),
         };
 
         weir_nsec since = lost ? lost : snapshot.poller >= 0 ? weir__worker_seen_since(worker, seq) : 0;

@@ -235,7 +235,7 @@ describe(const struct weir_task *task, char *out, size_t room)
 }
 
 static const struct weir__task_ops exchange_ops = {
-        .work = {.run = run, .kind = "an exchange", .is_migratable = true, .calls = weir__task_calls},
+        .work = {.run = run, .kind = "an exchange", .is_migratable = true, .function = weir__task_function},
         .name = name,
         .describe = describe,
         .series_made = series_made,

@@ -98,9 +98,9 @@ run(struct weir__work *work)
 /* Writes of one thread go out in the order of their starts.  So a work that only tries is not demoted, whatever it calls back
  * then. */
 static weir__function *
-calls(const struct weir__work *work)
+function(const struct weir__work *work)
 {
-        return ((const struct weir__transfer *)work)->is_tried ? weir__task_calls(work) : (weir__function *)try_it;
+        return ((const struct weir__transfer *)work)->is_tried ? weir__task_function(work) : (weir__function *)try_it;
 }
 
 /* -- any thread -- */
@@ -152,10 +152,10 @@ describe(const struct weir_task *task, char *out, size_t room)
         snprintf(out, room, "%s%s %s", count, what[transfer->kind], peer);
 }
 
-#define OPS(name)                                                                                                               \
-        {                                                                                                                       \
-                .work = {.run = run, .kind = name, .calls = calls}, .start = start, .end_early = end_early, .release = release, \
-                .describe = describe                                                                                            \
+#define OPS(name)                                                                                                 \
+        {                                                                                                         \
+                .work = {.run = run, .kind = name, .function = function}, .start = start, .end_early = end_early, \
+                .release = release, .describe = describe                                                          \
         }
 
 static const struct weir__task_ops transfer_ops[] = {
