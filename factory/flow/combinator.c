@@ -2,7 +2,7 @@
  *
  * The states: factory/flow/combinator.h.
  *
- * Threads: children end on any worker.  Batches (of starting, of cancelling) are work of the combinator's poller.
+ * Threads: children end on any worker.  Batches (of starting, of ending early) are work of the combinator's poller.
  * Locks:   combinator->lock (rank PARALLEL); no user code runs under it. */
 #include "factory/flow/combinator.h"
 
@@ -172,13 +172,13 @@ weir__combinator_start(struct weir_task *task)
         weir__deliver(home(combinator), &combinator->starting.work);
 }
 
-/* -- cancelling, a batch at a time -- */
+/* -- ending early, a batch at a time -- */
 
 /* Takes references to the next children that have not ended.  Returns how many. */
 static unsigned
 take_children(struct weir__combinator *combinator, struct weir_series *taken[BATCH])
 {
-        unsigned *next = &combinator->cancelling.next, count = 0;
+        unsigned *next = &combinator->ending.next, count = 0;
 
         weir__lock(&combinator->lock);
         for (unsigned i = 0; i < BATCH && *next < combinator->count; i++, ++*next)
@@ -189,9 +189,9 @@ take_children(struct weir__combinator *combinator, struct weir_series *taken[BAT
 }
 
 static void
-cancel_walk(struct weir__work *work)
+end_early_walk(struct weir__work *work)
 {
-        struct weir__combinator *combinator = weir__container_of(work, struct weir__combinator, cancelling.work);
+        struct weir__combinator *combinator = weir__container_of(work, struct weir__combinator, ending.work);
         int cause = weir__series_effective_cause(combinator->task.series);
         struct weir_series *taken[BATCH];
         unsigned count = take_children(combinator, taken);
@@ -200,38 +200,38 @@ cancel_walk(struct weir__work *work)
                 weir__series_end_early(taken[i], cause ? cause : -ECANCELED);
                 weir_series_unref(taken[i]);
         }
-        if (combinator->cancelling.next < combinator->count)
+        if (combinator->ending.next < combinator->count)
                 weir__deliver(home(combinator), work);
         else
                 end_walk(combinator);
 }
 
-static const struct weir__work_ops cancel_walk_ops = {.run = cancel_walk, .is_migratable = true};
+static const struct weir__work_ops end_early_walk_ops = {.run = end_early_walk, .is_migratable = true};
 
 /* Returns whether the caller is to deliver the walk.  Under the lock. */
 static bool
-begin_to_cancel(struct weir__combinator *combinator)
+begin_to_end_early(struct weir__combinator *combinator)
 {
-        if (combinator->alive == 0 || combinator->is_cancelled)
+        if (combinator->alive == 0 || combinator->is_ending_early)
                 return false;
-        combinator->is_cancelled = true;
+        combinator->is_ending_early = true;
         combinator->walks++;
-        combinator->cancelling.work.ops = &cancel_walk_ops;
+        combinator->ending.work.ops = &end_early_walk_ops;
         return true;
 }
 
-/* A child looks at its ancestors before each callback, so the cancel is decisive at once.  The walk ends what the children have
- * pending. */
+/* A child looks at its ancestors before each callback, so an early end is decisive at once.  The walk ends what the children
+ * have pending. */
 struct weir_task *
 weir__combinator_end_early(struct weir_task *task)
 {
         struct weir__combinator *combinator = (struct weir__combinator *)task;
 
         weir__lock(&combinator->lock);
-        bool walk = begin_to_cancel(combinator);
+        bool walk = begin_to_end_early(combinator);
         weir__unlock(&combinator->lock);
         if (walk)
-                weir__deliver(home(combinator), &combinator->cancelling.work);
+                weir__deliver(home(combinator), &combinator->ending.work);
         return NULL;
 }
 
@@ -247,12 +247,12 @@ child_ended(struct weir_series *child)
         combinator->children[child->index] = NULL;
         combinator->alive--;
         if (ops->ended)
-                walk = ops->ended(combinator, child, result) && begin_to_cancel(combinator);
+                walk = ops->ended(combinator, child, result) && begin_to_end_early(combinator);
         else
                 combinator->task.status = result;
         unlock_and_go_on(combinator);
         if (walk) /* it keeps the combinator */
-                weir__deliver(home(combinator), &combinator->cancelling.work);
+                weir__deliver(home(combinator), &combinator->ending.work);
 }
 
 static const struct weir__series_ops child_ops = {.work = WEIR__SERIES_WORK, .ended = child_ended};
@@ -280,7 +280,7 @@ wrap(struct weir_task *task, int *fault)
 }
 
 struct weir_series *
-weir__combinator_make(struct weir__combinator *combinator, weir_make_fn *make, int *fault)
+weir__combinator_make_child(struct weir__combinator *combinator, weir_make_fn *make, int *fault)
 {
         unsigned before = weir__user_begin((weir__function *)make);
         struct weir_task *task = make(combinator->task.context);
@@ -294,7 +294,7 @@ weir__combinator_make(struct weir__combinator *combinator, weir_make_fn *make, i
 }
 
 void
-weir__combinator_count_failure(struct weir__combinator *combinator, const struct weir_series *child, int result)
+weir__combinator_note_failure(struct weir__combinator *combinator, const struct weir_series *child, int result)
 {
         if (result && (!combinator->task.status || child->index < combinator->failed)) {
                 combinator->task.status = result;

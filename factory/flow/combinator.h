@@ -6,7 +6,7 @@
  *                                                                              '----'
  *
  * The combinator waits for the children that have not ended, and for the two walks, so it outlives them.  A walk goes over the
- * children and starts or cancels a batch of them at a time. */
+ * children and starts, or ends early, a batch of them at a time. */
 #ifndef WEIR_FACTORY_COMBINATOR_H
 #define WEIR_FACTORY_COMBINATOR_H
 
@@ -59,8 +59,8 @@ struct weir__combinator {
         unsigned added;       /* children that there have ever been */
         unsigned failed;      /* the index of the child whose status the task has */
         unsigned char walks;  /* on their way */
-        bool is_cancelled;    /* the walk that cancels has begun: no other will */
-        struct weir__child_walk starting, cancelling;
+        bool is_ending_early; /* the walk that ends the children has begun: no other will */
+        struct weir__child_walk starting, ending;
 };
 
 /* Makes a combinator in a block of `size` bytes, in which the caller sets what the kind adds.  NULL when out of memory. */
@@ -82,11 +82,11 @@ void weir__combinator_add_behind(struct weir_task *to, const struct weir__combin
 void weir__combinator_drop_held(struct weir__combinator *combinator);
 
 /* For `ended`: the status of the task is that of the first child, in the order of adding, whose result is not 0. */
-void weir__combinator_count_failure(struct weir__combinator *combinator, const struct weir_series *child, int result);
+void weir__combinator_note_failure(struct weir__combinator *combinator, const struct weir_series *child, int result);
 
 /* For `next`: the series around the task that the function of the program makes.  NULL: it made nothing, *fault is 0; or what it
  * made cannot be started, *fault is why. */
-struct weir_series *weir__combinator_make(struct weir__combinator *combinator, weir_make_fn *make, int *fault);
+struct weir_series *weir__combinator_make_child(struct weir__combinator *combinator, weir_make_fn *make, int *fault);
 
 /* For the ops of kinds. */
 void weir__combinator_start(struct weir_task *task);

@@ -82,7 +82,7 @@ static struct weir_series *
 make_next(struct weir__combinator *combinator)
 {
         int fault;
-        struct weir_series *series = weir__combinator_make(combinator, ((struct maker *)combinator)->make, &fault);
+        struct weir_series *series = weir__combinator_make_child(combinator, ((struct maker *)combinator)->make, &fault);
 
         if (fault)
                 combinator->task.status = fault;

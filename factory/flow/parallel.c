@@ -6,7 +6,7 @@
 static bool
 child_ended(struct weir__combinator *parallel, const struct weir_series *child, int result)
 {
-        weir__combinator_count_failure(parallel, child, result);
+        weir__combinator_note_failure(parallel, child, result);
         return false;
 }
 

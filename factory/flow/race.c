@@ -32,7 +32,7 @@ child_ended(struct weir__combinator *combinator, const struct weir_series *child
                         atomic_store_explicit(&race->within.cause, -ECANCELED, memory_order_release);
                 return true;
         }
-        weir__combinator_count_failure(combinator, child, result);
+        weir__combinator_note_failure(combinator, child, result);
         return false;
 }
 

@@ -126,7 +126,7 @@ static struct weir_series *
 make_attempt(struct retry *retry)
 {
         int fault;
-        struct weir_series *series = weir__combinator_make(&retry->combinator, retry->make, &fault);
+        struct weir_series *series = weir__combinator_make_child(&retry->combinator, retry->make, &fault);
         weir_nsec limit = shorter(retry->config.attempt_limit, own_time_left(retry));
 
         if (!series) {

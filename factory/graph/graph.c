@@ -14,7 +14,7 @@
  * more.
  *
  * Threads: nodes end on any worker.  The walk that begins nodes and clears the backlog runs on any worker.  So does the walk
- *          that cancels nodes.
+ *          that ends them early.
  * Locks:   graph->lock (rank PARALLEL). */
 #include <errno.h>
 #include <inttypes.h>
@@ -33,7 +33,7 @@
 
 #define BATCH 256 /* edges, or nodes begun or looked at, before other work runs */
 
-struct round {
+struct batch {
         struct weir__node_list list; /* finished nodes whose successors are to be notified */
         unsigned left;               /* edges until other work runs */
         weir_nsec now;
@@ -78,7 +78,7 @@ set_state(struct weir_node *node, enum weir_node_state state)
 
 /* With the lock held: the graph's status is that of the first one added that failed. */
 static void
-count_failure(struct weir__graph *graph, uint32_t number, int status)
+note_failure(struct weir__graph *graph, uint32_t number, int status)
 {
         if (!graph->task.status || number < graph->failed) {
                 graph->task.status = status;
@@ -98,7 +98,7 @@ mark_dropped(struct weir__graph *graph, uint32_t number, enum weir_node_state st
         node->next_finished = WEIR__NODE_NONE;
         if (counts) {
                 weir__lock(&graph->lock);
-                count_failure(graph, number, status);
+                note_failure(graph, number, status);
                 weir__unlock(&graph->lock);
         }
         set_state(node, state);
@@ -178,13 +178,13 @@ decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__n
 
 /* The same for several, and launches them: see there. */
 static void
-begin(struct weir__graph *graph, const uint32_t numbers[], unsigned count, struct round *round)
+begin(struct weir__graph *graph, const uint32_t numbers[], unsigned count, struct batch *batch)
 {
         struct weir_node *nodes[BATCH];
         unsigned launched = 0;
 
         for (unsigned i = 0; i < count; i++)
-                if ((nodes[launched] = decide(graph, numbers[i], round->now, &round->list)))
+                if ((nodes[launched] = decide(graph, numbers[i], batch->now, &batch->list)))
                         launched++;
         launch(graph, nodes, launched);
 }
@@ -229,19 +229,19 @@ arrive(struct weir__graph *graph, uint32_t after, enum verdict verdict)
         return (atomic_fetch_sub_explicit(waiting, 1, memory_order_acq_rel) & ~WEIR__NODE_DOOMED) == 1;
 }
 
-/* Sends arrivals along the edges of a node until none is left or the round is over.  Returns whether none is left.  Then the node
+/* Sends arrivals along the edges of a node until none is left or the batch is over.  Returns whether none is left.  Then the node
  * must not be touched any more; nor the graph, unless there are nodes on the list or in `ready`. */
 static bool
-notify_some(struct weir__graph *graph, uint32_t number, struct round *round, uint32_t ready[], unsigned *ready_count)
+notify_some(struct weir__graph *graph, uint32_t number, struct batch *batch, uint32_t ready[], unsigned *ready_count)
 {
         struct weir_node *node = weir__graph_node(graph, number);
         uint32_t edge = (uint32_t)node->next_edge, end = graph->first_out[number + 1];
         enum verdict verdict = verdict_of(node);
-        uint32_t stop = end - edge > round->left ? edge + round->left : end;
+        uint32_t stop = end - edge > batch->left ? edge + batch->left : end;
         const uint32_t *out = graph->out;
 
         node->next_edge = stop;
-        round->left -= stop - edge;
+        batch->left -= stop - edge;
         while (edge < stop) {
                 uint32_t after = out[edge++];
                 enum verdict of_edge = verdict;
@@ -296,10 +296,10 @@ is_chain(const struct weir__graph *graph)
 }
 
 static void
-hand_on(struct weir__graph *graph, const uint32_t ready[], unsigned count, struct round *round)
+hand_on(struct weir__graph *graph, const uint32_t ready[], unsigned count, struct batch *batch)
 {
         if (count == 1 && is_chain(graph))
-                begin(graph, ready, count, round);
+                begin(graph, ready, count, batch);
         else if (count > 0)
                 enqueue(graph, ready, count);
 }
@@ -307,23 +307,23 @@ hand_on(struct weir__graph *graph, const uint32_t ready[], unsigned count, struc
 /* Notifies the successors of the nodes on the list, and of those that are dropped on the way.  Returns whether all were notified:
  * then the graph may be gone, unless the caller keeps it.  Else the list holds the rest. */
 static bool
-notify_all(struct weir__graph *graph, struct round *round)
+notify_all(struct weir__graph *graph, struct batch *batch)
 {
         uint32_t ready[BATCH];
-        while (round->list.first != WEIR__NODE_NONE) {
-                uint32_t number = round->list.first, next = weir__graph_node(graph, number)->next_finished;
+        while (batch->list.first != WEIR__NODE_NONE) {
+                uint32_t number = batch->list.first, next = weir__graph_node(graph, number)->next_finished;
                 bool ends = graph->first_out[number] == graph->first_out[number + 1];
                 unsigned ready_count = 0;
 
-                if (round->left == 0)
+                if (batch->left == 0)
                         return false;
                 if (ends)
-                        round->left--;
-                if (ends || notify_some(graph, number, round, ready, &ready_count))
-                        round->list.first = next;
+                        batch->left--;
+                if (ends || notify_some(graph, number, batch, ready, &ready_count))
+                        batch->list.first = next;
                 if (ends)
                         count_down(graph);
-                hand_on(graph, ready, ready_count, round);
+                hand_on(graph, ready, ready_count, batch);
         }
         return true;
 }
@@ -334,22 +334,22 @@ node_ended(struct weir_series *child)
         struct weir__graph *graph = child->owner;
         uint32_t number = child->index;
         struct weir_node *node = weir__graph_node(graph, number);
-        struct round round = {.list = {number, number}, .left = BATCH, .now = weir__clock_now()};
+        struct batch batch = {.list = {number, number}, .left = BATCH, .now = weir__clock_now()};
         bool dropped = child->result_of == WEIR__RESULT_FIRST && !child->has_result; /* it was cancelled before it began */
 
         node->status = weir__series_result(child);
-        node->ended = round.now;
+        node->ended = batch.now;
         node->next_finished = WEIR__NODE_NONE;
-        weir__lock(&graph->lock); /* so that the walk that cancels has its reference, or does not find the series */
+        weir__lock(&graph->lock); /* so that the walk that ends nodes has its reference, or does not find the series */
         node->next_edge = graph->first_out[number];
         set_state(node, dropped ? WEIR_NODE_CANCELLED : WEIR_NODE_ENDED);
         if (node->status)
-                count_failure(graph, number, node->status);
+                note_failure(graph, number, node->status);
         weir__unlock(&graph->lock);
-        if (notify_all(graph, &round))
+        if (notify_all(graph, &batch))
                 return;
         weir__lock(&graph->lock);
-        concat(graph, &graph->backlog, &round.list);
+        concat(graph, &graph->backlog, &batch.list);
         unlock_and_send_walk(graph);
 }
 
@@ -362,7 +362,7 @@ const struct weir__series_ops weir__node_series_ops = {.work = WEIR__SERIES_WORK
 static unsigned
 take_some(struct weir__graph *graph, struct weir__node_list *backlog, uint32_t numbers[BATCH])
 {
-        uint32_t *next = &graph->begun;
+        uint32_t *next = &graph->next_to_begin;
         unsigned count = 0;
 
         weir__lock(&graph->lock);
@@ -408,18 +408,18 @@ static void
 walk(struct weir__work *work)
 {
         struct weir__graph *graph = weir__container_of(work, struct weir__graph, walk);
-        struct round round = {.left = BATCH, .now = weir__clock_now()};
+        struct batch batch = {.left = BATCH, .now = weir__clock_now()};
         uint32_t numbers[BATCH];
-        unsigned count = take_some(graph, &round.list, numbers);
+        unsigned count = take_some(graph, &batch.list, numbers);
 
         fetch(graph, numbers, count);
-        begin(graph, numbers, count, &round);
-        bool all = notify_all(graph, &round);
+        begin(graph, numbers, count, &batch);
+        bool all = notify_all(graph, &batch);
         weir__lock(&graph->lock);
         if (!all)
-                concat(graph, &graph->backlog, &round.list);
+                concat(graph, &graph->backlog, &batch.list);
         bool more = graph->backlog.first != WEIR__NODE_NONE || graph->ready_first < graph->ready_end ||
-                    graph->begun < graph->nodes;
+                    graph->next_to_begin < graph->nodes;
         atomic_store_explicit(&graph->is_walking, more, memory_order_relaxed);
         weir__unlock(&graph->lock);
         if (more)
@@ -441,7 +441,7 @@ graph_start(struct weir_task *task)
         weir__deliver(weir__poller_at(task->poller), &graph->walk);
 }
 
-/* -- cancel -- */
+/* -- early end -- */
 
 static struct weir_series *
 running_of(struct weir__graph *graph, struct weir_node *node)
@@ -453,14 +453,14 @@ running_of(struct weir__graph *graph, struct weir_node *node)
 }
 
 static void
-cancel_some(struct weir__work *work)
+end_some_early(struct weir__work *work)
 {
-        struct weir__graph *graph = weir__container_of(work, struct weir__graph, cancel_walk);
-        uint32_t end = graph->nodes - graph->cancelled > BATCH ? graph->cancelled + BATCH : graph->nodes;
+        struct weir__graph *graph = weir__container_of(work, struct weir__graph, end_walk);
+        uint32_t end = graph->nodes - graph->next_to_end > BATCH ? graph->next_to_end + BATCH : graph->nodes;
         int cause = weir__series_effective_cause(graph->task.series); /* one that is not launched yet would not find it */
 
-        for (; graph->cancelled < end; graph->cancelled++) {
-                struct weir_series *series = running_of(graph, weir__graph_node(graph, graph->cancelled));
+        for (; graph->next_to_end < end; graph->next_to_end++) {
+                struct weir_series *series = running_of(graph, weir__graph_node(graph, graph->next_to_end));
 
                 if (series)
                         weir__series_end_early(series, cause ? cause : -ECANCELED);
@@ -472,7 +472,7 @@ cancel_some(struct weir__work *work)
                 count_down(graph);
 }
 
-static const struct weir__work_ops cancel_ops = {.run = cancel_some, .kind = "a graph", .is_migratable = true};
+static const struct weir__work_ops end_walk_ops = {.run = end_some_early, .kind = "a graph", .is_migratable = true};
 
 /* Unless nothing is pending any more. */
 static bool
@@ -487,18 +487,18 @@ keep(struct weir__graph *graph)
         return false;
 }
 
-/* A node looks at the cause before it begins, so the cancel is decisive at once.  The walk ends the nodes that run. */
+/* A node looks at the cause before it begins, so an early end is decisive at once.  The walk ends the nodes that run. */
 static struct weir_task *
 graph_end_early(struct weir_task *task)
 {
         struct weir__graph *graph = (struct weir__graph *)task;
 
         weir__lock(&graph->lock);
-        bool sends = !graph->is_cancelled && keep(graph);
-        graph->is_cancelled |= sends;
+        bool sends = !graph->is_ending_early && keep(graph);
+        graph->is_ending_early |= sends;
         weir__unlock(&graph->lock);
         if (sends)
-                weir__deliver(weir__poller_at(task->poller), &graph->cancel_walk);
+                weir__deliver(weir__poller_at(task->poller), &graph->end_walk);
         return NULL;
 }
 
@@ -558,6 +558,6 @@ weir_graph_new(weir_task_fn *done, void *context)
         weir__lock_init(&graph->lock, WEIR__RANK_PARALLEL);
         graph->backlog = nobody;
         graph->walk.ops = &walk_ops;
-        graph->cancel_walk.ops = &cancel_ops;
+        graph->end_walk.ops = &end_walk_ops;
         return &graph->task;
 }

@@ -23,7 +23,7 @@
 
 /* A node has one owner at a time: the maker of the graph, the thread that decides whether the node runs, its callbacks, and the
  * thread that notifies its successors.  `series` and `state` change under the graph's lock when the node begins and when it ends,
- * for the walk that cancels.  `state` is written last, with release, for other readers. */
+ * for the walk that ends them early.  `state` is written last, with release, for other readers. */
 struct weir_node {
         union {
                 struct weir_task *task;      /* WAITING, and no series */
@@ -49,8 +49,8 @@ struct weir__node_page {
                 struct weir_node nodes[WEIR__GRAPH_PER_PAGE + 1];
                 struct weir__node_page_head {
                         _Alignas(64) struct weir__graph *graph;
-                        struct weir__node_page *next_slab; /* of the first page of a slab, which is what was allocated at once */
-                        uint32_t first;                    /* the number of its first node */
+                        struct weir__node_page *next_chunk; /* of the first page of a chunk, which was allocated at once */
+                        uint32_t first;                     /* the number of its first node */
                 } heads[WEIR__GRAPH_PER_PAGE + 1];
         };
 };
@@ -79,8 +79,8 @@ struct weir__graph {
         bool may_have_cycle; /* an edge goes from a node to one that was added before it: there may be a cycle */
         struct weir__node_page **pages;
         size_t page_room;
-        struct weir__node_page *slabs, *next_page; /* the last slab, and its page that comes next */
-        size_t slab_pages, slab_left;              /* how many it has, and of those how many were not used */
+        struct weir__node_page *chunks, *next_page; /* the last chunk, and its page that comes next */
+        size_t chunk_pages, chunk_left;             /* how many it has, and of those how many were not used */
         struct weir__edge *edge_list; /* in order of precede */
         size_t edge_room;
         struct weir__condition *conditions;
@@ -106,15 +106,15 @@ struct weir__graph {
         _Atomic bool is_walking; /* `walk` is on its way; written under lock */
 
         /* Of the works: the number of the next node. */
-        uint32_t begun, cancelled;
-        struct weir__work walk, cancel_walk;
+        uint32_t next_to_begin, next_to_end;
+        struct weir__work walk, end_walk;
 
         struct weir__lock lock; /* rank PARALLEL: taken also under that of the series around it; under it nothing else */
 
         /* Guarded by lock. */
         uint32_t failed;   /* number of the node whose status the graph has */
         uint32_t ready_first, ready_end; /* what the queue holds: no node comes into it twice */
-        bool is_cancelled;    /* the walk that cancels has begun: no other will */
+        bool is_ending_early; /* the walk that ends nodes has begun: no other will */
         struct weir__node_list backlog;
 };
 

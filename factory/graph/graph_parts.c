@@ -8,7 +8,7 @@
 #include "factory/graph/graph.h"
 #include "kernel/worker/user.h"
 
-#define SLAB_MOST   (WEIR__HUGE_PAGE / WEIR__GRAPH_PAGE) /* pages */
+#define CHUNK_MOST  (WEIR__HUGE_PAGE / WEIR__GRAPH_PAGE) /* pages */
 #define PAGES_LEAST 8
 
 void *
@@ -39,18 +39,18 @@ weir__graph_grow(void **array, size_t *room, size_t used, size_t size, size_t le
 
 /* -- nodes -- */
 
-/* Each slab is as large as all before it, until it is a huge page. */
+/* Each chunk is as large as all before it, until it is a huge page. */
 static bool
-make_slab(struct weir__graph *graph)
+make_chunk(struct weir__graph *graph)
 {
-        size_t pages = !graph->slabs ? 1 : graph->slab_pages < SLAB_MOST ? 2 * graph->slab_pages : SLAB_MOST;
-        struct weir__node_page *slab = weir__graph_alloc(WEIR__GRAPH_PAGE, pages * WEIR__GRAPH_PAGE);
+        size_t pages = !graph->chunks ? 1 : graph->chunk_pages < CHUNK_MOST ? 2 * graph->chunk_pages : CHUNK_MOST;
+        struct weir__node_page *chunk = weir__graph_alloc(WEIR__GRAPH_PAGE, pages * WEIR__GRAPH_PAGE);
 
-        if (!slab)
+        if (!chunk)
                 return false;
-        weir__node_head(slab)->next_slab = graph->slabs;
-        graph->slabs = graph->next_page = slab;
-        graph->slab_pages = graph->slab_left = pages;
+        weir__node_head(chunk)->next_chunk = graph->chunks;
+        graph->chunks = graph->next_page = chunk;
+        graph->chunk_pages = graph->chunk_left = pages;
         return true;
 }
 
@@ -61,10 +61,10 @@ make_page(struct weir__graph *graph)
 
         if (!weir__graph_grow((void **)&graph->pages, &graph->page_room, used, sizeof(*graph->pages), PAGES_LEAST))
                 return false;
-        if (graph->slab_left == 0 && !make_slab(graph))
+        if (graph->chunk_left == 0 && !make_chunk(graph))
                 return false;
         struct weir__node_page *page = graph->next_page++;
-        graph->slab_left--;
+        graph->chunk_left--;
         weir__node_head(page)->graph = graph;
         weir__node_head(page)->first = graph->nodes;
         graph->pages[used] = page;
@@ -104,9 +104,9 @@ weir__node_discard(struct weir_node *node)
 static void
 free_parts(struct weir__graph *graph)
 {
-        for (struct weir__node_page *slab; (slab = graph->slabs);) {
-                graph->slabs = weir__node_head(slab)->next_slab;
-                free(slab);
+        for (struct weir__node_page *chunk; (chunk = graph->chunks);) {
+                graph->chunks = weir__node_head(chunk)->next_chunk;
+                free(chunk);
         }
         free(graph->edge_list);
         free(graph->pages);
