@@ -1,13 +1,13 @@
 /* test/poller_test.c: a poller from its inside: bulk deliveries, floods of pushed work, and timed waits.
  *
- * There is one worker, on the real clock.  What only the owner of the poller may touch is touched by works that are delivered to
- * it. */
+ * There is one worker, on the real clock.  What only the owner of the poller may touch is touched by work items that are
+ * delivered to it. */
 #include "test/timer_fixture.h"
 #include "kernel/worker/deliver.h"
 
 #define MSEC INT64_C(1000000)
 
-/* -- errands: functions that run as works, waited for -- */
+/* -- errands: functions that run as work items, waited for -- */
 
 struct errand {
         struct weir__work work; /* first */
@@ -260,9 +260,9 @@ note_pushed(struct weir__work *work)
         }
 }
 
-/* The worker has FLOOD works that are ready again at once, and as many come from outside. */
+/* The worker has FLOOD work items that are ready again at once, and as many come from outside. */
 static void
-pushed_works_and_a_due_timer_have_their_share_of_a_busy_poller(void)
+pushed_work_items_and_a_due_timer_have_their_share_of_a_busy_poller(void)
 {
         static const struct weir__work_ops given_ops = {.run = become_busy}, pushed_ops = {.run = note_pushed};
 
@@ -410,7 +410,7 @@ push_storm(void)
                 count += pushers[i].count;
         }
         WEIR_TEST_EVENTUALLY(pushes.run >= count);
-        on_worker(tell_thread, &(pid_t){0}); /* it has done with the works */
+        on_worker(tell_thread, &(pid_t){0}); /* it has done with the work items */
         CU_ASSERT_EQUAL(pushes.run, count);
         for (unsigned i = 0; i < PUSHERS; i++) {
                 free(pushers[i].works);
@@ -436,7 +436,7 @@ main(void)
                 WEIR_TEST(a_bulk_delivery_wakes_a_sleeping_poller),
                 WEIR_TEST(bulks_and_ready_work_take_turns),
                 WEIR_TEST(a_due_timer_runs_soon_however_much_is_pushed),
-                WEIR_TEST(pushed_works_and_a_due_timer_have_their_share_of_a_busy_poller),
+                WEIR_TEST(pushed_work_items_and_a_due_timer_have_their_share_of_a_busy_poller),
                 WEIR_TEST(after_a_timed_wait_that_brought_nothing_an_idle_process_makes_no_wake_ups),
                 WEIR_TEST(pushes_during_a_timed_wait_all_run),
         };

@@ -2,7 +2,7 @@
  * the poller looks at everything else during a flood of ready work.
  *
  * No thread can be created once the runtime has begun, so no spare takes a poller over: work that runs elsewhere was given or
- * taken.  The thread shows where a work runs, and a count of completions shows how soon. */
+ * taken.  The thread shows where a work item runs, and a count of completions shows how soon. */
 #include "test/blocking_fixture.h"
 
 #include <sys/epoll.h>
@@ -623,7 +623,7 @@ expect_fairness(unsigned ready)
         weir_test_latch_wait(&flood.done);
         weir_test_thread_join(&pusher);
         end();
-        /* The timer and the push run behind the works that were ready before. */
+        /* The timer and the push run behind the work items that were ready before. */
         CU_ASSERT(flood.timer_took <= WEIR__BATCH + ready + BETWEEN);
         CU_ASSERT(flood.push_took <= WEIR__BATCH + ready + BETWEEN);
         CU_ASSERT(flood.event_took <= WEIR__BATCH + BETWEEN);

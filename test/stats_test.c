@@ -1,4 +1,4 @@
-/* test/stats_test.c: weir_stats counts workers and spares, pollers that were handed over, and ready works. */
+/* test/stats_test.c: weir_stats counts workers and spares, pollers that were handed over, and ready work items. */
 #include <errno.h>
 
 #include "test/fixture.h"

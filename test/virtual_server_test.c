@@ -28,7 +28,7 @@ static struct fixture {
         weir_nsec began;
         int64_t really_began;
         unsigned due, due_before; /* callbacks of the many timers that have run; when a request of the first one had its turn */
-        unsigned rounds;          /* of a work that is ready for as long as timers are due */
+        unsigned rounds;          /* of a work item that is ready for as long as timers are due */
 } at;
 
 static void

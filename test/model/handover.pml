@@ -1,11 +1,11 @@
 /* handover.pml: a poller changes hands (kernel/worker/: worker.h, blocking.c, worker_pool.c; kernel/sched/: worker_loop.c, watchdog.c).
  *
  *   Worker    three of them: the structs, in which threads are made, end and are made again.  One owns the poller at the start,
- *             the others are made when they are needed.  Runs the loop while it owns.  Of five works, two are callbacks: each may
- *             last or block until the third has run, may deliver a work (a call of the library, which pins) and may call
- *             weir_blocking_begin.  The last two works are those that the callbacks deliver, inside or after the callback
+ *             the others are made when they are needed.  Runs the loop while it owns.  Of five work items, two are callbacks: each
+ *             may last or block until the third has run, may deliver an item (a call of the library, which pins) and may call
+ *             weir_blocking_begin.  The last two items are those that the callbacks deliver, inside or after the callback
  *   Watchdog  retakes the poller of a worker that is in a callback, at any time
- *   Main      when all works have run: stops the watchdog, dismisses the pool, lets the owner leave, joins
+ *   Main      when all work items have run: stops the watchdog, dismisses the pool, lets the owner leave, joins
  *   Processor the buffers of the writes: the oldest of one is drained at any time
  *
  * At the start it is chosen whether both callbacks may block for ever and call weir_blocking_begin, or one of them, while idle
@@ -17,8 +17,8 @@
  * drained before an atomic operation, a full fence or a section under the lock of that thread, and by the heavy fence of the
  * watchdog.  Sections under the lock of the worker pool are one step.
  *
- * A thread that touches the owner's data is named by the word, before and after, and no other touches them.  Each work is run
- * once.  If nobody runs a poller, a call is not answered or a thread does not end, spin reports an invalid end state.
+ * A thread that touches the owner's data is named by the word, before and after, and no other touches them.  Each work item is
+ * run once.  If nobody runs a poller, a call is not answered or a thread does not end, spin reports an invalid end state.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -32,7 +32,7 @@
 
 #define TRIES 2
 
-/* The works: two callbacks, one for which they may wait, and those that the two deliver. */
+/* The work items: two callbacks, one for which they may wait, and those that the two deliver. */
 #define FIRST  1
 #define SECOND 2
 #define THIRD  4
