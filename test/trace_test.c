@@ -776,6 +776,7 @@ a_forked_child_has_none(void)
 /* -- all at once -- */
 
 static _Atomic bool is_over;
+static _Atomic unsigned flows_run;
 
 static void
 begin_and_end(weir_task *task, void *context)
@@ -802,6 +803,7 @@ run_flows(void *unused)
                 weir_series_push(series, weir_timer_new(1, begin_and_end, NULL));
                 weir_series_push(series, weir_go_new_timed("limited", WEIR_USEC(30), nothing_of_a_function, nothing, NULL));
                 weir_series_run(series);
+                flows_run++;
         }
         return NULL;
 }
@@ -841,9 +843,10 @@ traces_start_and_stop_while_all_goes_on(void)
         CU_ASSERT_EQUAL(weir_trace_stop(), -EALREADY);
         CU_ASSERT_EQUAL(weir_trace_start(path), 0);
         is_over = false;
+        flows_run = 0;
         for (int i = 0; i < 2; i++)
                 pthread_create(&threads[i], NULL, run_flows, NULL);
-        usleep(100000);
+        WEIR_TEST_EVENTUALLY(flows_run > 20); /* each has more than five callbacks */
         is_over = true;
         for (int i = 0; i < 2; i++)
                 pthread_join(threads[i], NULL);

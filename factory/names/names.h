@@ -1,7 +1,7 @@
 /* factory/names/names.h: a map from names to objects, which keeps the objects of a name in the order of their making.
  *
- * The map has shards, which a keyed hash of the name selects.  An object is its own entry: the oldest one of a name lies in a
- * table, the others are in a chain behind it.  So adding, removing and counting are O(1) for any number of names or objects.
+ * The map has shards, which a keyed hash of the name selects.  An object is its own entry: the head of the chain of a name
+ * lies in a table, the others are behind it.  So adding, removing and counting are O(1) for any number of names or objects.
  *
  * An object that is cancelled and has not ended yet is a zombie.  Zombies are at the end of the chain.  A search does not find
  * them; a walk over zombies does. */

@@ -32,8 +32,8 @@ enum weir__state {
         WEIR__STATE = 7, /* mask */
 
         WEIR__CANCELLED = 8, /* by name or id: the callback sees -ECANCELED; one with a name is a zombie (factory/names) */
-        WEIR__EXPIRED = 16,  /* READY because its deadline has come: it may still be reset */
-        WEIR__REARMED = 32,  /* it was: the worker puts it back into the queue instead of calling it */
+        WEIR__EXPIRED = 16,  /* READY because its deadline has come: a reset may still move it */
+        WEIR__REARMED = 32,  /* a reset has moved it: the worker puts it back instead of calling it */
         WEIR__QUEUED = 64,   /* READY, but its node is in the queue still: the worker takes it out */
 };
 
@@ -61,7 +61,7 @@ struct weir__task_ops {
         /* Starts it.  Its end is delivered through a poller, never from here.  Any thread, no lock held. */
         void (*start)(struct weir_task *task);
 
-        /* Its series ends early, so the task ends early, too: what it has pending ends.  Returns the task if the caller
+        /* The series ends early, and so must the task: what the task waits for ends.  Returns the task if the caller
          * must deliver it, or NULL.  Called under the lock of its series, which keeps the task alive.  The task may not
          * have been started yet.  NULL: the task has nothing that could end early. */
         struct weir_task *(*end_early)(struct weir_task *task);
@@ -70,7 +70,8 @@ struct weir__task_ops {
          * held.  `discarded`: it never started, so its parts go as well, and their free functions run.  NULL: nothing. */
         void (*release)(struct weir_task *task, bool discarded);
 
-        /* No free function runs in `release` after the callback.  So a plain series may become ENDED before it: no push comes. */
+        /* No free function runs in `release` after the callback.  So a plain series may become ENDED before
+         * `release`: nothing can be pushed any more. */
         bool releases_quietly;
 
         /* Its name for messages, and the size of that.  NULL: it has no name. */

@@ -7,14 +7,14 @@
  *
  * Threads: any.
  * Locks:   the one by which others find a timer: that of its name's shard (rank NAMES), or for an id the poller's.  Then the
- *          poller's (rank POLLER).  The worker passes through the first one before it frees the timer.
+ *          poller's (rank POLLER).  The worker takes the first one before it frees the timer.
  *
  * start       under the poller's lock: inserts the node and writes PENDING.  If the timer is CANCELLED, its series has a cause,
  *             or the poller is closing, it writes READY with that status, and delivers the timer after unlocking.
  * cancel      NEW: under the poller's lock, writes CANCELLED; start or dismiss completes it.  PENDING: compare-and-swaps READY,
  *             CANCELLED and QUEUED into the word, and delivers the timer after unlocking.  READY, or
- *             a ticker in a tick: compare-and-swaps CANCELLED into the word.  RUNNING otherwise: comes too late.  Under the same
- *             lock the timer becomes a zombie of its name.
+ *             a ticker in a tick: compare-and-swaps CANCELLED into the word.  RUNNING otherwise: comes too late.  Under the
+ *             lock of the name's shard the timer then becomes a zombie.
  * reset       timer_reset.c, under the poller's lock.
  * series      under the series' lock, which keeps the timer alive, then the poller's: compare-and-swaps READY into a PENDING
  *             one.  A start reads the cause of its series under the poller's lock.  For a READY timer the worker reads it.
@@ -44,7 +44,8 @@
 #define TAKEN_OUT_AT_ONCE 32
 #define BULK_MIN          128 /* timers; so many are delivered in bulk */
 
-/* Only where no other thread writes it: a NEW timer's under the poller's lock; a CANCELLED and started one's by its worker. */
+/* Writes the word without a compare-and-swap.  Allowed for a NEW timer under the poller's lock, and for a timer that is CANCELLED
+ * and started on its worker. */
 static void
 set_word(struct weir__timer *timer, uint32_t word)
 {
@@ -244,7 +245,7 @@ weir__timer_mark_cancelled(struct weir__timer *timer, bool is_poller_locked, str
         return was_new || cancel_started(timer, taken);
 }
 
-/* So a cancel of a million timers does not delay other ready work, and its pollers do not take the timers one by one. */
+/* Bulk delivery.  A cancel of a million timers does not delay other ready work then, and the pollers take no timer one by one. */
 static void
 deliver_bulk(struct weir__work_list *taken)
 {

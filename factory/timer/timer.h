@@ -233,7 +233,7 @@ weir_nsec weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now);
 void weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration);
 
 /* A deadline, rounded up: in an exchange to its granularity, so that replies leave together, and by the slack of the timer.  Not
- * for a READY timer on another thread than its worker: its callback may have begun, and may give it a series. */
+ * for a READY timer, except on its worker: its callback may have begun, and may give the timer a series, which is read here. */
 static inline weir_nsec
 weir__timer_round(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
 {
@@ -262,7 +262,7 @@ weir_nsec weir__timer_new_deadline(struct weir__timer *timer, weir_nsec deadline
 bool weir__timer_add_clock_timer(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now);
 extern const struct weir__clock_timer_ops weir__timer_clock_ops;
 
-/* Puts a timer back into the queue that has this word: it is REARMED, or at the end of a tick.  Returns false if something ends
+/* Puts a timer that has this word back into the queue: it is REARMED, or at the end of a tick.  Returns false if something ends
  * the timer: the status says what, or the word is CANCELLED.  On its worker, no lock held. */
 bool weir__timer_rearm(struct weir__timer *timer, uint32_t word);
 
@@ -276,7 +276,7 @@ struct weir__timer_change {
 /* Changes the target of a clock timer. */
 void weir__timer_move_target(struct weir__clock_timer *clock_timer, const struct weir__timer_change *change);
 
-/* Whether an instant counts before the start, and not a duration. */
+/* Whether the timer has an instant before its start.  Otherwise it has a duration. */
 static inline bool
 weir__timer_has_instant(const struct weir__clock_timer *clock_timer)
 {
@@ -300,7 +300,7 @@ struct weir__timers_cancel {
         struct weir__work_list taken; /* to be delivered when the locks have been let go */
 };
 
-/* Lock: locks the shard for some more timers.  Unlock: unlocks it, and delivers the cancelled ones. */
+/* _lock locks the shard for some more timers.  _unlock unlocks it, and then delivers the cancelled ones. */
 struct weir__names_shard *weir__timers_cancel_lock(struct weir__timers_cancel *cancel, uint32_t hash);
 void weir__timers_cancel_unlock(struct weir__timers_cancel *cancel, struct weir__names_shard *shard);
 

@@ -37,7 +37,8 @@ weir__timers_cancel_one(struct weir__timers_cancel *cancel, struct weir__names_s
         return true;
 }
 
-/* From the oldest timer of a name on.  Timers whose callback runs keep their name; there are at most as many of them as workers.
+/* From the oldest timer of a name on.  Timers whose callback runs stay, and cost no credit: there are at most as many of them as
+ * workers.
  * Returns true if the credit was used up before the end. */
 static bool
 cancel_some(struct weir__timers_cancel *cancel, struct weir__names_shard *shard, struct weir__name *name)

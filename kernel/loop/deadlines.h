@@ -12,7 +12,7 @@
 struct weir__poller;
 
 #define WEIR__DEADLINE_KINDS  2            /* weir__timerq_node.kind */
-#define WEIR__DEADLINES_STALE WEIR_MSEC(1) /* the queue is shown the time at least so often */
+#define WEIR__DEADLINES_STALE WEIR_MSEC(1) /* the queue is told the time at least so often */
 
 enum weir__deadline_kind {
         WEIR__DEADLINE_TIMER = 0, /* a task of the factory */
@@ -37,14 +37,15 @@ struct weir__deadlines {
         struct weir__timerq queue;
 
         /* Owner only. */
-        weir_nsec expired_at; /* when the queue was last shown the time */
+        weir_nsec expired_at; /* when the queue was last told the time */
 };
 
 /* Empties it.  With no lock held. */
 void weir__deadlines_open(struct weir__poller *poller);
 
 /* How a node whose deadline came, or that shutdown drained, becomes work.  Called under the poller's lock; what it returns is
- * delivered exactly once, by the caller.  NULL: it was delivered already. */
+ * delivered exactly once, by the caller.  NULL: nothing is to be delivered, for another thread was faster, the node is in the
+ * queue again, or the task has only noted its time limit. */
 typedef struct weir__work *weir__deadline_fn(struct weir__timerq_node *node, int status);
 
 /* Set once for each kind, before the first runtime starts. */
@@ -65,7 +66,7 @@ bool weir__deadlines_reset(struct weir__poller *poller, struct weir__timerq_node
 
 /* -- with no lock held -- */
 
-/* Whether the owner has to look at its queue: something is due, or the queue has not been shown the time for
+/* Whether the owner has to look at its queue: something is due, or the queue has not been told the time for
  * WEIR__DEADLINES_STALE.  It sorts a new deadline by its distance from the time that it knows. */
 static inline bool weir__deadlines_are_due(const struct weir__deadlines *deadlines, weir_nsec now)
 {
@@ -79,8 +80,8 @@ unsigned weir__deadlines_expire(struct weir__poller *poller, weir_nsec now, unsi
 /* The same for a poller of another worker, unless its lock is taken.  Any thread. */
 void weir__deadlines_try_expire(struct weir__poller *poller, weir_nsec now, struct weir__work_list *list);
 
-/* Ends what is pending, at most one batch, and appends the work to `list`.  Returns how many nodes that were.  From the
- * first call on the poller is closing.  Owner only. */
+/* Ends what is pending, at most one batch, and appends the work to `list`.  Returns how many nodes that were;
+ * *found says how many work items they became.  From the first call on the poller is closing.  Owner only. */
 unsigned weir__deadlines_drain(struct weir__poller *poller, struct weir__work_list *list, unsigned *found);
 
 /* Computes and publishes when the owner wants to expire deadlines next.  Owner only, after it has marked its inbox. */

@@ -111,8 +111,8 @@ unsigned weir__poller_take_inbox(struct weir__poller *poller);
 
 /* Makes due deadlines ready, a batch of them, and begins the next round (struct weir__ready) if this one is over.  Called at
  * the end of a round, and after each batch of works of a long one.  A request that comes meanwhile waits for about two
- * batches.  A poller without descriptors takes more deadlines at the beginning of a round: with fewer, works that requeue
- * themselves would take what is left of each batch.  Owner only. */
+ * batches.  A poller that has had no descriptor takes up to WEIR__TIMERQ_BATCH deadlines at the beginning of a round.  Owner
+ * only. */
 void weir__poller_admit(struct weir__poller *poller, weir_nsec now);
 
 /* Makes due deadlines ready, at most `most`.  Owner only. */

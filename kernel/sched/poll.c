@@ -1,4 +1,4 @@
-/* kernel/sched/poll.c: between two rounds of work a worker looks at descriptors, or sleeps.
+/* kernel/sched/poll.c: between two passes of its loop a worker looks at descriptors, or sleeps.
  *
  *     ready work -> look at the descriptors -> ready work
  *     nothing ready -> mark the inbox -> publish the next deadline -> sleep -> take the inbox -> expire -> ready work
@@ -6,7 +6,8 @@
  * Threads: the owner of the poller.
  * Locks:   the poller's, for its next deadline.
  *
- * kernel/loop/sleep.c decides how long a sleep is.  This file asks everyone before a sleep, and notifies them after it. */
+ * kernel/loop/sleep.c decides how long a sleep is.  This file asks the inbox, the deadlines,
+ * the shared list and the neighbours before a sleep, and notifies them after it. */
 #include "kernel/sched/poll.h"
 
 #include "kernel/base/clock.h"

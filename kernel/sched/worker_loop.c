@@ -6,15 +6,15 @@
  *                         with pushed works and due deadlines, if this one is over -> poll ] ... -> exiting -> let go
  *                            \--lost in a callback--> finish that task, without a poller -> idle
  *
- * Callbacks of tasks run here or on the executor, one after another, to completion.  What they finish, cancel or start is
- * appended to the ready list, and runs when they have returned.  So neither a series of ten million tasks nor a cancel of a
- * million timers deepens the stack.  The worker looks at inbox, deadlines and sockets within every WEIR__BATCH works, so a flood
- * of ready work starves none of them.
+ * Callbacks of tasks run here or on the executor, one after another, to completion.  What they finish, cancel or start runs when
+ * they have returned: from the ready list, the bulk list, the inbox of another poller, or a deadline queue.  So neither a series
+ * of ten million tasks nor a cancel of a million timers deepens the stack.  The worker looks at inbox, deadlines and sockets
+ * within every WEIR__BATCH work items, so a flood of ready work starves none of them.
  *
  * A poller that changes hands may have more works that block: for instance, 64 timers expire together and each waits for a
- * database.  So the ready works that will call the same function are demoted: they run behind all other ready work.  After a
- * callback that blocked, the poller is degraded: one demoted work runs in a round, and the watchdog retakes the poller much
- * sooner. */
+ * database.  So the ready items that will call the same function are demoted: they run behind all other ready work.  After a
+ * callback that blocked, the poller is degraded: one demoted item runs in each pass of the loop, and the watchdog retakes the
+ * poller much sooner. */
 #include "kernel/sched/worker_loop.h"
 
 #include <errno.h>
@@ -101,7 +101,7 @@ run_demoted(struct weir__worker *worker, struct weir__poller *poller)
         return run_some(worker, poller, &poller->ready.demoted, &credit);
 }
 
-/* After a round; `is_behind`: it ran a whole batch and left work behind. */
+/* After a batch; `is_behind`: it ran a whole batch and left work behind. */
 static void
 share_backlog(struct weir__poller *poller, bool is_behind)
 {

@@ -2,8 +2,8 @@
  *
  * Threads: the owner of the poller only.
  *
- * All that happens to a connection begins here, and goes down from here: to receive.c and reply.c, and to the states in
- * connection.c. */
+ * What happens to a connection begins here, and goes down from here: to receive.c and reply.c, and to the states in
+ * connection.c.  Only the limit on connections (server/listen/admission.c) closes connections by itself. */
 #include <errno.h>
 #include <sys/epoll.h>
 

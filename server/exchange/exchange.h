@@ -99,7 +99,7 @@ struct weir__exchange {
         _Atomic uintptr_t reach;
 
         int result;                   /* of the series, on its way to the connection */
-        _Atomic uint32_t holds;       /* by the series, references and transfers; acq_rel: the last one ends the reply */
+        _Atomic uint32_t holds;       /* by the series, references and transfers; acq_rel: the last one gives the exchange back */
         struct weir__work end_events; /* belongs to the thread that has ended `events` by weir_http_sse_end */
         _Atomic size_t unsent;        /* bytes of write tasks that have started and not ended; relaxed */
 };
@@ -112,7 +112,7 @@ struct weir__exchange *weir__exchange_new(const struct weir__exchange_ops *ops, 
 void weir__exchange_free(struct weir__exchange *exchange);
 struct weir__exchange *weir__exchange_of(const struct weir_task *task); /* NULL: the task is no exchange */
 void weir__exchange_hold(struct weir__exchange *exchange);
-void weir__exchange_drop(struct weir__exchange *exchange); /* the last holder ends the reply.  Any thread */
+void weir__exchange_drop(struct weir__exchange *exchange); /* the last holder gives it back.  Any thread */
 void weir__exchange_cut(struct weir__exchange *exchange);  /* the reply is not wanted any more: cancels the series */
 
 /* For people; any thread: "waiting for ...", and "192.0.2.1:80, fd 7". */
