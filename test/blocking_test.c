@@ -173,7 +173,7 @@ start_timers_behind_a_source(void *unused)
         (void)unused;
         expired.source.ops = &idle_ops;
         expired.source.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        CU_ASSERT_EQUAL(weir__poller_add_source(weir__poller_at(0), &expired.source, EPOLLIN | EPOLLET), 0);
+        CU_ASSERT_EQUAL(weir__source_add(weir__poller_at(0), &expired.source, EPOLLIN | EPOLLET), 0);
         for (unsigned i = 0; i < BURST; i++)
                 CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(at - weir_now(), expire_and_block, NULL)), 0);
         for (unsigned i = 0; i < INNOCENTS; i++)

@@ -175,7 +175,7 @@ clients_that_accept_gzip(void)
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 struct weir__request *request = request_of("GET", table[i].fields);
 
-                if (weir__accepts_gzip(request) != table[i].accepts) {
+                if (weir__compress_accepts_gzip(request) != table[i].accepts) {
                         printf("\n  %s", table[i].fields);
                         CU_FAIL("accepts gzip, or not");
                 }
@@ -207,7 +207,7 @@ compress_for(struct weir__response *response, const char *method, const char *fi
 {
         struct weir__request *request = request_of(method, fields);
 
-        weir__response_compress(response, request, 6, LEAST);
+        weir__compress_response(response, request, 6, LEAST);
         free(request);
 }
 

@@ -304,7 +304,7 @@ weir__free(void *block, size_t size)
 }
 
 void
-weir__cache_release(void)
+weir__memory_release_cache(void)
 {
 }
 

@@ -482,7 +482,7 @@ a_descriptor_has_to_be_a_socket_that_listens(void)
         CU_ASSERT_EQUAL(sockets.count, 1);
         CU_ASSERT_EQUAL(fcntl(fd, F_GETFD), FD_CLOEXEC);
         CU_ASSERT(fcntl(fd, F_GETFL) & O_NONBLOCK);
-        weir__sockets_undo(&sockets);
+        weir__listen_undo(&sockets);
         CU_ASSERT(fcntl(fd, F_GETFD) >= 0); /* a start that fails leaves it open */
         CU_ASSERT_EQUAL(open_at(address, 1), 0);
         end();

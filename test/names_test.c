@@ -744,12 +744,12 @@ a_refused_add_leaves_no_trace(void)
                 CU_ASSERT_EQUAL(table.lines[0].passed + table.lines[1].passed, over);
                 refuse_one_more(&table, names[PLACES]);
                 for (unsigned i = 0; i < PLACES; i++) {
-                        weir__name_table_remove(&table, i >= first, weir__name_table_place(&table, i >= first, names[i]));
+                        weir__name_table_remove(&table, i >= first, weir__name_table_slot(&table, i >= first, names[i]));
                 }
                 CU_ASSERT_EQUAL(memcmp(table.lines, empty, sizeof empty), 0);
                 fill_and_find(&table, names, first); /* and again */
                 for (unsigned i = PLACES; i-- > 0;) {
-                        weir__name_table_remove(&table, i >= first, weir__name_table_place(&table, i >= first, names[i]));
+                        weir__name_table_remove(&table, i >= first, weir__name_table_slot(&table, i >= first, names[i]));
                 }
                 CU_ASSERT_EQUAL(memcmp(table.lines, empty, sizeof empty), 0);
         }

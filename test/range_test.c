@@ -191,16 +191,16 @@ a_part_is_called_by_its_first_and_last_byte(void)
         const struct weir__range part = {3, 4}, largest = {UINT64_MAX - 2, 1}, all = {0, UINT64_MAX};
         char text[WEIR__CONTENT_RANGE_SIZE];
 
-        weir__content_range(text, &part, 10);
+        weir__range_print(text, &part, 10);
         CU_ASSERT_STRING_EQUAL(text, "bytes 3-6/10");
-        weir__content_range(text, NULL, 10);
+        weir__range_print(text, NULL, 10);
         CU_ASSERT_STRING_EQUAL(text, "bytes */10");
-        weir__content_range(text, NULL, 0);
+        weir__range_print(text, NULL, 0);
         CU_ASSERT_STRING_EQUAL(text, "bytes */0");
-        weir__content_range(text, &largest, UINT64_MAX);
+        weir__range_print(text, &largest, UINT64_MAX);
         CU_ASSERT_STRING_EQUAL(text, "bytes 18446744073709551613-18446744073709551613/18446744073709551615");
         CU_ASSERT_EQUAL(strlen(text) + 1, sizeof text);
-        weir__content_range(text, &all, UINT64_MAX);
+        weir__range_print(text, &all, UINT64_MAX);
         CU_ASSERT_STRING_EQUAL(text, "bytes 0-18446744073709551614/18446744073709551615");
 }
 

@@ -426,7 +426,7 @@ add_peers(void)
         for (unsigned i = 0; i < PEERS; i++) {
                 peers[i].source.ops = &ops;
                 peers[i].source.fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
-                CU_ASSERT_EQUAL(weir__poller_add_source(weir__poller_at(0), &peers[i].source, EPOLLIN | EPOLLET), 0);
+                CU_ASSERT_EQUAL(weir__source_add(weir__poller_at(0), &peers[i].source, EPOLLIN | EPOLLET), 0);
         }
 }
 
@@ -484,7 +484,7 @@ add_source_and_start_timers(void)
 
         due.source.ops = &idle_ops;
         due.source.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        CU_ASSERT_EQUAL(weir__poller_add_source(weir__poller_at(0), &due.source, EPOLLIN | EPOLLET), 0);
+        CU_ASSERT_EQUAL(weir__source_add(weir__poller_at(0), &due.source, EPOLLIN | EPOLLET), 0);
         for (unsigned i = 0; i < DUE; i++)
                 CU_ASSERT_EQUAL(weir_task_start(weir_timer_new(at - weir_now(), come_due, NULL)), 0);
 }
@@ -537,7 +537,7 @@ event_came(struct weir__source *source, uint32_t events)
 {
         if (events & EPOLLIN && !flood.event_took) {
                 flood.event_took = flood.count - flood.event_began;
-                weir__poller_remove_source(weir__poller_at(0), source);
+                weir__source_remove(weir__poller_at(0), source);
                 close(source->fd);
                 weir_test_latch_count_down(&flood.done);
         }
@@ -576,7 +576,7 @@ cause_something(void)
                 flood.event_began = flood.count;
                 flood.source.ops = &source_ops;
                 flood.source.fd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
-                CU_ASSERT_EQUAL(weir__poller_add_source(weir__poller_at(0), &flood.source, EPOLLIN | EPOLLET), 0);
+                CU_ASSERT_EQUAL(weir__source_add(weir__poller_at(0), &flood.source, EPOLLIN | EPOLLET), 0);
         }
 }
 

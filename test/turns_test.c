@@ -247,7 +247,7 @@ take_turn(struct weir__work *work)
                 weir__deliver_requeued(hog.poller, work);
                 return;
         }
-        weir__poller_remove_source(hog.poller, &hog.source);
+        weir__source_remove(hog.poller, &hog.source);
         weir_test_latch_count_down(&hog.over);
 }
 
@@ -269,7 +269,7 @@ begin_turns(weir_task *task, void *context)
         hog.work.ops = &work_ops;
         hog.source = (struct weir__source){.ops = &source_ops, .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
         hog.turns = hog.turns_before_event = 0;
-        CU_ASSERT_EQUAL_FATAL(weir__poller_add_source(hog.poller, &hog.source, EPOLLIN), 0);
+        CU_ASSERT_EQUAL_FATAL(weir__source_add(hog.poller, &hog.source, EPOLLIN), 0);
         weir__deliver_requeued(hog.poller, &hog.work);
 }
 

@@ -166,7 +166,7 @@ decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__n
                         return node;
                 mark_dropped(graph, number, WEIR_NODE_CANCELLED, -ENOMEM, true);
         } else {
-                weir__node_discard(node);
+                weir__graph_discard_node(node);
                 if (skipped)
                         mark_dropped(graph, number, WEIR_NODE_SKIPPED, 0, false);
                 else
@@ -538,7 +538,7 @@ graph_describe(const struct weir_task *task, char *out, size_t room)
 const struct weir__task_ops weir__graph_ops = {
         .work = {.run = weir__task_complete, .kind = "a graph", .is_migratable = true, .function = weir__task_function},
         .seal = weir__graph_seal,
-        .prepare = weir__series_prepare,
+        .prepare = weir__task_prepare_series,
         .start = graph_start,
         .end_early = graph_end_early,
         .release = weir__graph_release,

@@ -184,7 +184,7 @@ bool weir__graph_grow(void **array, size_t *room, size_t used, size_t size, size
 struct weir_node *weir__graph_new_node(struct weir__graph *graph, const char *label);
 
 /* Discards what a node would have run. */
-void weir__node_discard(struct weir_node *node);
+void weir__graph_discard_node(struct weir_node *node);
 
 /* The `release` of graphs. */
 void weir__graph_release(struct weir_task *task, bool discarded);

@@ -91,7 +91,7 @@ weir__graph_new_node(struct weir__graph *graph, const char *label)
 /* -- the end -- */
 
 void
-weir__node_discard(struct weir_node *node)
+weir__graph_discard_node(struct weir_node *node)
 {
         if (node->series) {
                 node->series->owner = NULL;
@@ -133,7 +133,7 @@ weir__graph_release(struct weir_task *task, bool discarded)
         struct weir__graph *graph = (struct weir__graph *)task;
 
         for (uint32_t i = 0; discarded && i < graph->nodes; i++)
-                weir__node_discard(weir__graph_node(graph, i));
+                weir__graph_discard_node(weir__graph_node(graph, i));
         if (graph->has_labels || atomic_load_explicit(&graph->has_results, memory_order_relaxed))
                 free_results(graph);
         free_parts(graph);

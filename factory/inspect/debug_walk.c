@@ -112,7 +112,7 @@ show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object, co
 
         weir__lock(&object->lock);
         size_t left = object->linked;
-        weir__wait_cursor_add(object, queue, &cursor);
+        weir__waitable_add_cursor(object, queue, &cursor);
         while (left > 0 && !walk->stopped) {
                 unsigned found = find_lone_waits(queue, &cursor, &left, kinds);
 
@@ -124,7 +124,7 @@ show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object, co
                 }
                 weir__lock(&object->lock);
         }
-        weir__wait_cursor_remove(object, &cursor);
+        weir__waitable_remove_cursor(object, &cursor);
         weir__unlock(&object->lock);
 }
 

@@ -15,7 +15,7 @@
 #define PASSED_MAX UINT8_MAX /* stays, so that too few are never counted */
 
 _Static_assert(sizeof(struct weir__name_line) == 8 + WIDTH * sizeof(void *), "a line has no padding");
-_Static_assert(WIDTH == 7, "a line has places for seven names");
+_Static_assert(WIDTH == 7, "a line has slots for seven names");
 
 bool
 weir__name_table_make(struct weir__name_table *table, size_t lines)
@@ -48,7 +48,7 @@ weir__name_table_drop(struct weir__name_table *table)
 }
 
 struct weir__name **
-weir__name_table_place(const struct weir__name_table *table, size_t line, const struct weir__name *name)
+weir__name_table_slot(const struct weir__name_table *table, size_t line, const struct weir__name *name)
 {
         for (size_t left = table->mask + 1; left > 0; left--, line = (line + 1) & table->mask)
                 for (unsigned i = 0; i < WIDTH; i++)
@@ -83,17 +83,17 @@ weir__name_table_add(struct weir__name_table *table, size_t line, struct weir__n
 }
 
 void
-weir__name_table_remove(struct weir__name_table *table, size_t line, struct weir__name **place)
+weir__name_table_remove(struct weir__name_table *table, size_t line, struct weir__name **slot)
 {
-        size_t last = (size_t)((char *)place - (char *)table->lines) / sizeof *table->lines;
+        size_t last = (size_t)((char *)slot - (char *)table->lines) / sizeof *table->lines;
 
-        *place = NULL;
-        table->lines[last].tags[place - table->lines[last].names] = 0;
+        *slot = NULL;
+        table->lines[last].tags[slot - table->lines[last].names] = 0;
         for (; line != last; line = (line + 1) & table->mask)
                 table->lines[line].passed -= table->lines[line].passed < PASSED_MAX;
 }
 
-/* A line takes eight numbers of *at: its places, and one for the look at `passed`. */
+/* A line takes eight numbers of *at: its slots, and one for the look at `passed`. */
 struct weir__name **
 weir__name_table_next(const struct weir__name_table *table, size_t line, size_t *at)
 {

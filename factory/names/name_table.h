@@ -132,7 +132,7 @@ static inline void weir__name_prefetch_object(const struct weir__name *name)
         __builtin_prefetch((const char *)name - WEIR__NAME_BEFORE + 64);
 }
 
-/* The place of a name that belongs into this line, or NULL. */
+/* The slot of a name that belongs into this line, or NULL. */
 static inline struct weir__name **weir__name_table_find(const struct weir__name_table *table, size_t line,
                                                         const struct weir__name_key *key)
 {
@@ -142,13 +142,13 @@ static inline struct weir__name **weir__name_table_find(const struct weir__name_
                 struct weir__name_line *at = &table->lines[line];
 
                 for (uint64_t found = weir__name_zero_bytes(weir__name_line_tags(at) ^ tags); found; found &= found - 1) {
-                        struct weir__name **place = &at->names[__builtin_ctzll(found) / 8];
+                        struct weir__name **slot = &at->names[__builtin_ctzll(found) / 8];
 
-                        if (!*place)
+                        if (!*slot)
                                 continue;
-                        weir__name_prefetch_object(*place);
-                        if (weir__name_has(*place, key))
-                                return place;
+                        weir__name_prefetch_object(*slot);
+                        if (weir__name_has(*slot, key))
+                                return slot;
                 }
                 if (!at->passed)
                         break;
@@ -157,13 +157,13 @@ static inline struct weir__name **weir__name_table_find(const struct weir__name_
 }
 
 /* The same for an object that is known to be there. */
-struct weir__name **weir__name_table_place(const struct weir__name_table *table, size_t line, const struct weir__name *name);
+struct weir__name **weir__name_table_slot(const struct weir__name_table *table, size_t line, const struct weir__name *name);
 
 /* Adds a name that is not there.  Returns false when the table is full. */
 bool weir__name_table_add(struct weir__name_table *table, size_t line, struct weir__name *name);
 
-/* Frees the place of a name that belongs into that line. */
-void weir__name_table_remove(struct weir__name_table *table, size_t line, struct weir__name **place);
+/* Frees the slot of a name that belongs into that line. */
+void weir__name_table_remove(struct weir__name_table *table, size_t line, struct weir__name **slot);
 
 /* Goes through all names that belong into a line, and others that lie there, from *at = 0 on.  Returns NULL behind the last
  * one. */

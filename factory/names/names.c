@@ -82,12 +82,12 @@ move_line(struct weir__names_shard *shard, size_t line)
 {
         size_t at = 0;
 
-        for (struct weir__name **place; (place = weir__name_table_next(&shard->before, line, &at));) {
-                struct weir__name *name = *place;
+        for (struct weir__name **slot; (slot = weir__name_table_next(&shard->before, line, &at));) {
+                struct weir__name *name = *slot;
 
                 if (weir__names_line(&shard->before, name->hash) != line)
                         continue;
-                weir__name_table_remove(&shard->before, line, place);
+                weir__name_table_remove(&shard->before, line, slot);
                 if (!weir__name_table_add(&shard->now, weir__names_line(&shard->now, name->hash), name))
                         weir__panic("map of names: expected room for all names in the new table");
         }
@@ -332,7 +332,7 @@ unlink_head(struct weir__names_shard *shard, struct weir__name *name)
 {
         struct weir__name_table *table = weir__names_table(shard, name->hash);
         size_t line = weir__names_line(table, name->hash);
-        struct weir__name **slot = weir__name_table_place(table, line, name);
+        struct weir__name **slot = weir__name_table_slot(table, line, name);
 
         if (name->newer) {
                 *slot = name->newer;

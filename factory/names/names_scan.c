@@ -28,12 +28,12 @@ first_behind(struct weir__names_shard *shard, const struct weir__name_key *key, 
         struct weir__name_key best = {.hash = last, .size = SIZE_MAX};
         struct weir__name *first = NULL;
 
-        for (struct weir__name **place; (place = weir__name_table_next(table, line, &at));) {
-                bool is_behind = !is_before(*place, key) && !weir__name_has(*place, key);
+        for (struct weir__name **slot; (slot = weir__name_table_next(table, line, &at));) {
+                bool is_behind = !is_before(*slot, key) && !weir__name_has(*slot, key);
 
-                if (!weir__name_alive(*place) || !is_behind || !is_before(*place, &best))
+                if (!weir__name_alive(*slot) || !is_behind || !is_before(*slot, &best))
                         continue;
-                first = *place;
+                first = *slot;
                 best = weir__name_key_of(first);
         }
         return first;

@@ -293,7 +293,7 @@ run(struct weir__work *work)
 
         weir__wait_set_running(self);
         if (!task->status) {
-                if (enter(hold, task->series ? task->series : weir__series_make_for(task))) {
+                if (enter(hold, task->series ? task->series : weir__task_make_series(task))) {
                         self->wait.message = NULL;
                 } else {
                         task->status = -ENOMEM;

@@ -300,7 +300,7 @@ weir__waitable_amount(struct weir__waitable *object)
 /* -- for people -- */
 
 void
-weir__wait_cursor_add(struct weir__waitable *object, const struct weir__list *queue, struct weir__wait_cursor *cursor)
+weir__waitable_add_cursor(struct weir__waitable *object, const struct weir__list *queue, struct weir__wait_cursor *cursor)
 {
         *cursor = (struct weir__wait_cursor){.next = object->cursors, .at = weir__list_first(queue)};
         object->cursors = cursor;
@@ -308,7 +308,7 @@ weir__wait_cursor_add(struct weir__waitable *object, const struct weir__list *qu
 }
 
 void
-weir__wait_cursor_remove(struct weir__waitable *object, const struct weir__wait_cursor *cursor)
+weir__waitable_remove_cursor(struct weir__waitable *object, const struct weir__wait_cursor *cursor)
 {
         struct weir__wait_cursor **at = &object->cursors;
 

@@ -203,8 +203,8 @@ weir__wait_oldest(const struct weir__list *queue)
 }
 
 /* Adds a cursor that is at the oldest wait of the queue, or removes it. */
-void weir__wait_cursor_add(struct weir__waitable *object, const struct weir__list *queue, struct weir__wait_cursor *cursor);
-void weir__wait_cursor_remove(struct weir__waitable *object, const struct weir__wait_cursor *cursor);
+void weir__waitable_add_cursor(struct weir__waitable *object, const struct weir__list *queue, struct weir__wait_cursor *cursor);
+void weir__waitable_remove_cursor(struct weir__waitable *object, const struct weir__wait_cursor *cursor);
 
 void weir__wait_link(struct weir__wait *wait);
 void weir__wait_unlink(struct weir__wait *wait);

@@ -133,12 +133,6 @@ void weir__series_discard_part(struct weir_task *task);
 /* Starts a series that is sound and was counted, if it is a root; else it is within `parent`. */
 void weir__series_launch(struct weir_series *series, struct weir_series *parent);
 
-/* The series made for a lone task that runs: NULL when out of memory. */
-struct weir_series *weir__series_make_for(struct weir_task *task);
-
-/* The same as the `prepare` of kinds that run other series.  So such a task is always in a series. */
-int weir__series_prepare(struct weir_task *task);
-
 /* The cause of the series, or of the nearest one around it that has a cause: a negative errno.  0: none has.  Inside the series,
  * or under its lock. */
 static inline int

@@ -214,4 +214,10 @@ void weir__task_deliver_home(struct weir_task *task);
 /* Sets READY and delivers, as weir__task_deliver.  For kinds whose tasks no other thread can end. */
 void weir__task_make_ready(struct weir_task *task);
 
+/* The series made for a lone task that runs: NULL when out of memory. */
+struct weir_series *weir__task_make_series(struct weir_task *task);
+
+/* The same as the `prepare` of kinds that run other series.  So such a task is always in a series. */
+int weir__task_prepare_series(struct weir_task *task);
+
 #endif

@@ -13,7 +13,7 @@
 #include "kernel/base/panic.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/user.h"
-#include "kernel/sched/worker_loop.h"
+#include "kernel/sched/watchdog.h"
 
 void
 weir__task_call(struct weir_task *task)
@@ -31,7 +31,7 @@ has_blocked(const struct weir_task *task)
 {
         static struct weir__log_limit limit;
         const struct weir__task_ops *ops = weir__task_ops(task);
-        weir_nsec blocked = weir__worker_blocked();
+        weir_nsec blocked = weir__watchdog_blocked();
         int size = 0;
         const char *name = ops->name ? ops->name(task, &size) : NULL;
 
@@ -172,7 +172,7 @@ weir_task_dismiss(weir_task *task)
 /* -- the series of a lone task -- */
 
 struct weir_series *
-weir__series_make_for(struct weir_task *task)
+weir__task_make_series(struct weir_task *task)
 {
         const struct weir__task_ops *ops = weir__task_ops(task);
         struct weir_series *series = weir_series_new(NULL, NULL);
@@ -195,9 +195,9 @@ weir__series_make_for(struct weir_task *task)
 }
 
 int
-weir__series_prepare(struct weir_task *task)
+weir__task_prepare_series(struct weir_task *task)
 {
-        return weir__series_make_for(task) ? 0 : -ENOMEM;
+        return weir__task_make_series(task) ? 0 : -ENOMEM;
 }
 
 weir_series *
@@ -207,7 +207,7 @@ weir_series_of(const weir_task *task)
                 return NULL;
         if (task->series || (atomic_load_explicit(&task->word, memory_order_relaxed) & WEIR__STATE) != WEIR__RUNNING)
                 return task->series;
-        return weir__series_make_for((struct weir_task *)task); /* the task is the callback's: const guards its caller only */
+        return weir__task_make_series((struct weir_task *)task); /* the task is the callback's: const guards its caller only */
 }
 
 /* -- the empty task -- */

@@ -58,8 +58,8 @@ weir__sleep_open(struct weir__poller *poller)
         sleep->quiet_fd = epoll_create1(EPOLL_CLOEXEC);
         if (sleep->timer_fd < 0 || sleep->quiet_fd < 0)
                 return -errno;
-        int failed = weir__poller_watch(poller, sleep->timer_fd, EPOLLIN, DATA_TIMER);
-        return failed ? failed : weir__poller_watch(poller, poller->inbox.event_fd, EPOLLIN, DATA_EVENT);
+        int failed = weir__sources_watch(poller, sleep->timer_fd, EPOLLIN, DATA_TIMER);
+        return failed ? failed : weir__sources_watch(poller, poller->inbox.event_fd, EPOLLIN, DATA_EVENT);
 }
 
 static void

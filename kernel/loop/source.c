@@ -17,7 +17,7 @@
 #define WANTED 384 /* bytes from a source on, of a connection for example, that its event will use */
 
 int
-weir__poller_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
+weir__sources_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
 {
         struct epoll_event event = {.events = events | EPOLLET, .data.u64 = data};
 
@@ -41,14 +41,14 @@ grow_slots(struct weir__poller *poller)
 }
 
 int
-weir__poller_add_source(struct weir__poller *poller, struct weir__source *source, uint32_t events)
+weir__source_add(struct weir__poller *poller, struct weir__source *source, uint32_t events)
 {
         int failed = poller->free_slot == WEIR__SLOT_NONE ? grow_slots(poller) : 0;
 
         if (failed)
                 return failed;
         struct weir__source_slot *slot = &poller->slots[poller->free_slot];
-        failed = weir__poller_watch(poller, source->fd, events, (uint64_t)slot->generation << 32 | poller->free_slot);
+        failed = weir__sources_watch(poller, source->fd, events, (uint64_t)slot->generation << 32 | poller->free_slot);
         if (failed)
                 return failed;
         source->slot = poller->free_slot;
@@ -58,7 +58,7 @@ weir__poller_add_source(struct weir__poller *poller, struct weir__source *source
 }
 
 void
-weir__poller_remove_source(struct weir__poller *poller, struct weir__source *source)
+weir__source_remove(struct weir__poller *poller, struct weir__source *source)
 {
         struct weir__source_slot *slot = &poller->slots[source->slot];
 
@@ -71,14 +71,14 @@ weir__poller_remove_source(struct weir__poller *poller, struct weir__source *sou
 }
 
 void
-weir__poller_withdraw_source(struct weir__poller *poller, struct weir__source *source)
+weir__source_withdraw(struct weir__poller *poller, struct weir__source *source)
 {
-        weir__poller_remove_source(poller, source);
+        weir__source_remove(poller, source);
         epoll_ctl(poller->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
 }
 
 void
-weir__poller_shutdown_sources(struct weir__poller *poller)
+weir__sources_shutdown(struct weir__poller *poller)
 {
         for (uint32_t i = 0; i < poller->slot_count; i++)
                 if (poller->slots[i].source)
@@ -86,7 +86,7 @@ weir__poller_shutdown_sources(struct weir__poller *poller)
 }
 
 void
-weir__poller_destroy_sources(struct weir__poller *poller)
+weir__sources_destroy(struct weir__poller *poller)
 {
         for (uint32_t i = 0; i < poller->slot_count; i++)
                 if (poller->slots[i].source)
@@ -94,7 +94,7 @@ weir__poller_destroy_sources(struct weir__poller *poller)
 }
 
 void
-weir__poller_prefetch(const struct weir__poller *poller, const struct epoll_event *events, int count)
+weir__sources_prefetch(const struct weir__poller *poller, const struct epoll_event *events, int count)
 {
         for (int i = 0; i < count; i++) {
                 uint32_t index = (uint32_t)events[i].data.u64;
@@ -105,7 +105,7 @@ weir__poller_prefetch(const struct weir__poller *poller, const struct epoll_even
 }
 
 void
-weir__poller_dispatch(struct weir__poller *poller, const struct epoll_event *event)
+weir__sources_dispatch(struct weir__poller *poller, const struct epoll_event *event)
 {
         uint64_t data = event->data.u64;
         uint32_t index = (uint32_t)data;

@@ -33,26 +33,26 @@ struct weir__source_slot {
 };
 
 /* Registers a descriptor with epoll, edge-triggered, with that data.  Result: 0 or a negative errno.  Owner only. */
-int weir__poller_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
+int weir__sources_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
 
 /* Registers a non-blocking descriptor for input, output and hang-up, edge-triggered: a first event reports what it is ready for.
  * Result:  0, or -ENOMEM, -ENOSPC: nothing is registered.  Owner only. */
-int weir__poller_add_source(struct weir__poller *poller, struct weir__source *source, uint32_t events);
+int weir__source_add(struct weir__poller *poller, struct weir__source *source, uint32_t events);
 
 /* Forgets a source; its descriptor stays open.  Events already on their way are dropped.  Owner only. */
-void weir__poller_remove_source(struct weir__poller *poller, struct weir__source *source);
+void weir__source_remove(struct weir__poller *poller, struct weir__source *source);
 
 /* The same for a descriptor that others have as well, in this process or another one: epoll would watch it on after close. */
-void weir__poller_withdraw_source(struct weir__poller *poller, struct weir__source *source);
+void weir__source_withdraw(struct weir__poller *poller, struct weir__source *source);
 
 /* Calls shutdown (or destroy) of every source.  Owner only. */
-void weir__poller_shutdown_sources(struct weir__poller *poller);
-void weir__poller_destroy_sources(struct weir__poller *poller);
+void weir__sources_shutdown(struct weir__poller *poller);
+void weir__sources_destroy(struct weir__poller *poller);
 
 /* Prefetches the sources of events, all at once: with many connections none of them is in the caches.  Owner only. */
-void weir__poller_prefetch(const struct weir__poller *poller, const struct epoll_event *events, int count);
+void weir__sources_prefetch(const struct weir__poller *poller, const struct epoll_event *events, int count);
 
 /* Calls the source of an event, if it is still there.  Other descriptors of the poller only wake it.  Owner only. */
-void weir__poller_dispatch(struct weir__poller *poller, const struct epoll_event *event);
+void weir__sources_dispatch(struct weir__poller *poller, const struct epoll_event *event);
 
 #endif

@@ -212,7 +212,7 @@ weir__free(void *block, size_t size)
 }
 
 void
-weir__cache_release(void)
+weir__memory_release_cache(void)
 {
         if (own)
                 empty(own);
@@ -221,7 +221,7 @@ weir__cache_release(void)
 void
 weir__memory_trim(void)
 {
-        weir__cache_release();
+        weir__memory_release_cache();
         weir__slabs_trim();
 }
 

@@ -14,7 +14,7 @@ void *weir__alloc(size_t size);
 void weir__free(void *block, size_t size);
 
 /* Gives back the blocks in the cache of this thread, before the thread is idle for long. */
-void weir__cache_release(void);
+void weir__memory_release_cache(void);
 
 /* The same for a shutdown: the memory goes back to the system.  Other threads have ended. */
 void weir__memory_trim(void);

@@ -214,7 +214,7 @@ start(const struct weir_config *config, int *watchdog_fault)
         weir__progress_begin();
         if (config->blocking_limit != WEIR_FOREVER && !is_virtual)
                 *watchdog_fault = weir__watchdog_open(config->blocking_limit);
-        failed = weir__worker_pool_start(count, (unsigned)config->spare_workers, weir__worker_main);
+        failed = weir__worker_pool_start(count, (unsigned)config->spare_workers, weir__worker_loop);
         if (failed) {
                 weir__watchdog_stop();
                 *watchdog_fault = 0;
@@ -291,7 +291,7 @@ drain_run(struct weir__work *work)
                 weir__ready_note(&poller->ready, 1);
                 return;
         }
-        weir__poller_shutdown_sources(poller);
+        weir__sources_shutdown(poller);
         weir__progress_note_drained();
 }
 

@@ -143,7 +143,7 @@ may_sleep(struct weir__poller *poller, weir_nsec next)
         if (mode == WEIR__VIRTUAL_STANDS || (is_waited_for && next == WEIR_FOREVER) || weir__executor_is_busy())
                 return true;
         if (epoll_wait(poller->epoll_fd, &event, 1, 0) > 0) {
-                weir__poller_dispatch(poller, &event);
+                weir__sources_dispatch(poller, &event);
                 return false;
         }
         if (weir__blocking_any() || weir__inflight(poller, is_waited_for)) {

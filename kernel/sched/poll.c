@@ -98,11 +98,11 @@ weir__poll(struct weir__poller *poller)
         enum weir__sleep_kind kind = is_virtual ? fall_asleep_virtually(poller) : fall_asleep(poller);
         int count = kind && weir__trace_is_on() ? wait_traced(poller, kind, events) : weir__sleep_wait(poller, kind, events);
 
-        weir__poller_prefetch(poller, events, count);
+        weir__sources_prefetch(poller, events, count);
         unsigned pushed = weir__poller_take_inbox(poller); /* and SLEEPING is out */
         if (kind)
                 wake_up(poller, kind, count, pushed);
         weir__watchdog_pass(poller);
         for (int i = 0; i < count; i++)
-                weir__poller_dispatch(poller, &events[i]);
+                weir__sources_dispatch(poller, &events[i]);
 }

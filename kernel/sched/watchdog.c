@@ -82,6 +82,16 @@ weir__watchdog_limit(void)
         return watchdog.limit;
 }
 
+weir_nsec
+weir__watchdog_blocked(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+        weir_nsec since = worker->has_given ? 0 : atomic_exchange_explicit(&worker->blocks_since, 0, memory_order_relaxed);
+        weir_nsec blocked = since ? weir__clock_monotonic() - since : 0;
+
+        return blocked >= weir__watchdog_limit() ? blocked : 0;
+}
+
 /* -- retaking a poller -- */
 
 /* Exchanges the ownership word.  Returns false if the callback has returned, or the worker stays in a call of the library. */

@@ -38,16 +38,6 @@
 /* Works of a list that are compared with the one that has blocked, when a poller is taken over. */
 #define DEMOTED_MOST 4096
 
-weir_nsec
-weir__worker_blocked(void)
-{
-        struct weir__worker *worker = weir__worker_self();
-        weir_nsec since = worker->has_given ? 0 : atomic_exchange_explicit(&worker->blocks_since, 0, memory_order_relaxed);
-        weir_nsec blocked = since ? weir__clock_monotonic() - since : 0;
-
-        return blocked >= weir__watchdog_limit() ? blocked : 0;
-}
-
 /* Runs the works of one of its lists while there are any, at most *credit of them, and takes them off it.  Returns false when the
  * poller was lost. */
 static bool
@@ -157,7 +147,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
 static void
 let_go(struct weir__worker *worker, struct weir__poller *poller)
 {
-        weir__poller_destroy_sources(poller);
+        weir__sources_destroy(poller);
         while (weir__ready_is_busy(&poller->ready)) {
                 unsigned credit = WEIR__BATCH;
 
@@ -221,7 +211,7 @@ take_over_traced(struct weir__worker *worker, struct weir__poller *poller, enum 
 }
 
 void *
-weir__worker_main(void *argument)
+weir__worker_loop(void *argument)
 {
         struct weir__worker *worker = argument;
         enum weir__call call;
@@ -248,7 +238,7 @@ weir__worker_main(void *argument)
                         let_go(worker, poller);
                 worker->poller = NULL;
                 weir__thread_release_cpu();
-                weir__cache_release();
+                weir__memory_release_cache();
                 if (worker->has_given)
                         weir__blocking_count(-1);
                 worker->has_given = false;

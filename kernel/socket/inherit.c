@@ -25,10 +25,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_FD WEIR__LISTEN_FIRST_FD
+#define FIRST_FD WEIR__INHERIT_FIRST_FD
 #define FDS_MAX  65536
 
-const char *const weir__listen_variables[] = {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WEIR_READY_FD", "LISTEN_PIDFDID"};
+const char *const weir__inherit_variables[] = {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WEIR_READY_FD", "LISTEN_PIDFDID"};
 
 static struct {
         pthread_mutex_t mutex;
@@ -108,8 +108,8 @@ read_environment(void)
                 return failed;
         }
         read_ready_fd();
-        for (size_t i = 0; i < WEIR__LISTEN_VARIABLES; i++)
-                unsetenv(weir__listen_variables[i]);
+        for (size_t i = 0; i < WEIR__INHERIT_VARIABLES; i++)
+                unsetenv(weir__inherit_variables[i]);
         return 0;
 }
 
@@ -158,7 +158,7 @@ take_named(struct weir__socket_address name, bool is_any_port, struct weir__sock
                 compared = bound;
                 if (has_name && is_any_port && weir__socket_port(&compared))
                         *weir__socket_port(&compared) = 0;
-                if (!has_name || !weir__same_name(&compared, &name) || weir__socket_adopt(fd)) {
+                if (!has_name || !weir__socket_same_name(&compared, &name) || weir__socket_adopt(fd)) {
                         i++;
                         continue;
                 }

@@ -8,11 +8,11 @@
 
 #include "kernel/socket/sockets.h"
 
-#define WEIR__LISTEN_FIRST_FD  3
-#define WEIR__LISTEN_VARIABLES 5
+#define WEIR__INHERIT_FIRST_FD  3
+#define WEIR__INHERIT_VARIABLES 5
 
 /* The environment variables that describe inherited sockets. */
-extern const char *const weir__listen_variables[WEIR__LISTEN_VARIABLES] __attribute__((visibility("hidden")));
+extern const char *const weir__inherit_variables[WEIR__INHERIT_VARIABLES] __attribute__((visibility("hidden")));
 
 /* Reads the inherited sockets from the environment, the first time.  Later calls do nothing.
  * Result:  0 or -ENOMEM. */

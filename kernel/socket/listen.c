@@ -30,7 +30,7 @@
 #define INHERITED   "listen:"
 
 void
-weir__sockets_undo(struct weir__sockets *sockets)
+weir__listen_undo(struct weir__sockets *sockets)
 {
         for (unsigned i = 0; i < sockets->count; i++)
                 if (sockets->all[i].origin == WEIR__SOCKET_INHERITED) {
@@ -335,6 +335,6 @@ weir__listen(const char *addresses, unsigned count, struct weir__sockets *socket
         failed = open_all(addresses, false, count, sockets, fault);
         failed = failed ? failed : open_all(addresses, true, count, sockets, fault);
         if (failed)
-                weir__sockets_undo(sockets);
+                weir__listen_undo(sockets);
         return failed;
 }

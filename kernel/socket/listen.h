@@ -29,6 +29,6 @@ int weir__listen(const char *addresses, unsigned count, struct weir__sockets *so
 
 /* Undoes weir__listen when each socket has one user: inherited sockets are returned, sockets of "fd:3" stay open, and the others
  * are closed and their files removed. */
-void weir__sockets_undo(struct weir__sockets *sockets);
+void weir__listen_undo(struct weir__sockets *sockets);
 
 #endif

@@ -98,7 +98,7 @@ weir__socket_port(struct weir__socket_address *name)
 }
 
 bool
-weir__same_name(const struct weir__socket_address *one, const struct weir__socket_address *other)
+weir__socket_same_name(const struct weir__socket_address *one, const struct weir__socket_address *other)
 {
         const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&one->storage;
         const struct sockaddr_in6 *other_six = (const struct sockaddr_in6 *)&other->storage;

@@ -77,7 +77,7 @@ bool weir__socket_name(int fd, struct weir__socket_address *name);
 /* The port in an address; NULL when it has none. */
 in_port_t *weir__socket_port(struct weir__socket_address *name);
 
-bool weir__same_name(const struct weir__socket_address *one, const struct weir__socket_address *other);
+bool weir__socket_same_name(const struct weir__socket_address *one, const struct weir__socket_address *other);
 
 /* Switches an option of a socket on, if the system has it. */
 void weir__socket_enable(int fd, int level, int option);

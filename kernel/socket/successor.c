@@ -22,7 +22,7 @@
 
 #include "kernel/base/clock.h"
 
-#define FIRST_FD    WEIR__LISTEN_FIRST_FD
+#define FIRST_FD    WEIR__INHERIT_FIRST_FD
 #define NUMBER_ROOM 20 /* digits and NUL */
 
 extern char **environ;
@@ -66,8 +66,8 @@ is_replaced(const char *variable)
 {
         size_t size = strcspn(variable, "=");
 
-        for (size_t i = 0; i < WEIR__LISTEN_VARIABLES; i++)
-                if (strncmp(variable, weir__listen_variables[i], size) == 0 && !weir__listen_variables[i][size])
+        for (size_t i = 0; i < WEIR__INHERIT_VARIABLES; i++)
+                if (strncmp(variable, weir__inherit_variables[i], size) == 0 && !weir__inherit_variables[i][size])
                         return true;
         return false;
 }
@@ -79,7 +79,7 @@ environment_init(struct environment *environment, const struct weir__sockets *so
 
         while (environ && environ[count])
                 count++;
-        environment->variables = malloc((count + WEIR__LISTEN_VARIABLES + 1) * sizeof *environment->variables);
+        environment->variables = malloc((count + WEIR__INHERIT_VARIABLES + 1) * sizeof *environment->variables);
         environment->names = make_names(sockets);
         if (!environment->variables || !environment->names)
                 return false;

@@ -76,7 +76,7 @@ read_weights(struct weights *weights, const char *list)
 }
 
 bool
-weir__accepts_gzip(const struct weir__request *request)
+weir__compress_accepts_gzip(const struct weir__request *request)
 {
         struct weights weights = {NOT_SAID, NOT_SAID, NOT_SAID};
         const char *value;
@@ -140,9 +140,9 @@ weaken_etag(struct weir__response *response)
 }
 
 void
-weir__response_compress(struct weir__response *response, const struct weir__request *request, int level, size_t least)
+weir__compress_response(struct weir__response *response, const struct weir__request *request, int level, size_t least)
 {
-        if (!is_worth_it(response, least) || add_vary(response) || !weir__accepts_gzip(request))
+        if (!is_worth_it(response, least) || add_vary(response) || !weir__compress_accepts_gzip(request))
                 return;
         char *body = malloc(response->body_size);
         size_t size = body ? weir__gzip(response->body, response->body_size, level, body) : 0;

@@ -74,7 +74,7 @@ weir__range_read(const char *field, uint64_t size, struct weir__range *range)
 }
 
 void
-weir__content_range(char out[WEIR__CONTENT_RANGE_SIZE], const struct weir__range *range, uint64_t size)
+weir__range_print(char out[WEIR__CONTENT_RANGE_SIZE], const struct weir__range *range, uint64_t size)
 {
         if (range)
                 snprintf(out, WEIR__CONTENT_RANGE_SIZE, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, range->at,

@@ -26,6 +26,6 @@ enum weir__range_kind weir__range_read(const char *field, uint64_t size, struct 
 #define WEIR__CONTENT_RANGE_SIZE 69 /* "bytes ", three numbers of 20 digits, '-', '/', NUL */
 
 /* Writes the Content-Range of a part (NULL: of none, for 416) of `size` bytes. */
-void weir__content_range(char out[WEIR__CONTENT_RANGE_SIZE], const struct weir__range *range, uint64_t size);
+void weir__range_print(char out[WEIR__CONTENT_RANGE_SIZE], const struct weir__range *range, uint64_t size);
 
 #endif

@@ -223,7 +223,7 @@ weir__connection_close(struct weir__connection *connection)
                 weir__connection_drop_exchange(connection);
         leave_idle(connection);
         weir__file_close(&connection->writing.file);
-        weir__poller_remove_source(branch->poller, &connection->stream.source);
+        weir__source_remove(branch->poller, &connection->stream.source);
         if (connection->writing.is_end_of_reply)
                 weir__stream_break(&connection->stream);
         else

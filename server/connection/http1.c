@@ -232,7 +232,7 @@ weir__http1_new(struct weir__branch *branch, int fd, const struct weir__peer *pe
                 weir__free(connection, sizeof *connection);
                 return false;
         }
-        if (weir__poller_add_source(branch->poller, &connection->stream.source, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
+        if (weir__source_add(branch->poller, &connection->stream.source, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
                 weir__stream_become_plain(&connection->stream);
                 weir__free(connection, sizeof *connection);
                 return false;

@@ -73,7 +73,7 @@ compress(void *argument)
         struct weir__exchange *exchange = argument;
 
         exchange->reply_left = UINT64_MAX; /* the announced length was right, and is another one from now on */
-        weir__response_compress(&exchange->response, exchange->request, config_of(exchange)->compress,
+        weir__compress_response(&exchange->response, exchange->request, config_of(exchange)->compress,
                                 config_of(exchange)->compress_least);
 }
 
@@ -193,7 +193,7 @@ run(struct weir__work *work)
         struct weir__exchange *exchange = (struct weir__exchange *)work;
 
         if (atomic_load_explicit(&exchange->reach, memory_order_relaxed) == WEIR__CUT)
-                weir__series_make_for(
+                weir__task_make_series(
                         &exchange->task); /* it is cancelled at once: the handler sees -ECANCELED, and its tasks are dropped */
         weir__task_call(&exchange->task);
         struct weir_series *series = exchange->task.series;

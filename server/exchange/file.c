@@ -374,7 +374,7 @@ reply_bytes(struct weir__exchange *exchange, const struct file *file)
         int failed = set_fields(exchange, file);
 
         if (kind != WEIR__RANGE_NONE) {
-                weir__content_range(text, kind == WEIR__RANGE_PART ? &range : NULL, file->size);
+                weir__range_print(text, kind == WEIR__RANGE_PART ? &range : NULL, file->size);
                 failed = set(exchange, failed, RANGE, text);
         }
         if (failed)

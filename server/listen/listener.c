@@ -195,8 +195,7 @@ listener_open(struct weir__listener *listener, struct weir__branch *branch)
         listener->source.fd = listener->socket->fd;
         listener->branch = branch;
         listener->again.work.ops = &again_ops;
-        int failed = weir__poller_add_source(branch->poller, &listener->source,
-                                             EPOLLIN | (listener->is_shared ? EPOLLEXCLUSIVE : 0));
+        int failed = weir__source_add(branch->poller, &listener->source, EPOLLIN | (listener->is_shared ? EPOLLEXCLUSIVE : 0));
         if (failed)
                 listener->source.fd = -1;
         else
@@ -221,7 +220,7 @@ listener_close(struct weir__listener *listener, bool should_empty)
 
         if (listener->source.fd < 0)
                 return;
-        weir__poller_withdraw_source(branch->poller, &listener->source);
+        weir__source_withdraw(branch->poller, &listener->source);
         for (unsigned i = 0; should_empty && i < SOMAXCONN && listener->failures < ACCEPTED_AT_ONCE && accept_one(listener); i++)
                 ;
         listener->source.fd = -1;

@@ -298,7 +298,7 @@ listen_and_open(weir_http_server *server, const char *addresses, struct weir__fa
         int port = weir__sockets_port(&server->sockets);
         failed = open_branches(server);
         if (failed) {
-                weir__sockets_undo(&server->sockets);
+                weir__listen_undo(&server->sockets);
                 return failed;
         }
         for (unsigned i = 0; i < server->sockets.count; i++)
