@@ -45,7 +45,8 @@ start_job(void)
 static void
 give_up(weir_series *job)
 {
-        weir_series_cancel(job); /* the timers end, both callbacks see -ECANCELED, then report() does */
+        /* The timers end.  Both callbacks see -ECANCELED, then report() does. */
+        weir_series_cancel(job);
         weir_series_unref(job);
 }
 
@@ -143,7 +144,8 @@ on_request(weir_task *exchange, void *context)
         weir_task *calls = weir_parallel_new(NULL, NULL);
 
         (void)context;
-        weir_series_set_deadline(series, WEIR_MSEC(200)); /* for all that is called for this request; then 503 */
+        /* For all that is called for this request; then 503. */
+        weir_series_set_deadline(series, WEIR_MSEC(200));
         weir_parallel_add(calls, weir_timer_new(WEIR_MSEC(100), NULL, NULL));
         weir_parallel_add(calls, weir_timer_new(WEIR_SEC(10), NULL, NULL));
         weir_series_push(series, calls);

@@ -122,7 +122,8 @@ retry_asks_again_within_its_limits_and_its_budget(void)
         struct backend good = {.takes = WEIR_MSEC(20)}, bad = {.takes = 1, .status = -EIO}, silent = {.takes = WEIR_FOREVER};
 
         weir_test_begin_virtual();
-        weir_retry_budget *budget = weir_retry_budget_new(10, 8); /* one for the program, or for each server that it asks */
+        /* One for the program, or for each server that it asks. */
+        weir_retry_budget *budget = weir_retry_budget_new(10, 8);
         weir_nsec began = weir_now();
         CU_ASSERT_EQUAL(ask_patiently(&good, budget), 0);
         CU_ASSERT_EQUAL(good.asked, 1);
@@ -194,7 +195,9 @@ next_page(void *context)
 {
         struct pages *pages = context;
 
-        return pages->next > pages->last ? NULL : weir_timer_new(WEIR_MSEC(10 * pages->next++), read_page, pages);
+        if (pages->next > pages->last)
+                return NULL;
+        return weir_timer_new(WEIR_MSEC(10 * pages->next++), read_page, pages);
 }
 
 static void

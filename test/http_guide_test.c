@@ -27,14 +27,18 @@ on_piece(weir_task *read, void *exchange)
         const void *data = weir_http_read_data(read, &size);
 
         if (weir_task_status(read) == 0 && size > 0) {
-                weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, data, size, on_written, exchange));
+                weir_task *write = weir_http_write_new(exchange, data, size, on_written, exchange);
+
+                weir_series_push(weir_series_of(exchange), write);
         }
 }
 
 static void
 read_next(weir_task *exchange)
 {
-        weir_series_push(weir_series_of(exchange), weir_http_read_new(exchange, on_piece, exchange));
+        weir_task *read = weir_http_read_new(exchange, on_piece, exchange);
+
+        weir_series_push(weir_series_of(exchange), read);
 }
 
 static void
@@ -61,7 +65,8 @@ static void
 note(weir_task *exchange, void *context)
 {
         (void)context;
-        weir_series_push(weir_series_of(exchange), weir_http_collect_new(exchange, 10, on_note, exchange));
+        weir_task *collect = weir_http_collect_new(exchange, 10, on_note, exchange);
+        weir_series_push(weir_series_of(exchange), collect);
 }
 
 /* -- a reply that another flow writes -- */
@@ -77,8 +82,10 @@ on_reading(weir_task *timer, void *exchange)
 static void
 subscribe(weir_task *exchange, void *context)
 {
+        weir_series *series = weir_series_of(exchange);
+
         (void)context;
-        weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, NULL, 0, NULL, NULL));
+        weir_series_push(series, weir_http_write_new(exchange, NULL, 0, NULL, NULL));
         weir_task_start(weir_timer_new(WEIR_MSEC(20), on_reading, weir_http_ref(exchange)));
 }
 
@@ -87,11 +94,13 @@ subscribe(weir_task *exchange, void *context)
 static void
 shout(weir_task *exchange, void *context)
 {
+        weir_series *series = weir_series_of(exchange);
+
         if (weir_http_reply_upgrade(exchange, "shout")) {
                 weir_http_reply_text(exchange, 426, "this speaks only shout\n");
                 return;
         }
-        weir_series_push(weir_series_of(exchange), weir_http_write_new(exchange, NULL, 0, NULL, NULL));
+        weir_series_push(series, weir_http_write_new(exchange, NULL, 0, NULL, NULL));
         echo(exchange, context);
 }
 

@@ -27,7 +27,7 @@ start_export(void)
         weir_series_set_name(series, "nightly export");
         weir_series_push(series, weir_guard_acquire_new_named("ledger", NULL, NULL));
         weir_series_push(series, weir_counter_new_named("uploads", 2, NULL, NULL));
-        weir_series_push(series, weir_timer_new(WEIR_MSEC(10), NULL, NULL)); /* as if it wrote something */
+        weir_series_push(series, weir_timer_new(WEIR_MSEC(10), NULL, NULL)); /* as if it wrote */
         return weir_series_start(series);
 }
 
@@ -72,9 +72,10 @@ static void
 on_cancel(weir_task *exchange, void *context)
 {
         const char *name = weir_http_query_value(exchange, "series");
+        bool is_found = name && weir_series_cancel_named(name, WEIR_ALL);
 
         (void)context;
-        weir_http_reply_text(exchange, 200, name && weir_series_cancel_named(name, WEIR_ALL) ? "cancelled\n" : "there is none\n");
+        weir_http_reply_text(exchange, 200, is_found ? "cancelled\n" : "there is none\n");
 }
 
 int

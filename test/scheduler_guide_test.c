@@ -57,7 +57,7 @@ look_up(weir_task *task, void *context)
         struct order *order = context;
 
         (void)task;
-        weir_blocking_begin();               /* another worker goes on with what else there is to do */
+        weir_blocking_begin();               /* another worker goes on with the other work */
         order->price = ask_for_price(order); /* however long that takes */
         weir_blocking_end();
 }
@@ -110,7 +110,7 @@ at_the_bound_a_callback_runs_on_where_it_is(void)
         weir_parallel_add(both, weir_empty_new(attempt_to_block, &first));
         weir_parallel_add(both, weir_empty_new(attempt_to_block, &second));
         CU_ASSERT(weir_task_run(both) == 0);
-        CU_ASSERT(first.result == 0 && second.result == -EAGAIN); /* one spare, which the first one has got */
+        CU_ASSERT(first.result == 0 && second.result == -EAGAIN); /* one spare: the first's */
         end();
 }
 
@@ -123,7 +123,10 @@ static void
 on_message(enum weir_log_level level, const char *message, void *context)
 {
         static const char *const levels[] = {
-                [WEIR_LOG_ERROR] = "error", [WEIR_LOG_WARNING] = "warning", [WEIR_LOG_INFO] = "info"};
+                [WEIR_LOG_ERROR] = "error",
+                [WEIR_LOG_WARNING] = "warning",
+                [WEIR_LOG_INFO] = "info",
+        };
 
         fprintf(context, "weir, %s: %s\n", levels[level], message);
         if (strstr(message, " ran for "))
@@ -331,7 +334,8 @@ refresh(weir_task *task, void *context)
         int *status = context;
 
         (void)task;
-        refused = weir_task_run(weir_timer_new(WEIR_SEC(1), NULL, NULL)); /* it would wait for itself: -EDEADLK */
+        /* It would wait for itself: -EDEADLK. */
+        refused = weir_task_run(weir_timer_new(WEIR_SEC(1), NULL, NULL));
 
         weir_blocking_begin();
         *status = weir_task_run(weir_timer_new(WEIR_SEC(1), NULL, NULL)); /* a second later: 0 */
@@ -382,7 +386,7 @@ a_small_program_is_set_up(void)
 
         config.pollers = 1;                    /* one thread for timers and connections */
         config.compute_threads = 1;            /* one for functions, at the first of them */
-        config.spare_workers = 8;              /* no more than eight callbacks that block, beside the one that runs */
+        config.spare_workers = 8;              /* eight may block, beside the callback that runs */
         config.blocking_limit = WEIR_MSEC(50); /* longer callbacks are meant so */
         config.stack_size = 256 * 1024;        /* the program knows how deep its callbacks go */
         CU_ASSERT(weir_init(&config) == 0);

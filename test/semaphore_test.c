@@ -272,8 +272,11 @@ at_most_ten_run_at_once(void)
 
         begin();
         running = most_running = 0;
-        for (unsigned i = 0; i < 35; i++)
-                weir_parallel_add(all, weir_limited_new(ten, 1, weir_dynamic_new(download, NULL, NULL), NULL, NULL));
+        for (unsigned i = 0; i < 35; i++) {
+                weir_task *one = weir_dynamic_new(download, NULL, NULL);
+
+                weir_parallel_add(all, weir_limited_new(ten, 1, one, NULL, NULL));
+        }
         weir_task_start(all);
         weir_test_pass(WEIR_MSEC(3999));
         CU_ASSERT_EQUAL(most_running, 10);

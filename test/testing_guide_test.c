@@ -93,7 +93,8 @@ timers_of_one_instant_run_in_the_order_of_start(void)
         struct letter w = {text, "w"}, h = {text, "h"}, e = {text, "e"};
 
         begin();
-        weir_task_start(weir_timer_new(WEIR_SEC(2), append_and_start, &e)); /* starts "n", for the same instant */
+        /* It starts "n" for the same instant. */
+        weir_task_start(weir_timer_new(WEIR_SEC(2), append_and_start, &e));
         weir_task_start(weir_timer_new(WEIR_SEC(1), append, &w));
         weir_task_start(weir_timer_new(WEIR_SEC(1), append, &h));
         CU_ASSERT(weir_clock_advance(WEIR_SEC(2)) == 0);
@@ -263,8 +264,9 @@ ask_ten_times(void *context)
         for (int i = 0; i < 10; i++) {
                 send(fd, request, sizeof request - 1, 0);
                 weir_clock_release();
-                poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1); /* unread bytes keep time from jumping, */
-                weir_clock_hold();                                         /* so nothing gets lost in between */
+                /* Unread bytes keep time from jumping, so nothing gets lost in between. */
+                poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
+                weir_clock_hold();
                 client->replies += recv(fd, reply, sizeof reply, 0) > 0;
         }
         close(fd);

@@ -35,8 +35,8 @@ ticker_reports_each_minute_until_it_is_cancelled(void)
         struct report report = {0};
 
         begin();
-        weir_nsec began = weir_now();
-        weir_task_start(weir_ticker_new_named("report", WEIR_SEC(60), WEIR_TICK_SKIP, on_tick, &report));
+        weir_nsec began = weir_now(), minute = WEIR_SEC(60);
+        weir_task_start(weir_ticker_new_named("report", minute, WEIR_TICK_SKIP, on_tick, &report));
 
         weir_clock_advance(WEIR_SEC(3600));
         CU_ASSERT(report.ticks == 60 && report.ends == 0);
@@ -79,11 +79,13 @@ reset_changes_the_period(void)
         struct report report = {0};
 
         begin();
-        weir_task_start(weir_ticker_new_named("poll", WEIR_SEC(10), WEIR_TICK_SKIP, on_tick, &report));
+        weir_nsec period = WEIR_SEC(10);
+        weir_task_start(weir_ticker_new_named("poll", period, WEIR_TICK_SKIP, on_tick, &report));
         weir_clock_advance(WEIR_SEC(35));
         CU_ASSERT(report.ticks == 3);
 
-        CU_ASSERT(weir_timer_reset("poll", WEIR_SEC(60)) == 1); /* the next tick in a minute, and one each minute */
+        /* The next tick comes in a minute, and then one each minute. */
+        CU_ASSERT(weir_timer_reset("poll", WEIR_SEC(60)) == 1);
         weir_clock_advance(WEIR_SEC(180));
         CU_ASSERT(report.ticks == 6);
         weir_test_end();
@@ -115,7 +117,8 @@ slack_lets_timers_end_together(void)
         }
         weir_clock_advance(WEIR_SEC(11));
         CU_ASSERT(ended.at[0] == ended.at[1]); /* one wake-up for both */
-        CU_ASSERT(ended.at[0] >= began + WEIR_SEC(10) && ended.at[1] < began + WEIR_SEC(10) + WEIR_MSEC(103));
+        CU_ASSERT(ended.at[0] >= began + WEIR_SEC(10));
+        CU_ASSERT(ended.at[1] < began + WEIR_SEC(10) + WEIR_MSEC(103));
         weir_test_end();
 }
 
@@ -128,7 +131,8 @@ lateness_is_read_for_all_timers(void)
 
         struct weir_lateness lateness = WEIR_LATENESS_DEFAULT;
         CU_ASSERT(weir_lateness(WEIR_ALL_POLLERS, &lateness) == 0);
-        CU_ASSERT(lateness.count == 1 && lateness.p99 == 0 && lateness.max == 0); /* on the virtual clock nothing is late */
+        /* On the virtual clock nothing is late. */
+        CU_ASSERT(lateness.count == 1 && lateness.p99 == 0 && lateness.max == 0);
         weir_test_end();
 }
 
@@ -141,11 +145,11 @@ a_wall_timer_follows_the_clock(void)
         weir_task_start(weir_timer_new_at(weir_wall_now() + WEIR_SEC(3600), note, NULL));
 
         weir_clock_advance(WEIR_SEC(600));
-        weir_clock_set_wall(weir_wall_now() - WEIR_SEC(1200)); /* somebody puts the clock back by 20 minutes */
+        weir_clock_set_wall(weir_wall_now() - WEIR_SEC(1200)); /* put back by 20 minutes */
         weir_clock_advance(WEIR_SEC(3600));
         CU_ASSERT(ended.count == 0);
 
-        weir_clock_set_wall(weir_wall_now() + WEIR_SEC(1200)); /* and forward again, past the instant */
+        weir_clock_set_wall(weir_wall_now() + WEIR_SEC(1200)); /* and forward again */
         weir_clock_advance(0);
         CU_ASSERT(ended.count == 1 && ended.at[0] == began + WEIR_SEC(4200));
         weir_test_end();

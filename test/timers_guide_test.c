@@ -81,7 +81,8 @@ beat(weir_task *timer, void *context)
                 return; /* cancelled, or shut down */
         metronome->beats++;
         metronome->next += WEIR_SEC(1);
-        weir_task_start(weir_timer_new_named("metronome", metronome->next - weir_now(), beat, metronome));
+        weir_nsec delay = metronome->next - weir_now();
+        weir_task_start(weir_timer_new_named("metronome", delay, beat, metronome));
 }
 
 static void
@@ -148,15 +149,16 @@ any_bytes_are_a_name_and_many_timers_may_share_it(void)
         struct outcome outcomes[3] = {0};
 
         begin();
+        const char *name = "Zoë/\x01\xff";
         for (int i = 0; i < 3; i++)
-                weir_task_start(weir_timer_new_named("Zoë/\x01\xff", WEIR_SEC(60), note, &outcomes[i]));
-        CU_ASSERT(weir_timer_count("Zoë/\x01\xff") == 3);
+                weir_task_start(weir_timer_new_named(name, WEIR_SEC(60), note, &outcomes[i]));
+        CU_ASSERT(weir_timer_count(name) == 3);
 
-        CU_ASSERT(weir_timer_cancel("Zoë/\x01\xff", 1) == 1); /* the oldest */
+        CU_ASSERT(weir_timer_cancel(name, 1) == 1); /* the oldest */
         pass(1);
         CU_ASSERT(outcomes[0].calls == 1 && outcomes[1].calls == 0);
-        CU_ASSERT(weir_timer_cancel("Zoë/\x01\xff", WEIR_ALL) == 2);
-        CU_ASSERT(weir_timer_cancel("Zoë/\x01\xff", WEIR_ALL) == 0);
+        CU_ASSERT(weir_timer_cancel(name, WEIR_ALL) == 2);
+        CU_ASSERT(weir_timer_cancel(name, WEIR_ALL) == 0);
         end();
 }
 
@@ -169,7 +171,8 @@ a_name_that_is_none_is_reported_by_the_start(void)
         memset(long_name, 'x', WEIR_NAME_MAX + 1);
         CU_ASSERT(weir_task_start(weir_timer_new_named("", WEIR_SEC(1), NULL, NULL)) == -EINVAL);
         CU_ASSERT(weir_task_start(weir_timer_new_named(NULL, WEIR_SEC(1), NULL, NULL)) == -EINVAL);
-        CU_ASSERT(weir_task_start(weir_timer_new_named(long_name, WEIR_SEC(1), NULL, NULL)) == -ENAMETOOLONG);
+        weir_task *long_named = weir_timer_new_named(long_name, WEIR_SEC(1), NULL, NULL);
+        CU_ASSERT(weir_task_start(long_named) == -ENAMETOOLONG);
         end();
 }
 
@@ -288,7 +291,8 @@ debounce_says_once_that_a_burst_is_over(void)
                 pass(WEIR_MSEC(100));
         }
         pass(WEIR_SEC(1));
-        CU_ASSERT(said.calls == 1 && said.at == began + WEIR_MSEC(500)); /* 300 after the last change, which was at 200 */
+        /* 300 ms after the last change, which was at 200. */
+        CU_ASSERT(said.calls == 1 && said.at == began + WEIR_MSEC(500));
 
         file_changed("notes.txt", &said);
         pass(WEIR_SEC(1));
@@ -369,7 +373,8 @@ reset_leaves_alone_what_was_cancelled_or_has_begun(void)
 
         begin();
         weir_task *timer = weir_timer_new_named("once", WEIR_SEC(10), note, &outcome);
-        CU_ASSERT(weir_timer_reset("once", WEIR_SEC(20)) == 1); /* before its start: another duration */
+        /* Before its start: another duration. */
+        CU_ASSERT(weir_timer_reset("once", WEIR_SEC(20)) == 1);
         CU_ASSERT(weir_timer_cancel("once", WEIR_ALL) == 1);
         CU_ASSERT(weir_timer_reset("once", WEIR_SEC(30)) == 0);
         CU_ASSERT(weir_task_run(timer) == -ECANCELED);
@@ -451,7 +456,8 @@ feed_stop(struct feed *feed)
         feed->stopped = true;                /* no callback starts another one */
         weir_timer_cancel("feed", WEIR_ALL); /* never blocks, so the lock may be held */
         pthread_mutex_unlock(&feed->lock);
-        weir_timer_cancel_wait("feed", 0); /* only waits, without the lock, which the callbacks take */
+        /* Only waits, without the lock, which the callbacks take. */
+        weir_timer_cancel_wait("feed", 0);
 }
 
 static void
@@ -558,18 +564,21 @@ print_timer(const struct weir_timer_info *timer, void *context)
         double since = (double)(weir_now() - timer->since) / 1e9;
         double due_in = (double)timer->due_in / 1e9;
 
-        if (timer->state == WEIR_TIMER_NEW)
-                fprintf(context, "%s: not started\n", timer->name);
-        else if (timer->due_in == WEIR_FOREVER)
-                fprintf(context, "%s: %s for %.1f s, for ever\n", timer->name, states[timer->state], since);
-        else
-                fprintf(context, "%s: %s for %.1f s, due in %.1f s\n", timer->name, states[timer->state], since, due_in);
+        fprintf(context, "%s: %s", timer->name, states[timer->state]);
+        if (timer->state != WEIR_TIMER_NEW)
+                fprintf(context, " for %.1f s", since);
+        if (timer->state != WEIR_TIMER_NEW && timer->due_in == WEIR_FOREVER)
+                fprintf(context, ", for ever");
+        else if (timer->state != WEIR_TIMER_NEW)
+                fprintf(context, ", due in %.1f s", due_in);
+        fprintf(context, "\n");
         return 0; /* go on */
 }
 
 static FILE *report;
 
-/* SIGUSR1 prints what there is.  All threads of the program block both signals, and this one waits for them. */
+/* SIGUSR1 prints what there is.  All threads of the program block both signals, and this one waits
+ * for them. */
 static void *
 wait_for_signals(void *signals)
 {
@@ -624,7 +633,8 @@ an_id_means_one_timer_for_ever(void)
         begin();
         weir_nsec began = weir_now();
         weir_task *timer = weir_timer_new(WEIR_SEC(30), note, &outcome);
-        weir_timer_id id = weir_timer_id_of(timer); /* before the start: afterwards the timer is not ours any more */
+        /* Before the start: afterwards the timer is not ours any more. */
+        weir_timer_id id = weir_timer_id_of(timer);
         weir_task_start(timer);
 
         CU_ASSERT(weir_timer_reset_id(id, WEIR_SEC(60)) == 1);

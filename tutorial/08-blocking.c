@@ -38,7 +38,7 @@ static void query_announced(weir_task *timer, void *context)
         (void)timer;
         (void)context;
         if (weir_blocking_begin() == -EAGAIN)
-                printf("no other worker is to be had\n"); /* it may block all the same, but others wait for it */
+                printf("no other worker is to be had\n"); /* it may block, but others wait for it */
         ask_database();
         weir_blocking_end();
 }

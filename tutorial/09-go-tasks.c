@@ -82,7 +82,7 @@ static weir_series *sorted(struct part parts[PARTS], int i)
         weir_parallel_add_series(halves, sorted(parts, 2 * i + 1));
         weir_parallel_add_series(halves, sorted(parts, 2 * i + 2));
         weir_series_push(series, halves);
-        weir_series_push(series, weir_go_new(NULL, merge, NULL, &parts[i])); /* when both have ended */
+        weir_series_push(series, weir_go_new(NULL, merge, NULL, &parts[i])); /* after both */
         return series;
 }
 

@@ -69,7 +69,7 @@ static weir_http_router *make_router(void)
 
         if (weir_http_router_add(router, "GET", "/hello/{name}", on_hello, NULL) ||
             weir_http_router_add(router, "GET", "/hello/{name}/in/{ms}", on_hello_later, NULL) ||
-            weir_http_router_add(router, "GET,POST", "/hello/world", on_world, "hello, everybody\n") ||
+            weir_http_router_add(router, "GET,POST", "/hello/world", on_world, "hello, all\n") ||
             weir_http_router_add(router, "*", "/echo/{path...}", on_echo, NULL)) {
                 weir_http_router_free(router);
                 return NULL;

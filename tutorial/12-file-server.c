@@ -16,8 +16,10 @@ static void on_request(weir_task *exchange, void *context)
         const char *directory = context;
 
         if (weir_http_reply_file(exchange, directory, weir_http_path(exchange)) == -ENOENT) {
+                static const char page[] = "<!DOCTYPE html><title>Not here</title><p>Not here.\n";
+
                 weir_http_reply_set_header(exchange, "Content-Type", "text/html; charset=utf-8");
-                weir_http_reply_text(exchange, 404, "<!DOCTYPE html><title>Not here</title><p>Not here.\n");
+                weir_http_reply_text(exchange, 404, page);
         }
 }
 

@@ -66,13 +66,13 @@ static void subscribe(weir_task *exchange)
         subscriber->next = subscribers;
         subscribers = subscriber;
         pthread_mutex_unlock(&lock);
-        weir_series_push(weir_series_of(exchange), stream); /* it stays there until the stream ends */
+        weir_series_push(weir_series_of(exchange), stream); /* there until the stream ends */
 }
 
 static void tell(const struct subscriber *subscriber, const struct weir_http_event *event)
 {
         if (weir_http_unsent(subscriber->exchange) > UNSENT_MOST)
-                weir_http_sse_end(subscriber->exchange); /* it reads too slowly; when it reconnects it sees the present */
+                weir_http_sse_end(subscriber->exchange); /* reads too slowly; it may reconnect */
         else
                 weir_task_start(weir_http_sse_event_new(subscriber->exchange, event, NULL, NULL));
 }

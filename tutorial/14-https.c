@@ -39,8 +39,11 @@ static int restart(weir_http_server *server, char *argv[])
 {
         int result = weir_http_server_inherit(server, argv[0], argv, WEIR_SEC(60));
 
-        if (result < 0)
-                fprintf(stderr, "a new %s does not serve: %s; this one goes on\n", argv[0], weir_strerror(result));
+        if (result < 0) {
+                const char *reason = weir_strerror(result);
+
+                fprintf(stderr, "a new %s does not serve: %s; this one goes on\n", argv[0], reason);
+        }
         return result > 0;
 }
 

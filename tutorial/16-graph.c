@@ -26,7 +26,8 @@ static void compiled(weir_task *compile, void *size)
         weir_node_set_result(weir_graph_node_of(compile), size, NULL);
 }
 
-/* Its inputs are the results of the nodes before it, in the order of the calls of weir_graph_precede. */
+/* Its inputs are the results of the nodes before it, in the order of the calls of
+ * weir_graph_precede. */
 static void linked(weir_task *link, void *context)
 {
         weir_node *node = weir_graph_node_of(link);
@@ -82,13 +83,17 @@ static weir_task *build_graph(struct build *build)
 {
         static const char *labels[FILES] = {"compile a", "compile b", "compile c"};
         weir_task *graph = weir_graph_new(drawn, NULL);
-        weir_node *fetch = weir_graph_add(graph, weir_timer_new(WEIR_MSEC(20), NULL, NULL), "fetch");
-        weir_node *link = weir_graph_add(graph, weir_timer_new(WEIR_MSEC(10), linked, build), "link");
-        weir_node *test = weir_graph_add(graph, weir_timer_new(WEIR_MSEC(20), tested, build), "test");
+        weir_task *fetching = weir_timer_new(WEIR_MSEC(20), NULL, NULL);
+        weir_task *linking = weir_timer_new(WEIR_MSEC(10), linked, build);
+        weir_task *testing = weir_timer_new(WEIR_MSEC(20), tested, build);
+        weir_node *fetch = weir_graph_add(graph, fetching, "fetch");
+        weir_node *link = weir_graph_add(graph, linking, "link");
+        weir_node *test = weir_graph_add(graph, testing, "test");
         weir_node *report = weir_graph_add(graph, weir_empty_new(reported, NULL), "report");
 
         for (int i = 0; i < FILES; i++) {
-                weir_task *task = weir_timer_new(WEIR_MSEC(30 + 10 * i), compiled, &build->sizes[i]);
+                int *size = &build->sizes[i];
+                weir_task *task = weir_timer_new(WEIR_MSEC(30 + 10 * i), compiled, size);
                 weir_node *compile = weir_graph_add(graph, task, labels[i]);
 
                 weir_graph_precede(fetch, compile);

@@ -39,7 +39,7 @@ static void goes_on(weir_task *timer, void *context)
         }
         append(flow, "ends");
         weir_guard_release_named("file", series);
-        weir_series_push(series, weir_timer_new(flow->pause, NULL, NULL)); /* this need not be guarded */
+        weir_series_push(series, weir_timer_new(flow->pause, NULL, NULL)); /* without the guard */
 }
 
 static void cancels_the_second(weir_task *timer, void *context)

@@ -20,7 +20,7 @@ start_server 11-router
 step "parameters"
 asked 200 "hello Anna" "$url/hello/Anna"
 asked 200 "hello Anna B./C" "$url/hello/Anna%20B.%2FC"
-asked 200 "hello, everybody" "$url/hello/world"
+asked 200 "hello, all" "$url/hello/world"
 asked 200 "PURGE a//b/../c" --path-as-is -X PURGE "$url/echo/a//b/../c?d"
 asked 200 "GET " "$url/echo/"
 asked 200 "hello Anna" "$url/hello/Anna/in/300"
