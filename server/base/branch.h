@@ -73,9 +73,9 @@ struct weir__listener;
 
 /* The calls of a connection to rooms above it. */
 struct weir__branch_ops {
-        const struct weir__exchange_ops *exchange;                    /* of its exchanges */
-        void (*connection_left)(struct weir__connection *connection); /* closed: its descriptor and its place are free */
-        void (*has_idle)(struct weir__branch *branch); /* a connection has become idle while there is a deficit */
+        const struct weir__exchange_ops *exchange;                      /* of its exchanges */
+        void (*connection_closed)(struct weir__connection *connection); /* its descriptor and its place are free */
+        void (*became_idle)(struct weir__branch *branch);               /* a connection has become idle in a deficit */
 };
 
 /* Owner of the poller only, except for atomic fields. */

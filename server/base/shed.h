@@ -11,9 +11,9 @@ struct weir__branch;
 /* The lateness of one poller.  Owner of the poller only. */
 struct weir__shed {
         struct weir__alarm alarm;
-        bool is_alarm_set;    /* or its work is on its way */
-        weir_nsec due;        /* when the alarm should come */
-        weir_nsec lateness;   /* of the last alarm that has come, */
+        bool is_alarm_set;     /* or its work is on its way */
+        weir_nsec due;         /* when the alarm should come */
+        weir_nsec lateness;    /* of the last alarm that has come, */
         weir_nsec measured_at; /* and when that was */
 };
 

@@ -75,7 +75,7 @@ static weir_nsec
 answering_limit(const struct weir__connection *connection)
 {
         const struct weir_http_server_config *config = weir__connection_config(connection);
-        const struct weir__transfer *events = weir__connection_events(connection);
+        const struct weir__transfer *events = weir__connection_event_stream(connection);
         weir_nsec reading = weir__connection_left_to_read(connection);
 
         if (weir__connection_has_output(connection))
@@ -150,7 +150,7 @@ enter_idle(struct weir__connection *connection, weir_nsec now)
         weir__list_append(&branch->idle, &connection->idle);
         publish_idle(branch);
         if (__builtin_expect(atomic_load_explicit(&branch->server->has_deficit, memory_order_relaxed), 0))
-                branch->ops->has_idle(branch);
+                branch->ops->became_idle(branch);
 }
 
 bool
@@ -206,8 +206,8 @@ notify_exchange(struct weir__connection *connection)
                 weir__transfer_complete(reader, shutdown ? shutdown : -ECONNRESET);
         for (struct weir__transfer *writer; (writer = weir__transfer_of(weir__list_pop(&writing->writers)));)
                 weir__transfer_complete(writer, shutdown ? shutdown : -EPIPE);
-        if (connection->exchange->stream)
-                weir__transfer_complete(connection->exchange->stream, shutdown ? shutdown : -EPIPE);
+        if (connection->exchange->event_stream)
+                weir__transfer_complete(connection->exchange->event_stream, shutdown ? shutdown : -EPIPE);
         if (!shutdown && !weir__connection_config(connection)->ignore_departure) /* at shutdown all series end by themselves */
                 weir__exchange_cut(connection->exchange);
 }
@@ -224,7 +224,7 @@ weir__connection_close(struct weir__connection *connection)
         leave_idle(connection);
         weir__file_close(&connection->writing.file);
         weir__source_remove(branch->poller, &connection->stream.source);
-        if (connection->writing.is_end_of_reply)
+        if (connection->writing.is_ended_by_close)
                 weir__stream_break(&connection->stream);
         else
                 weir__stream_close(&connection->stream);
@@ -232,7 +232,7 @@ weir__connection_close(struct weir__connection *connection)
         weir__record_written(connection, false);
         if (connection->exchange)
                 notify_exchange(connection);
-        branch->ops->connection_left(connection);
+        branch->ops->connection_closed(connection);
         if (connection->timing.alarm_at != WEIR_FOREVER && !weir__alarm_clear(branch->poller, &connection->timing.alarm))
                 return; /* its work is on its way already */
         connection->timing.alarm_at = 0;
@@ -275,7 +275,7 @@ weir__connection_linger(struct weir__connection *connection)
                         connection->reading.is_ready = false;
                         break;
                 }
-                weir__connection_has_read(connection, count > 0 ? (size_t)count : 0);
+                weir__connection_count_read(connection, count > 0 ? (size_t)count : 0);
                 connection->reading.size += count > 0 ? (size_t)count : 0; /* nothing is kept: a count */
                 if (count <= 0 || connection->reading.size > LINGER_BYTES) {
                         weir__connection_close(connection);
@@ -298,7 +298,7 @@ weir__connection_requeue(struct weir__connection *connection)
 }
 
 void
-weir__connection_has_read(struct weir__connection *connection, size_t size)
+weir__connection_count_read(struct weir__connection *connection, size_t size)
 {
         connection->reading.budget_used += size < READ_SIZE                 ? 1
                                            : size < READ_BUDGET * READ_SIZE ? (uint32_t)(size / READ_SIZE)

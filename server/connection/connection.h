@@ -76,9 +76,9 @@ static inline bool weir__connection_has_output(const struct weir__connection *co
 }
 
 /* The open stream of events of its exchange; or NULL. */
-static inline struct weir__transfer *weir__connection_events(const struct weir__connection *connection)
+static inline struct weir__transfer *weir__connection_event_stream(const struct weir__connection *connection)
 {
-        return connection->exchange ? connection->exchange->stream : NULL;
+        return connection->exchange ? connection->exchange->event_stream : NULL;
 }
 
 void weir__connection_enter(struct weir__connection *connection, enum weir__connection_state state); /* with its time limit */
@@ -97,7 +97,7 @@ bool weir__connection_is_to_be_probed(const struct weir__connection *connection)
 bool weir__connection_is_idle(const struct weir__connection *connection); /* waits for the first byte of a request */
 
 /* The read budget: a connection that has used it up goes on behind other work. */
-void weir__connection_has_read(struct weir__connection *connection, size_t size);
+void weir__connection_count_read(struct weir__connection *connection, size_t size);
 bool weir__connection_may_read(struct weir__connection *connection); /* there is input and budget.  Without budget it requeues */
 void weir__connection_requeue(struct weir__connection *connection);
 

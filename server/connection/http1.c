@@ -27,7 +27,7 @@ probe(struct weir__connection *connection)
 
         exchange->is_probed = true;
         weir__stream_probe(&connection->stream);
-        if (weir__connection_events(connection))
+        if (weir__connection_event_stream(connection))
                 weir__stream_reply_beat(connection);
         else if (may_continue &&
                  !weir__stream_untaken(&connection->stream)) /* otherwise an earlier reply that is on its way asks the same */
@@ -57,7 +57,7 @@ timed_out(struct weir__connection *connection)
                 weir__connection_close(connection);
         else if (weir__connection_is_to_be_probed(connection))
                 probe(connection);
-        else if (weir__connection_events(connection))
+        else if (weir__connection_event_stream(connection))
                 weir__stream_reply_beat(connection);
         else
                 weir__connection_enter(connection, WEIR__ANSWERING);
@@ -139,7 +139,7 @@ shutdown_source(struct weir__source *source)
 
         connection->is_last = true;
         if (connection->state != WEIR__ANSWERING || connection->reading.reader ||
-            !weir__list_is_empty(&connection->writing.writers) || weir__connection_events(connection))
+            !weir__list_is_empty(&connection->writing.writers) || weir__connection_event_stream(connection))
                 weir__connection_close(connection);
 }
 
@@ -154,12 +154,12 @@ static const struct weir__source_ops source_ops = {ready, shutdown_source, destr
 /* -- exchanges -- */
 
 static void
-answer(struct weir__exchange *exchange)
+reply(struct weir__exchange *exchange)
 {
         struct weir__connection *connection = weir__connection_of(exchange);
         struct weir__poller *poller = connection->client.branch->poller;
 
-        weir__coalescing_note_reply(connection->client.branch, poller->sleep.woke_at - exchange->began);
+        weir__coalescing_note_reply(connection->client.branch, poller->sleep.woke_at - exchange->came_at);
         if (connection->state == WEIR__GONE) {
                 weir__connection_drop_exchange(connection);
                 weir__runtime_leave();
@@ -183,14 +183,14 @@ answer(struct weir__exchange *exchange)
 }
 
 static int
-begin(struct weir__transfer *transfer)
+try_transfer(struct weir__transfer *transfer)
 {
         bool is_gone = weir__connection_of(transfer->exchange)->state == WEIR__GONE;
 
         if (transfer->kind == WEIR__TRANSFER_WRITE)
                 return is_gone ? -EPIPE : weir__stream_reply_write(transfer);
-        if (transfer->kind == WEIR__TRANSFER_STREAM)
-                return is_gone ? -EPIPE : weir__stream_reply_open(transfer);
+        if (transfer->kind == WEIR__TRANSFER_EVENTS)
+                return is_gone ? -EPIPE : weir__stream_reply_open_events(transfer);
         return is_gone ? -ECONNRESET : weir__receive_for_task(transfer);
 }
 
@@ -201,7 +201,7 @@ withdraw(struct weir__transfer *transfer)
 
         if (transfer->kind == WEIR__TRANSFER_WRITE)
                 weir__stream_reply_withdraw(transfer);
-        else if (transfer->kind == WEIR__TRANSFER_STREAM)
+        else if (transfer->kind == WEIR__TRANSFER_EVENTS)
                 weir__transfer_leave(transfer);
         else
                 connection->reading.reader = NULL;
@@ -209,7 +209,7 @@ withdraw(struct weir__transfer *transfer)
                 weir__connection_enter(connection, WEIR__ANSWERING);
 }
 
-const struct weir__exchange_ops weir__http1_ops = {answer, begin, withdraw};
+const struct weir__exchange_ops weir__http1_ops = {reply, try_transfer, withdraw};
 
 /* -- birth and stop -- */
 
@@ -248,8 +248,8 @@ void
 weir__http1_stop(struct weir__connection *connection)
 {
         connection->is_last = true;
-        if (weir__connection_events(connection))
-                weir__transfer_complete(weir__connection_events(connection), 0); /* it would not end by itself */
+        if (weir__connection_event_stream(connection))
+                weir__transfer_complete(weir__connection_event_stream(connection), 0); /* it would not end by itself */
         if (connection->state == WEIR__LINGERING) {
                 weir_nsec until = weir__clock_after(weir__clock_now(), WEIR__LINGER_AT_STOP);
 

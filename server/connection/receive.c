@@ -67,7 +67,7 @@ read_some(struct weir__connection *connection, char *buffer, size_t room)
         ssize_t count = weir__stream_read(&connection->stream, buffer, room);
 
         if (count > 0) {
-                weir__connection_has_read(connection, (size_t)count);
+                weir__connection_count_read(connection, (size_t)count);
                 weir__count(&connection->client.branch->counts, WEIR__COUNT_RECEIVED, count);
                 /* The socket is empty, unless the end of the stream or an error follows. */
                 if (!weir__stream_may_have_more(&connection->stream, (size_t)count, room) && !connection->reading.has_ended)
@@ -357,9 +357,9 @@ dispatch(struct weir__connection *connection)
         weir__task_make_ready(&connection->exchange->task);
 }
 
-/* 0: it goes on. */
+/* After a reading of the body.  0: there is more to come. */
 static void
-end_body(struct weir__connection *connection, int result)
+act_on_body(struct weir__connection *connection, int result)
 {
         if (result == AT_END)
                 dispatch(connection);
@@ -374,7 +374,7 @@ begin_body(struct weir__connection *connection, char *data, size_t size)
         int result = collect(connection, data, size, weir__connection_config(connection)->max_body);
 
         if (result) {
-                end_body(connection, result);
+                act_on_body(connection, result);
                 return;
         }
         weir__connection_enter(connection, WEIR__READING_BODY); /* from now on its limit */
@@ -509,7 +509,7 @@ weir__receive(struct weir__connection *connection)
                 if (connection->state == WEIR__READING_HEAD)
                         read_head(connection);
                 else if (connection->state == WEIR__READING_BODY)
-                        end_body(connection, read_on(connection, NULL, weir__connection_config(connection)->max_body));
+                        act_on_body(connection, read_on(connection, NULL, weir__connection_config(connection)->max_body));
                 else if (connection->state == WEIR__ANSWERING && reading->reader)
                         read_for_task(connection);
                 else if (connection->state == WEIR__HANDSHAKING)

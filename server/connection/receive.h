@@ -29,7 +29,7 @@ struct weir__reading {
 };
 
 void weir__receive(struct weir__connection *connection); /* reads on, as far as the state allows */
-int weir__receive_for_task(struct weir__transfer *transfer); /* weir__exchange_ops.begin */
+int weir__receive_for_task(struct weir__transfer *transfer); /* weir__exchange_ops.try */
 void weir__receive_fail_task(struct weir__connection *connection, int fault); /* ends the task that reads; an HTTP status */
 
 #endif

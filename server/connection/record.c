@@ -9,7 +9,7 @@
 
 /* With an access log.  `status` 0: no reply has begun. */
 static void
-record(const struct weir__connection *connection, const struct weir__request *request, weir_nsec began, int status,
+record(const struct weir__connection *connection, const struct weir__request *request, weir_nsec came_at, int status,
        bool is_complete)
 {
         const struct weir__branch *branch = connection->client.branch;
@@ -23,7 +23,7 @@ record(const struct weir__connection *connection, const struct weir__request *re
                 .client = request ? weir__forwarded_client(branch->server->proxies, request, peer) : *peer,
         };
 
-        weir__access_record(branch->access, (unsigned)(branch - branch->server->branches), &made, request, began);
+        weir__access_record(branch->access, (unsigned)(branch - branch->server->branches), &made, request, came_at);
 }
 
 /* 0 stands for 200. */
@@ -37,14 +37,14 @@ void
 weir__record_request(struct weir__connection *connection, struct weir__request *request)
 {
         connection->replied.request = request;
-        connection->replied.began = weir__clock_now();
+        connection->replied.came_at = weir__clock_now();
 }
 
 void
 weir__record_keep_request(struct weir__connection *connection, struct weir__exchange *exchange)
 {
         connection->replied.request = exchange->request;
-        connection->replied.began = exchange->began;
+        connection->replied.came_at = exchange->came_at;
         exchange->request = NULL;
 }
 
@@ -71,7 +71,7 @@ weir__record_written(struct weir__connection *connection, bool is_complete)
         if (!replied->request && !replied->status)
                 return;
         if (connection->client.branch->access)
-                record(connection, replied->request, replied->began, status_of(replied->status), is_complete);
+                record(connection, replied->request, replied->came_at, status_of(replied->status), is_complete);
         weir__exchange_free_request(replied->request);
         *replied = (struct weir__replied){.request = NULL};
 }
@@ -86,5 +86,5 @@ weir__record_end(struct weir__exchange *exchange)
         if (!exchange->is_counted)
                 weir__count_reply(&branch->counts, status ? status : WEIR_HTTP_NO_REPLY);
         if (branch->access && exchange->request)
-                record(connection, exchange->request, exchange->began, status, false);
+                record(connection, exchange->request, exchange->came_at, status, false);
 }

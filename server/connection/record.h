@@ -21,7 +21,7 @@ struct weir__request;
  * set only for a reply that is not written at once, or without an exchange. */
 struct weir__replied {
         struct weir__request *request; /* NULL: none */
-        weir_nsec began;
+        weir_nsec came_at;
         uint16_t status; /* 0: none */
 };
 

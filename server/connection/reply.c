@@ -58,7 +58,7 @@ static void
 written(struct weir__connection *connection)
 {
         weir__file_close(&connection->writing.file);
-        connection->writing.is_end_of_reply = false;
+        connection->writing.is_ended_by_close = false;
         weir__record_written(connection, true);
         if (connection->is_last)
                 weir__connection_finish(connection);
@@ -331,7 +331,7 @@ weir__reply_send(struct weir__connection *connection, struct weir__exchange *exc
         }
         weir__file_withhold(exchange);
         int fault = fault_of(exchange);
-        if (fault && weir__answer_error(exchange, fault)) {
+        if (fault && weir__exchange_refuse_anew(exchange, fault)) {
                 weir__connection_close(connection);
                 return;
         }

@@ -26,7 +26,7 @@ struct weir__writing {
         size_t untaken;     /* bytes that the peer's system had not taken when the time limit of writing began */
         uint64_t sent;      /* bytes of the present reply, or of the last one */
         uint32_t head_size; /* bytes of its head */
-        bool is_end_of_reply; /* the reply ends with the connection, so an early close must be a reset */
+        bool is_ended_by_close; /* the reply ends with the connection, so an early close must be a reset */
 };
 
 static inline void weir__reply_set_output(struct weir__writing *writing, char *output, size_t size)
@@ -54,8 +54,8 @@ void weir__reply_continue(struct weir__connection *connection); /* 100: the peer
 /* -- stream_reply.c: replies that are written piece by piece -- */
 
 int weir__stream_reply_begin(struct weir__connection *connection);  /* makes the head, which weir__reply_flush sends; once */
-int weir__stream_reply_write(struct weir__transfer *transfer);      /* weir__exchange_ops.begin */
-int weir__stream_reply_open(struct weir__transfer *stream);         /* the same of a stream of events */
+int weir__stream_reply_write(struct weir__transfer *transfer);      /* weir__exchange_ops.try */
+int weir__stream_reply_open_events(struct weir__transfer *stream);  /* the same, of a stream of events */
 void weir__stream_reply_withdraw(struct weir__transfer *transfer);  /* takes back a write that waits */
 void weir__stream_reply_beat(struct weir__connection *connection);  /* sends a comment into a stream of events */
 void weir__stream_reply_end(struct weir__connection *connection, struct weir__exchange *exchange); /* the exchange is over */

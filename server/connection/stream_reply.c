@@ -53,7 +53,7 @@ put_appended(struct weir__exchange *exchange, char *out)
 
 /* Makes the head the output.  Returns 0 or the status of the write. */
 static int
-begin(struct weir__connection *connection, struct weir__exchange *exchange)
+make_head(struct weir__connection *connection, struct weir__exchange *exchange)
 {
         struct weir__response *response = &exchange->response;
 
@@ -71,7 +71,7 @@ begin(struct weir__connection *connection, struct weir__exchange *exchange)
         struct weir__framing framing = stream_framing(connection, exchange);
         size_t head_size = weir__response_head(response, &framing, output);
         exchange->is_chunked = framing.end == WEIR__END_BY_CHUNK;
-        connection->writing.is_end_of_reply = framing.end == WEIR__END_OF_CONNECTION && weir__exchange_carries_body(exchange);
+        connection->writing.is_ended_by_close = framing.end == WEIR__END_OF_CONNECTION && weir__exchange_carries_body(exchange);
         exchange->is_raw = exchange->upgrade;
         if (exchange->is_raw)
                 exchange->body_left = UINT64_MAX;
@@ -89,20 +89,20 @@ int
 weir__stream_reply_begin(struct weir__connection *connection)
 {
         struct weir__exchange *exchange = connection->exchange;
-        int failed = weir__exchange_has_begun(exchange) ? 0 : begin(connection, exchange);
+        int failed = weir__exchange_has_begun(exchange) ? 0 : make_head(connection, exchange);
 
         exchange->has_failed |= failed == -ENOMEM;
         return failed;
 }
 
 int
-weir__stream_reply_open(struct weir__transfer *stream)
+weir__stream_reply_open_events(struct weir__transfer *stream)
 {
         struct weir__exchange *exchange = stream->exchange;
         struct weir__connection *connection = weir__connection_of(exchange);
         int failed = weir__stream_reply_begin(connection);
 
-        exchange->stream = stream;
+        exchange->event_stream = stream;
         stream->is_linked = true;
         if (!failed)
                 weir__reply_flush(connection, true);

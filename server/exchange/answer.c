@@ -13,10 +13,10 @@
 
 /* Sets *exchange, if its reply can still be changed.  Result: 0; -EDOM; -EALREADY. */
 static int
-unsealed(weir_task *task, struct weir__exchange **exchange)
+changeable(weir_task *task, struct weir__exchange **exchange)
 {
         *exchange = weir__exchange_of(task);
-        return !*exchange ? -EDOM : weir__exchange_is_sealed(*exchange) ? -EALREADY : 0;
+        return !*exchange ? -EDOM : weir__exchange_is_fixed(*exchange) ? -EALREADY : 0;
 }
 
 static bool
@@ -29,7 +29,7 @@ int
 weir_http_reply_status(weir_task *task, int status)
 {
         struct weir__exchange *exchange;
-        int failed = unsealed(task, &exchange);
+        int failed = changeable(task, &exchange);
 
         if (failed == -EDOM || !is_status(status))
                 return failed == -EDOM ? failed : -EINVAL;
@@ -46,7 +46,7 @@ static int
 add_field(weir_task *task, const char *name, const char *value, bool should_replace)
 {
         struct weir__exchange *exchange;
-        int failed = unsealed(task, &exchange);
+        int failed = changeable(task, &exchange);
 
         if (failed || !name || !value)
                 return failed ? failed : -EINVAL;
@@ -70,7 +70,7 @@ int
 weir_http_reply_append(weir_task *task, const void *data, size_t size)
 {
         struct weir__exchange *exchange;
-        int failed = unsealed(task, &exchange);
+        int failed = changeable(task, &exchange);
 
         if (failed || exchange->file || exchange->withheld)
                 return failed ? failed : -EALREADY;
@@ -81,7 +81,7 @@ int
 weir_http_reply_text(weir_task *task, int status, const char *text)
 {
         struct weir__exchange *exchange;
-        int failed = unsealed(task, &exchange);
+        int failed = changeable(task, &exchange);
 
         if (failed == -EDOM || !text || !is_status(status))
                 return failed == -EDOM ? failed : -EINVAL;
@@ -102,7 +102,7 @@ int
 weir_http_reply_length(weir_task *task, uint64_t length)
 {
         struct weir__exchange *exchange;
-        int failed = unsealed(task, &exchange);
+        int failed = changeable(task, &exchange);
 
         if (!failed)
                 exchange->reply_left = length;
@@ -133,7 +133,7 @@ int
 weir_http_reply_upgrade(weir_task *task, const char *protocol)
 {
         struct weir__exchange *exchange;
-        int failed = unsealed(task, &exchange);
+        int failed = changeable(task, &exchange);
 
         if (failed || !may_switch(exchange->request, protocol))
                 return failed ? failed : -EINVAL;
@@ -145,7 +145,7 @@ weir_http_reply_upgrade(weir_task *task, const char *protocol)
 }
 
 int
-weir__answer_error(struct weir__exchange *exchange, int status)
+weir__exchange_refuse_anew(struct weir__exchange *exchange, int status)
 {
         exchange->page_size = 0; /* the whole body is dropped below */
         if (exchange->said_by_file)

@@ -41,14 +41,14 @@ weir__exchange_free(struct weir__exchange *exchange)
 /* -- the way back -- */
 
 static void
-answer_run(struct weir__work *work)
+reply_run(struct weir__work *work)
 {
         struct weir__exchange *exchange = (struct weir__exchange *)work;
 
-        exchange->ops->answer(exchange);
+        exchange->ops->reply(exchange);
 }
 
-static const struct weir__work_ops answer_ops = {.run = answer_run};
+static const struct weir__work_ops reply_ops = {.run = reply_run};
 
 static const struct weir_http_server_config *
 config_of(const struct weir__exchange *exchange)
@@ -77,7 +77,7 @@ compress(void *argument)
                                 config_of(exchange)->compress_least);
 }
 
-/* Nobody holds the exchange any more.  Runs on a worker, in no callback.  The compression of a large body takes long, so it
+/* Nobody refers to the exchange any more.  Runs on a worker, in no callback.  The compression of a large body takes long, so it
  * counts as a callback: the poller may be retaken meanwhile. */
 static void
 give_back(struct weir__work *work)
@@ -91,35 +91,36 @@ give_back(struct weir__work *work)
         struct weir__worker *worker = weir__worker_self();
         struct weir__poller *poller = weir__poller_at(exchange->task.poller);
 
-        exchange->task.work.ops = &answer_ops;
+        exchange->task.work.ops = &reply_ops;
         if (worker->poller == poller)
-                exchange->ops->answer(exchange);
+                exchange->ops->reply(exchange);
         else
                 weir__deliver(poller, &exchange->task.work);
 }
 
-static const struct weir__work_ops over_ops = {.run = give_back, .is_migratable = true};
+static const struct weir__work_ops give_back_ops = {.run = give_back, .is_migratable = true};
 
 void
-weir__exchange_hold(struct weir__exchange *exchange)
+weir__exchange_ref(struct weir__exchange *exchange)
 {
-        atomic_fetch_add_explicit(&exchange->holds, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&exchange->references, 1, memory_order_relaxed);
 }
 
-/* Only the holder of one can make another, so the last one needs no locked instruction. */
+/* Returns whether that was the last reference.  Only the owner of one can make another, so the last one needs no locked
+ * instruction. */
 static bool
 let_go(struct weir__exchange *exchange)
 {
-        return atomic_load_explicit(&exchange->holds, memory_order_acquire) == 1 ||
-               atomic_fetch_sub_explicit(&exchange->holds, 1, memory_order_acq_rel) == 1;
+        return atomic_load_explicit(&exchange->references, memory_order_acquire) == 1 ||
+               atomic_fetch_sub_explicit(&exchange->references, 1, memory_order_acq_rel) == 1;
 }
 
 void
-weir__exchange_drop(struct weir__exchange *exchange)
+weir__exchange_unref(struct weir__exchange *exchange)
 {
         if (!let_go(exchange))
                 return;
-        exchange->task.work.ops = &over_ops;
+        exchange->task.work.ops = &give_back_ops;
         weir__deliver(weir__poller_at(exchange->task.poller), &exchange->task.work);
 }
 
@@ -138,29 +139,29 @@ series_made(struct weir_series *series)
         struct weir__exchange *exchange = (struct weir__exchange *)series->owner;
 
         series->granularity = exchange->client->branch->server->coalescing;
-        if (atomic_exchange_explicit(&exchange->reach, (uintptr_t)series, memory_order_acq_rel) == WEIR__CUT)
+        if (atomic_exchange_explicit(&exchange->series_or_cut, (uintptr_t)series, memory_order_acq_rel) == WEIR__CUT)
                 weir_series_cancel(series);
 }
 
 void
 weir__exchange_cut(struct weir__exchange *exchange)
 {
-        uintptr_t reach = atomic_exchange_explicit(&exchange->reach, WEIR__CUT, memory_order_acq_rel);
+        uintptr_t before = atomic_exchange_explicit(&exchange->series_or_cut, WEIR__CUT, memory_order_acq_rel);
 
-        if (reach && reach != WEIR__CUT)
-                weir_series_cancel((struct weir_series *)reach);
+        if (before && before != WEIR__CUT)
+                weir_series_cancel((struct weir_series *)before);
 }
 
 /* Its series is kept until it is freed, so that this may look at it. */
 void
 weir__exchange_describe_wait(const struct weir__exchange *exchange, char *out, size_t room)
 {
-        uintptr_t reach = atomic_load_explicit(&exchange->reach, memory_order_acquire);
-        bool is_cut = reach == WEIR__CUT;
+        uintptr_t series = atomic_load_explicit(&exchange->series_or_cut, memory_order_acquire);
+        bool is_cut = series == WEIR__CUT;
         char what[240] = "";
 
-        if (reach && !is_cut)
-                weir__series_describe((struct weir_series *)reach, what, sizeof what);
+        if (series && !is_cut)
+                weir__series_describe((struct weir_series *)series, what, sizeof what);
         if (*what)
                 snprintf(out, room, "waiting for %s", what);
         else
@@ -192,7 +193,7 @@ run(struct weir__work *work)
 {
         struct weir__exchange *exchange = (struct weir__exchange *)work;
 
-        if (atomic_load_explicit(&exchange->reach, memory_order_relaxed) == WEIR__CUT)
+        if (atomic_load_explicit(&exchange->series_or_cut, memory_order_relaxed) == WEIR__CUT)
                 weir__task_make_series(
                         &exchange->task); /* it is cancelled at once: the handler sees -ECANCELED, and its tasks are dropped */
         weir__task_call(&exchange->task);
@@ -221,7 +222,7 @@ weir__exchange_describe_peer(const struct weir__exchange *exchange, char *out, s
 
         weir__peer_write(&exchange->client->peer, true, peer);
         snprintf(out, room, "%s, fd %d%s", peer, exchange->fd,
-                 atomic_load_explicit(&exchange->reach, memory_order_relaxed) == WEIR__CUT ? ", which has gone" : "");
+                 atomic_load_explicit(&exchange->series_or_cut, memory_order_relaxed) == WEIR__CUT ? ", which has gone" : "");
 }
 
 static void
@@ -260,8 +261,8 @@ weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__clie
                 .request = request,
                 .body_left = request->is_chunked ? UINT64_MAX : request->content_length,
                 .reply_left = UINT64_MAX,
-                .holds = 1,
-                .began = branch->access ? weir__clock_now() : branch->poller->sleep.woke_at,
+                .references = 1,
+                .came_at = branch->access ? weir__clock_now() : branch->poller->sleep.woke_at,
         };
         weir__task_init(&exchange->task, &exchange_ops, sizeof *exchange, branch->server->handler, branch->server->context);
         exchange->task.flags |= WEIR__TASK_CONSUMED;
@@ -278,7 +279,7 @@ weir__exchange_of(const struct weir_task *task)
 /* -- the reply -- */
 
 bool
-weir__exchange_is_sealed(const struct weir__exchange *exchange)
+weir__exchange_is_fixed(const struct weir__exchange *exchange)
 {
         return atomic_load_explicit(&exchange->has_begun, memory_order_acquire) ||
                atomic_load_explicit(&exchange->events, memory_order_relaxed) != WEIR__EVENTS_NONE;

@@ -32,8 +32,8 @@ struct weir__client {
 
 /* The connection, as an exchange sees it.  The owner of its poller calls. */
 struct weir__exchange_ops {
-        void (*answer)(struct weir__exchange *exchange); /* the series has ended: replies, and frees the exchange */
-        int (*begin)(struct weir__transfer *transfer);   /* returns the status of the task; if it is linked now, it waits */
+        void (*reply)(struct weir__exchange *exchange); /* nobody refers to the exchange any more: replies, and frees it */
+        int (*try)(struct weir__transfer *transfer);    /* returns the status of the task; if it is linked now, it waits */
         void (*withdraw)(struct weir__transfer *transfer); /* a linked task was cancelled */
 };
 
@@ -74,7 +74,7 @@ struct weir__exchange {
 
         /* Constant once the handler has it. */
         struct weir__request *request; /* NULL when the connection has taken it, at the end of the exchange */
-        weir_nsec began; /* when its head had come; without an access log, when the poller woke up */
+        weir_nsec came_at; /* when its head had come; without an access log, when the poller woke up */
 
         /* Written by the owner of the poller before the handler runs, and while a task collects the body; otherwise constant. */
         char *body; /* with a NUL behind it; NULL without one */
@@ -91,15 +91,15 @@ struct weir__exchange {
         struct weir__pairs *parameters; /* of the path, from a router; or NULL */
         struct weir__fields *fields;     /* or NULL */
 
-        struct weir__transfer *stream; /* the open stream of events; or NULL.  Owner of the poller only */
+        struct weir__transfer *event_stream; /* the open one; or NULL.  Owner of the poller only */
 
         /* Its series, once that is made, or WEIR__CUT.  The handler's worker writes the series and the connection writes CUT,
          * both by an atomic exchange.  The second of them sees both values, and cancels the series.  The series is kept until the
          * exchange is freed. */
-        _Atomic uintptr_t reach;
+        _Atomic uintptr_t series_or_cut;
 
         int result;                   /* of the series, on its way to the connection */
-        _Atomic uint32_t holds;       /* by the series, references and transfers; acq_rel: the last one gives the exchange back */
+        _Atomic uint32_t references;  /* of the series, the program and transfers; acq_rel: the last one gives it back */
         struct weir__work end_events; /* belongs to the thread that has ended `events` by weir_http_sse_end */
         _Atomic size_t unsent;        /* bytes of write tasks that have started and not ended; relaxed */
 };
@@ -111,8 +111,8 @@ struct weir__exchange *weir__exchange_new(const struct weir__exchange_ops *ops, 
                                           struct weir__request *request);
 void weir__exchange_free(struct weir__exchange *exchange);
 struct weir__exchange *weir__exchange_of(const struct weir_task *task); /* NULL: the task is no exchange */
-void weir__exchange_hold(struct weir__exchange *exchange);
-void weir__exchange_drop(struct weir__exchange *exchange); /* the last holder gives it back.  Any thread */
+void weir__exchange_ref(struct weir__exchange *exchange);
+void weir__exchange_unref(struct weir__exchange *exchange); /* the last one gives it back to the connection.  Any thread */
 void weir__exchange_cut(struct weir__exchange *exchange);  /* the reply is not wanted any more: cancels the series */
 
 /* For people; any thread: "waiting for ...", and "192.0.2.1:80, fd 7". */
@@ -121,14 +121,15 @@ void weir__exchange_describe_peer(const struct weir__exchange *exchange, char *o
 
 bool weir__exchange_carries_body(const struct weir__exchange *exchange); /* the reply: not behind HEAD, 204 or 304 */
 
-/* Whether the reply can no longer be changed: its head is made, or being made.  A stream of events is sealed before its head is
- * sent, because another thread may send it. */
-bool weir__exchange_is_sealed(const struct weir__exchange *exchange);
+/* Whether the reply can no longer be changed: its head is made, or being made.  The head of a stream of events is fixed before
+ * it is sent, because another thread may send it. */
+bool weir__exchange_is_fixed(const struct weir__exchange *exchange);
 
 /* Only before that: */
 void weir__exchange_set_status(struct weir__exchange *exchange, int status); /* takes an upgrade back */
-int weir__exchange_refuse(struct weir__exchange *exchange, int status); /* makes the reply the server's own; fields stay */
-int weir__answer_error(struct weir__exchange *exchange, int status); /* as _refuse, and no field stays.  Result: 0 or -ENOMEM */
+/* Makes the reply the server's own; fields stay.  Result: 0 or -ENOMEM. */
+int weir__exchange_refuse(struct weir__exchange *exchange, int status);
+int weir__exchange_refuse_anew(struct weir__exchange *exchange, int status); /* the same, and no field stays */
 
 static inline bool weir__exchange_is_all_read(const struct weir__exchange *exchange)
 {

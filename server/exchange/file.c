@@ -422,7 +422,7 @@ weir_http_reply_file(weir_task *task, const char *root, const char *path)
 
         if (!exchange)
                 return -EDOM;
-        if (weir__exchange_is_sealed(exchange))
+        if (weir__exchange_is_fixed(exchange))
                 return -EALREADY;
         if (exchange->said_by_file) /* by an earlier call */
                 weir__file_take_back(exchange);

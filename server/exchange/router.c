@@ -109,20 +109,20 @@ allow(struct weir__exchange *exchange, const weir_http_router *router, uint64_t 
 
 /* There is no handler: the reply says why.  A reply that has begun already is cut. */
 static int
-answer(struct weir__exchange *exchange, const weir_http_router *router, int result, const struct weir__target *target,
-       uint64_t methods)
+reply_without_route(struct weir__exchange *exchange, const weir_http_router *router, int result,
+                    const struct weir__target *target, uint64_t methods)
 {
         bool is_options = strcmp(exchange->request->method, "OPTIONS") == 0;
 
-        if (weir__exchange_is_sealed(exchange))
+        if (weir__exchange_is_fixed(exchange))
                 return -EALREADY;
         if (is_options && target->path[0] == '*')
                 methods = UINT64_MAX;
         else if (result == -ENOENT)
-                return weir__answer_error(exchange, 404);
+                return weir__exchange_refuse_anew(exchange, 404);
         if (is_options)
                 weir_http_reply_status(&exchange->task, 204);
-        int failed = is_options ? 0 : weir__answer_error(exchange, 405);
+        int failed = is_options ? 0 : weir__exchange_refuse_anew(exchange, 405);
         return failed ? failed : allow(exchange, router, methods);
 }
 
@@ -138,7 +138,7 @@ route(struct weir__exchange *exchange, const weir_http_router *router)
         if (!result)
                 result = weir__routes_match(router->routes, request->method, target.path, target.path_size, &found);
         if (result == -ENOENT || result == -EOPNOTSUPP)
-                result = answer(exchange, router, result, &target, found.allowed);
+                result = reply_without_route(exchange, router, result, &target, found.allowed);
         else if (!result) {
                 const struct route_handler *found_handler = &router->handlers[found.number];
 

@@ -28,7 +28,7 @@ default_field(struct weir__exchange *exchange, const char *name, const char *val
         return weir__response_has_field(&exchange->response, name) ? 0 : weir_http_reply_header(&exchange->task, name, value);
 }
 
-/* Sets the fields of a stream, and seals the reply. */
+/* Sets the fields of a stream.  From then on the reply cannot be changed. */
 static int
 prepare(struct weir__exchange *exchange, weir_nsec heartbeat)
 {
@@ -49,7 +49,7 @@ prepare(struct weir__exchange *exchange, weir_nsec heartbeat)
 weir_task *
 weir_http_sse_new(weir_task *exchange, weir_nsec heartbeat, weir_task_fn *done, void *context)
 {
-        struct weir__transfer *stream = weir__transfer_new(WEIR__TRANSFER_STREAM, exchange, done, context);
+        struct weir__transfer *stream = weir__transfer_new(WEIR__TRANSFER_EVENTS, exchange, done, context);
         int failed = stream ? prepare(stream->exchange, heartbeat) : 0;
 
         if (!stream)
@@ -66,9 +66,9 @@ end_run(struct weir__work *work)
 {
         struct weir__exchange *exchange = weir__container_of(work, struct weir__exchange, end_events);
 
-        if (exchange->stream)
-                weir__transfer_complete(exchange->stream, 0);
-        weir__exchange_drop(exchange);
+        if (exchange->event_stream)
+                weir__transfer_complete(exchange->event_stream, 0);
+        weir__exchange_unref(exchange);
 }
 
 static const struct weir__work_ops end_ops = {.run = end_run};
@@ -84,7 +84,7 @@ weir_http_sse_end(weir_task *exchange)
         if (!atomic_compare_exchange_strong_explicit(&known->events, &open, WEIR__EVENTS_ENDED, memory_order_relaxed,
                                                      memory_order_relaxed))
                 return open == WEIR__EVENTS_NONE ? -EINVAL : 0;
-        weir__exchange_hold(known);
+        weir__exchange_ref(known);
         known->end_events.ops = &end_ops;
         weir__deliver(weir__poller_at(known->task.poller), &known->end_events);
         return 0;

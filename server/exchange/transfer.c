@@ -26,7 +26,7 @@
 static void
 end_events(struct weir__transfer *transfer)
 {
-        if (transfer->kind == WEIR__TRANSFER_STREAM && !(transfer->task.flags & WEIR__TASK_POISONED))
+        if (transfer->kind == WEIR__TRANSFER_EVENTS && !(transfer->task.flags & WEIR__TASK_POISONED))
                 atomic_store_explicit(&transfer->exchange->events, WEIR__EVENTS_ENDED, memory_order_relaxed);
 }
 
@@ -34,8 +34,8 @@ void
 weir__transfer_leave(struct weir__transfer *transfer)
 {
         transfer->is_linked = false;
-        if (transfer->kind == WEIR__TRANSFER_STREAM)
-                transfer->exchange->stream = NULL;
+        if (transfer->kind == WEIR__TRANSFER_EVENTS)
+                transfer->exchange->event_stream = NULL;
         end_events(transfer);
 }
 
@@ -66,7 +66,7 @@ try_it(struct weir__transfer *transfer)
 {
         if (atomic_load_explicit(&transfer->task.word, memory_order_acquire) & WEIR__CANCELLED)
                 return weir__series_effective_cause(transfer->task.series);
-        return weir__phase_is_stopping() ? -ESHUTDOWN : transfer->exchange->ops->begin(transfer);
+        return weir__phase_is_stopping() ? -ESHUTDOWN : transfer->exchange->ops->try(transfer);
 }
 
 static void
@@ -91,7 +91,7 @@ run(struct weir__work *work)
                 transfer->is_linked = false;
         }
         end_events(transfer);
-        atomic_fetch_sub_explicit(&transfer->exchange->unsent, transfer->announced, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&transfer->exchange->unsent, transfer->size_at_start, memory_order_relaxed);
         weir__task_complete(work);
 }
 
@@ -112,8 +112,8 @@ start(struct weir_task *task)
         uint8_t poller = task->poller; /* the task may be gone as soon as it is READY */
 
         if (transfer->kind == WEIR__TRANSFER_WRITE)
-                transfer->announced = transfer->size;
-        atomic_fetch_add_explicit(&transfer->exchange->unsent, transfer->announced, memory_order_relaxed);
+                transfer->size_at_start = transfer->size;
+        atomic_fetch_add_explicit(&transfer->exchange->unsent, transfer->size_at_start, memory_order_relaxed);
         atomic_fetch_add_explicit(&task->word, WEIR__READY, memory_order_release); /* NEW is 0; a cancel may have left its flag */
         weir__deliver(weir__poller_at(poller), &task->work);
 }
@@ -135,10 +135,10 @@ release(struct weir_task *task, bool is_discarded)
         end_events(transfer);
         free(transfer->memory);
         if (transfer->exchange)
-                weir__exchange_drop(transfer->exchange);
+                weir__exchange_unref(transfer->exchange);
 }
 
-/* While the task is alive its exchange is held, and with it the connection. */
+/* While the task is alive, so is its exchange, and with it the connection. */
 static void
 describe(const struct weir_task *task, char *out, size_t room)
 {
@@ -148,7 +148,7 @@ describe(const struct weir_task *task, char *out, size_t room)
 
         weir__exchange_describe_peer(transfer->exchange, peer, sizeof peer);
         if (transfer->kind == WEIR__TRANSFER_WRITE)
-                snprintf(count, sizeof count, "%zu ", transfer->announced);
+                snprintf(count, sizeof count, "%zu ", transfer->size_at_start);
         snprintf(out, room, "%s%s %s", count, what[transfer->kind], peer);
 }
 
@@ -162,7 +162,7 @@ static const struct weir__task_ops transfer_ops[] = {
         [WEIR__TRANSFER_READ] = OPS("a read of a body"),
         [WEIR__TRANSFER_COLLECT] = OPS("a read of a body"),
         [WEIR__TRANSFER_WRITE] = OPS("a write of a body"),
-        [WEIR__TRANSFER_STREAM] = OPS("an event stream"),
+        [WEIR__TRANSFER_EVENTS] = OPS("an event stream"),
 };
 
 /* -- the public face -- */
@@ -179,7 +179,7 @@ weir__transfer_new(enum weir__transfer_kind kind, weir_task *exchange, weir_task
         weir__task_init(&transfer->task, &transfer_ops[kind], sizeof *transfer, done, context);
         if (known) {
                 transfer->task.poller = known->task.poller;
-                weir__exchange_hold(known);
+                weir__exchange_ref(known);
         } else {
                 weir__task_poison(&transfer->task, -EDOM);
         }
@@ -281,7 +281,7 @@ weir_http_ref(weir_task *exchange)
         struct weir__exchange *known = weir__exchange_of(exchange);
 
         if (known)
-                weir__exchange_hold(known);
+                weir__exchange_ref(known);
         return known ? exchange : NULL;
 }
 
@@ -291,5 +291,5 @@ weir_http_unref(weir_task *exchange)
         struct weir__exchange *known = weir__exchange_of(exchange);
 
         if (known)
-                weir__exchange_drop(known);
+                weir__exchange_unref(known);
 }

@@ -11,13 +11,13 @@
 
 #include "server/exchange/exchange.h"
 
-enum weir__transfer_kind { WEIR__TRANSFER_READ, WEIR__TRANSFER_COLLECT, WEIR__TRANSFER_WRITE, WEIR__TRANSFER_STREAM };
+enum weir__transfer_kind { WEIR__TRANSFER_READ, WEIR__TRANSFER_COLLECT, WEIR__TRANSFER_WRITE, WEIR__TRANSFER_EVENTS };
 
 struct weir__transfer {
         struct weir_task task; /* first; its word: see above */
 
         /* Constant. */
-        struct weir__exchange *exchange; /* held; NULL: the task is poisoned */
+        struct weir__exchange *exchange; /* a reference; NULL: the task is poisoned */
         uint8_t kind;                    /* enum weir__transfer_kind */
         union {
                 size_t max;          /* COLLECT: bytes; 0: the server's limit */
@@ -25,7 +25,7 @@ struct weir__transfer {
         };
 
         /* Its maker's, then the owner's of the connection's poller, then its callback's. */
-        bool is_tried;               /* `begin` was called */
+        bool is_tried;               /* `try` was called */
         bool is_linked;              /* it waits in the connection */
         bool is_under_way;           /* a part of it is written */
         struct weir__link link;      /* in the connection's writers */
@@ -33,7 +33,7 @@ struct weir__transfer {
         char *data;                  /* the bytes that are left to write, or that were read */
         size_t size;
         weir_nsec expires_at; /* READ and COLLECT, while it waits */
-        size_t announced;     /* WRITE: in `unsent` */
+        size_t size_at_start; /* WRITE: counted in `unsent` */
 };
 
 /* The writer with that link; NULL for NULL. */

@@ -153,7 +153,7 @@ static const struct weir__work_ops again_ops = {.run = again_run};
 
 /* A paused listener may be waiting for its descriptor. */
 void
-weir__listeners_left(struct weir__connection *connection)
+weir__listeners_connection_closed(struct weir__connection *connection)
 {
         struct weir__branch *branch = connection->client.branch;
 

@@ -26,7 +26,7 @@ struct weir__listener {
 
 int weir__listeners_open(struct weir__branch *branch);   /* after a failure the caller closes those that are open */
 void weir__listeners_close(struct weir__branch *branch); /* accepts waiting connections first: a close would reset them */
-void weir__listeners_left(struct weir__connection *connection); /* weir__branch_ops.connection_left */
+void weir__listeners_connection_closed(struct weir__connection *connection); /* weir__branch_ops.connection_closed */
 
 /* -- the listeners of a server, spread over its branches -- */
 

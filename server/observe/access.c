@@ -39,14 +39,14 @@ size_of(const char *text, enum weir__outlet_text which)
 
 void
 weir__access_record(struct weir__access *access, unsigned index, struct weir__outlet_record *record,
-                    const struct weir__request *request, weir_nsec began)
+                    const struct weir__request *request, weir_nsec came_at)
 {
         const char *texts[WEIR__TEXTS] = {NULL};
         size_t size = sizeof *record;
 
         record->minor = request ? request->minor : 1;
         record->ended = weir__clock_wall_coarse();
-        record->duration = began ? weir__clock_now() - began : 0;
+        record->duration = came_at ? weir__clock_now() - came_at : 0;
         if (request) {
                 texts[WEIR__TEXT_METHOD] = request->method;
                 texts[WEIR__TEXT_TARGET] = request->target;

@@ -28,9 +28,9 @@ int weir__access_start(struct weir__access *access, unsigned count);
 void weir__access_stop(struct weir__access *access);
 
 /* Completes the record, in which the caller has set status, is_complete, body_sent and client, and adds it to the rings at
- * `index`. `request` may be NULL; `began` is 0 if unknown.  A full ring loses the record and counts it.  Called by the owner of
+ * `index`. `request` may be NULL; `came_at` is 0 if unknown.  A full ring loses the record and counts it.  Called by the owner of
  * that poller. */
 void weir__access_record(struct weir__access *access, unsigned index, struct weir__outlet_record *record,
-                         const struct weir__request *request, weir_nsec began);
+                         const struct weir__request *request, weir_nsec came_at);
 
 #endif

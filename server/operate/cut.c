@@ -47,7 +47,7 @@ describe(const struct weir__connection *connection)
 {
         const struct weir__exchange *exchange = connection->exchange;
         const struct weir__request *request = exchange ? exchange->request : connection->replied.request;
-        weir_nsec began = exchange ? exchange->began : connection->replied.began;
+        weir_nsec came_at = exchange ? exchange->came_at : connection->replied.came_at;
         struct report *report = request ? calloc(1, sizeof *report) : NULL;
         char wait[256];
 
@@ -55,7 +55,7 @@ describe(const struct weir__connection *connection)
                 return NULL;
         describe_wait(connection, wait, sizeof wait);
         snprintf(report->text, sizeof report->text, "%s %.200s, %lld ms old, %s", request->method, request->target,
-                 (long long)((weir__clock_now() - began) / 1000000), wait);
+                 (long long)((weir__clock_now() - came_at) / 1000000), wait);
         return report;
 }
 

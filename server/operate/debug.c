@@ -183,7 +183,7 @@ reply_flows(struct weir__exchange *exchange)
 static void
 refuse(struct weir__exchange *exchange, int status)
 {
-        if (weir__exchange_is_sealed(exchange) || weir__answer_error(exchange, status) ||
+        if (weir__exchange_is_fixed(exchange) || weir__exchange_refuse_anew(exchange, status) ||
             (status == 405 && weir_http_reply_set_header(&exchange->task, "Allow", "GET, HEAD")))
                 exchange->has_failed = true;
 }

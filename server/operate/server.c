@@ -210,8 +210,8 @@ give_order(weir_http_server *server, void (*order)(struct weir__branch *branch))
 
 static const struct weir__branch_ops branch_ops = {
         .exchange = &weir__http1_ops,
-        .connection_left = weir__listeners_left,
-        .has_idle = weir__admission_evict,
+        .connection_closed = weir__listeners_connection_closed,
+        .became_idle = weir__admission_evict,
 };
 
 static int
