@@ -74,7 +74,7 @@ static void
 end(void)
 {
         weir_test_end();
-        CU_ASSERT_EQUAL(weir__live_series(), 0);
+        CU_ASSERT_EQUAL(weir__live_count(), 0);
         dump();
         CU_ASSERT_PTR_NOT_NULL(strstr(sink.bytes, "callbacks that run: none\nseries: none\ntimers in no series: none\n"
                                                   "waited at: none\nfunctions: none\n"));
@@ -115,9 +115,9 @@ a_series_has_name_age_deadline_and_tasks_behind(void)
                    "    timer \"pay\" pending: due in 40.0 s\n");
         weir_series_push(series, weir_empty_new(NULL, NULL));
         CU_ASSERT_PTR_NOT_NULL(strstr(dump(), ": 3 tasks behind\n"));
-        CU_ASSERT_EQUAL(weir__live_series(), 1);
+        CU_ASSERT_EQUAL(weir__live_count(), 1);
         weir_test_pass(WEIR_SEC(40));
-        CU_ASSERT_EQUAL(weir__live_series(), 0);
+        CU_ASSERT_EQUAL(weir__live_count(), 0);
         end();
 }
 

@@ -253,7 +253,7 @@ flows_of_all_kinds_are_looked_at_while_they_run(void)
         stop_looking(lookers);
         CU_ASSERT(storm.records > 0);
         weir_test_end();
-        CU_ASSERT_EQUAL(weir__live_series(), 0);
+        CU_ASSERT_EQUAL(weir__live_count(), 0);
         weir_channel_unref(storm.channel);
         weir_counter_unref(storm.counter);
 }
@@ -266,7 +266,7 @@ flows_are_looked_at_while_the_runtime_ends_and_starts_again(void)
         for (int round = 0; round < 3; round++) {
                 run_storm(lookers);
                 weir_test_end();
-                CU_ASSERT_EQUAL(weir__live_series(), 0);
+                CU_ASSERT_EQUAL(weir__live_count(), 0);
                 stop_looking(lookers);
                 weir_channel_unref(storm.channel);
                 weir_counter_unref(storm.counter);

@@ -109,7 +109,7 @@ weir__debug_print_head(struct weir__sink *sink)
         weir__sink_printf(sink,
                           "weir %s, process %d: %s, %u pollers, %u workers (%u spare), %u threads for functions, %zu series%s",
                           WEIR_VERSION, (int)getpid(), phase_name(), weir__pollers_count(), workers, idle,
-                          weir__executor_threads(), weir__live_series(), weir__clock_is_virtual() ? ", virtual clock" : "");
+                          weir__executor_threads(), weir__live_count(), weir__clock_is_virtual() ? ", virtual clock" : "");
 }
 
 int

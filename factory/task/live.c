@@ -159,7 +159,7 @@ weir__live_remove(struct weir_series *root)
 }
 
 size_t
-weir__live_series(void)
+weir__live_count(void)
 {
         size_t count = 0;
 

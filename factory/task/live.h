@@ -16,7 +16,7 @@ void weir__live_add(struct weir_series *root);
 void weir__live_remove(struct weir_series *root);
 
 /* How many roots there are: of all shards, one after another. */
-size_t weir__live_series(void);
+size_t weir__live_count(void);
 
 /* -- since when -- */
 

@@ -218,9 +218,9 @@ weir__executor_drain(void)
 }
 
 int64_t
-weir__executor_live(void)
+weir__executor_roots(void)
 {
-        return weir__thread_set_live(&weir__executor.set);
+        return weir__thread_set_roots(&weir__executor.set);
 }
 
 bool

@@ -68,8 +68,8 @@ unsigned weir__executor_show(struct weir__worker_snapshot snapshots[], unsigned 
 /* Shutdown has begun: refuses all queued jobs. */
 void weir__executor_drain(void);
 
-/* The sum of what all threads of the executor have counted in `live` since the process began. */
-int64_t weir__executor_live(void);
+/* The sum of what all threads of the executor have counted in `roots` since the process began. */
+int64_t weir__executor_roots(void);
 
 /* All roots have ended.  The threads end when they have nothing more to run.  Waits for them until that instant, but not for the
  * calling thread.  Returns whether all have ended. */

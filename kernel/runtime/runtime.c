@@ -48,7 +48,7 @@ static struct shutdown_work {
         bool runs_steps; /* WEIR__STEP_SHUTDOWN */
 } drains[WEIR__POLLERS_MAX], exits[WEIR__POLLERS_MAX];
 
-static _Atomic int64_t foreign_live; /* roots entered minus left by threads that are no workers; sequentially consistent */
+static _Atomic int64_t foreign_roots; /* roots entered minus left by threads that are no workers; sequentially consistent */
 
 /* -- counting roots -- */
 
@@ -63,12 +63,12 @@ static void
 count_root(struct weir__worker *worker, int change)
 {
         if (worker) {
-                int64_t live = atomic_load_explicit(&worker->live, memory_order_relaxed);
+                int64_t roots = atomic_load_explicit(&worker->roots, memory_order_relaxed);
 
-                atomic_store_explicit(&worker->live, live + change, memory_order_relaxed);
+                atomic_store_explicit(&worker->roots, roots + change, memory_order_relaxed);
                 weir__fence_light();
         } else {
-                atomic_fetch_add(&foreign_live, change);
+                atomic_fetch_add(&foreign_roots, change);
         }
 }
 
@@ -101,9 +101,9 @@ weir__runtime_leave(void)
 }
 
 static bool
-roots_left(void)
+are_roots_left(void)
 {
-        return atomic_load(&foreign_live) + weir__worker_pool_live() + weir__executor_live() != 0;
+        return atomic_load(&foreign_roots) + weir__worker_pool_roots() + weir__executor_roots() != 0;
 }
 
 /* -- start -- */
@@ -180,7 +180,7 @@ become_child(void)
         if (phase == WEIR__PHASE_DOWN || phase == WEIR__PHASE_ENDED) {
                 weir__lock_init(&admin_lock, WEIR__RANK_RUNTIME); /* another thread may have held it, and is not here */
                 weir__virtual_forked();
-                atomic_store(&foreign_live, 0); /* another thread may have been about to take back what it had counted */
+                atomic_store(&foreign_roots, 0); /* another thread may have been about to take back what it had counted */
                 weir__executor_forked();
                 weir__worker_pool_forked();
                 weir__watchdog_forked();
@@ -344,7 +344,7 @@ end(struct weir__worker *self, weir_nsec until)
         struct weir__poller *own = keep_poller(self);
         drain(own);
         weir__executor_drain();
-        bool is_over = weir__progress_wait(weir__pollers.count - (own != NULL), self ? NULL : roots_left, until);
+        bool is_over = weir__progress_wait(weir__pollers.count - (own != NULL), self ? NULL : are_roots_left, until);
         if (self || is_over)
                 weir__watchdog_stop();
         if (self) {

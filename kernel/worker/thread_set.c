@@ -186,22 +186,22 @@ weir__thread_set_join(struct weir__thread_set *set, weir_nsec until)
 
 /* Under the lock. */
 static int64_t
-sum_live(const struct weir__thread_set *set)
+sum_roots(const struct weir__thread_set *set)
 {
-        int64_t live = set->freed_live;
+        int64_t roots = set->freed_roots;
 
         for (unsigned i = 0; i < set->structs; i++)
-                live += atomic_load_explicit(&weir__thread_set_at(set, i)->live, memory_order_relaxed);
-        return live;
+                roots += atomic_load_explicit(&weir__thread_set_at(set, i)->roots, memory_order_relaxed);
+        return roots;
 }
 
 int64_t
-weir__thread_set_live(const struct weir__thread_set *set)
+weir__thread_set_roots(const struct weir__thread_set *set)
 {
         weir__lock(set->lock);
-        int64_t live = sum_live(set);
+        int64_t roots = sum_roots(set);
         weir__unlock(set->lock);
-        return live;
+        return roots;
 }
 
 void
@@ -210,7 +210,7 @@ weir__thread_set_free(struct weir__thread_set *set)
         unsigned structs = set->structs;
 
         weir__lock(set->lock); /* other threads may look at the structs under it */
-        set->freed_live = sum_live(set);
+        set->freed_roots = sum_roots(set);
         set->structs = set->here = 0;
         atomic_store_explicit(&set->count, 0, memory_order_release);
         weir__unlock(set->lock);
@@ -223,7 +223,7 @@ void
 weir__thread_set_forked(struct weir__thread_set *set)
 {
         set->structs = set->here = 0;
-        set->freed_live = 0;
+        set->freed_roots = 0;
         set->ended = NULL;
         atomic_store(&set->count, 0);
 }

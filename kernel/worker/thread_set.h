@@ -28,7 +28,7 @@ struct weir__thread_set {
         unsigned most;              /* bound of `here` */
         struct weir__worker *ended; /* the thread that has left last, until it is joined */
         bool is_closing;            /* no thread is added, and none leaves by itself */
-        int64_t freed_live;         /* what the freed structs had counted in `live` */
+        int64_t freed_roots;        /* what the freed structs had counted in `roots` */
 
         /* Any thread reads these.  A struct stays in its slot until weir__thread_set_free. */
         _Atomic unsigned count; /* of slots up to the last one with a thread; written under the lock */
@@ -69,8 +69,8 @@ void weir__thread_set_exit(struct weir__worker *worker);
 /* Waits for all threads, until that instant.  Returns whether all have ended; false if the calling thread is in the set. */
 bool weir__thread_set_join(struct weir__thread_set *set, weir_nsec until);
 
-/* The sum of what all threads of the set have counted in `live` since the process began.  Any thread. */
-int64_t weir__thread_set_live(const struct weir__thread_set *set);
+/* The sum of what all threads of the set have counted in `roots` since the process began.  Any thread. */
+int64_t weir__thread_set_roots(const struct weir__thread_set *set);
 
 /* Frees all structs when all threads were joined. */
 void weir__thread_set_free(struct weir__thread_set *set);

@@ -77,7 +77,7 @@ struct weir__worker {
 
         _Atomic uint32_t track; /* of its thread in traces; relaxed */
 
-        _Atomic int64_t live; /* roots entered minus left by its thread; relaxed: kernel/runtime/runtime.c */
+        _Atomic int64_t roots; /* roots entered minus left by its thread; relaxed: kernel/runtime/runtime.c */
 
         struct weir__latch gone; /* open when its thread has nothing more to do */
         const struct weir__executor_ops *executor_ops; /* of a thread of the executor, which never has a poller; else NULL */

@@ -177,9 +177,9 @@ weir__worker_pool_end(weir_nsec until)
 }
 
 int64_t
-weir__worker_pool_live(void)
+weir__worker_pool_roots(void)
 {
-        return weir__thread_set_live(&pool.set);
+        return weir__thread_set_roots(&pool.set);
 }
 
 void

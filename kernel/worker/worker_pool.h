@@ -31,8 +31,8 @@ enum weir__call weir__worker_pool_wait_idle(struct weir__worker *worker);
  * Waits for them until then.  Returns whether all have ended, and were freed; a worker that calls this has not. */
 bool weir__worker_pool_end(weir_nsec until);
 
-/* The sum of what all workers have counted in `live` since the process began. */
-int64_t weir__worker_pool_live(void);
+/* The sum of what all workers have counted in `roots` since the process began. */
+int64_t weir__worker_pool_roots(void);
 
 /* In the child of a fork that may use the library anew: no worker is there. */
 void weir__worker_pool_forked(void);

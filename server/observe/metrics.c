@@ -261,7 +261,7 @@ weir__metrics_write(struct weir__sink *sink)
         write_functions(sink);
         write_pending(sink);
         write_lateness(sink);
-        single(sink, "weir_live_series", "gauge", "Series that have begun and not ended.", (int64_t)weir__live_series());
+        single(sink, "weir_live_series", "gauge", "Series that have begun and not ended.", (int64_t)weir__live_count());
         write_totals(sink, servers, count);
         write_requests(sink, servers, count);
         free(servers);
