@@ -301,16 +301,16 @@ weir_waitgroup_wait(weir_waitgroup *group, weir_nsec limit)
         int failed = weir__runtime_may_wait();
         if (failed)
                 return failed;
-        int drives = weir__virtual_enter();
-        if (drives < 0)
-                return drives;
-        struct waiter waiter = {.status = WAITING, .is_virtual = drives, .gave = drives && weir__worker_has_given()};
+        int entered = weir__virtual_enter();
+        if (entered < 0)
+                return entered;
+        struct waiter waiter = {.status = WAITING, .is_virtual = entered, .gave = entered && weir__worker_has_given()};
         int status = 0;
         if (enlist(group, &waiter)) {
-                (drives ? wait_virtually : wait_really)(&waiter, limit);
+                (entered ? wait_virtually : wait_really)(&waiter, limit);
                 status = status_of(group, &waiter);
         }
-        if (drives)
+        if (entered)
                 weir__virtual_leave();
         return status;
 }

@@ -563,12 +563,12 @@ weir_series_run(weir_series *series)
 {
         static const struct weir__series_ops ops = {.work = WEIR__SERIES_WORK, .ended = waited_for_ended};
         struct waiter waiter = {.gave = weir__worker_has_given()};
-        int status = weir__runtime_may_wait(), drives = 0;
+        int status = weir__runtime_may_wait(), entered = 0;
 
         if (!series)
                 return status ? status : -ENOMEM;
         if (!status)
-                status = drives = weir__virtual_enter();
+                status = entered = weir__virtual_enter();
         if (status < 0) {
                 dismiss(series);
                 return status;
@@ -581,7 +581,7 @@ weir_series_run(weir_series *series)
                 status = weir__series_result(series);
         }
         weir_series_unref(series);
-        if (drives)
+        if (entered)
                 weir__virtual_leave();
         return status;
 }

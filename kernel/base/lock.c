@@ -91,7 +91,7 @@ spin_for(struct weir__lock *lock)
 /* -- queues -- */
 
 static struct queue *
-enter(const struct weir__lock *lock)
+lock_queue(const struct weir__lock *lock)
 {
         struct queue *queue = &queues[weir__lock_queue(lock)];
 
@@ -99,9 +99,9 @@ enter(const struct weir__lock *lock)
         return queue;
 }
 
-/* Leaves the queue and wakes the sleeper of that futex; NULL: nobody.  The sleeper may be gone by then: it is touched no more. */
+/* Also wakes the sleeper of that futex; NULL: nobody.  The sleeper may be gone by then: it is touched no more. */
 static void
-leave(struct queue *queue, _Atomic unsigned *futex)
+unlock_queue(struct queue *queue, _Atomic unsigned *futex)
 {
         pthread_mutex_unlock(&queue->mutex);
         if (futex)
@@ -157,13 +157,13 @@ rouse(struct sleeper *sleeper)
 static bool
 try_to_own(struct weir__lock *lock, struct sleeper *sleeper)
 {
-        struct queue *queue = enter(lock);
+        struct queue *queue = lock_queue(lock);
         bool is_handed = !weir__link_is_used(&sleeper->link), is_taken = !is_handed && weir__lock_take(lock);
 
         if (is_taken)
                 take_out(queue, sleeper);
         atomic_store_explicit(&sleeper->is_awake, false, memory_order_relaxed);
-        leave(queue, NULL);
+        unlock_queue(queue, NULL);
         return is_handed || is_taken;
 }
 
@@ -175,9 +175,9 @@ weir__lock_wait(struct weir__lock *lock)
         if (spin_for(lock))
                 return;
         sleeper.since = weir__clock_monotonic();
-        struct queue *queue = enter(lock);
+        struct queue *queue = lock_queue(lock);
         append(queue, &sleeper);
-        leave(queue, NULL);
+        unlock_queue(queue, NULL);
         weir__fence_heavy();
         while (!try_to_own(lock, &sleeper))
                 weir__futex_wait(&sleeper.is_awake, false);
@@ -186,7 +186,7 @@ weir__lock_wait(struct weir__lock *lock)
 void
 weir__lock_release(struct weir__lock *lock)
 {
-        struct queue *queue = enter(lock);
+        struct queue *queue = lock_queue(lock);
         struct sleeper *first = first_of(queue, lock);
         _Atomic unsigned *futex = rouse(first);
 
@@ -196,15 +196,15 @@ weir__lock_release(struct weir__lock *lock)
         } else {
                 atomic_store_explicit(&lock->is_held, 0, memory_order_release);
         }
-        leave(queue, futex);
+        unlock_queue(queue, futex);
 }
 
 void
 weir__lock_wake(const struct weir__lock *lock)
 {
-        struct queue *queue = enter(lock);
+        struct queue *queue = lock_queue(lock);
 
-        leave(queue, rouse(first_of(queue, lock)));
+        unlock_queue(queue, rouse(first_of(queue, lock)));
 }
 
 bool

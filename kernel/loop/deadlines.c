@@ -132,7 +132,7 @@ weir__deadlines_try_expire(struct weir__poller *poller, weir_nsec now, struct we
 }
 
 unsigned
-weir__deadlines_drain(struct weir__poller *poller, struct weir__work_list *list, unsigned *found)
+weir__deadlines_drain(struct weir__poller *poller, struct weir__work_list *list, unsigned *items)
 {
         struct weir__deadlines *deadlines = &poller->deadlines;
         struct weir__timerq_node *taken[WEIR__TIMERQ_BATCH];
@@ -140,7 +140,7 @@ weir__deadlines_drain(struct weir__poller *poller, struct weir__work_list *list,
         weir__lock(&poller->lock);
         deadlines->closing = true;
         unsigned count = weir__timerq_drain(&deadlines->queue, taken, WEIR__TIMERQ_BATCH);
-        *found = make_work(deadlines, taken, count, -ESHUTDOWN, list);
+        *items = make_work(deadlines, taken, count, -ESHUTDOWN, list);
         weir__unlock(&poller->lock);
         return count;
 }

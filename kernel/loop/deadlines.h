@@ -80,9 +80,9 @@ unsigned weir__deadlines_expire(struct weir__poller *poller, weir_nsec now, unsi
 /* The same for a poller of another worker, unless its lock is taken.  Any thread. */
 void weir__deadlines_try_expire(struct weir__poller *poller, weir_nsec now, struct weir__work_list *list);
 
-/* Ends what is pending, at most one batch, and appends the work to `list`.  Returns how many nodes that were;
- * *found says how many work items they became.  From the first call on the poller is closing.  Owner only. */
-unsigned weir__deadlines_drain(struct weir__poller *poller, struct weir__work_list *list, unsigned *found);
+/* Ends what is pending, at most one batch of nodes, and appends their work items to `list`.  Sets *items to the number of these,
+ * and returns the number of nodes.  From the first call on the poller is closing.  Owner only. */
+unsigned weir__deadlines_drain(struct weir__poller *poller, struct weir__work_list *list, unsigned *items);
 
 /* Computes and publishes when the owner wants to expire deadlines next.  Owner only, after it has marked its inbox. */
 weir_nsec weir__deadlines_publish_next(struct weir__poller *poller);

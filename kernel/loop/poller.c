@@ -163,8 +163,8 @@ weir__poller_admit(struct weir__poller *poller, weir_nsec now)
 bool
 weir__poller_drain(struct weir__poller *poller)
 {
-        unsigned found, count = weir__deadlines_drain(poller, &poller->ready.works, &found);
+        unsigned items, nodes = weir__deadlines_drain(poller, &poller->ready.works, &items);
 
-        weir__ready_note(&poller->ready, found);
-        return count > 0;
+        weir__ready_note(&poller->ready, items);
+        return nodes > 0;
 }

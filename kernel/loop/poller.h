@@ -118,7 +118,7 @@ void weir__poller_admit(struct weir__poller *poller, weir_nsec now);
 /* Makes due deadlines ready, at most `most`.  Owner only. */
 void weir__poller_expire(struct weir__poller *poller, weir_nsec now, unsigned most);
 
-/* Makes ready the works of what is pending, at most one batch; returns whether more is left.  From the first call on the
+/* Makes ready the works of what is pending, at most one batch; returns whether there may be more.  From the first call on the
  * poller is closing.  Owner only. */
 bool weir__poller_drain(struct weir__poller *poller);
 

@@ -47,7 +47,7 @@ void weir__sleep_close(struct weir__poller *poller);
 /* From now on events of descriptors may be noticed up to `window` late, so that many are noticed at once; 0: none may. */
 void weir__sleep_coalesce(struct weir__poller *poller, weir_nsec window);
 
-/* None may for that long, whatever else is said meanwhile. */
+/* No event may be noticed late for that long, whatever weir__sleep_coalesce says meanwhile. */
 void weir__sleep_attend(struct weir__poller *poller, weir_nsec duration);
 
 /* Whether the next sleep is a timed one.  The caller neither marks the inbox nor computes the next deadline then. */

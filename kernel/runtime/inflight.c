@@ -31,10 +31,10 @@
 #define PATIENCE WEIR_SEC(1)
 
 static struct {
-        int fd;          /* for questions to the system; -1: not opened */
-        uint64_t print;  /* the fingerprint at the last look; 0: nothing is on its way */
-        weir_nsec since; /* when that was seen first, in real time */
-        uint64_t given_up;
+        int fd;               /* for questions to the system; -1: not opened */
+        uint64_t fingerprint; /* at the last look; 0: nothing is on its way */
+        weir_nsec since;      /* when that was seen first, in real time */
+        uint64_t given_up;    /* the fingerprint for which time does not wait any more */
 } inflight = {.fd = -1};
 
 /* The ends of a connection. */
@@ -169,7 +169,7 @@ mix(uint64_t value)
 
 /* The fingerprint of what is on its way in one connection; 0: nothing.  Our own queue does not count: epoll has reported it. */
 static uint64_t
-print_of(int fd, uint64_t salt, bool unread)
+fingerprint_of(int fd, uint64_t salt, bool unread)
 {
         struct counts near, far;
         struct ends ends;
@@ -183,27 +183,28 @@ print_of(int fd, uint64_t salt, bool unread)
 }
 
 static uint64_t
-print(const struct weir__poller *poller, bool unread)
+fingerprint(const struct weir__poller *poller, bool unread)
 {
         uint64_t sum = 0;
 
         for (uint32_t i = 0; i < poller->slot_count; i++)
                 if (poller->slots[i].source)
-                        sum += print_of(poller->slots[i].source->fd, (uint64_t)poller->slots[i].generation << 32 | i, unread);
+                        sum += fingerprint_of(poller->slots[i].source->fd, (uint64_t)poller->slots[i].generation << 32 | i,
+                                              unread);
         return sum;
 }
 
 bool
 weir__inflight(const struct weir__poller *poller, bool unread)
 {
-        uint64_t now = print(poller, unread);
+        uint64_t now = fingerprint(poller, unread);
 
         if (now == 0 || now == inflight.given_up) {
-                inflight.print = 0;
+                inflight.fingerprint = 0;
                 return false;
         }
-        if (now != inflight.print) {
-                inflight.print = now;
+        if (now != inflight.fingerprint) {
+                inflight.fingerprint = now;
                 inflight.since = weir__clock_monotonic();
         } else if (weir__clock_monotonic() - inflight.since >= PATIENCE) {
                 inflight.given_up = now;
@@ -218,5 +219,5 @@ weir__inflight_close(void)
         if (inflight.fd >= 0)
                 close(inflight.fd);
         inflight.fd = -1;
-        inflight.print = inflight.given_up = 0;
+        inflight.fingerprint = inflight.given_up = 0;
 }

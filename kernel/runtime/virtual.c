@@ -3,8 +3,8 @@
  *     stands --a thread waits in a `_run`, all is quiet--> the next deadline --> stands, while its callbacks run
  *     stands --a step, all is quiet--> the next deadline up to the instant ... --> the instant; the step returns
  *
- * Threads: the worker of the only poller advances the clock; may_sleep() finds out whether all is quiet.  Threads of the program
- *          wait, step and hold.  `runners` keeps waits and steps apart: any number of threads wait in a `_run`, or one steps.
+ * Threads: the worker of the only poller advances the clock, when sleep_or_advance() has found that all is quiet.  Threads of the
+ *          program wait, step and hold.  `runners` keeps waits and steps apart: any number of threads wait in a `_run`, or one steps.
  * Locks:   virtual.lock, a leaf.  The clock advances under it, so time stands once a hold has returned.  A thread that changes
  *          what the worker looks at wakes the worker afterwards.  The worker takes the lock when it has set SLEEPING.  So the
  *          worker sees the change, or the thread sees SLEEPING. */
@@ -51,7 +51,7 @@ static _Thread_local struct {
         unsigned generation, count;
 } own;
 
-static bool may_sleep(struct weir__poller *poller, weir_nsec next);
+static bool sleep_or_advance(struct weir__poller *poller, weir_nsec next);
 
 void
 weir__virtual_start(void)
@@ -60,7 +60,7 @@ weir__virtual_start(void)
         virtual.holds = virtual.callback_holds = 0;
         weir__unlock(&virtual.lock);
         atomic_fetch_add(&virtual.generation, 1);
-        weir__poll_on_virtual(may_sleep);
+        weir__poll_on_virtual(sleep_or_advance);
 }
 
 void
@@ -134,7 +134,7 @@ weir__virtual_advance(weir_nsec next)
 /* By the owner of the poller, with SLEEPING in its inbox.  Returns true when the clock stands, or when another thread will wake
  * the worker.  Returns false when an event or the advance has made something ready. */
 static bool
-may_sleep(struct weir__poller *poller, weir_nsec next)
+sleep_or_advance(struct weir__poller *poller, weir_nsec next)
 {
         enum weir__virtual_mode mode = weir__virtual_mode();
         bool is_waited_for = mode == WEIR__VIRTUAL_WAITED_FOR;
@@ -251,7 +251,7 @@ weir_clock_hold(void)
 
 /* Returns false when there is none that this thread may release. */
 static bool
-take_hold(void)
+drop_hold(void)
 {
         if (holds_itself())
                 own.count--;
@@ -269,9 +269,9 @@ weir_clock_release(void)
         if (weir__phase_is_forked() || !weir__clock_is_virtual())
                 return;
         weir__lock(&virtual.lock);
-        bool is_taken = take_hold(), is_last = virtual.holds == 0;
+        bool is_dropped = drop_hold(), is_last = virtual.holds == 0;
         weir__unlock(&virtual.lock);
-        if (!is_taken)
+        if (!is_dropped)
                 weir__panic("weir_clock_release: this thread does not hold the clock");
         if (is_last)
                 wake_worker();

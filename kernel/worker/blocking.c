@@ -13,19 +13,20 @@
 #include "kernel/base/phase.h"
 #include "kernel/worker/worker.h"
 
-static _Atomic int out; /* on the virtual clock: callbacks that run, announced to block, on threads that have handed over */
+/* On the virtual clock: callbacks that run, were announced to block, and have handed over their poller or place. */
+static _Atomic int handed_over;
 
 bool
 weir__blocking_any(void)
 {
-        return atomic_load(&out) > 0;
+        return atomic_load(&handed_over) > 0;
 }
 
 void
 weir__blocking_count(int change)
 {
         if (weir__clock_is_virtual())
-                atomic_fetch_add(&out, change);
+                atomic_fetch_add(&handed_over, change);
 }
 
 /* Gives the poller to the successor, unless the watchdog has just given it to another worker. */

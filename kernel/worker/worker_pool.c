@@ -92,7 +92,7 @@ weir__worker_pool_put_back(struct weir__worker *worker)
 
 /* Takes the call, if there is one. */
 static enum weir__call
-answer(struct weir__worker *worker)
+take_call(struct weir__worker *worker)
 {
         enum weir__call call = atomic_load_explicit(&worker->call, memory_order_acquire);
 
@@ -128,7 +128,7 @@ weir__worker_pool_wait(struct weir__worker *worker)
 {
         enum weir__call call;
 
-        while ((call = answer(worker)) == WEIR__CALL_NONE)
+        while ((call = take_call(worker)) == WEIR__CALL_NONE)
                 if (weir__futex_wait_for(&worker->call, WEIR__CALL_NONE, IDLE_MOST) == -ETIMEDOUT && end_idle(worker))
                         return WEIR__CALL_LEAVE;
         return call;
