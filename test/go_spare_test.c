@@ -45,7 +45,7 @@ is_to_linger(long number, const long arguments[6])
         const struct weir__worker *worker = weir__worker_self();
 
         return number == SYS_futex && (arguments[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && timeout && timeout->tv_sec == LINGER &&
-               worker && weir__executor_owns(worker);
+               worker && weir__executor_has(worker);
 }
 
 long

@@ -3,7 +3,7 @@
  * The states: factory/flow/combinator.h.
  *
  * Threads: children end on any worker.  Batches (of starting, of ending early) are work of the combinator's poller.
- * Locks:   combinator->lock (rank PARALLEL); no user code runs under it. */
+ * Locks:   combinator->lock (rank COMBINATOR); no user code runs under it. */
 #include "factory/flow/combinator.h"
 
 #include <errno.h>
@@ -355,7 +355,7 @@ weir__combinator_new(const struct weir__combinator_ops *ops, size_t size, weir_t
                 return NULL;
         *combinator = (struct weir__combinator){0};
         weir__task_init(&combinator->task, &ops->task, size, done, context);
-        weir__lock_init(&combinator->lock, WEIR__RANK_PARALLEL);
+        weir__lock_init(&combinator->lock, WEIR__RANK_COMBINATOR);
         combinator->children = combinator->few;
         combinator->room = WEIR__CHILDREN_FEW;
         return combinator;

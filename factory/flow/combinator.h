@@ -51,7 +51,7 @@ struct weir__combinator {
         struct weir_task *held; /* starts behind the wait that is the first child; NULL: it did, or there is none.  That child's
                                    until it has ended, then of the worker that runs the task */
 
-        /* Rank PARALLEL: taken also under the lock of the series that the combinator is in. */
+        /* Rank COMBINATOR: taken also under the lock of the series that the combinator is in. */
         struct weir__lock lock;
 
         /* Guarded by lock. */

@@ -15,7 +15,7 @@
  *
  * Threads: nodes end on any worker.  The walk that begins nodes and clears the backlog runs on any worker.  So does the walk
  *          that ends them early.
- * Locks:   graph->lock (rank PARALLEL). */
+ * Locks:   graph->lock (rank COMBINATOR). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -555,7 +555,7 @@ weir_graph_new(weir_task_fn *done, void *context)
                 return NULL;
         *graph = (struct weir__graph){0};
         weir__task_init(&graph->task, &weir__graph_ops, sizeof *graph, done, context);
-        weir__lock_init(&graph->lock, WEIR__RANK_PARALLEL);
+        weir__lock_init(&graph->lock, WEIR__RANK_COMBINATOR);
         graph->backlog = nobody;
         graph->walk.ops = &walk_ops;
         graph->end_walk.ops = &end_walk_ops;

@@ -109,7 +109,7 @@ struct weir__graph {
         uint32_t next_to_begin, next_to_end;
         struct weir__work walk, end_walk;
 
-        struct weir__lock lock; /* rank PARALLEL: taken also under that of the series around it; under it nothing else */
+        struct weir__lock lock; /* rank COMBINATOR: taken also under that of the series around it; under it nothing else */
 
         /* Guarded by lock. */
         uint32_t failed;   /* number of the node whose status the graph has */

@@ -70,11 +70,11 @@ walk_callbacks(struct weir__debug_walk *walk)
                 walk->failed = -ENOMEM;
                 return;
         }
-        unsigned count = weir__worker_pool_show(snapshots, WEIR__THREAD_SLOTS);
+        unsigned count = weir__worker_pool_snapshots(snapshots, WEIR__THREAD_SLOTS);
         for (unsigned i = 0; i < count; i++)
                 if (snapshots[i].in_user)
                         show_worker(walk, &snapshots[i]);
-        count = weir__executor_show(snapshots, WEIR__THREAD_SLOTS);
+        count = weir__executor_snapshots(snapshots, WEIR__THREAD_SLOTS);
         for (unsigned i = 0; i < count; i++)
                 show_thread(walk, &snapshots[i]);
         free(snapshots);

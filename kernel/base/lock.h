@@ -21,7 +21,7 @@ enum weir__rank {
         WEIR__RANK_RUNTIME = 1, /* init and shutdown, one at a time; start and stop of a trace, the same */
         WEIR__RANK_LIVE,        /* a shard of the registry of roots */
         WEIR__RANK_SERIES,      /* of several series: a parent's before its children's, never two otherwise */
-        WEIR__RANK_PARALLEL,
+        WEIR__RANK_COMBINATOR, /* of a combinator or a graph */
         WEIR__RANK_NAMES,    /* a shard of the map of names */
         WEIR__RANK_WAITABLE, /* what tasks wait at; several at once in the order of their addresses */
         WEIR__RANK_POLLER,

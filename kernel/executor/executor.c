@@ -205,7 +205,7 @@ take_any(void)
         if (!weir__jobs_take_listed(&weir__executor.jobs, &job, 1))
                 job = weir__jobs_take_queued(&weir__executor.jobs);
         weir__unlock(&weir__executor.lock);
-        for (unsigned i = 0; !job && i < weir__executor_count(); i++)
+        for (unsigned i = 0; !job && i < weir__executor_slots(); i++)
                 weir__deque_take(&weir__executor_thread_at(i)->deque, &job, 1);
         return job;
 }

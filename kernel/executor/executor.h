@@ -54,7 +54,7 @@ int weir__executor_blocking_begin(void);
 void weir__executor_blocking_end(void);
 
 /* Whether the worker is a thread of the executor. */
-static inline bool weir__executor_owns(const struct weir__worker *worker)
+static inline bool weir__executor_has(const struct weir__worker *worker)
 {
         return worker->executor_ops != NULL;
 }
@@ -62,8 +62,8 @@ static inline bool weir__executor_owns(const struct weir__worker *worker)
 /* The number of threads now.  Any thread. */
 unsigned weir__executor_threads(void);
 
-/* Looks at the threads that run a job, at most `room` of them.  Returns how many.  Any thread, no lock held. */
-unsigned weir__executor_show(struct weir__worker_snapshot snapshots[], unsigned room);
+/* Writes snapshots of the threads that run a job, at most `room` of them.  Returns how many.  Any thread, no lock held. */
+unsigned weir__executor_snapshots(struct weir__worker_snapshot snapshots[], unsigned room);
 
 /* Shutdown has begun: refuses all queued jobs. */
 void weir__executor_drain(void);

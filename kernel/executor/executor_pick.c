@@ -66,7 +66,7 @@ weir__executor_has_shared(void)
 bool
 weir__executor_has_unlocked(void)
 {
-        for (unsigned i = 0; i < weir__executor_count(); i++)
+        for (unsigned i = 0; i < weir__executor_slots(); i++)
                 if (weir__deque_count(&weir__executor_thread_at(i)->deque) > 0)
                         return true;
         return weir__executor_has_inbox();
@@ -213,7 +213,7 @@ struct weir__job *
 weir__executor_steal(struct weir__executor_thread *thread)
 {
         struct weir__executor_thread *lone = NULL;
-        unsigned count = weir__executor_count(), at = thread->seed = thread->seed * 1664525 + 1013904223, running = 0;
+        unsigned count = weir__executor_slots(), at = thread->seed = thread->seed * 1664525 + 1013904223, running = 0;
 
         for (unsigned i = 0; i < count; i++) {
                 struct weir__executor_thread *victim = weir__executor_thread_at((at / 65536 + i) % count);

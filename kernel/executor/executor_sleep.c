@@ -53,7 +53,8 @@ limit_sleeps(void)
         for (struct weir__link *link = weir__list_first(extra); link; link = weir__list_next(extra, link)) {
                 struct weir__executor_thread *thread = thread_of(link);
 
-                if (atomic_exchange_explicit(&thread->sleeps, WEIR__SLEEPS_LIMITED, memory_order_relaxed) == WEIR__SLEEPS)
+                if (atomic_exchange_explicit(&thread->sleeps, WEIR__EXECUTOR_ASLEEP_LIMITED, memory_order_relaxed) ==
+                    WEIR__EXECUTOR_ASLEEP)
                         weir__futex_wake(&thread->sleeps, 1);
         }
 }
@@ -83,7 +84,8 @@ add_asleep(struct weir__executor_thread *thread)
 {
         bool is_limited = is_extra(thread) && able() > weir__executor.wanted;
 
-        atomic_store_explicit(&thread->sleeps, is_limited ? WEIR__SLEEPS_LIMITED : WEIR__SLEEPS, memory_order_relaxed);
+        atomic_store_explicit(&thread->sleeps, is_limited ? WEIR__EXECUTOR_ASLEEP_LIMITED : WEIR__EXECUTOR_ASLEEP,
+                              memory_order_relaxed);
         weir__list_prepend(&weir__executor.asleep[is_extra(thread)], &thread->worker.idle);
         weir__executor.asleep_count++;
 }
@@ -93,7 +95,7 @@ remove_asleep(struct weir__executor_thread *thread)
 {
         weir__link_remove(&thread->worker.idle);
         weir__executor.asleep_count--;
-        atomic_store_explicit(&thread->sleeps, WEIR__AWAKE, memory_order_release);
+        atomic_store_explicit(&thread->sleeps, WEIR__EXECUTOR_AWAKE, memory_order_release);
 }
 
 /* Takes a thread off its list: it searches from now on. */
@@ -207,7 +209,7 @@ end_asleep(struct weir__executor_thread *thread)
                 remove_asleep(thread);
                 before = weir__thread_set_leave(&weir__executor.set, &thread->worker);
         } else if (sleeps) {
-                atomic_store_explicit(&thread->sleeps, WEIR__SLEEPS, memory_order_relaxed);
+                atomic_store_explicit(&thread->sleeps, WEIR__EXECUTOR_ASLEEP, memory_order_relaxed);
         }
         weir__unlock(&weir__executor.lock);
         weir__thread_set_join_one(&weir__executor.set, before);
@@ -220,8 +222,8 @@ sleep_until_woken(struct weir__executor_thread *thread)
 {
         unsigned sleeps;
 
-        while ((sleeps = atomic_load_explicit(&thread->sleeps, memory_order_acquire)) != WEIR__AWAKE) {
-                if (sleeps == WEIR__SLEEPS)
+        while ((sleeps = atomic_load_explicit(&thread->sleeps, memory_order_acquire)) != WEIR__EXECUTOR_AWAKE) {
+                if (sleeps == WEIR__EXECUTOR_ASLEEP)
                         weir__futex_wait(&thread->sleeps, sleeps);
                 else if (weir__futex_wait_for(&thread->sleeps, sleeps, EXTRA_IDLE_MOST) == -ETIMEDOUT && end_asleep(thread))
                         return false;

@@ -18,16 +18,16 @@
 
 #define WEIR__EXECUTOR_TICK_SHIFT 20 /* the unit of job.since and of thread.since: 2^20 ns */
 
-enum weir__sleep {
-        WEIR__AWAKE = 0,
-        WEIR__SLEEPS,
-        WEIR__SLEEPS_LIMITED, /* the thread ends if it is not woken in time */
+enum weir__executor_sleep {
+        WEIR__EXECUTOR_AWAKE = 0,
+        WEIR__EXECUTOR_ASLEEP,
+        WEIR__EXECUTOR_ASLEEP_LIMITED, /* the thread ends if it is not woken in time */
 };
 
 struct weir__executor_thread {
         struct weir__worker worker; /* first; worker.idle is its link while it sleeps */
 
-        _Atomic unsigned sleeps;  /* enum weir__sleep, a futex; written under the lock */
+        _Atomic unsigned sleeps;  /* enum weir__executor_sleep, a futex; written under the lock */
         _Atomic unsigned running; /* odd while a job runs; counts their begins and ends.  Relaxed */
         _Atomic uint32_t since;   /* the tick at which the last job began.  Relaxed */
         _Atomic(struct weir__job_queue *) queue; /* of the job that runs; NULL: it has none.  Relaxed */
@@ -69,8 +69,9 @@ struct weir__executor {
 
 extern struct weir__executor weir__executor;
 
+/* Slots up to the last one that has a thread. */
 static inline unsigned
-weir__executor_count(void)
+weir__executor_slots(void)
 {
         return weir__thread_set_count(&weir__executor.set);
 }
@@ -87,7 +88,7 @@ weir__executor_self(void)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        return worker && weir__executor_owns(worker) ? (struct weir__executor_thread *)worker : NULL;
+        return worker && weir__executor_has(worker) ? (struct weir__executor_thread *)worker : NULL;
 }
 
 static inline uint32_t

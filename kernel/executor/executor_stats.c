@@ -35,7 +35,7 @@ add_queue_stats(const struct weir__job_queue *queue, struct weir__executor_stats
 {
         stats->queued = queue->queued;
         note_oldest(stats, weir__jobs_oldest(queue));
-        for (unsigned i = 0; i < weir__executor_count(); i++)
+        for (unsigned i = 0; i < weir__executor_slots(); i++)
                 stats->running += atomic_load_explicit(&weir__executor_thread_at(i)->queue, memory_order_relaxed) == queue;
 }
 
@@ -76,18 +76,18 @@ weir__executor_stats(const struct weir__job_queue *queue, struct weir__executor_
         if (queue)
                 return;
         pthread_mutex_lock(&weir__executor.growth);
-        for (unsigned i = 0; i < weir__executor_count(); i++)
+        for (unsigned i = 0; i < weir__executor_slots(); i++)
                 add_thread_stats(weir__executor_thread_at(i), stats);
         pthread_mutex_unlock(&weir__executor.growth);
 }
 
 unsigned
-weir__executor_show(struct weir__worker_snapshot snapshots[], unsigned room)
+weir__executor_snapshots(struct weir__worker_snapshot snapshots[], unsigned room)
 {
         unsigned found = 0;
 
         pthread_mutex_lock(&weir__executor.growth);
-        for (unsigned i = 0; i < weir__executor_count() && found < room; i++) {
+        for (unsigned i = 0; i < weir__executor_slots() && found < room; i++) {
                 struct weir__executor_thread *thread = weir__executor_thread_at(i);
                 uint32_t since = atomic_load_explicit(&thread->since, memory_order_relaxed);
 

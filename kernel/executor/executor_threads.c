@@ -27,17 +27,17 @@ grow(void)
 {
         int failed = 0;
 
-        while (weir__executor_count() < weir__executor.wanted && !failed)
+        while (weir__executor_slots() < weir__executor.wanted && !failed)
                 failed = add_thread();
         if (failed)
                 weir__executor.retry_at = weir__clock_monotonic() + RETRY_AFTER;
-        return weir__executor_count() > 0 ? 0 : failed;
+        return weir__executor_slots() > 0 ? 0 : failed;
 }
 
 int
 weir__executor_use(void)
 {
-        unsigned count = weir__executor_count();
+        unsigned count = weir__executor_slots();
 
         if (__builtin_expect(count >= weir__executor.wanted, 1))
                 return 0;

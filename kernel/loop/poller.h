@@ -22,8 +22,8 @@
 #define WEIR__SCRATCH_SIZE (64 * 1024)
 #define WEIR__BATCH        61 /* works that are run until descriptors and deadlines are looked at again */
 
-/* After a callback that blocked: how long none must have, before the poller is trusted again. */
-#define WEIR__DEGRADED WEIR_MSEC(100)
+/* For so long after a callback that blocked the poller is degraded. */
+#define WEIR__DEGRADED_PERIOD WEIR_MSEC(100)
 
 /* The timer by which a poller is watched (kernel/sched/watchdog.c). */
 struct weir__watch {

@@ -58,8 +58,8 @@ weir__sleep_open(struct weir__poller *poller)
         sleep->quiet_fd = epoll_create1(EPOLL_CLOEXEC);
         if (sleep->timer_fd < 0 || sleep->quiet_fd < 0)
                 return -errno;
-        int failed = weir__sources_watch(poller, sleep->timer_fd, EPOLLIN, DATA_TIMER);
-        return failed ? failed : weir__sources_watch(poller, poller->inbox.event_fd, EPOLLIN, DATA_EVENT);
+        int failed = weir__sources_register(poller, sleep->timer_fd, EPOLLIN, DATA_TIMER);
+        return failed ? failed : weir__sources_register(poller, poller->inbox.event_fd, EPOLLIN, DATA_EVENT);
 }
 
 static void
@@ -114,15 +114,15 @@ weir__sleep_coalesce(struct weir__poller *poller, weir_nsec window)
 {
         struct weir__sleep_state *sleep = &poller->sleep;
 
-        if (sleep->woke_at < sleep->attends_until || (window > 0 && !can_coalesce(poller)))
+        if (sleep->woke_at < sleep->no_coalescing_until || (window > 0 && !can_coalesce(poller)))
                 window = 0;
         sleep->window = window;
 }
 
 void
-weir__sleep_attend(struct weir__poller *poller, weir_nsec duration)
+weir__sleep_forbid_coalescing(struct weir__poller *poller, weir_nsec duration)
 {
-        poller->sleep.attends_until = poller->sleep.woke_at + duration;
+        poller->sleep.no_coalescing_until = poller->sleep.woke_at + duration;
         poller->sleep.window = 0;
 }
 

@@ -35,7 +35,7 @@ struct weir__sleep_state {
         weir_nsec since_wake; /* from the wake-up before to the last one */
         weir_nsec timed;      /* length of the next timed sleep; 0: the next one is marked */
         weir_nsec window;     /* weir__sleep_coalesce */
-        weir_nsec attends_until; /* weir__sleep_attend */
+        weir_nsec no_coalescing_until; /* weir__sleep_forbid_coalescing */
         bool has_burst;       /* descriptors have ended the last marked sleep soon after the wake-up before */
         bool may_coalesce;    /* the next sleep may be a coalescing one */
 };
@@ -48,7 +48,7 @@ void weir__sleep_close(struct weir__poller *poller);
 void weir__sleep_coalesce(struct weir__poller *poller, weir_nsec window);
 
 /* No event may be noticed late for that long, whatever weir__sleep_coalesce says meanwhile. */
-void weir__sleep_attend(struct weir__poller *poller, weir_nsec duration);
+void weir__sleep_forbid_coalescing(struct weir__poller *poller, weir_nsec duration);
 
 /* Whether the next sleep is a timed one.  The caller neither marks the inbox nor computes the next deadline then. */
 static inline bool weir__sleep_is_timed(const struct weir__sleep_state *sleep)

@@ -17,7 +17,7 @@
 #define WANTED 384 /* bytes from a source on, of a connection for example, that its event will use */
 
 int
-weir__sources_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
+weir__sources_register(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
 {
         struct epoll_event event = {.events = events | EPOLLET, .data.u64 = data};
 
@@ -48,7 +48,7 @@ weir__source_add(struct weir__poller *poller, struct weir__source *source, uint3
         if (failed)
                 return failed;
         struct weir__source_slot *slot = &poller->slots[poller->free_slot];
-        failed = weir__sources_watch(poller, source->fd, events, (uint64_t)slot->generation << 32 | poller->free_slot);
+        failed = weir__sources_register(poller, source->fd, events, (uint64_t)slot->generation << 32 | poller->free_slot);
         if (failed)
                 return failed;
         source->slot = poller->free_slot;

@@ -33,7 +33,7 @@ struct weir__source_slot {
 };
 
 /* Registers a descriptor with epoll, edge-triggered, with that data.  Result: 0 or a negative errno.  Owner only. */
-int weir__sources_watch(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
+int weir__sources_register(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
 
 /* Registers a non-blocking descriptor for input, output and hang-up, edge-triggered: a first event reports what it is ready for.
  * Result:  0, or -ENOMEM, -ENOSPC: nothing is registered.  Owner only. */

@@ -195,7 +195,7 @@ fingerprint(const struct weir__poller *poller, bool unread)
 }
 
 bool
-weir__inflight(const struct weir__poller *poller, bool unread)
+weir__inflight_has_bytes(const struct weir__poller *poller, bool unread)
 {
         uint64_t now = fingerprint(poller, unread);
 

@@ -4,7 +4,8 @@
  *     stands --a step, all is quiet--> the next deadline up to the instant ... --> the instant; the step returns
  *
  * Threads: the worker of the only poller advances the clock, when sleep_or_advance() has found that all is quiet.  Threads of the
- *          program wait, step and hold.  `runners` keeps waits and steps apart: any number of threads wait in a `_run`, or one steps.
+ *          program wait, step and hold.  `runners` keeps waits and steps apart: any number of threads wait in a `_run`, or one
+ *          steps.
  * Locks:   virtual.lock, a leaf.  The clock advances under it, so time stands once a hold has returned.  A thread that changes
  *          what the worker looks at wakes the worker afterwards.  The worker takes the lock when it has set SLEEPING.  So the
  *          worker sees the change, or the thread sees SLEEPING. */
@@ -146,7 +147,7 @@ sleep_or_advance(struct weir__poller *poller, weir_nsec next)
                 weir__sources_dispatch(poller, &event);
                 return false;
         }
-        if (weir__blocking_any() || weir__inflight(poller, is_waited_for)) {
+        if (weir__blocking_is_any() || weir__inflight_has_bytes(poller, is_waited_for)) {
                 weir__sleep_arm(poller, weir__clock_monotonic() + LOOK_AGAIN);
                 return true;
         }

@@ -240,7 +240,7 @@ check_probe(struct weir__poller *poller, struct probe *probe, weir_nsec now)
         if (seq == probe->seq && now - probe->since < watchdog.limit)
                 return;
         if (seq == probe->seq)
-                atomic_store_explicit(&poller->watch.degraded_until, now + WEIR__DEGRADED, memory_order_relaxed);
+                atomic_store_explicit(&poller->watch.degraded_until, now + WEIR__DEGRADED_PERIOD, memory_order_relaxed);
         probe->worker = NULL;
 }
 

@@ -191,7 +191,7 @@ take_over(struct weir__poller *poller, enum weir__call call, weir__function *blo
         poller->ready.round_left = 0;
         poller->ready.behind_since = 0;
         if (call == WEIR__CALL_TAKEN) {
-                atomic_store_explicit(&poller->watch.degraded_until, weir__clock_monotonic() + WEIR__DEGRADED,
+                atomic_store_explicit(&poller->watch.degraded_until, weir__clock_monotonic() + WEIR__DEGRADED_PERIOD,
                                       memory_order_relaxed);
                 atomic_store_explicit(&poller->watch.is_degraded, true, memory_order_relaxed);
         }

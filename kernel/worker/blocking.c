@@ -17,7 +17,7 @@
 static _Atomic int handed_over;
 
 bool
-weir__blocking_any(void)
+weir__blocking_is_any(void)
 {
         return atomic_load(&handed_over) > 0;
 }

@@ -11,7 +11,7 @@ void weir__blocking_over(struct weir__worker *worker);
 
 /* Counts such callbacks on the virtual clock.  Its time stands still while there are any.  A callback is not counted while it
  * waits for a flow; the thread that ends the wait counts it again.  Any thread. */
-bool weir__blocking_any(void);
+bool weir__blocking_is_any(void);
 void weir__blocking_count(int change);
 
 #endif

@@ -225,7 +225,7 @@ look_at(struct weir__worker *worker)
 }
 
 unsigned
-weir__worker_pool_show(struct weir__worker_snapshot snapshots[], unsigned room)
+weir__worker_pool_snapshots(struct weir__worker_snapshot snapshots[], unsigned room)
 {
         unsigned count = 0;
 

@@ -37,8 +37,8 @@ int64_t weir__worker_pool_roots(void);
 /* In the child of a fork that may use the library anew: no worker is there. */
 void weir__worker_pool_forked(void);
 
-/* Looks at the workers, at most `room` of them.  Returns how many.  Any thread, no lock held. */
-unsigned weir__worker_pool_show(struct weir__worker_snapshot snapshots[], unsigned room);
+/* Writes snapshots of the workers, at most `room` of them.  Returns how many.  Any thread, no lock held. */
+unsigned weir__worker_pool_snapshots(struct weir__worker_snapshot snapshots[], unsigned room);
 
 /* Counts the workers, and those of them that are idle. */
 void weir__worker_pool_count(unsigned *workers, unsigned *idle);

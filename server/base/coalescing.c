@@ -35,7 +35,7 @@ void
 weir__coalescing_note_reply(struct weir__branch *branch, weir_nsec after)
 {
         if (after < SLOW)
-                weir__sleep_attend(branch->poller, SLOW);
+                weir__sleep_forbid_coalescing(branch->poller, SLOW);
         else
                 weir__sleep_coalesce(branch->poller, branch->server->coalescing);
 }
