@@ -29,7 +29,7 @@ struct weir_channel {
         struct weir__list senders, receivers;
         struct block *first, *last;
         struct block *empty; /* to be filled next; or NULL */
-        bool closed;
+        bool is_closed;
 };
 
 /* -- the messages that it holds; under the lock -- */
@@ -84,7 +84,7 @@ take_oldest(struct weir_channel *channel)
 static int
 put(struct weir_channel *channel, void **message, struct weir__work_list *claimed)
 {
-        if (channel->closed)
+        if (channel->is_closed)
                 return -EPIPE;
         struct weir__wait *receiver = weir__wait_pop(&channel->receivers, claimed);
         if (receiver)
@@ -105,9 +105,9 @@ get(struct weir_channel *channel, void **message, struct weir__work_list *claime
 
         if (holds)
                 *message = take_oldest(channel);
-        struct weir__wait *sender = channel->closed ? NULL : weir__wait_pop(&channel->senders, claimed);
+        struct weir__wait *sender = channel->is_closed ? NULL : weir__wait_pop(&channel->senders, claimed);
         if (!sender)
-                return holds ? 0 : channel->closed ? -EPIPE : -EAGAIN;
+                return holds ? 0 : channel->is_closed ? -EPIPE : -EAGAIN;
         if (!holds)
                 *message = weir__wait_take_message(sender);
         else if (keep(channel, sender->message))
@@ -168,9 +168,9 @@ weir_channel_close(weir_channel *channel)
         if (failed)
                 return failed;
         weir__waitable_lock(&channel->object);
-        if (channel->closed)
+        if (channel->is_closed)
                 failed = -EALREADY;
-        channel->closed = true;
+        channel->is_closed = true;
         weir__wait_end_all(&channel->object, &channel->senders, -EPIPE);
         weir__wait_end_all(&channel->object, &channel->receivers, -EPIPE);
         weir__unlock(&channel->object.lock);

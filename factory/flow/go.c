@@ -54,7 +54,7 @@ struct plain {
 struct timed {
         struct weir__timer timer; /* first: a task and its node, whose deadline is the limit until the start */
         struct go go;
-        bool outlived; /* the function runs on after the end of the task.  Written before the end is delivered */
+        bool has_outlived_task; /* the function runs on after the end of the task.  Written before the end is delivered */
 };
 
 _Static_assert(sizeof(struct plain) <= 120, "a queued function takes more than was promised");
@@ -168,7 +168,7 @@ give_up(struct weir_task *task)
 
         if (atomic_fetch_sub_explicit(&go_of(task)->job.references, 1, memory_order_acq_rel) > 1)
                 return;
-        if (timed && timed->outlived && task->on_free)
+        if (timed && timed->has_outlived_task && task->on_free)
                 weir__user_call(task->on_free, task->context);
         free_go(task);
 }
@@ -179,14 +179,14 @@ end(struct weir_task *task, bool alone)
 {
         struct timed *timed = timed_of(task);
 
-        if (timed && timed->outlived) { /* its status stays after a cancel, too: the function may still run */
+        if (timed && timed->has_outlived_task) { /* its status stays after a cancel, too: the function may still run */
                 atomic_store_explicit(&task->word, WEIR__RUNNING, memory_order_release);
                 weir__task_call_back(task);
         } else {
                 weir__task_call(task);
         }
         struct weir_series *series = task->series;
-        if (!timed || !timed->outlived)
+        if (!timed || !timed->has_outlived_task)
                 weir__task_leave(task);
         else if (series)
                 weir__series_leave_task(series, task);
@@ -325,7 +325,7 @@ begin_to_wait(struct weir_task *task)
         task->poller = (uint8_t)poller->index;
         weir__lock(&poller->lock);
         bool waits = swap(task, WEIR__NEW, WEIR__PENDING);
-        if (waits && !poller->deadlines.closing)
+        if (waits && !poller->deadlines.is_closing)
                 wake = weir__deadlines_add(poller, &timed->timer.node, weir__clock_after(now, timed->timer.node.deadline), now);
         weir__unlock(&poller->lock);
         if (wake)
@@ -382,7 +382,7 @@ go_due(struct weir_task *task, int status)
         notify(&timed->go, -ETIMEDOUT);
         if (swap(task, BEGINNING, BEGINNING | TIMED_OUT) || !swap(task, INSIDE, WEIR__READY))
                 return NULL;
-        timed->outlived = true;
+        timed->has_outlived_task = true;
         task->status = -ETIMEDOUT;
         return &task->work;
 }
@@ -448,7 +448,7 @@ make_timed(weir_nsec limit)
                 return NULL;
         timed->go = (struct go){.job.ops = &timed_job_ops};
         timed->timer.node = (struct weir__timerq_node){.deadline = limit, .kind = WEIR__DEADLINE_TIMER};
-        timed->outlived = false;
+        timed->has_outlived_task = false;
         return &timed->timer.task;
 }
 

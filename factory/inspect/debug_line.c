@@ -77,8 +77,8 @@ weir__debug_line_task(struct weir__debug_line *line, const struct weir_task *tas
 void
 weir__debug_show(struct weir__debug_walk *walk, struct weir__debug_line *line)
 {
-        if (!walk->stopped)
-                walk->stopped = walk->show(&line->record, walk->context);
+        if (!walk->is_stopped)
+                walk->is_stopped = walk->show(&line->record, walk->context);
 }
 
 /* -- functions of the program -- */

@@ -26,7 +26,7 @@ struct frame {
         struct weir_series *series; /* whose current task it is, with a reference */
         struct weir_task *task;
         unsigned depth; /* of its children */
-        bool more;
+        bool has_more;
         struct weir__child_cursor cursor;
 
         /* Found, and not shown. */
@@ -47,7 +47,7 @@ struct descent {
 static void
 find_child(struct frame *frame)
 {
-        frame->more = weir__task_ops(frame->task)->child(frame->task, &frame->cursor, &frame->child);
+        frame->has_more = weir__task_ops(frame->task)->child(frame->task, &frame->cursor, &frame->child);
         frame->label[0] = '\0';
         if (frame->child && frame->cursor.label)
                 strncat(frame->label, frame->cursor.label, sizeof frame->label - 1);
@@ -91,12 +91,12 @@ leave_task(struct descent *descent)
 static struct weir_series *
 next_child(struct frame *frame)
 {
-        if (!frame->child && frame->more) {
+        if (!frame->child && frame->has_more) {
                 weir__lock(&frame->series->lock);
                 if (runs_others(frame->series, frame->task))
                         find_child(frame);
                 else
-                        frame->more = false;
+                        frame->has_more = false;
                 weir__unlock(&frame->series->lock);
         }
         struct weir_series *child = frame->child;
@@ -236,11 +236,11 @@ show_children(struct descent *descent)
 {
         while (descent->count > 0) {
                 struct frame *frame = &descent->frames[descent->count - 1];
-                struct weir_series *child = descent->walk->stopped ? NULL : next_child(frame);
+                struct weir_series *child = descent->walk->is_stopped ? NULL : next_child(frame);
 
                 if (child)
                         show_series(descent, child, frame->depth, frame->label);
-                else if (descent->walk->stopped || !frame->more)
+                else if (descent->walk->is_stopped || !frame->has_more)
                         leave_task(descent);
         }
 }
@@ -259,12 +259,12 @@ weir__debug_walk_series(struct weir__debug_walk *walk)
         }
         descent->walk = walk;
         descent->count = 0;
-        for (unsigned shard = 0; shard < WEIR__LIVE_SHARDS && !walk->stopped; shard++) {
+        for (unsigned shard = 0; shard < WEIR__LIVE_SHARDS && !walk->is_stopped; shard++) {
                 struct weir__live_walk roots = weir__live_walk_begin(shard);
 
                 if (roots.is_incomplete)
                         walk->failed = -ENOMEM;
-                while (!walk->stopped && (root = weir__live_walk_next(&roots))) {
+                while (!walk->is_stopped && (root = weir__live_walk_next(&roots))) {
                         show_series(descent, root, 0, "");
                         show_children(descent);
                 }

@@ -147,7 +147,7 @@ walk_poller(struct weir__debug_walk *walk, struct weir__poller *poller)
                 walk->failed = -ENOMEM; /* those that were noted are shown */
         if (notes.count > 0)
                 qsort(notes.timers, notes.count, sizeof *notes.timers, compare);
-        for (size_t i = 0; i < notes.count && !walk->stopped; i++)
+        for (size_t i = 0; i < notes.count && !walk->is_stopped; i++)
                 if (i == 0 || compare(&notes.timers[i - 1], &notes.timers[i]))
                         show(walk, &notes, &notes.timers[i], now);
         free(notes.timers);
@@ -157,6 +157,6 @@ walk_poller(struct weir__debug_walk *walk, struct weir__poller *poller)
 void
 weir__debug_walk_timers(struct weir__debug_walk *walk)
 {
-        for (unsigned i = 0; i < weir__pollers_count() && !walk->stopped; i++)
+        for (unsigned i = 0; i < weir__pollers_count() && !walk->is_stopped; i++)
                 walk_poller(walk, weir__pollers.at[i]);
 }

@@ -72,7 +72,7 @@ walk_callbacks(struct weir__debug_walk *walk)
         }
         unsigned count = weir__worker_pool_snapshots(snapshots, WEIR__THREAD_SLOTS);
         for (unsigned i = 0; i < count; i++)
-                if (snapshots[i].in_user)
+                if (snapshots[i].is_in_user)
                         show_worker(walk, &snapshots[i]);
         count = weir__executor_snapshots(snapshots, WEIR__THREAD_SLOTS);
         for (unsigned i = 0; i < count; i++)
@@ -113,7 +113,7 @@ show_lone_waits(struct weir__debug_walk *walk, struct weir__waitable *object, co
         weir__lock(&object->lock);
         size_t left = object->linked;
         weir__waitable_add_cursor(object, queue, &cursor);
-        while (left > 0 && !walk->stopped) {
+        while (left > 0 && !walk->is_stopped) {
                 unsigned found = find_lone_waits(queue, &cursor, &left, kinds);
 
                 weir__unlock(&object->lock);
@@ -151,7 +151,7 @@ walk_waits(struct weir__debug_walk *walk)
 {
         struct weir__waitable *object = NULL;
 
-        while (!walk->stopped && (object = weir__waitable_next(object)))
+        while (!walk->is_stopped && (object = weir__waitable_next(object)))
                 show_object(walk, object);
         weir__waitable_unref(object);
 }
@@ -190,7 +190,7 @@ walk_functions(struct weir__debug_walk *walk)
         }
         look->shard = 0;
         look->scan = weir__names_scan_begin(0);
-        while (!walk->stopped && weir__go_look_on(look))
+        while (!walk->is_stopped && weir__go_look_on(look))
                 show_queue(walk, look->name, look->size, &look->stats);
         free(look);
 }
@@ -209,7 +209,7 @@ weir__debug_walk(weir__debug_record_fn *show, void *context)
 
         if (weir__phase_is_forked())
                 return -ECHILD;
-        for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS && !walk.stopped; i++)
+        for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS && !walk.is_stopped; i++)
                 sections[i](&walk);
         return walk.failed;
 }

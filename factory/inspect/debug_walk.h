@@ -21,7 +21,7 @@ struct weir__debug_walk {
         weir__debug_record_fn *show;
         void *context;
         int failed;
-        bool stopped;
+        bool is_stopped;
 };
 
 /* Empties it: no name, no state, nothing known. */

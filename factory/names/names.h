@@ -191,7 +191,7 @@ struct weir__names_scan {
         struct weir__name_key key; /* the name reached last; its text must be valid at the next call.  A size of 0 is before
                                       all names of that hash */
         unsigned range_bits;       /* the scan takes the hashes in 2^range_bits ranges */
-        bool begun;
+        bool has_begun;
 };
 
 static inline struct weir__names_scan

@@ -68,9 +68,9 @@ struct weir__name *
 weir__names_scan(struct weir__names_shard *shard, struct weir__names_scan *scan, unsigned *budget, bool *done)
 {
         *done = !shard->names;
-        if (!*done && !scan->begun) {
+        if (!*done && !scan->has_begun) {
                 scan->range_bits = 32 - shard->now.shift < RANGE_BITS ? 32 - shard->now.shift : RANGE_BITS;
-                scan->begun = true;
+                scan->has_begun = true;
         }
         for (; !*done && *budget > 0; --*budget) {
                 uint32_t range_last = scan->key.hash | (UINT32_MAX >> SHARD_BITS >> scan->range_bits);

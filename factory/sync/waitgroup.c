@@ -40,7 +40,7 @@ struct waiter {
 
         /* On the virtual clock. */
         bool is_virtual;
-        bool gave;                     /* the thread gave its poller away: weir__runtime_wait_begin */
+        bool has_given;                /* the thread gave its poller away: weir__runtime_wait_begin */
         struct weir__alarm alarm;      /* in the queue of the only poller */
         struct weir__latch alarm_over; /* its work has run */
 };
@@ -132,7 +132,7 @@ wake_waiters(struct weir__list *released)
 {
         for (struct weir__link *link = weir__list_first(released); link; link = weir__list_next(released, link))
                 if (waiter_of(link)->is_virtual)
-                        weir__runtime_wait_end(waiter_of(link)->gave);
+                        weir__runtime_wait_end(waiter_of(link)->has_given);
         for (struct weir__link *link; (link = weir__list_pop(released));)
                 weir__latch_open(&waiter_of(link)->ended);
 }
@@ -235,7 +235,7 @@ alarm_run(struct weir__work *work)
         struct waiter *waiter = weir__container_of(work, struct waiter, alarm.work);
 
         if (end_wait(waiter, weir__clock_now() >= waiter->alarm.node.deadline ? -ETIMEDOUT : -ESHUTDOWN)) {
-                weir__runtime_wait_end(waiter->gave);
+                weir__runtime_wait_end(waiter->has_given);
                 weir__latch_open(&waiter->ended);
         }
         weir__latch_open(&waiter->alarm_over);
@@ -250,7 +250,7 @@ refuse(struct waiter *waiter, int status)
 {
         if (end_wait(waiter, status))
                 return;
-        weir__runtime_wait_begin(waiter->gave);
+        weir__runtime_wait_begin(waiter->has_given);
         weir__latch_wait(&waiter->ended);
 }
 
@@ -268,7 +268,7 @@ wait_with_limit(struct waiter *waiter, weir_nsec deadline)
         waiter->alarm.work.ops = &alarm_ops;
         if (weir__alarm_set(poller, &waiter->alarm, deadline)) {
                 weir__poller_wake(poller); /* first: time would go on to the next deadline that it knows */
-                weir__runtime_wait_begin(waiter->gave);
+                weir__runtime_wait_begin(waiter->has_given);
                 weir__latch_wait(&waiter->ended);
                 if (!weir__alarm_clear(poller, &waiter->alarm))
                         weir__latch_wait(&waiter->alarm_over);
@@ -286,7 +286,7 @@ wait_virtually(struct waiter *waiter, weir_nsec limit)
         if (deadline != WEIR_FOREVER) {
                 wait_with_limit(waiter, deadline);
         } else {
-                weir__runtime_wait_begin(waiter->gave);
+                weir__runtime_wait_begin(waiter->has_given);
                 weir__latch_wait(&waiter->ended);
         }
 }
@@ -304,7 +304,7 @@ weir_waitgroup_wait(weir_waitgroup *group, weir_nsec limit)
         int entered = weir__virtual_enter();
         if (entered < 0)
                 return entered;
-        struct waiter waiter = {.status = WAITING, .is_virtual = entered, .gave = entered && weir__worker_has_given()};
+        struct waiter waiter = {.status = WAITING, .is_virtual = entered, .has_given = entered && weir__worker_has_given()};
         int status = 0;
         if (enlist(group, &waiter)) {
                 (entered ? wait_virtually : wait_really)(&waiter, limit);

@@ -544,7 +544,7 @@ weir_series_start(weir_series *series)
 /* A thread that waits for a series; on its stack. */
 struct waiter {
         struct weir__latch is_over;
-        bool gave; /* of weir__runtime_wait_begin */
+        bool has_given; /* of weir__runtime_wait_begin */
 };
 
 /* The wait ends here, so that the virtual clock does not advance before the waiter is awake. */
@@ -554,7 +554,7 @@ waited_for_ended(struct weir_series *series)
         struct waiter *waiter = series->owner;
 
         weir__runtime_leave();
-        weir__runtime_wait_end(waiter->gave);
+        weir__runtime_wait_end(waiter->has_given);
         weir__latch_open(&waiter->is_over);
 }
 
@@ -562,7 +562,7 @@ int
 weir_series_run(weir_series *series)
 {
         static const struct weir__series_ops ops = {.work = WEIR__SERIES_WORK, .ended = waited_for_ended};
-        struct waiter waiter = {.gave = weir__worker_has_given()};
+        struct waiter waiter = {.has_given = weir__worker_has_given()};
         int status = weir__runtime_may_wait(), entered = 0;
 
         if (!series)
@@ -576,7 +576,7 @@ weir_series_run(weir_series *series)
         weir_series_ref(series);
         status = start(series, &ops, &waiter);
         if (!status) {
-                weir__runtime_wait_begin(waiter.gave); /* not before the start: time would not wait for what is started */
+                weir__runtime_wait_begin(waiter.has_given); /* not before the start: time would not wait for what is started */
                 weir__latch_wait(&waiter.is_over);
                 status = weir__series_result(series);
         }

@@ -115,7 +115,7 @@ reason_to_end(const struct weir__timer *timer, const struct weir__poller *poller
 {
         int verdict = weir__series_verdict(timer->task.series);
 
-        return verdict ? verdict : poller->deadlines.closing ? -ESHUTDOWN : 0;
+        return verdict ? verdict : poller->deadlines.is_closing ? -ESHUTDOWN : 0;
 }
 
 /* The word after the start: PENDING, or READY with the reason in the status.  Under the poller's lock. */

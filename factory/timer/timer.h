@@ -63,12 +63,12 @@ struct weir__ticker {
 /* There are eight tables, four of timers and four of tickers. */
 struct weir__timer_ops {
         struct weir__task_ops task; /* first */
-        bool named;
+        bool is_named;
         bool is_clock_timer;                  /* factory/timer/timer_deadline.c */
         const struct weir__ticker_ops *ticks; /* NULL: no ticker */
 };
 
-#define WEIR__TIMER_OPS(a_kind, is_named, is_clock, its_ticks)                                   \
+#define WEIR__TIMER_OPS(a_kind, has_name, is_clock, its_ticks)                                   \
         {                                                                                        \
                 .task = {.work = {.run = weir__timer_run, .kind = a_kind, .is_migratable = true, \
                                   .function = weir__task_function},                              \
@@ -79,7 +79,7 @@ struct weir__timer_ops {
                          .name = weir__timer_text,                                               \
                          .lateness = weir__timer_lateness,                                       \
                          .describe = weir__timer_describe},                                      \
-                .named = (is_named), .is_clock_timer = (is_clock), .ticks = (its_ticks)          \
+                .is_named = (has_name), .is_clock_timer = (is_clock), .ticks = (its_ticks)       \
         }
 
 /* For all timers: see struct weir__task_ops, struct weir__work_ops. */
@@ -114,7 +114,7 @@ weir__timer_of_name(struct weir__name *name)
 static inline struct weir__name *
 weir__timer_name(struct weir__timer *timer)
 {
-        return weir__timer_ops(timer)->named ? &((struct weir__named_timer *)timer)->name : NULL;
+        return weir__timer_ops(timer)->is_named ? &((struct weir__named_timer *)timer)->name : NULL;
 }
 
 /* The part behind the timer, or behind its name, if it is a clock timer; otherwise NULL. */

@@ -93,7 +93,7 @@ change_deadline(struct weir__timer *timer, struct weir__poller *poller, const st
                 change_new(timer, change);
                 return true;
         }
-        if (poller->deadlines.closing)
+        if (poller->deadlines.is_closing)
                 return false;
         if ((word & WEIR__STATE) == WEIR__PENDING) {
                 *wake |= change_pending(timer, poller, change);
@@ -111,7 +111,7 @@ weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const
 
         if (!ticker)
                 return done;
-        if (!done && !poller->deadlines.closing && weir__timer_is_ticking(timer, weir__timer_word(timer)))
+        if (!done && !poller->deadlines.is_closing && weir__timer_is_ticking(timer, weir__timer_word(timer)))
                 done = weir__timer_ops(timer)->ticks->change_next(timer, change);
         ticker->is_moved |= done;
         if (done && !change->extends && change->by > 0)

@@ -129,7 +129,7 @@ struct list {
         weir_timer_visit_fn *visit;
         void *context;
         int64_t shown;
-        bool stopped;
+        bool is_stopped;
 
         /* Seen under one hold of the lock, and shown after it. */
         struct weir_timer_info timers[WEIR__TIMERS_AT_ONCE];
@@ -206,9 +206,9 @@ see_some(struct list *list)
 static void
 show(struct list *list)
 {
-        for (size_t i = 0; i < list->count && !list->stopped; i++) {
+        for (size_t i = 0; i < list->count && !list->is_stopped; i++) {
                 list->shown++;
-                list->stopped = list->visit(&list->timers[i], list->context);
+                list->is_stopped = list->visit(&list->timers[i], list->context);
         }
 }
 
@@ -216,7 +216,7 @@ static void
 list_shard(struct list *list, unsigned number)
 {
         list->names.scan = weir__names_scan_begin(number);
-        for (bool more = true; more && !list->stopped;) {
+        for (bool more = true; more && !list->is_stopped;) {
                 more = see_some(list);
                 show(list);
         }
@@ -241,8 +241,8 @@ weir_timer_list(const char *prefix, weir_timer_visit_fn *visit, void *context)
         list->visit = visit;
         list->context = context;
         list->shown = 0;
-        list->stopped = false;
-        for (unsigned shard = 0; shard < WEIR__NAMES_SHARDS && !list->stopped; shard++)
+        list->is_stopped = false;
+        for (unsigned shard = 0; shard < WEIR__NAMES_SHARDS && !list->is_stopped; shard++)
                 list_shard(list, shard);
         int64_t shown = list->shown;
         free(list);

@@ -95,7 +95,7 @@ weir__executor_snapshots(struct weir__worker_snapshot snapshots[], unsigned room
                         snapshots[found++] = (struct weir__worker_snapshot){
                                 .number = i,
                                 .poller = -1,
-                                .in_user = true,
+                                .is_in_user = true,
                                 .function = atomic_load_explicit(&thread->worker.function, memory_order_relaxed),
                                 .since = since_tick(since),
                         };

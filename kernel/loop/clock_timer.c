@@ -212,7 +212,7 @@ update(struct weir__work *work)
         weir__lock(&poller->lock);
         update_some(poller);
         bool has_more = !weir__list_is_empty(&clock_timers->stale), should_retry = !has_more && !clock_timers->are_watched &&
-                                                                                   !poller->deadlines.closing &&
+                                                                                   !poller->deadlines.is_closing &&
                                                                                    !weir__list_is_empty(&clock_timers->current);
         clock_timers->is_updating = has_more || should_retry;
         weir__unlock(&poller->lock);

@@ -33,7 +33,7 @@ weir__deadlines_open(struct weir__poller *poller)
         deadline_fns[WEIR__DEADLINE_ALARM] = alarm_due;
         deadlines->expired_at = 0;
         weir__lock(&poller->lock);
-        deadlines->closing = false;
+        deadlines->is_closing = false;
         deadlines->alarms = 0;
         atomic_store(&deadlines->next, WEIR_FOREVER);
         weir__timerq_init(&deadlines->queue, weir__clock_now());
@@ -138,7 +138,7 @@ weir__deadlines_drain(struct weir__poller *poller, struct weir__work_list *list,
         struct weir__timerq_node *taken[WEIR__TIMERQ_BATCH];
 
         weir__lock(&poller->lock);
-        deadlines->closing = true;
+        deadlines->is_closing = true;
         unsigned count = weir__timerq_drain(&deadlines->queue, taken, WEIR__TIMERQ_BATCH);
         *items = make_work(deadlines, taken, count, -ESHUTDOWN, list);
         weir__unlock(&poller->lock);
@@ -165,7 +165,7 @@ weir__alarm_set(struct weir__poller *poller, struct weir__alarm *alarm, weir_nse
         struct weir__deadlines *deadlines = &poller->deadlines;
 
         weir__lock(&poller->lock);
-        bool is_set = !deadlines->closing; /* else an alarm that is set stays: its work is about to come */
+        bool is_set = !deadlines->is_closing; /* else an alarm that is set stays: its work is about to come */
         if (is_set && weir__timerq_contains(&alarm->node))
                 weir__timerq_remove(&deadlines->queue, &alarm->node);
         else

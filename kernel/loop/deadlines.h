@@ -32,7 +32,7 @@ struct weir__deadlines {
         _Atomic weir_nsec next;
 
         /* Guarded by the poller's lock. */
-        bool closing; /* shutdown has drained the queue: nothing is added any more */
+        bool is_closing; /* shutdown has drained the queue: nothing is added any more */
         size_t alarms; /* nodes in the queue that are alarms */
         struct weir__timerq queue;
 

@@ -75,7 +75,7 @@ struct weir__poller {
         int clock_change_fd;             /* reports clock changes; -1: there was no clock timer yet */
         struct weir__alarm clock_update; /* of clock_timers; its work is also delivered without the alarm */
         char *scratch;                   /* WEIR__SCRATCH_SIZE bytes, for the function that the owner runs */
-        bool exiting;                    /* the loop ends */
+        bool is_exiting;                 /* the loop ends */
 
         /* How late the callbacks of timers began.  Added to by the owner, read by any thread at any time. */
         struct weir__histogram lateness;

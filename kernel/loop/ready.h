@@ -30,7 +30,7 @@ struct weir__ready {
         unsigned neighbour;     /* whose overdue deadlines are looked for next */
 
         /* The wish, of the watchdog or of the owner, that it gives some of its works to others.  Relaxed. */
-        _Atomic bool share_wanted;
+        _Atomic bool is_share_wanted;
 
         /* How many are in `works`, `pushed` and `demoted`.  Written by the owner, read by any thread at any time; relaxed. */
         _Atomic int64_t count;

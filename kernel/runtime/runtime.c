@@ -126,7 +126,7 @@ read_config(struct weir_config *to, const struct weir_config *from)
 static void
 exit_run(struct weir__work *work)
 {
-        ((struct shutdown_work *)work)->poller->exiting = true;
+        ((struct shutdown_work *)work)->poller->is_exiting = true;
 }
 
 static const struct weir__work_ops exit_ops = {.run = exit_run};

@@ -19,10 +19,10 @@ int weir__runtime_enter(void);
 void weir__runtime_leave(void);
 
 /* Between these two a thread waits for a flow.  The virtual clock advances by itself only meanwhile.  The thread that ends the
- * flow calls the second function before it wakes the waiter, so time stands while the waiter wakes up.  `gave`: the waiter is a
- * worker that has given its poller away (struct weir__worker). */
-void weir__runtime_wait_begin(bool gave);
-void weir__runtime_wait_end(bool gave);
+ * flow calls the second function before it wakes the waiter, so time stands while the waiter wakes up.  `has_given`: the waiter
+ * is a worker that has given its poller away (struct weir__worker). */
+void weir__runtime_wait_begin(bool has_given);
+void weir__runtime_wait_end(bool has_given);
 bool weir__runtime_has_waiters(void);
 
 /* Whether this thread may block until a flow ends.

@@ -37,19 +37,19 @@ weir__runtime_has_waiters(void)
 }
 
 void
-weir__runtime_wait_begin(bool gave)
+weir__runtime_wait_begin(bool has_given)
 {
         atomic_fetch_add(&waiters, 1);
-        if (gave)
+        if (has_given)
                 weir__blocking_count(-1);
         if (weir__clock_is_virtual())
                 weir__poller_wake(weir__pollers.at[0]);
 }
 
 void
-weir__runtime_wait_end(bool gave)
+weir__runtime_wait_end(bool has_given)
 {
-        if (gave)
+        if (has_given)
                 weir__blocking_count(+1);
         atomic_fetch_sub(&waiters, 1);
 }

@@ -115,7 +115,7 @@ give(struct weir__poller *poller, unsigned skipped, unsigned scanned)
 void
 weir__share_some(struct weir__poller *poller)
 {
-        atomic_store_explicit(&poller->ready.share_wanted, false, memory_order_relaxed);
+        atomic_store_explicit(&poller->ready.is_share_wanted, false, memory_order_relaxed);
         if (!weir__share_sleeper())
                 return;
         if (count_ready(poller) < SCAN_MIN) /* due timers count as ready here */

@@ -251,7 +251,7 @@ ask_to_share(struct weir__poller *poller, unsigned begun, weir_nsec ran)
         unsigned count = begun / WEIR__SEQ_STEP;
 
         if (ran / (count ? count : 1) > watchdog.limit / 2 / SHORT_COUNT && weir__share_sleeper())
-                atomic_store_explicit(&poller->ready.share_wanted, true, memory_order_relaxed);
+                atomic_store_explicit(&poller->ready.is_share_wanted, true, memory_order_relaxed);
 }
 
 /* By the owner, before any callback.  A poller that has slept for long is not degraded any more. */

@@ -47,7 +47,7 @@ run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__
 
         while (*credit > 0 && (work = weir__work_pop(list))) {
                 --*credit;
-                if (__builtin_expect(atomic_load_explicit(&poller->ready.share_wanted, memory_order_relaxed), 0))
+                if (__builtin_expect(atomic_load_explicit(&poller->ready.is_share_wanted, memory_order_relaxed), 0))
                         weir__share_some(poller);
                 if (list != &poller->ready.bulk)
                         weir__ready_note(&poller->ready, -1);
@@ -131,7 +131,7 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                                 return; /* the log function of the program blocked */
                 }
                 if (!weir__ready_is_busy(&poller->ready)) {
-                        if (poller->exiting)
+                        if (poller->is_exiting)
                                 return;
                         if (weir__phase_is_stopping())
                                 weir__progress_notify();

@@ -94,7 +94,7 @@ struct weir__worker {
 struct weir__worker_snapshot {
         unsigned number;
         int poller;               /* that it owns; -1: none */
-        bool in_user;             /* code of the program runs */
+        bool is_in_user;          /* code of the program runs */
         const char *kind;         /* of what it runs; NULL: not known */
         weir__function *function; /* that it runs; NULL: not known */
         weir_nsec since;          /* for how long it has, at least; negative: not known */

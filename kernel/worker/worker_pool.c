@@ -214,7 +214,7 @@ look_at(struct weir__worker *worker)
         struct weir__worker_snapshot snapshot = {
                 .number = worker->number,
                 .poller = poller_of(worker),
-                .in_user = seq & WEIR__SEQ_IN_USER,
+                .is_in_user = seq & WEIR__SEQ_IN_USER,
                 .kind = ops ? ops->kind : NULL,
                 .function = atomic_load_explicit(&worker->function, memory_order_relaxed),
         };
