@@ -114,7 +114,7 @@ advance(struct weir_task *task, uint32_t from, uint32_t to)
 
 /* Gives the function a reason to end, unless it has one. */
 static void
-notify(struct go *go, int reason)
+give_reason(struct go *go, int reason)
 {
         int none = 0;
 
@@ -175,7 +175,7 @@ give_up(struct weir_task *task)
 
 /* On a worker, of a task that is READY; `alone`: with both references. */
 static void
-end(struct weir_task *task, bool alone)
+end_task(struct weir_task *task, bool alone)
 {
         struct timed *timed = timed_of(task);
 
@@ -200,7 +200,7 @@ end(struct weir_task *task, bool alone)
 static void
 end_run(struct weir__work *work)
 {
-        end((struct weir_task *)work, false);
+        end_task((struct weir_task *)work, false);
 }
 
 /* -- in the executor -- */
@@ -271,7 +271,7 @@ go_run(struct weir__job *job)
         }
         task->status = begins || status ? status : -ETIMEDOUT;
         remove_limit(task);
-        end(task, true);
+        end_task(task, true);
 }
 
 static void
@@ -294,7 +294,7 @@ static const struct weir__job_ops plain_job_ops = {go_run, go_refuse}, timed_job
 
 /* Before it is PENDING: its limit is 0 or less. */
 static bool
-is_over(struct weir_task *task)
+is_limit_over(struct weir_task *task)
 {
         struct timed *timed = timed_of(task);
 
@@ -304,7 +304,7 @@ is_over(struct weir_task *task)
 static int
 go_prepare(struct weir_task *task)
 {
-        return is_over(task) ? 0 : weir__executor_use();
+        return is_limit_over(task) ? 0 : weir__executor_use();
 }
 
 /* NEW -> PENDING, with its limit in the queue of its poller; false when it was cancelled. */
@@ -336,7 +336,7 @@ begin_to_wait(struct weir_task *task)
 static void
 go_start(struct weir_task *task)
 {
-        int status = is_over(task) ? -ETIMEDOUT : weir__executor_use();
+        int status = is_limit_over(task) ? -ETIMEDOUT : weir__executor_use();
 
         if (!status && begin_to_wait(task)) {
                 weir__executor_submit(&go_of(task)->job);
@@ -356,7 +356,7 @@ go_end_early(struct weir_task *task)
         if (swap(task, WEIR__NEW, WEIR__NEW | WEIR__CANCELLED))
                 return NULL;
         if (!swap(task, WEIR__PENDING, WEIR__READY)) {
-                notify(go_of(task), cause);
+                give_reason(go_of(task), cause);
                 return NULL;
         }
         remove_limit(task);
@@ -379,7 +379,7 @@ go_due(struct weir_task *task, int status)
         }
         if (status)
                 return NULL;
-        notify(&timed->go, -ETIMEDOUT);
+        give_reason(&timed->go, -ETIMEDOUT);
         if (swap(task, BEGINNING, BEGINNING | TIMED_OUT) || !swap(task, INSIDE, WEIR__READY))
                 return NULL;
         timed->has_outlived_task = true;
@@ -390,7 +390,7 @@ go_due(struct weir_task *task, int status)
 static void
 go_release(struct weir_task *task, bool discarded)
 {
-        (void)discarded; /* it always is: end() gives up the queue itself */
+        (void)discarded; /* it always is: end_task() gives up the queue itself */
         leave_queue(go_of(task));
 }
 

@@ -178,7 +178,7 @@ decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__n
 
 /* The same for several, and launches them: see there. */
 static void
-begin(struct weir__graph *graph, const uint32_t numbers[], unsigned count, struct batch *batch)
+begin_nodes(struct weir__graph *graph, const uint32_t numbers[], unsigned count, struct batch *batch)
 {
         struct weir_node *nodes[BATCH];
         unsigned launched = 0;
@@ -299,7 +299,7 @@ static void
 hand_on(struct weir__graph *graph, const uint32_t ready[], unsigned count, struct batch *batch)
 {
         if (count == 1 && is_chain(graph))
-                begin(graph, ready, count, batch);
+                begin_nodes(graph, ready, count, batch);
         else if (count > 0)
                 enqueue(graph, ready, count);
 }
@@ -413,7 +413,7 @@ walk(struct weir__work *work)
         unsigned count = take_some(graph, &batch.list, numbers);
 
         fetch(graph, numbers, count);
-        begin(graph, numbers, count, &batch);
+        begin_nodes(graph, numbers, count, &batch);
         bool all = notify_all(graph, &batch);
         weir__lock(&graph->lock);
         if (!all)

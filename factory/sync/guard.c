@@ -112,7 +112,7 @@ copy_name(char name[HOLDER_NAME + sizeof "..."], const struct weir__name *of)
 
 /* The acquired guard belongs to the series from now on.  Returns false when there is no memory for that. */
 static bool
-enter(struct hold *hold, struct weir_series *series)
+enter_hold(struct hold *hold, struct weir_series *series)
 {
         struct weir__series_extra *extra = series ? weir__series_extra_get(series) : NULL;
 
@@ -293,7 +293,7 @@ run(struct weir__work *work)
 
         weir__wait_set_running(self);
         if (!task->status) {
-                if (enter(hold, task->series ? task->series : weir__task_make_series(task))) {
+                if (enter_hold(hold, task->series ? task->series : weir__task_make_series(task))) {
                         self->wait.message = NULL;
                 } else {
                         task->status = -ENOMEM;

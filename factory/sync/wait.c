@@ -143,7 +143,7 @@ weir__wait_at_once(struct weir__wait *wait)
 
 /* Changes NEW to that state.  Returns false when a cancel came first: the task is READY, with the cause as its status. */
 static bool
-enter(struct weir_task *task, uint32_t state)
+leave_new(struct weir_task *task, uint32_t state)
 {
         uint32_t expected = WEIR__NEW;
 
@@ -164,7 +164,7 @@ weir__wait_decide(struct weir__wait_task *self, int outcome)
         }
         if (outcome == -EAGAIN && !weir__phase_is_stopping())
                 return true;
-        if (enter(&self->task, WEIR__READY))
+        if (leave_new(&self->task, WEIR__READY))
                 self->task.status = outcome == -EAGAIN ? -ESHUTDOWN : outcome;
         return false;
 }
@@ -172,7 +172,7 @@ weir__wait_decide(struct weir__wait_task *self, int outcome)
 bool
 weir__wait_pend(struct weir__wait_task *self)
 {
-        return enter(&self->task, WEIR__PENDING);
+        return leave_new(&self->task, WEIR__PENDING);
 }
 
 bool

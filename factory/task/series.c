@@ -239,7 +239,7 @@ call_back_traced(struct weir_series *series)
 }
 
 static void
-end(struct weir_series *series)
+end_series(struct weir_series *series)
 {
         if (series->done || series->free_context) {
                 if (weir__trace_is_on())
@@ -336,7 +336,7 @@ become_ended(struct weir_series *series, int cause)
                 weir__series_set_cause(series, cause);
         series->state = WEIR__SERIES_ENDED;
         series->parent = NULL; /* which may end from now on */
-        return leave_parts(series, end);
+        return leave_parts(series, end_series);
 }
 
 /* The next task becomes the current one under the same hold of the lock, if it can be cancelled and must be started.
@@ -407,7 +407,7 @@ weir__series_go_on(struct weir_series *series)
 
                 if (!task) {
                         if (ends)
-                                end(series);
+                                end_series(series);
                         return;
                 }
                 if (!cause) {

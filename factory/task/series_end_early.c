@@ -46,7 +46,7 @@ weir_series_cancel(weir_series *series)
 
 /* Sets *cause and *poison.  Returns 0 or why they are not known. */
 static int
-look(const weir_series *series, int *cause, int *poison)
+read_causes(const weir_series *series, int *cause, int *poison)
 {
         if (!series || weir__phase_is_forked())
                 return series ? -ECHILD : -EINVAL;
@@ -61,7 +61,7 @@ look(const weir_series *series, int *cause, int *poison)
 int
 weir_series_status(const weir_series *series)
 {
-        int cause, poison, failed = look(series, &cause, &poison);
+        int cause, poison, failed = read_causes(series, &cause, &poison);
 
         return failed ? failed : cause ? cause : poison;
 }
@@ -69,7 +69,7 @@ weir_series_status(const weir_series *series)
 int
 weir_series_cause(const weir_series *series)
 {
-        int cause, poison, failed = look(series, &cause, &poison);
+        int cause, poison, failed = read_causes(series, &cause, &poison);
 
         if (failed)
                 return failed;

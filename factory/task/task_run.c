@@ -120,7 +120,7 @@ weir__task_complete(struct weir__work *work)
 /* -- the public face -- */
 
 static int
-enter(struct weir_task *task)
+enter_and_prepare(struct weir_task *task)
 {
         int failed = weir__runtime_enter();
 
@@ -138,7 +138,7 @@ weir_task_start(weir_task *task)
         if (!task)
                 return -ENOMEM;
         weir__task_consume(task, "weir_task_start");
-        int failed = task->flags & WEIR__TASK_POISONED ? task->status : enter(task);
+        int failed = task->flags & WEIR__TASK_POISONED ? task->status : enter_and_prepare(task);
         if (failed)
                 weir__task_discard(task);
         else

@@ -65,7 +65,7 @@ load(void)
 }
 
 static void
-end(void)
+run_exit_steps(void)
 {
         weir__steps_run(WEIR__STEP_EXIT);
 }
@@ -73,10 +73,10 @@ end(void)
 /* The handler of exit() is registered here.  exit() runs handlers in the reverse order.  So a function that the program registers
  * after its first use of the library runs before this handler, and may use the library. */
 static void
-start(void)
+run_start_steps(void)
 {
         weir__steps_run(WEIR__STEP_START);
-        failed_to_start = failed_to_load ? failed_to_load : atexit(end) ? -ENOMEM : 0;
+        failed_to_start = failed_to_load ? failed_to_load : atexit(run_exit_steps) ? -ENOMEM : 0;
 }
 
 int
@@ -84,6 +84,6 @@ weir__steps_start(void)
 {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-        pthread_once(&once, start);
+        pthread_once(&once, run_start_steps);
         return failed_to_start;
 }

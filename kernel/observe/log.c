@@ -1,7 +1,8 @@
 /* kernel/observe/log.c: messages, and the log function that takes them.
  *
  * Threads: any.
- * Locks:   sink.lock, a leaf.  It is not held while the log function runs, because that is user code: it may log, set and block.
+ * Locks:   logger.lock, a leaf.  It is not held while the log function runs, because that is user code: it may log, set and
+ *          block.
  *
  * Each call of the log function is on a list, with the number of the log function at that time.  Its record is on the stack of
  * its thread.  A thread that sets another log function waits until no call with a lower number is left.  Inside a log function it
@@ -44,7 +45,7 @@ static struct {
         unsigned waiting; /* threads, for calls to end */
 
         _Atomic unsigned ended; /* changes when a call has ended while somebody waits: a futex; written under the lock */
-} sink = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF), .fn = to_stderr};
+} logger = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF), .fn = to_stderr};
 
 static _Thread_local struct call *own; /* the call that this thread is in */
 
@@ -54,11 +55,11 @@ static _Thread_local struct call *own; /* the call that this thread is in */
 static void
 become_child(void)
 {
-        weir__lock_init(&sink.lock, WEIR__RANK_LEAF);
-        sink.calls = (struct weir__list){0};
-        sink.waiting = 0;
+        weir__lock_init(&logger.lock, WEIR__RANK_LEAF);
+        logger.calls = (struct weir__list){0};
+        logger.waiting = 0;
         if (own)
-                weir__list_append(&sink.calls, &own->link);
+                weir__list_append(&logger.calls, &own->link);
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_LOG, [WEIR__STEP_IN_CHILD] = become_child);
@@ -69,34 +70,34 @@ WEIR__STEPS_OF(WEIR__MODULE_LOG, [WEIR__STEP_IN_CHILD] = become_child);
 static bool
 begin_call(struct call *call)
 {
-        weir__lock(&sink.lock);
-        *call = (struct call){.number = sink.number, .fn = sink.fn, .context = sink.context};
+        weir__lock(&logger.lock);
+        *call = (struct call){.number = logger.number, .fn = logger.fn, .context = logger.context};
         if (call->fn) {
-                weir__list_append(&sink.calls, &call->link);
+                weir__list_append(&logger.calls, &call->link);
                 own = call;
         }
-        weir__unlock(&sink.lock);
+        weir__unlock(&logger.lock);
         return call->fn;
 }
 
 static void
 end_call(struct call *call)
 {
-        weir__lock(&sink.lock);
+        weir__lock(&logger.lock);
         weir__link_remove(&call->link);
         own = NULL;
-        bool wake = sink.waiting > 0;
+        bool wake = logger.waiting > 0;
         if (wake)
-                atomic_fetch_add_explicit(&sink.ended, 1, memory_order_relaxed);
-        weir__unlock(&sink.lock);
+                atomic_fetch_add_explicit(&logger.ended, 1, memory_order_relaxed);
+        weir__unlock(&logger.lock);
         if (wake)
-                weir__futex_wake(&sink.ended, WEIR__FUTEX_ALL);
+                weir__futex_wake(&logger.ended, WEIR__FUTEX_ALL);
 }
 
 static bool
 has_call_before(uint64_t number)
 {
-        const struct weir__link *oldest = weir__list_first(&sink.calls);
+        const struct weir__link *oldest = weir__list_first(&logger.calls);
 
         return oldest && weir__container_of(oldest, struct call, link)->number < number;
 }
@@ -105,15 +106,15 @@ has_call_before(uint64_t number)
 static void
 wait_for_calls_before(uint64_t number)
 {
-        sink.waiting++;
+        logger.waiting++;
         while (has_call_before(number)) {
-                unsigned seen = atomic_load_explicit(&sink.ended, memory_order_relaxed);
+                unsigned seen = atomic_load_explicit(&logger.ended, memory_order_relaxed);
 
-                weir__unlock(&sink.lock);
-                weir__futex_wait(&sink.ended, seen);
-                weir__lock(&sink.lock);
+                weir__unlock(&logger.lock);
+                weir__futex_wait(&logger.ended, seen);
+                weir__lock(&logger.lock);
         }
-        sink.waiting--;
+        logger.waiting--;
 }
 
 int
@@ -123,13 +124,13 @@ weir_log_set(weir_log_fn *fn, void *context)
 
         if (weir__phase_is_forked())
                 return -ECHILD;
-        weir__lock(&sink.lock);
-        sink.fn = fn;
-        sink.context = context;
-        uint64_t number = ++sink.number;
+        weir__lock(&logger.lock);
+        logger.fn = fn;
+        logger.context = context;
+        uint64_t number = ++logger.number;
         if (!own)
                 wait_for_calls_before(number);
-        weir__unlock(&sink.lock);
+        weir__unlock(&logger.lock);
         errno = before;
         return 0;
 }

@@ -169,9 +169,9 @@ announce(struct weir__trace_ring *ring)
         commit(ring);
 }
 
-/* Begins an event of that trace; put() ends it.  NULL: the trace is over, or there is no room. */
+/* Begins an event of that trace; end_record() ends it.  NULL: the trace is over, or there is no room. */
 static struct weir__trace_record *
-get(unsigned session)
+begin_record(unsigned session)
 {
         if (!session || ((!own || own->session != session) && !take_part(session)))
                 return NULL;
@@ -194,7 +194,7 @@ get(unsigned session)
 }
 
 static void
-put(void)
+end_record(void)
 {
         commit(own);
         atomic_store_explicit(&own->is_busy, false, memory_order_release);
@@ -265,7 +265,7 @@ void
 weir__trace_end(struct weir__trace_slice *slice, const struct weir__trace_facts *facts, struct weir__trace_flow *flow)
 {
         weir_nsec now = slice->session ? weir__clock_now() : 0;
-        struct weir__trace_record *record = get(slice->session);
+        struct weir__trace_record *record = begin_record(slice->session);
 
         if (!record)
                 return;
@@ -278,7 +278,7 @@ weir__trace_end(struct weir__trace_slice *slice, const struct weir__trace_facts 
                 flow->track = own->track & ((1u << 22) - 1);
                 flow->session = slice->session % WEIR__TRACE_SESSIONS;
         }
-        put();
+        end_record();
 }
 
 struct weir__trace_point
@@ -297,7 +297,7 @@ void
 weir__trace_note(const char *what, const char *unit, int64_t number)
 {
         weir_nsec now = weir__clock_now();
-        struct weir__trace_record *record = get(session_now());
+        struct weir__trace_record *record = begin_record(session_now());
 
         if (!record)
                 return;
@@ -308,5 +308,5 @@ weir__trace_note(const char *what, const char *unit, int64_t number)
                                               .unit = unit,
                                               .number = number,
                                               .poller = -1};
-        put();
+        end_record();
 }

@@ -42,7 +42,7 @@ static struct {
         /* Guarded by lock. */
         unsigned sessions; /* started so far */
         pthread_t thread;
-        bool runs;
+        bool is_running;
         pid_t process;
 
         /* The writer's, while it runs. */
@@ -50,14 +50,14 @@ static struct {
         weir__sink_fn *write; /* that of a descriptor */
         off_t size;           /* of the whole events in the file */
         uint64_t arrows;
-        bool begun; /* the file has an event */
+        bool has_begun; /* the file has an event */
 
         /* Its results, constant once `gone` is open. */
         uint64_t lost;
         int failed;
         struct weir__latch gone;
 
-        _Atomic bool ends;
+        _Atomic bool should_end;
 } trace = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME), .out.fd = -1};
 
 /* -- text -- */
@@ -133,11 +133,11 @@ put_name(const struct weir__trace_record *record)
 static void
 begin_event(char phase, uint32_t track)
 {
-        put(trace.begun ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+        put(trace.has_begun ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
         weir__sink_write(&trace.out.sink, &phase, 1);
         put_number("\",\"pid\":", trace.process);
         put_number(",\"tid\":", track);
-        trace.begun = true;
+        trace.has_begun = true;
 }
 
 static void
@@ -259,7 +259,7 @@ begin_file(int fd)
         trace.write = trace.out.sink.write;
         trace.out.sink.write = write_events;
         trace.size = 0;
-        trace.begun = false;
+        trace.has_begun = false;
         trace.arrows = 0;
         put("[");
         begin_event('M', 0);
@@ -343,7 +343,7 @@ writer_main(void *unused)
         (void)unused;
         pthread_setname_np(pthread_self(), "weir/trace");
         do {
-                ends = atomic_load_explicit(&trace.ends, memory_order_acquire);
+                ends = atomic_load_explicit(&trace.should_end, memory_order_acquire);
                 if (!ends && !atomic_exchange(&weir__trace_rings.wanted, 0))
                         weir__futex_wait_for(&weir__trace_rings.wanted, 0, PAUSE);
                 write_rings();
@@ -360,11 +360,11 @@ writer_main(void *unused)
 
 /* With the lock held. */
 static int
-begin(int fd)
+begin_trace(int fd)
 {
         trace.process = getpid();
         begin_file(fd);
-        atomic_store(&trace.ends, false);
+        atomic_store(&trace.should_end, false);
         atomic_store(&trace.gone.open, 0);
         atomic_store(&weir__trace_rings.wanted, 0);
         int failed = weir__thread_make(&trace.thread, writer_main, NULL);
@@ -373,7 +373,7 @@ begin(int fd)
                 close(fd);
                 return failed;
         }
-        trace.runs = true;
+        trace.is_running = true;
         if (++trace.sessions == 0)
                 trace.sessions = 1;
         atomic_store(&weir__trace_session, trace.sessions);
@@ -410,16 +410,16 @@ free_records(void)
 /* With the lock held. After -ETIMEDOUT the trace still runs, so no other trace can begin, which the writer would mix up with
  * it. */
 static int
-end(weir_nsec until, uint64_t *lost)
+end_trace(weir_nsec until, uint64_t *lost)
 {
-        if (!trace.runs)
+        if (!trace.is_running)
                 return -EALREADY;
         end_session();
-        atomic_store_explicit(&trace.ends, true, memory_order_release);
+        atomic_store_explicit(&trace.should_end, true, memory_order_release);
         weir__trace_call_writer();
         if (!weir__thread_join(trace.thread, &trace.gone, until))
                 return -ETIMEDOUT;
-        trace.runs = false;
+        trace.is_running = false;
         *lost = trace.lost;
         free_records();
         return trace.failed;
@@ -441,21 +441,21 @@ weir_trace_start(const char *path)
         if (failed)
                 return failed;
         weir__lock(&trace.lock);
-        int fd = trace.runs ? -EBUSY : open_file(path);
-        failed = fd < 0 ? fd : begin(fd);
+        int fd = trace.is_running ? -EBUSY : open_file(path);
+        failed = fd < 0 ? fd : begin_trace(fd);
         weir__unlock(&trace.lock);
         errno = before;
         return failed;
 }
 
 static int
-stop(weir_nsec until)
+stop_trace(weir_nsec until)
 {
         uint64_t lost = 0;
 
         if (!weir__lock_until(&trace.lock, until)) /* another thread may wait for a file */
                 return -ETIMEDOUT;
-        int failed = end(until, &lost);
+        int failed = end_trace(until, &lost);
         weir__unlock(&trace.lock);
         if (lost)
                 weir__log(WEIR_LOG_WARNING, "the trace lacks %llu events, for which there was no room in a buffer",
@@ -466,7 +466,7 @@ stop(weir_nsec until)
 int
 weir_trace_stop(void)
 {
-        int before = errno, result = weir__phase_is_forked() ? -ECHILD : stop(WEIR_FOREVER);
+        int before = errno, result = weir__phase_is_forked() ? -ECHILD : stop_trace(WEIR_FOREVER);
 
         errno = before;
         return result;
@@ -478,7 +478,7 @@ static void
 stop_at_exit(void)
 {
         weir_nsec until = weir__clock_after(weir__clock_monotonic(), weir__phase_exit_wait);
-        int result = weir__phase_is_forked() ? -ECHILD : stop(until);
+        int result = weir__phase_is_forked() ? -ECHILD : stop_trace(until);
 
         if (result < 0 && result != -EALREADY && result != -ECHILD)
                 weir__log(WEIR_LOG_ERROR, "the trace is not whole: %s", weir_strerror(result));
@@ -494,7 +494,7 @@ become_child(void)
         weir__lock_init(&trace.lock, WEIR__RANK_RUNTIME);
         weir__lock_init(&weir__trace_rings.lock, WEIR__RANK_LEAF);
         trace.out.fd = -1;
-        trace.runs = false;
+        trace.is_running = false;
         if (fd >= 0)
                 close(fd);
         for (struct weir__trace_ring *ring = weir__trace_rings.first; ring; ring = ring->next) {

@@ -58,7 +58,7 @@ phase_error(int phase)
         return phase == WEIR__PHASE_FORKED ? -ECHILD : -ESHUTDOWN;
 }
 
-/* A worker adds to its own count.  The heavy fence is in stop(). */
+/* A worker adds to its own count.  The heavy fence is in set_stopping(). */
 static void
 count_root(struct weir__worker *worker, int change)
 {
@@ -299,7 +299,7 @@ static const struct weir__work_ops drain_ops = {.run = drain_run};
 
 /* Every start of a root that does not see it is counted by now. */
 static void
-stop(void)
+set_stopping(void)
 {
         atomic_store(&weir__phase, WEIR__PHASE_STOPPING);
         weir__fence_heavy();
@@ -338,9 +338,9 @@ keep_poller(struct weir__worker *worker)
 /* With admin_lock held, in the phase UP.  `self`: the worker that calls exit(), or NULL.  A worker joins the others and not
  * itself.  It does not wait for roots, because its own root never ends. */
 static void
-end(struct weir__worker *self, weir_nsec until)
+shut_down(struct weir__worker *self, weir_nsec until)
 {
-        stop();
+        set_stopping();
         struct weir__poller *own = keep_poller(self);
         drain(own);
         weir__executor_drain();
@@ -366,7 +366,7 @@ weir_shutdown(void)
                 return failed;
         weir__lock(&admin_lock);
         if (atomic_load(&weir__phase) == WEIR__PHASE_UP)
-                end(NULL, WEIR_FOREVER);
+                shut_down(NULL, WEIR_FOREVER);
         weir__unlock(&admin_lock);
         return 0;
 }
@@ -381,7 +381,7 @@ shutdown_at_exit(void)
         if (weir__phase_is_forked() || !weir__lock_until(&admin_lock, until))
                 return;
         if (atomic_load(&weir__phase) == WEIR__PHASE_UP)
-                end(weir__worker_self(), until);
+                shut_down(weir__worker_self(), until);
         weir__unlock(&admin_lock);
 }
 

@@ -13,7 +13,7 @@
 #include "kernel/sched/share.h"
 
 static uint64_t
-ready(unsigned pollers)
+count_ready(unsigned pollers)
 {
         int64_t count = weir__share_depth();
 
@@ -35,7 +35,7 @@ weir_stats(struct weir_stats *stats)
                 known.pollers = weir__pollers_count();
                 weir__worker_pool_count(&known.workers, &known.spares);
                 known.functions = weir__executor_threads();
-                known.ready = ready(known.pollers);
+                known.ready = count_ready(known.pollers);
         }
         known.taken_over = weir__worker_counts.retaken;
         known.given_away = weir__worker_counts.given;

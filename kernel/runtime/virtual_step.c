@@ -9,7 +9,7 @@
 #include "kernel/runtime/virtual.h"
 
 static int
-begin(void)
+begin_steps(void)
 {
         int failed = weir__runtime_may_stop();
 
@@ -26,7 +26,7 @@ begin(void)
 }
 
 static int
-end(int result)
+end_steps(int result)
 {
         weir__virtual_end_steps();
         weir__runtime_leave();
@@ -36,15 +36,15 @@ end(int result)
 int
 weir_clock_run_until(weir_nsec instant)
 {
-        int failed = begin();
+        int failed = begin_steps();
 
-        return failed ? failed : end(weir__virtual_step_to(instant));
+        return failed ? failed : end_steps(weir__virtual_step_to(instant));
 }
 
 int
 weir_clock_advance(weir_nsec by)
 {
-        int failed = begin();
+        int failed = begin_steps();
 
-        return failed ? failed : end(by < 0 ? -EINVAL : weir__virtual_step_to(weir__clock_after(weir__clock_now(), by)));
+        return failed ? failed : end_steps(by < 0 ? -EINVAL : weir__virtual_step_to(weir__clock_after(weir__clock_now(), by)));
 }

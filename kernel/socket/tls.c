@@ -194,7 +194,7 @@ weir__tls_free(struct weir__tls *tls)
 /* Begins a call of OpenSSL: callbacks of the program run on the same threads, and may have left errors.  Returns the failure of a
  * broken connection. */
 static int
-begin(const struct weir__tls *tls)
+begin_call(const struct weir__tls *tls)
 {
         if (!tls->failure && ERR_peek_error())
                 ERR_clear_error();
@@ -233,7 +233,7 @@ explain(struct weir__tls *tls, int result)
 int
 weir__tls_handshake(struct weir__tls *tls)
 {
-        if (begin(tls))
+        if (begin_call(tls))
                 return tls->failure;
         tls->is_drained = false; /* it may only write, and something may have come since the last read */
         int result = SSL_do_handshake(tls->ssl);
@@ -246,7 +246,7 @@ weir__tls_read(struct weir__tls *tls, void *data, size_t size)
         size_t have = 0, count;
         unsigned records = 0;
 
-        if (begin(tls))
+        if (begin_call(tls))
                 return tls->failure;
         tls->is_drained = false; /* it may read only bytes that OpenSSL has already */
         do {
@@ -267,7 +267,7 @@ weir__tls_peek(struct weir__tls *tls)
         size_t count;
         char byte;
 
-        if (begin(tls))
+        if (begin_call(tls))
                 return tls->failure;
         int result = SSL_peek_ex(tls->ssl, &byte, 1, &count);
         return result == 1 ? 1 : explain(tls, result);
@@ -333,7 +333,7 @@ weir__tls_write(struct weir__tls *tls, const struct iovec *pieces, int count)
         size_t sent = 0, written;
         struct iovec part;
 
-        if (tls->is_finished || begin(tls))
+        if (tls->is_finished || begin_call(tls))
                 return tls->failure ? tls->failure : -EPIPE;
         while ((part = collect(pieces, count, sent, tls->held ? tls->held : RECORD, record)).iov_len > 0) {
                 const char *data = keep_record(tls, &part);
@@ -360,7 +360,7 @@ weir__tls_write(struct weir__tls *tls, const struct iovec *pieces, int count)
 void
 weir__tls_finish(struct weir__tls *tls)
 {
-        if (tls->is_finished || begin(tls) || !SSL_is_init_finished(tls->ssl))
+        if (tls->is_finished || begin_call(tls) || !SSL_is_init_finished(tls->ssl))
                 return;
         tls->is_finished = true;
         if (SSL_shutdown(tls->ssl) < 0)

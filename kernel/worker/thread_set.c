@@ -65,7 +65,7 @@ put_into_slot(struct weir__thread_set *set, struct weir__worker *worker)
 /* Takes an unused struct and counts it as a thread, before that thread is made.  If all structs are used, takes `fresh`; if that
  * is NULL, too, *worker becomes NULL. */
 static int
-enter(struct weir__thread_set *set, struct weir__worker *fresh, struct weir__worker **worker)
+take_struct(struct weir__thread_set *set, struct weir__worker *fresh, struct weir__worker **worker)
 {
         int failed = 0;
 
@@ -87,7 +87,7 @@ enter(struct weir__thread_set *set, struct weir__worker *fresh, struct weir__wor
 
 /* Under the lock. */
 static void
-leave(struct weir__thread_set *set, struct weir__worker *worker, enum weir__presence presence)
+give_up_struct(struct weir__thread_set *set, struct weir__worker *worker, enum weir__presence presence)
 {
         unsigned count = weir__thread_set_count(set);
 
@@ -102,11 +102,11 @@ int
 weir__thread_set_add(struct weir__thread_set *set, struct weir__worker **added)
 {
         struct weir__worker *fresh = NULL;
-        int failed = enter(set, NULL, added);
+        int failed = take_struct(set, NULL, added);
 
         if (!failed && !*added) {
                 fresh = new_struct(set);
-                failed = fresh ? enter(set, fresh, added) : -ENOMEM;
+                failed = fresh ? take_struct(set, fresh, added) : -ENOMEM;
         }
         if (fresh && (failed || *added != fresh))
                 free(fresh);
@@ -116,7 +116,7 @@ weir__thread_set_add(struct weir__thread_set *set, struct weir__worker **added)
         failed = weir__thread_make(&(*added)->thread, set->main, *added);
         if (failed) {
                 weir__lock(set->lock);
-                leave(set, *added, WEIR__THREAD_UNUSED);
+                give_up_struct(set, *added, WEIR__THREAD_UNUSED);
                 weir__unlock(set->lock);
         }
         return failed;
@@ -129,7 +129,7 @@ weir__thread_set_leave(struct weir__thread_set *set, struct weir__worker *worker
 {
         struct weir__worker *before = set->ended;
 
-        leave(set, worker, WEIR__THREAD_ENDED);
+        give_up_struct(set, worker, WEIR__THREAD_ENDED);
         set->ended = worker;
         return before;
 }
