@@ -724,17 +724,17 @@ bad_input_is_refused(void)
 /* -- another target after a clock change, as for a schedule on the wall clock -- */
 
 /* An alarm is a node like others. */
-struct alarm_follower {
-        struct weir__clock_timer follower;
+struct alarm_of_clock {
+        struct weir__clock_timer clock_timer;
         struct weir__alarm alarm;
         unsigned asked;
         weir_nsec shown;
 };
 
 static weir_nsec
-next_full_hour(struct weir__clock_timer *follower, weir_nsec shown)
+next_full_hour(struct weir__clock_timer *clock_timer, weir_nsec shown)
 {
-        struct alarm_follower *own = (struct alarm_follower *)follower;
+        struct alarm_of_clock *own = (struct alarm_of_clock *)clock_timer;
 
         own->asked++;
         own->shown = shown;
@@ -752,7 +752,7 @@ a_jump_may_have_another_target(void)
 {
         static const struct weir__clock_timer_ops ops = {.retarget = next_full_hour};
         static const struct weir__work_ops work_ops = {.run = do_nothing};
-        struct alarm_follower own = {.follower = {.ops = &ops, .node = &own.alarm.node, .clock = CLOCK_REALTIME},
+        struct alarm_of_clock own = {.clock_timer = {.ops = &ops, .node = &own.alarm.node, .clock = CLOCK_REALTIME},
                                      .alarm = {.work.ops = &work_ops}};
         struct weir__poller *poller;
 
@@ -760,27 +760,27 @@ a_jump_may_have_another_target(void)
         advance(0); /* there is a poller */
         poller = weir__pollers.at[0];
         weir__lock(&poller->lock);
-        own.follower.target = START + HOUR;
+        own.clock_timer.target = START + HOUR;
         own.alarm.node.kind = WEIR__DEADLINE_ALARM;
-        weir__deadlines_add(poller, &own.alarm.node, weir__clock_timer_deadline(&own.follower), weir_now());
-        weir__clock_timer_add(poller, &own.follower);
+        weir__deadlines_add(poller, &own.alarm.node, weir__clock_timer_deadline(&own.clock_timer), weir_now());
+        weir__clock_timer_add(poller, &own.clock_timer);
         weir__unlock(&poller->lock);
         CU_ASSERT_EQUAL(own.alarm.node.deadline, began + HOUR);
         jump_to(START + 5 * HOUR + 1);
         CU_ASSERT_EQUAL(own.asked, 1);
         CU_ASSERT_EQUAL(own.shown, START + 5 * HOUR + 1);
-        CU_ASSERT_EQUAL(own.follower.target, START + 6 * HOUR);
+        CU_ASSERT_EQUAL(own.clock_timer.target, START + 6 * HOUR);
         CU_ASSERT_EQUAL(own.alarm.node.deadline, began + HOUR - 1);
         jump_to(START - 1);
-        CU_ASSERT_EQUAL(own.follower.target, START);
+        CU_ASSERT_EQUAL(own.clock_timer.target, START);
         CU_ASSERT_EQUAL(own.alarm.node.deadline, began + 1);
         advance(10);
         CU_ASSERT(!weir__timerq_contains(&own.alarm.node));
         jump_to(START + HOUR); /* it has come: nothing is asked any more */
         CU_ASSERT_EQUAL(own.asked, 2);
         weir__lock(&poller->lock);
-        weir__clock_timer_remove(&own.follower);
-        weir__clock_timer_remove(&own.follower);
+        weir__clock_timer_remove(&own.clock_timer);
+        weir__clock_timer_remove(&own.clock_timer);
         weir__unlock(&poller->lock);
         end();
 }

@@ -32,7 +32,7 @@ static const char *const kind_names[KINDS] = {"timer", "empty",  "function", "fa
 /* A series. */
 struct line {
         weir_series *handle;
-        struct item *owner; /* the family that it is a child of; NULL: none */
+        struct item *owner; /* the combinator or graph that it is a child of; NULL: none */
         struct item *last;
         bool stopped, ended;
         weir_nsec stopped_at, deadline;
@@ -44,7 +44,7 @@ struct item {
         enum kind kind;
         unsigned number;
         weir_task *handle;
-        struct item *parent;   /* the family that it is within; NULL: none */
+        struct item *parent;   /* the combinator or graph that it is within; NULL: none */
         struct line *line;     /* NULL: it is a child itself, or alone */
         struct item *previous; /* in the line */
         struct item *before[4];
@@ -237,7 +237,7 @@ check_order(const struct item *item)
         if (item->called || item->freed)
                 differs(item, "called back after its end");
         if (item->parent && (item->parent->called || item->parent->freed))
-                differs(item, "called back after the family that it is in");
+                differs(item, "called back after the combinator or graph that it is in");
         if (item->previous && !item->previous->freed)
                 differs(item, "called back before what comes before it in its series");
         for (unsigned i = 0; i < item->befores; i++)
@@ -583,7 +583,7 @@ act(void)
 
 /* -- events -- */
 
-/* A child that is a task has ended: its family's status, as far as it is known. */
+/* A child that is a task has ended: the status of its combinator, as far as it is known. */
 static void
 tell_parent(const struct item *item)
 {

@@ -189,7 +189,7 @@ reset_moves_the_next_tick_only(void)
         end(&ticks);
 }
 
-/* Also on the real clock, where the first follower of a worker has all of them looked at again soon after its start. */
+/* Also on the real clock, where the first clock timer of a worker has all of them looked at again soon after its start. */
 static void
 jump_leaves_a_reset_tick_where_it_is(void)
 {

@@ -16,7 +16,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-
 #define PATIENCE 20 /* seconds until nothing more is expected to happen */
 
 struct simulation simulation;
@@ -236,7 +235,7 @@ status_fits(const struct task *task, int status, int *expected)
 
         if (cause == -ESHUTDOWN)
                 cause = 0;
-        *expected = cause ? cause : task->kind >= PARALLEL ? model_family_status(task) : 0;
+        *expected = cause ? cause : task->kind >= PARALLEL ? model_combinator_status(task) : 0;
         if (cause || !model.stopping || task->place != PENDING)
                 return status == *expected;
         *expected = -ESHUTDOWN;

@@ -532,10 +532,10 @@ step(struct flow *flow)
 }
 
 static void
-was_started(struct task *family)
+was_started(struct task *combinator)
 {
-        model.starting -= family->starting;
-        family->starting = false;
+        model.starting -= combinator->starting;
+        combinator->starting = false;
 }
 
 void
@@ -757,12 +757,12 @@ model_next_instant(void)
 }
 
 int
-model_family_status(const struct task *family)
+model_combinator_status(const struct task *combinator)
 {
-        if (family->winner >= 0)
+        if (combinator->winner >= 0)
                 return 0;
-        for (const struct flow *child = family->children; child; child = child->sibling)
+        for (const struct flow *child = combinator->children; child; child = child->sibling)
                 if (child->status)
                         return child->status;
-        return family->kind == RACE ? -ENOENT : 0;
+        return combinator->kind == RACE ? -ENOENT : 0;
 }

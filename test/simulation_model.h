@@ -153,7 +153,7 @@ bool model_can_cancel(const struct task *task);
 bool model_can_reset(const struct task *task, bool *may); /* *may: it is left open */
 const struct task *model_earlier(const struct task *task); /* one that had to come before this, which has expired */
 const struct task *model_next(void);                       /* the pending one with the earliest deadline */
-int model_family_status(const struct task *family);
+int model_combinator_status(const struct task *combinator);
 weir_nsec model_put_off(weir_nsec instant, weir_nsec by);
 
 /* -- events -- */
