@@ -1,12 +1,12 @@
 #!/bin/bash
-# README.md and docs/ show code that the tests run.  Each C block names the file that it is quoted from in the line before it,
-# <!-- tutorial/01-delay-server.c -->, and stands there word for word.  Links lead somewhere.  A word that begins with weir_ is
-# declared in a public header, or is the name of a metric.  No line is longer than 100 columns, except in blocks of the output of
-# programs (```text).  Each page of docs/decisions is in its index.
+# README.md, docs/ and the pages of bench/ and test/ show code that the tests run.  Each C block names the file that it is quoted
+# from in the line before it, <!-- tutorial/01-delay-server.c -->, and stands there word for word.  Links lead somewhere.  A word
+# that begins with weir_ is declared in a public header, or is the name of a metric.  No line is longer than 100 columns, except in
+# blocks of the output of programs (```text) and in the tables of test/.  Each page of docs/decisions is in its index.
 set -euo pipefail
 
 cd "$WEIR_SOURCE"
-python3 - *.md docs/*.md docs/decisions/*.md <<'PYTHON'
+python3 - *.md docs/*.md docs/decisions/*.md bench/README.md test/*/README.md <<'PYTHON'
 import glob, os, re, sys
 
 failures, quotes = [], 0
@@ -33,6 +33,8 @@ for page in sys.argv[1:]:
         quotes += 1
     prose = re.sub(r"```\w*\n.*?```", lambda block: "\n" * block.group().count("\n"), text, flags=re.S)
     ours = re.sub(r"```text\n.*?```", lambda block: "\n" * block.group().count("\n"), text, flags=re.S)
+    if page.startswith("test/"):
+        ours = re.sub(r"^\|.*", "", ours, flags=re.M)
     failures += [f"{page}:{number}: {len(line)} columns" for number, line in enumerate(ours.split("\n"), 1) if len(line) > 100]
     for path, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", prose):
         target = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page

@@ -22,7 +22,7 @@ WEIR_BEGIN
  *
  * Timers of one poller end in exact order of their deadlines.  Equal deadlines end in the order of
  * their start or last reset.  In the series of an HTTP exchange the deadline is rounded up to a
- * millisecond (weir/http_server.h).
+ * multiple of the coalescing window, 1 ms by default (weir_http_server_set_coalescing).
  *
  * Owner:   the caller, until the task is consumed.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: 0, -ECANCELED
