@@ -7,7 +7,7 @@ set(WEIR_ABLATE "" CACHE STRING "Mechanisms to leave out, with commas between (c
 set(WEIR_ABLATABLE
         slab     # kernel/memory: blocks come from malloc, behind the caches
         cache    # kernel/memory: each block comes from malloc
-        cold     # kernel/memory: the block behind a cold one is not fetched
+        cold     # kernel/memory: the block behind a cold one is not prefetched
         lock     # kernel/base: a plain futex with three states
         handoff  # kernel/base: a thread that has waited for long is not handed the lock
         interval # kernel/loop: wake-ups have no minimum interval
@@ -16,7 +16,7 @@ set(WEIR_ABLATABLE
         prefetch # nothing is fetched from memory before it is wanted
 )
 set(WEIR_WITHOUT_cache UNCACHED=1)
-set(WEIR_WITHOUT_cold FETCHES_COLD=0)
+set(WEIR_WITHOUT_cold PREFETCHES_COLD=0)
 set(WEIR_WITHOUT_handoff HAND_OFF_AFTER=WEIR_FOREVER)
 set(WEIR_WITHOUT_interval INTERVAL=0)
 set(WEIR_WITHOUT_timed TIMED=0)

@@ -688,7 +688,7 @@ a_release_without_a_hold_aborts(void)
 static _Atomic unsigned jumps;
 
 static void
-count_jump(void)
+count_change(void)
 {
         jumps++;
 }
@@ -711,7 +711,7 @@ the_wall_clock_jumps_and_the_other_does_not(void)
 {
         begin();
         jumps = 0;
-        weir__clock_on_wall_jump(count_jump);
+        weir__clock_on_wall_change(count_change);
         CU_ASSERT_EQUAL(weir_clock_set_wall(WEIR_SEC(1000000)), 0);
         CU_ASSERT_EQUAL(weir_wall_now(), WEIR_SEC(1000000));
         CU_ASSERT_EQUAL(weir_now(), seen.began);
@@ -726,7 +726,7 @@ the_wall_clock_jumps_and_the_other_does_not(void)
         CU_ASSERT_EQUAL(weir_clock_advance(WEIR_SEC(1)), 0);
         CU_ASSERT_EQUAL(weir_wall_now(), WEIR_FOREVER);
         CU_ASSERT_EQUAL(jumps, 3);
-        weir__clock_on_wall_jump(NULL);
+        weir__clock_on_wall_change(NULL);
         weir_test_end();
 }
 

@@ -18,15 +18,15 @@ struct weir__go_queue {
 struct weir__go_queue *weir__go_queue_get(const struct weir__name_key *key);
 void weir__go_queue_unref(struct weir__go_queue *queue);
 
-struct weir__go_look {
+struct weir__go_queue_walk {
         unsigned shard;               /* 0 at first */
         struct weir__names_scan scan; /* of that shard */
-        char name[WEIR_NAME_MAX]; /* of the queue that was come to, `size` bytes */
+        char name[WEIR_NAME_MAX]; /* of the queue that the walk is at, `size` bytes */
         size_t size;
         struct weir__executor_stats stats;
 };
 
-/* Comes to the next queue; returns false when that was all.  Any thread, no lock held. */
-bool weir__go_look_on(struct weir__go_look *look);
+/* Goes on to the next queue.  Returns false when there is none.  Any thread, no lock held. */
+bool weir__go_queue_walk_on(struct weir__go_queue_walk *walk);
 
 #endif

@@ -134,32 +134,32 @@ weir_go_queue_stats(const char *name, struct weir_go_stats *stats)
 
 /* Within one hold of the lock.  Returns whether it came to one. */
 static bool
-look_in_shard(struct weir__go_look *look, bool *done)
+walk_shard(struct weir__go_queue_walk *walk, bool *done)
 {
-        struct weir__names_shard *shard = weir__names_lock(&weir__queue_names, look->scan.key.hash);
+        struct weir__names_shard *shard = weir__names_lock(&weir__queue_names, walk->scan.key.hash);
         unsigned budget = LINES_AT_ONCE;
-        struct weir__name *name = weir__names_scan(shard, &look->scan, &budget, done);
+        struct weir__name *name = weir__names_scan(shard, &walk->scan, &budget, done);
 
         if (name) {
-                look->size = name->size;
-                memcpy(look->name, name->text, name->size);
-                look->scan.key.text = look->name;
-                weir__executor_stats(&queue_of(name)->jobs, &look->stats);
+                walk->size = name->size;
+                memcpy(walk->name, name->text, name->size);
+                walk->scan.key.text = walk->name;
+                weir__executor_stats(&queue_of(name)->jobs, &walk->stats);
         }
         weir__names_unlock(shard);
         return name;
 }
 
 bool
-weir__go_look_on(struct weir__go_look *look)
+weir__go_queue_walk_on(struct weir__go_queue_walk *walk)
 {
         bool done = false;
 
-        while (look->shard < WEIR__NAMES_SHARDS) {
-                if (look_in_shard(look, &done))
+        while (walk->shard < WEIR__NAMES_SHARDS) {
+                if (walk_shard(walk, &done))
                         return true;
                 if (done)
-                        look->scan = weir__names_scan_begin(++look->shard);
+                        walk->scan = weir__names_scan_begin(++walk->shard);
         }
         return false;
 }

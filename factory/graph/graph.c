@@ -285,7 +285,7 @@ enqueue(struct weir__graph *graph, const uint32_t ready[], unsigned count)
 }
 
 /* In a chain the next node is begun at once.  Where the worker has other things to do they queue, and are begun many at a time:
- * their memory is fetched together then, and is still in the caches when they end. */
+ * their memory is prefetched together then, and is still in the caches when they end. */
 static bool
 is_chain(const struct weir__graph *graph)
 {
@@ -377,11 +377,11 @@ take_some(struct weir__graph *graph, struct weir__node_list *backlog, uint32_t n
         return count;
 }
 
-#define FETCHED 4 /* successors of a node */
+#define PREFETCHED 4 /* successors of a node */
 
-/* Fetches what beginning and ending these nodes will touch from memory, for all of them at once. */
+/* Prefetches what beginning and ending these nodes will touch, for all of them at once. */
 static void
-fetch(const struct weir__graph *graph, const uint32_t numbers[], unsigned count)
+prefetch_nodes(const struct weir__graph *graph, const uint32_t numbers[], unsigned count)
 {
         for (unsigned i = 0; i < count; i++) {
                 __builtin_prefetch(weir__graph_node(graph, numbers[i]), 1);
@@ -398,7 +398,7 @@ fetch(const struct weir__graph *graph, const uint32_t numbers[], unsigned count)
         for (unsigned i = 0; i < count; i++) {
                 uint32_t edge = graph->first_out[numbers[i]], end = graph->first_out[numbers[i] + 1];
 
-                for (unsigned left = FETCHED; edge < end && left > 0; edge++, left--)
+                for (unsigned left = PREFETCHED; edge < end && left > 0; edge++, left--)
                         __builtin_prefetch(&graph->waiting[graph->out[edge] & ~WEIR__EDGE_CONDITIONAL], 1);
         }
 }
@@ -412,7 +412,7 @@ walk(struct weir__work *work)
         uint32_t numbers[BATCH];
         unsigned count = take_some(graph, &batch.list, numbers);
 
-        fetch(graph, numbers, count);
+        prefetch_nodes(graph, numbers, count);
         begin_nodes(graph, numbers, count, &batch);
         bool all = notify_all(graph, &batch);
         weir__lock(&graph->lock);

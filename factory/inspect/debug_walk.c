@@ -179,20 +179,20 @@ show_queue(struct weir__debug_walk *walk, const char *name, size_t size, const s
 static void
 walk_functions(struct weir__debug_walk *walk)
 {
-        struct weir__go_look *look = malloc(sizeof *look);
+        struct weir__go_queue_walk *queues = malloc(sizeof *queues);
         struct weir__executor_stats stats;
 
         weir__executor_stats(NULL, &stats);
         show_queue(walk, NULL, 0, &stats);
-        if (!look) {
+        if (!queues) {
                 walk->failed = -ENOMEM;
                 return;
         }
-        look->shard = 0;
-        look->scan = weir__names_scan_begin(0);
-        while (!walk->is_stopped && weir__go_look_on(look))
-                show_queue(walk, look->name, look->size, &look->stats);
-        free(look);
+        queues->shard = 0;
+        queues->scan = weir__names_scan_begin(0);
+        while (!walk->is_stopped && weir__go_queue_walk_on(queues))
+                show_queue(walk, queues->name, queues->size, &queues->stats);
+        free(queues);
 }
 
 /* -- all of it -- */

@@ -125,7 +125,7 @@ static inline uint64_t weir__name_zero_bytes(uint64_t word)
         return (word - WEIR__NAME_LOWEST_BITS) & ~word & WEIR__NAME_HIGHEST_BITS;
 }
 
-/* Fetches the object of the name while the names are compared. */
+/* Prefetches the object of the name while the names are compared. */
 static inline void weir__name_prefetch_object(const struct weir__name *name)
 {
         __builtin_prefetch((const char *)name - WEIR__NAME_BEFORE);

@@ -46,7 +46,7 @@ serve_some(weir_semaphore *semaphore, struct weir__work_list *claimed)
 
                 if (!wait || (wait->amount > semaphore->object.amount && !weir__wait_is_over(wait->task)))
                         return false;
-                wait = weir__wait_take(&semaphore->waits, claimed);
+                wait = weir__wait_claim_oldest(&semaphore->waits, claimed);
                 if (wait)
                         semaphore->object.amount -= wait->amount;
         }

@@ -65,7 +65,7 @@ claim(struct weir__wait_task *self)
 
 /* The task is there until its wait is unlinked: its worker needs the lock for that. */
 struct weir__wait *
-weir__wait_take(struct weir__list *queue, struct weir__work_list *claimed)
+weir__wait_claim_oldest(struct weir__list *queue, struct weir__work_list *claimed)
 {
         struct weir__wait *wait = weir__wait_oldest(queue);
         bool is_claimed = claim(wait->task);
@@ -94,7 +94,7 @@ weir__wait_pop(struct weir__list *queue, struct weir__work_list *claimed)
         struct weir__wait *wait = NULL;
 
         while (!wait && weir__wait_oldest(queue))
-                wait = weir__wait_take(queue, claimed);
+                wait = weir__wait_claim_oldest(queue, claimed);
         return wait;
 }
 
@@ -112,7 +112,7 @@ weir__wait_end_all(struct weir__waitable *object, struct weir__list *queue, int 
                 struct weir__work_list claimed = {0};
 
                 for (unsigned i = 0; i < WEIR__WAITS_AT_ONCE && weir__wait_oldest(queue); i++) {
-                        struct weir__wait *wait = weir__wait_take(queue, &claimed);
+                        struct weir__wait *wait = weir__wait_claim_oldest(queue, &claimed);
 
                         if (wait)
                                 wait->task->task.status = status;

@@ -69,7 +69,7 @@ struct weir__wait {
         };
 };
 
-/* The place of a dump in a queue, which others change between its looks.  Guarded by the object's lock. */
+/* Where a dump stands in a queue.  Others change the queue between its looks.  Guarded by the object's lock. */
 struct weir__wait_cursor {
         struct weir__wait_cursor *next; /* of the same object */
         struct weir__link *at;          /* the wait to be looked at next; NULL: none */
@@ -211,7 +211,7 @@ void weir__wait_unlink(struct weir__wait *wait);
 
 /* Unlinks the oldest wait, and claims its task.  Returns it, its task being appended to `claimed`; NULL: somebody else has
  * claimed the task. */
-struct weir__wait *weir__wait_take(struct weir__list *queue, struct weir__work_list *claimed);
+struct weir__wait *weir__wait_claim_oldest(struct weir__list *queue, struct weir__work_list *claimed);
 
 /* The oldest wait that was not claimed; older ones are unlinked.  NULL: there is none. */
 struct weir__wait *weir__wait_oldest_pending(struct weir__list *queue);

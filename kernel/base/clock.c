@@ -14,7 +14,7 @@
 
 struct weir__clock weir__clock;
 
-static _Atomic(weir__wall_jump_fn *) on_wall_jump;
+static _Atomic(weir__wall_change_fn *) on_wall_change;
 
 void
 weir__clock_start(bool is_virtual)
@@ -65,15 +65,15 @@ weir__clock_set_timer(int timer_fd, weir_nsec instant)
 }
 
 void
-weir__clock_on_wall_jump(weir__wall_jump_fn *fn)
+weir__clock_on_wall_change(weir__wall_change_fn *fn)
 {
-        atomic_store(&on_wall_jump, fn);
+        atomic_store(&on_wall_change, fn);
 }
 
 int
 weir_clock_set_wall(weir_nsec wall)
 {
-        weir__wall_jump_fn *fn = atomic_load(&on_wall_jump);
+        weir__wall_change_fn *fn = atomic_load(&on_wall_change);
 
         if (weir__phase_is_forked())
                 return -ECHILD;

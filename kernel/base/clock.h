@@ -21,9 +21,10 @@ extern struct weir__clock weir__clock;
 /* Starts the virtual clock anew, or goes back to the real one.  While no worker runs. */
 void weir__clock_start(bool is_virtual);
 
-/* Has the function called after each jump of the virtual wall clock, by the thread that made it, with no lock held.  Set once. */
-typedef void weir__wall_jump_fn(void);
-void weir__clock_on_wall_jump(weir__wall_jump_fn *fn);
+/* Sets the function that is called after each change of the virtual wall clock, by the thread that made it, with no lock held.
+ * Once. */
+typedef void weir__wall_change_fn(void);
+void weir__clock_on_wall_change(weir__wall_change_fn *fn);
 
 static inline bool weir__clock_is_virtual(void)
 {

@@ -264,7 +264,7 @@ weir__clock_timers_open(struct weir__poller *poller)
         poller->clock_timers.are_watched = is_virtual;
         weir__unlock(&poller->lock);
         if (is_virtual)
-                weir__clock_on_wall_jump(virtual_clock_change);
+                weir__clock_on_wall_change(virtual_clock_change);
 }
 
 void

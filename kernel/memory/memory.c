@@ -26,9 +26,9 @@
 #define UNCACHED WEIR__SANITIZED
 #endif
 
-/* Whether blocks are fetched before they are wanted; cmake/ablate.cmake says 0. */
-#ifndef FETCHES_COLD
-#define FETCHES_COLD 1
+/* Whether blocks are prefetched before they are wanted; cmake/ablate.cmake says 0. */
+#ifndef PREFETCHES_COLD
+#define PREFETCHES_COLD 1
 #endif
 
 #define BATCH         64
@@ -61,7 +61,7 @@ refill(struct free_list *list, size_t size_class)
 {
         list->first = weir__slabs_take(size_class);
         list->count = list->first ? (uint32_t)list->first->count : 0;
-        list->cold = FETCHES_COLD * list->count;
+        list->cold = PREFETCHES_COLD * list->count;
         return list->first;
 }
 
@@ -78,9 +78,9 @@ give_batch(struct free_list *list)
         weir__slabs_give(chain, is_worth_keeping());
 }
 
-/* The block behind a cold one is cold as well.  It is fetched while the caller fills the one that was taken. */
+/* The block behind a cold one is cold as well.  It is prefetched while the caller fills the one that was taken. */
 static void
-fetch_next(struct free_list *list, size_t size_class)
+prefetch_next(struct free_list *list, size_t size_class)
 {
         list->cold = list->count;
         for (size_t line = 0; list->first && line < weir__block_size(size_class); line += 64)
@@ -95,7 +95,7 @@ take_block(struct free_list *list, size_t size_class)
         struct weir__block *block = list->first;
         list->first = block->next;
         if (__builtin_expect(--list->count < list->cold, 0))
-                fetch_next(list, size_class);
+                prefetch_next(list, size_class);
         return block;
 }
 
