@@ -40,7 +40,7 @@ void cost_on_end(struct weir_task *task, void *context);
 /* Ends the process with a message when the call failed. */
 void cost_must(bool good, const char *what);
 
-/* -- the HTTP client of cost_http.c, which bytes.c uses as well -- */
+/* -- the HTTP client of http.c, which bytes.c uses as well -- */
 
 struct cost_case;
 void cost_http_serve(bool is_delayed);

@@ -19,7 +19,7 @@ struct weir__oneshot {
         struct weir__wait_task *sole; /* the task of one with a name; NULL: it is gone */
 };
 
-/* Grants what came before the start, also to a task that was cancelled then. */
+/* Grants an event that came before the start, also to a task that was cancelled before its start. */
 int weir__oneshot_try(struct weir__wait *wait, struct weir__work_list *claimed);
 
 /* Of a kind that adds nothing to the struct. */

@@ -26,7 +26,7 @@ struct weir__combinator_ops {
         /* Nothing is pending any more, and nothing ends the task early: the series to be run next, which was not started, or NULL
          * for the end.  On a worker, no lock held; it may call user code.  NULL: there is only what was added. */
         struct weir_series *(*next)(struct weir__combinator *combinator);
-        unsigned most; /* children that there are: what ends the task early comes too late for the last's result; 0: any number */
+        unsigned most; /* children; 0: any number.  After the last one its result stays, also if something ends the task early */
 
         /* Gives up what the kind holds besides children.  It runs no user code.  NULL: nothing. */
         void (*release)(struct weir__combinator *combinator);

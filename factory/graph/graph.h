@@ -31,7 +31,7 @@ struct weir_node {
         };
         union {
                 struct weir_series *series; /* WAITING: NULL, or what was added; RUNNING: it runs */
-                size_t next_edge;           /* finished: along which the next arrival goes */
+                size_t next_edge;           /* finished: the edge along which the next arrival goes */
         };
         char *label; /* NULL: none */
         void *result;
@@ -42,8 +42,8 @@ struct weir_node {
         uint8_t policy;        /* enum weir_node_policy; constant once sealed */
 };
 
-/* A page of nodes is as many lines as a page of memory has, of which one says where it belongs: not the same in each page,
- * since lines at equal places of pages push each other out of the caches. */
+/* A page of nodes has the size of a page of memory.  One of its 64 lines is the head, which says where the page belongs.  The
+ * heads of neighbours lie at different offsets, because lines at equal offsets push each other out of the caches. */
 struct weir__node_page {
         union {
                 struct weir_node nodes[WEIR__GRAPH_PER_PAGE + 1];

@@ -20,7 +20,7 @@ enum weir__series_state {
         WEIR__SERIES_ENDED,
 };
 
-/* The first member is what a step does that must be made on a worker.  Series of one kind share the rest. */
+/* The operations of a kind of series.  The first member runs a step on a worker. */
 struct weir__series_ops {
         struct weir__work_ops work; /* first */
 

@@ -57,7 +57,7 @@ void weir__deadlines_on_due(enum weir__deadline_kind kind, weir__deadline_fn *fn
  * Result:  whether the owner may be asleep for longer than that: call weir__poller_wake after unlocking. */
 bool weir__deadlines_add(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);
 
-/* The same in two halves: its place among equal deadlines, and later the node with it. */
+/* The same in two halves: the node gets its place among equal deadlines, and is added with that place later. */
 void weir__deadlines_take_turn(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec now);
 bool weir__deadlines_add_in_turn(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline);
 

@@ -39,10 +39,10 @@ struct weir__watch {
         _Atomic weir_nsec degraded_until;
 
         /* Owner only. */
-        weir_nsec since; /* when that was; 0: by a former owner */
-        unsigned callback_seq; /* of the owner, then */
-        weir_nsec slept; /* for how long it has slept since */
-        bool is_idle;    /* it has just slept for so long that the timer had better not be set while it sleeps */
+        weir_nsec since;       /* when the timer was set; 0: by a former owner */
+        unsigned callback_seq; /* of the owner at that time */
+        weir_nsec slept;       /* how long the poller has slept since then */
+        bool is_idle;          /* the last sleep was long: the timer is disarmed before the next one */
 };
 
 struct weir__poller {

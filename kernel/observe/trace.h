@@ -58,8 +58,9 @@ struct weir__trace_facts {
         weir_nsec lateness;
 };
 
-/* Around a slice.  `flow`: that of its series, or NULL.  The end writes it, so it gets NULL when the series may be gone, and
- * another flow when the series was made meanwhile.  `parent`: the flow of the series around it, for its first slice. */
+/* The beginning and the end of a slice.  `flow` is that of its series; NULL: none.  weir__trace_end writes to it.  So it gets
+ * NULL if the series may be gone, and the flow of the new series if one was made during the slice.  `parent` is the flow of the
+ * series around it, for its first slice. */
 void weir__trace_begin(struct weir__trace_slice *slice, struct weir__trace_flow *flow, const struct weir__trace_flow *parent)
         __attribute__((cold));
 void weir__trace_end(struct weir__trace_slice *slice, const struct weir__trace_facts *facts, struct weir__trace_flow *flow)

@@ -1,6 +1,6 @@
 /* kernel/sched/watchdog.c: takes pollers away from workers whose callbacks block.
  *
- *     sleeps --the timer of a poller fires--> looks at it, again after a pause --it sleeps, or its timer is set anew--> sleeps
+ *     sleeps --the timer of a poller fires--> looks at it, again after a pause --the poller sleeps, or sets its timer--> sleeps
  *
  * Threads: its own.
  * Locks:   none.  The watchdog calls nothing of the program, because that might block.  It leaves its messages as notices.  A

@@ -23,7 +23,7 @@ void weir__worker_pool_call(struct weir__worker *worker, struct weir__poller *po
                             weir__function *blocked);
 void weir__worker_pool_put_back(struct weir__worker *worker);
 
-/* A worker waits for a call.  The second becomes idle before, because it has no poller any more. */
+/* A worker waits for a call.  The second function is for a worker without a poller: it makes the worker idle first. */
 enum weir__call weir__worker_pool_wait(struct weir__worker *worker);
 enum weir__call weir__worker_pool_wait_idle(struct weir__worker *worker);
 
