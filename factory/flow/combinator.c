@@ -64,7 +64,7 @@ set_child(struct weir__combinator *combinator, unsigned index, struct weir_serie
         child->owner = combinator;
         child->index = index;
         combinator->children[index] = child;
-        combinator->alive++;
+        combinator->left++;
         combinator->added++;
 }
 
@@ -120,7 +120,7 @@ go_on(struct weir__combinator *combinator)
 static void
 unlock_and_go_on(struct weir__combinator *combinator)
 {
-        bool is_pending = combinator->alive + combinator->walks > 0;
+        bool is_pending = combinator->left + combinator->walks > 0;
 
         weir__unlock(&combinator->lock);
         if (!is_pending)
@@ -212,7 +212,7 @@ static const struct weir__work_ops end_early_walk_ops = {.run = end_early_walk, 
 static bool
 begin_to_end_early(struct weir__combinator *combinator)
 {
-        if (combinator->alive == 0 || combinator->is_ending_early)
+        if (combinator->left == 0 || combinator->is_ending_early)
                 return false;
         combinator->is_ending_early = true;
         combinator->walks++;
@@ -245,7 +245,7 @@ child_ended(struct weir_series *child)
 
         weir__lock(&combinator->lock);
         combinator->children[child->index] = NULL;
-        combinator->alive--;
+        combinator->left--;
         if (ops->ended)
                 walk = ops->ended(combinator, child, result) && begin_to_end_early(combinator);
         else
@@ -338,7 +338,7 @@ weir__combinator_describe(const struct weir_task *task, char *out, size_t room)
         struct weir__combinator *combinator = (struct weir__combinator *)task;
 
         weir__lock(&combinator->lock);
-        unsigned left = combinator->alive, added = combinator->added;
+        unsigned left = combinator->left, added = combinator->added;
         weir__unlock(&combinator->lock);
         if (ops_of(combinator)->next)
                 snprintf(out, room, "%s %u", left ? "runs number" : "comes to an end after number", added);

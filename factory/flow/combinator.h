@@ -55,7 +55,7 @@ struct weir__combinator {
         struct weir__lock lock;
 
         /* Guarded by lock. */
-        unsigned alive;       /* children that have not ended */
+        unsigned left;        /* children that have not ended */
         unsigned added;       /* children that there have ever been */
         unsigned failed;      /* the index of the child whose status the task has */
         unsigned char walks;  /* on their way */

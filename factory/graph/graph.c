@@ -191,11 +191,11 @@ begin_nodes(struct weir__graph *graph, const uint32_t numbers[], unsigned count,
 
 /* -- successors are notified -- */
 
-/* The result of a node, as its successors see it. */
-enum verdict { TAKEN, NOT_TAKEN, DOOMS };
+/* What the end of a node means for its successors. */
+enum effect { TAKEN, NOT_TAKEN, DOOMS };
 
-static enum verdict
-verdict_of(const struct weir_node *node)
+static enum effect
+effect_of(const struct weir_node *node)
 {
         enum weir_node_state state = weir__node_state_of(node);
 
@@ -216,13 +216,13 @@ is_met(const struct weir__condition *condition, const struct weir_node *node)
 
 /* Returns whether the edge was the last that the node waited for. */
 static bool
-arrive(struct weir__graph *graph, uint32_t after, enum verdict verdict)
+arrive(struct weir__graph *graph, uint32_t after, enum effect effect)
 {
         _Atomic uint32_t *waiting = &graph->waiting[after];
 
-        if (verdict == DOOMS)
+        if (effect == DOOMS)
                 atomic_fetch_or_explicit(waiting, WEIR__NODE_DOOMED, memory_order_relaxed);
-        else if (verdict == NOT_TAKEN)
+        else if (effect == NOT_TAKEN)
                 atomic_fetch_add_explicit(&graph->not_taken[after], 1, memory_order_relaxed);
         if ((atomic_load_explicit(waiting, memory_order_acquire) & ~WEIR__NODE_DOOMED) == 1)
                 return true; /* nobody else will */
@@ -236,7 +236,7 @@ notify_some(struct weir__graph *graph, uint32_t number, struct batch *batch, uin
 {
         struct weir_node *node = weir__graph_node(graph, number);
         uint32_t edge = (uint32_t)node->next_edge, end = graph->first_out[number + 1];
-        enum verdict verdict = verdict_of(node);
+        enum effect effect = effect_of(node);
         uint32_t stop = end - edge > batch->left ? edge + batch->left : end;
         const uint32_t *out = graph->out;
 
@@ -244,13 +244,13 @@ notify_some(struct weir__graph *graph, uint32_t number, struct batch *batch, uin
         batch->left -= stop - edge;
         while (edge < stop) {
                 uint32_t after = out[edge++];
-                enum verdict of_edge = verdict;
+                enum effect of_edge = effect;
 
                 if (after & WEIR__EDGE_CONDITIONAL) {
                         const struct weir__condition *condition = &graph->conditions[after & ~WEIR__EDGE_CONDITIONAL];
 
                         after = condition->after;
-                        if (weir__node_state_of(node) == WEIR_NODE_ENDED && !is_met(condition, node) && verdict == TAKEN)
+                        if (weir__node_state_of(node) == WEIR_NODE_ENDED && !is_met(condition, node) && effect == TAKEN)
                                 of_edge = NOT_TAKEN;
                 }
                 if (arrive(graph, after, of_edge))

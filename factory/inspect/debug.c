@@ -1,4 +1,4 @@
-/* factory/inspect/debug.c: all that is alive, as text.
+/* factory/inspect/debug.c: all that is live, as text.
  *
  * Threads: any.  Text is written with no lock held. */
 #include "factory/inspect/debug.h"

@@ -1,4 +1,4 @@
-/* factory/inspect/debug.h: all that is alive, one record after another: what weir_debug_dump prints and a page shows. */
+/* factory/inspect/debug.h: all that is live, one record after another: what weir_debug_dump prints and a page shows. */
 #ifndef WEIR_FACTORY_DEBUG_H
 #define WEIR_FACTORY_DEBUG_H
 
@@ -35,7 +35,7 @@ struct weir__debug_record {
 /* Is called for each record.  Returns whether to stop. */
 typedef bool weir__debug_record_fn(const struct weir__debug_record *record, void *context);
 
-/* Shows all that is alive, while everything goes on.  Something that starts or ends meanwhile may be shown or not.  A series that
+/* Shows all that is live, while everything goes on.  Something that starts or ends meanwhile may be shown or not.  A series that
  * goes on from one task to the next may be shown with either.  Something that is there all the time is shown once.  `show` is
  * called with no lock held, and may take its time.  Waits for no callback.
  *

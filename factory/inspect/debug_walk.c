@@ -1,4 +1,4 @@
-/* factory/inspect/debug_walk.c: all that is alive, section by section.
+/* factory/inspect/debug_walk.c: all that is live, section by section.
  *
  * Threads: any.
  * Locks:   those of the objects that are shown, for some hundred nodes at most; none while a record is shown. */

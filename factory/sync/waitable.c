@@ -70,7 +70,7 @@ try_ref(struct weir__waitable *object)
 
 /* The first object from that link on which is not about to be freed.  Under the part's lock. */
 static struct weir__waitable *
-first_alive(const struct weir__list *objects, struct weir__link *link)
+first_referenced(const struct weir__list *objects, struct weir__link *link)
 {
         for (; link; link = weir__list_next(objects, link))
                 if (try_ref(weir__container_of(link, struct weir__waitable, link)))
@@ -87,7 +87,7 @@ weir__waitable_next(struct weir__waitable *object)
                 const struct weir__list *objects = &registry[at].objects;
 
                 weir__lock(&registry[at].lock);
-                next = first_alive(objects, object ? weir__list_next(objects, &object->link) : weir__list_first(objects));
+                next = first_referenced(objects, object ? weir__list_next(objects, &object->link) : weir__list_first(objects));
                 weir__unlock(&registry[at].lock);
         }
         weir__waitable_unref(before);
