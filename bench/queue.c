@@ -27,9 +27,9 @@
 #define PATIENCE 100 /* seconds for a case */
 #define BATCH    256 /* nodes that one expire takes at most, of all candidates */
 
-#define STEP   200              /* ns of the simulated clock that an add takes */
-#define VISIT  INT64_C(1000000) /* ns between two looks at the clock */
-#define SECOND BENCH_NSEC_PER_SEC
+#define STEP    200              /* ns of the simulated clock that an add takes */
+#define WAKE_UP INT64_C(1000000) /* ns between two looks at the clock */
+#define SECOND  BENCH_NSEC_PER_SEC
 
 #define HUGE_CASE  10000000            /* timers from which on a case runs once */
 #define HUGE_BYTES INT64_C(4000000000) /* and only on a machine with so much memory */
@@ -202,7 +202,7 @@ duration(void)
 
 /* Shows the queue the time, and adds again what expires. */
 static void
-visit(void)
+wake_up(void)
 {
         union entry *expired[BATCH];
         bool more = true;
@@ -220,8 +220,8 @@ static void
 pass(void)
 {
         run.now += STEP;
-        if (run.now - run.seen >= VISIT)
-                visit();
+        if (run.now - run.seen >= WAKE_UP)
+                wake_up();
 }
 
 static void
@@ -295,7 +295,7 @@ measure_pairs(const void *argument, double values[BENCH_VALUES])
 /* -- firing -- */
 
 struct stalls {
-        int64_t visit, call; /* CPU ns: the most that one instant, and one call of expire, took */
+        int64_t wake_up, call; /* CPU ns: the most that one instant, and one call of expire, took */
 };
 
 /* Takes out all that is due now; with `stalls`, by the clock. */
@@ -315,8 +315,8 @@ fire(struct stalls *stalls)
                         called = now;
                 }
         }
-        if (stalls && called - began > stalls->visit)
-                stalls->visit = called - began;
+        if (stalls && called - began > stalls->wake_up)
+                stalls->wake_up = called - began;
         return sum;
 }
 
@@ -331,13 +331,13 @@ add_all(const uint32_t *order)
                 int64_t due = first + (int64_t)(bench_random(&run.random) % (uint64_t)run.wanted->over);
 
                 run.candidate->add(&run.entries[order[i]], due - run.now, run.now);
-                if (i % (VISIT / STEP) == 0)
+                if (i % (WAKE_UP / STEP) == 0)
                         fired += fire(NULL);
         }
         return fired;
 }
 
-/* One pass; a pass by the clock tells nothing about the sums, for the clock costs as much as a visit with nothing to do. */
+/* One pass; a pass by the clock tells nothing about the sums, for the clock costs as much as a wake-up with nothing to do. */
 static bool
 add_and_fire(const struct queue_case *wanted, struct stalls *stalls, double values[BENCH_VALUES])
 {
@@ -346,7 +346,7 @@ add_and_fire(const struct queue_case *wanted, struct stalls *stalls, double valu
         int64_t began = bench_cpu();
         size_t fired = add_all(order);
         int64_t added = bench_cpu();
-        for (int64_t until = run.now + wanted->over + VISIT; run.now < until; run.now += VISIT)
+        for (int64_t until = run.now + wanted->over + WAKE_UP; run.now < until; run.now += WAKE_UP)
                 fired += fire(stalls);
         values[0] = (double)(bench_cpu() - began) / (double)wanted->pending;
         values[1] = (double)(added - began) / (double)wanted->pending;
@@ -362,7 +362,7 @@ measure_firing(const void *argument, double values[BENCH_VALUES])
 
         if (!add_and_fire(argument, &stalls, values) || !add_and_fire(argument, NULL, values))
                 return false;
-        values[2] = (double)stalls.visit / 1000;
+        values[2] = (double)stalls.wake_up / 1000;
         values[3] = (double)stalls.call / 1000;
         return true;
 }
@@ -457,7 +457,7 @@ sample(const struct queue_case *wanted, const double values[BENCH_VALUES])
         }
         bench_sample(peer, wanted->name, BOTH, values[0]);
         bench_sample(peer, wanted->name, "CPU ns per timer added", values[1]);
-        bench_sample(peer, wanted->name, "longest visit, CPU us", values[2]);
+        bench_sample(peer, wanted->name, "longest wake-up, CPU us", values[2]);
         bench_sample(peer, wanted->name, "longest call, CPU us", values[3]);
 }
 

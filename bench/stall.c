@@ -8,7 +8,7 @@
  * and by the CPU time of the thread, which leaves out what it waited for locks as well.  The other measure is a timer of a
  * millisecond on each poller, which starts itself again: how late it is at worst, callbacks of others before its own included.
  *
- * Threads: a visitor belongs to one thread, and is read by the main thread when a phase is over (relaxed: it is a measurement).
+ * Threads: a sleeper belongs to one thread, and is read by the main thread when a phase is over (relaxed: it is a measurement).
  *          A heart belongs to the worker on which it beats.  `phase` is written by the main thread between phases. */
 #include <fcntl.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@
 
 #define ROUNDS    2
 #define PATIENCE  60 /* seconds for all phases on one number of pollers */
-#define VISITORS  64
+#define SLEEPERS  64
 #define NAME      "everybody"
 #define NEIGHBOUR "everyone_" /* no longer, no shorter */
 #define BEAT      WEIR_MSEC(1)
@@ -40,17 +40,17 @@ int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int count, int t
 
 /* -- away from epoll_wait -- */
 
-static struct visitor {
-        _Alignas(64) int64_t left_at, left_cpu; /* when the last visit ended; 0: there was none */
+static struct sleeper {
+        _Alignas(64) int64_t left_at, left_cpu; /* when its last wake-up ended; 0: there was none */
         int64_t left_queued;
         int schedstat; /* descriptor; -1: this system has no such file */
         unsigned phase;
         _Atomic int64_t away, away_cpu, away_own; /* the longest of this phase */
-        _Atomic int64_t visits;
-} visitors[VISITORS];
+        _Atomic int64_t wake_ups;
+} sleepers[SLEEPERS];
 
-static _Atomic unsigned visitor_count, phase;
-static _Thread_local struct visitor *visitor;
+static _Atomic unsigned sleeper_count, phase;
+static _Thread_local struct sleeper *sleeper;
 
 static void
 raise_to(_Atomic int64_t *greatest, int64_t value)
@@ -64,7 +64,7 @@ static int64_t
 queued(void)
 {
         char text[96], *behind;
-        ssize_t size = pread(visitor->schedstat, text, sizeof text - 1, 0);
+        ssize_t size = pread(sleeper->schedstat, text, sizeof text - 1, 0);
 
         if (size <= 0)
                 return 0;
@@ -76,8 +76,8 @@ queued(void)
 static void
 arrive_first(void)
 {
-        visitor = &visitors[atomic_fetch_add(&visitor_count, 1) % VISITORS];
-        visitor->schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+        sleeper = &sleepers[atomic_fetch_add(&sleeper_count, 1) % SLEEPERS];
+        sleeper->schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 }
 
 static void
@@ -85,22 +85,22 @@ arrive(void)
 {
         unsigned now = atomic_load(&phase);
 
-        if (!visitor)
+        if (!sleeper)
                 arrive_first();
-        if (visitor->phase != now) {
-                atomic_store(&visitor->away, 0);
-                atomic_store(&visitor->away_cpu, 0);
-                atomic_store(&visitor->away_own, 0);
-                atomic_store(&visitor->visits, 0);
-                visitor->phase = now;
-        } else if (visitor->left_at) {
-                int64_t away = bench_now() - visitor->left_at;
+        if (sleeper->phase != now) {
+                atomic_store(&sleeper->away, 0);
+                atomic_store(&sleeper->away_cpu, 0);
+                atomic_store(&sleeper->away_own, 0);
+                atomic_store(&sleeper->wake_ups, 0);
+                sleeper->phase = now;
+        } else if (sleeper->left_at) {
+                int64_t away = bench_now() - sleeper->left_at;
 
-                raise_to(&visitor->away, away);
-                raise_to(&visitor->away_cpu, bench_clock(CLOCK_THREAD_CPUTIME_ID) - visitor->left_cpu);
-                if (away > atomic_load_explicit(&visitor->away_own, memory_order_relaxed)) /* else it cannot be more */
-                        raise_to(&visitor->away_own, away - (queued() - visitor->left_queued));
-                atomic_fetch_add_explicit(&visitor->visits, 1, memory_order_relaxed);
+                raise_to(&sleeper->away, away);
+                raise_to(&sleeper->away_cpu, bench_clock(CLOCK_THREAD_CPUTIME_ID) - sleeper->left_cpu);
+                if (away > atomic_load_explicit(&sleeper->away_own, memory_order_relaxed)) /* else it cannot be more */
+                        raise_to(&sleeper->away_own, away - (queued() - sleeper->left_queued));
+                atomic_fetch_add_explicit(&sleeper->wake_ups, 1, memory_order_relaxed);
         }
 }
 
@@ -109,9 +109,9 @@ __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int count, int timeo
 {
         arrive();
         int result = __real_epoll_wait(epoll_fd, events, count, timeout);
-        visitor->left_queued = queued();
-        visitor->left_at = bench_now();
-        visitor->left_cpu = bench_clock(CLOCK_THREAD_CPUTIME_ID);
+        sleeper->left_queued = queued();
+        sleeper->left_at = bench_now();
+        sleeper->left_cpu = bench_clock(CLOCK_THREAD_CPUTIME_ID);
         return result;
 }
 
@@ -121,7 +121,7 @@ static struct heart {
         _Alignas(64) weir_nsec due;
         unsigned phase;
         _Atomic int64_t late; /* the most of this phase */
-} hearts[VISITORS];
+} hearts[SLEEPERS];
 
 static _Atomic unsigned heart_count;
 static _Thread_local struct heart *heart;
@@ -149,7 +149,7 @@ on_first_beat(weir_task *task, void *context)
         (void)context;
         if (heart)
                 return;
-        heart = &hearts[atomic_fetch_add(&heart_count, 1) % VISITORS];
+        heart = &hearts[atomic_fetch_add(&heart_count, 1) % SLEEPERS];
         on_beat(task, heart);
 }
 
@@ -265,10 +265,10 @@ settle(void)
 static void
 collect(struct outcome *outcome)
 {
-        for (unsigned i = 0; i < VISITORS; i++) {
-                double away = (double)atomic_load(&visitors[i].away) / 1e6;
-                double away_cpu = (double)atomic_load(&visitors[i].away_cpu) / 1e6;
-                double away_own = (double)atomic_load(&visitors[i].away_own) / 1e6;
+        for (unsigned i = 0; i < SLEEPERS; i++) {
+                double away = (double)atomic_load(&sleepers[i].away) / 1e6;
+                double away_cpu = (double)atomic_load(&sleepers[i].away_cpu) / 1e6;
+                double away_own = (double)atomic_load(&sleepers[i].away_own) / 1e6;
                 double late = (double)atomic_load(&hearts[i].late) / 1e6;
 
                 outcome->away = away > outcome->away ? away : outcome->away;
@@ -401,7 +401,7 @@ main(int argc, char *argv[])
         for (int round = quick ? ROUNDS - 1 : 0; round < ROUNDS && !bench_interrupted(); round++) {
                 stall.pollers = 1;
                 measure(&stall);
-                stall.pollers = cpus > VISITORS ? VISITORS : (unsigned)cpus;
+                stall.pollers = cpus > SLEEPERS ? SLEEPERS : (unsigned)cpus;
                 if (stall.pollers > 1)
                         measure(&stall);
         }

@@ -33,7 +33,7 @@ length(const struct weir__list *list)
         return count;
 }
 
-/* Followers in the list of those that wait, or of those that do not. */
+/* Clock timers in the list of those that wait, or of those that do not. */
 static unsigned
 clock_timers(bool is_stale)
 {

@@ -248,11 +248,11 @@ others_are_served_meanwhile(void)
         begin(9, 0);
         CU_ASSERT_TRUE(http_send_text(&at.client, ASK("GET", "/large")));
         WEIR_TEST_EVENTUALLY(atomic_load(&at.handled));
-        uint64_t claims = weir__worker_counts.retaken;
+        uint64_t retakes = weir__worker_counts.retaken;
         http_open(&other, weir_http_server_port(at.server));
         while (!seen && !http_has_news(&at.client, 0)) {
                 CU_ASSERT_TRUE(http_ask(&other, ASK("GET", "/brief"), &at.reply));
-                seen = weir__worker_counts.retaken > claims && !http_has_news(&at.client, 0);
+                seen = weir__worker_counts.retaken > retakes && !http_has_news(&at.client, 0);
         }
         CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
         assert_packed(LARGE);

@@ -6,13 +6,13 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define HOLD      WEIR_USEC(20)  /* how long the hog holds the lock each time */
-#define PATIENCE  WEIR_USEC(200) /* kernel/base/lock.c: from then on the lock is handed to a sleeper */
-#define MOST      (PATIENCE / HOLD + 3) /* holds: one that has begun, one taken while the sleeper wakes up, and a rounded one */
-#define WAITS     (WEIR_TEST_SANITIZED ? 200 : 2000)
-#define WAITERS   3
-#define ROUNDS    100
-#define ADDITIONS (WEIR_TEST_SANITIZED ? 20000 : 200000)
+#define HOLD         WEIR_USEC(20)             /* how long the hog holds the lock each time */
+#define HANDED_AFTER WEIR_USEC(200)            /* kernel/base/lock.c: from then on the lock is handed to a sleeper */
+#define MOST         (HANDED_AFTER / HOLD + 3) /* holds: one has begun, one is taken during the wake-up, one is rounded */
+#define WAITS        (WEIR_TEST_SANITIZED ? 200 : 2000)
+#define WAITERS      3
+#define ROUNDS       100
+#define ADDITIONS    (WEIR_TEST_SANITIZED ? 20000 : 200000)
 
 /* A thread that takes and releases a lock in a tight loop.  While a thread sleeps for the lock it counts its holds. */
 struct hog {
@@ -82,13 +82,13 @@ sleepers_are_not_passed_over(unsigned waiters)
 
 /* Issue 17: a worker slept for the lock of its poller, and lost it to another thread each time it was woken. */
 static void
-issue_017_a_loop_of_holds_lets_a_sleeper_in(void)
+issue_017_a_loop_of_holds_leaves_the_lock_to_a_sleeper(void)
 {
         sleepers_are_not_passed_over(1);
 }
 
 static void
-several_sleepers_are_let_in_one_after_another(void)
+several_sleepers_get_the_lock_one_after_another(void)
 {
         sleepers_are_not_passed_over(WAITERS);
 }
@@ -125,7 +125,7 @@ locks_that_share_a_queue_do_not_disturb_each_other(void)
 
         weir__lock_init(&shared.lock, WEIR__RANK_LEAF);
         weir__lock_init(&shared.twin, WEIR__RANK_LEAF);
-        
+
         for (unsigned i = 0; i <= WAITERS; i++) {
                 weir_test_thread_start(&threads[i], add_often, NULL);
         }
@@ -184,8 +184,8 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(issue_017_a_loop_of_holds_lets_a_sleeper_in),
-                WEIR_TEST(several_sleepers_are_let_in_one_after_another),
+                WEIR_TEST(issue_017_a_loop_of_holds_leaves_the_lock_to_a_sleeper),
+                WEIR_TEST(several_sleepers_get_the_lock_one_after_another),
                 WEIR_TEST(locks_that_share_a_queue_do_not_disturb_each_other),
                 WEIR_TEST(a_lock_may_be_freed_once_it_was_let_go),
         };

@@ -96,7 +96,7 @@ simulation_expect(const char *what, int64_t is, int64_t least, int64_t most)
 static void
 grain_of(struct task *task, weir_nsec slack)
 {
-        for (task->grain = 1; task->grain <= slack / 2; task->grain *= 2)
+        for (task->granularity = 1; task->granularity <= slack / 2; task->granularity *= 2)
                 continue;
 }
 

@@ -37,7 +37,7 @@ model_task(enum kind kind)
                 model.next_task = (model.next_task + 1) % MODEL_TASKS;
         struct task *task = &model.tasks[model.next_task];
         model.next_task = (model.next_task + 1) % MODEL_TASKS;
-        *task = (struct task){.kind = kind, .place = HELD, .serial = ++model.serials, .name = -1, .grain = 1, .winner = -1};
+        *task = (struct task){.kind = kind, .place = HELD, .serial = ++model.serials, .name = -1, .granularity = 1, .winner = -1};
         model.alive[model.alive_count++] = task;
         return task;
 }
@@ -142,9 +142,9 @@ model_put_off(weir_nsec instant, weir_nsec by)
 static weir_nsec
 rounded(const struct task *task, weir_nsec deadline)
 {
-        if (deadline <= model.now || deadline > WEIR_FOREVER - task->grain)
+        if (deadline <= model.now || deadline > WEIR_FOREVER - task->granularity)
                 return deadline;
-        return deadline % task->grain ? deadline + task->grain - deadline % task->grain : deadline;
+        return deadline % task->granularity ? deadline + task->granularity - deadline % task->granularity : deadline;
 }
 
 /* One that was due may have been about to begin: it gets its deadline when a worker comes to it, and is rounded then, unless that

@@ -51,7 +51,7 @@ struct task {
         struct task *next; /* in the queue of the series */
 
         weir_nsec after;             /* before its start: how long it lasts */
-        weir_nsec grain;             /* its deadlines are multiples */
+        weir_nsec granularity;       /* its deadlines are multiples */
         weir_nsec earliest, latest;  /* its deadline: the same, but for one that was reset when it was due already */
         weir_nsec set_at;            /* when it got that */
         uint64_t order;              /* among all that got one */

@@ -343,13 +343,13 @@ wait_in_the_log_function(enum weir_log_level level, const char *message, void *c
 static void
 block_once(struct weir_test_record *refused)
 {
-        uint64_t claims = weir__worker_counts.retaken;
+        uint64_t retakes = weir__worker_counts.retaken;
         struct weir_test_gate gate;
 
         weir_test_begin_blocking(0);
         CU_ASSERT_EQUAL(weir_log_set(wait_in_the_log_function, refused), 0);
         weir_test_gate_hold(&gate, NULL);
-        WEIR_TEST_EVENTUALLY(weir__worker_counts.retaken > claims);
+        WEIR_TEST_EVENTUALLY(weir__worker_counts.retaken > retakes);
         weir_test_gate_open(&gate);
         weir_test_end();
         CU_ASSERT_EQUAL(weir_log_set(NULL, NULL), 0);

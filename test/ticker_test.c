@@ -492,7 +492,7 @@ slack_brings_deadlines_together_and_leaves_the_phase(void)
         struct ticks ticks = {0};
         struct weir_test_record records[3] = {0};
         weir_task *ticker = ticker_of(&ticks, WEIR_TICK_SKIP), *timers[3];
-        const weir_nsec grain = 1 << 19; /* of a millisecond */
+        const weir_nsec granularity = 1 << 19; /* of a millisecond */
 
         weir_test_begin_virtual();
         CU_ASSERT_EQUAL(weir_timer_set_slack(ticker, WEIR_MSEC(1)), 0);
@@ -505,13 +505,13 @@ slack_brings_deadlines_together_and_leaves_the_phase(void)
         weir_test_pass(5 * PERIOD);
         CU_ASSERT_EQUAL(records[0].at, ticks.began + WEIR_MSEC(20));
         CU_ASSERT_EQUAL(records[1].at, records[2].at);
-        CU_ASSERT_EQUAL(records[1].at % grain, 0);
+        CU_ASSERT_EQUAL(records[1].at % granularity, 0);
         CU_ASSERT(records[1].at >= ticks.began + WEIR_MSEC(20) + 1000);
-        CU_ASSERT(records[2].at < ticks.began + WEIR_MSEC(20) + 2000 + grain);
+        CU_ASSERT(records[2].at < ticks.began + WEIR_MSEC(20) + 2000 + granularity);
         for (unsigned i = 0; i < 4; i++) {
                 CU_ASSERT_EQUAL(ticks.ticks[i].scheduled, (i + 1) * PERIOD);
-                CU_ASSERT_EQUAL((ticks.began + ticks.ticks[i].actual) % grain, 0);
-                CU_ASSERT(ticks.ticks[i].actual - ticks.ticks[i].scheduled < grain);
+                CU_ASSERT_EQUAL((ticks.began + ticks.ticks[i].actual) % granularity, 0);
+                CU_ASSERT(ticks.ticks[i].actual - ticks.ticks[i].scheduled < granularity);
         }
         weir_test_end();
 }

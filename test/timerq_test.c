@@ -31,7 +31,7 @@ make_nodes(size_t count)
 struct poller {
         weir_nsec now;
         size_t expired, early, disordered; /* nodes */
-        unsigned visits;                   /* instants at which it woke */
+        unsigned wake_ups;                 /* instants at which it woke */
         unsigned most_calls;               /* of expire, at one instant */
         weir_nsec last;                    /* the deadline that expired last */
         uint64_t last_sequence;
@@ -49,7 +49,7 @@ note(struct poller *poller, const struct weir__timerq_node *node)
 }
 
 static unsigned
-visit(struct poller *poller, weir_nsec now)
+wake_up(struct poller *poller, weir_nsec now)
 {
         struct weir__timerq_node *expired[BATCH];
         unsigned calls = 0;
@@ -63,23 +63,23 @@ visit(struct poller *poller, weir_nsec now)
                         note(poller, expired[i]);
                 calls++;
         } while (more);
-        poller->visits++;
+        poller->wake_ups++;
         poller->most_calls = calls > poller->most_calls ? calls : poller->most_calls;
         return calls;
 }
 
-/* Visits whenever the queue wants it, until nothing but WEIR_FOREVER is left. */
+/* Wakes up whenever the queue wants it, until nothing but WEIR_FOREVER is left. */
 static void
 run_dry(struct poller *poller)
 {
         weir_nsec next;
 
         while ((next = weir__timerq_next(&queue)) != WEIR_FOREVER) {
-                if (next <= poller->now && poller->visits > 0) {
-                        CU_FAIL("a visit left something due behind");
+                if (next <= poller->now && poller->wake_ups > 0) {
+                        CU_FAIL("a wake-up left something due");
                         return;
                 }
-                visit(poller, next > poller->now ? next : poller->now);
+                wake_up(poller, next > poller->now ? next : poller->now);
         }
         CU_ASSERT_EQUAL(poller->early, 0);
         CU_ASSERT_EQUAL(poller->disordered, 0);
@@ -96,14 +96,14 @@ begin(struct poller *poller, weir_nsec now)
 /* -- sentences -- */
 
 static void
-an_empty_queue_wants_no_visit(void)
+an_empty_queue_wants_no_wake_up(void)
 {
         struct poller poller;
 
         begin(&poller, START);
         timerq_check(&queue);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
-        CU_ASSERT_EQUAL(visit(&poller, START + YEAR), 1);
+        CU_ASSERT_EQUAL(wake_up(&poller, START + YEAR), 1);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
         timerq_check(&queue);
 }
@@ -164,14 +164,14 @@ past_and_negative_deadlines_expire_at_once_in_order(void)
                 CU_ASSERT_EQUAL(weir__timerq_add(&queue, &nodes[i], deadlines[i]), deadlines[i]);
         timerq_check(&queue);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), INT64_MIN);
-        CU_ASSERT_EQUAL(visit(&poller, START), 1);
+        CU_ASSERT_EQUAL(wake_up(&poller, START), 1);
         CU_ASSERT_EQUAL(poller.expired, COUNT);
         CU_ASSERT_EQUAL(poller.disordered, 0);
         free(nodes);
 }
 
 static void
-forever_never_expires_and_wants_no_visit(void)
+forever_never_expires_and_wants_no_wake_up(void)
 {
         enum { COUNT = 2 * BATCH };
         struct weir__timerq_node *nodes = make_nodes(COUNT);
@@ -181,8 +181,8 @@ forever_never_expires_and_wants_no_visit(void)
         for (size_t i = 0; i < COUNT; i++)
                 CU_ASSERT_EQUAL(weir__timerq_add(&queue, &nodes[i], WEIR_FOREVER), WEIR_FOREVER);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
-        CU_ASSERT_EQUAL(visit(&poller, START + YEAR), 1);
-        CU_ASSERT_EQUAL(visit(&poller, WEIR_FOREVER), 1);
+        CU_ASSERT_EQUAL(wake_up(&poller, START + YEAR), 1);
+        CU_ASSERT_EQUAL(wake_up(&poller, WEIR_FOREVER), 1);
         CU_ASSERT_EQUAL(poller.expired, 0);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
         timerq_check(&queue);
@@ -190,7 +190,7 @@ forever_never_expires_and_wants_no_visit(void)
                 weir__timerq_remove(&queue, &nodes[i]);
         CU_ASSERT_EQUAL(queue.count, 0);
         weir__timerq_add(&queue, &nodes[0], WEIR_FOREVER); /* after the end of time */
-        visit(&poller, WEIR_FOREVER);
+        wake_up(&poller, WEIR_FOREVER);
         CU_ASSERT_EQUAL(poller.expired, 0);
         free(nodes);
 }
@@ -206,10 +206,10 @@ the_last_instant_before_forever_expires(void)
         timerq_check(&queue);
         run_dry(&poller);
         CU_ASSERT_EQUAL(poller.expired, 1);
-        CU_ASSERT_EQUAL(poller.visits, 1);
+        CU_ASSERT_EQUAL(poller.wake_ups, 1);
         weir__timerq_add(&queue, &after, WEIR_FOREVER - 1);
         timerq_check(&queue);
-        visit(&poller, WEIR_FOREVER - 1);
+        wake_up(&poller, WEIR_FOREVER - 1);
         CU_ASSERT_EQUAL(poller.expired, 2);
 }
 
@@ -234,7 +234,7 @@ the_owners_kind_is_left_alone(void)
 }
 
 static void
-a_lone_far_timer_costs_one_visit(void)
+a_lone_far_timer_costs_one_wake_up(void)
 {
         struct weir__timerq_node node = {0};
 
@@ -246,14 +246,14 @@ a_lone_far_timer_costs_one_visit(void)
                         weir__timerq_add(&queue, &node, start + after);
                         run_dry(&poller);
                         CU_ASSERT_EQUAL(poller.expired, 1);
-                        CU_ASSERT_EQUAL(poller.visits, 1);
+                        CU_ASSERT_EQUAL(poller.wake_ups, 1);
                         CU_ASSERT_EQUAL(poller.most_calls, 1);
                 }
         }
 }
 
 static void
-a_slot_of_one_batch_wants_no_visit_before_its_deadlines(void)
+a_slot_of_one_batch_wants_no_wake_up_before_its_deadlines(void)
 {
         struct weir__timerq_node *nodes = make_nodes(BATCH);
         weir_nsec deadline = START + HOUR;
@@ -264,7 +264,7 @@ a_slot_of_one_batch_wants_no_visit_before_its_deadlines(void)
                 CU_ASSERT_EQUAL(weir__timerq_add(&queue, &nodes[i], deadline), deadline);
         run_dry(&poller);
         CU_ASSERT_EQUAL(poller.expired, BATCH);
-        CU_ASSERT_EQUAL(poller.visits, 1);
+        CU_ASSERT_EQUAL(poller.wake_ups, 1);
         free(nodes);
 }
 
@@ -296,7 +296,7 @@ an_overfull_slot_wants_a_wakeup_before_its_deadlines(void)
 }
 
 static void
-a_cancelled_earliest_costs_at_most_one_visit(void)
+a_cancelled_earliest_costs_at_most_one_wake_up(void)
 {
         for (weir_nsec after = WEIR_USEC(10); after < YEAR; after *= 3) {
                 struct weir__timerq_node cancelled = {0}, kept = {0};
@@ -308,7 +308,7 @@ a_cancelled_earliest_costs_at_most_one_visit(void)
                 weir__timerq_remove(&queue, &cancelled);
                 run_dry(&poller);
                 CU_ASSERT_EQUAL(poller.expired, 1);
-                CU_ASSERT(poller.visits <= 2);
+                CU_ASSERT(poller.wake_ups <= 2);
         }
 }
 
@@ -325,7 +325,7 @@ a_call_touches_at_most_a_batch(void)
         for (size_t i = 0; i < COUNT; i++)
                 CU_ASSERT_EQUAL(weir__timerq_add(&queue, &nodes[i], tick + (weir_nsec)(i * 7919 % TICK)),
                                 tick + (weir_nsec)(i * 7919 % TICK));
-        calls = visit(&poller, tick + TICK);
+        calls = wake_up(&poller, tick + TICK);
         CU_ASSERT_EQUAL(poller.expired, COUNT);
         CU_ASSERT_EQUAL(poller.disordered, 0);
         CU_ASSERT(calls >= 2 * COUNT / BATCH); /* each is cascaded and expired */
@@ -352,7 +352,7 @@ a_node_added_to_a_half_cascaded_slot_keeps_its_order(void)
         weir__timerq_add(&queue, &first, tick);
         timerq_check(&queue);
         CU_ASSERT(weir__timerq_next(&queue) <= tick);
-        visit(&poller, tick + 2000);
+        wake_up(&poller, tick + 2000);
         CU_ASSERT_EQUAL(poller.expired, COUNT + 2);
         CU_ASSERT_EQUAL(poller.disordered, 0);
         CU_ASSERT_EQUAL(poller.last, tick + 2000);
@@ -400,10 +400,10 @@ many_far_nodes_are_cascaded_before_their_time(void)
         for (size_t i = 0; i < COUNT; i++)
                 weir__timerq_add(&queue, &nodes[i], deadline);
         while ((next = weir__timerq_next(&queue)) < deadline)
-                visit(&poller, next);
+                wake_up(&poller, next);
         CU_ASSERT(poller.most_calls <= 3);
-        CU_ASSERT(poller.visits < 4 * COUNT / 100);
-        CU_ASSERT(visit(&poller, deadline) <= 2 * COUNT / BATCH + 6);
+        CU_ASSERT(poller.wake_ups < 4 * COUNT / 100);
+        CU_ASSERT(wake_up(&poller, deadline) <= 2 * COUNT / BATCH + 6);
         CU_ASSERT_EQUAL(poller.expired, COUNT);
         CU_ASSERT_EQUAL(poller.disordered, 0);
         free(nodes);
@@ -421,10 +421,10 @@ long_jumps_are_cheap(void)
                 begin(&poller, START + jump * TICK);
                 for (unsigned i = 0; i < COUNT; i++)
                         weir__timerq_add(&queue, &nodes[i], START + (INT64_C(1) << (10 + i)) + jump);
-                CU_ASSERT(visit(&poller, START + 100 * YEAR) <= COUNT * WEIR__TIMERQ_LEVELS / BATCH + 1);
+                CU_ASSERT(wake_up(&poller, START + 100 * YEAR) <= COUNT * WEIR__TIMERQ_LEVELS / BATCH + 1);
                 CU_ASSERT_EQUAL(poller.expired, COUNT);
                 CU_ASSERT_EQUAL(poller.disordered, 0);
-                CU_ASSERT_EQUAL(visit(&poller, START + 200 * YEAR), 1);
+                CU_ASSERT_EQUAL(wake_up(&poller, START + 200 * YEAR), 1);
         }
         free(nodes);
 }
@@ -437,10 +437,10 @@ a_clock_that_goes_back_harms_nothing(void)
 
         begin(&poller, START);
         weir__timerq_add(&queue, &node, START + WEIR_SEC(5));
-        visit(&poller, START + WEIR_SEC(4));
+        wake_up(&poller, START + WEIR_SEC(4));
         weir__timerq_add(&queue, &late, START + WEIR_SEC(1));
-        visit(&poller, START);
-        visit(&poller, -1);
+        wake_up(&poller, START);
+        wake_up(&poller, -1);
         CU_ASSERT_EQUAL(poller.expired, 0);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), START + WEIR_SEC(1));
         run_dry(&poller);
@@ -526,7 +526,7 @@ resets_to_earlier_are_moved_when_the_array_is_full_or_somebody_looks(void)
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), START + WEIR_SEC(1));
         CU_ASSERT_EQUAL(queue.moving_count, 0);
         weir__timerq_reset(&queue, &nodes[0], START + WEIR_MSEC(1));
-        CU_ASSERT_EQUAL(visit(&poller, START + WEIR_MSEC(1)), 1);
+        CU_ASSERT_EQUAL(wake_up(&poller, START + WEIR_MSEC(1)), 1);
         CU_ASSERT_EQUAL(poller.expired, 1);
         run_dry(&poller);
         CU_ASSERT_EQUAL(poller.expired, COUNT);
@@ -570,16 +570,16 @@ resets_to_forever_and_back_and_into_the_past_are_exact(void)
         timerq_check(&queue);
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[0], WEIR_FOREVER), WEIR_FOREVER);
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[2], WEIR_FOREVER), WEIR_FOREVER);
-        visit(&poller, START);
+        wake_up(&poller, START);
         CU_ASSERT_EQUAL(poller.expired, 1);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), WEIR_FOREVER);
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[0], START + WEIR_SEC(1)), START + WEIR_SEC(1));
         CU_ASSERT_EQUAL(weir__timerq_reset(&queue, &nodes[2], INT64_MIN), INT64_MIN);
         timerq_check(&queue);
         CU_ASSERT_EQUAL(weir__timerq_next(&queue), INT64_MIN);
-        visit(&poller, START);
+        wake_up(&poller, START);
         CU_ASSERT_EQUAL(poller.expired, 2);
-        visit(&poller, START + WEIR_SEC(1));
+        wake_up(&poller, START + WEIR_SEC(1));
         CU_ASSERT_EQUAL(poller.expired, 3);
         CU_ASSERT_EQUAL(poller.early, 0);
 }
@@ -1023,17 +1023,17 @@ the_check_aborts_with_what_was_expected(void)
 }
 
 static const struct weir_test tests[] = {
-        WEIR_TEST(an_empty_queue_wants_no_visit),
+        WEIR_TEST(an_empty_queue_wants_no_wake_up),
         WEIR_TEST(a_deadline_is_kept_to_the_nanosecond),
         WEIR_TEST(ties_come_out_first_in_first_out),
         WEIR_TEST(past_and_negative_deadlines_expire_at_once_in_order),
-        WEIR_TEST(forever_never_expires_and_wants_no_visit),
+        WEIR_TEST(forever_never_expires_and_wants_no_wake_up),
         WEIR_TEST(the_last_instant_before_forever_expires),
         WEIR_TEST(the_owners_kind_is_left_alone),
-        WEIR_TEST(a_lone_far_timer_costs_one_visit),
-        WEIR_TEST(a_slot_of_one_batch_wants_no_visit_before_its_deadlines),
+        WEIR_TEST(a_lone_far_timer_costs_one_wake_up),
+        WEIR_TEST(a_slot_of_one_batch_wants_no_wake_up_before_its_deadlines),
         WEIR_TEST(an_overfull_slot_wants_a_wakeup_before_its_deadlines),
-        WEIR_TEST(a_cancelled_earliest_costs_at_most_one_visit),
+        WEIR_TEST(a_cancelled_earliest_costs_at_most_one_wake_up),
         WEIR_TEST(a_call_touches_at_most_a_batch),
         WEIR_TEST(a_node_added_to_a_half_cascaded_slot_keeps_its_order),
         WEIR_TEST(no_instant_needs_more_than_a_few_batches),

@@ -3,7 +3,7 @@
  * A hashed wheel of 1 ms slots in the caller's memory; a timer is on the list of its slot, whatever the turn.  It only adds and
  * cancels; that it could also expire is left out.  A cancel runs the callback: at once, or, when WHEEL_HANDED is 1, on another
  * thread, to which it is handed over through a ring under the mutex that is held anyway, so without any atomic
- * read-modify-write and without a wake-up: the other thread naps when it finds nothing.
+ * read-modify-write and without a wake-up: the other thread pauses when it finds nothing.
  *
  * Threads: the main thread adds and cancels, as any could; the runner, if there is one, runs the callbacks.
  * Locks:   wheel.mutex, over the lists and the ring's writing end. */
@@ -20,7 +20,7 @@
 
 #define SLOTS 65536
 #define RING  8192
-#define NAP   100000 /* nanoseconds */
+#define PAUSE 100000 /* nanoseconds */
 
 struct timer {
         struct timer *previous, *next;
@@ -66,7 +66,7 @@ run_callbacks(void *unused)
                 size_t written = atomic_load_explicit(&ring.written, memory_order_acquire);
 
                 if (run == written)
-                        bench_sleep(NAP);
+                        bench_sleep(PAUSE);
                 for (; run < written; run++)
                         ring.ends[run % RING].done(ring.ends[run % RING].context);
                 atomic_store_explicit(&ring.run, run, memory_order_release);
@@ -145,7 +145,7 @@ peer_cancel(size_t index)
         struct timer *timer = &timers[index];
 
         while (WHEEL_HANDED && behind(RING - 1))
-                bench_sleep(NAP / 10);
+                bench_sleep(PAUSE / 10);
         pthread_mutex_lock(&wheel.mutex);
         take_out(timer);
         if (WHEEL_HANDED)
@@ -190,5 +190,5 @@ void
 peer_settle(void)
 {
         while (WHEEL_HANDED && behind(0))
-                bench_sleep(NAP / 10);
+                bench_sleep(PAUSE / 10);
 }
