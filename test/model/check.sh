@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks the models of the timer protocol, of the lock below it, of the end of series, of selects, of the hand-over of pollers and of shutdown,
-# with spin.
+# Checks with spin the models of the timer protocol, of the lock below it, of the end of series, of selects, of the hand-over of
+# pollers and of shutdown.
 #
 #   check.sh [MODEL.pml ...]
 #

@@ -1,9 +1,9 @@
 /* handover.pml: a poller changes hands (kernel/worker/: worker.h, blocking.c, worker_pool.c; kernel/sched/: worker_loop.c, watchdog.c).
  *
  *   Worker    three of them: the structs, in which threads are made, end and are made again.  One owns the poller at the start,
- *             the others are made when they are needed.  Runs the loop while it owns.  Of five work items, two are callbacks: each
- *             may last or block until the third has run, may deliver an item (a call of the library, which pins) and may call
- *             weir_blocking_begin.  The last two items are those that the callbacks deliver, inside or after the callback
+ *             the others are made when they are needed.  Runs the loop while it owns.  Of five work items, two are callbacks:
+ *             each may last or block until the third has run, may deliver an item (a call of the library, which pins) and may
+ *             call weir_blocking_begin.  The last two items are those that the callbacks deliver, inside or after the callback
  *   Watchdog  retakes the poller of a worker that is in a callback, at any time
  *   Main      when all work items have run: stops the watchdog, dismisses the pool, lets the owner leave, joins
  *   Processor the buffers of the writes: the oldest of one is drained at any time
@@ -514,7 +514,7 @@ end:
 
 proctype Watchdog()
 {
-        byte worker, sight, seen, tries;
+        byte worker, snapshot, seen, tries;
         byte spare = NOBODY;
         bool swapped, pinned;
 
@@ -523,7 +523,7 @@ proctype Watchdog()
         :: atomic {
                 !stops && owner < NOBODY && (seq[owner] & USER) && has_spare ->
                 worker = owner;
-                sight = seq[worker] & ~PINNED;
+                snapshot = seq[worker] & ~PINNED;
                 take()
            };
 #ifdef MUTANT_CALLED_BEFORE_TAKEN
@@ -551,7 +551,7 @@ proctype Watchdog()
                    heavy_fence();
 #endif
 #ifdef MUTANT_SEQ_UNREAD
-                   seen = sight;
+                   seen = snapshot;
 #else
                    seen = seq[worker] & ~PINNED;
 #endif
@@ -561,7 +561,7 @@ proctype Watchdog()
                    pinned = (seq[worker] & PINNED) != 0;
 #endif
                    if
-                   :: seen == sight && !pinned ->
+                   :: seen == snapshot && !pinned ->
                         d_step {
                                 swapped = (owner == (worker | RETAKING));
 #ifdef MUTANT_TAKEN_BY_STORE
@@ -588,7 +588,7 @@ proctype Watchdog()
                    fi;
                    tries++;
                    if
-                   :: seen != sight || tries == TRIES -> break
+                   :: seen != snapshot || tries == TRIES -> break
                    :: else
                    fi
            od;
@@ -602,7 +602,7 @@ proctype Watchdog()
            fi;
            d_step {
                 worker = 0;
-                sight = 0;
+                snapshot = 0;
                 seen = 0;
                 tries = 0;
                 pinned = false;

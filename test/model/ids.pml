@@ -27,8 +27,8 @@
 
 /* Where the shard has it. */
 #define NOWHERE 0
-#define RING    1
-#define ENDING  2
+#define ALIVE   1
+#define ZOMBIE  2
 
 /* Names, and the locks of their shards; then the other locks.  The number is the rank and the bit. */
 #define SERIES 1
@@ -169,13 +169,13 @@ inline cancel_new()
         fi
 }
 
-/* Off the ring, under the lock of its shard. */
-inline to_ending()
+/* Behind those that are alive, under the lock of its shard. */
+inline make_zombie()
 {
         d_step {
                 touch();
-                assert(linked == RING);
-                linked = ENDING
+                assert(linked == ALIVE);
+                linked = ZOMBIE
         }
 }
 
@@ -215,7 +215,7 @@ inline cancel_found()
                 count()
         };
         if
-        :: took && name != NONE -> to_ending()
+        :: took && name != NONE -> make_zombie()
         :: else
         fi
 }
@@ -288,7 +288,7 @@ proctype CancelName()
         fi;
         lock(A);
         if
-        :: life != 0 && name == A && linked == RING ->
+        :: life != 0 && name == A && linked == ALIVE ->
                 if
                 :: atomic {
                         (word & STATE) == NEW ->
@@ -312,7 +312,7 @@ proctype CancelName()
                         count()
                 };
                 if
-                :: took -> to_ending()
+                :: took -> make_zombie()
                 :: else
                 fi
         :: else
@@ -518,17 +518,17 @@ inline dismiss()
 #define CALLED_OFF (cause && number == 1)
 
 /* Passes the locks of threads that have found it by its name or its id, and act under the lock of its former poller. */
-inline settle()
+inline rebind()
 {
         if
         :: home == FORMER ->
-#ifndef MUTANT_SETTLE_BESIDE_SHARD
+#ifndef MUTANT_REBIND_BESIDE_SHARD
                 if
                 :: name != NONE -> lock(name)
                 :: else
                 fi;
 #endif
-#ifdef MUTANT_SETTLE_BESIDE_FORMER
+#ifdef MUTANT_REBIND_BESIDE_FORMER
                 atomic {
                         give_up_slot();
                         home = POLLER
@@ -541,7 +541,7 @@ inline settle()
                         unlock(FORMER)
                 };
 #endif
-#ifndef MUTANT_SETTLE_BESIDE_SHARD
+#ifndef MUTANT_REBIND_BESIDE_SHARD
                 if
                 :: name != NONE -> unlock(name)
                 :: else
@@ -562,7 +562,7 @@ inline start()
                 }
         :: else
         fi;
-        settle();
+        rebind();
         lock(POLLER);
         d_step {
                 touch();
@@ -719,7 +719,7 @@ proctype Life()
                         :: name = A
                         :: number == 2 -> name = B
                         fi;
-                        linked = (name == NONE -> NOWHERE : RING)
+                        linked = (name == NONE -> NOWHERE : ALIVE)
                 };
                 lock(home);
                 d_step {

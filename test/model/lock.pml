@@ -44,7 +44,7 @@ byte buffer[THREADS];  /* the lock into which FREE is written */
 byte queue[THREADS];
 byte wants[THREADS];   /* for which lock it sleeps */
 byte mood[THREADS];    /* of a sleeper: ASLEEP, AWAKE; a futex */
-bool patient[THREADS]; /* of a sleeper: it has not waited for long */
+bool is_new[THREADS]; /* of a sleeper: it has not waited for long */
 
 bool asleep[THREADS];  /* the kernel's: the thread sleeps on its mood */
 
@@ -93,7 +93,7 @@ inline heavy_fence()
          (!is_queued(me) || queue[0] == thread || (queue[1] == thread && queue[2] == me)))
 #define note_pass_of(thread) \
         if \
-        :: thread != me && is_ahead(thread) && wants[thread] == lock && !patient[thread] -> \
+        :: thread != me && is_ahead(thread) && wants[thread] == lock && !is_new[thread] -> \
                 passes[thread]++; \
                 assert(passes[thread] <= MOST_PASSES) \
         :: else \
@@ -126,7 +126,7 @@ inline dequeue(thread)
         fi;
         wants[thread] = 0;
         passes[thread] = 0;
-        patient[thread] = true
+        is_new[thread] = true
 }
 
 /* Sets first: the sleeper whose turn it is, or NONE. */
@@ -222,7 +222,7 @@ inline count()
                 drain(me);
                 wants[me] = lock;
                 mood[me] = ASLEEP;
-                patient[me] = true;
+                is_new[me] = true;
                 passes[me] = 0;
                 enqueue(me);
                 sleepers++
@@ -383,7 +383,7 @@ inline release()
                 find_first();
                 if
 #ifndef MUTANT_NO_HAND_OFF
-                :: first != NONE && !patient[first] ->
+                :: first != NONE && !is_new[first] ->
 #ifndef MUTANT_OWNER_STAYS_QUEUED
                         dequeue(first);
                         sleepers--;
@@ -418,7 +418,7 @@ inline wake()
 #ifdef MUTANT_HAND_OFF_BEHIND_THE_WRITE
                 find_first();
                 if
-                :: first != NONE && !patient[first] ->
+                :: first != NONE && !is_new[first] ->
                         dequeue(first);
                         sleepers--
                 :: else
@@ -528,9 +528,9 @@ active proctype Kernel()
 active proctype Clock()
 {
         do
-        :: d_step { queue[0] != NONE && patient[queue[0]] -> patient[queue[0]] = false }
-        :: d_step { queue[1] != NONE && patient[queue[1]] && !patient[queue[0]] -> patient[queue[1]] = false }
-        :: d_step { queue[2] != NONE && patient[queue[2]] && !patient[queue[0]] && !patient[queue[1]] -> patient[queue[2]] = false }
+        :: d_step { queue[0] != NONE && is_new[queue[0]] -> is_new[queue[0]] = false }
+        :: d_step { queue[1] != NONE && is_new[queue[1]] && !is_new[queue[0]] -> is_new[queue[1]] = false }
+        :: d_step { queue[2] != NONE && is_new[queue[2]] && !is_new[queue[0]] && !is_new[queue[1]] -> is_new[queue[2]] = false }
         :: ended == THREADS -> break
         od
 }
@@ -548,9 +548,9 @@ init
                 queue[0] = NONE;
                 queue[1] = NONE;
                 queue[2] = NONE;
-                patient[0] = true;
-                patient[1] = true;
-                patient[2] = true;
+                is_new[0] = true;
+                is_new[1] = true;
+                is_new[2] = true;
                 if
                 :: uses[0] = 5;
                    run Thread(0, 0, 0);

@@ -50,8 +50,8 @@
 
 /* Where the shard has it. */
 #define NOWHERE 0
-#define RING    1 /* alive */
-#define ENDING  2 /* a zombie */
+#define ALIVE   1
+#define ZOMBIE  2
 
 /* The other processes that come; one bit each. */
 #define CANCEL  1
@@ -70,7 +70,7 @@ byte word = PENDING;
 byte status = OK;     /* owner of the delivery, then the worker */
 bool freed;
 
-byte linked = RING;   /* guarded by SHARD */
+byte linked = ALIVE;  /* guarded by SHARD */
 bool deadline;        /* guarded by POLLER: the deadline with which the node was queued, or will be */
 bool asked;           /* guarded by POLLER: a reset in a tick says when the next one is due */
 bool in_queue = true; /* guarded by POLLER */
@@ -86,7 +86,7 @@ bool pass_asked;      /* the ticker is back in the queue, and the Former is abou
 byte count;           /* the worker's: ticks that have begun */
 
 /* The waiter's two walks, one after the other; guarded by SHARD. */
-bool at_ring, at_ending; /* the walk is at the ticker */
+bool at_alive, at_zombie; /* the walk is at the ticker */
 bool sleeps;             /* and its waiter sleeps there */
 bool latch;
 
@@ -230,9 +230,9 @@ inline push()
 inline walks_pass()
 {
         if
-        :: (linked == RING && at_ring) || (linked == ENDING && at_ending) ->
-                at_ring = false;
-                at_ending = false;
+        :: (linked == ALIVE && at_alive) || (linked == ZOMBIE && at_zombie) ->
+                at_alive = false;
+                at_zombie = false;
                 latch = (sleeps -> true : latch);
                 sleeps = false
         :: else
@@ -245,9 +245,9 @@ inline pass()
         atomic {
                 touch();
                 if
-                :: at_ring && sleeps ->
+                :: at_alive && sleeps ->
 #ifndef MUTANT_TICK_AFTER_TICK
-                        at_ring = false;
+                        at_alive = false;
 #endif
                         latch = true;
                         sleeps = false
@@ -287,7 +287,7 @@ active [2] proctype Canceller()
         fi;
         lock(SHARD);
         if
-        :: linked != RING ->
+        :: linked != ALIVE ->
                 skip
         :: else ->
                 d_step { /* a compare-and-swap of what was loaded, in a loop */
@@ -313,7 +313,7 @@ active [2] proctype Canceller()
                         :: took -> /* it leaves its name */
                                 touch();
                                 walks_pass();
-                                linked = ENDING;
+                                linked = ZOMBIE;
                                 counted++
                         :: else -> assert((word & STATE) == RUNNING)
                         fi
@@ -395,7 +395,7 @@ active proctype Resetter()
         fi;
         lock(SHARD);
         if
-        :: linked != RING ->
+        :: linked != ALIVE ->
                 skip
         :: else ->
                 lock(POLLER);
@@ -457,10 +457,10 @@ out:
 /* The zombies of the name. */
 inline walk_zombies()
 {
-        at_ending = (linked == ENDING);
+        at_zombie = (linked == ZOMBIE);
         do
-        :: !at_ending -> break
-        :: at_ending ->
+        :: !at_zombie -> break
+        :: at_zombie ->
                 atomic {
                         touch();
                         assert(ON_ITS_WAY);
@@ -476,7 +476,7 @@ inline walk_zombies()
 active proctype Waiter()
 {
         byte held, begun, slept;
-        bool ending, paused;
+        bool is_zombie, paused;
 
         if
         :: coming & WAIT
@@ -484,22 +484,22 @@ active proctype Waiter()
         fi;
         d_step {
                 begun = began;
-                ending = (linked == ENDING)
+                is_zombie = (linked == ZOMBIE)
         };
         lock(SHARD);
 #ifdef MUTANT_ZOMBIES_FIRST
         walk_zombies();
 #endif
-        at_ring = (linked == RING);
+        at_alive = (linked == ALIVE);
         do
-        :: !at_ring -> break
-        :: at_ring && !paused -> /* after 256 others, or asleep at one that comes before */
+        :: !at_alive -> break
+        :: at_alive && !paused -> /* after 256 others, or asleep at one that comes before */
                 atomic {
                         paused = true;
                         unlock(SHARD)
                 };
                 lock(SHARD)
-        :: at_ring ->
+        :: at_alive ->
                 touch();
                 if
                 :: (word & STATE) == RUNNING ->
@@ -517,7 +517,7 @@ active proctype Waiter()
 #endif
                         latch;
                         lock(SHARD)
-                :: else -> at_ring = false
+                :: else -> at_alive = false
                 fi
         od;
 #ifndef MUTANT_ZOMBIES_FIRST
@@ -526,11 +526,11 @@ active proctype Waiter()
         unlock(SHARD);
         d_step {
                 assert(ended >= begun);
-                assert(!ending || on_frees == 1);
+                assert(!is_zombie || on_frees == 1);
                 waited = true;
                 begun = 0; /* nobody looks any more: fewer states */
                 slept = 0;
-                ending = false;
+                is_zombie = false;
                 paused = false;
                 latch = false
         };

@@ -48,8 +48,8 @@
 
 /* Where the shard has it. */
 #define NOWHERE 0
-#define RING    1 /* the timers of its name, in order of coming */
-#define ENDING  2 /* the zombies: a cancel by name has taken them, and they are not freed yet */
+#define ALIVE   1 /* the timers of its name, in order of coming */
+#define ZOMBIE  2 /* the zombies: a cancel by name has taken them, and they are not freed yet */
 
 /* The other processes that come; one bit each. */
 #define CANCEL  1
@@ -66,10 +66,10 @@
 
 byte word = NEW;
 byte status = OK;      /* owner of the delivery only */
-bool settled = true;   /* written by its owner under SHARD and FORMER: it belongs to the poller that has a worker */
+bool rebound = true;   /* written by its owner under SHARD and FORMER: it belongs to the poller that has a worker */
 bool freed;
 
-byte linked = RING;    /* guarded by SHARD: the list that it is on */
+byte linked = ALIVE;   /* guarded by SHARD: the list that it is on */
 bool duration;         /* guarded by HOME: what start adds to the time */
 bool deadline;         /* guarded by POLLER: the deadline with which the node was queued, or will be */
 bool waiting = true;   /* guarded by SERIES: the timer waits in the queue of its series */
@@ -135,7 +135,7 @@ active proctype Monitor()
                 fi;
                 if
                 :: true
-                :: !(coming & CANCEL2) -> settled = false
+                :: !(coming & CANCEL2) -> rebound = false
                 fi
         };
         _nr_pr == 1 -> /* all others have ended */
@@ -172,7 +172,7 @@ active proctype Monitor()
 #define touch() assert(!freed)
 
 /* The lock of its poller. */
-#define HOME (settled -> POLLER : FORMER)
+#define HOME (rebound -> POLLER : FORMER)
 
 inline lock(rank)
 {
@@ -270,7 +270,7 @@ inline unlink_and_free()
                 status = OK;
                 duration = MADE_WITH;
                 deadline = MADE_WITH;
-                settled = true
+                rebound = true
         }
 }
 
@@ -465,20 +465,20 @@ inline enter()
 /* The timer was made before there were pollers, or has outlived a shutdown.  A thread that has found it acts under the lock of
  * its former poller, so the owner takes that lock as well.  A thread that finds it from now on acts under the lock of the other.
  * */
-inline settle()
+inline rebind()
 {
         if
-        :: settled
+        :: rebound
         :: else ->
-#ifndef MUTANT_SETTLE_BESIDE_SHARD
+#ifndef MUTANT_REBIND_BESIDE_SHARD
                 lock(SHARD);
 #endif
                 lock(FORMER);
                 atomic {
                         touch();
-                        settled = true;
+                        rebound = true;
                         unlock(FORMER);
-#ifndef MUTANT_SETTLE_BESIDE_SHARD
+#ifndef MUTANT_REBIND_BESIDE_SHARD
                         unlock(SHARD)
 #endif
                 }
@@ -488,7 +488,7 @@ inline settle()
 /* The start of a timer, by the thread that took it out of the queue of its series. */
 inline start()
 {
-        settle();
+        rebind();
 #ifdef MUTANT_CLOSING_UNLOCKED
         shut = closing;
 #endif
@@ -605,11 +605,11 @@ active [2] proctype Canceller()
         fi;
         lock(SHARD);
         if
-        :: linked != RING ->
+        :: linked != ALIVE ->
                 missed = true /* the map has no such name; returns 0 */
         :: else ->
 #ifdef MUTANT_UNLINK_UNCOUNTED
-                linked = ENDING;
+                linked = ZOMBIE;
 #endif
                 cancel_one();
 #ifdef MUTANT_SHARD_UNLOCKED_EARLY
@@ -622,7 +622,7 @@ active [2] proctype Canceller()
                         if
                         :: took ->
                                 touch(); /* still before the shard is unlocked: linked means alive */
-                                linked = ENDING;
+                                linked = ZOMBIE;
                                 counted++;
                                 counted_in = 1 + found
                         :: else ->
@@ -776,7 +776,7 @@ active proctype Resetter()
         fi;
         lock(SHARD);
         if
-        :: linked != RING ->
+        :: linked != ALIVE ->
                 skip
         :: else ->
                 d_step {
@@ -839,7 +839,7 @@ inline call()
                 lock(SHARD);
                 touch();
                 assert((word & STATE) == RUNNING);
-                assert(linked == (counted -> ENDING : RING));
+                assert(linked == (counted -> ZOMBIE : ALIVE));
                 unlock(SHARD)
            }
         :: true
