@@ -69,7 +69,7 @@ check_tree(const struct weir__timerq *queue)
 
         for (struct weir__rbtree_node *at = queue->tree.ends[WEIR__RBTREE_LEFT]; at; at = weir__rbtree_next(at)) {
                 const struct weir__timerq_node *node = node_of_tree(at);
-                expect(node->place == IN_TREE, "a node in the tree to know that it is there");
+                expect(node->location == IN_TREE, "a node in the tree to know that it is there");
                 expect(tick_of(node->deadline) <= queue->tick, "no node in the tree that lies beyond the cursor");
                 expect(node->deadline != WEIR_FOREVER, "no node in the tree that never expires");
                 expect(node->sequence < queue->sequence, "sequences in the tree to have been given out");
@@ -93,7 +93,7 @@ check_moving(const struct weir__timerq *queue)
 {
         expect(queue->moving_count <= WEIR__TIMERQ_MOVING, "no more nodes to be moving than are noted");
         for (unsigned i = 0; i < queue->moving_count; i++) {
-                expect(queue->moving[i]->place >= MOVING, "a node that is noted as moving to know that it is");
+                expect(queue->moving[i]->location >= MOVING, "a node that is noted as moving to know that it is");
                 for (unsigned j = 0; j < i; j++)
                         expect(queue->moving[i] != queue->moving[j], "a node that is moving to be noted once");
         }
@@ -107,11 +107,11 @@ check_node(const struct weir__timerq *queue, const struct weir__timerq_node *nod
         uint64_t number = number_at(queue, index), cursor = number_of(queue->tick, level);
         int64_t tick = tick_of(node->deadline);
 
-        expect_slot(node->place % MOVING == IN_SLOT + index, index, "each node to know its place");
+        expect_slot(node->location % MOVING == IN_SLOT + index, index, "each node to know its location");
         expect_slot(node->sequence < queue->sequence, index, "sequences to have been given out");
-        expect_slot(!(node->place & MOVING) == !is_noted(queue, node), index,
+        expect_slot(!(node->location & MOVING) == !is_noted(queue, node), index,
                     "the nodes that are moving to be noted, and no other");
-        if (node->place & MOVING)
+        if (node->location & MOVING)
                 return;
         expect_slot(node->deadline >= queue->slots[index].earliest, index, "no node to be earlier than the earliest");
         expect_slot((index == NEVER) == (node->deadline == WEIR_FOREVER), index, "WEIR_FOREVER behind all levels, alone there");

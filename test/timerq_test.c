@@ -631,7 +631,7 @@ struct model {
         struct weir_test_random random;
         weir_nsec now, planned; /* the next wake-up of a poller that obeys next() and the results of add() */
         struct weir__timerq_node nodes[MODEL_MAX];
-        uint16_t places[MODEL_MAX]; /* before a call */
+        uint16_t locations[MODEL_MAX]; /* before a call */
         struct {
                 weir_nsec deadline;
                 struct weir__timerq_node *node;
@@ -740,7 +740,7 @@ remove_some(uint64_t count)
         for (; count > 0 && model.count > 0; count--) {
                 size_t at = any_pending();
 
-                model.removed_moving += model.pending[at].node->place >= 1024;
+                model.removed_moving += model.pending[at].node->location >= 1024;
                 weir__timerq_remove(&queue, model.pending[at].node);
                 model_take(at);
         }
@@ -807,10 +807,10 @@ expire_once(void)
         bool more = false;
 
         for (size_t i = 0; i < MODEL_MAX; i++)
-                model.places[i] = (uint16_t)model.nodes[i].place;
+                model.locations[i] = (uint16_t)model.nodes[i].location;
         count = weir__timerq_expire(&queue, model.now, expired, most, &more);
         for (size_t i = 0; i < MODEL_MAX; i++)
-                touched += model.places[i] != model.nodes[i].place;
+                touched += model.locations[i] != model.nodes[i].location;
         CU_ASSERT_FATAL(count <= most && touched <= BATCH);
         for (unsigned i = 0; i < count; i++) {
                 CU_ASSERT_FATAL(model.count > 0);
@@ -916,7 +916,7 @@ enum spoiling {
         COUNT,
         SLOT_COUNT,
         EARLIEST,
-        PLACE,
+        LOCATION,
         BIT,
         LINK,
         CURSOR,
@@ -930,16 +930,16 @@ static void
 spoil(enum spoiling what)
 {
         switch (what) {
-        case UNMARKED: spoilt[4].place += 1024; break;
+        case UNMARKED: spoilt[4].location += 1024; break;
         case UNNOTED: queue.moving_count = 0; break;
         case TWICE: queue.moving[queue.moving_count++] = &spoilt[8]; break;
         case LEFT: queue.moving[queue.moving_count++] = &spoilt[6]; break;
         case NOTHING: break;
         case COUNT: queue.count++; break;
-        case SLOT_COUNT: queue.slots[spoilt[4].place - 2].count--; break;
-        case EARLIEST: queue.slots[spoilt[4].place - 2].earliest = spoilt[4].deadline + 1; break;
-        case PLACE: spoilt[4].place = spoilt[6].place; break;
-        case BIT: queue.occupied[(spoilt[6].place - 2) / 64] = 0; break;
+        case SLOT_COUNT: queue.slots[spoilt[4].location - 2].count--; break;
+        case EARLIEST: queue.slots[spoilt[4].location - 2].earliest = spoilt[4].deadline + 1; break;
+        case LOCATION: spoilt[4].location = spoilt[6].location; break;
+        case BIT: queue.occupied[(spoilt[6].location - 2) / 64] = 0; break;
         case LINK: spoilt[5].link.previous = &spoilt[6].link; break;
         case CURSOR: queue.tick++; break;
         case ORDER: spoilt[0].deadline = spoilt[3].deadline; break;
@@ -999,7 +999,7 @@ the_check_aborts_with_what_was_expected(void)
                 {COUNT, "count to be the number"},
                 {SLOT_COUNT, "count to be the number"},
                 {EARLIEST, "than the earliest"},
-                {PLACE, "know its place"},
+                {LOCATION, "know its location"},
                 {BIT, "bit to say"},
                 {LINK, "mirror"},
                 {CURSOR, "before the cursor"},

@@ -447,7 +447,7 @@ make_timed(weir_nsec limit)
         if (!timed)
                 return NULL;
         timed->go = (struct go){.job.ops = &timed_job_ops};
-        timed->timer.node = (struct weir__timerq_node){.deadline = limit, .kind = WEIR__DEADLINE_TIMER};
+        timed->timer.node = (struct weir__timerq_node){.deadline = limit, .kind = WEIR__DEADLINE_TASK};
         timed->has_outlived_task = false;
         return &timed->timer.task;
 }

@@ -61,7 +61,7 @@ have_room(struct notes *notes)
 static bool
 is_wanted(const struct weir__timerq_node *node, const struct weir__timer *timer)
 {
-        return node->kind == WEIR__DEADLINE_TIMER && !weir__task_ops(&timer->task)->due && !timer->task.series;
+        return node->kind == WEIR__DEADLINE_TASK && !weir__task_ops(&timer->task)->due && !timer->task.series;
 }
 
 static void

@@ -37,10 +37,10 @@ map_of(const struct weir__waitable *object)
 static void
 enlist(struct weir__waitable *object)
 {
-        static atomic_uint turn;
+        static atomic_uint next_part;
 
         /* On the virtual clock one list serves, so that a shutdown ends all in the same order each time. */
-        object->part = weir__clock_is_virtual() ? 0 : atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % PARTS;
+        object->part = weir__clock_is_virtual() ? 0 : atomic_fetch_add_explicit(&next_part, 1, memory_order_relaxed) % PARTS;
         weir__lock(&registry[object->part].lock);
         weir__list_prepend(&registry[object->part].objects, &object->link);
         weir__unlock(&registry[object->part].lock);

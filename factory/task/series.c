@@ -80,7 +80,7 @@ weir_series_new(weir_series_fn *done, void *context)
                 .work.ops = &root_ops.work,
                 .done = done,
                 .context = context,
-                .poller = (uint8_t)weir__worker_home(),
+                .poller = (uint8_t)weir__worker_home_poller(),
                 .references = 1,
         };
         weir__lock_init(&series->lock, WEIR__RANK_SERIES);

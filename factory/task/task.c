@@ -25,7 +25,7 @@ weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t
                 .work.ops = &ops->work,
                 .done = done,
                 .context = context,
-                .poller = (uint8_t)weir__worker_home(),
+                .poller = (uint8_t)weir__worker_home_poller(),
                 .size_class = size_class > UINT8_MAX ? 0 : (uint8_t)size_class,
         };
 }

@@ -76,16 +76,16 @@ add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, 
 {
         if (__builtin_expect(weir__timer_ops(timer)->is_clock_timer, 0))
                 return weir__timer_add_clock_timer(timer, poller, now);
-        return weir__deadlines_add(poller, &timer->node, weir__timer_round(timer, deadline, now), now);
+        return weir__deadlines_add(poller, &timer->node, weir__timer_fix_deadline(timer, deadline, now), now);
 }
 
-/* The same for a timer that was reset when it was READY.  The reset has given it its place among equal deadlines. */
+/* The same for a timer that was reset when it was READY.  The reset has given it its sequence. */
 static bool
 add_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
 {
         if (__builtin_expect(weir__timer_ops(timer)->is_clock_timer, 0))
                 return weir__timer_add_clock_timer(timer, poller, now);
-        return weir__deadlines_add_in_turn(poller, &timer->node, weir__timer_round(timer, timer->node.deadline, now));
+        return weir__deadlines_add_in_sequence(poller, &timer->node, weir__timer_fix_deadline(timer, timer->node.deadline, now));
 }
 
 /* -- start -- */
@@ -188,7 +188,7 @@ timer_due(struct weir__timerq_node *node, int status)
 static void
 prepare(void)
 {
-        weir__deadlines_on_due(WEIR__DEADLINE_TIMER, timer_due);
+        weir__deadlines_on_due(WEIR__DEADLINE_TASK, timer_due);
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_TIMERS, [WEIR__STEP_LOAD] = prepare);

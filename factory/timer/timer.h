@@ -232,10 +232,11 @@ weir_nsec weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now);
 /* Sets the duration of a timer that is not started.  Takes the lock. */
 void weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration);
 
-/* A deadline, rounded up: in an exchange to its granularity, so that replies leave together, and by the slack of the timer.  Not
- * for a READY timer, except on its worker: its callback may have begun, and may give the timer a series, which is read here. */
+/* Returns the deadline, rounded up: in an exchange to its granularity, so that replies leave together, and by the slack of the
+ * timer.  Also sets when the next tick of a ticker is due.  Not for a READY timer, except on its worker: its callback may have
+ * begun, and may give the timer a series, which is read here. */
 static inline weir_nsec
-weir__timer_round(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
+weir__timer_fix_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
 {
         weir_nsec granularity = timer->task.series ? timer->task.series->granularity : 0;
         weir_nsec slack = (INT64_C(1) << timer->task.slack) - 1;

@@ -37,7 +37,7 @@ weir__timer_new_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nse
                 if (deadline < now)
                         deadline = now; /* so it ends after timers that are due already */
         }
-        return weir__timer_round(timer, deadline, now);
+        return weir__timer_fix_deadline(timer, deadline, now);
 }
 
 /* -- timers that follow another clock -- */
@@ -52,7 +52,7 @@ timer_of(const struct weir__clock_timer *clock_timer)
 static weir_nsec
 round_again(struct weir__clock_timer *clock_timer, weir_nsec deadline, weir_nsec now)
 {
-        return weir__timer_round(timer_of(clock_timer), deadline, now);
+        return weir__timer_fix_deadline(timer_of(clock_timer), deadline, now);
 }
 
 static weir_nsec

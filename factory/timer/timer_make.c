@@ -32,7 +32,7 @@ init(struct weir__timer *timer, const struct weir__timer_ops *ops, size_t size, 
 {
         weir__task_init(&timer->task, &ops->task, size, done, context);
         timer->task.slack = weir__pollers.timer_slack;
-        timer->node = (struct weir__timerq_node){.deadline = after, .kind = WEIR__DEADLINE_TIMER};
+        timer->node = (struct weir__timerq_node){.deadline = after, .kind = WEIR__DEADLINE_TASK};
 }
 
 static size_t

@@ -52,7 +52,7 @@ rearm_later(struct weir__timer *timer, struct weir__poller *poller, const struct
         const uint64_t word = timer->node.word;
 
         timer->node.deadline = changed(timer, change);
-        weir__deadlines_take_turn(poller, &timer->node, change->now);
+        weir__deadlines_take_sequence(poller, &timer->node, change->now);
         if (mark_rearmed(timer))
                 return true;
         timer->node.deadline = deadline; /* the callback has begun */

@@ -199,7 +199,7 @@ steal_from(struct weir__executor_thread *thread, struct weir__executor_thread *v
 
 /* Returns whether the victim has not gone on to another job after a pause. */
 static bool
-is_stuck(const struct weir__executor_thread *victim, unsigned running)
+has_not_moved_on(const struct weir__executor_thread *victim, unsigned running)
 {
         const struct timespec pause = {.tv_nsec = LONE_PAUSE};
 
@@ -227,5 +227,5 @@ weir__executor_steal(struct weir__executor_thread *thread)
                         running = atomic_load_explicit(&lone->running, memory_order_relaxed);
                 }
         }
-        return lone && is_stuck(lone, running) ? steal_from(thread, lone) : NULL;
+        return lone && has_not_moved_on(lone, running) ? steal_from(thread, lone) : NULL;
 }

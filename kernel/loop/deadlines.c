@@ -60,16 +60,16 @@ weir__deadlines_add(struct weir__poller *poller, struct weir__timerq_node *node,
 }
 
 void
-weir__deadlines_take_turn(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec now)
+weir__deadlines_take_sequence(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec now)
 {
         weir__timerq_stamp(&poller->deadlines.queue, now);
-        weir__timerq_take_turn(&poller->deadlines.queue, node);
+        weir__timerq_take_sequence(&poller->deadlines.queue, node);
 }
 
 bool
-weir__deadlines_add_in_turn(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline)
+weir__deadlines_add_in_sequence(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline)
 {
-        return lower_next(&poller->deadlines, weir__timerq_add_in_turn(&poller->deadlines.queue, node, deadline));
+        return lower_next(&poller->deadlines, weir__timerq_add_in_sequence(&poller->deadlines.queue, node, deadline));
 }
 
 bool

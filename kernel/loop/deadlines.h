@@ -15,7 +15,7 @@ struct weir__poller;
 #define WEIR__DEADLINES_STALE WEIR_MSEC(1) /* the queue is told the time at least so often */
 
 enum weir__deadline_kind {
-        WEIR__DEADLINE_TIMER = 0, /* a task of the factory */
+        WEIR__DEADLINE_TASK = 0,  /* a task of the factory */
         WEIR__DEADLINE_ALARM = 1, /* struct weir__alarm */
 };
 
@@ -57,9 +57,9 @@ void weir__deadlines_on_due(enum weir__deadline_kind kind, weir__deadline_fn *fn
  * Result:  whether the owner may be asleep for longer than that: call weir__poller_wake after unlocking. */
 bool weir__deadlines_add(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);
 
-/* The same in two halves: the node gets its place among equal deadlines, and is added with that place later. */
-void weir__deadlines_take_turn(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec now);
-bool weir__deadlines_add_in_turn(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline);
+/* The same in two halves: the node gets its sequence, which breaks ties of equal deadlines, and is added with that later. */
+void weir__deadlines_take_sequence(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec now);
+bool weir__deadlines_add_in_sequence(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline);
 
 /* The same for a node that is in the queue and gets another deadline. */
 bool weir__deadlines_reset(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);

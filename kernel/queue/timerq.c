@@ -34,20 +34,20 @@
 
 #define PORTION 128 /* the least that is moved down at a tick, so that the cursor need not stop at each tick for a small slot */
 
-/* Where in the word of a node its place lies. */
+/* Where in the word of a node its location lies. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define PLACE_SHIFT 52
+#define LOCATION_SHIFT 52
 #else
-#define PLACE_SHIFT 1
+#define LOCATION_SHIFT 1
 #endif
-#define PLACE_MASK (UINT64_C(0x7ff) << PLACE_SHIFT)
+#define LOCATION_MASK (UINT64_C(0x7ff) << LOCATION_SHIFT)
 
 /* Not by the bit field, which is a store of two bytes: the next load of the word has to wait until these are in the cache.  That
  * was 4 ns of the 11 that an add and a remove took, and more when the cache missed. */
 static void
-set_place(struct weir__timerq_node *node, unsigned place)
+set_location(struct weir__timerq_node *node, unsigned location)
 {
-        node->word = (node->word & ~PLACE_MASK) | (uint64_t)place << PLACE_SHIFT;
+        node->word = (node->word & ~LOCATION_MASK) | (uint64_t)location << LOCATION_SHIFT;
 }
 
 static weir_nsec
@@ -91,7 +91,7 @@ insert_into_tree(struct weir__timerq *queue, struct weir__timerq_node *node)
                         side = !is_before(node, node_of_tree(at));
                 }
         }
-        set_place(node, IN_TREE);
+        set_location(node, IN_TREE);
         weir__rbtree_insert(&queue->tree, parent, side, &node->tree);
 }
 
@@ -120,7 +120,7 @@ append_to_slot(struct weir__timerq *queue, struct weir__timerq_node *node, unsig
         struct weir__timerq_slot *slot = &queue->slots[index];
         struct weir__timerq_link *last = slot->list.previous;
 
-        set_place(node, IN_SLOT + index);
+        set_location(node, IN_SLOT + index);
         node->link.previous = last;
         node->link.next = &slot->list;
         last->next = slot->list.previous = &node->link;
@@ -132,7 +132,7 @@ append_to_slot(struct weir__timerq *queue, struct weir__timerq_node *node, unsig
 static void
 remove_from_slot(struct weir__timerq *queue, struct weir__timerq_node *node)
 {
-        unsigned index = (unsigned)node->place - IN_SLOT;
+        unsigned index = (unsigned)node->location - IN_SLOT;
         struct weir__timerq_link *previous = node->link.previous, *next = node->link.next;
 
         previous->next = next;
@@ -310,7 +310,7 @@ put_node(struct weir__timerq *queue, struct weir__timerq_node *node)
 static bool
 may_stay(const struct weir__timerq *queue, const struct weir__timerq_node *node)
 {
-        unsigned index = (unsigned)node->place - IN_SLOT;
+        unsigned index = (unsigned)node->location - IN_SLOT;
         unsigned level = index / SLOTS;
 
         if (index == NEVER || node->deadline == WEIR_FOREVER)
@@ -328,7 +328,7 @@ flush_moves(struct weir__timerq *queue)
                 struct weir__timerq_node *node = queue->moving[i];
                 weir_nsec when;
 
-                set_place(node, node->place - MOVING);
+                set_location(node, node->location - MOVING);
                 remove_from_slot(queue, node);
                 when = put_node(queue, node);
                 wanted = when < wanted ? when : wanted;
@@ -349,7 +349,7 @@ note_move(struct weir__timerq *queue, struct weir__timerq_node *node)
                 weir_nsec others = flush_moves(queue);
                 wanted = others < wanted ? others : wanted;
         }
-        set_place(node, node->place + MOVING);
+        set_location(node, node->location + MOVING);
         queue->moving[queue->moving_count++] = node;
         return wanted;
 }
@@ -362,7 +362,7 @@ forget_move(struct weir__timerq *queue, struct weir__timerq_node *node)
         while (queue->moving[i] != node)
                 i++;
         queue->moving[i] = queue->moving[--queue->moving_count];
-        set_place(node, node->place - MOVING);
+        set_location(node, node->location - MOVING);
 }
 
 /* -- the interface -- */
@@ -379,7 +379,7 @@ weir__timerq_init(struct weir__timerq *queue, weir_nsec now)
 }
 
 weir_nsec
-weir__timerq_add_in_turn(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
+weir__timerq_add_in_sequence(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
 {
         node->deadline = deadline;
         queue->count++;
@@ -389,15 +389,15 @@ weir__timerq_add_in_turn(struct weir__timerq *queue, struct weir__timerq_node *n
 weir_nsec
 weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
 {
-        weir__timerq_take_turn(queue, node);
-        return weir__timerq_add_in_turn(queue, node, deadline);
+        weir__timerq_take_sequence(queue, node);
+        return weir__timerq_add_in_sequence(queue, node, deadline);
 }
 
 weir_nsec
 weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
 {
         bool is_later = deadline >= node->deadline && deadline != WEIR_FOREVER;
-        unsigned present = node->place;
+        unsigned present = node->location;
 
         node->deadline = deadline;
         node->sequence = queue->sequence++;
@@ -418,13 +418,13 @@ weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, w
 void
 weir__timerq_remove(struct weir__timerq *queue, struct weir__timerq_node *node)
 {
-        if (unlikely(node->place & MOVING))
+        if (unlikely(node->location & MOVING))
                 forget_move(queue, node);
-        if (node->place == IN_TREE)
+        if (node->location == IN_TREE)
                 weir__rbtree_remove(&queue->tree, &node->tree);
         else
                 remove_from_slot(queue, node);
-        set_place(node, OUTSIDE);
+        set_location(node, OUTSIDE);
         queue->count--;
 }
 

@@ -29,7 +29,7 @@ struct weir__timerq_node {
         union {
                 struct {
                         uint64_t sequence : 52; /* breaks ties: first in, first out; shows when it came as well (_stamp) */
-                        uint64_t place : 11;    /* 0: in no queue; 1: in the tree; else 2 + its slot's index; + 1024: moving */
+                        uint64_t location : 11; /* 0: in no queue; 1: in the tree; else 2 + its slot's index; + 1024: moving */
                         uint64_t kind : 1;      /* the owner's, untouched here */
                 };
                 uint64_t word; /* all three, to be written at once */
@@ -80,8 +80,8 @@ static inline weir_nsec weir__timerq_since(const struct weir__timerq_node *node)
         return (weir_nsec)((uint64_t)node->sequence << WEIR__TIMERQ_STAMP_SHIFT);
 }
 
-/* Gives a node that is in no queue its sequence, as if it came now.  weir__timerq_add_in_turn keeps it. */
-static inline void weir__timerq_take_turn(struct weir__timerq *queue, struct weir__timerq_node *node)
+/* Gives a node that is in no queue its sequence, as if it came now.  weir__timerq_add_in_sequence keeps it. */
+static inline void weir__timerq_take_sequence(struct weir__timerq *queue, struct weir__timerq_node *node)
 {
         node->sequence = queue->sequence++;
 }
@@ -91,7 +91,7 @@ static inline void weir__timerq_take_turn(struct weir__timerq *queue, struct wei
  * Result: when weir__timerq_expire must be called because of this node.  It is the deadline, or earlier when the slot of the node
  *         is so full that its cascade must begin before.  Compare it with the instant for which the poller sleeps. */
 weir_nsec weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
-weir_nsec weir__timerq_add_in_turn(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
+weir_nsec weir__timerq_add_in_sequence(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 
 /* Gives a node of this queue another deadline, with a new sequence, as if it came anew.  O(1), as add.  If the time of its list
  * comes before the deadline, the node stays there until then, and no other node is touched.  Otherwise its neighbours are
@@ -113,7 +113,7 @@ static inline void weir__timerq_prefetch(const struct weir__timerq_node *node)
 
 static inline bool weir__timerq_contains(const struct weir__timerq_node *node)
 {
-        return node->place != 0;
+        return node->location != 0;
 }
 
 /* Takes out nodes whose deadline has come, in order of (deadline, sequence): at most `most`, which is 1 to BATCH.  It touches at

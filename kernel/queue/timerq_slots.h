@@ -13,13 +13,13 @@
 #define LEVEL_SHIFT 6  /* slots of one level to slots of the level above */
 #define PARENT      64 /* slots under one slot of the level above */
 
-/* Values of a node's place. */
+/* Values of a node's location. */
 #define OUTSIDE 0
 #define IN_TREE 1
 #define IN_SLOT 2    /* + index */
 #define MOVING  1024 /* + IN_SLOT + index: noted in moving[] */
 
-_Static_assert(IN_SLOT + NEVER < MOVING && 2 * MOVING <= 0x800, "a place to hold every slot, and the mark");
+_Static_assert(IN_SLOT + NEVER < MOVING && 2 * MOVING <= 0x800, "a location to hold every slot, and the mark");
 
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 

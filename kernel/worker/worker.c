@@ -22,7 +22,7 @@ weir__worker_resolve_owner(struct weir__worker *worker)
 }
 
 unsigned
-weir__worker_home(void)
+weir__worker_home_poller(void)
 {
         static _Thread_local unsigned made, home;
         struct weir__worker *worker = weir__worker_self();

@@ -182,7 +182,7 @@ static inline void weir__unpin(void)
 /* The index of the poller to which new objects of this thread belong.  For a worker it is its own.  For other threads it
  * changes after a batch of objects, so that the tasks of one flow are neighbours.  Before the first start it is
  * WEIR__POLLER_NONE; after a shutdown the poller may have no worker. */
-unsigned weir__worker_home(void);
+unsigned weir__worker_home_poller(void);
 
 /* The index of the poller that this thread owns, or has lost without knowing; -1: none. */
 int weir__worker_poller_index(void);
