@@ -24,6 +24,7 @@
 #include "factory/graph/graph.h"
 #include "factory/task/live.h"
 #include "kernel/base/list.h"
+#include "kernel/data/count.h"
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
@@ -474,19 +475,6 @@ end_some_early(struct weir__work *work)
 
 static const struct weir__work_ops end_walk_ops = {.run = end_some_early, .kind = "a graph", .is_migratable = true};
 
-/* Unless nothing is pending any more. */
-static bool
-keep(struct weir__graph *graph)
-{
-        uint32_t pending = atomic_load_explicit(&graph->pending, memory_order_relaxed);
-
-        while (pending > 0)
-                if (atomic_compare_exchange_weak_explicit(&graph->pending, &pending, pending + 1, memory_order_relaxed,
-                                                          memory_order_relaxed))
-                        return true;
-        return false;
-}
-
 /* A node looks at the cause before it begins, so an early end is decisive at once.  The walk ends the nodes that run. */
 static struct weir_task *
 graph_end_early(struct weir_task *task)
@@ -494,7 +482,7 @@ graph_end_early(struct weir_task *task)
         struct weir__graph *graph = (struct weir__graph *)task;
 
         weir__lock(&graph->lock);
-        bool sends = !graph->is_ending_early && keep(graph);
+        bool sends = !graph->is_ending_early && weir__count_add_unless_zero(&graph->pending);
         graph->is_ending_early |= sends;
         weir__unlock(&graph->lock);
         if (sends)

@@ -101,13 +101,14 @@ struct weir__graph {
         weir_nsec began; /* constant once started */
 
         /* Keeps the graph: counts nodes without successors that are not finished, and walks on their way. */
-        _Atomic uint32_t pending;
-        _Atomic bool has_results;
-        _Atomic bool is_walking; /* `walk` is on its way; written under lock */
+        _Atomic size_t pending;
 
         /* Of the works: the number of the next node. */
         uint32_t next_to_begin, next_to_end;
         struct weir__work walk, end_walk;
+
+        _Atomic bool has_results;
+        _Atomic bool is_walking; /* `walk` is on its way; written under lock */
 
         struct weir__lock lock; /* rank COMBINATOR: taken also under that of the series around it; under it nothing else */
 

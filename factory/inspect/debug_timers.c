@@ -67,7 +67,7 @@ is_wanted(const struct weir__timerq_node *node, const struct weir__timer *timer)
 static void
 note(struct notes *notes, struct weir__timerq_node *node)
 {
-        struct weir__timer *timer = (struct weir__timer *)((char *)node - offsetof(struct weir__timer, node));
+        struct weir__timer *timer = weir__container_of(node, struct weir__timer, node);
 
         if (!is_wanted(node, timer))
                 return;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernel/base/clock.h"
+#include "kernel/data/count.h"
 #include "kernel/memory/memory.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/data/visible.h"
@@ -59,13 +60,7 @@ delist(struct weir__waitable *object)
 static bool
 try_ref(struct weir__waitable *object)
 {
-        size_t references = atomic_load_explicit(&object->references, memory_order_acquire);
-
-        while (references > 0)
-                if (atomic_compare_exchange_weak_explicit(&object->references, &references, references + 1, memory_order_acquire,
-                                                          memory_order_acquire))
-                        return true;
-        return false;
+        return weir__count_add_unless_zero(&object->references);
 }
 
 /* The first object from that link on which is not about to be freed.  Under the part's lock. */

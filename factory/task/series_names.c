@@ -21,7 +21,7 @@
 static struct weir__series_name *
 bearer_of(struct weir__name *name)
 {
-        return (struct weir__series_name *)((char *)name - offsetof(struct weir__series_name, name));
+        return weir__container_of(name, struct weir__series_name, name);
 }
 
 static size_t

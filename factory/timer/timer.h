@@ -107,7 +107,7 @@ weir__named_timer_size(size_t name_size)
 static inline struct weir__timer *
 weir__timer_of_name(struct weir__name *name)
 {
-        return &((struct weir__named_timer *)((char *)name - offsetof(struct weir__named_timer, name)))->timer;
+        return &weir__container_of(name, struct weir__named_timer, name)->timer;
 }
 
 /* The name that the timer was made with; NULL: none. */

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernel/data/count.h"
+
 struct weir__socket *
 weir__sockets_add(struct weir__sockets *sockets, int fd)
 {
@@ -59,13 +61,7 @@ weir__sockets_remove_files(struct weir__sockets *sockets)
 bool
 weir__socket_join(struct weir__socket *socket)
 {
-        unsigned users = atomic_load_explicit(&socket->users, memory_order_relaxed);
-
-        while (users > 0)
-                if (atomic_compare_exchange_weak_explicit(&socket->users, &users, users + 1, memory_order_acq_rel,
-                                                          memory_order_relaxed))
-                        return true;
-        return false;
+        return weir__count_add_unless_zero(&socket->users);
 }
 
 void

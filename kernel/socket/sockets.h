@@ -31,7 +31,7 @@ struct weir__socket {
         ino_t inode;
         char path[sizeof((struct sockaddr_un *)0)->sun_path + 1];
 
-        _Atomic unsigned users; /* the last user closes it; acq_rel */
+        _Atomic size_t users; /* the last user closes it; acq_rel */
 };
 
 struct weir__sockets {
