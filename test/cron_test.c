@@ -45,7 +45,7 @@ same(const struct weir__cron *one, const struct weir__cron *other)
 {
         return one->minutes == other->minutes && one->hours == other->hours && one->days == other->days &&
                one->months == other->months && one->weekdays == other->weekdays && one->is_either_day == other->is_either_day &&
-               one->goes_on_with_time == other->goes_on_with_time;
+               one->should_follow_time == other->should_follow_time;
 }
 
 static bool
@@ -66,10 +66,10 @@ fields_are_lists_of_numbers_ranges_steps_and_names(void)
         CU_ASSERT(cron.days == (1U << 1 | 1U << 11 | 1U << 21 | 1U << 31));
         CU_ASSERT(cron.months == (1U << 1 | 7U << 3));
         CU_ASSERT(cron.weekdays == (1U << 5 | 1U << 6 | 1U << 0 | 1U << 2));
-        CU_ASSERT(cron.is_either_day && cron.goes_on_with_time);
+        CU_ASSERT(cron.is_either_day && cron.should_follow_time);
         cron = parse("\t 59 23  31\t12 7 ");
         CU_ASSERT(cron.minutes == 1ULL << 59 && cron.hours == 1U << 23 && cron.days == 1U << 31 && cron.months == 1U << 12);
-        CU_ASSERT(cron.weekdays == 1 && !cron.goes_on_with_time);
+        CU_ASSERT(cron.weekdays == 1 && !cron.should_follow_time);
         cron = parse("* * * * *");
         CU_ASSERT(cron.minutes == (1ULL << 60) - 1 && cron.hours == (1U << 24) - 1 && cron.days == UINT32_MAX - 1);
         CU_ASSERT(cron.months == (1U << 13) - 2 && cron.weekdays == 0x7f && !cron.is_either_day);

@@ -23,10 +23,10 @@ struct weir__oneshot {
 int weir__oneshot_try(struct weir__wait *wait, struct weir__work_list *claimed);
 
 /* Of a kind that adds nothing to the struct. */
-#define WEIR__ONESHOT_OPS(its_kind, its_noun, its_describe)                                             \
-        {                                                                                               \
-                .kind = its_kind, .noun = its_noun, .size = sizeof(struct weir__oneshot), .queues = 1,  \
-                .keeps_grant = true, .try = weir__oneshot_try, .describe = its_describe,                \
+#define WEIR__ONESHOT_OPS(its_kind, its_noun, its_describe)                                            \
+        {                                                                                              \
+                .kind = its_kind, .noun = its_noun, .size = sizeof(struct weir__oneshot), .queues = 1, \
+                .should_keep_grant = true, .try = weir__oneshot_try, .describe = its_describe,         \
         }
 
 /* Returns how much was counted, at most the amount that was left.  Any thread; no lock is held. */

@@ -100,7 +100,7 @@ void weir__combinator_describe(const struct weir_task *task, char *out, size_t r
         {                                                                                                            \
                 .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .function = weir__task_function},  \
                 .prepare = weir__task_prepare_series, .start = (its_start), .end_early = weir__combinator_end_early, \
-                .release = weir__combinator_release, .releases_quietly = true, .child = weir__combinator_child,      \
+                .release = weir__combinator_release, .has_quiet_release = true, .child = weir__combinator_child,     \
                 .describe = weir__combinator_describe,                                                               \
         }
 #define WEIR__COMBINATOR_TASK_OPS(a_kind) WEIR__COMBINATOR_OPS_WITH(a_kind, weir__task_complete, weir__combinator_start)

@@ -199,21 +199,21 @@ walks_stop_before(const struct weir__names_shard *shard, struct weir__name *name
         struct weir__name_key key = weir__name_key_of(name);
 
         for (struct weir__names_walk *walk = shard->walks; walk; walk = walk->next)
-                if (!walk->end && !walk->over_zombies && walk->at && weir__name_has(walk->at, &key))
+                if (!walk->end && !walk->is_over_zombies && walk->at && weir__name_has(walk->at, &key))
                         walk->end = name;
 }
 
 void
 weir__names_walk_begin(struct weir__names_shard *shard, struct weir__names_walk *walk, const struct weir__name_key *key,
-                       bool over_zombies)
+                       bool is_over_zombies)
 {
         struct weir__name **slot = shard->now.lines ? slot_of(shard, key) : NULL, *at = slot ? *slot : NULL;
 
-        if (over_zombies && weir__name_alive(at))
+        if (is_over_zombies && weir__name_alive(at))
                 at = at->older->newer; /* behind the newest that is alive */
         *walk = (struct weir__names_walk){
-                .at = over_zombies ? at : weir__name_alive(at),
-                .over_zombies = over_zombies,
+                .at = is_over_zombies ? at : weir__name_alive(at),
+                .is_over_zombies = is_over_zombies,
                 .thread = pthread_self(),
                 .moved = {.open = true},
                 .next = shard->walks,

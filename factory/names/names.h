@@ -154,7 +154,7 @@ size_t weir__names_count(struct weir__names *names, const struct weir__name_key 
 struct weir__names_walk {
         struct weir__name *at;  /* the object to visit next */
         struct weir__name *end; /* the first one that was added after the beginning; NULL: none */
-        bool over_zombies;
+        bool is_over_zombies;
         pthread_t thread;         /* a child that another one has forked forgets the walk */
         struct weir__latch moved; /* is closed while the walk waits */
         struct weir__names_walk *previous, *next;
@@ -162,7 +162,7 @@ struct weir__names_walk {
 
 /* Begins at the oldest object of a name, or at the newest zombie. */
 void weir__names_walk_begin(struct weir__names_shard *shard, struct weir__names_walk *walk, const struct weir__name_key *key,
-                            bool over_zombies);
+                            bool is_over_zombies);
 void weir__names_walk_end(struct weir__names_shard *shard, struct weir__names_walk *walk);
 
 /* The object at the cursor; NULL at the end. */
@@ -176,7 +176,7 @@ weir__names_walk_at(const struct weir__names_walk *walk)
 static inline void
 weir__names_walk_on(struct weir__names_walk *walk)
 {
-        walk->at = walk->over_zombies ? walk->at->newer : weir__name_alive(walk->at->newer);
+        walk->at = walk->is_over_zombies ? walk->at->newer : weir__name_alive(walk->at->newer);
 }
 
 /* Releases the lock until the cursor has moved on: the object there was removed, became a zombie, or was passed. */

@@ -196,7 +196,7 @@ weir__wait_start(struct weir_task *task)
         int outcome = -EAGAIN;
 
         weir__waitable_lock(object);
-        if (object->ops->keeps_grant || !weir__wait_is_over(self))
+        if (object->ops->should_keep_grant || !weir__wait_is_over(self))
                 outcome = object->ops->try(&self->wait, &claimed);
         bool waits = weir__wait_finish_start(self, outcome);
         weir__unlock(&object->lock);

@@ -32,10 +32,10 @@ struct weir__waitable;
 
 struct weir__waitable_ops {
         enum weir__waitable_kind kind;
-        const char *noun; /* "channel" */
-        size_t size;      /* of the object, without its name */
-        unsigned queues;  /* how many lists of waits there are, right behind struct weir__waitable */
-        bool keeps_grant; /* `try` is asked for a task that was cancelled before its start, too */
+        const char *noun;       /* "channel" */
+        size_t size;            /* of the object, without its name */
+        unsigned queues;        /* how many lists of waits there are, right behind struct weir__waitable */
+        bool should_keep_grant; /* `try` is asked for a task that was cancelled before its start, too */
 
         /* Does at once what the wait wants.  Tasks that it claims for that are appended to `claimed`.  Under the lock.  NULL: the
          * tasks have a start of their own.

@@ -358,7 +358,7 @@ weir__series_forget(struct weir_series *series, struct weir_task *task)
         struct weir_task *next = first_taken(series);
         int cause = cause_to_end(series);
         series->current = next && !cause && can_end_early(next) ? next : NULL;
-        if (!next && !weir__series_extra_of(series) && weir__task_ops(task)->releases_quietly)
+        if (!next && !weir__series_extra_of(series) && weir__task_ops(task)->has_quiet_release)
                 become_ended(series, cause);
         weir__unlock(&series->lock);
 }

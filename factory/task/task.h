@@ -72,7 +72,7 @@ struct weir__task_ops {
 
         /* No free function runs in `release` after the callback.  So a plain series may become ENDED before
          * `release`: nothing can be pushed any more. */
-        bool releases_quietly;
+        bool has_quiet_release;
 
         /* Its name for messages, and the size of that.  NULL: it has no name. */
         const char *(*name)(const struct weir_task *task, int *size);

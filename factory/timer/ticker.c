@@ -166,7 +166,7 @@ change_next(struct weir__timer *timer, const struct weir__timer_change *change)
 
         if (is_last(ticker))
                 return false;
-        if (change->extends) {
+        if (change->should_extend) {
                 ticker->shift = weir__timer_put_off(ticker->shift, change->by);
         } else {
                 const struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);

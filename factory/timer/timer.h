@@ -75,7 +75,7 @@ struct weir__timer_ops {
                          .start = weir__timer_start,                                             \
                          .end_early = weir__timer_end_early,                                     \
                          .release = weir__timer_release,                                         \
-                         .releases_quietly = true,                                               \
+                         .has_quiet_release = true,                                              \
                          .name = weir__timer_text,                                               \
                          .lateness = weir__timer_lateness,                                       \
                          .describe = weir__timer_describe},                                      \
@@ -267,11 +267,11 @@ extern const struct weir__clock_timer_ops weir__timer_clock_ops;
  * the timer: the status says what, or the word is CANCELLED.  On its worker, no lock held. */
 bool weir__timer_rearm(struct weir__timer *timer, uint32_t word);
 
-/* A new deadline: `by` from `now`, or, if it extends, `by` later than the present one. */
+/* A new deadline: `by` from `now`, or, if it should extend that, `by` later than the present one. */
 struct weir__timer_change {
         weir_nsec now;
         weir_nsec by;
-        bool extends;
+        bool should_extend;
 };
 
 /* Changes the target of a clock timer. */

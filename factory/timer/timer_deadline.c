@@ -91,6 +91,6 @@ weir__timer_add_clock_timer(struct weir__timer *timer, struct weir__poller *poll
 void
 weir__timer_move_target(struct weir__clock_timer *clock_timer, const struct weir__timer_change *change)
 {
-        clock_timer->target = change->extends ? weir__timer_put_off(clock_timer->target, change->by)
-                                              : weir__clock_after(weir__clock_timer_read(clock_timer->clock), change->by);
+        clock_timer->target = change->should_extend ? weir__timer_put_off(clock_timer->target, change->by)
+                                                    : weir__clock_after(weir__clock_timer_read(clock_timer->clock), change->by);
 }

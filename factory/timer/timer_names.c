@@ -195,13 +195,13 @@ reset_many(struct reset *reset, struct weir__names_shard *shard, const struct we
 }
 
 static size_t
-reset_named(const char *text, weir_nsec by, bool extends)
+reset_named(const char *text, weir_nsec by, bool should_extend)
 {
         struct weir__name_key key;
 
         if (weir__phase_is_forked() || weir__name_read(text, &key))
                 return 0;
-        struct reset reset = {.change = {.now = weir__clock_now(), .by = by, .extends = extends}};
+        struct reset reset = {.change = {.now = weir__clock_now(), .by = by, .should_extend = should_extend}};
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, key.hash);
         struct weir__name *name = weir__names_find(shard, &key);
 

@@ -39,8 +39,8 @@ changed(struct weir__timer *timer, const struct weir__timer_change *change)
                 weir__timer_move_target(clock_timer, change);
                 return weir__clock_timer_deadline(clock_timer);
         }
-        return change->extends ? weir__timer_move(present_deadline(timer), change->by, change->now)
-                               : weir__clock_after(change->now, change->by);
+        return change->should_extend ? weir__timer_move(present_deadline(timer), change->by, change->now)
+                                     : weir__clock_after(change->now, change->by);
 }
 
 /* Writes the deadline and the place among equal ones first, so that a worker that sees REARMED finds them. */
@@ -67,12 +67,12 @@ change_new(struct weir__timer *timer, const struct weir__timer_change *change)
 {
         struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
 
-        if (weir__timer_has_instant(clock_timer) && weir__timer_ops(timer)->ticks && change->extends)
+        if (weir__timer_has_instant(clock_timer) && weir__timer_ops(timer)->ticks && change->should_extend)
                 return; /* the first tick is known only at the start */
         if (weir__timer_has_instant(clock_timer))
                 weir__timer_move_target(clock_timer, change);
         else
-                timer->node.deadline = change->extends ? weir__timer_put_off(timer->node.deadline, change->by) : change->by;
+                timer->node.deadline = change->should_extend ? weir__timer_put_off(timer->node.deadline, change->by) : change->by;
 }
 
 static bool
@@ -114,7 +114,7 @@ weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const
         if (!done && !poller->deadlines.is_closing && weir__timer_is_ticking(timer, weir__timer_word(timer)))
                 done = weir__timer_ops(timer)->ticks->change_next(timer, change);
         ticker->is_moved |= done;
-        if (done && !change->extends && change->by > 0)
+        if (done && !change->should_extend && change->by > 0)
                 ticker->period = change->by;
         return done;
 }

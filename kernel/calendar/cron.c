@@ -203,7 +203,7 @@ read_fields(struct reader *reader)
                 .months = (uint32_t)sets[MONTHS].bits,
                 .weekdays = (uint8_t)((sets[WEEKDAYS].bits | sets[WEEKDAYS].bits >> 7) & 0x7f),
                 .is_either_day = !sets[DAYS].has_star && !sets[WEEKDAYS].has_star,
-                .goes_on_with_time = sets[MINUTES].has_star || sets[HOURS].has_star,
+                .should_follow_time = sets[MINUTES].has_star || sets[HOURS].has_star,
         };
 }
 
@@ -331,6 +331,6 @@ weir__cron_next(const struct weir__cron *cron, const struct weir__zone *zone, we
 {
         int64_t second = weir__floor_divide(after, SECOND);
 
-        second = cron->goes_on_with_time ? next_shown(cron, zone, second) : next_reached(cron, zone, second);
+        second = cron->should_follow_time ? next_shown(cron, zone, second) : next_reached(cron, zone, second);
         return second == NEVER || second > WEIR_FOREVER / SECOND ? WEIR_FOREVER : second * SECOND;
 }

@@ -32,9 +32,9 @@
 struct weir__cron {
         uint64_t minutes;
         uint32_t hours, days, months;
-        uint8_t weekdays;       /* Sunday is bit 0 */
-        bool is_either_day;     /* of the month or of the week */
-        bool goes_on_with_time; /* a `*` in minute or hour */
+        uint8_t weekdays;        /* Sunday is bit 0 */
+        bool is_either_day;      /* of the month or of the week */
+        bool should_follow_time; /* a `*` in minute or hour */
 };
 
 struct weir__cron_error {

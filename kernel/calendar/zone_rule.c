@@ -17,7 +17,7 @@
 /* The bytes that are still to be read; `failed` stays set. */
 struct reader {
         const char *at, *end;
-        bool failed;
+        bool has_failed;
 };
 
 static char
@@ -39,7 +39,7 @@ static void
 expect(struct reader *reader, char c)
 {
         if (!take(reader, c))
-                reader->failed = true;
+                reader->has_failed = true;
 }
 
 static unsigned
@@ -48,11 +48,11 @@ read_number(struct reader *reader, unsigned first, unsigned last)
         unsigned number = 0;
 
         if (!weir__is_digit(peek(reader)))
-                reader->failed = true;
+                reader->has_failed = true;
         while (weir__is_digit(peek(reader)) && number <= last)
                 number = number * 10 + (unsigned)(*reader->at++ - '0');
         if (number < first || number > last)
-                reader->failed = true;
+                reader->has_failed = true;
         return number;
 }
 
@@ -67,7 +67,7 @@ skip_name(struct reader *reader)
                (is_quoted && (weir__is_digit(peek(reader)) || peek(reader) == '+' || peek(reader) == '-')))
                 reader->at++;
         if (reader->at - begin < 3)
-                reader->failed = true;
+                reader->has_failed = true;
         if (is_quoted)
                 expect(reader, '>');
 }
@@ -122,14 +122,14 @@ weir__zone_rule_parse(const char *text, const char *end, struct weir__zone_rule 
         *rule = (struct weir__zone_rule){.has_daylight = false};
         skip_name(&reader);
         rule->standard = -read_time(&reader, ZONE_HOURS_MAX); /* POSIX counts westwards */
-        if (reader.at < end && !reader.failed) {
+        if (reader.at < end && !reader.has_failed) {
                 rule->has_daylight = true;
                 skip_name(&reader);
                 rule->daylight = peek(&reader) == ',' ? rule->standard + HOUR : -read_time(&reader, ZONE_HOURS_MAX);
                 rule->begin = read_change(&reader);
                 rule->end = read_change(&reader);
         }
-        return reader.failed || reader.at < end ? -EBADMSG : 0;
+        return reader.has_failed || reader.at < end ? -EBADMSG : 0;
 }
 
 static int64_t

@@ -87,7 +87,7 @@ static struct {
 
 /* What is given back after the lock was released. */
 struct garbage {
-        bool keep;                /* see weir__slabs_give */
+        bool should_keep;         /* see weir__slabs_give */
         struct weir__list arenas; /* to be unmapped */
         struct arena *wasteful;   /* loses the pages of `slabs`, which count as used meanwhile; NULL: none */
         struct weir__list slabs;
@@ -231,7 +231,7 @@ static void
 drop_arena(struct arena *arena, struct garbage *garbage)
 {
         end_wait(arena);
-        if (garbage->keep && !all.kept) {
+        if (garbage->should_keep && !all.kept) {
                 all.kept = arena;
                 return;
         }
@@ -241,25 +241,25 @@ drop_arena(struct arena *arena, struct garbage *garbage)
 }
 
 static bool
-is_wasteful(const struct arena *arena, bool keep)
+is_wasteful(const struct arena *arena, bool should_keep)
 {
-        return arena->wasted_count > (keep ? FEW_WASTED + arena->used : 0);
+        return arena->wasted_count > (should_keep ? FEW_WASTED + arena->used : 0);
 }
 
 /* Lets a wasteful arena wait, and takes the pages of the one that has waited longest. */
 static void
 let_wait(struct arena *arena, struct garbage *garbage)
 {
-        if (garbage->wasteful || (garbage->keep && is_waiting(arena)))
+        if (garbage->wasteful || (garbage->should_keep && is_waiting(arena)))
                 return;
-        if (garbage->keep) {
+        if (garbage->should_keep) {
                 weir__list_append(&all.waiting, &arena->waiting);
                 if (++all.waiting_count <= WAITING)
                         return;
                 arena = weir__container_of(weir__list_first(&all.waiting), struct arena, waiting);
         }
         end_wait(arena);
-        if (is_wasteful(arena, garbage->keep)) {
+        if (is_wasteful(arena, garbage->should_keep)) {
                 garbage->wasteful = arena;
                 weir__list_concat(&garbage->slabs, &arena->wasted);
                 use(arena, arena->wasted_count);
@@ -277,7 +277,7 @@ put_unused(struct slab *slab, struct garbage *garbage)
         disuse(arena, 1);
         if (!arena->used)
                 drop_arena(arena, garbage);
-        else if (is_wasteful(arena, garbage->keep))
+        else if (is_wasteful(arena, garbage->should_keep))
                 let_wait(arena, garbage);
 }
 
@@ -414,9 +414,9 @@ give_back(struct garbage *garbage)
 
 /* The first SLICE blocks of a chain.  Returns the others. */
 static struct weir__block *
-give_slice(struct weir__block *chain, bool keep)
+give_slice(struct weir__block *chain, bool should_keep)
 {
-        struct garbage garbage = {.keep = keep};
+        struct garbage garbage = {.should_keep = should_keep};
         unsigned count = 0;
 
         for (struct weir__block *each = chain; each && count < SLICE; each = each->next, count++)
@@ -432,10 +432,10 @@ give_slice(struct weir__block *chain, bool keep)
 }
 
 void
-weir__slabs_give(struct weir__block *chain, bool keep)
+weir__slabs_give(struct weir__block *chain, bool should_keep)
 {
         while (chain)
-                chain = give_slice(chain, keep);
+                chain = give_slice(chain, should_keep);
 }
 
 void
@@ -444,7 +444,7 @@ weir__slabs_trim(void)
         struct weir__link *waiting;
 
         do {
-                struct garbage garbage = {.keep = false};
+                struct garbage garbage = {.should_keep = false};
 
                 weir__lock(&all.lock);
                 if (all.kept)

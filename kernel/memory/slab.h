@@ -31,8 +31,8 @@ static inline size_t weir__block_size(size_t size_class)
  * Result: NULL when out of memory. */
 struct weir__block *weir__slabs_take(size_t size_class);
 
-/* Gives blocks back, of any classes.  `keep`: a little memory may stay for the next ones. */
-void weir__slabs_give(struct weir__block *chain, bool keep);
+/* Gives blocks back, of any classes.  `should_keep`: a little memory may stay for the next ones. */
+void weir__slabs_give(struct weir__block *chain, bool should_keep);
 
 /* Unmaps the memory that was kept and has no block in use. */
 void weir__slabs_trim(void);

@@ -338,18 +338,18 @@ write_rings(void)
 static void *
 writer_main(void *unused)
 {
-        bool ends;
+        bool should_end;
 
         (void)unused;
         pthread_setname_np(pthread_self(), "weir/trace");
         do {
-                ends = atomic_load_explicit(&trace.should_end, memory_order_acquire);
-                if (!ends && !atomic_exchange(&weir__trace_rings.wanted, 0))
+                should_end = atomic_load_explicit(&trace.should_end, memory_order_acquire);
+                if (!should_end && !atomic_exchange(&weir__trace_rings.wanted, 0))
                         weir__futex_wait_for(&weir__trace_rings.wanted, 0, PAUSE);
                 write_rings();
-                if (!ends)
+                if (!should_end)
                         weir__sink_flush(&trace.out.sink);
-        } while (!ends);
+        } while (!should_end);
         trace.lost = take_lost();
         trace.failed = end_file(trace.lost);
         weir__latch_open(&trace.gone);

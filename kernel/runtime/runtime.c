@@ -45,7 +45,7 @@ static struct weir__lock admin_lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME)
 static struct shutdown_work {
         struct weir__work work; /* first */
         struct weir__poller *poller;
-        bool runs_steps; /* WEIR__STEP_SHUTDOWN */
+        bool should_run_steps; /* WEIR__STEP_SHUTDOWN */
 } drains[WEIR__POLLERS_MAX], exits[WEIR__POLLERS_MAX];
 
 static _Atomic int64_t foreign_roots; /* roots entered minus left by threads that are no workers; sequentially consistent */
@@ -283,9 +283,9 @@ drain_run(struct weir__work *work)
         struct shutdown_work *drain = (struct shutdown_work *)work;
         struct weir__poller *poller = drain->poller;
 
-        if (drain->runs_steps)
+        if (drain->should_run_steps)
                 weir__steps_run(WEIR__STEP_SHUTDOWN);
-        drain->runs_steps = false;
+        drain->should_run_steps = false;
         if (weir__poller_drain(poller)) {
                 weir__work_append(&poller->ready.works, work);
                 weir__ready_note(&poller->ready, 1);
@@ -316,7 +316,7 @@ drain(struct weir__poller *except)
 
                 if (poller == except)
                         continue;
-                drains[i] = (struct shutdown_work){.work = {.ops = &drain_ops}, .poller = poller, .runs_steps = is_first};
+                drains[i] = (struct shutdown_work){.work = {.ops = &drain_ops}, .poller = poller, .should_run_steps = is_first};
                 is_first = false;
                 weir__deliver(poller, &drains[i].work);
         }
