@@ -58,7 +58,7 @@ static void
 expect_slot(bool holds, unsigned index, const char *what)
 {
         if (unlikely(!holds))
-                weir__panic("timerq: level %u, slot %u: expected %s", index / SLOTS, index % SLOTS, what);
+                weir__panic("timerq: level %u, slot %u: expected %s", index / LEVEL_SLOTS, index % LEVEL_SLOTS, what);
 }
 
 static size_t
@@ -103,7 +103,7 @@ check_moving(const struct weir__timerq *queue)
 static void
 check_node(const struct weir__timerq *queue, const struct weir__timerq_node *node, unsigned index)
 {
-        unsigned level = index / SLOTS;
+        unsigned level = index / LEVEL_SLOTS;
         uint64_t number = number_at(queue, index), cursor = number_of(queue->tick, level);
         int64_t tick = tick_of(node->deadline);
 
@@ -114,8 +114,9 @@ check_node(const struct weir__timerq *queue, const struct weir__timerq_node *nod
         if (node->location & MOVING)
                 return;
         expect_slot(node->deadline >= queue->slots[index].earliest, index, "no node to be earlier than the earliest");
-        expect_slot((index == NEVER) == (node->deadline == WEIR_FOREVER), index, "WEIR_FOREVER behind all levels, alone there");
-        if (index == NEVER)
+        expect_slot((index == NEVER_SLOT) == (node->deadline == WEIR_FOREVER), index,
+                    "WEIR_FOREVER behind all levels, alone there");
+        if (index == NEVER_SLOT)
                 return;
         expect_slot(tick >= queue->tick, index, "no node before the cursor in a list");
         expect_slot(number_of(tick, level) >= number, index, "no node that belongs into a slot before");
@@ -149,7 +150,7 @@ timerq_check(const struct weir__timerq *queue)
         size_t count = check_tree(queue);
 
         check_moving(queue);
-        for (unsigned index = 0; index <= NEVER; index++)
+        for (unsigned index = 0; index <= NEVER_SLOT; index++)
                 count += check_slot(queue, index);
         expect(count == queue->count, "the queue's count to be the number of nodes");
         for (unsigned level = 1; level < LEVELS; level++) {

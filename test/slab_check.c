@@ -52,7 +52,7 @@ slab_check(void)
         unsigned waiting = 0;
         for (struct weir__link *link = weir__list_first(&all.waiting); link; link = weir__list_next(&all.waiting, link))
                 waiting += weir__container_of(link, struct arena, waiting)->used > 0;
-        if (waiting != all.waiting_count || waiting > WAITING)
+        if (waiting != all.waiting_count || waiting > WAITING_MOST)
                 weir__panic("%u arenas in use wait, and %u are counted", waiting, all.waiting_count);
         if (arenas > all.arena_count)
                 weir__panic("%zu arenas in the list, and %zu in all", arenas, all.arena_count);

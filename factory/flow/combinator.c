@@ -20,7 +20,7 @@
 #include "kernel/worker/user.h"
 #include "kernel/worker/worker.h"
 
-#define BATCH 64 /* children started or cancelled before other work runs */
+#define CHILD_BATCH 64 /* children started or cancelled before other work runs */
 
 static const struct weir__series_ops child_ops;
 
@@ -145,7 +145,7 @@ start_walk(struct weir__work *work)
         struct weir_series *parent = parent_of(combinator);
         uint32_t now = weir__live_stamp();
 
-        for (unsigned i = 0; i < BATCH && combinator->starting.next < combinator->count; i++) {
+        for (unsigned i = 0; i < CHILD_BATCH && combinator->starting.next < combinator->count; i++) {
                 struct weir_series *child = combinator->children[combinator->starting.next++];
 
                 child->started = now;
@@ -176,12 +176,12 @@ weir__combinator_start(struct weir_task *task)
 
 /* Takes references to the next children that have not ended.  Returns how many. */
 static unsigned
-take_children(struct weir__combinator *combinator, struct weir_series *taken[BATCH])
+take_children(struct weir__combinator *combinator, struct weir_series *taken[CHILD_BATCH])
 {
         unsigned *next = &combinator->ending.next, count = 0;
 
         weir__lock(&combinator->lock);
-        for (unsigned i = 0; i < BATCH && *next < combinator->count; i++, ++*next)
+        for (unsigned i = 0; i < CHILD_BATCH && *next < combinator->count; i++, ++*next)
                 if (combinator->children[*next])
                         taken[count++] = weir__series_ref(combinator->children[*next]);
         weir__unlock(&combinator->lock);
@@ -193,7 +193,7 @@ end_early_walk(struct weir__work *work)
 {
         struct weir__combinator *combinator = weir__container_of(work, struct weir__combinator, ending.work);
         int cause = weir__series_effective_cause(combinator->task.series);
-        struct weir_series *taken[BATCH];
+        struct weir_series *taken[CHILD_BATCH];
         unsigned count = take_children(combinator, taken);
 
         for (unsigned i = 0; i < count; i++) {
@@ -325,7 +325,7 @@ weir__combinator_child(struct weir_task *task, struct weir__child_cursor *cursor
 
         *child = NULL;
         weir__lock(&combinator->lock);
-        for (unsigned i = 0; i < BATCH && !*child && cursor->next < combinator->count; i++)
+        for (unsigned i = 0; i < CHILD_BATCH && !*child && cursor->next < combinator->count; i++)
                 *child = weir__series_ref(combinator->children[cursor->next++]);
         bool more = cursor->next < combinator->count;
         weir__unlock(&combinator->lock);

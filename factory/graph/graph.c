@@ -6,7 +6,7 @@
  * An edge arrives when the node before it is finished: ENDED, SKIPPED or CANCELLED.  Each arrival counts down, by an atomic
  * operation, the arrivals that the next node waits for; the last one decides whether that node runs.  The thread that finishes a
  * node notifies its successors, edge by edge.  Nodes that are dropped on the way are put onto a list, and their successors are
- * notified in turn, so nothing is recursive.  After BATCH edges the rest goes to the backlog, which the walk clears.
+ * notified in turn, so nothing is recursive.  After GRAPH_BATCH edges the rest goes to the backlog, which the walk clears.
  *
  * `pending` keeps the graph.  It counts the nodes without successors that are not finished, and the works of the graph on their
  * way.  From each other node a path leads to a node without successors.  So the graph is there while a node is not finished or an
@@ -32,7 +32,7 @@
 #include "kernel/worker/deliver.h"
 #include "kernel/worker/user.h"
 
-#define BATCH 256 /* edges, or nodes begun or looked at, before other work runs */
+#define GRAPH_BATCH 256 /* edges, or nodes begun or looked at, before other work runs */
 
 struct batch {
         struct weir__node_list list; /* finished nodes whose successors are to be notified */
@@ -126,7 +126,7 @@ prepare(struct weir__graph *graph, struct weir_node *node, uint32_t number, weir
 static void
 launch(struct weir__graph *graph, struct weir_node *nodes[], unsigned count)
 {
-        struct weir_series *parent = graph->task.series, *series[BATCH];
+        struct weir_series *parent = graph->task.series, *series[GRAPH_BATCH];
 
         if (count == 0)
                 return;
@@ -181,7 +181,7 @@ decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__n
 static void
 begin_nodes(struct weir__graph *graph, const uint32_t numbers[], unsigned count, struct batch *batch)
 {
-        struct weir_node *nodes[BATCH];
+        struct weir_node *nodes[GRAPH_BATCH];
         unsigned launched = 0;
 
         for (unsigned i = 0; i < count; i++)
@@ -310,7 +310,7 @@ hand_on(struct weir__graph *graph, const uint32_t ready[], unsigned count, struc
 static bool
 notify_all(struct weir__graph *graph, struct batch *batch)
 {
-        uint32_t ready[BATCH];
+        uint32_t ready[GRAPH_BATCH];
         while (batch->list.first != WEIR__NODE_NONE) {
                 uint32_t number = batch->list.first, next = weir__graph_node(graph, number)->next_finished;
                 bool ends = graph->first_out[number] == graph->first_out[number + 1];
@@ -335,7 +335,7 @@ node_ended(struct weir_series *child)
         struct weir__graph *graph = child->owner;
         uint32_t number = child->index;
         struct weir_node *node = weir__graph_node(graph, number);
-        struct batch batch = {.list = {number, number}, .left = BATCH, .now = weir__clock_now()};
+        struct batch batch = {.list = {number, number}, .left = GRAPH_BATCH, .now = weir__clock_now()};
         bool dropped = child->result_of == WEIR__RESULT_FIRST && !child->has_result; /* it was cancelled before it began */
 
         node->status = weir__series_result(child);
@@ -361,7 +361,7 @@ const struct weir__series_ops weir__node_series_ops = {.work = WEIR__SERIES_WORK
 /* Takes the backlog, and the next nodes: of those that are ready, or else of those that nothing comes before.  Returns how many
  * nodes. */
 static unsigned
-take_some(struct weir__graph *graph, struct weir__node_list *backlog, uint32_t numbers[BATCH])
+take_some(struct weir__graph *graph, struct weir__node_list *backlog, uint32_t numbers[GRAPH_BATCH])
 {
         uint32_t *next = &graph->next_to_begin;
         unsigned count = 0;
@@ -369,10 +369,10 @@ take_some(struct weir__graph *graph, struct weir__node_list *backlog, uint32_t n
         weir__lock(&graph->lock);
         *backlog = graph->backlog;
         graph->backlog = nobody;
-        while (count < BATCH && graph->ready_first < graph->ready_end)
+        while (count < GRAPH_BATCH && graph->ready_first < graph->ready_end)
                 numbers[count++] = graph->ready[graph->ready_first++];
         weir__unlock(&graph->lock);
-        for (unsigned looked = count; looked < BATCH && *next < graph->nodes; looked++, ++*next)
+        for (unsigned looked = count; looked < GRAPH_BATCH && *next < graph->nodes; looked++, ++*next)
                 if (graph->first_in[*next] == graph->first_in[*next + 1])
                         numbers[count++] = *next;
         return count;
@@ -409,8 +409,8 @@ static void
 walk(struct weir__work *work)
 {
         struct weir__graph *graph = weir__container_of(work, struct weir__graph, walk);
-        struct batch batch = {.left = BATCH, .now = weir__clock_now()};
-        uint32_t numbers[BATCH];
+        struct batch batch = {.left = GRAPH_BATCH, .now = weir__clock_now()};
+        uint32_t numbers[GRAPH_BATCH];
         unsigned count = take_some(graph, &batch.list, numbers);
 
         prefetch_nodes(graph, numbers, count);
@@ -457,7 +457,7 @@ static void
 end_some_early(struct weir__work *work)
 {
         struct weir__graph *graph = weir__container_of(work, struct weir__graph, end_walk);
-        uint32_t end = graph->nodes - graph->next_to_end > BATCH ? graph->next_to_end + BATCH : graph->nodes;
+        uint32_t end = graph->nodes - graph->next_to_end > GRAPH_BATCH ? graph->next_to_end + GRAPH_BATCH : graph->nodes;
         int cause = weir__series_effective_cause(graph->task.series); /* one that is not launched yet would not find it */
 
         for (; graph->next_to_end < end; graph->next_to_end++) {
@@ -500,7 +500,7 @@ graph_child(struct weir_task *task, struct weir__child_cursor *cursor, struct we
 
         *child = NULL;
         weir__lock(&graph->lock);
-        stop = cursor->next + BATCH < graph->nodes ? cursor->next + BATCH : graph->nodes;
+        stop = cursor->next + GRAPH_BATCH < graph->nodes ? cursor->next + GRAPH_BATCH : graph->nodes;
         while (!*child && cursor->next < stop) {
                 struct weir_node *node = weir__graph_node(graph, cursor->next++);
 

@@ -17,8 +17,8 @@
 #include "factory/task/series.h"
 #include "factory/sync/waitable.h"
 
-#define NOT_YET UINT64_MAX       /* it has not arrived */
-#define LAST    (UINT64_MAX - 1) /* it was the last of its generation */
+#define NOT_YET      UINT64_MAX       /* it has not arrived */
+#define LAST_ARRIVAL (UINT64_MAX - 1) /* it was the last of its generation */
 
 struct weir_barrier {
         struct weir__waitable object; /* first */
@@ -96,7 +96,7 @@ start(struct weir_task *task)
         bool is_last = barrier->object.linked + 1 == barrier->object.limit && !weir__wait_is_over(self);
         if (is_last)
                 take_all(barrier, &others);
-        self->wait.amount = is_last ? LAST : barrier->generation;
+        self->wait.amount = is_last ? LAST_ARRIVAL : barrier->generation;
         bool waits = weir__wait_finish_start(self, is_last ? 0 : -EAGAIN);
         weir__unlock(&barrier->object.lock);
         let_through(&others);
@@ -143,5 +143,5 @@ weir_barrier_arrive_new(weir_barrier *barrier, weir_task_fn *done, void *context
 bool
 weir_barrier_is_last(const weir_task *task)
 {
-        return task && weir__task_ops(task) == &arrive_ops && ((const struct weir__wait_task *)task)->wait.amount == LAST;
+        return task && weir__task_ops(task) == &arrive_ops && ((const struct weir__wait_task *)task)->wait.amount == LAST_ARRIVAL;
 }

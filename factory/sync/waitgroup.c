@@ -1,6 +1,6 @@
 /* factory/sync/waitgroup.c: a count that threads wait for.
  *
- *     of a waiter:  WAITING --the count comes to zero--> 0
+ *     of a waiter:  WAITS --the count comes to zero--> 0
  *                      \--limit, shutdown of the virtual clock--> an error; the waiter takes itself off the list
  *
  * Threads: any.
@@ -11,7 +11,7 @@
  * lock, too.  So a thread that sees zero may free the group: no done touches it any more.  (With the step first and the lock
  * then, the group could be freed in between.)
  *
- * The record of a waiter lies on its stack.  The thread that changes its status from WAITING ends the wait.  It opens the latch,
+ * The record of a waiter lies on its stack.  The thread that changes its status from WAITS ends the wait.  It opens the latch,
  * and touches the record no more.  A waiter that was released does not touch the group again, since another one may have freed
  * it.  A waiter whose limit has come touches it, to take itself off the list: the free waits for that. */
 #include <errno.h>
@@ -31,11 +31,11 @@
 
 #define AWAITED (UINT64_C(1) << 63) /* there may be waiters; never with a count of zero */
 #define MOST    ((UINT64_C(1) << 62) - 1)
-#define WAITING 1 /* no status is positive */
+#define WAITS   1 /* no status is positive */
 
 struct waiter {
         struct weir__link link; /* guarded by the group's lock; then in the list of those that were released */
-        _Atomic int status;     /* WAITING, then what the wait returns; relaxed: the latch orders */
+        _Atomic int status;     /* WAITS, then what the wait returns; relaxed: the latch orders */
         struct weir__latch ended;
 
         /* On the virtual clock. */
@@ -76,7 +76,7 @@ is_being_left(struct weir_waitgroup *group)
         weir__lock(&group->lock);
         struct weir__link *first = weir__list_first(&group->waiters);
         int status = first ? atomic_load_explicit(&waiter_of(first)->status, memory_order_relaxed) : 0;
-        if (status == WAITING)
+        if (status == WAITS)
                 weir__panic("weir_waitgroup_free: a thread waits for the group");
         weir__unlock(&group->lock);
         return first;
@@ -107,7 +107,7 @@ weir_waitgroup_add(weir_waitgroup *group, size_t n)
 static bool
 end_wait(struct waiter *waiter, int status)
 {
-        int expected = WAITING;
+        int expected = WAITS;
 
         return atomic_compare_exchange_strong_explicit(&waiter->status, &expected, status, memory_order_relaxed,
                                                        memory_order_relaxed);
@@ -304,7 +304,7 @@ weir_waitgroup_wait(weir_waitgroup *group, weir_nsec limit)
         int entered = weir__virtual_enter();
         if (entered < 0)
                 return entered;
-        struct waiter waiter = {.status = WAITING, .is_virtual = entered, .has_given = entered && weir__worker_has_given()};
+        struct waiter waiter = {.status = WAITS, .is_virtual = entered, .has_given = entered && weir__worker_has_given()};
         int status = 0;
         if (enlist(group, &waiter)) {
                 (entered ? wait_virtually : wait_really)(&waiter, limit);

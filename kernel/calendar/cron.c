@@ -12,7 +12,7 @@
 #include "kernel/calendar/calendar.h"
 #include "kernel/calendar/cron.h"
 
-#define SECOND         INT64_C(1000000000)
+#define NSEC_A_SECOND  INT64_C(1000000000)
 #define MINUTE         INT64_C(60)
 #define MINUTES_A_DAY  1440
 #define YEARS_SEARCHED 41 /* the longest gap: 29 February on a given weekday, 40 years around a year like 2100, otherwise 28 */
@@ -329,8 +329,8 @@ next_reached(const struct weir__cron *cron, const struct weir__zone *zone, int64
 weir_nsec
 weir__cron_next(const struct weir__cron *cron, const struct weir__zone *zone, weir_nsec after)
 {
-        int64_t second = weir__floor_divide(after, SECOND);
+        int64_t second = weir__floor_divide(after, NSEC_A_SECOND);
 
         second = cron->should_follow_time ? next_shown(cron, zone, second) : next_reached(cron, zone, second);
-        return second == NEVER || second > WEIR_FOREVER / SECOND ? WEIR_FOREVER : second * SECOND;
+        return second == NEVER || second > WEIR_FOREVER / NSEC_A_SECOND ? WEIR_FOREVER : second * NSEC_A_SECOND;
 }

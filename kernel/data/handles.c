@@ -15,7 +15,7 @@
 #include "kernel/base/panic.h"
 
 #define SMALLEST_BITS 10 /* slots of the first segment */
-#define SLOTS         (UINT32_C(1) << WEIR__HANDLES_SLOT_BITS)
+#define HANDLE_SLOTS  (UINT32_C(1) << WEIR__HANDLES_SLOT_BITS)
 #define HUGE_PAGE     ((size_t)2 << 20)
 #define GENERATIONS   (UINT32_C(1) << WEIR__HANDLES_GENERATION_BITS)
 
@@ -59,7 +59,7 @@ make_segment(unsigned segment)
 static uint32_t
 make_slot(struct weir__handles *handles)
 {
-        if (handles->made == SLOTS - (UINT32_C(1) << SMALLEST_BITS))
+        if (handles->made == HANDLE_SLOTS - (UINT32_C(1) << SMALLEST_BITS))
                 return 0;
         unsigned segment = segment_of(handles->made);
         if (!handles->segments[segment])
@@ -109,7 +109,7 @@ weir__handles_id(const struct weir__handles *handles, unsigned table, uint32_t h
 void *
 weir__handles_find(const struct weir__handles *handles, uint64_t id)
 {
-        uint32_t number = (uint32_t)id & (SLOTS - 1);
+        uint32_t number = (uint32_t)id & (HANDLE_SLOTS - 1);
 
         if (number >= handles->made)
                 return NULL;

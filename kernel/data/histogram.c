@@ -4,7 +4,7 @@
  * Locks:   the caller's, which guards `former`; the owner takes none. */
 #include "kernel/data/histogram.h"
 
-#define LAST (WEIR__HISTOGRAM_BUCKETS - 1)
+#define LAST_BUCKET (WEIR__HISTOGRAM_BUCKETS - 1)
 
 weir_nsec
 weir__histogram_least(unsigned bucket)
@@ -17,7 +17,7 @@ weir__histogram_least(unsigned bucket)
 weir_nsec
 weir__histogram_greatest(unsigned bucket)
 {
-        return bucket < LAST ? weir__histogram_least(bucket + 1) - 1 : INT64_MAX;
+        return bucket < LAST_BUCKET ? weir__histogram_least(bucket + 1) - 1 : INT64_MAX;
 }
 
 /* Adds what each bucket has counted.  Returns the highest that has counted any; -1: none has. */
@@ -26,7 +26,7 @@ collect_counts(struct weir__histogram *histogram, struct weir__histogram_sum *su
 {
         int highest = -1;
 
-        for (int i = 0; i <= LAST; i++) {
+        for (int i = 0; i <= LAST_BUCKET; i++) {
                 uint64_t count = atomic_load_explicit(&histogram->counts[i], memory_order_acquire),
                          added = count - histogram->former[i];
 
@@ -51,7 +51,7 @@ weir__histogram_collect(struct weir__histogram *histogram, struct weir__histogra
                 return;
         weir_nsec least = weir__histogram_least((unsigned)highest), greatest = weir__histogram_greatest((unsigned)highest);
         if (max < least || max > greatest) /* of a value that is not in these counts: a reader started anew meanwhile */
-                max = highest < LAST ? greatest : least;
+                max = highest < LAST_BUCKET ? greatest : least;
         if (max > sum->max)
                 sum->max = max;
 }
@@ -61,7 +61,7 @@ weir__histogram_quantile(const struct weir__histogram_sum *sum, unsigned per_mil
 {
         uint64_t rank = sum->count / 1000 * per_mille + (sum->count % 1000 * per_mille + 999) / 1000, seen = 0;
 
-        for (unsigned i = 0; i <= LAST && sum->count; i++) {
+        for (unsigned i = 0; i <= LAST_BUCKET && sum->count; i++) {
                 weir_nsec greatest = weir__histogram_greatest(i);
 
                 seen += sum->counts[i];

@@ -25,9 +25,9 @@
 #include "kernel/loop/poller.h"
 #include "kernel/loop/pollers.h"
 
-/* Two clocks are read within that time of each other, if TRIES tries are enough. */
+/* Two clocks are read within that time of each other, if READ_TRIES tries are enough. */
 #define CLOSE_WITHIN WEIR_USEC(1)
-#define TRIES        4
+#define READ_TRIES   4
 
 /* Without a descriptor. */
 #define RETRY_PERIOD WEIR_SEC(1)
@@ -54,7 +54,7 @@ struct snapshot {
 static struct snapshot
 look_at(clockid_t clock)
 {
-        for (unsigned tries = TRIES;;) {
+        for (unsigned tries = READ_TRIES;;) {
                 weir_nsec before = weir__clock_now(), shown = weir__clock_timer_read(clock), now = weir__clock_now();
 
                 if (now - before <= CLOSE_WITHIN || --tries == 0)

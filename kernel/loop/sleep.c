@@ -41,9 +41,9 @@
 #define TIMED WEIR_USEC(50)
 #endif
 
-#define FREQUENT   WEIR_USEC(100)
-#define TIMED_MOST WEIR_USEC(400)
-#define MANY       64 /* works that came during a timed wait */
+#define FREQUENT     WEIR_USEC(100)
+#define TIMED_MOST   WEIR_USEC(400)
+#define PUSHES_LEAST 64 /* works that came during a timed wait */
 
 #define DATA_EVENT (UINT64_MAX)     /* epoll data of the eventfd */
 #define DATA_TIMER (UINT64_MAX - 1) /* epoll data of the timerfd */
@@ -179,7 +179,7 @@ weir__sleep_note_pushes(struct weir__poller *poller, enum weir__sleep_kind kind,
 
         if (count == 0 || (kind != WEIR__SLEEP_TIMED && sleep->since_wake >= FREQUENT))
                 sleep->timed = 0;
-        else if (count < MANY || sleep->timed == 0)
+        else if (count < PUSHES_LEAST || sleep->timed == 0)
                 sleep->timed = TIMED;
         else if (sleep->timed < TIMED_MOST)
                 sleep->timed *= 2;

@@ -3,7 +3,7 @@
  *      a thread: the free lists of its cache  <- chains ->  slabs (kernel/memory/slab.c)
  *
  * Threads: a cache belongs to one thread.  It is made when the thread first allocates or frees, and emptied when the thread ends.
- * Blocks move BATCH at a time or more, so a thread takes the lock of the slabs once in BATCH blocks.
+ * Blocks move BLOCK_BATCH at a time or more, so a thread takes the lock of the slabs once in BLOCK_BATCH blocks.
  *
  * A block in a cache keeps its slab from going back to the system, and after a million timers that ended in random order each
  * block is of another slab.  So caches are small, and there is no further cache between them and the slabs (docs/decisions/703).
@@ -31,7 +31,7 @@
 #define PREFETCHES_COLD 1
 #endif
 
-#define BATCH         64
+#define BLOCK_BATCH   64
 #define FREE_LIST_MAX 256 /* a free list is shorter, unless a longer chain came */
 
 /* Memory that outlives a shutdown goes back to the system as soon as it can. */
@@ -70,10 +70,10 @@ give_batch(struct free_list *list)
 {
         struct weir__block *chain = list->first, *last = chain;
 
-        for (unsigned i = 1; i < BATCH; i++)
+        for (unsigned i = 1; i < BLOCK_BATCH; i++)
                 last = last->next;
         list->first = last->next;
-        list->count -= BATCH;
+        list->count -= BLOCK_BATCH;
         last->next = NULL;
         weir__slabs_give(chain, is_worth_keeping());
 }

@@ -17,9 +17,9 @@
  *
  * Giving back.  An arena is unmapped when its last slab becomes unused.  One such arena is kept, so a program at the edge of an
  * arena does not map it again and again.  An arena is wasteful when more than half of its pages are those of unused slabs.  It
- * loses these pages, but not at once: WAITING wasteful arenas wait, and the one that came first makes room for the next.  Blocks
- * are often freed in about the order in which they were made.  Then an arena that waits is soon unmapped as a whole, which is
- * cheaper.
+ * loses these pages, but not at once: WAITING_MOST wasteful arenas wait, and the one that came first makes room for the next.
+ * Blocks are often freed in about the order in which they were made.  Then an arena that waits is soon unmapped as a whole, which
+ * is cheaper.
  *
  * Huge pages.  The first arena has small pages and a quarter of the slabs, so a small program has no page that it does not
  * need.  All further ones are huge pages where the system gives these on request: touching 2 MiB for the first time takes 0.2 ms
@@ -37,15 +37,15 @@
 #include "kernel/base/lock.h"
 #include "kernel/base/panic.h"
 
-#define SLAB_SIZE   ((size_t)8192)
-#define ARENA_SIZE  ((size_t)2 << 20)
-#define HEAD_SLABS  2
-#define ARENA_SLABS (ARENA_SIZE / SLAB_SIZE - HEAD_SLABS)
-#define SMALL_SLABS (ARENA_SLABS / 4) /* of an arena with small pages */
-#define FEW_WASTED  16                /* slabs: an arena may waste as many whatever it uses */
-#define WAITING     2                 /* wasteful arenas */
-#define CHAIN       64                /* blocks: a chain that is put together from free ones ends with the slab that reaches it */
-#define SLICE       64                /* blocks that are given back under one hold of the lock */
+#define SLAB_SIZE    ((size_t)8192)
+#define ARENA_SIZE   ((size_t)2 << 20)
+#define HEAD_SLABS   2
+#define ARENA_SLABS  (ARENA_SIZE / SLAB_SIZE - HEAD_SLABS)
+#define SMALL_SLABS  (ARENA_SLABS / 4) /* of an arena with small pages */
+#define FEW_WASTED   16                /* slabs: an arena may waste as many whatever it uses */
+#define WAITING_MOST 2                 /* wasteful arenas */
+#define CHAIN        64 /* blocks: a chain that is put together from free ones ends with the slab that reaches it */
+#define SLICE        64 /* blocks that are given back under one hold of the lock */
 
 struct slab {
         struct weir__link link;          /* among the partial slabs of its class, or the unused ones of its arena */
@@ -254,7 +254,7 @@ let_wait(struct arena *arena, struct garbage *garbage)
                 return;
         if (garbage->should_keep) {
                 weir__list_append(&all.waiting, &arena->waiting);
-                if (++all.waiting_count <= WAITING)
+                if (++all.waiting_count <= WAITING_MOST)
                         return;
                 arena = weir__container_of(weir__list_first(&all.waiting), struct arena, waiting);
         }

@@ -3,9 +3,9 @@
  *     none --start--> the session has a number, a thread writes --stop, exit()--> no session; the thread writes the rest --> none
  *
  * Threads: any thread starts and stops, one at a time.  The writer is a thread of its own: it formats the records in the rings
- *          (trace.c) and closes the file, so no other thread waits for the disk.  It sleeps until a ring is half full, PAUSE at
- *          most.  At exit() the file may be a FIFO or a terminal without a reader.  So exit() waits for the writer as long as for
- *          callbacks, and then leaves it.
+ *          (trace.c) and closes the file, so no other thread waits for the disk.  It sleeps until a ring is half full,
+ *          WRITER_PAUSE at most.  At exit() the file may be a FIFO or a terminal without a reader.  So exit() waits for the
+ *          writer as long as for callbacks, and then leaves it.
  * Locks:   trace.lock (rank RUNTIME), held by start and stop while they wait for the file and the writer; rings.lock under it.
  *
  * Only whole events go out at once.  After a failed write the file is cut back to the end of the last event, and the array gets
@@ -33,8 +33,8 @@
 #include "kernel/data/visible.h"
 #include "kernel/data/work.h"
 
-#define PAUSE     WEIR_MSEC(100)
-#define EVENT_MAX 1536 /* bytes of an event: its name is there up to three times, and a byte of it may take six */
+#define WRITER_PAUSE WEIR_MSEC(100)
+#define EVENT_MAX    1536 /* bytes of an event: its name is there up to three times, and a byte of it may take six */
 
 static struct {
         struct weir__lock lock;
@@ -345,7 +345,7 @@ writer_main(void *unused)
         do {
                 should_end = atomic_load_explicit(&trace.should_end, memory_order_acquire);
                 if (!should_end && !atomic_exchange(&weir__trace_rings.wanted, 0))
-                        weir__futex_wait_for(&weir__trace_rings.wanted, 0, PAUSE);
+                        weir__futex_wait_for(&weir__trace_rings.wanted, 0, WRITER_PAUSE);
                 write_rings();
                 if (!should_end)
                         weir__sink_flush(&trace.out.sink);

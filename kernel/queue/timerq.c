@@ -153,7 +153,7 @@ static bool
 first_occupied(const struct weir__timerq *queue, unsigned level, uint64_t *number)
 {
         uint64_t parent = number_of(queue->tick, level + 1);
-        const uint64_t *halves = &queue->occupied[level * (SLOTS / PARENT)];
+        const uint64_t *halves = &queue->occupied[level * (LEVEL_SLOTS / PARENT)];
         uint64_t near = halves[parent % 2], far = halves[~parent % 2];
 
         if (!(near | far))
@@ -175,7 +175,7 @@ index_for(const struct weir__timerq *queue, weir_nsec deadline)
         int64_t tick = tick_of(deadline);
         unsigned level = level_for(queue->tick, tick);
 
-        return unlikely(deadline == WEIR_FOREVER) ? NEVER : index_of(number_of(tick, level), level);
+        return unlikely(deadline == WEIR_FOREVER) ? NEVER_SLOT : index_of(number_of(tick, level), level);
 }
 
 /* Moves a node into the tree or onto its list on a lower level. */
@@ -301,8 +301,8 @@ put_node(struct weir__timerq *queue, struct weir__timerq_node *node)
         }
         index = index_for(queue, deadline);
         append_to_slot(queue, node, index);
-        if (unlikely(queue->slots[index].count == WEIR__TIMERQ_BATCH + 1) && index >= SLOTS && index != NEVER)
-                return begin_of(first_tick(number_at(queue, index) - 1, index / SLOTS));
+        if (unlikely(queue->slots[index].count == WEIR__TIMERQ_BATCH + 1) && index >= LEVEL_SLOTS && index != NEVER_SLOT)
+                return begin_of(first_tick(number_at(queue, index) - 1, index / LEVEL_SLOTS));
         return deadline;
 }
 
@@ -311,9 +311,9 @@ static bool
 may_stay(const struct weir__timerq *queue, const struct weir__timerq_node *node)
 {
         unsigned index = (unsigned)node->location - IN_SLOT;
-        unsigned level = index / SLOTS;
+        unsigned level = index / LEVEL_SLOTS;
 
-        if (index == NEVER || node->deadline == WEIR_FOREVER)
+        if (index == NEVER_SLOT || node->deadline == WEIR_FOREVER)
                 return false;
         return tick_of(node->deadline) >= first_tick(number_at(queue, index), level);
 }
@@ -371,7 +371,7 @@ void
 weir__timerq_init(struct weir__timerq *queue, weir_nsec now)
 {
         *queue = (struct weir__timerq){.tick = now > 0 ? tick_of(now) : 0};
-        for (unsigned index = 0; index <= NEVER; index++) {
+        for (unsigned index = 0; index <= NEVER_SLOT; index++) {
                 struct weir__timerq_slot *slot = &queue->slots[index];
                 slot->list.previous = slot->list.next = &slot->list;
                 slot->earliest = WEIR_FOREVER;

@@ -5,9 +5,9 @@
 #include "kernel/base/list.h"
 #include "kernel/queue/timerq.h"
 
-#define LEVELS WEIR__TIMERQ_LEVELS
-#define SLOTS  WEIR__TIMERQ_SLOTS
-#define NEVER  WEIR__TIMERQ_NEVER
+#define LEVELS      WEIR__TIMERQ_LEVELS
+#define LEVEL_SLOTS WEIR__TIMERQ_SLOTS
+#define NEVER_SLOT  WEIR__TIMERQ_NEVER
 
 #define TICK_SHIFT  20 /* nanoseconds to ticks */
 #define LEVEL_SHIFT 6  /* slots of one level to slots of the level above */
@@ -19,7 +19,7 @@
 #define IN_SLOT 2    /* + index */
 #define MOVING  1024 /* + IN_SLOT + index: noted in moving[] */
 
-_Static_assert(IN_SLOT + NEVER < MOVING && 2 * MOVING <= 0x800, "a location to hold every slot, and the mark");
+_Static_assert(IN_SLOT + NEVER_SLOT < MOVING && 2 * MOVING <= 0x800, "a location to hold every slot, and the mark");
 
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
@@ -58,7 +58,7 @@ first_tick(uint64_t number, unsigned level)
 static inline unsigned
 index_of(uint64_t number, unsigned level)
 {
-        return level * SLOTS + number % SLOTS;
+        return level * LEVEL_SLOTS + number % LEVEL_SLOTS;
 }
 
 static inline bool
@@ -71,9 +71,9 @@ is_before(const struct weir__timerq_node *a, const struct weir__timerq_node *b)
 static inline uint64_t
 number_at(const struct weir__timerq *queue, unsigned index)
 {
-        uint64_t base = number_of(queue->tick, index / SLOTS + 1) * PARENT;
+        uint64_t base = number_of(queue->tick, index / LEVEL_SLOTS + 1) * PARENT;
 
-        return base + (index % SLOTS + SLOTS - base % SLOTS) % SLOTS;
+        return base + (index % LEVEL_SLOTS + LEVEL_SLOTS - base % LEVEL_SLOTS) % LEVEL_SLOTS;
 }
 
 #endif

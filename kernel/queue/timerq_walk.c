@@ -57,7 +57,7 @@ static bool
 next_slot(const struct weir__timerq *queue, struct weir__timerq_walk *walk)
 {
         uint64_t first = number_of(queue->tick, walk->level + 1) * PARENT;
-        uint64_t number = walk->number < first + SLOTS ? walk->number : first + SLOTS;
+        uint64_t number = walk->number < first + LEVEL_SLOTS ? walk->number : first + LEVEL_SLOTS;
 
         while (number-- > first) {
                 walk->left = queue->slots[index_of(number, walk->level)].count;
@@ -75,13 +75,13 @@ show_lists(struct weir__timerq *queue, struct weir__timerq_walk *walk, struct we
 
         if (walk->level == LEVELS && walk->number == UINT64_MAX) {
                 walk->number = 0;
-                walk->left = queue->slots[NEVER].count;
+                walk->left = queue->slots[NEVER_SLOT].count;
         }
         while (gone_through < most) {
                 uint32_t left = walk->left;
 
                 if (left) {
-                        unsigned index = walk->level == LEVELS ? NEVER : index_of(walk->number, walk->level);
+                        unsigned index = walk->level == LEVELS ? NEVER_SLOT : index_of(walk->number, walk->level);
 
                         found += show_slot(&queue->slots[index], walk, &shown[found], most - gone_through);
                         gone_through += left - walk->left;

@@ -37,10 +37,10 @@
 #include "kernel/sched/share.h"
 #include "kernel/worker/user.h"
 
-#define LIMIT          WEIR_MSEC(10)
+#define DEFAULT_LIMIT  WEIR_MSEC(10)
 #define DEGRADED_LIMIT WEIR_USEC(200)
 #define DEGRADED_PAUSE WEIR_USEC(100)
-#define TRIES          16 /* to retake a poller whose worker is in a call of the library each time */
+#define RETAKE_TRIES   16 /* to retake a poller whose worker is in a call of the library each time */
 #define SHORT_COUNT    64 /* callbacks in half a limit; with fewer, other workers should take some */
 
 /* A worker that lost its poller under the short limit. */
@@ -98,7 +98,7 @@ weir__watchdog_blocked(void)
 static bool
 hand_over(struct weir__poller *poller, struct weir__worker *worker, unsigned seq, struct weir__worker *successor)
 {
-        for (unsigned i = 0; i < TRIES; i++) {
+        for (unsigned i = 0; i < RETAKE_TRIES; i++) {
                 uintptr_t own = (uintptr_t)worker, retaking = own | WEIR__RETAKING;
 
                 if (!atomic_compare_exchange_strong_explicit(&poller->owner, &own, retaking, memory_order_acq_rel,
@@ -441,7 +441,7 @@ close_timers(unsigned count)
 int
 weir__watchdog_open(weir_nsec limit)
 {
-        watchdog.limit = limit ? limit : LIMIT;
+        watchdog.limit = limit ? limit : DEFAULT_LIMIT;
         watchdog.pause = watchdog.limit / 5 * 2 > DEGRADED_PAUSE ? watchdog.limit / 5 * 2 : DEGRADED_PAUSE;
         atomic_store(&watchdog.should_stop, false);
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)

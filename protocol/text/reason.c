@@ -64,22 +64,22 @@
         X(508, "Loop Detected")                   \
         X(511, "Network Authentication Required")
 
-#define FIRST  100
-#define LAST   511
-#define PREFIX "HTTP/1.1 200 " /* all are as long */
+#define FIRST_STATUS 100
+#define LAST_STATUS  511
+#define PREFIX       "HTTP/1.1 200 " /* all are as long */
 
-#define LINE(status, reason) [status - FIRST] = {sizeof("HTTP/1.1 " #status " " reason) - 1, "HTTP/1.1 " #status " " reason},
+#define LINE(code, reason) [code - FIRST_STATUS] = {sizeof("HTTP/1.1 " #code " " reason) - 1, "HTTP/1.1 " #code " " reason},
 
 static const struct {
         unsigned char size; /* 0: unknown */
         char text[WEIR__STATUS_LINE_ROOM];
-} lines[LAST - FIRST + 1] = {STATUSES(LINE)};
+} lines[LAST_STATUS - FIRST_STATUS + 1] = {STATUSES(LINE)};
 
 const char *
 weir__http_status_line(int status, size_t *size)
 {
-        *size = status >= FIRST && status <= LAST ? lines[status - FIRST].size : 0;
-        return *size ? lines[status - FIRST].text : NULL;
+        *size = status >= FIRST_STATUS && status <= LAST_STATUS ? lines[status - FIRST_STATUS].size : 0;
+        return *size ? lines[status - FIRST_STATUS].text : NULL;
 }
 
 const char *

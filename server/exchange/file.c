@@ -32,7 +32,7 @@
 #define OPEN_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 
 /* A rename on the machine may make a try fail. */
-#define TRIES 64
+#define OPEN_TRIES 64
 
 /* -- to the file -- */
 
@@ -75,7 +75,7 @@ open_beneath(int root, const char *path)
 {
         const struct open_how how = {.flags = OPEN_FLAGS, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
 
-        for (unsigned i = 0; i < TRIES; i++) {
+        for (unsigned i = 0; i < OPEN_TRIES; i++) {
                 int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
 
                 if (fd >= 0)
@@ -125,7 +125,7 @@ open_file(const char *root, const char *path)
 
 /* -- the fields of the reply -- */
 
-enum field { TYPE, TAG, MODIFIED, RANGES, RANGE, LOCATION, ALLOW, RETRY, FIELDS };
+enum field { TYPE, TAG, MODIFIED, RANGES, RANGE, LOCATION, ALLOW, RETRY_AFTER, FIELDS };
 
 static const char *const field_names[FIELDS] = {
         "Content-Type", "ETag", "Last-Modified", "Accept-Ranges", "Content-Range", "Location", "Allow", "Retry-After",
@@ -217,7 +217,7 @@ refuse(struct weir__exchange *exchange, int status, int error)
 {
         weir__file_close(&exchange->file);
         int failed = weir__exchange_refuse(exchange, status);
-        exchange->said_by_file |= STATUS | 1u << TYPE | (status == 503 ? 1u << RETRY : 0);
+        exchange->said_by_file |= STATUS | 1u << TYPE | (status == 503 ? 1u << RETRY_AFTER : 0);
         exchange->page_size = (uint32_t)exchange->response.body_size;
         return failed ? failed : error;
 }

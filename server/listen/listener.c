@@ -30,7 +30,7 @@
 #include "server/listen/admission.h"
 
 #define ACCEPTED_AT_ONCE 8
-#define PAUSE            WEIR_MSEC(50)
+#define ACCEPT_PAUSE     WEIR_MSEC(50)
 
 #define TURNED_AWAY_AT_ONCE 16
 _Static_assert(TURNED_AWAY_AT_ONCE <= UINT8_MAX, "counted in a byte");
@@ -125,7 +125,7 @@ accept_one(struct weir__listener *listener)
         if (idle)
                 weir__connection_evict(idle, true);
         else
-                accept_again(listener, PAUSE);
+                accept_again(listener, ACCEPT_PAUSE);
         return idle;
 }
 
@@ -136,7 +136,7 @@ accept_some(struct weir__listener *listener)
                 if (listener->source.fd < 0 || listener->is_paused || !accept_one(listener))
                         return;
         if (!listener->failures || somebody_waits(listener))
-                accept_again(listener, listener->failures ? PAUSE : 0);
+                accept_again(listener, listener->failures ? ACCEPT_PAUSE : 0);
 }
 
 static void

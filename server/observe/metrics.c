@@ -24,7 +24,7 @@
 #include "kernel/sched/share.h"
 #include "server/base/serving.h"
 
-#define SECOND 1000000000
+#define NSEC_A_SECOND 1000000000
 
 /* -- the format -- */
 
@@ -58,8 +58,8 @@ label(struct weir__sink *sink, const char *name, const char *value)
 static void
 seconds(struct weir__sink *sink, uint64_t nanoseconds)
 {
-        weir__sink_printf(sink, " %llu.%09llu\n", (unsigned long long)(nanoseconds / SECOND),
-                          (unsigned long long)(nanoseconds % SECOND));
+        weir__sink_printf(sink, " %llu.%09llu\n", (unsigned long long)(nanoseconds / NSEC_A_SECOND),
+                          (unsigned long long)(nanoseconds % NSEC_A_SECOND));
 }
 
 /* -- the scheduler -- */

@@ -10,7 +10,7 @@
  *
  *     IDLE --a record--> SOON --64 KiB of records in one ring--> NOW --the thread--> IDLE, and then it empties the rings
  *
- * The thread is woken when IDLE is left, and when NOW is reached.  These are a few wake-ups in each LATENCY, however many
+ * The thread is woken when IDLE is left, and when NOW is reached.  These are a few wake-ups in each LATENCY_MSEC, however many
  * requests there are, and none in an idle server.  No record is forgotten: the thread writes IDLE, runs the heavy half of a
  * fence, and only then looks.  A record that comes later finds IDLE.
  *
@@ -36,12 +36,12 @@
 #include "kernel/socket/sockets.h"
 #include "kernel/base/thread.h"
 
-#define RING_SIZE   ((size_t)512 * 1024)
-#define HURRY       ((size_t)64 * 1024) /* bytes in a ring: the thread is called at once */
-#define LATENCY     100                 /* milliseconds: how long a record waits for others */
-#define RETRY       1000                /* milliseconds */
-#define FLUSH_LIMIT WEIR_SEC(1)
-#define OUT_SIZE    ((size_t)64 * 1024)
+#define RING_SIZE    ((size_t)512 * 1024)
+#define HURRY        ((size_t)64 * 1024) /* bytes in a ring: the thread is called at once */
+#define LATENCY_MSEC 100                 /* milliseconds: how long a record waits for others */
+#define RETRY_MSEC   1000                /* milliseconds */
+#define FLUSH_LIMIT  WEIR_SEC(1)
+#define OUT_SIZE     ((size_t)64 * 1024)
 #define LINE_BOUND \
         (4 * (WEIR__METHOD_MAX + WEIR__TARGET_MAX + WEIR__REFERER_MAX + WEIR__AGENT_MAX) + 256) /* each byte may become four */
 #define DOTS "..."
@@ -165,7 +165,7 @@ wait_for_records(struct weir__outlet *outlet)
         while (atomic_load_explicit(&outlet->call, memory_order_acquire) == IDLE && !has_order(outlet))
                 wait_for(outlet, -1, -1);
         if (atomic_load_explicit(&outlet->call, memory_order_acquire) == SOON && !has_order(outlet))
-                wait_for(outlet, -1, LATENCY);
+                wait_for(outlet, -1, LATENCY_MSEC);
 }
 
 /* -- the thread: the file -- */
@@ -238,7 +238,7 @@ wait_to_try_again(struct weir__outlet *outlet, int error)
         if (error != EAGAIN)
                 weir__log_limited(&limit, WEIR_LOG_WARNING, "access log: %s: %s", outlet->path, strerror(error));
         say_what_was_lost(outlet);
-        wait_for(outlet, error == EAGAIN ? outlet->fd : -1, is_stopping(outlet) ? LATENCY : RETRY);
+        wait_for(outlet, error == EAGAIN ? outlet->fd : -1, is_stopping(outlet) ? LATENCY_MSEC : RETRY_MSEC);
 }
 
 /* Writes all lines, however long that takes; a stop gives up. */
