@@ -8,10 +8,10 @@
  * node notifies its successors, edge by edge.  Nodes that are dropped on the way are put onto a list, and their successors are
  * notified in turn, so nothing is recursive.  After GRAPH_BATCH edges the rest goes to the backlog, which the walk clears.
  *
- * `pending` keeps the graph.  It counts the nodes without successors that are not finished, and the works of the graph on their
- * way.  From each other node a path leads to a node without successors.  So the graph is there while a node is not finished or an
- * edge of a finished node has not arrived.  A thread that has sent the last arrival of its nodes must not touch the graph any
- * more.
+ * `pending` keeps the graph.  It counts the nodes without successors that are not finished, and the work items of the graph on
+ * their way.  From each other node a path leads to a node without successors.  So the graph is there while a node is not finished
+ * or an edge of a finished node has not arrived.  A thread that has sent the last arrival of its nodes must not touch the graph
+ * any more.
  *
  * Threads: nodes end on any worker.  The walk that begins nodes and clears the backlog runs on any worker.  So does the walk
  *          that ends them early.

@@ -103,7 +103,7 @@ struct weir__graph {
         /* Keeps the graph: counts nodes without successors that are not finished, and walks on their way. */
         _Atomic size_t pending;
 
-        /* Of the works: the number of the next node. */
+        /* Of the work items: the number of the next node. */
         uint32_t next_to_begin, next_to_end;
         struct weir__work walk, end_walk;
 

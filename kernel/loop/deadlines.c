@@ -81,7 +81,7 @@ weir__deadlines_reset(struct weir__poller *poller, struct weir__timerq_node *nod
         return lower_next(deadlines, weir__timerq_reset(&deadlines->queue, node, deadline));
 }
 
-/* Turns nodes that were taken out into work; the lock is held.  Returns how many works that were. */
+/* Turns nodes that were taken out into work; the lock is held.  Returns how many work items that were. */
 static unsigned
 make_work(struct weir__deadlines *deadlines, struct weir__timerq_node *nodes[], unsigned count, int status,
           struct weir__work_list *list)
@@ -99,7 +99,7 @@ make_work(struct weir__deadlines *deadlines, struct weir__timerq_node *nodes[], 
         return found;
 }
 
-/* With the lock held, which this lets go.  Returns how many works were found. */
+/* With the lock held, which this lets go.  Returns how many work items were found. */
 static unsigned
 expire_and_unlock(struct weir__poller *poller, weir_nsec now, unsigned most, struct weir__work_list *list)
 {

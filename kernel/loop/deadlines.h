@@ -74,7 +74,7 @@ static inline bool weir__deadlines_are_due(const struct weir__deadlines *deadlin
                now - deadlines->expired_at >= WEIR__DEADLINES_STALE;
 }
 
-/* Takes out at most `most` nodes that are due, and appends their works to `list`.  Returns how many works.  Owner only. */
+/* Takes out at most `most` nodes that are due, and appends their work items to `list`.  Returns how many items.  Owner only. */
 unsigned weir__deadlines_expire(struct weir__poller *poller, weir_nsec now, unsigned most, struct weir__work_list *list);
 
 /* The same for a poller of another worker, unless its lock is taken.  Any thread. */

@@ -1,6 +1,6 @@
 /* kernel/loop/inbox.c: work that other threads push to a poller, and the mark by which they know that its owner sleeps.
  *
- *     NULL --push--> works --take--> NULL --mark--> SLEEPING --push or wake, which writes the eventfd--> works or NULL
+ *     NULL --push--> work items --take--> NULL --mark--> SLEEPING --push or wake, which writes the eventfd--> work items or NULL
  *                                                      '-----take, when the owner wakes for another reason--> NULL
  *
  * Threads: any thread pushes and wakes; the owner marks and takes.

@@ -37,7 +37,7 @@ static inline bool weir__inbox_is_asleep(const struct weir__inbox *inbox)
 /* Sets the mark, unless there is work.  Owner only. */
 bool weir__inbox_mark_sleeping(struct weir__inbox *inbox);
 
-/* Takes all work, oldest first, behind `list`, and removes the mark.  Returns how many works there were.  Owner only. */
+/* Takes all work, oldest first, behind `list`, and removes the mark.  Returns how many work items there were.  Owner only. */
 unsigned weir__inbox_take(struct weir__inbox *inbox, struct weir__work_list *list);
 
 #endif

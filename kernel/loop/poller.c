@@ -14,7 +14,7 @@
 
 #include "kernel/base/clock.h"
 
-#define PUSHED_SHARE 4 /* pushed works are at least a quarter of what is ready, or all */
+#define PUSHED_SHARE 4 /* pushed work items are at least a quarter of what is ready, or all */
 
 /* -- life -- */
 
@@ -118,7 +118,7 @@ weir__poller_expire(struct weir__poller *poller, weir_nsec now, unsigned most)
         weir__ready_note(&poller->ready, weir__deadlines_expire(poller, now, most, &poller->ready.works));
 }
 
-/* How many works are to run before those that come now.  Demoted ones run after them: a round must not wait for those. */
+/* How many work items are to run before those that come now.  Demoted ones run after them: a round must not wait for those. */
 static unsigned
 count_works(const struct weir__ready *ready)
 {

@@ -20,7 +20,7 @@
 
 #define WEIR__POLLERS_MAX  64
 #define WEIR__SCRATCH_SIZE (64 * 1024)
-#define WEIR__BATCH        61 /* works that are run until descriptors and deadlines are looked at again */
+#define WEIR__BATCH        61 /* work items that are run until descriptors and deadlines are looked at again */
 
 /* For so long after a callback that blocked the poller is degraded. */
 #define WEIR__DEGRADED_PERIOD WEIR_MSEC(100)
@@ -102,15 +102,16 @@ static inline bool weir__poller_is_asleep(const struct weir__poller *poller)
         return weir__inbox_is_asleep(&poller->inbox);
 }
 
-/* Gives works to be run in bulk (struct weir__ready), and wakes the owner.  Empties the list.  Any thread, with no lock held. */
+/* Gives work items to be run in bulk (struct weir__ready), and wakes the owner.  Empties the list.  Any thread, with no lock
+ * held. */
 void weir__poller_give_bulk(struct weir__poller *poller, struct weir__work_list *bulk);
 
-/* Moves the works of the inbox to `ready.pushed`, and the bulk that others gave to `ready.bulk`.  Returns how many works the
- * inbox held.  Owner only. */
+/* Moves the work items of the inbox to `ready.pushed`, and the bulk that others gave to `ready.bulk`.  Returns how many work
+ * items the inbox held.  Owner only. */
 unsigned weir__poller_take_inbox(struct weir__poller *poller);
 
 /* Makes due deadlines ready, a batch of them, and begins the next round (struct weir__ready) if this one is over.  Called at
- * the end of a round, and after each batch of works of a long one.  A request that comes meanwhile waits for about two
+ * the end of a round, and after each batch of work items of a long one.  A request that comes meanwhile waits for about two
  * batches.  A poller that has had no descriptor takes up to WEIR__TIMERQ_BATCH deadlines at the beginning of a round.  Owner
  * only. */
 void weir__poller_admit(struct weir__poller *poller, weir_nsec now);
@@ -118,8 +119,8 @@ void weir__poller_admit(struct weir__poller *poller, weir_nsec now);
 /* Makes due deadlines ready, at most `most`.  Owner only. */
 void weir__poller_expire(struct weir__poller *poller, weir_nsec now, unsigned most);
 
-/* Makes ready the works of what is pending, at most one batch; returns whether there may be more.  From the first call on the
- * poller is closing.  Owner only. */
+/* Makes ready the work items of what is pending, at most one batch; returns whether there may be more.  From the first call on
+ * the poller is closing.  Owner only. */
 bool weir__poller_drain(struct weir__poller *poller);
 
 #endif

@@ -11,16 +11,16 @@
 #include "kernel/data/work.h"
 
 /* What other threads push joins `works` in rounds.  A round ends when all has run that was in `works` at its beginning.  Then a
- * batch of pushed works joins, or a quarter of what is ready, whichever is more.  Deadlines join as they come due.  So a due
- * deadline waits for a bounded number of callbacks, however fast other threads push; and pushed works have their share,
- * however many works keep the poller busy. */
+ * batch of pushed work items joins, or a quarter of what is ready, whichever is more.  Deadlines join as they come due.  So a due
+ * deadline waits for a bounded number of callbacks, however fast other threads push; and pushed work items have their share,
+ * however many work items keep the poller busy. */
 struct weir__ready {
         /* Owner only. */
         struct weir__work_list works;
         struct weir__work_list pushed; /* was taken from the inbox, and waits for its round */
         unsigned pushed_count;         /* of `pushed` */
-        unsigned round_left;           /* works that have to run before the next round */
-        struct weir__work_list bulk;    /* was delivered in great numbers: a batch of it runs after each batch of works */
+        unsigned round_left;           /* work items that have to run before the next round */
+        struct weir__work_list bulk;    /* was delivered in great numbers: a batch of it runs after each batch of work items */
         struct weir__work_list demoted; /* may block, as a callback did that lost the poller: runs after all else */
         bool has_requeued; /* the batch ends with the work that runs: weir__deliver_requeued */
 
@@ -29,7 +29,7 @@ struct weir__ready {
         weir_nsec share_after;  /* when it is worth looking again for work to give away */
         unsigned neighbour;     /* whose overdue deadlines are looked for next */
 
-        /* The wish, of the watchdog or of the owner, that it gives some of its works to others.  Relaxed. */
+        /* The wish, of the watchdog or of the owner, that it gives some of its work items to others.  Relaxed. */
         _Atomic bool is_share_wanted;
 
         /* How many are in `works`, `pushed` and `demoted`.  Written by the owner, read by any thread at any time; relaxed. */

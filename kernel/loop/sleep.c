@@ -15,7 +15,7 @@
  * expire a few at a time.
  *
  * Timed waits.  A worker that other threads wake again and again, each time within FREQUENT, sleeps without the mark, for
- * at most TIMED.  Pushes cost no system call then, and wait for the end of the sleep.  A timed wait in which many works
+ * at most TIMED.  Pushes cost no system call then, and wait for the end of the sleep.  A timed wait in which many work items
  * came doubles the next one, up to TIMED_MOST.  One in which none came is followed by a marked sleep, so an idle process
  * has no wake-ups.
  *
@@ -43,7 +43,7 @@
 
 #define FREQUENT     WEIR_USEC(100)
 #define TIMED_MOST   WEIR_USEC(400)
-#define PUSHES_LEAST 64 /* works that came during a timed wait */
+#define PUSHES_LEAST 64 /* work items that came during a timed wait */
 
 #define DATA_EVENT (UINT64_MAX)     /* epoll data of the eventfd */
 #define DATA_TIMER (UINT64_MAX - 1) /* epoll data of the timerfd */

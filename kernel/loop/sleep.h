@@ -69,7 +69,7 @@ int weir__sleep_wait(struct weir__poller *poller, enum weir__sleep_kind kind, st
 /* The sleep is over, with so many events. */
 void weir__sleep_end(struct weir__poller *poller, enum weir__sleep_kind kind, int events, weir_nsec now);
 
-/* After that: other threads had pushed so many works during the sleep. */
+/* After that: other threads had pushed so many work items during the sleep. */
 void weir__sleep_note_pushes(struct weir__poller *poller, enum weir__sleep_kind kind, unsigned count);
 
 #endif

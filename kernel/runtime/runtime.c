@@ -41,7 +41,7 @@
 
 static struct weir__lock admin_lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_RUNTIME);
 
-/* The works of a shutdown: one for each poller. */
+/* The work items of a shutdown: one for each poller. */
 static struct shutdown_work {
         struct weir__work work; /* first */
         struct weir__poller *poller;

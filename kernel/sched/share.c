@@ -3,7 +3,7 @@
  * A ready list has no lock, so an owner that has nothing to share pays nothing.  No thread steals from it: its owner gives.  The
  * owner gives in two cases.  Its backlog would take long, by the duration of the last batch; or the owner or the watchdog has
  * seen that its callbacks are long.  It gives only while another worker sleeps, and wakes that one.  The woken worker takes half
- * of the given works.  If more are left, it wakes the next worker.
+ * of the given work items.  If more are left, it wakes the next worker.
  *
  * A wake-up costs both CPUs some microseconds, and work that moves finds cold caches.  So a backlog of short callbacks stays.
  *
@@ -17,10 +17,10 @@
 #include "kernel/observe/trace.h"
 #include "kernel/worker/worker.h"
 
-#define WAKE_UP_WORTH WEIR_USEC(200) /* works that take less time in all are not worth a wake-up */
-#define SCAN_MIN      256            /* works of a list that are looked at, at once */
+#define WAKE_UP_WORTH WEIR_USEC(200) /* work items that take less time in all are not worth a wake-up */
+#define SCAN_MIN      256            /* work items of a list that are looked at, at once */
 #define SCAN_MAX      4096
-#define SCAN_PAUSE    WEIR_MSEC(1)   /* after a look that has found too few works */
+#define SCAN_PAUSE    WEIR_MSEC(1)   /* after a look that has found too few work items */
 #define OVERDUE       WEIR_USEC(500) /* a deadline that is later than this is expired by others */
 #define NEIGHBOURS    2              /* pollers that are looked at before each sleep */
 
@@ -54,7 +54,7 @@ wake_one(void)
                 weir__poller_wake(sleeper);
 }
 
-/* Scans the works behind the first `skipped`, and takes every second one that may run anywhere.  Returns how many. */
+/* Scans the work items behind the first `skipped`, and takes every second one that may run anywhere.  Returns how many. */
 static unsigned
 split(struct weir__work_list *list, unsigned skipped, unsigned scanned, struct weir__work_list *taken)
 {
@@ -87,7 +87,7 @@ count_ready(const struct weir__poller *poller)
         return atomic_load_explicit(&poller->ready.count, memory_order_relaxed);
 }
 
-/* Gives half of the scanned works, which lie behind the first `skipped`.  Returns how many. */
+/* Gives half of the scanned work items, which lie behind the first `skipped`.  Returns how many. */
 static unsigned
 give(struct weir__poller *poller, unsigned skipped, unsigned scanned)
 {
@@ -167,7 +167,7 @@ is_overdue(struct weir__poller *other, weir_nsec now)
         return next != WEIR_FOREVER && now - next > OVERDUE && !weir__poller_is_asleep(other);
 }
 
-/* Expires some of `other`.  Works that may run anywhere become ready here, the rest goes to its inbox.  Returns how many. */
+/* Expires some of `other`.  Work items that may run anywhere become ready here, the rest goes to its inbox.  Returns how many. */
 static unsigned
 take_overdue(struct weir__poller *other, struct weir__poller *poller, weir_nsec now)
 {

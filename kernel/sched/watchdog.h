@@ -76,7 +76,7 @@ static inline void weir__watchdog_after_sleep(struct weir__poller *poller)
                 poller->watch.slept += slept;
 }
 
-/* Logs what the watchdog has noticed.  By a worker between two works: it may lose its poller in the log function. */
+/* Logs what the watchdog has noticed.  By a worker between two work items: it may lose its poller in the log function. */
 extern _Atomic bool weir__watchdog_has_notice;
 void weir__watchdog_log_notices(void);
 

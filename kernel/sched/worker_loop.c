@@ -3,7 +3,7 @@
  * Threads: the worker's own.  kernel/worker/worker_pool.c has the rest of its life.
  *
  *     own the poller -> [ run ready work, a batch, then of the bulk and of the demoted -> take the inbox -> begin the next round,
- *                         with pushed works and due deadlines, if this one is over -> poll ] ... -> exiting -> let go
+ *                         with pushed work items and due deadlines, if this one is over -> poll ] ... -> exiting -> let go
  *                            \--lost in a callback--> finish that task, without a poller -> idle
  *
  * Callbacks of tasks run here or on the executor, one after another, to completion.  What they finish, cancel or start runs when
@@ -11,7 +11,7 @@
  * of ten million tasks nor a cancel of a million timers deepens the stack.  The worker looks at inbox, deadlines and sockets
  * within every WEIR__BATCH work items, so a flood of ready work starves none of them.
  *
- * A poller that changes hands may have more works that block: for instance, 64 timers expire together and each waits for a
+ * A poller that changes hands may have more work items that block: for instance, 64 timers expire together and each waits for a
  * database.  So the ready items that will call the same function are demoted: they run behind all other ready work.  After a
  * callback that blocked, the poller is degraded: one demoted item runs in each pass of the loop, and the watchdog retakes the
  * poller much sooner. */
@@ -35,11 +35,11 @@
 #include "kernel/worker/user.h"
 #include "kernel/sched/watchdog.h"
 
-/* Works of a list that are compared with the one that has blocked, when a poller is taken over. */
+/* Work items of a list that are compared with the one that has blocked, when a poller is taken over. */
 #define DEMOTED_MOST 4096
 
-/* Runs the works of one of its lists while there are any, at most *credit of them, and takes them off it.  Returns false when the
- * poller was lost. */
+/* Runs the work items of one of its lists while there are any, at most *credit of them, and takes them off it.  Returns false
+ * when the poller was lost. */
 static bool
 run_some(struct weir__worker *worker, struct weir__poller *poller, struct weir__work_list *list, unsigned *credit)
 {
@@ -159,8 +159,8 @@ let_go(struct weir__worker *worker, struct weir__poller *poller)
         atomic_store_explicit(&poller->owner, 0, memory_order_release);
 }
 
-/* Moves works of a list to `demoted`: those that will call the function that blocked, or a function that is not known.  Works
- * beyond the most that are looked at stay: some must not be overtaken.  Returns how many were moved. */
+/* Moves work items of a list to `demoted`: those that will call the function that blocked, or a function that is not known.  Work
+ * items beyond the most that are looked at stay: some must not be overtaken.  Returns how many were moved. */
 static unsigned
 demote(struct weir__work_list *list, weir__function *blocked, struct weir__work_list *demoted)
 {

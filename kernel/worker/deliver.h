@@ -12,8 +12,8 @@ void weir__deliver(struct weir__poller *poller, struct weir__work *work);
  * Owner only. */
 void weir__deliver_requeued(struct weir__poller *poller, struct weir__work *work);
 
-/* Delivers many works by one operation, whatever their number.  They take turns with other ready work.  Empties the list.  Any
- * thread, with no lock held. */
+/* Delivers many work items by one operation, whatever their number.  They take turns with other ready work.  Empties the list.
+ * Any thread, with no lock held. */
 void weir__deliver_bulk(struct weir__poller *poller, struct weir__work_list *bulk);
 
 #endif

@@ -112,7 +112,7 @@ extern _Thread_local struct weir__worker *weir__worker_current;
 struct weir__worker_counts {
         _Atomic uint64_t retaken; /* pollers that the watchdog has taken away */
         _Atomic uint64_t given;   /* pollers that were given away by weir_blocking_begin */
-        _Atomic uint64_t shared;  /* works that another poller has run than the one where they became ready */
+        _Atomic uint64_t shared;  /* work items that another poller has run than the one where they became ready */
 };
 extern struct weir__worker_counts weir__worker_counts;
 
