@@ -195,9 +195,9 @@ describe(const struct weir_task *task, char *out, size_t room)
 static struct option *
 winner_of(const struct weir_task *task)
 {
-        bool decided = task->status == 0 || task->status == -EPIPE || task->status == -ENOMEM;
+        bool is_decided = task->status == 0 || task->status == -EPIPE || task->status == -ENOMEM;
 
-        return decided ? (struct option *)((const struct select *)task)->base.won : NULL;
+        return is_decided ? (struct option *)((const struct select *)task)->base.won : NULL;
 }
 
 static struct weir__wait *

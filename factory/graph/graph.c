@@ -156,22 +156,22 @@ static struct weir_node *
 decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__node_list *list)
 {
         struct weir_node *node = weir__graph_node(graph, number);
-        bool doomed = atomic_load_explicit(&graph->waiting[number], memory_order_relaxed) & WEIR__NODE_DOOMED;
-        bool skipped = !doomed && no_edge_was_taken(graph, number);
+        bool is_doomed = atomic_load_explicit(&graph->waiting[number], memory_order_relaxed) & WEIR__NODE_DOOMED;
+        bool is_skipped = !is_doomed && no_edge_was_taken(graph, number);
         int cause = weir__series_effective_cause(graph->task.series);
 
         if (!cause && weir__phase_is_stopping())
                 cause = -ESHUTDOWN;
-        if (!doomed && !skipped && !cause) {
+        if (!is_doomed && !is_skipped && !cause) {
                 if (prepare(graph, node, number, now))
                         return node;
                 mark_dropped(graph, number, WEIR_NODE_CANCELLED, -ENOMEM, true);
         } else {
                 weir__graph_discard_node(node);
-                if (skipped)
+                if (is_skipped)
                         mark_dropped(graph, number, WEIR_NODE_SKIPPED, 0, false);
                 else
-                        mark_dropped(graph, number, WEIR_NODE_CANCELLED, doomed ? -ECANCELED : cause, !doomed);
+                        mark_dropped(graph, number, WEIR_NODE_CANCELLED, is_doomed ? -ECANCELED : cause, !is_doomed);
         }
         concat(graph, list, &(struct weir__node_list){number, number});
         return NULL;
@@ -336,14 +336,14 @@ node_ended(struct weir_series *child)
         uint32_t number = child->index;
         struct weir_node *node = weir__graph_node(graph, number);
         struct batch batch = {.list = {number, number}, .left = GRAPH_BATCH, .now = weir__clock_now()};
-        bool dropped = child->result_of == WEIR__RESULT_FIRST && !child->has_result; /* it was cancelled before it began */
+        bool is_dropped = child->result_of == WEIR__RESULT_FIRST && !child->has_result; /* it was cancelled before it began */
 
         node->status = weir__series_result(child);
         node->ended = batch.now;
         node->next_finished = WEIR__NODE_NONE;
         weir__lock(&graph->lock); /* so that the walk that ends nodes has its reference, or does not find the series */
         node->next_edge = graph->first_out[number];
-        set_state(node, dropped ? WEIR_NODE_CANCELLED : WEIR_NODE_ENDED);
+        set_state(node, is_dropped ? WEIR_NODE_CANCELLED : WEIR_NODE_ENDED);
         if (node->status)
                 note_failure(graph, number, node->status);
         weir__unlock(&graph->lock);

@@ -131,9 +131,9 @@ find_cycle(const struct weir__graph *graph, const uint32_t *left, uint32_t *afte
                 while (left[graph->in[edge]] == 0)
                         edge++;
                 node = graph->in[edge];
-                bool met = after[node] != NOT_MET;
+                bool is_met = after[node] != NOT_MET;
                 after[node] = follower;
-                if (met)
+                if (is_met)
                         return node;
         }
 }

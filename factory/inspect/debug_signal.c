@@ -87,10 +87,10 @@ static bool
 stays(void)
 {
         pthread_mutex_lock(&bound.mutex);
-        bool alone = bound.waiting == 0;
-        bound.waiting += alone;
+        bool is_alone = bound.waiting == 0;
+        bound.waiting += is_alone;
         pthread_mutex_unlock(&bound.mutex);
-        return alone;
+        return is_alone;
 }
 
 static void *

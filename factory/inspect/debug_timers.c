@@ -1,7 +1,7 @@
 /* factory/inspect/debug_timers.c: pending timers that are in no series.
  *
  * Threads: any.
- * Locks:   a poller's, for AT_ONCE timers at a time.
+ * Locks:   a poller's, for TIMERS_AT_ONCE timers at a time.
  *
  * All timers of a poller are noted first, and shown then.  So the walk through the queue does not wait for the reader of the
  * dump.  A timer that was met twice (kernel/queue/timerq.h) is shown once, in the order of the deadlines. */
@@ -14,7 +14,7 @@
 #include "kernel/base/clock.h"
 #include "kernel/loop/pollers.h"
 
-#define AT_ONCE 64
+#define TIMERS_AT_ONCE 64
 
 struct noted {
         weir_nsec deadline, since;
@@ -36,8 +36,8 @@ struct notes {
 static bool
 have_room(struct notes *notes)
 {
-        if (notes->room - notes->count < AT_ONCE) {
-                size_t room = 2 * notes->room + AT_ONCE;
+        if (notes->room - notes->count < TIMERS_AT_ONCE) {
+                size_t room = 2 * notes->room + TIMERS_AT_ONCE;
                 struct noted *timers = realloc(notes->timers, room * sizeof *timers);
 
                 if (!timers)
@@ -45,8 +45,8 @@ have_room(struct notes *notes)
                 notes->timers = timers;
                 notes->room = room;
         }
-        if (notes->names_room - notes->names_used < AT_ONCE * WEIR__DEBUG_NAME) {
-                size_t room = 2 * notes->names_room + AT_ONCE * WEIR__DEBUG_NAME;
+        if (notes->names_room - notes->names_used < TIMERS_AT_ONCE * WEIR__DEBUG_NAME) {
+                size_t room = 2 * notes->names_room + TIMERS_AT_ONCE * WEIR__DEBUG_NAME;
                 char *names = realloc(notes->names, room);
 
                 if (!names)
@@ -91,7 +91,7 @@ note(struct notes *notes, struct weir__timerq_node *node)
 static bool
 note_all(struct notes *notes, struct weir__poller *poller)
 {
-        struct weir__timerq_node *nodes[AT_ONCE];
+        struct weir__timerq_node *nodes[TIMERS_AT_ONCE];
         struct weir__timerq_walk walk;
         bool more = true;
 
@@ -102,7 +102,7 @@ note_all(struct notes *notes, struct weir__poller *poller)
                 if (!have_room(notes))
                         return false;
                 weir__lock(&poller->lock);
-                unsigned count = weir__timerq_walk_on(&poller->deadlines.queue, &walk, nodes, AT_ONCE, &more);
+                unsigned count = weir__timerq_walk_on(&poller->deadlines.queue, &walk, nodes, TIMERS_AT_ONCE, &more);
                 for (unsigned i = 0; i < count; i++)
                         note(notes, nodes[i]);
                 weir__unlock(&poller->lock);

@@ -29,7 +29,7 @@
 #include "kernel/data/siphash.h"
 
 #define SMALLEST      WEIR__NAMES_SMALLEST
-#define LARGEST       ((size_t)1 << (32 - WEIR__NAMES_SHARD_BITS)) /* lines */
+#define LINES_MOST    ((size_t)1 << (32 - WEIR__NAMES_SHARD_BITS)) /* lines */
 #define MOST_PER_LINE 5                                            /* names; with more the table grows */
 #define MOVED_AT_ONCE 4                                            /* lines */
 
@@ -136,7 +136,7 @@ change_size(struct weir__names_shard *shard, size_t lines)
                 empty(shard);
         else if (shard->before.lines)
                 return;
-        else if (shard->names > lines * MOST_PER_LINE && lines < LARGEST)
+        else if (shard->names > lines * MOST_PER_LINE && lines < LINES_MOST)
                 resize(shard, lines * 2);
         else if (shard->names < lines && lines > SMALLEST)
                 resize(shard, lines / 2);

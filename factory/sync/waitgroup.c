@@ -29,9 +29,9 @@
 #include "kernel/runtime/virtual.h"
 #include "kernel/worker/worker.h"
 
-#define AWAITED (UINT64_C(1) << 63) /* there may be waiters; never with a count of zero */
-#define MOST    ((UINT64_C(1) << 62) - 1)
-#define WAITS   1 /* no status is positive */
+#define AWAITED    (UINT64_C(1) << 63) /* there may be waiters; never with a count of zero */
+#define COUNT_MOST ((UINT64_C(1) << 62) - 1)
+#define WAITS      1 /* no status is positive */
 
 struct waiter {
         struct weir__link link; /* guarded by the group's lock; then in the list of those that were released */
@@ -99,7 +99,7 @@ weir_waitgroup_add(weir_waitgroup *group, size_t n)
 {
         if (!group || weir__phase_is_forked())
                 return;
-        if (n > MOST || (atomic_fetch_add_explicit(&group->word, n, memory_order_relaxed) & ~AWAITED) > MOST - n)
+        if (n > COUNT_MOST || (atomic_fetch_add_explicit(&group->word, n, memory_order_relaxed) & ~AWAITED) > COUNT_MOST - n)
                 weir__panic("weir_waitgroup_add: the count overflows by %zu more", n);
 }
 

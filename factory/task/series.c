@@ -118,17 +118,17 @@ is_private(const struct weir_series *series)
 static bool
 lock_if_shared(struct weir_series *series)
 {
-        bool locked = !is_private(series);
+        bool is_locked = !is_private(series);
 
-        if (locked)
+        if (is_locked)
                 weir__lock(&series->lock);
-        return locked;
+        return is_locked;
 }
 
 static void
-unlock_if(struct weir_series *series, bool locked)
+unlock_if(struct weir_series *series, bool is_locked)
 {
-        if (locked)
+        if (is_locked)
                 weir__unlock(&series->lock);
 }
 
@@ -145,7 +145,7 @@ push(struct weir_series *series, struct weir_task *task, bool front)
                         failed = task->status;
         }
         if (series && !weir__phase_is_forked()) {
-                bool locked = lock_if_shared(series);
+                bool is_locked = lock_if_shared(series);
                 if (series->state == WEIR__SERIES_ENDED) {
                         failed = -ESTALE;
                 } else if (failed) {
@@ -155,7 +155,7 @@ push(struct weir_series *series, struct weir_task *task, bool front)
                         task->series = series;
                         enqueue(series, task, front);
                 }
-                unlock_if(series, locked);
+                unlock_if(series, is_locked);
         }
         if (failed && task)
                 weir__task_discard(task);
@@ -453,11 +453,11 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
 int
 weir__series_fault(struct weir_series *series)
 {
-        bool locked = lock_if_shared(series); /* a thread with a reference may push meanwhile */
-        bool fresh = series->state == WEIR__SERIES_NEW && !series->owner;
+        bool is_locked = lock_if_shared(series); /* a thread with a reference may push meanwhile */
+        bool is_fresh = series->state == WEIR__SERIES_NEW && !series->owner;
         int poison = series->poison;
-        unlock_if(series, locked);
-        if (!fresh)
+        unlock_if(series, is_locked);
+        if (!is_fresh)
                 weir__panic("a series was started, run, added or dismissed twice");
         return poison;
 }

@@ -110,12 +110,12 @@ end_now(struct weir_series *series)
         bool given;
 
         weir__lock(&series->lock);
-        bool stale = series->state == WEIR__SERIES_ENDED;
-        if (!stale)
+        bool is_stale = series->state == WEIR__SERIES_ENDED;
+        if (!is_stale)
                 ended = weir__series_end_early_locked(series, -ETIMEDOUT, &given);
         weir__unlock(&series->lock);
         weir__task_deliver_home(ended);
-        return stale ? -ESTALE : 0;
+        return is_stale ? -ESTALE : 0;
 }
 
 int
@@ -133,9 +133,9 @@ weir_series_set_deadline(weir_series *series, weir_nsec from_now)
         if (!extra && deadline != WEIR_FOREVER)
                 return -ENOMEM;
         weir__lock(&series->lock);
-        bool stale = series->state == WEIR__SERIES_ENDED, wake = false;
+        bool is_stale = series->state == WEIR__SERIES_ENDED, wake = false;
         struct weir__poller *poller = NULL;
-        if (extra && !stale)
+        if (extra && !is_stale)
                 atomic_store_explicit(&extra->deadline, deadline, memory_order_relaxed);
         if (extra && series->state == WEIR__SERIES_RUNNING) {
                 poller = home(series);
@@ -144,7 +144,7 @@ weir_series_set_deadline(weir_series *series, weir_nsec from_now)
         weir__unlock(&series->lock);
         if (wake)
                 weir__poller_wake(poller);
-        return stale ? -ESTALE : 0;
+        return is_stale ? -ESTALE : 0;
 }
 
 weir_nsec
@@ -157,7 +157,7 @@ weir_series_time_left(const weir_series *series)
         struct weir__lock *lock = &((struct weir_series *)series)->lock;
         weir_nsec nearest = WEIR_FOREVER, now = weir__clock_now();
         weir__lock(lock); /* and so, while it has a parent, that one cannot end */
-        bool over = weir__series_effective_cause(series) == -ETIMEDOUT;
+        bool is_over = weir__series_effective_cause(series) == -ETIMEDOUT;
         for (; series; series = series->parent) {
                 const struct weir__series_extra *extra = weir__series_extra_of(series);
 
@@ -165,7 +165,7 @@ weir_series_time_left(const weir_series *series)
                         nearest = deadline_of(extra);
         }
         weir__unlock(lock);
-        if (over || nearest <= now)
+        if (is_over || nearest <= now)
                 return 0;
         return nearest == WEIR_FOREVER ? WEIR_FOREVER : nearest - now;
 }

@@ -73,11 +73,11 @@ drop_name(struct weir_series *series)
 {
         weir__lock(&series->lock);
         struct weir__series_extra *extra = weir__series_extra_of(series);
-        bool stale = series->state == WEIR__SERIES_ENDED;
+        bool is_stale = series->state == WEIR__SERIES_ENDED;
         if (extra)
                 weir__series_name_leave(extra);
         weir__unlock(&series->lock);
-        return stale ? -ESTALE : 0;
+        return is_stale ? -ESTALE : 0;
 }
 
 int

@@ -256,11 +256,11 @@ void
 weir__rank_enter(const struct weir__lock *lock)
 {
         int rank = lock->rank;
-        bool another = rank == WEIR__RANK_WAITABLE && waitables > 0;
+        bool has_another = rank == WEIR__RANK_WAITABLE && waitables > 0;
 
-        if (held >> (another ? rank + 1 : rank))
+        if (held >> (has_another ? rank + 1 : rank))
                 weir__panic("lock of rank %d taken while ranks %#x are held: ranks must ascend", rank, held);
-        if (another && lock <= waitable)
+        if (has_another && lock <= waitable)
                 weir__panic("lock of rank %d taken while one is held at an address that is not below its own", rank);
         if (rank == WEIR__RANK_WAITABLE) {
                 waitables++;

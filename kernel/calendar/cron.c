@@ -13,7 +13,7 @@
 #include "kernel/calendar/cron.h"
 
 #define NSEC_A_SECOND  INT64_C(1000000000)
-#define MINUTE         INT64_C(60)
+#define MINUTE_SEC     INT64_C(60)
 #define MINUTES_A_DAY  1440
 #define YEARS_SEARCHED 41 /* the longest gap: 29 February on a given weekday, 40 years around a year like 2100, otherwise 28 */
 #define NEVER          INT64_MAX
@@ -285,7 +285,7 @@ next_minute(const struct weir__cron *cron, unsigned minute)
 static int64_t
 next_match(const struct weir__cron *cron, int64_t local)
 {
-        int64_t minute = weir__floor_divide(local + MINUTE - 1, MINUTE), day = weir__floor_divide(minute, MINUTES_A_DAY);
+        int64_t minute = weir__floor_divide(local + MINUTE_SEC - 1, MINUTE_SEC), day = weir__floor_divide(minute, MINUTES_A_DAY);
         int in_day = -1;
 
         if (next_day(cron, day) == day)
@@ -294,7 +294,7 @@ next_match(const struct weir__cron *cron, int64_t local)
                 day = next_day(cron, day + 1);
                 in_day = next_minute(cron, 0);
         }
-        return day == NEVER ? NEVER : (day * MINUTES_A_DAY + in_day) * MINUTE;
+        return day == NEVER ? NEVER : (day * MINUTES_A_DAY + in_day) * MINUTE_SEC;
 }
 
 /* Returns the first instant at which the clocks show a match.  They might skip every match, so the years are counted here as

@@ -12,7 +12,7 @@
 
 #define HOURS_MAX      167 /* of the time of a change */
 #define ZONE_HOURS_MAX 24
-#define HOUR           3600
+#define HOUR_SEC       3600
 
 /* The bytes that are still to be read; `failed` stays set. */
 struct reader {
@@ -81,7 +81,7 @@ read_time(struct reader *reader, unsigned hours_max)
 
         if (!is_negative)
                 take(reader, '+');
-        time = (int32_t)read_number(reader, 0, hours_max) * HOUR;
+        time = (int32_t)read_number(reader, 0, hours_max) * HOUR_SEC;
         if (take(reader, ':')) {
                 time += (int32_t)read_number(reader, 0, 59) * 60;
                 if (take(reader, ':'))
@@ -93,7 +93,7 @@ read_time(struct reader *reader, unsigned hours_max)
 static struct weir__zone_change
 read_change(struct reader *reader)
 {
-        struct weir__zone_change change = {.kind = '0', .time = 2 * HOUR};
+        struct weir__zone_change change = {.kind = '0', .time = 2 * HOUR_SEC};
 
         expect(reader, ',');
         if (take(reader, 'M')) {
@@ -125,7 +125,7 @@ weir__zone_rule_parse(const char *text, const char *end, struct weir__zone_rule 
         if (reader.at < end && !reader.has_failed) {
                 rule->has_daylight = true;
                 skip_name(&reader);
-                rule->daylight = peek(&reader) == ',' ? rule->standard + HOUR : -read_time(&reader, ZONE_HOURS_MAX);
+                rule->daylight = peek(&reader) == ',' ? rule->standard + HOUR_SEC : -read_time(&reader, ZONE_HOURS_MAX);
                 rule->begin = read_change(&reader);
                 rule->end = read_change(&reader);
         }

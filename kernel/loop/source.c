@@ -14,7 +14,7 @@
 #include "kernel/loop/poller.h"
 #include "kernel/data/prefetch.h"
 
-#define WANTED 384 /* bytes from a source on, of a connection for example, that its event will use */
+#define PREFETCH_BYTES 384 /* bytes from a source on, of a connection for example, that its event will use */
 
 int
 weir__sources_register(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
@@ -100,7 +100,7 @@ weir__sources_prefetch(const struct weir__poller *poller, const struct epoll_eve
                 uint32_t index = (uint32_t)events[i].data.u64;
 
                 if (events[i].data.u64 < WEIR__SLOT_CLOCK_CHANGE && index < poller->slot_count)
-                        weir__prefetch(poller->slots[index].source, WANTED);
+                        weir__prefetch(poller->slots[index].source, PREFETCH_BYTES);
         }
 }
 

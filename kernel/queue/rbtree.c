@@ -188,7 +188,7 @@ remove_between(struct weir__rbtree *tree, struct weir__rbtree_node *node)
 {
         struct weir__rbtree_node *successor = neighbour(node, RIGHT);
         struct weir__rbtree_node *orphan = successor->children[RIGHT], *gap = parent_of(successor);
-        bool lost_black = !is_red(successor);
+        bool is_black_lost = !is_red(successor);
 
         if (gap == node) {
                 gap = successor;
@@ -201,7 +201,7 @@ remove_between(struct weir__rbtree *tree, struct weir__rbtree_node *node)
         successor->children[LEFT] = node->children[LEFT];
         set_parent(successor->children[LEFT], successor);
         successor->parent_and_colour = node->parent_and_colour;
-        if (lost_black)
+        if (is_black_lost)
                 balance_after_remove(tree, orphan, gap);
 }
 

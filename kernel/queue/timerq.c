@@ -63,9 +63,9 @@ level_for(int64_t cursor, int64_t tick)
 {
         uint64_t distance = (uint64_t)(tick - cursor);
         unsigned level = (63 - (unsigned)__builtin_clzll(distance | 1)) / LEVEL_SHIFT;
-        bool lower = number_of(tick, level) - number_of(cursor, level) <= 1;
+        bool is_lower = number_of(tick, level) - number_of(cursor, level) <= 1;
 
-        return level - (lower & (level > 0));
+        return level - (is_lower & (level > 0));
 }
 
 /* -- the tree -- */

@@ -60,14 +60,14 @@ split(struct weir__work_list *list, unsigned skipped, unsigned scanned, struct w
 {
         struct weir__work *before = NULL, *work = list->first;
         unsigned count = 0;
-        bool keep = false;
+        bool should_keep = false;
 
         for (unsigned i = 0; work && i < skipped + scanned; i++) {
                 struct weir__work *next = work->next;
 
                 if (i >= skipped && work->ops->is_migratable)
-                        keep = !keep;
-                if (i < skipped || !work->ops->is_migratable || keep) {
+                        should_keep = !should_keep;
+                if (i < skipped || !work->ops->is_migratable || should_keep) {
                         before = work;
                 } else {
                         *(before ? &before->next : &list->first) = next;

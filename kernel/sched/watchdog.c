@@ -268,10 +268,10 @@ is_still_degraded(struct weir__poller *poller, weir_nsec now)
 
 /* The mark of a poller that sleeps may be out of date: it was set before the poller fell asleep. */
 static bool
-needs_short_limit(struct weir__poller *poller, bool asleep, weir_nsec now)
+needs_short_limit(struct weir__poller *poller, bool is_asleep, weir_nsec now)
 {
         return atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed) &&
-               !(asleep && now >= atomic_load_explicit(&poller->watch.degraded_until, memory_order_relaxed));
+               !(is_asleep && now >= atomic_load_explicit(&poller->watch.degraded_until, memory_order_relaxed));
 }
 
 static void
@@ -307,15 +307,15 @@ look_at(struct weir__poller *poller, weir_nsec now)
 {
         struct snapshot *snapshot = &watchdog.snapshots[poller->index];
         uintptr_t owner = atomic_load_explicit(&poller->owner, memory_order_acquire);
-        bool asleep = weir__poller_is_asleep(poller), has_tried = false;
-        bool is_overdue = !asleep && atomic_load_explicit(&poller->watch.until, memory_order_relaxed) <= now;
-        bool is_short = needs_short_limit(poller, asleep, now) && !watchdog.is_starved;
+        bool is_asleep = weir__poller_is_asleep(poller), has_tried = false;
+        bool is_overdue = !is_asleep && atomic_load_explicit(&poller->watch.until, memory_order_relaxed) <= now;
+        bool is_short = needs_short_limit(poller, is_asleep, now) && !watchdog.is_starved;
 
         check_probe(poller, &snapshot->probe, now);
         if (!owner)
                 return WEIR_FOREVER;
         unsigned seq = atomic_load_explicit(&((struct weir__worker *)owner)->callback_seq, memory_order_acquire);
-        if (!asleep && snapshot->overdue_at && owner == snapshot->owner)
+        if (!is_asleep && snapshot->overdue_at && owner == snapshot->owner)
                 ask_to_share(poller, seq - snapshot->seq, now - snapshot->overdue_at);
         snapshot->overdue_at = is_overdue ? now : 0;
         if (owner != snapshot->owner || seq != snapshot->seq || !(seq & WEIR__SEQ_IN_USER)) {

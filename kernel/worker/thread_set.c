@@ -157,9 +157,9 @@ static bool
 is_here(const struct weir__thread_set *set, const struct weir__worker *worker)
 {
         weir__lock(set->lock);
-        bool is = worker->presence == WEIR__THREAD_HERE;
+        bool is_still_here = worker->presence == WEIR__THREAD_HERE;
         weir__unlock(set->lock);
-        return is;
+        return is_still_here;
 }
 
 bool
