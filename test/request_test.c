@@ -286,7 +286,7 @@ struct served {
         const char *text;
         const char *path, *query, *host;
         uint64_t content_length;
-        bool is_persistent, expects_continue;
+        bool is_persistent, is_continue_expected;
 };
 
 static bool
@@ -300,7 +300,7 @@ is_as_expected(const struct weir__request *request, const struct served *row)
 {
         return same(request->path, row->path) && same(request->query, row->query) && same(request->host, row->host) &&
                request->content_length == row->content_length && request->is_persistent == row->is_persistent &&
-               request->expects_continue == row->expects_continue && !request->is_chunked;
+               request->is_continue_expected == row->is_continue_expected && !request->is_chunked;
 }
 
 static void
@@ -446,7 +446,7 @@ a_chunked_body_is_announced(void)
 {
         static const struct {
                 const char *source, *text;
-                bool expects_continue;
+                bool is_continue_expected;
         } rows[] = {
                 {"9112 7.1", GET HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", false},
                 {"9112 7, in any case", GET HOST "TRANSFER-ENCODING: CHUNKED\r\n\r\n", false},
@@ -469,7 +469,7 @@ a_chunked_body_is_announced(void)
                         struct weir__request *request = NULL;
 
                         wrong += take_in(rows[i].text, size, cut, &request) != 0 || !request->is_chunked ||
-                                 request->content_length != 0 || request->expects_continue != rows[i].expects_continue;
+                                 request->content_length != 0 || request->is_continue_expected != rows[i].is_continue_expected;
                         free(request);
                 }
                 CU_ASSERT_EQUAL(wrong, 0);

@@ -30,8 +30,8 @@ struct control {
         bool is_chunked_before;           /* ... one before it is */
         bool has_other_coding;            /* any member that is not chunked */
         bool has_close, has_keep_alive;   /* options of Connection */
-        bool expects_continue;            /* in Expect, and ... */
-        bool expects_other;               /* ... anything else */
+        bool is_continue_expected;        /* in Expect, and ... */
+        bool has_other_expectation;       /* ... anything else */
 };
 
 /* A request before its memory is allocated. */
@@ -73,8 +73,8 @@ read_expectation(struct control *control, const char *expectation, size_t size)
 {
         bool is_continue = WEIR__BYTES_ARE(expectation, size, "100-continue");
 
-        control->expects_continue |= is_continue;
-        control->expects_other |= !is_continue;
+        control->is_continue_expected |= is_continue;
+        control->has_other_expectation |= !is_continue;
 }
 
 static void
@@ -179,7 +179,7 @@ check(struct draft *draft, uint64_t max_body)
                 return r;
         if (target != 0)
                 return target;
-        if (draft->control.expects_other && parsed->minor > 0) /* source: RFC 9110 section 10.1.1; HTTP/1.0 has no expectations */
+        if (draft->control.has_other_expectation && parsed->minor > 0) /* RFC 9110 section 10.1.1; HTTP/1.0 has no expectations */
                 return 417;
         return draft->control.length > max_body ? 413 : 0;
 }
@@ -247,8 +247,8 @@ fill_control(struct weir__request *request, const struct draft *draft)
         request->is_persistent = !control->has_close && (request->minor > 0 || control->has_keep_alive);
         request->is_head = draft->parsed.method.size == 4 && memcmp(draft->head + draft->parsed.method.at, "HEAD", 4) == 0;
         request->is_chunked = control->codings > 0;
-        request->expects_continue = control->expects_continue && request->minor > 0 &&
-                                    (request->is_chunked || request->content_length > 0);
+        request->is_continue_expected = control->is_continue_expected && request->minor > 0 &&
+                                        (request->is_chunked || request->content_length > 0);
 }
 
 static struct weir__request *

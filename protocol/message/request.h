@@ -21,10 +21,10 @@ struct weir__request {
         uint32_t field_count;
         uint8_t minor;                      /* of HTTP/1.minor */
         bool is_head;
-        bool is_persistent;    /* the connection may be kept for another request */
-        bool has_keep_alive;   /* Connection has the option keep-alive */
-        bool is_chunked;       /* a body follows, for protocol/message/chunked.h, of unknown length */
-        bool expects_continue; /* a body follows, and its sender may wait for WEIR__HTTP_CONTINUE before it sends it */
+        bool is_persistent;        /* the connection may be kept for another request */
+        bool has_keep_alive;       /* Connection has the option keep-alive */
+        bool is_chunked;           /* a body follows, for protocol/message/chunked.h, of unknown length */
+        bool is_continue_expected; /* a body follows, and its sender may wait for WEIR__HTTP_CONTINUE before it sends it */
         const struct weir__request_field *fields; /* in order of arrival */
 };
 

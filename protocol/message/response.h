@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The whole interim response to a request that expects_continue. */
+/* The whole interim response to a request with is_continue_expected. */
 #define WEIR__HTTP_CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
 
 /* Bytes that need no memory beside the response: one or two fields, and a line of text. */

@@ -275,7 +275,7 @@ static void
 say_continue(struct weir__connection *connection)
 {
         struct weir__exchange *exchange = connection->exchange;
-        bool is_expected = exchange->request->expects_continue && !exchange->has_continued && !connection->reading.size;
+        bool is_expected = exchange->request->is_continue_expected && !exchange->has_continued && !connection->reading.size;
 
         exchange->has_continued = true;
         if (is_expected && !weir__exchange_has_begun(exchange) && !exchange->body_size)

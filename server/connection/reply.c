@@ -295,7 +295,7 @@ weir__reply_leave_body(struct weir__connection *connection, const struct weir__e
         if (weir__exchange_is_all_read(exchange))
                 return;
         connection->is_last = true;
-        connection->reading.is_unread = exchange->has_continued || !exchange->request->expects_continue;
+        connection->reading.is_unread = exchange->has_continued || !exchange->request->is_continue_expected;
 }
 
 /* Whether the body of a whole reply has another length than announced.  The announced length of a file is that of the whole file,

@@ -249,7 +249,7 @@ check_same_request(const struct weir__request *one, const struct weir__request *
         check_same_text(one->host, other->host);
         FUZZ_CHECK(one->content_length == other->content_length && one->field_count == other->field_count);
         FUZZ_CHECK(one->minor == other->minor && one->is_persistent == other->is_persistent && one->is_head == other->is_head);
-        FUZZ_CHECK(one->is_chunked == other->is_chunked && one->expects_continue == other->expects_continue);
+        FUZZ_CHECK(one->is_chunked == other->is_chunked && one->is_continue_expected == other->is_continue_expected);
         for (uint32_t i = 0; i < one->field_count; i++) {
                 check_same_text(one->fields[i].name, other->fields[i].name);
                 check_same_text(one->fields[i].value, other->fields[i].value);
