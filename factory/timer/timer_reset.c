@@ -43,7 +43,7 @@ changed(struct weir__timer *timer, const struct weir__timer_change *change)
                                      : weir__clock_after(change->now, change->by);
 }
 
-/* Writes the deadline and the place among equal ones first, so that a worker that sees REARMED finds them. */
+/* Writes the deadline and the sequence first, so that a worker that sees REARMED finds them. */
 static bool
 rearm_later(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change)
 {

@@ -1,6 +1,6 @@
 /* kernel/queue/timerq.c: lists for far deadlines, a red-black tree for near ones.
  *
- * Threads and locks: none of its own; a queue belongs to whoever holds its owner's lock.  No call touches more than BATCH nodes.
+ * Threads and locks: none of its own; a queue belongs to whoever holds its owner's lock.  No call touches more than a batch.
  *
  * Time is cut into ticks of 2^20 ns.  Level k has slots of 64^k ticks.  Slot number n of a level covers the ticks whose upper
  * bits are n.  Each level has a ring of 128 slots: those of the parent slot in which the cursor is, and those of the next parent.

@@ -116,8 +116,8 @@ static inline bool weir__timerq_contains(const struct weir__timerq_node *node)
         return node->location != 0;
 }
 
-/* Takes out nodes whose deadline has come, in order of (deadline, sequence): at most `most`, which is 1 to BATCH.  It touches at
- * most BATCH nodes.
+/* Takes out nodes whose deadline has come, in order of (deadline, sequence): at most `most`, which is 1 to WEIR__TIMERQ_BATCH.
+ * It touches at most a batch of nodes.
  *
  * Result: how many were taken; `expired` (room for `most`) holds them.  *more: nodes that are due at `now` are left, so release
  *         the lock and call again. */
