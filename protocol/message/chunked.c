@@ -91,15 +91,15 @@ behind(char byte, enum state behind_space)
 static enum state
 next_in_extension(enum state state, char byte)
 {
-        bool token = weir__byte_is(byte, WEIR__BYTE_TOKEN);
+        bool is_token = weir__byte_is(byte, WEIR__BYTE_TOKEN);
 
         switch (state) {
         case SIZE: return behind(byte, WRONG);
-        case BEFORE_NAME: return token ? NAME : weir__byte_is_space(byte) ? BEFORE_NAME : WRONG;
-        case NAME: return token ? NAME : byte == '=' ? BEFORE_VALUE : behind(byte, BEHIND_NAME);
+        case BEFORE_NAME: return is_token ? NAME : weir__byte_is_space(byte) ? BEFORE_NAME : WRONG;
+        case NAME: return is_token ? NAME : byte == '=' ? BEFORE_VALUE : behind(byte, BEHIND_NAME);
         case BEHIND_NAME: return byte == '=' ? BEFORE_VALUE : byte == '\r' ? WRONG : behind(byte, BEHIND_NAME);
-        case BEFORE_VALUE: return token ? VALUE : byte == '"' ? QUOTED : weir__byte_is_space(byte) ? BEFORE_VALUE : WRONG;
-        case VALUE: return token ? VALUE : behind(byte, BEHIND_VALUE);
+        case BEFORE_VALUE: return is_token ? VALUE : byte == '"' ? QUOTED : weir__byte_is_space(byte) ? BEFORE_VALUE : WRONG;
+        case VALUE: return is_token ? VALUE : behind(byte, BEHIND_VALUE);
         case ESCAPED: return weir__byte_is(byte, WEIR__BYTE_VALUE) ? QUOTED : WRONG;
         case BEHIND_QUOTE: return behind(byte, BEHIND_VALUE);
         case BEHIND_VALUE: return byte == '\r' ? WRONG : behind(byte, BEHIND_VALUE);
@@ -160,11 +160,11 @@ is_forbidden(const struct weir__chunked *chunked)
 static enum state
 next_in_trailer(const struct weir__chunked *chunked, char byte)
 {
-        bool token = weir__byte_is(byte, WEIR__BYTE_TOKEN);
+        bool is_token = weir__byte_is(byte, WEIR__BYTE_TOKEN);
 
         switch (chunked->state) {
-        case LINE: return token ? FIELD_NAME : WRONG;
-        case FIELD_NAME: return token ? FIELD_NAME : byte == ':' && !is_forbidden(chunked) ? FIELD_VALUE : WRONG;
+        case LINE: return is_token ? FIELD_NAME : WRONG;
+        case FIELD_NAME: return is_token ? FIELD_NAME : byte == ':' && !is_forbidden(chunked) ? FIELD_VALUE : WRONG;
         case FIELD_VALUE: return byte == '\r' ? FIELD_LF : weir__byte_is(byte, WEIR__BYTE_VALUE) ? FIELD_VALUE : WRONG;
         default: /* FIELD_LF */ return byte == '\n' ? LINE : WRONG;
         }

@@ -34,7 +34,7 @@ enum {
 struct route {
         struct route *next;  /* of those with the same pattern but for the names, and other methods */
         uint64_t methods;    /* 0: any */
-        uint64_t parameters; /* which segments are; a prefix is the last of them */
+        uint64_t parameters; /* a bit for each segment that is one; a prefix is the last of them */
         size_t number;
         bool is_prefix;
         char names[]; /* of the parameters in order, each NUL-terminated */

@@ -26,7 +26,7 @@ void weir__routes_free(struct weir__routes *routes); /* accepts NULL */
 
 /* Adds a pattern.
  *
- * Result: 0; -EINVAL, -EEXIST, -ENOMEM: nothing that matches has changed. */
+ * Result: 0; -EINVAL, -EEXIST, -ENOMEM.  After a failure each path matches as before. */
 int weir__routes_add(struct weir__routes *routes, const char *methods, const char *text, size_t number);
 
 /* Finds the pattern that matches a path.  weir__target_read has accepted the path, which is not decoded.
@@ -36,6 +36,7 @@ int weir__routes_add(struct weir__routes *routes, const char *methods, const cha
  *         -ENOMEM.  All other fields are undefined. */
 int weir__routes_match(const struct weir__routes *routes, const char *method, const char *path, size_t size,
                        struct weir__route_found *found);
+
 /* The value of an Allow field: those of the methods that a pattern names, HEAD where GET is one of them, and OPTIONS.
  *
  * Owner:  the caller: free.

@@ -33,7 +33,7 @@ enum weir__server_state {
 struct weir__server_waiter {
         struct weir__server_waiter *next;
         pthread_t thread;
-        bool is_to_stop; /* this thread stops the server; else another has stopped it, and it may be gone */
+        bool should_stop; /* this thread has to stop the server; else another has stopped it, and the server may be gone */
         struct weir__latch over;
 };
 

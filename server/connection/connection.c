@@ -50,16 +50,16 @@ weir__connection_set_limit(struct weir__connection *connection, weir_nsec now, w
 /* A client that has finished its side may have gone altogether.  Only something that is sent to it can tell: if the client has
  * gone, its system answers with a reset. */
 bool
-weir__connection_is_to_be_probed(const struct weir__connection *connection)
+weir__connection_should_ask_client(const struct weir__connection *connection)
 {
         const struct weir__exchange *exchange = connection->exchange;
 
-        return connection->reading.has_ended && exchange && !exchange->is_probed &&
+        return connection->reading.has_ended && exchange && !exchange->is_client_asked &&
                !weir__connection_config(connection)->ignore_departure;
 }
 
 weir_nsec
-weir__connection_left_to_read(const struct weir__connection *connection)
+weir__connection_reader_time_left(const struct weir__connection *connection)
 {
         weir_nsec expires_at = connection->reading.reader ? connection->reading.reader->expires_at : WEIR_FOREVER, now;
 
@@ -69,18 +69,18 @@ weir__connection_left_to_read(const struct weir__connection *connection)
         return expires_at > now ? expires_at - now : 0;
 }
 
-/* While the exchange is out, the limit depends on what it waits for.  A probe is due at once, but behind other work: a handler
- * that replies at once needs none. */
+/* While the exchange is out, the limit depends on what it waits for.  The question to the client is due at once,
+ * but behind other work: a handler that replies at once needs none. */
 static weir_nsec
 answering_limit(const struct weir__connection *connection)
 {
         const struct weir_http_server_config *config = weir__connection_config(connection);
         const struct weir__transfer *events = weir__connection_event_stream(connection);
-        weir_nsec reading = weir__connection_left_to_read(connection);
+        weir_nsec reading = weir__connection_reader_time_left(connection);
 
         if (weir__connection_has_output(connection))
                 return reading < config->write_timeout ? reading : config->write_timeout;
-        if (weir__connection_is_to_be_probed(connection))
+        if (weir__connection_should_ask_client(connection))
                 return 0;
         if (connection->reading.reader)
                 return reading;

@@ -91,9 +91,9 @@ void weir__connection_linger(struct weir__connection *connection); /* LINGERING:
 void weir__connection_free(struct weir__connection *connection);   /* GONE: frees it, if nothing needs it any more */
 void weir__connection_drop_exchange(struct weir__connection *connection); /* frees the exchange, and a GONE connection with it */
 
-/* How much of its time a task that reads has left; WEIR_FOREVER without a task or a limit. */
-weir_nsec weir__connection_left_to_read(const struct weir__connection *connection);
-bool weir__connection_is_to_be_probed(const struct weir__connection *connection);
+/* The time that is left to the task that reads; WEIR_FOREVER without a task or a limit. */
+weir_nsec weir__connection_reader_time_left(const struct weir__connection *connection);
+bool weir__connection_should_ask_client(const struct weir__connection *connection); /* whether it is still there */
 bool weir__connection_is_idle(const struct weir__connection *connection); /* waits for the first byte of a request */
 
 /* The read budget: a connection that has used it up goes on behind other work. */

@@ -20,12 +20,12 @@
  * 15.2).  The system of the server also asks again and again (keep-alive of TCP), because an interim response may not be allowed,
  * and because a client's system answers with a reset only when it has forgotten the connection. */
 static void
-probe(struct weir__connection *connection)
+ask_client(struct weir__connection *connection)
 {
         struct weir__exchange *exchange = connection->exchange;
         bool may_continue = exchange->request->minor > 0 && !weir__exchange_has_begun(exchange);
 
-        exchange->is_probed = true;
+        exchange->is_client_asked = true;
         weir__stream_probe(&connection->stream);
         if (weir__connection_event_stream(connection))
                 weir__stream_reply_beat(connection);
@@ -39,7 +39,7 @@ probe(struct weir__connection *connection)
 /* Whether the peer reads, although slowly.  A socket may hold megabytes, and becomes writable again only when a good part of them
  * was taken.  A slow peer may need longer for that than the limit. */
 static bool
-is_read(struct weir__connection *connection)
+is_peer_reading(struct weir__connection *connection)
 {
         return weir__connection_has_output(connection) && weir__stream_untaken(&connection->stream) < connection->writing.untaken;
 }
@@ -49,14 +49,14 @@ timed_out(struct weir__connection *connection)
 {
         if (connection->state == WEIR__READING_BODY || (connection->state == WEIR__READING_HEAD && connection->reading.size))
                 weir__reply_refuse(connection, 408);
-        else if (weir__connection_left_to_read(connection) == 0)
+        else if (weir__connection_reader_time_left(connection) == 0)
                 weir__receive_fail_task(connection, 408);
-        else if (is_read(connection))
+        else if (is_peer_reading(connection))
                 weir__connection_enter(connection, connection->state);
         else if (connection->state != WEIR__ANSWERING || weir__connection_has_output(connection))
                 weir__connection_close(connection);
-        else if (weir__connection_is_to_be_probed(connection))
-                probe(connection);
+        else if (weir__connection_should_ask_client(connection))
+                ask_client(connection);
         else if (weir__connection_event_stream(connection))
                 weir__stream_reply_beat(connection);
         else

@@ -41,7 +41,7 @@ static inline size_t weir__reply_output_left(const struct weir__writing *writing
         return writing->output_size - writing->output_sent;
 }
 
-/* All of a reply is written when the connection is READING_HEAD after one of these: the caller goes on with weir__receive. */
+/* If the connection is READING_HEAD after one of these, all of the reply is written.  The caller goes on with weir__receive. */
 void weir__reply_send(struct weir__connection *connection, struct weir__exchange *exchange); /* of which nothing was sent */
 /* In WRITING or ANSWERING: sends as much as the socket takes.  The time limit of the rest begins anew if the socket has taken
  * something, or with `is_fresh`: something was added. */

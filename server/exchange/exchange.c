@@ -59,7 +59,7 @@ config_of(const struct weir__exchange *exchange)
 /* Only whole replies are compressed, and none that is dropped or becomes an error.  A reply of another length than announced is
  * an error too; compressed, it might have that length by chance. */
 static bool
-is_to_be_compressed(const struct weir__exchange *exchange)
+should_compress(const struct weir__exchange *exchange)
 {
         if (exchange->reply_left != UINT64_MAX && exchange->reply_left != exchange->response.body_size)
                 return false;
@@ -86,7 +86,7 @@ give_back(struct weir__work *work)
 
         if (exchange->task.on_free)
                 weir__user_call(exchange->task.on_free, exchange->task.context);
-        if (is_to_be_compressed(exchange))
+        if (should_compress(exchange))
                 weir__user_call_as("a compression", compress, exchange);
         struct weir__worker *worker = weir__worker_self();
         struct weir__poller *poller = weir__poller_at(exchange->task.poller);

@@ -62,7 +62,7 @@ struct weir__exchange {
         bool has_whole_body;    /* `body` has the body from its first byte to its last.  Constant when `body` is */
         bool is_read_in_pieces; /* a task has read some of the body */
         bool has_continued;     /* 100 was sent, or is not wanted */
-        bool is_probed;         /* 100 was sent to find out whether the client has gone */
+        bool is_client_asked;   /* 100 was sent to find out whether the client has gone */
         bool is_chunked;        /* the reply goes out in chunks; set when it begins */
         bool is_counted;        /* the reply is counted by its status */
         bool is_raw;            /* upgraded: bytes both ways */

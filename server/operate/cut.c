@@ -23,7 +23,7 @@ struct report {
 };
 
 static uint64_t
-left_to_read(const struct weir__connection *connection)
+bytes_left_to_read(const struct weir__connection *connection)
 {
         const struct weir__writing *writing = &connection->writing;
 
@@ -34,7 +34,7 @@ static void
 describe_wait(const struct weir__connection *connection, char *out, size_t room)
 {
         if (connection->state == WEIR__WRITING)
-                snprintf(out, room, "waiting for its client to read %" PRIu64 " bytes more", left_to_read(connection));
+                snprintf(out, room, "waiting for its client to read %" PRIu64 " bytes more", bytes_left_to_read(connection));
         else if (connection->state == WEIR__READING_BODY)
                 snprintf(out, room, "waiting for the rest of its body");
         else

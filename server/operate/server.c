@@ -91,7 +91,7 @@ pass_on(weir_http_server *server, enum weir__server_state state)
         if (waiting && state == WEIR__SERVER_SERVING) {
                 server->waiters = waiting->next;
                 waiting->next = NULL;
-                waiting->is_to_stop = true;
+                waiting->should_stop = true;
                 begin_change(server, WEIR__SERVER_STOPPING, waiting->thread);
         } else {
                 server->waiters = NULL;
@@ -133,7 +133,7 @@ wait_for_change(weir_http_server *server)
         if (refused)
                 return refused;
         weir__latch_wait(&own.over);
-        return own.is_to_stop;
+        return own.should_stop;
 }
 
 /* -- orders -- */
