@@ -130,7 +130,7 @@ read_files(weir_http_server *server)
                 .client_ca_file = secure->client_ca_file,
                 .client = (enum weir__tls_client)server->config.client_check,
         };
-        unsigned reading = atomic_fetch_add_explicit(&secure->reading, 1, memory_order_relaxed) + 1;
+        unsigned reading = atomic_fetch_add_explicit(&secure->readings, 1, memory_order_relaxed) + 1;
         struct weir__tls_context *made = NULL, *former = current(secure);
         int failed = weir__tls_context_new(&made, &config, former);
 

@@ -23,7 +23,7 @@ struct weir__secure {
 
         bool is_on; /* written by the thread that starts the server; constant from there on */
 
-        _Atomic unsigned reading; /* numbers the readings of the files; relaxed */
+        _Atomic unsigned readings; /* of the files; relaxed */
         struct weir__lock lock; /* a leaf */
 
         /* Guarded by lock. */

@@ -55,7 +55,7 @@ struct weir__exchange {
         const struct weir__client *client;
 
         /* Owner of the poller only. */
-        uint64_t body_left;  /* bytes of the body that were not read yet; if its length is unknown: 0 after its end */
+        uint64_t body_left;  /* bytes of the body that were not read yet; UINT64_MAX while that is not known */
         uint64_t reply_left; /* bytes of the announced length that are not written yet; UINT64_MAX: none was announced */
         size_t body_room;
         uint16_t fault;         /* the HTTP status of a fault in the body, sent unless the handler replies; 0: none */

@@ -234,14 +234,14 @@ weir__transfer_set_data(struct weir__transfer *transfer, const void *data, size_
 }
 
 weir_task *
-weir__transfer_new_write(weir_task *exchange, const void *data, size_t size, int fault, weir_task_fn *done, void *context)
+weir__transfer_new_write(weir_task *exchange, const void *data, size_t size, int failed, weir_task_fn *done, void *context)
 {
         struct weir__transfer *transfer = weir__transfer_new(WEIR__TRANSFER_WRITE, exchange, done, context);
 
         if (!transfer)
                 return NULL;
-        if (fault) {
-                weir__task_poison(&transfer->task, fault);
+        if (failed) {
+                weir__task_poison(&transfer->task, failed);
         } else if (!weir__transfer_set_data(transfer, data, size)) {
                 weir_task_dismiss(&transfer->task);
                 return NULL;

@@ -46,8 +46,8 @@ static inline struct weir__transfer *weir__transfer_of(struct weir__link *link)
  * memory. */
 struct weir__transfer *weir__transfer_new(enum weir__transfer_kind kind, weir_task *exchange, weir_task_fn *done, void *context);
 
-/* A write of a copy of the data.  It reports `fault` when it is started, unless that is 0.  NULL when out of memory. */
-weir_task *weir__transfer_new_write(weir_task *exchange, const void *data, size_t size, int fault, weir_task_fn *done,
+/* A write of a copy of the data.  Its start reports `failed`, unless that is 0.  NULL when out of memory. */
+weir_task *weir__transfer_new_write(weir_task *exchange, const void *data, size_t size, int failed, weir_task_fn *done,
                                     void *context);
 
 /* Gives it a copy of the data, with a NUL behind it and room for the frame of a chunk.  Returns false when out of memory. */
