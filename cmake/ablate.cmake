@@ -10,6 +10,7 @@ set(WEIR_ABLATABLE
         cold     # kernel/memory: the block behind a cold one is not prefetched
         lock     # kernel/base: a plain futex with three states
         handoff  # kernel/base: a thread that has waited for long is not handed the lock
+        bulk     # factory/timer: cancelled timers are delivered one by one, however many
         interval # kernel/loop: wake-ups have no minimum interval
         timed    # kernel/loop: no timed waits
         lto      # the shared library is not optimized across files
@@ -18,6 +19,7 @@ set(WEIR_ABLATABLE
 set(WEIR_WITHOUT_cache UNCACHED=1)
 set(WEIR_WITHOUT_cold PREFETCHES_COLD=0)
 set(WEIR_WITHOUT_handoff HAND_OFF_AFTER=WEIR_FOREVER)
+set(WEIR_WITHOUT_bulk BULK_MIN=SIZE_MAX)
 set(WEIR_WITHOUT_interval INTERVAL=0)
 set(WEIR_WITHOUT_timed TIMED=0)
 set(WEIR_WITHOUT_prefetch "__builtin_prefetch(address,...)=((void)(address))")

@@ -42,7 +42,10 @@
 #include "kernel/worker/worker.h"
 
 #define TAKEN_OUT_AT_ONCE 32
-#define BULK_MIN          128 /* timers; so many are delivered in bulk */
+
+#ifndef BULK_MIN /* cmake/ablate.cmake sets it to SIZE_MAX */
+#define BULK_MIN 128 /* timers; so many are delivered in bulk */
+#endif
 
 /* Writes the word without a compare-and-swap.  Allowed for a NEW timer under the poller's lock, and for a timer that is CANCELLED
  * and started on its worker. */
