@@ -5,6 +5,8 @@
 #include "test/fixture.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
 
 #include "kernel/runtime/random.h"
 #include "kernel/loop/pollers.h"
@@ -493,6 +495,59 @@ children_forked_behind_a_shutdown_draw_different_numbers(void)
         expect_exit(fork_behind_a_shutdown, 13);
 }
 
+/* Parent and child would wake each other. */
+static void
+fork_between_two_runtimes(void)
+{
+        int status = 0, before;
+
+        EXPECT(weir_init(NULL) == 0 && weir_task_run(weir_empty_new(NULL, NULL)) == 0 && weir_shutdown() == 0);
+        before = weir__poller_at(0)->inbox.event_fd;
+        pid_t child = fork();
+        if (child == 0) {
+                EXPECT(weir_init(NULL) == 0 && weir_task_run(weir_empty_new(NULL, NULL)) == 0);
+                EXPECT(weir__poller_at(0)->inbox.event_fd != before);
+                EXPECT(weir_shutdown() == 0);
+                _exit(0);
+        }
+        EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        EXPECT(weir_init(NULL) == 0 && weir_task_run(weir_empty_new(NULL, NULL)) == 0);
+        EXPECT(weir__poller_at(0)->inbox.event_fd == before);
+        EXPECT(weir_shutdown() == 0);
+        exit(14);
+}
+
+/* As a daemon does. */
+static void
+close_all_between_two_runtimes(void)
+{
+        struct weir_config config = WEIR_CONFIG_DEFAULT;
+        int sockets[2], fd;
+        char byte;
+
+        config.pollers = 1;
+        EXPECT(weir_init(&config) == 0 && weir_shutdown() == 0);
+        fd = weir__poller_at(0)->inbox.event_fd;
+        EXPECT(close(fd) == 0);
+        EXPECT(weir_init(&config) == 0); /* nothing is there */
+        EXPECT(weir_task_run(weir_timer_new(1, NULL, NULL)) == 0 && weir_shutdown() == 0);
+        fd = weir__poller_at(0)->inbox.event_fd;
+        EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) == 0);
+        EXPECT(dup2(sockets[0], fd) == fd);
+        EXPECT(weir_init(&config) == 0); /* a socket of the program is there */
+        EXPECT(weir_task_run(weir_timer_new(1, NULL, NULL)) == 0 && weir_shutdown() == 0);
+        EXPECT(fcntl(fd, F_GETFD) >= 0);
+        EXPECT(recv(sockets[1], &byte, 1, 0) < 0 && errno == EAGAIN);
+        exit(15);
+}
+
+static void
+a_runtime_has_descriptors_of_its_own_after_a_fork_and_when_others_took_their_place(void)
+{
+        expect_exit(fork_between_two_runtimes, 14);
+        expect_exit(close_all_between_two_runtimes, 15);
+}
+
 int
 main(void)
 {
@@ -508,6 +563,7 @@ main(void)
                 WEIR_TEST(child_forked_inside_a_callback_exits_quietly),
                 WEIR_TEST(child_forked_while_a_thread_makes_timers_can_make_some),
                 WEIR_TEST(children_forked_behind_a_shutdown_draw_different_numbers),
+                WEIR_TEST(a_runtime_has_descriptors_of_its_own_after_a_fork_and_when_others_took_their_place),
                 WEIR_TEST(thread_that_cannot_be_made_is_reported_and_nothing_is_left_running),
         };
 

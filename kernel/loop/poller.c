@@ -27,12 +27,7 @@ weir__poller_new(unsigned index)
                 return NULL;
         memset(poller, 0, sizeof *poller);
         poller->index = index;
-        int failed = weir__inbox_init(&poller->inbox);
-        if (failed) {
-                free(poller);
-                errno = -failed;
-                return NULL;
-        }
+        poller->inbox.event_fd = -1;
         weir__lock_init(&poller->lock, WEIR__RANK_POLLER);
         return poller;
 }
@@ -46,8 +41,10 @@ weir__poller_open(struct weir__poller *poller)
         memset(&poller->ready, 0, sizeof poller->ready);
         weir__clock_timers_open(poller);
         weir__deadlines_open(poller);
-        poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-        int failed = poller->epoll_fd < 0 ? -errno : 0;
+        int failed = weir__inbox_open(&poller->inbox);
+        poller->epoll_fd = failed ? -1 : epoll_create1(EPOLL_CLOEXEC);
+        if (!failed && poller->epoll_fd < 0)
+                failed = -errno;
         poller->sleep.timer_fd = poller->sleep.quiet_fd = -1;
         if (!failed)
                 failed = weir__sleep_open(poller);

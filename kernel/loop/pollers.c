@@ -35,5 +35,16 @@ after_fork(void)
         weir__unlock(&none.lock);
 }
 
+/* The child shares its eventfds with the parent, so it needs others.  It does not close them: after a shutdown the program may
+ * have closed them, and opened others in their place. */
+static void
+become_child(void)
+{
+        for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)
+                if (held[i])
+                        held[i]->inbox.event_fd = -1;
+        after_fork();
+}
+
 WEIR__STEPS_OF(WEIR__MODULE_POLLERS, [WEIR__STEP_BEFORE_FORK] = before_fork, [WEIR__STEP_AFTER_FORK] = after_fork,
-               [WEIR__STEP_IN_CHILD] = after_fork);
+               [WEIR__STEP_IN_CHILD] = become_child);
