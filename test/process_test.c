@@ -456,6 +456,51 @@ child_forked_while_a_thread_makes_timers_can_make_some(void)
         expect_exit(fork_beside_timers, 13);
 }
 
+static void *
+post_and_poll(void *channel)
+{
+        void *message;
+
+        while (!forks_are_over) {
+                EXPECT(weir_channel_post(channel, channel) == 0);
+                EXPECT(weir_channel_poll(channel, &message) == 0);
+        }
+        return NULL;
+}
+
+static void
+fork_beside_a_channel(void)
+{
+        weir_channel *channel = weir_channel_new(5, NULL);
+        pthread_t thread;
+
+        EXPECT(pthread_create(&thread, NULL, post_and_poll, channel) == 0);
+        for (unsigned i = 0; i < 100; i++) {
+                pid_t child = fork();
+                int status;
+
+                if (child == 0) {
+                        alarm(20); /* which ends it, should it hang */
+                        EXPECT(weir_init(NULL) == 0);
+                        EXPECT(weir_shutdown() == 0); /* which looks at all objects */
+                        _exit(0);
+                }
+                EXPECT(waitpid(child, &status, 0) == child);
+                EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        }
+        forks_are_over = true;
+        pthread_join(thread, NULL);
+        weir_channel_unref(channel);
+        _exit(13);
+}
+
+static void
+child_forked_while_a_thread_uses_an_object_is_not_held_up_by_its_lock(void)
+{
+        if (!WEIR_TEST_SANITIZED) /* ThreadSanitizer allows no threads there */
+                expect_exit(fork_beside_a_channel, 13);
+}
+
 static void
 begin_and_draw(int to)
 {
@@ -562,6 +607,7 @@ main(void)
                 WEIR_TEST(forked_child_is_refused_with_echild_exits_quietly_and_leaves_the_parent_alone),
                 WEIR_TEST(child_forked_inside_a_callback_exits_quietly),
                 WEIR_TEST(child_forked_while_a_thread_makes_timers_can_make_some),
+                WEIR_TEST(child_forked_while_a_thread_uses_an_object_is_not_held_up_by_its_lock),
                 WEIR_TEST(children_forked_behind_a_shutdown_draw_different_numbers),
                 WEIR_TEST(a_runtime_has_descriptors_of_its_own_after_a_fork_and_when_others_took_their_place),
                 WEIR_TEST(thread_that_cannot_be_made_is_reported_and_nothing_is_left_running),

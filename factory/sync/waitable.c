@@ -89,7 +89,7 @@ weir__waitable_next(struct weir__waitable *object)
         return next;
 }
 
-/* -- forks: the lock of an object is the business of its users, as that of a series is -- */
+/* -- forks: no thread waits for all locks of objects -- */
 
 static void
 before_fork(void)
@@ -105,14 +105,18 @@ after_fork(void)
                 weir__unlock(&registry[i].lock);
 }
 
-/* The threads whose dumps had cursors are not there.  Mostly there was none, and no object is touched. */
+/* The threads that had locks, and cursors of dumps, are not there.  A child that may not use the library touches no object. */
 static void
 become_child(void)
 {
-        for (unsigned i = 0; i < PARTS && atomic_load(&cursors) > 0; i++)
+        for (unsigned i = 0; i < PARTS && !weir__phase_is_forked(); i++)
                 for (struct weir__link *link = weir__list_first(&registry[i].objects); link;
-                     link = weir__list_next(&registry[i].objects, link))
-                        weir__container_of(link, struct weir__waitable, link)->cursors = NULL;
+                     link = weir__list_next(&registry[i].objects, link)) {
+                        struct weir__waitable *object = weir__container_of(link, struct weir__waitable, link);
+
+                        weir__lock_init(&object->lock, WEIR__RANK_WAITABLE);
+                        object->cursors = NULL;
+                }
         atomic_store(&cursors, 0);
         after_fork();
 }
