@@ -225,9 +225,8 @@ tell_apart(const char *peer, const struct bench_reading *reading)
 static void
 compete_apart(const struct bench_size *size)
 {
-        struct bench_weir weir = {.kind = BENCH_NAMED,
-                                  .place = BENCH_APART,
-                                  .load.count = size->quick ? 2 * COUNT / 5 : 2 * COUNT};
+        struct bench_weir weir = {
+                .kind = BENCH_NAMED, .place = BENCH_APART, .load.count = size->quick ? 2 * COUNT / 5 : 2 * COUNT};
         struct bench_reading reading;
 
         if (!bench_wanted(size, APART))
@@ -244,9 +243,8 @@ static void
 in_series(const struct bench_size *size)
 {
         static const char *const name = "unnamed in a series, hot, N=1e3, 60 s";
-        struct bench_weir weir = {.kind = BENCH_IN_SERIES,
-                                  .place = BENCH_CALLBACK,
-                                  .load = {.pending = 1000, .count = COUNT / 5}};
+        struct bench_weir weir = {
+                .kind = BENCH_IN_SERIES, .place = BENCH_CALLBACK, .load = {.pending = 1000, .count = COUNT / 5}};
         struct bench_reading reading;
 
         if (bench_wanted(size, name) && bench_weir_pairs(name, &weir, &reading))

@@ -172,8 +172,8 @@ run_round(const struct http_case *what, unsigned round)
         unsigned count = 0;
 
         for (enum bench_peer peer = 0; peer < BENCH_PEERS; peer++)
-                if (peer == BENCH_WEIR || (!bench_is_alone() && bench_peer_present(peer, what->service) &&
-                                           !(what->everywhere && peer == BENCH_FLOOR)))
+                if (peer == BENCH_WEIR ||
+                    (!bench_is_alone() && bench_peer_present(peer, what->service) && !(what->everywhere && peer == BENCH_FLOOR)))
                         peers[count++] = peer;
         for (unsigned i = 0; i < count && !bench_interrupted(); i++) {
                 unsigned step = round / count % 2 ? count - i : i;

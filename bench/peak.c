@@ -25,8 +25,8 @@
 
 struct peak {
         const char *name;
-        size_t count;  /* timers, or series of a parallel */
-        size_t stays;  /* one timer of so many is not cancelled; 0: all are */
+        size_t count; /* timers, or series of a parallel */
+        size_t stays; /* one timer of so many is not cancelled; 0: all are */
         bool parallel;
 };
 
@@ -208,8 +208,8 @@ measure_parallels(const void *argument, double values[BENCH_VALUES])
 static void
 measure(const struct bench_size *size, const struct peak *peak)
 {
-        static const char *const of_timers[] = {"MB at the peak", "MB after it", "MB a second after it", "CPU ns per start",
-                                                "CPU ns per cancel", "MB after the shutdown"};
+        static const char *const of_timers[] = {"MB at the peak",   "MB after it",       "MB a second after it",
+                                                "CPU ns per start", "CPU ns per cancel", "MB after the shutdown"};
         static const char *const of_parallels[] = {"ns per series, the first", "page faults per series, the first",
                                                    "ns per series, the others", "page faults per series, the others",
                                                    "resident MB after all"};

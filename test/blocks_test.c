@@ -20,7 +20,7 @@
 #include "test/support.h"
 
 #define ARENA ((size_t)2 << 20)
-#define SLAB   ((size_t)8192)
+#define SLAB  ((size_t)8192)
 #define SMALL 1 /* arenas that are never huge; such a one has a quarter of the slabs */
 
 /* -- the kernel -- */

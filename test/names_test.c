@@ -580,7 +580,7 @@ a_walk_over_zombies_meets_none_that_became_one_after_its_beginning(void)
         end_one(shard, names[1]);
         weir__names_walk_begin(shard, &walk, &key, true);
         end_one(shard, names[0]);
-        end_one(shard, names[2]); /* the last one that is alive */
+        end_one(shard, names[2]);            /* the last one that is alive */
         weir__names_unlink(shard, names[1]); /* where the walk is */
         CU_ASSERT_EQUAL(met_by(&walk, names, 4), 4);
         weir__names_walk_end(shard, &walk);

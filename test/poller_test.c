@@ -102,7 +102,7 @@ a_bulk_delivery_wakes_a_sleeping_poller(void)
         weir_test_end();
 }
 
-#define BULK  10000
+#define BULK   10000
 #define BEHIND 100 /* members that run before the others come */
 #define TURNS  200 /* more than two turns of 61 */
 

@@ -122,6 +122,8 @@ const struct cost_object cost_objects[] = {
         {.name = "channel", .count = 50000, .make = make_channel},
         {.name = "idle connection", .count = CONNECTIONS, .prepare = serve, .client = open_and_receive},
         {.name = "connection whose reply is due in a second",
-         .count = CONNECTIONS, .prepare = serve_late, .client = open_and_wait},
+         .count = CONNECTIONS,
+         .prepare = serve_late,
+         .client = open_and_wait},
         {0},
 };

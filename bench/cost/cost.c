@@ -32,7 +32,7 @@
 #include <valgrind/callgrind.h>
 #include <weir/weir.h>
 
-#define CLOCK_STEP   100         /* ns for each reading */
+#define CLOCK_STEP   100 /* ns for each reading */
 #define CLOCK_START  WEIR_SEC(1000)
 #define LONGEST_JUMP WEIR_SEC(2) /* a later deadline is not waited for: a limit of an idle connection is none */
 

@@ -215,7 +215,10 @@ cost_http_serve(bool is_delayed)
         serve(is_delayed ? &delayed : &plain);
 }
 
-#define CASE(text, how) {.name = text, .count = 500, .prepare = prepare, .client = step, .argument = &how}
+#define CASE(text, how)                                                                          \
+        {                                                                                        \
+                .name = text, .count = 500, .prepare = prepare, .client = step, .argument = &how \
+        }
 
 const struct cost_case cost_http_cases[] = {
         CASE("request, answered", plain),

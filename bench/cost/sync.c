@@ -170,7 +170,10 @@ add_and_be_done(size_t index)
         cost_ended();
 }
 
-#define CASE(text, function) {.name = text, .count = 4000, .slice = 200, .prepare = prepare, .operation = function}
+#define CASE(text, function)                                                                         \
+        {                                                                                            \
+                .name = text, .count = 4000, .slice = 200, .prepare = prepare, .operation = function \
+        }
 
 const struct cost_case cost_sync_cases[] = {
         CASE("message of a channel, posted and polled", post_and_poll),

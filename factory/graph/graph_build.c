@@ -85,8 +85,8 @@ fault_of(const struct weir_node *before, const struct weir_node *after)
 static bool
 add_edge(struct weir__graph *graph, uint32_t before, uint32_t after)
 {
-        if (graph->edges + 1 == WEIR__GRAPH_MOST || !weir__graph_grow((void **)&graph->edge_list, &graph->edge_room, graph->edges,
-                                                                      sizeof *graph->edge_list, EDGES_LEAST))
+        if (graph->edges + 1 == WEIR__GRAPH_MOST ||
+            !weir__graph_grow((void **)&graph->edge_list, &graph->edge_room, graph->edges, sizeof *graph->edge_list, EDGES_LEAST))
                 return false;
         graph->edge_list[graph->edges++] = (struct weir__edge){before, after};
         return true;
@@ -123,7 +123,7 @@ weir_graph_precede_if(weir_node *before, weir_node *after, weir_edge_fn *conditi
                 return fault;
         struct weir__graph *graph = weir__node_graph(before);
         if (!weir__graph_grow((void **)&graph->conditions, &graph->condition_room, graph->conditional, sizeof *graph->conditions,
-                  CONDITIONS_LEAST)) {
+                              CONDITIONS_LEAST)) {
                 weir__task_poison(&graph->task, -ENOMEM);
                 return -ENOMEM;
         }
@@ -133,4 +133,3 @@ weir_graph_precede_if(weir_node *before, weir_node *after, weir_edge_fn *conditi
                 graph->conditional++;
         return failed;
 }
-

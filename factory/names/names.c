@@ -33,7 +33,10 @@
 #define MOST_PER_LINE 5                                            /* names; with more the table grows */
 #define MOVED_AT_ONCE 4                                            /* lines */
 
-#define MAP {.shards = {[0 ... WEIR__NAMES_SHARDS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_NAMES)}}}
+#define MAP                                                                                                       \
+        {                                                                                                         \
+                .shards = { [0 ... WEIR__NAMES_SHARDS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_NAMES)} } \
+        }
 
 struct weir__names weir__timer_names = MAP, weir__series_names = MAP, weir__queue_names = MAP;
 struct weir__names weir__waitable_names[WEIR__WAITABLE_KINDS] = {[0 ... WEIR__WAITABLE_KINDS - 1] = MAP};

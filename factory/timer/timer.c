@@ -43,7 +43,7 @@
 
 #define TAKEN_OUT_AT_ONCE 32
 
-#ifndef BULK_MIN /* cmake/ablate.cmake sets it to SIZE_MAX */
+#ifndef BULK_MIN     /* cmake/ablate.cmake sets it to SIZE_MAX */
 #define BULK_MIN 128 /* timers; so many are delivered in bulk */
 #endif
 
