@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -95,7 +94,6 @@ int interleave_epoll_control(int epoll, int operation, int fd, struct epoll_even
 int interleave_epoll_wait(int epoll, struct epoll_event *events, int max, int timeout);
 int interleave_eventfd(unsigned value, int flags);
 int interleave_eventfd_write(int fd, eventfd_t value);
-int interleave_fstat(int fd, struct stat *status);
 int interleave_timerfd(clockid_t clock, int flags);
 int interleave_timerfd_set(int fd, int flags, const struct itimerspec *value, struct itimerspec *before);
 int interleave_close(int fd);
@@ -218,7 +216,6 @@ void interleave_free(void *block);
 #define epoll_wait                   interleave_epoll_wait
 #define eventfd(value, flags)        interleave_eventfd((value), (flags))
 #define eventfd_write(fd, value)     interleave_eventfd_write((fd), (value))
-#define fstat(fd, status)            interleave_fstat((fd), (status))
 #define timerfd_create               interleave_timerfd
 #define timerfd_settime              interleave_timerfd_set
 #define close(fd)                    interleave_close(fd)

@@ -137,16 +137,6 @@ interleave_eventfd(unsigned value, int flags)
         return open_descriptor();
 }
 
-/* Descriptors of this world have no type of file. */
-int
-interleave_fstat(int fd, struct stat *status)
-{
-        if (fd < FIRST)
-                return fstat(fd, status);
-        memset(status, 0, sizeof *status);
-        return descriptor_of(fd) ? 0 : -1;
-}
-
 int
 interleave_timerfd(clockid_t clock, int flags)
 {

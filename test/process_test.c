@@ -5,8 +5,6 @@
 #include "test/fixture.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/socket.h>
 
 #include "kernel/runtime/random.h"
 #include "kernel/loop/pollers.h"
@@ -497,7 +495,7 @@ fork_beside_a_channel(void)
 static void
 child_forked_while_a_thread_uses_an_object_is_not_held_up_by_its_lock(void)
 {
-        if (!WEIR_TEST_SANITIZED) /* ThreadSanitizer allows no threads there */
+        if (!WEIR_TEST_SANITIZED) /* the sanitizers allow no threads in such a child */
                 expect_exit(fork_beside_a_channel, 13);
 }
 
@@ -562,35 +560,10 @@ fork_between_two_runtimes(void)
         exit(14);
 }
 
-/* As a daemon does. */
 static void
-close_all_between_two_runtimes(void)
-{
-        struct weir_config config = WEIR_CONFIG_DEFAULT;
-        int sockets[2], fd;
-        char byte;
-
-        config.pollers = 1;
-        EXPECT(weir_init(&config) == 0 && weir_shutdown() == 0);
-        fd = weir__poller_at(0)->inbox.event_fd;
-        EXPECT(close(fd) == 0);
-        EXPECT(weir_init(&config) == 0); /* nothing is there */
-        EXPECT(weir_task_run(weir_timer_new(1, NULL, NULL)) == 0 && weir_shutdown() == 0);
-        fd = weir__poller_at(0)->inbox.event_fd;
-        EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) == 0);
-        EXPECT(dup2(sockets[0], fd) == fd);
-        EXPECT(weir_init(&config) == 0); /* a socket of the program is there */
-        EXPECT(weir_task_run(weir_timer_new(1, NULL, NULL)) == 0 && weir_shutdown() == 0);
-        EXPECT(fcntl(fd, F_GETFD) >= 0);
-        EXPECT(recv(sockets[1], &byte, 1, 0) < 0 && errno == EAGAIN);
-        exit(15);
-}
-
-static void
-a_runtime_has_descriptors_of_its_own_after_a_fork_and_when_others_took_their_place(void)
+the_runtime_of_a_child_has_descriptors_of_its_own(void)
 {
         expect_exit(fork_between_two_runtimes, 14);
-        expect_exit(close_all_between_two_runtimes, 15);
 }
 
 int
@@ -609,7 +582,7 @@ main(void)
                 WEIR_TEST(child_forked_while_a_thread_makes_timers_can_make_some),
                 WEIR_TEST(child_forked_while_a_thread_uses_an_object_is_not_held_up_by_its_lock),
                 WEIR_TEST(children_forked_behind_a_shutdown_draw_different_numbers),
-                WEIR_TEST(a_runtime_has_descriptors_of_its_own_after_a_fork_and_when_others_took_their_place),
+                WEIR_TEST(the_runtime_of_a_child_has_descriptors_of_its_own),
                 WEIR_TEST(thread_that_cannot_be_made_is_reported_and_nothing_is_left_running),
         };
 

@@ -12,24 +12,13 @@
 
 #include <errno.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 
 struct weir__work weir__inbox_sleeping;
 
-/* After a shutdown a program may close all descriptors, as a daemon does, and open others.  An eventfd has no type of file. */
-static bool
-may_be_eventfd(int fd)
-{
-        struct stat status;
-
-        return fd >= 0 && fstat(fd, &status) == 0 && (status.st_mode & S_IFMT) == 0;
-}
-
 int
-weir__inbox_open(struct weir__inbox *inbox)
+weir__inbox_init(struct weir__inbox *inbox)
 {
-        if (!may_be_eventfd(inbox->event_fd))
-                inbox->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        inbox->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         return inbox->event_fd < 0 ? -errno : 0;
 }
 

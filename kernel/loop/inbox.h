@@ -8,7 +8,7 @@
 #include "kernel/data/work.h"
 
 struct weir__inbox {
-        int event_fd; /* a write wakes the owner.  Stays open after a shutdown, when a push may still be on its way.  -1: none */
+        int event_fd; /* a write wakes the owner.  Constant for ever; in a child of fork -1 until the first start there */
 
         /* A stack with three kinds of head: NULL, SLEEPING, or the newest work.  A thread pushes by compare-and-swap, release.
          * The owner takes all by exchange, acquire. */
@@ -19,8 +19,8 @@ struct weir__inbox {
 extern struct weir__work weir__inbox_sleeping;
 #define WEIR__SLEEPING (&weir__inbox_sleeping)
 
-/* Makes the descriptor, unless that of the runtime before is still there.  Result: 0 or a negative errno. */
-int weir__inbox_open(struct weir__inbox *inbox);
+/* Makes the descriptor, which is never closed.  Result: 0 or a negative errno. */
+int weir__inbox_init(struct weir__inbox *inbox);
 
 /* Pushes work, and wakes the owner if it sleeps.  Any thread. */
 void weir__inbox_push(struct weir__inbox *inbox, struct weir__work *work);

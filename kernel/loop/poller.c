@@ -27,7 +27,12 @@ weir__poller_new(unsigned index)
                 return NULL;
         memset(poller, 0, sizeof *poller);
         poller->index = index;
-        poller->inbox.event_fd = -1;
+        int failed = weir__inbox_init(&poller->inbox);
+        if (failed) {
+                free(poller);
+                errno = -failed;
+                return NULL;
+        }
         weir__lock_init(&poller->lock, WEIR__RANK_POLLER);
         return poller;
 }
@@ -41,7 +46,7 @@ weir__poller_open(struct weir__poller *poller)
         memset(&poller->ready, 0, sizeof poller->ready);
         weir__clock_timers_open(poller);
         weir__deadlines_open(poller);
-        int failed = weir__inbox_open(&poller->inbox);
+        int failed = poller->inbox.event_fd < 0 ? weir__inbox_init(&poller->inbox) : 0;
         poller->epoll_fd = failed ? -1 : epoll_create1(EPOLL_CLOEXEC);
         if (!failed && poller->epoll_fd < 0)
                 failed = -errno;

@@ -35,14 +35,14 @@ after_fork(void)
         weir__unlock(&none.lock);
 }
 
-/* The child shares its eventfds with the parent, so it needs others.  It does not close them: after a shutdown the program may
- * have closed them, and opened others in their place. */
+/* The child shares its eventfds with the parent, so it needs others.  It does not close them: their numbers may be those of other
+ * descriptors by now, if the program has closed what it did not open. */
 static void
 become_child(void)
 {
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)
-                if (held[i])
-                        held[i]->inbox.event_fd = -1;
+                if (weir__pollers.at[i])
+                        weir__pollers.at[i]->inbox.event_fd = -1;
         after_fork();
 }
 

@@ -10,9 +10,9 @@
  * Threads: the owner of the poller only.  While an exchange is out, the connection reads only for tasks of that exchange, and
  *          writes only for them.  If it is lost meanwhile, its descriptor is closed at once.  Then it waits, GONE, until its
  *          exchange comes back.  A connection is never freed while a function of it is on the stack: its alarm, its requeued
- *          work or its exchange frees it, whichever comes last.
+ *          item or its exchange frees it, whichever comes last.
  *
- * Fairness: a connection counts its reads.  When its budget is used up, it goes on by a work, behind other work.
+ * Fairness: a connection counts its reads.  When its budget is used up, it goes on by a work item, behind others.
  *
  * Time limits are lazy.  Entering a state writes `expires_at`.  The alarm in the poller's queue is moved only if it would come
  * later than that.  If it comes too early, it is set again.  So a busy connection costs one queue operation in many requests. */

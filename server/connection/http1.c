@@ -3,7 +3,7 @@
  * Threads: the owner of the poller only.
  *
  * What happens to a connection begins here, and goes down from here: to receive.c and reply.c, and to the states in
- * connection.c.  Only the limit on connections (server/listen/admission.c) closes connections by itself. */
+ * connection.c.  The rooms for listening and for the end of a server close connections by themselves. */
 #include <errno.h>
 #include <sys/epoll.h>
 

@@ -95,8 +95,8 @@ run(struct weir__work *work)
         weir__task_complete(work);
 }
 
-/* Writes of one thread go out in the order of their starts.  So a work that only tries is not demoted, whatever it calls back
- * then. */
+/* Writes of one thread go out in the order of their starts.  So a work item that only tries is not demoted, whatever it
+ * calls back then. */
 static weir__function *
 function(const struct weir__work *work)
 {

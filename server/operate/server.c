@@ -8,7 +8,7 @@
  * Threads: starts and stops come from threads that are no workers.  A thread that changes the state to STARTING or STOPPING has
  *          the server to itself, with no lock held, until it sets the next state.  Meanwhile a stop waits, and every other call
  *          returns at once: configuration needs NEW, and calls that ask for sockets need SERVING.  Only the owner of its poller
- *          changes a branch.  So the thread gives an order, a work for every poller, and waits until all have carried it out.
+ *          changes a branch.  So the thread gives an order, an item for every poller, and waits until all have carried it out.
  * Locks:   server->lock, a leaf: the state, and the fields that are read or written in NEW and SERVING.
  *
  * `users` keeps the server's memory; stop returns only after the last user has written the eventfd. */
