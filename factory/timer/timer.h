@@ -189,8 +189,8 @@ void weir__timer_take_verdict(struct weir__timer *timer, uint32_t word);
 void weir__timer_rebind(struct weir__timer *timer);
 
 /* Marks the timer as cancelled, unless it was before or its callback has begun; returns whether.  If the timer is to be
- * delivered, it is appended to `taken`: by weir__timer_deliver, after unlocking.  A timer that is not started is only marked: its
- * start or dismissal does the rest.  Under the lock by which it was found. */
+ * delivered, it is appended to `taken`, which the caller gives to weir__timer_deliver after unlocking.  A timer that is not
+ * started is only marked: its start or dismissal does the rest.  Under the lock by which it was found. */
 bool weir__timer_mark_cancelled(struct weir__timer *timer, bool is_poller_locked, struct weir__work_list *taken);
 
 /* Delivers the cancelled timers, `count` at most.  No lock held. */

@@ -45,7 +45,7 @@ push_own(struct weir__executor_thread *thread, struct weir__job *job)
         while (!weir__deque_add(&thread->deque, &job, 1))
                 weir__executor_spill(thread);
         if (was_empty && thread->worker.is_last_act)
-                thread->has_no_wake_job = true;
+                thread->is_last_job_unannounced = true;
         else
                 weir__executor_wake();
 }
@@ -88,9 +88,9 @@ pick(struct weir__executor_thread *thread)
 {
         struct weir__job *job = weir__executor_pick_fair(thread);
 
-        if (job && thread->has_no_wake_job && weir__deque_count(&thread->deque) > 0)
+        if (job && thread->is_last_job_unannounced && weir__deque_count(&thread->deque) > 0)
                 weir__executor_wake(); /* the job that the thread was about to run now has to wait */
-        thread->has_no_wake_job = false;
+        thread->is_last_job_unannounced = false;
         return job ? job : weir__executor_pick_newest(thread);
 }
 

@@ -35,7 +35,7 @@ struct weir__executor_thread {
         /* Its own thread's. */
         unsigned picks, queue_picks, seed;
         uint32_t sorted_at;   /* the tick at which it has looked at the inbox */
-        bool has_no_wake_job; /* no thread was woken for the job that it has pushed last */
+        bool is_last_job_unannounced; /* no thread was woken for the job that it has pushed last */
         bool is_searching;    /* it is counted in weir__executor.searching */
 
         struct weir__deque deque;

@@ -10,7 +10,7 @@
  *
  *     IDLE --a record--> SOON --64 KiB of records in one ring--> NOW --the thread--> IDLE, and then it empties the rings
  *
- * The thread is woken when IDLE is left, and when NOW is reached.  These are a few wake-ups in each LATENCY_MSEC, however many
+ * The thread is woken when IDLE is left, and when NOW is reached.  These are a few wake-ups in LATENCY_MSEC, however many
  * requests there are, and none in an idle server.  No record is forgotten: the thread writes IDLE, runs the heavy half of a
  * fence, and only then looks.  A record that comes later finds IDLE.
  *
