@@ -89,7 +89,7 @@ weir__waitable_next(struct weir__waitable *object)
         return next;
 }
 
-/* -- forks: no thread waits for all locks of objects -- */
+/* -- forks: the locks of objects are not taken, for there may be a million -- */
 
 static void
 before_fork(void)
@@ -105,7 +105,8 @@ after_fork(void)
                 weir__unlock(&registry[i].lock);
 }
 
-/* The threads that had locks, and cursors of dumps, are not there.  A child that may not use the library touches no object. */
+/* The threads that had locks, and cursors of dumps, are not there.  A shutdown and a dump look at all objects.  They find no task
+ * there: nothing ran at the fork, or the child may not use the library. */
 static void
 become_child(void)
 {
