@@ -2,17 +2,26 @@
 # Installs what is missing of the Debian packages that a job needs, and says so.  Does nothing, in a few milliseconds and without
 # the network, when everything is there.
 #
-#   scripts/dependencies.sh build|check|clang|model|fuzz|format|peers|cost ...
+#   scripts/dependencies.sh library|build|check|clang|model|fuzz|format|peers|cost|package ...
 #
+# Where it may not install, it tells the command.  It fails only if the job cannot go on without the packages.
 # WEIR_INSTALL=no only tells the command.
 set -u
 
 missing=()
+wanted=()
 
 package() {
         local name=$1 probe=$2 operand=${3:-}
 
         "$probe" "$operand" || missing+=("$name")
+}
+
+# The job leaves out what the package is for, if it is not there.
+optional_package() {
+        local name=$1 probe=$2 operand=${3:-}
+
+        "$probe" "$operand" || wanted+=("$name")
 }
 
 has_command() {
@@ -22,6 +31,11 @@ has_command() {
 has_header() {
         [ -e "/usr/include/$1" ] || [ -e "/usr/local/include/$1" ] ||
                 echo "#include <$1>" | "${CC:-cc}" -E -x c - >/dev/null 2>&1
+}
+
+# One whose headers are in a directory of its own.
+has_package() {
+        pkg-config --exists "$1" 2>/dev/null
 }
 
 has_file() {
@@ -41,10 +55,10 @@ has_fuzzer() {
 probe_all() {
         local group
 
-        missing=()
+        missing=() wanted=()
         for group in "$@"; do
                 case $group in
-                build)
+                library)
                         package gcc has_command gcc
                         package libc6-dev has_header stdio.h
                         package cmake has_command cmake
@@ -53,10 +67,12 @@ probe_all() {
                         package libssl-dev has_header openssl/ssl.h
                         package libhttp-parser-dev has_header http_parser.h
                         package zlib1g-dev has_header zlib.h
-                        package libcunit1-dev has_header CUnit/Basic.h
                         ;;
+                build) optional_package libcunit1-dev has_header CUnit/Basic.h ;;
                 check)
+                        package libcunit1-dev has_header CUnit/Basic.h
                         package g++ has_cxx
+                        package libglib2.0-dev has_package glib-2.0
                         package curl has_command curl
                         package python3 has_command python3
                         package wrk has_command wrk
@@ -64,9 +80,17 @@ probe_all() {
                         package nodejs has_command node
                         package nginx has_file /usr/sbin/nginx
                         package chromium has_command chromium
+                        package libcurl4-openssl-dev has_header curl/curl.h
+                        package abigail-tools has_command abidiff
+                        package man-db has_command man
+                        package musl-tools has_command musl-gcc
+                        package mandoc has_command mandoc
                         package tzdata has_file /usr/share/zoneinfo/Europe/Berlin
                         ;;
-                clang) package clang has_command clang ;;
+                clang)
+                        package libcunit1-dev has_header CUnit/Basic.h
+                        package clang has_command clang
+                        ;;
                 model) package spin has_command spin ;;
                 fuzz)
                         package clang has_command clang
@@ -76,6 +100,11 @@ probe_all() {
                 cost)
                         package valgrind has_command valgrind
                         package valgrind has_header valgrind/callgrind.h
+                        ;;
+                package)
+                        package git has_command git
+                        package mmdebstrap has_command mmdebstrap
+                        package lintian has_command lintian
                         ;;
                 peers)
                         package libuv1-dev has_header uv.h
@@ -91,31 +120,45 @@ probe_all() {
         done
 }
 
+# Ends the script: with success if the job can go on.
 refuse() {
-        echo "weir needs packages that are not installed, and $1.  Please run:" >&2
-        echo "    apt-get update && apt-get install --yes --no-install-recommends ${missing[*]}" >&2
-        exit 1
+        local needed=("${missing[@]}")
+
+        [ ${#missing[@]} -gt 0 ] || needed=("${wanted[@]}")
+        if [ ${#missing[@]} -gt 0 ]; then
+                echo "weir needs packages that are not installed, and $1.  Please run:" >&2
+        else
+                echo "Going on without CUnit, and so without the tests: $1.  To have them, run:" >&2
+        fi
+        echo "    apt-get update && apt-get install --yes --no-install-recommends ${needed[*]}" >&2
+        [ ${#missing[@]} -eq 0 ]
+        exit
+}
+
+# Without a terminal sudo must not ask for a password.
+may_sudo() {
+        has_command sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }
 }
 
 install_missing() {
         local root=()
 
         has_command apt-get || refuse "there is no apt-get to install them with (the names are Debian's)"
-        [ "${WEIR_INSTALL:-yes}" != no ] || refuse "WEIR_INSTALL=no says not to install them"
+        [ "${WEIR_INSTALL:-yes}" != no ] || refuse "WEIR_INSTALL=no says not to install"
         if [ "$(id -u)" -ne 0 ]; then
-                has_command sudo || refuse "this is neither root nor is there a sudo"
+                may_sudo || refuse "this is not root and may not use sudo"
                 root=(sudo)
         fi
-        echo "Installing with ${root[*]:+${root[*]} }apt-get: ${missing[*]}"
+        echo "Installing with ${root[*]:+${root[*]} }apt-get: ${missing[*]} ${wanted[*]}"
         # Lists that cannot be refreshed may still do.
         "${root[@]}" apt-get -qq update || echo "apt-get update failed; trying with the lists as they are" >&2
         "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 install --yes --no-install-recommends \
-                "${missing[@]}" >/dev/null || echo "apt-get failed; looking whether what is needed is there all the same" >&2
+                "${missing[@]}" "${wanted[@]}" >/dev/null || echo "apt-get failed; looking whether what is needed is there all the same" >&2
 }
 
 probe_all "$@"
-[ ${#missing[@]} -eq 0 ] && exit 0
+[ $((${#missing[@]} + ${#wanted[@]})) -eq 0 ] && exit 0
 install_missing
 probe_all "$@"
 # A service that does not start where it is installed, such as nginx without IPv6, is no obstacle: its program is there.
-[ ${#missing[@]} -eq 0 ] || refuse "they are not found after their installation"
+[ $((${#missing[@]} + ${#wanted[@]})) -eq 0 ] || refuse "they are not found after their installation"

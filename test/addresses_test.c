@@ -201,6 +201,14 @@ all_or_nothing_and_it_says_which(void)
         CU_ASSERT_EQUAL(weir_http_server_start(at.server, "127.0.0.1:0,nonsense"), -EINVAL);
         HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at nonsense: Invalid argument (expected host:port, [v6]:port, unix:path, "
                                      "listen:, or fd:N of a socket that listens)");
+        CU_ASSERT_EQUAL(weir_http_server_start(at.server, "127.0.0.1:65536"), -EINVAL);
+        HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at 127.0.0.1:65536: a port is a number from 0 to 65535");
+        CU_ASSERT_EQUAL(weir_http_server_start(at.server, "a..b:80"), -EINVAL);
+        HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at a..b:80: the name of the host is not known");
+        CU_ASSERT_EQUAL(weir_http_server_start(at.server, "listen:"), -ENOENT);
+        HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at listen:: no socket was inherited, or all are in use");
+        CU_ASSERT_EQUAL(weir_http_server_start(at.server, "fd:0"), -ENOTSOCK);
+        HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at fd:0: the descriptor is no socket that listens");
         CU_ASSERT_EQUAL(weir_http_server_start(at.server, " ,"), -EINVAL);
         HTTP_ASSERT_TEXT(heard.text, "0 no address to listen at (expected host:port, [v6]:port, unix:path, listen:, or fd:N of a "
                                      "socket that listens)");

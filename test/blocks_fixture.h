@@ -4,6 +4,7 @@
 #ifndef WEIR_TEST_BLOCKS_FIXTURE_H
 #define WEIR_TEST_BLOCKS_FIXTURE_H
 
+#include "factory/task/task.h"
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +37,13 @@ __wrap_weir__free(void *block, size_t size)
         if (block)
                 atomic_fetch_sub(&bytes_out, (int64_t)size);
         __real_weir__free(block, size);
+}
+
+/* Frees what is kept for a while after a shutdown (factory/task/task.c). */
+static inline void weir_test_free_kept(void)
+{
+        weir__task_free_kept();
+        weir__series_unref_kept();
 }
 
 #endif

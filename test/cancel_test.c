@@ -593,8 +593,10 @@ static void
 run_storm(uintptr_t seed, int64_t until_shutdown)
 {
         pthread_t threads[THREADS];
-        int64_t before = bytes_out;
+        int64_t before;
 
+        weir_test_free_kept();
+        before = bytes_out;
         storm.counted = 0;
         storm.ended = storm.cancelled = storm.odd = storm.tasks = storm.freed = 0;
         weir_test_begin_real(3);
@@ -610,6 +612,7 @@ run_storm(uintptr_t seed, int64_t until_shutdown)
                 weir_test_end();
         CU_ASSERT_EQUAL(storm.odd, 0);
         CU_ASSERT_EQUAL(storm.freed, storm.tasks);
+        weir_test_free_kept();
         CU_ASSERT_EQUAL(bytes_out, before);
 }
 

@@ -21,8 +21,8 @@ search() {
         exit 1
 }
 
-search ": Operation canceled" "$programs/search_with_weir"
-search ": Connection timed out" "$programs/search_with_weir" deadline
+search ": cancelled" "$programs/search_with_weir"
+search ": the time limit is over" "$programs/search_with_weir" deadline
 if [ -x "$programs/search_with_uv" ]; then
         search "" "$programs/search_with_uv"
         said=$("$programs/uv_beside_weir")

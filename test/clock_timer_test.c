@@ -40,7 +40,8 @@ clock_timers(bool is_stale)
         struct weir__poller *poller = weir__pollers.at[0];
 
         weir__lock(&poller->lock);
-        unsigned count = length(is_stale ? &poller->clock_timers.stale : &poller->clock_timers.current);
+        const struct weir__clock_group *wall = &poller->clock_timers.wall, *boot = &poller->clock_timers.boot;
+        unsigned count = is_stale ? length(&wall->stale) + length(&boot->stale) : length(&wall->current) + length(&boot->current);
         weir__unlock(&poller->lock);
         return count;
 }
@@ -282,6 +283,15 @@ put_back(void *wall)
         set_wall((weir_nsec)(uintptr_t)wall);
 }
 
+static unsigned stale_seen;
+
+static void
+count_stale(void *unused)
+{
+        (void)unused;
+        stale_seen = clock_timers(true);
+}
+
 static void
 a_timer_due_before_the_event_of_a_clock_set_back_is_not_early(void)
 {
@@ -349,6 +359,128 @@ those_that_one_jump_has_passed_end_in_the_order_of_their_instants(void)
                 CU_ASSERT_EQUAL(records[i].order, i);
         }
         end();
+}
+
+/* -- equal deadlines: as for other timers, the order is that of the last resets -- */
+
+enum { EQUALS = 6 };
+
+/* Starts wall timers, or boottime timers, which reset themselves in another order, and returns in which order they end. */
+static void
+start_equals(bool is_wall, struct weir_test_record *records, _Atomic unsigned *order)
+{
+        static const char *const names[EQUALS] = {"a", "b", "c", "d", "e", "f"};
+
+        for (unsigned i = 0; i < EQUALS; i++) {
+                records[i].counter = order;
+                start(is_wall ? at_named(names[i], START + 2 * HOUR, &records[i])
+                              : weir_timer_new_boottime_named(names[i], 2 * HOUR, weir_test_done, &records[i]));
+        }
+        for (unsigned i = EQUALS; i-- > 0;) {
+                CU_ASSERT_EQUAL(weir_timer_reset(names[i], HOUR), 1);
+        }
+}
+
+static void
+end_in_the_order_of_the_resets_after_a_jump(bool is_wall, weir_nsec by)
+{
+        struct weir_test_record records[EQUALS] = {0};
+        _Atomic unsigned order = 0;
+
+        begin();
+        start_equals(is_wall, records, &order);
+        jump_to(START + by);
+        advance(2 * HOUR);
+        for (unsigned i = 0; i < EQUALS; i++) {
+                ENDED_AT(&records[i], is_wall ? HOUR - by : HOUR);
+                CU_ASSERT_EQUAL(records[i].order, EQUALS - 1 - i);
+        }
+        end();
+}
+
+static void
+a_jump_keeps_the_order_of_the_last_resets(void)
+{
+        static const weir_nsec jumps[] = {1, -1, WEIR_SEC(10), -WEIR_SEC(10), HOUR};
+
+        for (unsigned i = 0; i < sizeof jumps / sizeof *jumps; i++) {
+                end_in_the_order_of_the_resets_after_a_jump(true, jumps[i]);
+                end_in_the_order_of_the_resets_after_a_jump(false, jumps[i]);
+        }
+}
+
+static void
+a_jump_keeps_the_order_among_timers_of_all_clocks(void)
+{
+        struct weir_test_record records[4] = {0};
+        _Atomic unsigned order = 0;
+
+        begin();
+        for (unsigned i = 0; i < 4; i++) {
+                records[i].counter = &order;
+        }
+        start(at(START + 2 * HOUR, &records[0])); /* by the jump its deadline is that of the others */
+        start(weir_timer_new(HOUR, weir_test_done, &records[1]));
+        start(weir_timer_new_boottime(HOUR, weir_test_done, &records[2]));
+        start(at(START + 2 * HOUR, &records[3]));
+        jump_to(START + HOUR);
+        advance(HOUR);
+        for (unsigned i = 0; i < 4; i++) {
+                ENDED_AT(&records[i], HOUR);
+                CU_ASSERT_EQUAL(records[i].order, i);
+        }
+        end();
+}
+
+/* A jump of the wall clock does not concern them: they do not even wait for a new deadline. */
+static void
+a_jump_leaves_boottime_timers_alone(void)
+{
+        struct weir_test_record boot = {0}, wall = {0};
+
+        begin();
+        start(weir_timer_new_boottime(HOUR, weir_test_done, &boot));
+        start(at(START + HOUR, &wall));
+        weir_test_act(0, put_back, (void *)(uintptr_t)(START + 1));
+        weir_test_act(0, count_stale, NULL);
+        advance(0);
+        CU_ASSERT_EQUAL(stale_seen, 1);
+        end();
+}
+
+static void
+reset_ready_by_turns(void *after)
+{
+        weir_nsec by = (weir_nsec)(uintptr_t)after;
+
+        CU_ASSERT_EQUAL(weir_timer_reset("c", by) + weir_timer_reset("a", by) + weir_timer_reset("b", by), 3);
+}
+
+/* Two ordinary ones are between them, so a timer that is put back later than it was reset would show. */
+static void
+ready_ones_that_are_reset_end_in_the_order_of_the_resets(void)
+{
+        static const weir_nsec afters[] = {0, HOUR};
+
+        for (unsigned i = 0; i < 2; i++) {
+                struct weir_test_record records[3] = {0};
+                _Atomic unsigned order = 0;
+
+                begin();
+                for (unsigned k = 0; k < 3; k++) {
+                        records[k].counter = &order;
+                }
+                weir_test_act(HOUR, reset_ready_by_turns, (void *)(uintptr_t)afters[i]);
+                start(at_named("a", START + HOUR, &records[1]));
+                start(weir_test_named("b", HOUR, &records[2]));
+                start(weir_timer_new_boottime_named("c", HOUR, weir_test_done, &records[0]));
+                advance(3 * HOUR);
+                for (unsigned k = 0; k < 3; k++) {
+                        ENDED_AT(&records[k], HOUR + afters[i]);
+                        CU_ASSERT_EQUAL(records[k].order, k);
+                }
+                end();
+        }
 }
 
 /* -- slices -- */
@@ -785,9 +917,12 @@ a_jump_may_have_another_target(void)
         end();
 }
 
-/* -- anything at random, against a plain model: each ends when the clock first shows its instant -- */
+/* -- anything at random, against a plain model: each ends when the clock first shows its instant, and equal ones in the order of
+ * their start or last reset -- */
 
 enum { TIMERS = 300, STEPS = 400 };
+
+#define MINUTE WEIR_SEC(60) /* all times are multiples, so that many are equal */
 
 static struct model {
         struct weir_test_record record;
@@ -795,7 +930,17 @@ static struct model {
         weir_nsec target;
         weir_nsec ends; /* when it has to have ended; WEIR_FOREVER: it has not */
         bool cancelled;
+        unsigned stamp; /* counts starts and resets */
 } models[TIMERS];
+
+static unsigned stamps;
+static _Atomic unsigned model_order;
+
+static weir_nsec
+random_minutes(struct weir_test_random *random, weir_nsec below)
+{
+        return (weir_nsec)weir_test_random_below(random, (uint64_t)(below / MINUTE)) * MINUTE;
+}
 
 /* The wall clock goes on by so much, or has been set. */
 static void
@@ -806,6 +951,27 @@ let_model_end(weir_nsec wall_before, weir_nsec now, weir_nsec by)
 
                 if (model->ends == WEIR_FOREVER && model->target <= wall_before + by) {
                         model->ends = now + (model->target > wall_before ? model->target - wall_before : 0);
+                }
+        }
+}
+
+/* Both have expired. */
+static void
+check_order(const struct model *one, const struct model *other)
+{
+        if (one->target == other->target && one->record.at == other->record.at) {
+                CU_ASSERT_EQUAL(one->record.order < other->record.order, one->stamp < other->stamp);
+        }
+}
+
+static void
+check_orders(void)
+{
+        for (unsigned i = 0; i < TIMERS; i++) {
+                for (unsigned k = 0; k < i; k++) {
+                        if (models[i].record.calls && models[k].record.calls && !models[i].cancelled && !models[k].cancelled) {
+                                check_order(&models[i], &models[k]);
+                        }
                 }
         }
 }
@@ -832,8 +998,10 @@ start_models(struct weir_test_random *random)
                 struct model *model = &models[i];
 
                 snprintf(model->name, sizeof model->name, "m%u", i);
-                model->target = START + (weir_nsec)weir_test_random_below(random, 100 * HOUR);
+                model->target = START + random_minutes(random, 100 * HOUR);
                 model->ends = WEIR_FOREVER;
+                model->stamp = stamps++;
+                model->record.counter = &model_order;
                 start(at_named(model->name, model->target, &model->record));
         }
 }
@@ -842,8 +1010,10 @@ static void
 change_a_model(struct weir_test_random *random, unsigned kind)
 {
         struct model *model = &models[weir_test_random_below(random, TIMERS)];
-        weir_nsec by = (weir_nsec)weir_test_random_below(random, 10 * HOUR) - 2 * HOUR;
+        weir_nsec by = random_minutes(random, 10 * HOUR) - 2 * HOUR;
         bool pends = model->ends == WEIR_FOREVER;
+
+        model->stamp = pends ? stamps++ : model->stamp;
 
         if (kind == 0) {
                 CU_ASSERT_EQUAL(weir_timer_cancel(model->name, 1), pends);
@@ -867,20 +1037,24 @@ random_jumps_resets_and_cancels_end_each_at_its_instant(void)
                 begin();
                 start_models(&random);
                 for (unsigned step = 0; step < STEPS; step++) {
-                        unsigned kind = (unsigned)weir_test_random_below(&random, 6);
+                        unsigned kind = (unsigned)weir_test_random_below(&random, 7);
                         weir_nsec by = 0;
 
                         if (kind < 3) {
                                 change_a_model(&random, kind);
                         } else if (kind < 5) {
-                                by = (weir_nsec)weir_test_random_below(&random, HOUR);
+                                by = random_minutes(&random, HOUR);
+                        } else if (kind < 6) {
+                                set_wall(weir_wall_now() + random_minutes(&random, 6 * HOUR) - 3 * HOUR);
                         } else {
-                                set_wall(weir_wall_now() + (weir_nsec)weir_test_random_below(&random, 6 * HOUR) - 3 * HOUR);
+                                jump_to(weir_wall_now() - 1);
+                                set_wall(weir_wall_now() + 1);
                         }
                         let_model_end(weir_wall_now(), weir_now(), by);
                         advance(by);
                         check_models();
                 }
+                check_orders();
                 end();
         }
 }
@@ -900,6 +1074,10 @@ main(void)
                 WEIR_TEST(a_timer_due_before_the_event_of_a_clock_set_back_is_not_early),
                 WEIR_TEST(an_unnoticed_jump_back_ends_nothing_early),
                 WEIR_TEST(those_that_one_jump_has_passed_end_in_the_order_of_their_instants),
+                WEIR_TEST(a_jump_keeps_the_order_of_the_last_resets),
+                WEIR_TEST(a_jump_keeps_the_order_among_timers_of_all_clocks),
+                WEIR_TEST(a_jump_leaves_boottime_timers_alone),
+                WEIR_TEST(ready_ones_that_are_reset_end_in_the_order_of_the_resets),
                 WEIR_TEST(a_jump_gives_new_deadlines_to_256_at_a_time_between_other_work),
                 WEIR_TEST(a_jump_amid_new_deadlines_is_for_all),
                 WEIR_TEST(those_that_wait_for_new_deadlines_may_be_cancelled_and_reset),

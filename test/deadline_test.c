@@ -729,7 +729,7 @@ static void
 in_a_storm_of_deadlines_every_series_ends_once(void)
 {
         pthread_t threads[THREADS];
-        int64_t before = bytes_out;
+        int64_t before = (weir_test_free_kept(), bytes_out);
 
         storm.ended = storm.timed_out = storm.odd = 0;
         weir_test_begin_real(3);
@@ -740,6 +740,7 @@ in_a_storm_of_deadlines_every_series_ends_once(void)
         weir_test_end();
         CU_ASSERT(storm.timed_out > 0 && storm.timed_out < storm.ended);
         CU_ASSERT_EQUAL(storm.odd, 0);
+        weir_test_free_kept();
         CU_ASSERT_EQUAL(bytes_out, before);
 }
 
@@ -759,6 +760,7 @@ shutdown_in_such_a_storm_leaves_nothing(void)
                 for (unsigned i = 0; i < THREADS; i++)
                         pthread_join(threads[i], NULL);
                 CU_ASSERT_EQUAL(storm.odd, 0);
+                weir_test_free_kept();
                 CU_ASSERT_EQUAL(bytes_out, before);
         }
 }

@@ -1,12 +1,12 @@
 #!/bin/bash
-# README.md, docs/ and the pages of bench/ and test/ show code that the tests run.  Each C block names the file that it is quoted
-# from in the line before it, <!-- tutorial/01-delay-server.c -->, and stands there word for word.  Links lead somewhere.  A word
+# README.md, docs/ and the pages of bench/, examples/ and test/ show code that the tests run.  Each C block names the file that it
+# is quoted from in the line before it, <!-- tutorial/01-delay-server.c -->, and stands there word for word.  Links lead somewhere.  A word
 # that begins with weir_ is declared in a public header, or is the name of a metric.  No line is longer than 100 columns, but in
 # blocks of the output of programs (```text) and in the tables of test/.  Each page of docs/decisions is in its index.
 set -euo pipefail
 
 cd "$WEIR_SOURCE"
-python3 - *.md docs/*.md docs/decisions/*.md bench/README.md test/*/README.md <<'PYTHON'
+python3 - *.md docs/*.md docs/decisions/*.md bench/README.md examples/README.md test/*/README.md <<'PYTHON'
 import glob, os, re, sys
 
 failures, quotes = [], 0

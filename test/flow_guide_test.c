@@ -176,6 +176,74 @@ module_makes_one_task_of_a_series(void)
         weir_test_end();
 }
 
+/* The second is asked only if the first has answered well. */
+static weir_task *
+ask_in_turn(struct backend *one, struct backend *other)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_series_stop_on_failure(series);
+        weir_series_push(series, ask(one));
+        weir_series_push(series, ask(other));
+        return weir_module_new(series, NULL, NULL);
+}
+
+static void
+series_stops_at_its_first_failure(void)
+{
+        struct backend one = {.takes = WEIR_SEC(1), .status = -EIO}, other = {.takes = WEIR_SEC(2)};
+
+        weir_test_begin_virtual();
+        CU_ASSERT_EQUAL(weir_task_run(ask_in_turn(&one, &other)), -EIO);
+        CU_ASSERT_EQUAL(one.record.calls, 1);
+        CU_ASSERT_EQUAL(other.record.calls, 0);
+        weir_test_end();
+}
+
+/* A task that answers in time may have failed all the same: its callback knows. */
+static void
+judge(weir_task *task, void *context)
+{
+        struct backend *backend = context;
+
+        if (backend->asked > 1)
+                weir_series_fail(weir_series_of(task), -EPROTO);
+}
+
+static void
+callback_fails_its_task(void)
+{
+        struct backend good = {.asked = 1}, bad = {.asked = 2};
+
+        weir_test_begin_virtual();
+        CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(1, judge, &good)), 0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_timer_new(1, judge, &bad)), -EPROTO);
+        weir_test_end();
+}
+
+static int
+ask_all(struct backend *backends, unsigned count)
+{
+        weir_task *all = weir_parallel_new(NULL, NULL);
+
+        weir_parallel_stop_on_failure(all);
+        for (unsigned i = 0; i < count; i++)
+                weir_parallel_add(all, ask(&backends[i]));
+        return weir_task_run(all);
+}
+
+static void
+parallel_stops_at_its_first_failure(void)
+{
+        struct backend backends[] = {{.takes = WEIR_SEC(60)}, {.takes = WEIR_SEC(1), .status = -EIO}, {.takes = WEIR_SEC(60)}};
+
+        weir_test_begin_virtual();
+        weir_nsec began = weir_now();
+        CU_ASSERT_EQUAL(ask_all(backends, 3), -EIO);
+        CU_ASSERT(weir_now() - began < WEIR_SEC(2));
+        weir_test_end();
+}
+
 /* -- repeater, dynamic task -- */
 
 struct pages {
@@ -252,6 +320,9 @@ main(void)
                 WEIR_TEST(retry_asks_again_within_its_limits_and_its_budget),
                 WEIR_TEST(timeout_bounds_one_task),
                 WEIR_TEST(module_makes_one_task_of_a_series),
+                WEIR_TEST(series_stops_at_its_first_failure),
+                WEIR_TEST(callback_fails_its_task),
+                WEIR_TEST(parallel_stops_at_its_first_failure),
                 WEIR_TEST(repeater_goes_from_page_to_page),
                 WEIR_TEST(dynamic_task_asks_only_if_it_has_to),
         };

@@ -83,6 +83,29 @@ race(struct tally *tally)
 }
 
 static weir_task *
+parallel(struct tally *tally)
+{
+        weir_task *parallel = weir_parallel_new(NULL, NULL);
+
+        weir_parallel_stop_on_failure(parallel);
+        weir_parallel_add(parallel, timer(tally, WEIR_SEC(1)));
+        weir_parallel_add_series(parallel, row(tally));
+        return parallel;
+}
+
+static weir_task *
+graph(struct tally *tally)
+{
+        weir_task *graph = weir_graph_new(NULL, NULL);
+        weir_node *one = weir_graph_add(graph, timer(tally, WEIR_SEC(1)), NULL);
+        weir_node *other = weir_graph_add_series(graph, row(tally), NULL);
+
+        weir_graph_stop_on_failure(graph);
+        weir_graph_precede(one, other);
+        return graph;
+}
+
+static weir_task *
 module(struct tally *tally)
 {
         return weir_module_new(row(tally), NULL, NULL);
@@ -157,6 +180,18 @@ race_without_memory_reports_it_and_leaves_nothing(void)
 }
 
 static void
+parallel_that_stops_at_failures_without_memory_reports_it_and_leaves_nothing(void)
+{
+        each_refused(parallel, 0, 6);
+}
+
+static void
+graph_that_stops_at_failures_without_memory_reports_it_and_leaves_nothing(void)
+{
+        each_refused(graph, 0, 6);
+}
+
+static void
 module_without_memory_reports_it_and_leaves_nothing(void)
 {
         each_refused(module, 0, 5);
@@ -191,6 +226,8 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(race_without_memory_reports_it_and_leaves_nothing),
+                WEIR_TEST(parallel_that_stops_at_failures_without_memory_reports_it_and_leaves_nothing),
+                WEIR_TEST(graph_that_stops_at_failures_without_memory_reports_it_and_leaves_nothing),
                 WEIR_TEST(module_without_memory_reports_it_and_leaves_nothing),
                 WEIR_TEST(timeout_without_memory_reports_it_and_leaves_nothing),
                 WEIR_TEST(repeater_without_memory_reports_it_and_leaves_nothing),

@@ -53,10 +53,10 @@ start_twice(void)
 static void
 misuse_aborts_with_the_reason(void)
 {
-        weir_test_aborts(module_of_an_added_series, "a series was started, run, added");
-        weir_test_aborts(timeout_of_a_started_task, "weir_timeout_new: the task was started");
-        weir_test_aborts(repeater_that_makes_what_was_consumed, "a function that makes tasks: the task was started");
-        weir_test_aborts(start_twice, "weir_task_start: the task was started");
+        weir_test_aborts(module_of_an_added_series, "weir_module_new: the series was already added to a parallel");
+        weir_test_aborts(timeout_of_a_started_task, "weir_timeout_new: timer was already started (by weir_task_start)");
+        weir_test_aborts(repeater_that_makes_what_was_consumed, "a function that makes tasks: ");
+        weir_test_aborts(start_twice, "weir_task_start: ");
 }
 
 /* -- parts of tests -- */
@@ -179,14 +179,88 @@ timeout_ends_the_task_at_its_limit(void)
 }
 
 static void
-timeout_without_time_drops_the_task(void)
+count_call(void *context)
+{
+        ++*(unsigned *)context;
+}
+
+enum { KINDS = 9 };
+
+/* One of each kind; `begun` counts functions. */
+static weir_task *
+any_kind(unsigned kind, struct weir_test_record *record, unsigned *begun)
+{
+        weir_task *function = kind < 3 ? weir_go_new(NULL, count_call, NULL, begun) : NULL, *task;
+
+        switch (kind) {
+        case 0:
+                task = weir_parallel_new(weir_test_done, record);
+                weir_parallel_add(task, function);
+                return task;
+        case 1:
+                task = weir_race_new(weir_test_done, record);
+                weir_race_add(task, function);
+                return task;
+        case 2:
+                task = weir_graph_new(weir_test_done, record);
+                weir_graph_add(task, function, NULL);
+                return task;
+        case 3: return weir_timer_new(0, weir_test_done, record);
+        case 4: return weir_timer_new_named("limited", FAR, weir_test_done, record);
+        case 5: return weir_ticker_new(FAR, WEIR_TICK_SKIP, weir_test_done, record);
+        case 6: return weir_module_new(weir_series_new(NULL, NULL), weir_test_done, record);
+        case 7: return weir_counter_new_named("limited", 1, weir_test_done, record);
+        default: return weir_empty_new(weir_test_done, record);
+        }
+}
+
+/* With a limit of 1 ns it may be over when the task begins: the callback comes anyway. */
+static void
+limit_any_kind(unsigned kind, weir_nsec limit)
+{
+        struct weir_test_record record = {0}, late = {0};
+        unsigned begun = 0;
+        weir_series *series = weir_series_new(NULL, NULL);
+        weir_task *task = weir_test_recorded(any_kind(kind, &record, &begun));
+
+        weir_series_push(series, weir_timeout_new(task, limit));
+        weir_series_push(series, weir_test_empty(&late));
+        weir_series_stop_on_failure(series);
+        int status = weir_series_run(series);
+        CU_ASSERT(status == -ETIMEDOUT || (limit > 0 && status == 0));
+        WEIR_TEST_CALLED(&record, status);
+        if (limit > 0)
+                return;
+        WEIR_TEST_NOT_CALLED(&late);
+        CU_ASSERT_EQUAL(begun, 0);
+}
+
+static void
+timeout_without_time_calls_back_once_and_runs_nothing(void)
+{
+        for (unsigned is_real = 0; is_real < 2; is_real++) {
+                if (is_real)
+                        weir_test_begin_real(2);
+                else
+                        weir_test_begin_virtual();
+                for (weir_nsec limit = -1; limit <= 1; limit++)
+                        for (unsigned kind = 0; kind < KINDS; kind++)
+                                limit_any_kind(kind, limit);
+                weir_test_end();
+        }
+}
+
+static void
+a_function_without_time_is_the_same_by_both_ways(void)
 {
         weir_test_begin_virtual();
         for (int limit = -1; limit <= 0; limit++) {
-                struct weir_test_record task = {0};
+                unsigned begun = 0;
 
-                CU_ASSERT_EQUAL(weir_task_run(weir_timeout_new(weir_test_timer(0, &task), limit)), -ETIMEDOUT);
-                WEIR_TEST_NOT_CALLED(&task);
+                weir_task *function = weir_go_new("busy", count_call, NULL, &begun);
+                CU_ASSERT_EQUAL(weir_task_run(weir_timeout_new(function, limit)), -ETIMEDOUT);
+                CU_ASSERT_EQUAL(weir_task_run(weir_go_new_timed("busy", limit, count_call, NULL, &begun)), -ETIMEDOUT);
+                CU_ASSERT_EQUAL(begun, 0);
         }
         weir_test_end();
 }
@@ -698,7 +772,8 @@ main(void)
                 WEIR_TEST(status_of_a_module_is_that_of_its_series),
                 WEIR_TEST(module_without_a_series_reports_it_when_started),
                 WEIR_TEST(timeout_ends_the_task_at_its_limit),
-                WEIR_TEST(timeout_without_time_drops_the_task),
+                WEIR_TEST(timeout_without_time_calls_back_once_and_runs_nothing),
+                WEIR_TEST(a_function_without_time_is_the_same_by_both_ways),
                 WEIR_TEST(status_of_a_timeout_is_that_of_the_task),
                 WEIR_TEST(limit_is_for_what_the_task_pushes_as_well),
                 WEIR_TEST(inner_limit_counts_within_an_outer_one_and_the_other_way_round),

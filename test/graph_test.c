@@ -90,14 +90,14 @@ start_a_graph_twice(void)
 static void
 misuse_aborts_with_the_reason(void)
 {
-        weir_test_aborts(add_after_start, "weir_graph_add: the graph was started");
-        weir_test_aborts(add_series_after_push, "weir_graph_add_series: the graph was started, pushed");
-        weir_test_aborts(add_to_another_kind, "weir_graph_add: the task is no graph");
-        weir_test_aborts(add_a_series_twice, "a series was started, run, added");
-        weir_test_aborts(start_an_added_series, "a series was started, run, added");
-        weir_test_aborts(add_a_started_task, "weir_graph_add: the task was started");
-        weir_test_aborts(add_a_graph_to_itself, "weir_graph_add: the graph was started");
-        weir_test_aborts(start_a_graph_twice, "weir_task_start: the task was started");
+        weir_test_aborts(add_after_start, "weir_graph_add: graph was already started (by weir_task_start)");
+        weir_test_aborts(add_series_after_push, "weir_graph_add_series: graph was already pushed (by weir_series_push)");
+        weir_test_aborts(add_to_another_kind, "weir_graph_add: expected a graph, and was given ");
+        weir_test_aborts(add_a_series_twice, "weir_graph_add_series: the series was already added to a graph");
+        weir_test_aborts(start_an_added_series, "weir_series_start: the series was already added to a graph");
+        weir_test_aborts(add_a_started_task, "weir_graph_add: ");
+        weir_test_aborts(add_a_graph_to_itself, "weir_graph_add: graph was already added (by weir_graph_add)");
+        weir_test_aborts(start_a_graph_twice, "weir_task_start: graph was already started (by weir_task_start)");
 }
 
 /* -- order -- */

@@ -79,6 +79,26 @@ take_from_pool(struct report *report)
         weir_pool_unref(pool);
 }
 
+/* The tokens come one by one. */
+static void
+take_from_rate(struct report *report)
+{
+        weir_rate *rate = weir_rate_open("r", 1, WEIR_SEC(1), 1);
+
+        for (unsigned i = 0; i < 3; i++)
+                note_start(report, weir_task_start(weir_rate_take_new(rate, 1, reports, report)));
+        weir_rate_unref(rate);
+}
+
+/* SIGCONT has no effect on a process without a task for it. */
+static void
+wait_for_signal(struct report *report)
+{
+        for (unsigned i = 0; i < 3; i++)
+                note_start(report, weir_task_start(weir_signal_new(SIGCONT, reports, report)));
+        raise(SIGCONT);
+}
+
 /* -- each refused -- */
 
 static bool
@@ -134,6 +154,13 @@ static void
 take_without_memory_reports_it(void)
 {
         each_refused(take_from_pool, 3 + 1, 2 + 3);
+}
+
+static void
+rate_and_signal_without_memory_report_it(void)
+{
+        each_refused(take_from_rate, 3, 1 + 3);
+        each_refused(wait_for_signal, 3, 3);
 }
 
 static void
@@ -232,6 +259,7 @@ main(void)
                 WEIR_TEST(lone_task_without_memory_for_a_series_passes_the_guard_on),
                 WEIR_TEST(limited_task_without_memory_reports_it_and_keeps_no_token),
                 WEIR_TEST(take_without_memory_reports_it),
+                WEIR_TEST(rate_and_signal_without_memory_report_it),
                 WEIR_TEST(object_that_comes_back_always_has_a_place),
                 WEIR_TEST(object_that_a_task_took_has_a_place_when_it_comes_back),
         };

@@ -19,7 +19,7 @@ fail() {
 # compiles HEADER COMPILER LANGUAGE STANDARD
 compiles() {
         printf '#include <%s>\n#include <%s>\nextern int here;\n' "$1" "$1" |
-                "$2" -x "$3" -std="$4" -Wall -Wextra -Werror -pedantic -fsyntax-only -I "$source/include" -
+                "$2" -x "$3" -std="$4" -Wall -Wextra -Wshadow -Werror -pedantic -fsyntax-only -I "$source/include" -
 }
 
 headers=$(cd "$source/include" && find weir -name '*.h' | sort)

@@ -26,7 +26,9 @@ on_piece(weir_task *read, void *exchange)
         size_t size;
         const void *data = weir_http_read_data(read, &size);
 
-        if (weir_task_status(read) == 0 && size > 0) {
+        if (weir_task_status(read)) {
+                weir_series_cancel(weir_series_of(exchange)); /* no echo of half a body */
+        } else if (size > 0) {
                 weir_task *write = weir_http_write_new(exchange, data, size, on_written, exchange);
 
                 weir_series_push(weir_series_of(exchange), write);
@@ -67,6 +69,19 @@ note(weir_task *exchange, void *context)
         (void)context;
         weir_task *collect = weir_http_collect_new(exchange, 10, on_note, exchange);
         weir_series_push(weir_series_of(exchange), collect);
+}
+
+/* -- a page that is printed -- */
+
+static void
+greet(weir_task *exchange, void *context)
+{
+        (void)context;
+        const char *name = weir_http_query_value(exchange, "name");
+        const char *safe = weir_http_escape_html(exchange, name);
+
+        weir_http_reply_header(exchange, "Content-Type", "text/html; charset=utf-8");
+        weir_http_reply_printf(exchange, "<p>Hello, %s</p>\n", safe);
 }
 
 /* -- a reply that another flow writes -- */
@@ -113,6 +128,8 @@ handle(weir_task *exchange, void *context)
                 echo(exchange, context);
         } else if (strcmp(path, "/note") == 0) {
                 note(exchange, context);
+        } else if (strcmp(path, "/greet") == 0) {
+                greet(exchange, context);
         } else if (strcmp(path, "/reading") == 0) {
                 subscribe(exchange, context);
         } else {
@@ -159,6 +176,27 @@ an_echo_comes_back_in_pieces(void)
 }
 
 static void
+issue_018_an_echo_of_a_broken_body_is_cut(void)
+{
+        static const char head[] = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+        begin();
+        CU_ASSERT_TRUE(http_send_text(&at.client, head));
+        CU_ASSERT_TRUE(http_send_text(&at.client, "5\r\nhello\r\n"));
+        do {
+                http_read_some(&at.client);
+        } while (!memmem(at.client.input, at.client.size, "hello", 5));
+        CU_ASSERT_TRUE(http_send_text(&at.client, "nonsense\r\n"));
+        CU_ASSERT_FALSE(http_receive(&at.client, &at.reply, false));
+        end();
+        begin();
+        CU_ASSERT_TRUE(http_send_text(&at.client, head));
+        CU_ASSERT_TRUE(http_ask(&at.client, "nonsense\r\n", &at.reply));
+        CU_ASSERT_EQUAL(at.reply.status, 400);
+        end();
+}
+
+static void
 a_note_is_collected_if_it_is_short(void)
 {
         begin();
@@ -166,6 +204,15 @@ a_note_is_collected_if_it_is_short(void)
         HTTP_ASSERT_TEXT(at.reply.body, "short");
         CU_ASSERT_TRUE(http_ask(&at.client, CHUNKED("/note"), &at.reply));
         CU_ASSERT_EQUAL(at.reply.status, 413);
+        end();
+}
+
+static void
+a_name_is_escaped(void)
+{
+        begin();
+        CU_ASSERT_TRUE(http_ask(&at.client, "GET /greet?name=%3Cb%3E HTTP/1.1\r\nHost: a\r\n\r\n", &at.reply));
+        HTTP_ASSERT_TEXT(at.reply.body, "<p>Hello, &lt;b&gt;</p>\n");
         end();
 }
 
@@ -206,7 +253,9 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(an_echo_comes_back_in_pieces),
+                WEIR_TEST(issue_018_an_echo_of_a_broken_body_is_cut),
                 WEIR_TEST(a_note_is_collected_if_it_is_short),
+                WEIR_TEST(a_name_is_escaped),
                 WEIR_TEST(a_reading_comes_from_elsewhere),
                 WEIR_TEST(an_upgraded_connection_carries_bytes),
         };

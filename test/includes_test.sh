@@ -11,7 +11,7 @@ allowed() {
         case $1 in
         kernel) echo 'kernel/.*|weir/(export|time|clock|log|stats|runtime|trace)\.h' ;;
         protocol) echo 'protocol/.*|kernel/calendar/calendar\.h|weir/(export|time|http_cookie)\.h' ;;
-        factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|graph|race|flow|retry|timer|ticker|waitgroup|clock|stats|go|counter|mailbox|conditional|channel|select|guard|semaphore|pool|barrier|debug|trace|metrics)\.h' ;;
+        factory) echo '(factory|kernel|protocol)/.*|weir/(export|time|runtime|task|series|parallel|graph|race|flow|retry|timer|ticker|waitgroup|clock|stats|go|counter|mailbox|conditional|channel|select|guard|rate|semaphore|signal|pool|barrier|promise|watch|topic|debug|trace|metrics)\.h' ;;
         server) echo '(server|factory|kernel|protocol)/.*|weir/.*' ;;
         include) echo 'weir/.*' ;;
         tutorial) echo 'weir/.*' ;;

@@ -1,11 +1,12 @@
 #!/bin/bash
-# The library as others get it: installed, moved, and used by programs outside the tree through pkg-config and through CMake.
-# Nothing but weir_* is exported, and everything that a public header declares.
+# The library as others get it: installed by make, moved, and used by programs outside the tree through pkg-config and through CMake,
+# with the lines that README.md and `make install` say.  Nothing but weir_* is exported, and everything that a public header declares.
 set -euo pipefail
 
 build=${WEIR_BUILD:?} source=${WEIR_SOURCE:?} cc=${WEIR_CC:-cc} cmake=${WEIR_CMAKE:-cmake}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+unset LD_LIBRARY_PATH PKG_CONFIG_PATH DESTDIR MAKEFLAGS
 
 fail() {
         echo "$*" >&2
@@ -16,8 +17,13 @@ step() {
         echo "== $*"
 }
 
+# What is built already is installed.
+make_install() {
+        make --no-print-directory -C "$source" -o library install BUILD="$build" "$@" >"$work/said" || fail "make install $* failed"
+}
+
 step "install, then move"
-env -u DESTDIR "$cmake" --install "$build" --prefix "$work/first" >/dev/null
+make_install PREFIX="$work/first"
 mv "$work/first" "$work/installed"
 prefix=$work/installed
 [ -e "$prefix/include/weir/weir.h" ] || fail "weir/weir.h is not installed"
@@ -30,7 +36,7 @@ if grep -rlF -e "$source" -e "$build" "$prefix" --include='*.cmake' --include='*
 fi
 
 step "name and exported symbols"
-readelf -d "$library" | grep -q 'SONAME.*\[libweir\.so\.0\.1\]' || fail "the SONAME is not libweir.so.0.1"
+readelf -d "$library" | grep -q 'SONAME.*\[libweir\.so\.0\]' || fail "the SONAME is not libweir.so.0"
 exported=$(nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort)
 strange=$(grep -vE '^weir_[a-z0-9]' <<<"$exported" || true)
 [ -z "$strange" ] || fail "exported, but no part of the interface: $strange"
@@ -68,7 +74,7 @@ main(void)
 }
 END
 cat >"$work/outside/CMakeLists.txt" <<'END'
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.22)
 project(outside C)
 find_package(weir 0.1 REQUIRED)
 add_executable(with_shared program.c)
@@ -77,26 +83,117 @@ add_executable(with_static program.c)
 target_link_libraries(with_static PRIVATE weir::static)
 END
 
-export PKG_CONFIG_PATH
-PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name weir.pc)")
-version=$(pkg-config --modversion weir)
+pkgconfig=$(dirname "$(find "$prefix" -name weir.pc)")
+version=$(PKG_CONFIG_PATH=$pkgconfig pkg-config --modversion weir)
+debian=$(sed -nE '1s/.*\((.*)\).*/\1/p' "$source/debian/changelog")
+[ "$debian" = "$version" ] || fail "debian/changelog has $debian, CMakeLists.txt $version"
 expect() {
         [ "$1" = "$version" ] || fail "the program said \"$1\", not \"$version\""
 }
 
+# Compiles program.c by a line that users are told, with the compiler of this build, and runs what it makes.
+follow() {
+        local line=$1 wanted
+
+        wanted=$(sed -nE 's/.* -o +([^ ]+).*/\1/p' <<<"$line")
+        wanted=${wanted:-a.out}
+        rm -f "$wanted"
+        cp program.c "$(grep -oE '[a-z0-9_-]+\.c\b' <<<"$line" | head -1)" 2>/dev/null || true
+        cc() {
+                command "$cc" -std=gnu11 "$@"
+        }
+        eval "$line" || fail "this line fails: $line"
+        expect "$("./$wanted")"
+}
+
 cd "$work/outside"
+step "a prefix that the loader does not search: the line that make install says"
+make_install PREFIX="$work/elsewhere"
+grep -q "LD_LIBRARY_PATH=$work/elsewhere/lib" "$work/said" || fail "make install did not name LD_LIBRARY_PATH: $(<"$work/said")"
+follow "$(grep '^    cc ' "$work/said")"
+
+step "a DESTDIR"
+make_install PREFIX=/usr/local DESTDIR="$work/stage"
+[ -e "$work/stage/usr/local/include/weir/weir.h" ] || fail "DESTDIR has no headers"
+grep -q 'ldconfig has to run' "$work/said" || fail "make install did not speak of the staged tree: $(<"$work/said")"
+
 step "pkg-config, shared"
+export PKG_CONFIG_PATH=$pkgconfig
 # shellcheck disable=SC2046
 "$cc" -std=c11 -Wall -Wextra -Werror program.c -o shared $(pkg-config --cflags --libs weir)
 expect "$(LD_LIBRARY_PATH=$(dirname "$library") ./shared)"
 
-step "pkg-config, static"
+step "pkg-config, static library"
 # shellcheck disable=SC2046
 "$cc" -std=c11 program.c -o static $(pkg-config --cflags --libs --static weir | sed 's/-lweir/-l:libweir.a/')
 expect "$(./static)"
 
+step "pkg-config, static program"
+# The linker warns that getaddrinfo of a static glibc needs the shared one.
+# shellcheck disable=SC2046
+"$cc" -std=c11 -static program.c -o all_static $(pkg-config --cflags --libs --static weir) 2>"$work/linked" ||
+        fail "$(<"$work/linked")"
+readelf -d all_static | grep -q NEEDED && fail "the static program needs shared libraries"
+expect "$(./all_static)"
+
 step "find_package"
-"$cmake" -S . -B build --log-level=WARNING -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix"
+"$cmake" -S . -B build -G "Unix Makefiles" --log-level=WARNING -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix"
 env -u MAKEFLAGS "$cmake" --build build >/dev/null
 expect "$(build/with_shared)"
 expect "$(build/with_static)"
+
+# The library itself is named by path in one and by name in the other.  glibc 2.34 and later has threads and dl in libc.
+flags() {
+        tr -s ' \n' '\n' | sed -E "s#^(-isystem|-I) *##; s#^-Wl,-rpath,.*##; s#^.*/lib([a-z_]+)\.(so|a)[.0-9]*\$#-l\1#; s#^-l:lib([a-z_]+)\.a#-l\1#" |
+                sed -E '/^-L/d; /^-(lpthread|pthread|ldl|lc)$/d; /^$/d' | sed "s#$prefix/lib/pkgconfig/../..#$prefix#" | sort -u
+}
+# of TARGET: what CMake adds to the program.
+of_cmake() {
+        sed -nE 's/^C_(DEFINES|INCLUDES|FLAGS) = //p' "build/CMakeFiles/$1.dir/flags.make" | sed 's/-isystem //g'
+        sed -E "s#.*-o $1##" "build/CMakeFiles/$1.dir/link.txt"
+}
+step "pkg-config and CMake give the same flags"
+diff <(pkg-config --cflags --libs weir | flags) <(of_cmake with_shared | flags) || fail "they differ for the shared library"
+diff <(pkg-config --cflags --libs --static weir | flags) <(of_cmake with_static | flags) || fail "they differ for the static library"
+unset PKG_CONFIG_PATH
+
+# From here on in mount namespaces of its own, where root may have them.
+if ! unshare -m true 2>/dev/null; then
+        echo "not tested, because this user may have no mount namespace: /usr/local, and a machine without CUnit"
+        exit 0
+fi
+export -f fail step expect follow make_install
+export build source cc cmake work version
+
+step "/usr/local: the line of README.md"
+line=$(grep -E '^ *cc .*pkg-config' "$source/README.md" | head -1)
+[ -n "$line" ] || fail "README.md does not say how to compile a program"
+LINE=$line unshare -m bash -euo pipefail -c '
+        mount -t tmpfs tmpfs /usr/local
+        mkdir "$work/etc"
+        mount -t tmpfs tmpfs "$work/etc"
+        cp -a /etc/. "$work/etc"
+        mount --bind "$work/etc" /etc
+        [ ! -d /var/cache/ldconfig ] || mount -t tmpfs tmpfs /var/cache/ldconfig
+        make_install PREFIX=/usr/local
+        ! grep rpath "$work/said" || fail "make install has not let the loader find the library"
+        follow "$(grep "^    cc " "$work/said")"
+        follow "$LINE"
+'
+
+step "no CUnit: all but the tests"
+unshare -m bash -euo pipefail -c '
+        [ -d /usr/include/CUnit ] || exit 0
+        mount -t tmpfs tmpfs /usr/include/CUnit
+        export WEIR_INSTALL=no
+        cd "$source"
+        scripts/dependencies.sh library || fail "the library needs CUnit"
+        scripts/dependencies.sh library build 2>"$work/said" || fail "make build does not go on without CUnit"
+        grep -q "apt-get install .*libcunit1-dev" "$work/said" || fail "make build does not say what is missing: $(<"$work/said")"
+        ! scripts/dependencies.sh library check 2>/dev/null || fail "make check goes on without CUnit"
+        "$cmake" -S . -B "$work/untested" -DCMAKE_C_COMPILER="$cc" -DWEIR_BUILD_BENCH=OFF >/dev/null || fail "no configuration without CUnit"
+        ! "$cmake" -S . -B "$work/tested" -DCMAKE_C_COMPILER="$cc" -DWEIR_BUILD_TESTS=ON >/dev/null 2>&1 || fail "WEIR_BUILD_TESTS=ON is ignored"
+        mount -t tmpfs tmpfs /usr/include/openssl
+        ! scripts/dependencies.sh library 2>"$work/said" || fail "a library without OpenSSL"
+        grep -q "apt-get install .*libssl-dev" "$work/said" || fail "it does not say that libssl-dev is missing: $(<"$work/said")"
+'

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "factory/task/task.h"
 #include "test/support.h"
 
 #define THREADS    32
@@ -636,6 +637,8 @@ interleave_try(const char *name, void (*body)(void), unsigned seeds)
                 size_t blocks = interleave_blocks();
 
                 interleave_run(name, weir_test_seed() + i, body);
+                weir__task_free_kept();
+                weir__series_unref_kept();
                 world.running = true;
                 if (interleave_blocks() != blocks)
                         interleave_fail("%zu blocks are left over", interleave_blocks() - blocks);

@@ -8,7 +8,7 @@
 
 #include <weir/weir.h>
 
-#include "factory/task/task.h"
+#include "factory/task/series.h"
 #include "test/support.h"
 
 #define SEEDS (WEIR_TEST_SANITIZED ? 300 : 1500) /* of a scenario */
@@ -112,6 +112,9 @@ any_graph(void)
 {
         weir_task *graph = weir_graph_new(note, NULL);
         weir_node *nodes[5];
+
+        if (interleave_random(2))
+                weir_graph_stop_on_failure(graph);
 
         for (unsigned i = 0; i < 5; i++) {
                 nodes[i] = weir_graph_add(graph, i < 2 ? short_one() : any_task(), NULL);
@@ -239,6 +242,66 @@ run_parallel_of_graphs(void)
         run_cancel_and_deadline_of(noted(parallel));
 }
 
+/* -- failures -- */
+
+static void
+fail_own_series(weir_task *task, void *context)
+{
+        note(task, context);
+        weir_series_fail(weir_series_of(task), -EIO); /* unless something else came first */
+}
+
+static weir_task *
+one_that_fails(void)
+{
+        return noted(interleave_random(2) ? weir_timer_new(0, fail_own_series, NULL) : weir_empty_new(fail_own_series, NULL));
+}
+
+static weir_task *
+parallel_that_stops(unsigned depth)
+{
+        weir_task *parallel = weir_parallel_new(note, NULL);
+
+        weir_parallel_stop_on_failure(parallel);
+        weir_parallel_add(parallel, depth > 0 ? parallel_that_stops(depth - 1) : endless());
+        weir_parallel_add(parallel, any_task());
+        weir_parallel_add(parallel, interleave_random(2) ? one_that_fails() : short_one());
+        return noted(parallel);
+}
+
+static void
+fail_or_cancel(void *unused)
+{
+        (void)unused;
+        switch (interleave_random(3)) {
+        case 0: weir_series_cancel(run.series); break;
+        case 1: weir_series_set_deadline(run.series, 0); break;
+        default: weir_series_fail(run.series, -EBUSY);
+        }
+}
+
+/* Something ends the series for sure: what it runs, or one of two others. */
+static void
+run_failures(void)
+{
+        begin();
+        weir_series_stop_on_failure(run.series);
+        weir_series_push(run.series, parallel_that_stops(1));
+        weir_series_push(run.series, endless());
+        interleave_act(run_the_series, NULL);
+        interleave_act(fail_or_cancel, NULL);
+        interleave_act(fail_or_cancel, NULL);
+        interleave_join_actors();
+        interleave_explore(false);
+        INTERLEAVE_EXPECT(run.ended && run.frees == run.made && weir__series_descents == 0);
+        INTERLEAVE_EXPECT(run.status == -EIO || run.status == -EBUSY || run.status == -ECANCELED || run.status == -ETIMEDOUT);
+        for (unsigned i = 0; i < run.calls; i++)
+                INTERLEAVE_EXPECT(run.statuses[i] == 0 || run.statuses[i] == -ECANCELED || run.statuses[i] == -EIO ||
+                                  run.statuses[i] == run.status);
+        weir_series_unref(run.series);
+        INTERLEAVE_EXPECT(weir_shutdown() == 0);
+}
+
 /* -- the suite -- */
 
 static void
@@ -259,6 +322,12 @@ the_end_of_a_series_meets_a_parallel_with_a_graph(void)
         interleave_try(__func__, run_parallel_of_graphs, SEEDS);
 }
 
+static void
+failures_at_every_level_meet_cancels_deadlines_and_each_other(void)
+{
+        interleave_try(__func__, run_failures, SEEDS);
+}
+
 int
 main(void)
 {
@@ -266,6 +335,7 @@ main(void)
                 WEIR_TEST(the_end_of_a_series_meets_a_graph),
                 WEIR_TEST(the_end_of_a_series_meets_tasks_that_run_others),
                 WEIR_TEST(the_end_of_a_series_meets_a_parallel_with_a_graph),
+                WEIR_TEST(failures_at_every_level_meet_cancels_deadlines_and_each_other),
         };
 
         return weir_test_main("interleave flows", tests, sizeof tests / sizeof *tests);

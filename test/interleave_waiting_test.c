@@ -1,5 +1,5 @@
-/* test/interleave_waiting_test.c: mailboxes, counters, conditionals, channels and barriers while tasks start, are served, are
- * cancelled and time out, in hundreds of orders that seeds make (interleave.h).
+/* test/interleave_waiting_test.c: mailboxes, counters, conditionals, channels, barriers and promises while tasks start, are
+ * served, are cancelled and time out, in hundreds of orders that seeds make (interleave.h).
  *
  * The waits there have no limit.  So a lost notification is seen: no thread can go on then.  A use of freed memory is seen, too,
  * and so is memory that is not given back. */
@@ -22,9 +22,18 @@ static struct {
         weir_mailbox *mailbox;
         weir_channel *channel;
         weir_barrier *barrier;
+        weir_guard *guard;
+        weir_watch *watch;
+        weir_subscriber *subscriber[2];
+        _Atomic unsigned alone, sharing;
 
         _Atomic unsigned freed, well, messages, last, ran;
         _Atomic unsigned counted, sent, dropped;
+
+        struct {
+                weir_task *task;
+                _Atomic unsigned decided, cancelled, called;
+        } promise[2];
 } run;
 
 static void
@@ -119,6 +128,73 @@ post(void *unused)
 {
         (void)unused;
         run.sent += weir_channel_post(run.channel, "x") == 0;
+}
+
+static void
+end_promise(void *index)
+{
+        weir_task *promise = run.promise[(uintptr_t)index].task;
+
+        run.promise[(uintptr_t)index].decided += weir_promise_end_with(promise, 0, "x", note_drop) == 0;
+        weir_promise_unref(promise);
+}
+
+static void
+send_and_go(void *unused)
+{
+        (void)unused;
+        run.sent += weir_mailbox_send(run.mailbox, "x") == 0;
+        weir_mailbox_sender_unref(run.mailbox);
+}
+
+static void
+go_away(void *unused)
+{
+        (void)unused;
+        weir_mailbox_sender_unref(run.mailbox);
+}
+
+static void
+set_watch(void *unused)
+{
+        (void)unused;
+        run.sent += weir_watch_set(run.watch, "x") == 0;
+}
+
+static void
+close_watch(void *unused)
+{
+        (void)unused;
+        INTERLEAVE_EXPECT(weir_watch_close(run.watch) == 0);
+}
+
+static void
+publish(void *unused)
+{
+        (void)unused;
+        run.sent += weir_topic_publish("n", "x", 1) > 0;
+}
+
+/* Another subscriber comes, with more room, and goes. */
+static void
+visit_topic(void *unused)
+{
+        (void)unused;
+        weir_subscriber_unref(weir_topic_subscribe("n", 3));
+}
+
+static void
+leave_topic(void *index)
+{
+        weir_subscriber_unref(run.subscriber[(uintptr_t)index]);
+}
+
+static void
+try_guard(void *index)
+{
+        int status = weir_guard_try_acquire_shared(run.guard, run.series[(uintptr_t)index]);
+
+        INTERLEAVE_EXPECT(status == 0 || status == -EAGAIN || status == -EDEADLK || status == -ESTALE);
 }
 
 static void
@@ -339,6 +415,168 @@ barrier(void)
         INTERLEAVE_EXPECT(run.well == 2 * run.last && run.last <= 2);
 }
 
+static void
+note_promise(weir_task *task, void *index)
+{
+        note(task, NULL);
+        run.promise[(uintptr_t)index].called++;
+}
+
+static void
+note_cancel(weir_task *task, void *index)
+{
+        INTERLEAVE_EXPECT(weir_task_status(task) < 0 && weir_promise_end(task, 0) == -EALREADY);
+        INTERLEAVE_EXPECT(run.promise[(uintptr_t)index].called == 0);
+        run.promise[(uintptr_t)index].cancelled++;
+}
+
+static void
+make_promise(uintptr_t index, unsigned references)
+{
+        weir_task *task = weir_promise_new(note_cancel, note_promise, (void *)index);
+
+        run.promise[index].task = task;
+        while (references-- > 0)
+                weir_promise_ref(task);
+}
+
+/* Somebody has decided for each that was called; memory and values go in the end, whoever is the last. */
+static void
+judge_promises(void)
+{
+        for (unsigned i = 0; i < 2; i++) {
+                unsigned decided = run.promise[i].decided, cancelled = run.promise[i].cancelled;
+
+                INTERLEAVE_EXPECT(run.promise[i].called <= 1 && decided <= 1);
+                INTERLEAVE_EXPECT(run.promise[i].called ? decided + cancelled == 1 : cancelled == 0);
+        }
+        INTERLEAVE_EXPECT(run.dropped == run.promise[0].decided + run.promise[1].decided);
+}
+
+static void
+promises(void)
+{
+        begin();
+        for (uintptr_t i = 0; i < 2; i++) {
+                make_promise(i, 2);
+                add(run.promise[i].task);
+        }
+        act_on_all();
+        for (uintptr_t i = 0; i < 2; i++) {
+                interleave_act(end_promise, (void *)i);
+                interleave_act(end_promise, (void *)i);
+        }
+        play();
+        judge_promises();
+}
+
+/* One is dismissed, the other one is started while the runtime shuts down. */
+static void
+promises_that_go(void)
+{
+        begin();
+        make_promise(0, 1);
+        add(run.promise[0].task);
+        make_promise(1, 2);
+        interleave_act(interleave_random(2) ? start : start_and_cancel, 0);
+        interleave_act(end_promise, 0);
+        interleave_act(shut_down, NULL);
+        interleave_act(dismiss, run.promise[1].task);
+        interleave_act(end_promise, (void *)1);
+        interleave_act(end_promise, (void *)1);
+        play();
+        judge_promises();
+        INTERLEAVE_EXPECT(run.promise[1].called == 0);
+}
+
+static void
+note_guard(weir_task *task, void *is_shared)
+{
+        if (weir_task_status(task) == -EDEADLK) /* a try has come first */
+                return;
+        note(task, NULL);
+        if (weir_task_status(task))
+                return;
+        *(is_shared ? &run.sharing : &run.alone) += 1;
+        INTERLEAVE_EXPECT(run.alone + (run.sharing > 0) == 1);
+        *(is_shared ? &run.sharing : &run.alone) -= 1;
+}
+
+/* Nobody waits for ever, and in the end nobody has it. */
+static void
+shared_guard(void)
+{
+        begin();
+        run.guard = weir_guard_new();
+        for (unsigned i = 0; i < 4; i++)
+                add(interleave_random(2) ? weir_guard_acquire_shared_new(run.guard, note_guard, &run)
+                                         : weir_guard_acquire_new(run.guard, note_guard, NULL));
+        act_on_all();
+        interleave_act(try_guard, (void *)(uintptr_t)interleave_random(4));
+        play();
+        INTERLEAVE_EXPECT(!weir_guard_is_held(run.guard, NULL));
+        weir_guard_unref(run.guard);
+}
+
+static void
+watch(void)
+{
+        begin();
+        run.watch = weir_watch_new(note_drop);
+        for (unsigned i = 0; i < 3; i++)
+                add(weir_watch_wait_new(run.watch, interleave_random(3), note, NULL));
+        act_on_all();
+        interleave_act(set_watch, NULL);
+        interleave_act(set_watch, NULL);
+        interleave_act(interleave_random(2) ? set_watch : close_watch, NULL);
+        play();
+        weir_watch_unref(run.watch);
+        INTERLEAVE_EXPECT(run.dropped == run.sent);
+}
+
+static void
+note_topic(weir_task *task, void *context)
+{
+        note(task, context);
+        INTERLEAVE_EXPECT((weir_task_status(task) == 0) == (weir_topic_message(task, NULL) != NULL));
+}
+
+/* Two receives of one subscriber and one of another, which may have gone otherwise. */
+static void
+topic(void)
+{
+        begin();
+        run.subscriber[0] = weir_topic_subscribe("n", 1 + interleave_random(2));
+        run.subscriber[1] = weir_topic_subscribe("n", 1);
+        for (unsigned i = 0; i < 3; i++)
+                add(weir_topic_receive_new(run.subscriber[i / 2], note_topic, NULL));
+        act_on_all();
+        interleave_act(publish, NULL);
+        interleave_act(publish, NULL);
+        interleave_act(visit_topic, NULL);
+        interleave_act(leave_topic, NULL);
+        interleave_act(leave_topic, (void *)1);
+        play();
+        INTERLEAVE_EXPECT(run.well <= 2 * run.sent && weir_topic_publish("n", "x", 1) == 0);
+}
+
+static void
+mailbox_with_senders(void)
+{
+        begin();
+        run.mailbox = weir_mailbox_new(note_drop);
+        weir_mailbox_sender_ref(run.mailbox);
+        weir_mailbox_sender_ref(run.mailbox);
+        for (unsigned i = 0; i < 3; i++)
+                add(weir_mailbox_receive_new(run.mailbox, note, NULL));
+        act_on_all();
+        interleave_act(go_away, NULL);
+        interleave_act(interleave_random(2) ? send_and_go : go_away, NULL);
+        play();
+        weir_mailbox_unref(run.mailbox);
+        INTERLEAVE_EXPECT(run.dropped == run.sent && run.messages == run.well && run.well <= run.sent);
+}
+
 /* -- the suite -- */
 
 static void
@@ -395,6 +633,42 @@ arrivals_meet_cancels_at_a_barrier(void)
         interleave_try(__func__, barrier, SEEDS);
 }
 
+static void
+ends_of_promises_meet_starts_and_cancels(void)
+{
+        interleave_try(__func__, promises, SEEDS);
+}
+
+static void
+ends_of_promises_meet_a_shutdown_and_a_dismiss(void)
+{
+        interleave_try(__func__, promises_that_go, SEEDS);
+}
+
+static void
+shares_of_a_guard_meet_those_who_want_it_alone(void)
+{
+        interleave_try(__func__, shared_guard, SEEDS);
+}
+
+static void
+values_of_a_watch_meet_starts_cancels_and_its_close(void)
+{
+        interleave_try(__func__, watch, SEEDS);
+}
+
+static void
+messages_of_a_topic_meet_subscribers_that_come_and_go(void)
+{
+        interleave_try(__func__, topic, SEEDS);
+}
+
+static void
+senders_of_a_mailbox_go_while_tasks_wait(void)
+{
+        interleave_try(__func__, mailbox_with_senders, SEEDS);
+}
+
 int
 main(void)
 {
@@ -408,6 +682,12 @@ main(void)
                 WEIR_TEST(two_sends_to_a_mailbox_meet_its_receivers),
                 WEIR_TEST(close_of_a_channel_meets_those_who_send_and_receive),
                 WEIR_TEST(arrivals_meet_cancels_at_a_barrier),
+                WEIR_TEST(ends_of_promises_meet_starts_and_cancels),
+                WEIR_TEST(ends_of_promises_meet_a_shutdown_and_a_dismiss),
+                WEIR_TEST(shares_of_a_guard_meet_those_who_want_it_alone),
+                WEIR_TEST(values_of_a_watch_meet_starts_cancels_and_its_close),
+                WEIR_TEST(messages_of_a_topic_meet_subscribers_that_come_and_go),
+                WEIR_TEST(senders_of_a_mailbox_go_while_tasks_wait),
         };
 
         return weir_test_main("interleave_waiting", tests, sizeof tests / sizeof *tests);

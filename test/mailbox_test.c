@@ -376,12 +376,72 @@ sent_by_name_is_counted_exactly_as_often_as_received(void)
         CU_ASSERT_EQUAL(storm.counted, storm.received);
 }
 
+/* -- senders -- */
+
+static void
+receivers_learn_that_the_last_sender_has_gone(void)
+{
+        begin();
+        weir_mailbox *mailbox = weir_mailbox_new(drop);
+        CU_ASSERT_PTR_EQUAL(weir_mailbox_sender_ref(mailbox), mailbox);
+        weir_mailbox_sender_ref(mailbox);
+        weir_task_start(receive(mailbox, "a"));
+        weir_task_start(receive(mailbox, "b"));
+        weir_mailbox_sender_unref(mailbox);
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "");
+        weir_mailbox_sender_unref(mailbox);
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "a:-32:- b:-32:-");
+        weir_task_start(receive(mailbox, "c"));
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "a:-32:- b:-32:- c:-32:-");
+        CU_ASSERT_EQUAL(weir_mailbox_send(mailbox, "x"), -EPIPE);
+        weir_mailbox_unref(mailbox);
+        weir_test_end();
+        CU_ASSERT_EQUAL(dropped, 0);
+}
+
+static void
+message_of_a_sender_that_has_gone_is_still_received(void)
+{
+        begin();
+        weir_mailbox *mailbox = weir_mailbox_sender_ref(weir_mailbox_new(drop));
+        CU_ASSERT_EQUAL(weir_mailbox_send(mailbox, "x"), 0);
+        weir_mailbox_sender_unref(mailbox);
+        weir_task_start(receive(mailbox, "a"));
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "a:0:x");
+        weir_mailbox_sender_ref(mailbox);
+        CU_ASSERT_EQUAL(weir_mailbox_send(mailbox, "y"), -EALREADY);
+        weir_mailbox_sender_unref(mailbox);
+        weir_mailbox_unref(mailbox);
+        CU_ASSERT_PTR_NULL(weir_mailbox_sender_ref(NULL));
+        weir_mailbox_sender_unref(NULL);
+        weir_test_end();
+}
+
+static void
+drop_a_sender_too_many(void)
+{
+        weir_mailbox_sender_unref(weir_mailbox_new(NULL));
+}
+
+static void
+dropping_a_sender_that_is_none_aborts(void)
+{
+        weir_test_aborts(drop_a_sender_too_many, "weir_mailbox_sender_unref: the mailbox has no sender");
+}
+
 int
 main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(message_reaches_the_first_who_waits_and_the_others_wait_no_more),
                 WEIR_TEST(message_is_kept_until_somebody_receives_it),
+                WEIR_TEST(receivers_learn_that_the_last_sender_has_gone),
+                WEIR_TEST(message_of_a_sender_that_has_gone_is_still_received),
+                WEIR_TEST(dropping_a_sender_that_is_none_aborts),
                 WEIR_TEST(message_that_nobody_takes_is_dropped_once),
                 WEIR_TEST(cancel_deadline_and_shutdown_leave_the_message_to_the_next),
                 WEIR_TEST(received_message_stays_received_when_its_series_is_cancelled),

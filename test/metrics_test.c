@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "kernel/base/clock.h"
 #include "server/base/serving.h"
@@ -813,6 +815,61 @@ write_in_child(void)
         _exit(weir_metrics_write(STDERR_FILENO) == -ECHILD ? 7 : 8);
 }
 
+/* -- forks while others write -- */
+
+static atomic_bool is_over;
+
+static void
+write_again_and_again(void *unused)
+{
+        int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+        (void)unused;
+        while (!atomic_load(&is_over)) {
+                CU_ASSERT_EQUAL(weir_metrics_write(fd), 0);
+        }
+        close(fd);
+}
+
+static int
+status_of_a_child_that_writes(int fd)
+{
+        int status = -1;
+        pid_t child = fork();
+
+        if (child == 0) {
+                alarm(WEIR_TEST_SANITIZED ? 60 : 10);
+                _exit(weir_metrics_write(fd) ? 1 : 0);
+        }
+        CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+        return status;
+}
+
+/* After the end of the runtime a child may use the library.  The list of servers has one that was not stopped. */
+static void
+issue_018_a_child_of_a_process_that_writes_metrics_may_write_them_too(void)
+{
+        struct weir_test_thread writers[2];
+        int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+        weir_test_begin_real(4);
+        weir_http_server *server = http_server(NULL, weir_http_debug, NULL);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        atomic_store(&is_over, false);
+        for (int i = 0; i < 2; i++) {
+                weir_test_thread_start(&writers[i], write_again_and_again, NULL);
+        }
+        for (int i = 0; i < (WEIR_TEST_SANITIZED ? 20 : 200); i++) {
+                CU_ASSERT_EQUAL_FATAL(status_of_a_child_that_writes(fd), 0);
+        }
+        atomic_store(&is_over, true);
+        for (int i = 0; i < 2; i++) {
+                weir_test_thread_join(&writers[i]);
+        }
+        weir_http_server_free(server);
+        close(fd);
+}
+
 static void
 a_forked_child_is_refused(void)
 {
@@ -842,6 +899,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(it_may_be_written_while_servers_come_and_go),
         WEIR_TEST(servers_start_and_stop_while_memory_for_their_counts_is_allocated),
         WEIR_TEST(an_error_of_the_descriptor_is_reported),
+        WEIR_TEST(issue_018_a_child_of_a_process_that_writes_metrics_may_write_them_too),
         WEIR_TEST(a_forked_child_is_refused),
 };
 

@@ -80,13 +80,13 @@ add_a_started_task(void)
 static void
 misuse_aborts_with_the_reason(void)
 {
-        weir_test_aborts(add_after_start, "weir_parallel_add: the parallel was started");
-        weir_test_aborts(add_series_after_push, "weir_parallel_add_series: the parallel was started, pushed");
-        weir_test_aborts(add_to_another_kind, "weir_parallel_add: the task is no parallel");
-        weir_test_aborts(add_a_series_twice, "a series was started, run, added");
-        weir_test_aborts(start_an_added_series, "a series was started, run, added");
-        weir_test_aborts(dismiss_an_added_series, "weir_series_dismiss: the series was added");
-        weir_test_aborts(add_a_started_task, "weir_parallel_add: the task was started");
+        weir_test_aborts(add_after_start, "weir_parallel_add: parallel was already started (by weir_task_start)");
+        weir_test_aborts(add_series_after_push, "weir_parallel_add_series: parallel was already pushed (by weir_series_push)");
+        weir_test_aborts(add_to_another_kind, "weir_parallel_add: expected a parallel, and was given ");
+        weir_test_aborts(add_a_series_twice, "weir_parallel_add_series: the series was already added to a parallel");
+        weir_test_aborts(start_an_added_series, "weir_series_start: the series was already added to a parallel");
+        weir_test_aborts(dismiss_an_added_series, "weir_series_dismiss: the series was already added to a parallel");
+        weir_test_aborts(add_a_started_task, "weir_parallel_add: ");
 }
 
 /* -- running -- */

@@ -274,6 +274,52 @@ predicate_is_not_asked_about_success_nor_after_the_last_attempt(void)
         weir_test_end();
 }
 
+/* -- waits that the outcome asks for -- */
+
+/* The first failure asks for 7 seconds, the second for nothing of its own, the third for none at all. */
+static weir_nsec
+as_asked(int status, weir_nsec planned, void *context)
+{
+        struct plan *plan = context;
+
+        CU_ASSERT_EQUAL(status, plan->statuses[plan->made - 1]);
+        CU_ASSERT_EQUAL(planned, WEIR_SEC(1) << (plan->made - 1));
+        return plan->made == 1 ? WEIR_SEC(7) : plan->made == 2 ? -1 : 0;
+}
+
+static void
+an_outcome_may_ask_for_another_wait(void)
+{
+        struct weir_retry_config config = exactly(4, WEIR_SEC(1));
+        struct plan plan = {.statuses = {-EIO, -EBUSY, -EPIPE}, .planned = 4};
+
+        weir_test_begin_virtual();
+        config.delay_of = as_asked;
+        config.max_delay = WEIR_SEC(5); /* does not bound what is asked for */
+        CU_ASSERT_EQUAL(run(&config, &plan), 0);
+        CU_ASSERT_EQUAL(plan.made, 4);
+        CU_ASSERT_EQUAL(plan.began[1] - plan.began[0], WEIR_SEC(7));
+        CU_ASSERT_EQUAL(plan.began[2] - plan.began[1], WEIR_SEC(2));
+        CU_ASSERT_EQUAL(plan.began[3] - plan.began[2], 0);
+        weir_test_end();
+}
+
+static void
+a_wait_that_is_asked_for_and_would_outlast_the_limit_is_not_begun(void)
+{
+        struct weir_retry_config config = exactly(4, WEIR_SEC(1));
+        struct plan plan = {.statuses = {-EIO}, .planned = 4};
+
+        weir_test_begin_virtual();
+        weir_nsec began = weir_now();
+        config.delay_of = as_asked;
+        config.limit = WEIR_SEC(6);
+        CU_ASSERT_EQUAL(run(&config, &plan), -EIO);
+        CU_ASSERT_EQUAL(plan.made, 1);
+        CU_ASSERT_EQUAL(weir_now(), began);
+        weir_test_end();
+}
+
 /* -- limits -- */
 
 static void
@@ -706,6 +752,8 @@ main(void)
                 WEIR_TEST(some_failures_are_not_tried_again),
                 WEIR_TEST(predicate_decides_what_is_worth_another_attempt),
                 WEIR_TEST(predicate_is_not_asked_about_success_nor_after_the_last_attempt),
+                WEIR_TEST(an_outcome_may_ask_for_another_wait),
+                WEIR_TEST(a_wait_that_is_asked_for_and_would_outlast_the_limit_is_not_begun),
                 WEIR_TEST(attempt_that_takes_too_long_is_ended_and_tried_again),
                 WEIR_TEST(limit_of_it_all_ends_the_attempt_that_runs),
                 WEIR_TEST(it_does_not_wait_for_an_attempt_that_would_come_too_late),

@@ -448,8 +448,8 @@ add_when_it_was_pushed(void)
 static void
 case_for_what_is_no_select_or_is_consumed_aborts(void)
 {
-        weir_test_aborts(add_to_a_timer, "weir_select_receive: the task is no select");
-        weir_test_aborts(add_when_it_was_pushed, "weir_select_send: the select was started, pushed, added or dismissed before");
+        weir_test_aborts(add_to_a_timer, "weir_select_receive: expected a select, and was given timer");
+        weir_test_aborts(add_when_it_was_pushed, "weir_select_send: select was already pushed (by weir_series_push)");
 }
 
 /* Debug builds see to that. */
@@ -674,11 +674,145 @@ no_message_is_lost_or_doubled_while_selects_meet_each_other_and_all_else(void)
         storm_on(0, true);
 }
 
+/* -- cases without a channel -- */
+
+static void
+case_that_is_off_never_wins_and_keeps_its_index(void)
+{
+        begin();
+        make_pair(1);
+        weir_task *select = weir_select_new(selected, NULL);
+        CU_ASSERT_EQUAL(weir_select_never(select), 0);
+        CU_ASSERT_EQUAL(weir_select_receive(select, pair.a), 1);
+        CU_ASSERT_EQUAL(weir_select_never(select), 2);
+        CU_ASSERT_EQUAL(weir_select_receive(select, pair.b), 3);
+        weir_task_start(select);
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "");
+        weir_channel_post(pair.b, "x");
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "3:x:0");
+        CU_ASSERT_PTR_NULL(weir_select_take_message(NULL, 0));
+        weir_channel_unref(pair.a);
+        weir_channel_unref(pair.b);
+        weir_test_end();
+}
+
+static void
+select_in_which_nothing_can_win_is_refused(void)
+{
+        begin();
+        weir_task *select = weir_select_new(selected, NULL);
+        weir_select_never(select);
+        weir_select_never(select);
+        CU_ASSERT_EQUAL(weir_task_start(select), -EINVAL);
+        CU_ASSERT_EQUAL(weir_select_never(NULL), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_select_default(NULL), -ENOMEM);
+        weir_test_end();
+}
+
+static weir_task *
+with_default(void)
+{
+        weir_task *select = weir_select_new(selected, NULL);
+
+        CU_ASSERT_EQUAL(weir_select_default(select), 0); /* wherever it stands */
+        CU_ASSERT_EQUAL(weir_select_receive(select, pair.a), 1);
+        CU_ASSERT_EQUAL(weir_select_send(select, pair.b, "y"), 2);
+        return select;
+}
+
+static void
+default_wins_when_nothing_else_is_possible_at_the_start(void)
+{
+        begin();
+        make_pair(0);
+        weir_task_start(with_default());
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "0::0");
+        CU_ASSERT_EQUAL(dropped, 1);
+        weir_task_start(weir_channel_send_new(pair.a, "x", NULL, NULL));
+        weir_task_start(with_default());
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "0::0 1:x:0");
+        weir_task *alone = weir_select_new(selected, NULL);
+        weir_select_default(alone);
+        weir_task_start(alone);
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "0::0 1:x:0 0::0");
+        weir_channel_unref(pair.a);
+        weir_channel_unref(pair.b);
+        weir_test_end();
+}
+
+static void
+second_default_is_refused(void)
+{
+        begin();
+        weir_task *select = weir_select_new(selected, NULL);
+        CU_ASSERT_EQUAL(weir_select_default(select), 0);
+        CU_ASSERT_EQUAL(weir_select_default(select), -EEXIST);
+        CU_ASSERT_EQUAL(weir_task_start(select), -EEXIST);
+        weir_test_end();
+}
+
+static void
+cases_without_a_channel_count_for_the_limit_and_need_memory(void)
+{
+        begin();
+        weir_task *select = weir_select_new(selected, NULL);
+        for (int i = 0; i < WEIR_SELECT_MAX; i++)
+                CU_ASSERT_EQUAL(weir_select_never(select), i);
+        CU_ASSERT_EQUAL(weir_select_default(select), -E2BIG);
+        weir_task_dismiss(select);
+        select = weir_select_new(selected, NULL);
+        for (int i = 0; i < 4; i++)
+                weir_select_never(select);
+        allocations_left = 0;
+        CU_ASSERT_EQUAL(weir_select_default(select), -ENOMEM);
+        allocations_left = -1;
+        CU_ASSERT_EQUAL(weir_task_start(select), -ENOMEM);
+        weir_test_end();
+}
+
+static void
+select_with_cases_that_are_off_is_described(void)
+{
+        char dump[4096];
+        int ends[2];
+
+        begin();
+        make_pair(0);
+        weir_task *select = weir_select_new(selected, NULL);
+        weir_series *series = weir_series_new(NULL, NULL);
+        weir_select_never(select);
+        weir_select_receive(select, pair.a);
+        weir_series_push(series, select);
+        weir_series_start(series);
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL_FATAL(pipe2(ends, O_CLOEXEC), 0);
+        weir_debug_dump(ends[1]);
+        close(ends[1]);
+        ssize_t size = read(ends[0], dump, sizeof dump - 1);
+        dump[size > 0 ? size : 0] = '\0';
+        close(ends[0]);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dump, "select pending: to receive from a channel\n"));
+        weir_channel_unref(pair.a);
+        weir_channel_unref(pair.b);
+        weir_test_end(); /* ends it */
+}
+
 int
 main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(first_added_of_those_that_are_possible_wins),
+                WEIR_TEST(case_that_is_off_never_wins_and_keeps_its_index),
+                WEIR_TEST(select_in_which_nothing_can_win_is_refused),
+                WEIR_TEST(default_wins_when_nothing_else_is_possible_at_the_start),
+                WEIR_TEST(second_default_is_refused),
+                WEIR_TEST(cases_without_a_channel_count_for_the_limit_and_need_memory),
+                WEIR_TEST(select_with_cases_that_are_off_is_described),
                 WEIR_TEST(it_waits_until_one_is_possible_and_leaves_the_others),
                 WEIR_TEST(it_sends_to_one_and_what_was_not_sent_is_dropped_or_taken),
                 WEIR_TEST(message_that_was_not_sent_can_be_taken),

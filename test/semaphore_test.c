@@ -534,11 +534,44 @@ shutdown_amid_that_brings_them_back(void)
         storm(false);
 }
 
+/* -- closed -- */
+
+static void
+closed_semaphore_gives_nobody_anything_any_more(void)
+{
+        weir_semaphore *semaphore = weir_semaphore_new(2);
+
+        begin();
+        acquire(semaphore, 2, "a");
+        acquire(semaphore, 1, "b");
+        acquire(semaphore, 2, "c");
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "a:0");
+        CU_ASSERT_EQUAL(weir_semaphore_close(semaphore), 0);
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "a:0 b:-32 c:-32");
+        CU_ASSERT_EQUAL(weir_semaphore_close(semaphore), -EALREADY);
+        CU_ASSERT_EQUAL(weir_semaphore_release(semaphore, 2), 0);
+        CU_ASSERT_EQUAL(weir_semaphore_available(semaphore), 2);
+        CU_ASSERT_EQUAL(weir_semaphore_try_acquire(semaphore, 1), -EPIPE);
+        acquire(semaphore, 1, "d");
+        acquire(semaphore, 0, "e");
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "a:0 b:-32 c:-32 d:-32 e:-32");
+        weir_task_start(weir_limited_new(semaphore, 1, weir_empty_new(noted, "inside"), noted, "limited"));
+        weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "a:0 b:-32 c:-32 d:-32 e:-32 limited:-32");
+        CU_ASSERT_EQUAL(weir_semaphore_close(NULL), -ENOMEM);
+        weir_semaphore_unref(semaphore);
+        weir_test_end();
+}
+
 int
 main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(tokens_are_given_in_the_order_of_coming),
+                WEIR_TEST(closed_semaphore_gives_nobody_anything_any_more),
                 WEIR_TEST(large_one_at_the_head_holds_up_those_behind_it),
                 WEIR_TEST(large_one_that_is_cancelled_lets_those_behind_it_go_on),
                 WEIR_TEST(cancelled_one_gets_no_tokens),

@@ -865,6 +865,100 @@ a_read_in_another_flow_is_cancelled_and_the_next_one_gets_the_piece(void)
         end();
 }
 
+/* -- bodies that break -- */
+
+/* A client that gets the last chunk, or the end of a reply of HTTP/1.0, takes it for a complete reply. */
+static void
+issue_018_a_reply_that_has_begun_is_cut_when_the_body_breaks(void)
+{
+        for (int i = 0; i < 4; i++) {
+                bool is_slow = i / 2;
+
+                begin(keep_exchange);
+                ask(CHUNKED "1\r\na\r\n");
+                assert_reads("a");
+                CU_ASSERT_EQUAL(write_text("A"), 0);
+                if (is_slow) {
+                        struct piece piece;
+
+                        read_begin(&piece);
+                        CU_ASSERT_TRUE(waits(&piece));
+                        weir_test_pass(LIMIT);
+                        CU_ASSERT_EQUAL(ended(&piece), -ETIMEDOUT);
+                } else {
+                        CU_ASSERT_TRUE(http_send_text(&at.client, "zz\r\n"));
+                        run_ready();
+                        assert_read_fails(-EBADMSG);
+                }
+                if (i % 2) { /* it says why, and ends the reply as if all were well */
+                        CU_ASSERT_EQUAL(write_text("broken"), 0);
+                }
+                let_go();
+                CU_ASSERT_FALSE(http_receive(&at.client, &at.reply, false));
+                end();
+        }
+}
+
+static void
+a_whole_reply_of_known_length_stays_whole_when_the_body_breaks(void)
+{
+        begin(keep_exchange);
+        ask(CHUNKED "1\r\na\r\n");
+        assert_reads("a");
+        CU_ASSERT_EQUAL(weir_http_reply_length(at.exchange, 1), 0);
+        CU_ASSERT_EQUAL(write_text("A"), 0);
+        CU_ASSERT_TRUE(http_send_text(&at.client, "zz\r\n"));
+        run_ready();
+        assert_read_fails(-EBADMSG);
+        let_go();
+        assert_receives(200, "A");
+        assert_is_over();
+        end();
+}
+
+static void
+cancel_its_series(weir_task *collect, void *exchange)
+{
+        atomic_store(&piece_status, weir_task_status(collect));
+        CU_ASSERT_EQUAL(weir_http_reply_text(exchange, 200, "all is well\n"), 0);
+        weir_series_cancel(weir_series_of(exchange));
+}
+
+static void
+collect_and_cancel(weir_task *exchange, void *context)
+{
+        (void)context;
+        weir_series_push(weir_series_of(exchange), weir_http_collect_new(exchange, 5, cancel_its_series, exchange));
+        atomic_fetch_add(&at.handled, 1);
+}
+
+static void
+issue_018_a_cancel_leaves_the_reply_to_a_broken_body_to_the_server(void)
+{
+        static const struct {
+                const char *request;
+                int failed, status;
+        } cases[] = {
+                {CHUNKED "zz\r\n", -EBADMSG, 400},
+                {POST "Content-Length: 6\r\n\r\nabcdef", -EMSGSIZE, 413},
+                {CHUNKED "6\r\nabcdef\r\n" LAST_CHUNK, -EMSGSIZE, 413},
+                {CHUNKED "5\r\nabcde\r\n" LAST_CHUNK, 0, 0},
+        };
+
+        begin(collect_and_cancel);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                ask(cases[i].request);
+                run_ready();
+                CU_ASSERT_EQUAL(atomic_load(&piece_status), cases[i].failed);
+                if (cases[i].status) {
+                        assert_receives(cases[i].status, NULL);
+                }
+                assert_is_over();
+                open_again();
+        }
+        end();
+}
+
 /* -- ends from outside -- */
 
 static void
@@ -972,6 +1066,9 @@ main(void)
                 WEIR_TEST(a_client_is_not_read_ahead_of_the_tasks),
                 WEIR_TEST(a_collection_has_what_was_not_read_before),
                 WEIR_TEST(more_than_a_collection_may_have_is_413),
+                WEIR_TEST(issue_018_a_reply_that_has_begun_is_cut_when_the_body_breaks),
+                WEIR_TEST(a_whole_reply_of_known_length_stays_whole_when_the_body_breaks),
+                WEIR_TEST(issue_018_a_cancel_leaves_the_reply_to_a_broken_body_to_the_server),
                 WEIR_TEST(a_collection_may_have_max_body_unless_it_says_otherwise),
                 WEIR_TEST(a_second_collection_with_a_smaller_limit_keeps_to_it),
                 WEIR_TEST(a_form_is_told_once_all_of_it_was_collected),

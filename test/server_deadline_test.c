@@ -112,6 +112,32 @@ an_exchange_whose_deadline_comes_is_answered_503_and_the_connection_goes_on(void
         end();
 }
 
+/* -- a failure -- */
+
+static void
+fail_in_a_step(weir_task *exchange, void *context)
+{
+        (void)context;
+        weir_series_stop_on_failure(weir_series_of(exchange));
+        weir_http_reply_text(exchange, 200, "never seen\n");
+        push(exchange, weir_timeout_new(weir_timer_new(FAR, NULL, NULL), WEIR_MSEC(100)));
+        push(exchange, weir_timer_new(FAR, on_end, NULL));
+        at.handled++;
+}
+
+static void
+an_exchange_whose_series_fails_is_answered_500_and_the_connection_goes_on(void)
+{
+        begin(fail_in_a_step);
+        for (int i = 1; i <= 3; i++) {
+                ask(GET("/"), WEIR_SEC(1));
+                CU_ASSERT_EQUAL(at.reply.status, 500);
+                CU_ASSERT_PTR_NULL(strstr(at.reply.body, "never"));
+        }
+        CU_ASSERT_EQUAL(at.ended, 0);
+        end();
+}
+
 static void
 wait_for_calls(weir_task *exchange, void *context)
 {
@@ -211,6 +237,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(an_exchange_whose_deadline_comes_is_answered_503_and_the_connection_goes_on),
+                WEIR_TEST(an_exchange_whose_series_fails_is_answered_500_and_the_connection_goes_on),
                 WEIR_TEST(everything_that_the_exchange_calls_ends_with_it),
                 WEIR_TEST(a_read_of_the_body_ends_with_it_and_then_the_connection),
                 WEIR_TEST(a_reply_that_has_begun_is_cut),

@@ -38,9 +38,10 @@ static struct fixture {
         int servers_fd; /* the other end of the client, on the virtual clock */
         int64_t began;
         atomic_int handled;
+        char file[32]; /* of LARGE bytes, while a test has one */
 } at;
 
-/* "/": a word at once.  "/hold": when let_go says so.  "/large": 8 MiB.  "/fitting": 512 KiB. */
+/* "/": a word at once.  "/hold": when let_go says so.  "/large": 8 MiB.  "/fitting": 512 KiB.  "/file": the file. */
 static void
 handle(weir_task *exchange, void *context)
 {
@@ -55,6 +56,10 @@ handle(weir_task *exchange, void *context)
                 memset(bytes, 'l', size);
                 CU_ASSERT_EQUAL(weir_http_reply_append(exchange, bytes, size), 0);
                 free(bytes);
+                return;
+        }
+        if (strcmp(path, "/file") == 0) {
+                CU_ASSERT_EQUAL(weir_http_reply_file(exchange, "/tmp", at.file + strlen("/tmp")), 0);
                 return;
         }
         weir_http_reply_text(exchange, 200, "word\n");
@@ -223,6 +228,56 @@ a_body_that_trickles_is_cut_all_the_same(void)
         CU_ASSERT_EQUAL(atomic_load(&at.handled), 0);
 }
 
+/* An empty line behind a request is no begin of the next one: a 408 that nobody asked for might be taken for its reply. */
+static void
+issue_018_an_empty_line_behind_a_request_brings_no_408(void)
+{
+        static const char *const lines[][2] = {{"\r\n", ""}, {"\r", "\n"}, {"", "\r\n"}, {"\r", ""}, {"", "\r"}};
+
+        for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+                char request[64];
+
+                begin_virtual(LIMIT, 0, 0);
+                snprintf(request, sizeof request, "%s%s", GET("/"), lines[i][0]);
+                CU_ASSERT_TRUE(http_ask(&at.client, request, &at.reply));
+                CU_ASSERT_TRUE(http_send_text(&at.client, lines[i][1]));
+                weir_test_pass(2 * LIMIT);
+                CU_ASSERT_FALSE(http_has_news(&at.client, 0));
+                if (strlen(lines[i][0]) + strlen(lines[i][1]) == 2) {
+                        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+                        HTTP_ASSERT_TEXT(at.reply.body, "word\n");
+                }
+                weir_test_pass(WEIR_SEC(60)); /* idle_timeout */
+                CU_ASSERT_TRUE(http_is_over(&at.client));
+                end();
+        }
+}
+
+static void
+a_head_behind_an_empty_line_has_the_time_of_a_head(void)
+{
+        begin_virtual(LIMIT, 0, 0);
+        CU_ASSERT_TRUE(http_send_text(&at.client, "\r\n"));
+        weir_test_pass(LIMIT - 1);
+        CU_ASSERT_TRUE(http_send_text(&at.client, "G"));
+        weir_test_pass(LIMIT - 1);
+        CU_ASSERT_FALSE(http_has_news(&at.client, 0));
+        weir_test_pass(1);
+        assert_timeout();
+        end();
+}
+
+static void
+a_stop_closes_a_connection_with_an_empty_line(void)
+{
+        begin_virtual(LIMIT, 0, 0);
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/") "\r\n", &at.reply));
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_FOREVER), 0);
+        CU_ASSERT_TRUE(http_is_over(&at.client));
+        end();
+}
+
 /* -- slow readers -- */
 
 /* The system's data about the server's end. */
@@ -313,6 +368,39 @@ memory_in_use(void)
         struct mallinfo2 info = mallinfo2();
 
         return info.uordblks + info.hblkhd;
+}
+
+/* The socket takes the head and a little more.  What was read of the file with the head is read again later. */
+static void
+issue_018_a_slow_reader_of_a_file_costs_no_memory_for_it(void)
+{
+        const int little = 4096;
+        char *bytes = malloc(LARGE);
+
+        for (size_t i = 0; i < LARGE; i++) {
+                bytes[i] = (char)('a' + i % 23);
+        }
+        strcpy(at.file, "/tmp/weir-file-XXXXXX");
+        int fd = mkstemp(at.file);
+        CU_ASSERT_FATAL(fd >= 0);
+        CU_ASSERT_EQUAL(write(fd, bytes, LARGE), (ssize_t)LARGE);
+        close(fd);
+        begin_virtual(0, 0, LIMIT);
+        open_small_window(4096);
+        CU_ASSERT_EQUAL(setsockopt(at.servers_fd, SOL_SOCKET, SO_SNDBUF, &little, sizeof little), 0);
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply)); /* what a connection has from its first request on */
+        size_t before = memory_in_use();
+        CU_ASSERT_TRUE(http_send_text(&at.client, GET("/file")));
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(atomic_load(&at.handled), 2);
+        CU_ASSERT(WEIR_TEST_SANITIZED || memory_in_use() < before + 4096);
+        CU_ASSERT_TRUE(http_receive(&at.client, &at.reply, false));
+        CU_ASSERT_EQUAL(at.reply.size, LARGE);
+        CU_ASSERT(at.reply.size == LARGE && memcmp(at.reply.body, bytes, LARGE) == 0);
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+        end();
+        unlink(at.file);
+        free(bytes);
 }
 
 static void
@@ -476,14 +564,17 @@ static void
 a_client_that_sends_for_ever_after_a_refusal_is_cut(void)
 {
         static const char junk[65536];
-        size_t sent = 0;
+        unsigned seconds = 0;
 
-        begin_virtual(0, 0, 0); /* whose time stands: it is cut for what it sends */
+        begin_virtual(0, 0, 0);
         CU_ASSERT_TRUE(http_send_text(&at.client, "nonsense\r\n\r\n"));
-        while (sent < LARGE && http_send(&at.client, junk, sizeof junk)) {
-                sent += sizeof junk;
+        weir_test_pass(0);
+        while (seconds < 60 && http_send(&at.client, junk, sizeof junk)) {
+                weir_test_pass(WEIR_SEC(1));
+                seconds++;
         }
-        CU_ASSERT(sent < LARGE);
+        CU_ASSERT(seconds >= 30);
+        CU_ASSERT(seconds <= 32); /* the system takes what comes after the end, and reports the reset later */
         end();
 }
 
@@ -743,9 +834,13 @@ main(void)
                 WEIR_TEST(half_a_head_is_408_at_its_limit_on_the_real_clock_too),
                 WEIR_TEST(a_head_that_trickles_is_cut_all_the_same),
                 WEIR_TEST(a_body_that_trickles_is_cut_all_the_same),
+                WEIR_TEST(issue_018_an_empty_line_behind_a_request_brings_no_408),
+                WEIR_TEST(a_head_behind_an_empty_line_has_the_time_of_a_head),
+                WEIR_TEST(a_stop_closes_a_connection_with_an_empty_line),
                 WEIR_TEST(a_slow_reader_gets_all_of_a_large_reply),
                 WEIR_TEST(a_reader_of_tiny_pieces_gets_all_of_a_large_reply),
                 WEIR_TEST(bytes_behind_the_last_request_cost_a_slow_reader_nothing),
+                WEIR_TEST(issue_018_a_slow_reader_of_a_file_costs_no_memory_for_it),
                 WEIR_TEST(a_client_that_never_reads_costs_one_reply_and_the_limit_of_writing),
                 WEIR_TEST(a_client_that_sends_for_ever_without_reading_costs_no_memory),
                 WEIR_TEST(a_client_that_does_not_leave_after_a_refusal_is_cut),

@@ -951,6 +951,40 @@ serve_serves_until_a_signal_and_puts_its_handling_back(void)
         http_reply_done(&at.reply);
 }
 
+static void *
+serve_with_main(void *argument)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        int *result = argument;
+        char address[32];
+
+        config.max_line = 64;
+        snprintf(address, sizeof address, "127.0.0.1:%d", at.port);
+        *result = weir_http_serve_with(&config, address, hello, NULL);
+        return NULL;
+}
+
+static void
+serve_with_a_config_does_as_the_config_says(void)
+{
+        pthread_t thread;
+        int result = -1;
+
+        at.port = free_port();
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, serve_with_main, &result), 0);
+        WEIR_TEST_EVENTUALLY(!is_refused_connection(at.port));
+        http_open(&at.client, at.port);
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+        CU_ASSERT_EQUAL(at.reply.status, 200);
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/0123456789012345678901234567890123456789012345678901234567890"), &at.reply));
+        CU_ASSERT_EQUAL(at.reply.status, 414);
+        CU_ASSERT_EQUAL(kill(getpid(), SIGTERM), 0);
+        CU_ASSERT_EQUAL(pthread_join(thread, NULL), 0);
+        CU_ASSERT_EQUAL(result, 0);
+        http_close(&at.client);
+        http_reply_done(&at.reply);
+}
+
 static void
 serve_reports_why_it_cannot(void)
 {
@@ -959,6 +993,12 @@ serve_reports_why_it_cannot(void)
         sigaction(SIGINT, NULL, &before);
         CU_ASSERT_EQUAL(weir_http_serve("nowhere", hello, NULL), -EINVAL);
         CU_ASSERT_EQUAL(weir_http_serve("127.0.0.1:0", NULL, NULL), -EINVAL);
+        CU_ASSERT_EQUAL(weir_http_serve_with(NULL, "nowhere", hello, NULL), -EINVAL);
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        config.certificate_file = "/nowhere";
+        CU_ASSERT_EQUAL(weir_http_serve_with(&config, "127.0.0.1:0", hello, NULL), -EINVAL);
+        config.private_key_file = "/nowhere";
+        CU_ASSERT_EQUAL(weir_http_serve_with(&config, "127.0.0.1:0", hello, NULL), -ENOENT);
         sigaction(SIGINT, NULL, &after);
         CU_ASSERT_PTR_EQUAL((void *)before.sa_handler, (void *)after.sa_handler);
 }
@@ -1051,6 +1091,7 @@ main(void)
                 WEIR_TEST(shutdown_during_stop_ends_it),
                 WEIR_TEST(stop_and_shutdown_may_meet),
                 WEIR_TEST(serve_serves_until_a_signal_and_puts_its_handling_back),
+                WEIR_TEST(serve_with_a_config_does_as_the_config_says),
                 WEIR_TEST(serve_reports_why_it_cannot),
                 WEIR_TEST(a_forked_child_is_refused_and_disturbs_nothing),
         };

@@ -448,6 +448,25 @@ a_client_that_sends_on_after_413_can_read_it(void)
         end();
 }
 
+/* As many clients do, it sends all of a large body before it reads. */
+static void
+issue_018_a_client_that_sends_50_mib_after_413_can_read_it(void)
+{
+        const size_t size = (size_t)(WEIR_TEST_SANITIZED ? 5 : 50) << 20;
+        char *body = calloc(1, size);
+        char head[128];
+
+        begin(echo);
+        snprintf(head, sizeof head, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", size);
+        CU_ASSERT_TRUE(http_send_text(&at.client, head));
+        CU_ASSERT_TRUE(http_send(&at.client, body, size));
+        assert_reply(413, NULL);
+        CU_ASSERT_TRUE(http_is_over(&at.client));
+        CU_ASSERT_FALSE(at.client.reset);
+        free(body);
+        end();
+}
+
 static void
 a_body_that_looks_like_a_request_is_none(void)
 {
@@ -456,6 +475,29 @@ a_body_that_looks_like_a_request_is_none(void)
                 http_send_text(&at.client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 33\r\n\r\n" GET("/inside") GET("/2")));
         assert_reply(200, "/ " GET("/inside"));
         assert_reply(200, "/2 ");
+        end();
+}
+
+/* docs/http-server.md says so. */
+static void
+issue_018_bytes_that_are_not_refused_reach_the_handler(void)
+{
+        static const char refused[] = {'#', ' ', '\t', '\1', '\x7f', '\x80', '\xc3'};
+        char request[64];
+
+        begin(echo);
+        CU_ASSERT_TRUE(http_send_text(&at.client, GET("/\"<>|\\^`{}") GET("/%22%3c")));
+        assert_reply(200, "/\"<>|\\^`{} ");
+        assert_reply(200, "/%22%3c "); /* of which the path is the same as that of /"< */
+        CU_ASSERT_TRUE(http_send_text(&at.client, "GET /u HTTP/1.1\r\nHost: a\r\nX_User: b\r\nX-User: c\r\n\r\n"));
+        assert_reply(200, "/u ");
+        for (size_t i = 0; i < sizeof refused; i++) {
+                snprintf(request, sizeof request, "GET /a%cb HTTP/1.1\r\nHost: a\r\n\r\n", refused[i]);
+                CU_ASSERT_TRUE(http_send_text(&at.client, request));
+                assert_reply(400, NULL);
+                http_close(&at.client);
+                http_open(&at.client, at.port);
+        }
         end();
 }
 
@@ -921,7 +963,9 @@ main(void)
                 WEIR_TEST(bodies_of_all_sizes_up_to_the_limit_arrive_whole),
                 WEIR_TEST(a_body_above_the_limit_is_413_before_it_is_sent),
                 WEIR_TEST(a_client_that_sends_on_after_413_can_read_it),
+                WEIR_TEST(issue_018_a_client_that_sends_50_mib_after_413_can_read_it),
                 WEIR_TEST(a_body_that_looks_like_a_request_is_none),
+                WEIR_TEST(issue_018_bytes_that_are_not_refused_reach_the_handler),
                 WEIR_TEST(a_get_may_have_a_body),
                 WEIR_TEST(head_has_the_fields_of_get_and_no_body),
                 WEIR_TEST(replies_without_a_body_frame_nothing),

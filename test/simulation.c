@@ -3,6 +3,7 @@
  * Threads: the main thread starts the runtime and lets time pass; the worker runs callbacks, in which it acts; the other thread
  *          acts when a callback asks for it and waits.  So there is one at a time, and the same seed does the same.
  * Locks:   none; the two semaphores hand the turn over. */
+#include "factory/task/task.h"
 #include "kernel/memory/memory.h"
 #include "test/simulation_driver.h"
 
@@ -431,6 +432,8 @@ static void
 check_blocks(void)
 {
         simulation_put_away();
+        weir__task_free_kept();
+        weir__series_unref_kept();
         if (model.alive_count || model.flow_count || blocks)
                 simulation_differs("%u tasks, %u series and %" PRId64 " blocks are left", model.alive_count, model.flow_count,
                                    (int64_t)blocks);

@@ -591,16 +591,17 @@ static void
 act_reset_id(const struct actor *actor)
 {
         struct task *task = draw_task(has_id);
-        weir_nsec by = simulation_draw_duration();
+        bool extends = one_in(2) && !model.starting;
+        weir_nsec by = extends && one_in(3) ? -draw_duration(36) : simulation_draw_duration();
         bool may = false, must = task && model_can_reset(task, &may);
 
         if (!task)
                 return;
-        int64_t is = (int64_t)weir_timer_reset_id(task->id, by);
-        simulation_note(actor->where, "resets id", (int64_t)task->serial, by, is);
-        simulation_expect("reset by id", is, must && !task->id_unsure, must || may);
+        int64_t is = (int64_t)(extends ? weir_timer_extend_id : weir_timer_reset_id)(task->id, by);
+        simulation_note(actor->where, extends ? "extends id" : "resets id", (int64_t)task->serial, by, is);
+        simulation_expect(extends ? "extend by id" : "reset by id", is, must && !task->id_unsure, must || may);
         if (is)
-                model_reset(task, by);
+                (extends ? model_extend : model_reset)(task, by);
 }
 
 /* -- looking -- */

@@ -30,7 +30,7 @@ push_a_started_task(void)
 static void
 push_twice(void)
 {
-        weir_task *task = weir_timer_new(WEIR_FOREVER, NULL, NULL);
+        weir_task *task = weir_timer_new_named("session/7", WEIR_FOREVER, NULL, NULL);
 
         weir_series_push(weir_series_new(NULL, NULL), task);
         weir_series_push_front(weir_series_new(NULL, NULL), task);
@@ -64,18 +64,85 @@ start_a_series_twice(void)
 static void
 dismiss_a_started_series(void)
 {
-        weir_series_dismiss(endless_series());
+        weir_series *series = endless_series();
+
+        weir_series_set_name(series, "checkout");
+        weir_series_dismiss(series);
+}
+
+static void
+push_twice_in_a_callback(weir_task *task, void *context)
+{
+        weir_task *second = weir_timer_new_named("session/7", WEIR_FOREVER, NULL, NULL);
+
+        (void)context;
+        weir_series_push(weir_series_of(task), second);
+        weir_series_push(weir_series_of(task), second);
+}
+
+static void
+push_a_pushed_task_in_a_callback(void)
+{
+        weir_task_run(weir_timer_new(0, push_twice_in_a_callback, NULL));
+}
+
+static void
+dismiss_a_task_twice(void)
+{
+        weir_task *task = weir_timer_new_named("session/7", WEIR_FOREVER, NULL, NULL);
+
+        weir_task_dismiss(task);
+        weir_task_dismiss(task);
+}
+
+/* Memory goes back to the system after a shutdown. */
+static void
+start_twice_after_a_shutdown(void)
+{
+        weir_task *task = weir_timer_new_named("session/7", WEIR_FOREVER, NULL, NULL);
+
+        weir_init(NULL);
+        weir_shutdown();
+        if (weir_task_start(task) == -ESHUTDOWN)
+                weir_task_start(task);
+}
+
+static void
+start_a_series_twice_after_a_shutdown(void)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_init(NULL);
+        weir_shutdown();
+        if (weir_series_start(series) == -ESHUTDOWN)
+                weir_series_start(series);
 }
 
 static void
 a_task_that_is_consumed_twice_aborts_with_the_reason(void)
 {
-        weir_test_aborts(start_twice, "weir_task_start: the task was started");
-        weir_test_aborts(push_a_started_task, "weir_series_push: the task was started");
-        weir_test_aborts(push_twice, "weir_series_push_front: the task was started, pushed");
-        weir_test_aborts(dismiss_a_started_task, "weir_task_dismiss: the task was started");
-        weir_test_aborts(start_a_series_twice, "a series was started");
-        weir_test_aborts(dismiss_a_started_series, "weir_series_dismiss: the series was started");
+        weir_test_aborts(start_twice, "weir_task_start: timer was already started (by weir_task_start)");
+        weir_test_aborts(push_a_started_task, "weir_series_push: timer was already started (by weir_task_start)");
+        weir_test_aborts(push_twice, "weir_series_push_front: timer \"session/7\" was already pushed (by weir_series_push)");
+        weir_test_aborts(dismiss_a_started_task, "weir_task_dismiss: timer was already started (by weir_task_start)");
+        weir_test_aborts(start_a_series_twice, "weir_series_start: the series was already started (by weir_series_start)");
+        weir_test_aborts(dismiss_a_started_series,
+                         "weir_series_dismiss: series \"checkout\" was already started (by weir_series_start)");
+        weir_test_aborts(push_a_pushed_task_in_a_callback,
+                         "weir_series_push: timer \"session/7\" was already pushed (by weir_series_push)");
+}
+
+/* AddressSanitizer reports these, since the task is gone. */
+static void
+a_task_that_is_gone_aborts_with_the_reason(void)
+{
+        if (WEIR_TEST_SANITIZED)
+                return;
+        weir_test_aborts(dismiss_a_task_twice,
+                         "weir_task_dismiss: timer \"session/7\" was already dismissed (by weir_task_dismiss)");
+        weir_test_aborts(start_twice_after_a_shutdown,
+                         "weir_task_start: timer \"session/7\" was already started (by weir_task_start)");
+        weir_test_aborts(start_a_series_twice_after_a_shutdown, "weir_series_start: the series was already started or dismissed");
 }
 
 /* -- poison -- */
@@ -405,6 +472,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_task_that_is_consumed_twice_aborts_with_the_reason),
+                WEIR_TEST(a_task_that_is_gone_aborts_with_the_reason),
                 WEIR_TEST(null_or_misnamed_task_poisons_the_series_and_nothing_of_it_runs),
                 WEIR_TEST(null_series_or_task_is_reported_by_what_consumes_it),
                 WEIR_TEST(poison_of_a_running_series_is_its_status_and_the_rest_runs),

@@ -29,6 +29,7 @@ on_tick(weir_task *task, void *context)
 
         if (weir_task_status(task) != -EINPROGRESS) {
                 CU_ASSERT_EQUAL(weir_ticker_count(task), ticks->count);
+                CU_ASSERT(!weir_ticker_is_tick(task));
                 CU_ASSERT_EQUAL(weir_ticker_stop(task), -EINVAL);
                 CU_ASSERT_EQUAL(weir_timer_cancel("ticker", WEIR_ALL), 0);
                 CU_ASSERT_EQUAL(weir_timer_reset("ticker", 1), 0);
@@ -595,6 +596,152 @@ periods_of_any_length_are_sound(void)
         ENDED(&longest, -ESHUTDOWN);
 }
 
+/* -- the next tick alone -- */
+
+static void
+check_scheduled(const struct ticks *ticks, const int *periods_in_tenths, unsigned count)
+{
+        CU_ASSERT_EQUAL(ticks->count, count);
+        for (unsigned i = 0; i < count; i++) {
+                CU_ASSERT_EQUAL(ticks->ticks[i].scheduled, periods_in_tenths[i] * (PERIOD / 10));
+        }
+}
+
+static void
+a_tick_that_is_moved_alone_leaves_the_phase(void)
+{
+        static const int at[] = {10, 17, 30, 42, 50, 60};
+        struct ticks ticks = {0};
+
+        weir_test_begin_virtual();
+        weir_task *ticker = named_of("ticker", &ticks);
+        weir_timer_id id = weir_timer_id_of(ticker);
+        start(&ticks, ticker);
+        weir_test_pass(15 * PERIOD / 10);
+        CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", 9 * PERIOD / 10), 1);
+        CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", 2 * PERIOD / 10), 1); /* at 17 instead of 20 */
+        weir_test_pass(20 * PERIOD / 10);
+        CU_ASSERT_EQUAL(weir_ticker_move_next_id(id, 7 * PERIOD / 10), 1); /* at 42 instead of 40 */
+        CU_ASSERT_EQUAL(weir_timer_due_id(id), weir_now() + 7 * PERIOD / 10);
+        weir_test_pass(30 * PERIOD / 10);
+        check_scheduled(&ticks, at, 6);
+        weir_test_end();
+}
+
+static void
+a_tick_that_is_moved_behind_others_is_missed_by_the_policy(void)
+{
+        static const int skip[] = {10, 45, 50}, burst[] = {10, 45, 30, 40, 50}, delay[] = {10, 45, 55};
+        static const int *const at[] = {[WEIR_TICK_SKIP] = skip, [WEIR_TICK_BURST] = burst, [WEIR_TICK_DELAY] = delay};
+        static const unsigned counts[] = {3, 5, 3};
+
+        for (unsigned policy = 0; policy < 3; policy++) {
+                struct ticks ticks = {0};
+
+                weir_test_begin_virtual();
+                weir_task *ticker = recorded(weir_ticker_new_named("ticker", PERIOD, policy, on_tick, &ticks));
+                start(&ticks, ticker);
+                weir_test_pass(15 * PERIOD / 10);
+                CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", 30 * PERIOD / 10), 1);
+                weir_test_pass(40 * PERIOD / 10);
+                check_scheduled(&ticks, at[policy], counts[policy]);
+                CU_ASSERT_EQUAL(ticks.ticks[2].missed, policy == WEIR_TICK_SKIP ? 2 : 0);
+                weir_test_end();
+        }
+}
+
+static void
+a_tick_that_was_moved_to_never_comes_back_into_phase(void)
+{
+        static const int at[] = {10, 36, 40};
+        struct ticks ticks = {0};
+
+        weir_test_begin_virtual();
+        start(&ticks, named_of("ticker", &ticks));
+        weir_test_pass(15 * PERIOD / 10);
+        CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", WEIR_FOREVER), 1);
+        weir_test_pass(20 * PERIOD / 10);
+        CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", PERIOD / 10), 1);
+        weir_test_pass(PERIOD);
+        check_scheduled(&ticks, at, 3);
+        weir_test_end();
+}
+
+static void
+move_next_to_14(weir_task *ticker, struct ticks *ticks)
+{
+        CU_ASSERT(weir_ticker_is_tick(ticker));
+        if (ticks->count == 1) {
+                CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", 4 * PERIOD / 10), 1);
+        }
+}
+
+static void
+a_tick_may_be_moved_alone_in_the_tick_before_and_before_the_start(void)
+{
+        static const int in_tick[] = {10, 14, 30, 40}, before[] = {3, 20, 30, 40};
+        struct ticks ticks = {.act = move_next_to_14}, unstarted = {0};
+
+        weir_test_begin_virtual();
+        start(&ticks, named_of("ticker", &ticks));
+        weir_test_pass(4 * PERIOD);
+        check_scheduled(&ticks, in_tick, 4);
+        weir_test_end();
+        weir_test_begin_virtual();
+        weir_task *ticker = named_of("unstarted", &unstarted);
+        CU_ASSERT_EQUAL(weir_ticker_move_next("unstarted", 3 * PERIOD / 10), 1);
+        start(&unstarted, ticker);
+        weir_test_pass(4 * PERIOD);
+        check_scheduled(&unstarted, before, 4);
+        weir_test_end();
+}
+
+static void
+a_reset_afterwards_begins_a_new_phase_and_an_extension_moves_it(void)
+{
+        static const int at[] = {10, 25, 40, 55, 70}, extended[] = {12, 15, 25};
+        struct ticks reset = {0}, shifted = {0};
+
+        weir_test_begin_virtual();
+        start(&reset, named_of("reset", &reset));
+        weir_test_pass(PERIOD);
+        CU_ASSERT_EQUAL(weir_ticker_move_next("reset", PERIOD / 2), 1);
+        CU_ASSERT_EQUAL(weir_timer_reset("reset", 15 * PERIOD / 10), 1);
+        weir_test_pass(6 * PERIOD);
+        check_scheduled(&reset, at, 5);
+        start(&shifted, named_of("shifted", &shifted));
+        CU_ASSERT_EQUAL(weir_ticker_move_next("shifted", 7 * PERIOD / 10), 1);
+        CU_ASSERT_EQUAL(weir_timer_extend("shifted", 5 * PERIOD / 10), 1); /* 12, then 15 + 10 */
+        weir_test_pass(3 * PERIOD);
+        CU_ASSERT_EQUAL(shifted.ticks[0].scheduled, extended[0] * (PERIOD / 10));
+        CU_ASSERT_EQUAL(shifted.ticks[1].scheduled, extended[2] * (PERIOD / 10));
+        weir_test_end();
+}
+
+static void
+only_tickers_have_a_next_tick(void)
+{
+        struct weir_test_record timer = {0};
+        struct ticks ticks = {0};
+
+        weir_test_begin_virtual();
+        weir_task *task = weir_test_named("ticker", PERIOD, &timer);
+        weir_timer_id id = weir_timer_id_of(task);
+        CU_ASSERT(!weir_ticker_is_tick(task));
+        CU_ASSERT(!weir_ticker_is_tick(NULL));
+        CU_ASSERT_EQUAL(weir_task_start(task), 0);
+        start(&ticks, named_of("ticker", &ticks));
+        CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", 2 * PERIOD), 1);
+        CU_ASSERT_EQUAL(weir_ticker_move_next_id(id, 2 * PERIOD), 0);
+        CU_ASSERT_EQUAL(weir_ticker_move_next(NULL, 1) + weir_ticker_move_next("nobody", 1) + weir_ticker_move_next_id(0, 1), 0);
+        weir_nsec began = weir_now();
+        weir_test_pass(PERIOD);
+        WEIR_TEST_CALLED(&timer, 0);
+        CU_ASSERT_EQUAL(timer.at, began + PERIOD);
+        CU_ASSERT_EQUAL(ticks.count, 0);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -618,6 +765,12 @@ main(void)
                 WEIR_TEST(wait_without_cancel_waits_for_the_tick_only),
                 WEIR_TEST(slack_brings_deadlines_together_and_leaves_the_phase),
                 WEIR_TEST(slack_of_the_configuration_is_the_default),
+                WEIR_TEST(a_tick_that_is_moved_alone_leaves_the_phase),
+                WEIR_TEST(a_tick_that_is_moved_behind_others_is_missed_by_the_policy),
+                WEIR_TEST(a_tick_that_was_moved_to_never_comes_back_into_phase),
+                WEIR_TEST(a_tick_may_be_moved_alone_in_the_tick_before_and_before_the_start),
+                WEIR_TEST(a_reset_afterwards_begins_a_new_phase_and_an_extension_moves_it),
+                WEIR_TEST(only_tickers_have_a_next_tick),
                 WEIR_TEST(bad_input_is_refused),
                 WEIR_TEST(periods_of_any_length_are_sound),
         };

@@ -20,7 +20,7 @@ on_tick(weir_task *ticker, void *context)
 {
         struct report *report = context;
 
-        if (weir_task_status(ticker) != -EINPROGRESS) { /* the last callback: no tick */
+        if (!weir_ticker_is_tick(ticker)) { /* the last callback */
                 report->status = weir_task_status(ticker);
                 report->ends++;
                 return;

@@ -622,6 +622,215 @@ unstarted_timers_outlive_a_shutdown_with_their_ids(void)
         }
 }
 
+/* -- extend, due, and a cancel that waits -- */
+
+static void
+id_extends_its_timer_and_knows_when_it_is_due(void)
+{
+        struct weir_test_record records[2] = {0};
+        weir_timer_id ids[2];
+
+        weir_test_begin_virtual();
+        weir_nsec began = weir_now();
+        weir_task *unstarted = timer_with_id(WEIR_SEC(10), &records[0], &ids[0]);
+        CU_ASSERT_EQUAL(weir_timer_due_id(ids[0]), -EAGAIN);
+        CU_ASSERT_EQUAL(weir_timer_extend_id(ids[0], WEIR_SEC(5)), 1);
+        CU_ASSERT_EQUAL(weir_task_start(unstarted), 0);
+        ids[1] = start_with_id(WEIR_FOREVER, &records[1]);
+        CU_ASSERT_EQUAL(weir_timer_due_id(ids[0]), began + WEIR_SEC(15));
+        CU_ASSERT_EQUAL(weir_timer_due_id(ids[1]), WEIR_FOREVER);
+        CU_ASSERT_EQUAL(weir_timer_extend_id(ids[0], -WEIR_SEC(2)), 1);
+        CU_ASSERT_EQUAL(weir_timer_due_id(ids[0]), began + WEIR_SEC(13));
+        weir_test_pass(WEIR_SEC(20));
+        CU_ASSERT_EQUAL(records[0].at, began + WEIR_SEC(13));
+        CU_ASSERT_EQUAL(weir_timer_due_id(ids[0]), -ENOENT);
+        CU_ASSERT_EQUAL(weir_timer_extend_id(ids[0], 1), 0);
+        CU_ASSERT_EQUAL(weir_timer_cancel_id(ids[1]), 1);
+        CU_ASSERT_EQUAL(weir_timer_due_id(ids[1]), -ENOENT);
+        CU_ASSERT_EQUAL(weir_timer_due_id(0), -ENOENT);
+        CU_ASSERT_EQUAL(weir_timer_due_id(UINT64_MAX), -ENOENT);
+        CU_ASSERT_EQUAL(weir_timer_extend_id(0, 1), 0);
+        weir_test_end();
+}
+
+static weir_timer_id asked;
+static weir_nsec answers[2];
+
+static void
+ask_when_it_is_due(void *unused)
+{
+        (void)unused;
+        answers[0] = weir_timer_due_id(asked);
+        CU_ASSERT_EQUAL(weir_timer_extend_id(asked, WEIR_SEC(1)), 1);
+        answers[1] = weir_timer_due_id(asked);
+}
+
+static void
+id_of_a_ready_timer_knows_its_deadline_and_the_next(void)
+{
+        struct weir_test_record record = {0};
+
+        weir_test_begin_virtual();
+        weir_nsec began = weir_now();
+        weir_test_act(WEIR_SEC(1), ask_when_it_is_due, NULL);
+        asked = start_with_id(WEIR_SEC(1), &record);
+        weir_test_pass(WEIR_SEC(5));
+        CU_ASSERT_EQUAL(answers[0], began + WEIR_SEC(1));
+        CU_ASSERT_EQUAL(answers[1], began + WEIR_SEC(2));
+        CU_ASSERT_EQUAL(record.at, began + WEIR_SEC(2));
+        weir_test_end();
+}
+
+/* A thread that waits for the end of a timer. */
+struct id_waiter {
+        struct weir_test_thread thread;
+        weir_timer_id id;
+        const struct weir_test_record *record;
+        int result, freed;
+        _Atomic bool has_returned;
+};
+
+static void
+cancel_and_wait(void *argument)
+{
+        struct id_waiter *waiter = argument;
+
+        waiter->result = weir_timer_cancel_wait_id(waiter->id);
+        waiter->freed = waiter->record->frees;
+        waiter->has_returned = true;
+}
+
+static void
+id_waiter_start(struct id_waiter *waiter, weir_timer_id id, const struct weir_test_record *record)
+{
+        *waiter = (struct id_waiter){.id = id, .record = record};
+        weir_test_thread_start(&waiter->thread, cancel_and_wait, waiter);
+}
+
+static int
+id_waiter_join(struct id_waiter *waiter)
+{
+        weir_test_thread_join(&waiter->thread);
+        CU_ASSERT_EQUAL(waiter->freed, 1);
+        return waiter->result;
+}
+
+/* The only worker is held at a gate, so the callback of a cancelled timer cannot have run. */
+static void
+wait_by_id_returns_when_the_callback_has_whoever_has_cancelled(void)
+{
+        struct weir_test_record records[2] = {0};
+        struct weir_test_gate gate;
+        struct id_waiter waiters[3];
+
+        weir_test_begin_real(1);
+        weir_test_gate_hold(&gate, NULL);
+        weir_timer_id own = start_with_id(FAR, &records[0]), other = start_with_id(FAR, &records[1]);
+        CU_ASSERT_EQUAL(weir_timer_cancel_id(other), 1);
+        id_waiter_start(&waiters[0], own, &records[0]);
+        id_waiter_start(&waiters[1], other, &records[1]);
+        id_waiter_start(&waiters[2], other, &records[1]);
+        weir_test_sleep(WEIR_MSEC(3));
+        CU_ASSERT(!waiters[0].has_returned && !waiters[1].has_returned && !waiters[2].has_returned);
+        weir_test_gate_open(&gate);
+        CU_ASSERT_EQUAL(id_waiter_join(&waiters[0]), 1);
+        CU_ASSERT_EQUAL(id_waiter_join(&waiters[1]), 0);
+        CU_ASSERT_EQUAL(id_waiter_join(&waiters[2]), 0);
+        weir_test_end();
+        WEIR_TEST_CALLED(&records[0], -ECANCELED);
+}
+
+/* Both have been cancelled before, and the callback of the first has begun: by then both have been taken out of the queue. */
+static void
+wait_by_id_finds_timers_that_their_worker_has_taken_out(void)
+{
+        struct weir_test_gate gate, cancelled;
+        struct weir_test_record record = {0};
+        struct id_waiter waiters[2];
+
+        weir_test_begin_real(1);
+        weir_test_gate_hold(&gate, NULL);
+        weir_test_gate_init(&cancelled);
+        weir_task *timer = weir_test_recorded(weir_timer_new(FAR, weir_test_stop_at_gate, &cancelled));
+        weir_timer_id first = weir_timer_id_of(timer);
+        CU_ASSERT_EQUAL(weir_task_start(timer), 0);
+        weir_timer_id second = start_with_id(FAR, &record);
+        CU_ASSERT_EQUAL(weir_timer_cancel_id(first) + weir_timer_cancel_id(second), 2);
+        weir_test_gate_open(&gate);
+        weir_test_latch_wait(&cancelled.begun);
+        id_waiter_start(&waiters[0], first, &cancelled.record);
+        id_waiter_start(&waiters[1], second, &record);
+        weir_test_sleep(WEIR_MSEC(3));
+        CU_ASSERT(!waiters[0].has_returned && !waiters[1].has_returned);
+        weir_test_gate_open(&cancelled);
+        CU_ASSERT_EQUAL(id_waiter_join(&waiters[0]) + id_waiter_join(&waiters[1]), 0);
+        weir_test_end();
+}
+
+static void
+wait_on_a_worker_for_id(void *unused)
+{
+        (void)unused;
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait_id(asked), -EDEADLK);
+}
+
+static void
+wait_by_id_is_refused_on_workers_and_has_nothing_to_wait_for_before_the_start(void)
+{
+        struct weir_test_record record = {0}, unstarted = {0};
+        weir_timer_id id;
+
+        weir_test_begin_virtual();
+        asked = start_with_id(FAR, &record);
+        weir_test_act(0, wait_on_a_worker_for_id, NULL);
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(record.calls, 0);
+        weir_task *timer = timer_with_id(FAR, &unstarted, &id);
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait_id(id), 1);
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait_id(id), 0);
+        CU_ASSERT_EQUAL(unstarted.calls, 0);
+        CU_ASSERT_EQUAL(weir_task_run(timer), -ECANCELED);
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait_id(id), 0);
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait_id(0), 0);
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait_id(asked), 1);
+        WEIR_TEST_CALLED(&record, -ECANCELED);
+        weir_test_end();
+}
+
+/* Each context is freed by its waiter, so a sanitizer sees a wait that ends too early. */
+static void
+start_and_wait_for_many(void *unused)
+{
+        (void)unused;
+        for (unsigned i = 0; i < (WEIR_TEST_SANITIZED ? 500 : 5000); i++) {
+                struct weir_test_record *record = calloc(1, sizeof *record);
+                weir_timer_id id = start_with_id(WEIR_USEC(i % 20), record);
+
+                if (i % 3 == 0) {
+                        weir_timer_cancel_id(id);
+                }
+                int result = weir_timer_cancel_wait_id(id);
+                CU_ASSERT(result == 0 || result == 1);
+                CU_ASSERT_EQUAL(record->frees, 1);
+                free(record);
+        }
+}
+
+static void
+waits_by_id_race_with_expiry(void)
+{
+        struct weir_test_thread threads[2];
+
+        weir_test_begin_real(2);
+        for (unsigned i = 0; i < 2; i++) {
+                weir_test_thread_start(&threads[i], start_and_wait_for_many, NULL);
+        }
+        for (unsigned i = 0; i < 2; i++) {
+                weir_test_thread_join(&threads[i]);
+        }
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -645,6 +854,12 @@ main(void)
                 WEIR_TEST(timer_in_a_series_is_cancelled_and_reset_by_its_id),
                 WEIR_TEST(timer_that_its_series_has_ended_cannot_be_reset_by_its_id),
                 WEIR_TEST(unstarted_timers_outlive_a_shutdown_with_their_ids),
+                WEIR_TEST(id_extends_its_timer_and_knows_when_it_is_due),
+                WEIR_TEST(id_of_a_ready_timer_knows_its_deadline_and_the_next),
+                WEIR_TEST(wait_by_id_returns_when_the_callback_has_whoever_has_cancelled),
+                WEIR_TEST(wait_by_id_finds_timers_that_their_worker_has_taken_out),
+                WEIR_TEST(wait_by_id_is_refused_on_workers_and_has_nothing_to_wait_for_before_the_start),
+                WEIR_TEST(waits_by_id_race_with_expiry),
         };
 
         return weir_test_main("timer ids", tests, sizeof tests / sizeof *tests);

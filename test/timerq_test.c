@@ -635,8 +635,9 @@ struct model {
         struct {
                 weir_nsec deadline;
                 struct weir__timerq_node *node;
+                size_t age; /* of its last add or reset */
         } pending[MODEL_MAX];
-        size_t count;
+        size_t count, ages;
         size_t full, removed_moving; /* how often the array of what moves was full; nodes removed while they moved */
         bool drawn_to_now;           /* all deadlines are past, or in this tick: an exercise for the tree */
 };
@@ -677,16 +678,18 @@ any_deadline(void)
 }
 
 static void
-model_put(struct weir__timerq_node *node, weir_nsec deadline, weir_nsec wanted)
+model_put(struct weir__timerq_node *node, weir_nsec deadline, size_t age, weir_nsec wanted)
 {
         size_t at = model.count;
 
         model.planned = wanted < model.planned ? wanted : model.planned;
-        while (at > 0 && model.pending[at - 1].deadline > deadline)
+        while (at > 0 && (model.pending[at - 1].deadline > deadline ||
+                          (model.pending[at - 1].deadline == deadline && model.pending[at - 1].age > age)))
                 at--;
         memmove(&model.pending[at + 1], &model.pending[at], (model.count - at) * sizeof *model.pending);
         model.pending[at].deadline = deadline;
         model.pending[at].node = node;
+        model.pending[at].age = age;
         model.count++;
 }
 
@@ -696,7 +699,7 @@ model_add(struct weir__timerq_node *node)
         weir_nsec deadline = any_deadline(), wanted = weir__timerq_add(&queue, node, deadline);
 
         CU_ASSERT_FATAL(wanted <= deadline);
-        model_put(node, deadline, wanted);
+        model_put(node, deadline, model.ages++, wanted);
 }
 
 static void
@@ -770,11 +773,13 @@ reset_some(uint64_t count)
                 size_t at = below(8) ? below(model.count) : any_pending();
                 struct weir__timerq_node *node = model.pending[at].node;
                 weir_nsec deadline = other_deadline(node->deadline), wanted;
+                bool should_move = (count + at) % 4 == 0;
+                size_t age = should_move ? model.pending[at].age : model.ages++;
 
-                wanted = weir__timerq_reset(&queue, node, deadline);
+                wanted = (should_move ? weir__timerq_move : weir__timerq_reset)(&queue, node, deadline);
                 CU_ASSERT_EQUAL_FATAL(node->deadline, deadline);
                 model_take(at);
-                model_put(node, deadline, wanted);
+                model_put(node, deadline, age, wanted);
                 model.full += queue.moving_count == WEIR__TIMERQ_MOVING;
         }
 }

@@ -676,6 +676,66 @@ shutdown_ends_what_is_pending(void)
         CU_ASSERT(outcome.calls == 1);
 }
 
+/* -- the context of a named timer -- */
+
+struct basket {
+        int items;
+};
+
+static void
+add_item(void *context, void *count)
+{
+        struct basket *basket = context;
+
+        basket->items += *(int *)count;
+}
+
+/* Returns false when the basket has expired. */
+static bool
+basket_add(const char *customer, int count)
+{
+        return weir_timer_with(customer, add_item, &count) == 1;
+}
+
+static void
+basket_expired(weir_task *timer, void *context)
+{
+        (void)timer;
+        free(context);
+}
+
+static void
+the_context_of_a_timer_is_there_while_a_function_uses_it(void)
+{
+        begin();
+        struct basket *basket = calloc(1, sizeof *basket);
+        weir_task_start(weir_timer_new_named("customer 7", WEIR_SEC(60), basket_expired, basket));
+        CU_ASSERT(basket_add("customer 7", 2));
+        CU_ASSERT(basket_add("customer 7", 3));
+        CU_ASSERT(basket->items == 5);
+        pass(WEIR_SEC(60));
+        CU_ASSERT(!basket_add("customer 7", 1)); /* its memory has gone */
+        end();
+}
+
+static void
+timers_until_instants_have_exact_distances(void)
+{
+        struct outcome outcomes[3] = {0};
+
+        begin();
+        weir_nsec began = weir_now();
+        for (int i = 0; i < 3; i++) {
+                weir_nsec instant = began + WEIR_MSEC(100) * (i + 1);
+                weir_task_start(weir_timer_new_until(instant, note, &outcomes[i]));
+                pass(WEIR_MSEC(30)); /* whatever the program does in between */
+        }
+        pass(WEIR_SEC(1));
+        CU_ASSERT(outcomes[2].at - outcomes[1].at == WEIR_MSEC(100));
+        CU_ASSERT(outcomes[1].at - outcomes[0].at == WEIR_MSEC(100));
+        end();
+}
+
 static const struct weir_test tests[] = {
         WEIR_TEST(a_timer_ends_at_its_time_and_never_before),
         WEIR_TEST(a_callback_that_starts_the_next_one_makes_a_period_without_drift),
@@ -701,6 +761,8 @@ static const struct weir_test tests[] = {
         WEIR_TEST(an_id_means_one_timer_for_ever),
         WEIR_TEST(none_is_an_id_that_every_call_accepts),
         WEIR_TEST(shutdown_ends_what_is_pending),
+        WEIR_TEST(the_context_of_a_timer_is_there_while_a_function_uses_it),
+        WEIR_TEST(timers_until_instants_have_exact_distances),
 };
 
 int

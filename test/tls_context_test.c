@@ -446,7 +446,7 @@ a_file_of_no_use_is_named_with_the_reason(void)
                 }
                 CU_ASSERT_EQUAL(code, cases[i].code);
                 CU_ASSERT_PTR_NOT_NULL(strstr(said, cases[i].said));
-                CU_ASSERT_STRING_NOT_EQUAL(weir_strerror(code), "Unknown status");
+                CU_ASSERT_STRING_NOT_EQUAL(weir_strerror(code), "unknown status");
         }
 }
 

@@ -1,7 +1,11 @@
-/* test/tls_limits_test.c: TLS clients for whom there is no room. */
+/* test/tls_limits_test.c: TLS clients for whom there is no room, and those whose handshakes cost too much. */
+#include <errno.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <sys/socket.h>
 
 #include "server/base/server.h"
 #include "test/http_client.h"
@@ -109,12 +113,233 @@ of_slow_handshakes_only_some_are_admitted(void)
         end();
 }
 
+/* -- handshakes that cost much -- */
+
+static void
+reply_at_once(weir_task *exchange, void *context)
+{
+        (void)context;
+        weir_http_reply_text(exchange, 200, "at once");
+}
+
+static weir_http_server *
+serve_with_groups(const char *groups, weir_task_fn *handler)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+
+        config.certificate_file = tls_path("server.pem");
+        config.private_key_file = tls_path("server.key");
+        config.tls_groups = groups;
+        weir_test_begin_real(1);
+        return http_server(&config, handler, NULL);
+}
+
+/* The group that server and client agree on; 0: none. */
+static int
+group_with(const weir_http_server *server, const char *groups, int version)
+{
+        const struct tls_client_wish wish = {.groups = groups, .version = version};
+        SSL *client = tls_connect(weir_http_server_port(server), &wish);
+        int group = 0;
+
+        if (client) {
+                group = version == TLS1_3_VERSION ? (int)SSL_get_negotiated_group(client) : (int)SSL_get_shared_group(client, 0);
+                group = group ? group : -1;
+                tls_hang_up(client);
+        }
+        return group;
+}
+
+static void
+issue_018_a_client_that_offers_large_finite_fields_only_gets_no_handshake(void)
+{
+        weir_http_server *server = serve_with_groups(NULL, reply_at_once);
+
+        CU_ASSERT_EQUAL(group_with(server, "ffdhe8192", TLS1_3_VERSION), 0);
+        CU_ASSERT_EQUAL(group_with(server, "ffdhe2048:ffdhe3072:ffdhe4096:ffdhe6144:ffdhe8192", TLS1_3_VERSION), 0);
+        CU_ASSERT_EQUAL(group_with(server, "P-521", TLS1_3_VERSION), 0);
+        CU_ASSERT_EQUAL(group_with(server, "ffdhe8192:X25519", TLS1_3_VERSION), NID_X25519);
+        CU_ASSERT_EQUAL(group_with(server, "P-256", TLS1_3_VERSION), NID_X9_62_prime256v1);
+        CU_ASSERT_EQUAL(group_with(server, "P-384", TLS1_3_VERSION), NID_secp384r1);
+        CU_ASSERT_EQUAL(group_with(server, "P-521", TLS1_2_VERSION), 0);
+        weir_http_server_free(server);
+        weir_test_end();
+}
+
+static void
+the_groups_are_a_setting(void)
+{
+        weir_http_server *server = serve_with_groups("P-521:P-384", reply_at_once);
+
+        CU_ASSERT_EQUAL(group_with(server, "X25519:P-256", TLS1_3_VERSION), 0);
+        CU_ASSERT_EQUAL(group_with(server, "P-521", TLS1_3_VERSION), NID_secp521r1);
+        weir_http_server_free(server);
+        weir_test_end();
+}
+
+static int
+start_with_groups(const char *groups, bool has_certificate)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+
+        config.certificate_file = has_certificate ? tls_path("server.pem") : NULL;
+        config.private_key_file = has_certificate ? tls_path("server.key") : NULL;
+        config.tls_groups = groups;
+        weir_http_server *server = weir_http_server_new(&config, reply_at_once, NULL);
+        int failed = weir_http_server_start(server, "127.0.0.1:0");
+        weir_http_server_free(server);
+        return failed;
+}
+
+static void
+unknown_groups_and_groups_without_tls_are_einval(void)
+{
+        weir_test_begin_real(1);
+        CU_ASSERT_EQUAL(start_with_groups("X25519:P-65537", true), -EINVAL);
+        CU_ASSERT_EQUAL(start_with_groups("", true), -EINVAL);
+        CU_ASSERT_EQUAL(start_with_groups("X25519", false), -EINVAL);
+        CU_ASSERT_EQUAL(start_with_groups("X25519", true), 0);
+        weir_test_end();
+}
+
+static void
+the_cheapest_cipher_comes_first_in_both_versions(void)
+{
+        weir_http_server *server = serve_with_groups(NULL, reply_at_once);
+
+        for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
+                SSL *client = tls_connect(weir_http_server_port(server), &(struct tls_client_wish){.version = version});
+
+                CU_ASSERT_PTR_NOT_NULL_FATAL(client);
+                CU_ASSERT_EQUAL(SSL_CIPHER_get_bits(SSL_get_current_cipher(client), NULL), 128);
+                tls_hang_up(client);
+        }
+        weir_http_server_free(server);
+        weir_test_end();
+}
+
+#define STRANGERS 100
+#define BLOCK     "GET /block HTTP/1.1\r\nHost: a\r\n\r\n"
+#define COUNT     "GET /count HTTP/1.1\r\nHost: a\r\n\r\n"
+
+static struct http_client strangers[STRANGERS];
+static struct weir_test_latch released;
+static atomic_bool is_blocked;
+static atomic_int answered; /* strangers, when a kept connection was served */
+
+/* "/block" holds the poller until the test releases it.  "/count" looks how many strangers have got an answer. */
+static void
+block_or_count(weir_task *exchange, void *context)
+{
+        int count = 0;
+
+        reply_at_once(exchange, context);
+        if (strcmp(weir_http_path(exchange), "/block") == 0) {
+                atomic_store(&is_blocked, true);
+                weir_test_latch_wait(&released);
+                return;
+        }
+        for (int i = 0; i < STRANGERS; i++) {
+                struct pollfd wait = {.fd = strangers[i].fd, .events = POLLIN};
+
+                count += poll(&wait, 1, 0) > 0;
+        }
+        atomic_store(&answered, count);
+}
+
+static void
+expect_at_once(SSL *client)
+{
+        char *reply;
+
+        CU_ASSERT_TRUE(tls_receive(client, &reply, NULL));
+        CU_ASSERT_EQUAL(strncmp(reply, "HTTP/1.1 200 ", 13), 0);
+        free(reply);
+}
+
+/* The strangers replay one ClientHello.  All of it is in the server's sockets before the request of the kept connection is. */
+static void
+issue_018_handshakes_of_strangers_do_not_stall_a_kept_connection(void)
+{
+        weir_http_server *server = serve_with_groups(NULL, block_or_count);
+        int port = weir_http_server_port(server);
+        SSL *one = tls_connect(port, &anybody), *kept = tls_connect(port, &anybody), *source = tls_client(-1, &anybody);
+        char *hello;
+
+        CU_ASSERT_PTR_NOT_NULL_FATAL(one);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(kept);
+        CU_ASSERT_EQUAL(SSL_do_handshake(source), -1);
+        size_t size = (size_t)BIO_get_mem_data(SSL_get_wbio(source), &hello);
+        weir_test_latch_init(&released, 1);
+        atomic_store(&is_blocked, false);
+        for (int i = 0; i < STRANGERS; i++) {
+                http_open(&strangers[i], port);
+        }
+        WEIR_TEST_EVENTUALLY(atomic_load(&server->connections) == STRANGERS + 2);
+        CU_ASSERT_TRUE(tls_send(one, BLOCK, sizeof BLOCK - 1));
+        WEIR_TEST_EVENTUALLY(atomic_load(&is_blocked));
+        for (int i = 0; i < STRANGERS; i++) {
+                CU_ASSERT_TRUE(http_send(&strangers[i], hello, size));
+        }
+        CU_ASSERT_TRUE(tls_send(kept, COUNT, sizeof COUNT - 1));
+        weir_test_latch_count_down(&released);
+        expect_at_once(one);
+        expect_at_once(kept);
+        CU_ASSERT(atomic_load(&answered) <= 3);
+        for (int i = 0; i < STRANGERS; i++) {
+                http_read_some(&strangers[i]); /* all of them are served */
+                CU_ASSERT(strangers[i].size > 0);
+                http_close(&strangers[i]);
+        }
+        SSL_free(source);
+        tls_hang_up(one);
+        tls_hang_up(kept);
+        weir_http_server_free(server);
+        weir_test_end();
+}
+
+/* Those that wait for their turn are freed with the server. */
+static void
+handshakes_that_wait_end_with_the_server(void)
+{
+        for (int by_shutdown = 0; by_shutdown < 2; by_shutdown++) {
+                weir_http_server *server = serve_with_groups(NULL, block_or_count);
+                int port = weir_http_server_port(server);
+                SSL *one = tls_connect(port, &anybody), *source = tls_client(-1, &anybody);
+                char *hello;
+
+                CU_ASSERT_PTR_NOT_NULL_FATAL(one);
+                CU_ASSERT_EQUAL(SSL_do_handshake(source), -1);
+                size_t size = (size_t)BIO_get_mem_data(SSL_get_wbio(source), &hello);
+                for (int i = 0; i < STRANGERS; i++) {
+                        http_open(&strangers[i], port);
+                        CU_ASSERT_TRUE(http_send(&strangers[i], hello, size));
+                }
+                if (by_shutdown) {
+                        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+                }
+                weir_http_server_free(server);
+                for (int i = 0; i < STRANGERS; i++) {
+                        http_close(&strangers[i]);
+                }
+                SSL_free(source);
+                tls_hang_up(one);
+                weir_test_end();
+        }
+}
+
 int
 main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(one_for_whom_there_is_no_room_is_told_after_the_handshake),
                 WEIR_TEST(of_slow_handshakes_only_some_are_admitted),
+                WEIR_TEST(issue_018_a_client_that_offers_large_finite_fields_only_gets_no_handshake),
+                WEIR_TEST(the_groups_are_a_setting),
+                WEIR_TEST(unknown_groups_and_groups_without_tls_are_einval),
+                WEIR_TEST(the_cheapest_cipher_comes_first_in_both_versions),
+                WEIR_TEST(issue_018_handshakes_of_strangers_do_not_stall_a_kept_connection),
+                WEIR_TEST(handshakes_that_wait_end_with_the_server),
         };
 
         tls_files_begin();

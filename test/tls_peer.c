@@ -260,6 +260,9 @@ tls_client(int fd, const struct tls_client_wish *wish)
         if (wish->session) {
                 EXPECT(SSL_set_session(ssl, wish->session) == 1);
         }
+        if (wish->groups) {
+                EXPECT(SSL_set1_groups_list(ssl, wish->groups) == 1);
+        }
         if (wish->wants_staple) {
                 SSL_set_tlsext_status_type(ssl, TLSEXT_STATUSTYPE_ocsp);
         }

@@ -39,6 +39,7 @@ struct tls_client_wish {
         int version;             /* the only one; 0: any */
         SSL_SESSION *session;    /* to resume; NULL: none */
         bool wants_staple;
+        const char *groups;      /* for the exchange of keys, such as "P-256"; NULL: OpenSSL's */
 };
 
 /* A client that trusts anybody and talks over the descriptor; -1: over memory (SSL_get_wbio, SSL_get_rbio). */

@@ -154,7 +154,7 @@ the_time_of_a_head_begins_with_its_first_byte(void)
                 CU_ASSERT_EQUAL(at.reply.status, 200);
         }
         CU_ASSERT_EQUAL(weir_clock_advance(LIMIT - 1), 0);
-        CU_ASSERT_TRUE(http_send_text(&at.client, "\r"));
+        CU_ASSERT_TRUE(http_send_text(&at.client, "G"));
         CU_ASSERT_EQUAL(weir_clock_advance(LIMIT - 1), 0);
         CU_ASSERT_FALSE(http_has_news(&at.client, 0));
         CU_ASSERT_EQUAL(weir_clock_advance(1), 0);

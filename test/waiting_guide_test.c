@@ -63,6 +63,63 @@ a_mailbox_takes_the_first_answer(void)
         weir_test_end();
 }
 
+/* -- watch -- */
+
+static void
+on_config(weir_task *task, void *watch)
+{
+        if (weir_task_status(task) < 0)
+                return; /* closed, or the flow ends early */
+        uint64_t seen = weir_watch_seen(task);
+        add_letter(*(char *)weir_watch_value(task)); /* borrowed: many look at it */
+        weir_series_push(weir_series_of(task), weir_watch_wait_new(watch, seen, on_config, watch));
+}
+
+static void
+a_watch_shows_the_newest(void)
+{
+        begin();
+        weir_watch *watch = weir_watch_new(free);
+        weir_watch_set(watch, strdup("a"));
+        weir_watch_set(watch, strdup("b"));
+        weir_task_start(weir_watch_wait_new(watch, 0, on_config, watch));
+        CU_ASSERT_EQUAL(weir_clock_advance(0), 0);
+        weir_watch_set(watch, strdup("c"));
+        CU_ASSERT_EQUAL(weir_clock_advance(0), 0);
+        CU_ASSERT_STRING_EQUAL(story, "bc");
+        weir_watch_close(watch);
+        weir_test_end();
+        weir_watch_unref(watch);
+}
+
+/* -- topic -- */
+
+static void
+on_post(weir_task *task, void *subscriber)
+{
+        if (weir_task_status(task) < 0)
+                return; /* the flow ends early */
+        if (weir_topic_lost(task) > 0)
+                add_letter('?');
+        add_letter(*(const char *)weir_topic_message(task, NULL)); /* borrowed: many look at it */
+        weir_task *next = weir_topic_receive_new(subscriber, on_post, subscriber);
+        weir_series_push(weir_series_of(task), next);
+}
+
+static void
+a_topic_reaches_all_who_have_subscribed(void)
+{
+        begin();
+        weir_subscriber *anna = weir_topic_subscribe("room 7", 2);
+        for (const char *text = "abc"; *text; text++)
+                CU_ASSERT_EQUAL(weir_topic_publish("room 7", text, 1), 1);
+        weir_task_start(weir_topic_receive_new(anna, on_post, anna));
+        CU_ASSERT_EQUAL(weir_clock_advance(0), 0);
+        CU_ASSERT_STRING_EQUAL(story, "?bc");
+        weir_test_end();
+        weir_subscriber_unref(anna);
+}
+
 /* -- channels and select -- */
 
 struct shop {
@@ -164,6 +221,8 @@ a_cancelled_series_gives_its_guard_back(void)
 
 static const struct weir_test tests[] = {
         WEIR_TEST(a_mailbox_takes_the_first_answer),
+        WEIR_TEST(a_watch_shows_the_newest),
+        WEIR_TEST(a_topic_reaches_all_who_have_subscribed),
         WEIR_TEST(a_select_takes_what_is_there_first),
         WEIR_TEST(a_guard_is_held_until_the_end_of_its_series),
         WEIR_TEST(a_cancelled_series_gives_its_guard_back),

@@ -163,6 +163,88 @@ barriers(void)
         return 3;
 }
 
+/* The value stays the caller's where there is no promise. */
+static unsigned
+promises(void)
+{
+        for (unsigned i = 0; i < 2; i++) {
+                weir_task *promise = weir_promise_ref(weir_promise_new(NULL, note, NULL));
+
+                go(promise);
+                messages += weir_promise_end_with(promise, 0, "x", drop) == 0;
+                weir_promise_unref(promise);
+        }
+        return 2;
+}
+
+static void
+takes_value(weir_task *task, void *context)
+{
+        note(task, context);
+        if (weir_task_status(task) == 0 && !weir_watch_value(task))
+                abort();
+}
+
+/* A value that is not set stays where it was. */
+static unsigned
+watches(void)
+{
+        weir_watch *watch = weir_watch_open("n", drop);
+
+        go(weir_watch_wait_new(watch, 0, takes_value, NULL));
+        for (unsigned i = 0; i < 2; i++) {
+                bool set = weir_watch_set(watch, "x") == 0;
+
+                messages += set;
+                well += set;
+        }
+        weir_watch_unref(watch);
+        return 3;
+}
+
+/* The one that tries finds memory for all of it, or has nothing. */
+static void
+tries(weir_task *task, void *context)
+{
+        weir_guard *guard = weir_guard_new();
+        bool has = weir_guard_try_acquire(guard, weir_series_of(task)) == 0;
+
+        (void)context;
+        well += has;
+        if (guard && weir_guard_is_held(guard, NULL) != has)
+                abort();
+        weir_guard_unref(guard);
+}
+
+static unsigned
+guards(void)
+{
+        weir_guard *guard = weir_guard_new();
+
+        go(weir_guard_acquire_shared_new(guard, note, NULL));
+        go(weir_guard_acquire_shared_new(guard, note, NULL));
+        go(weir_guard_acquire_new(guard, note, NULL));
+        weir_guard_unref(guard);
+        go(weir_empty_new(tries, NULL));
+        return 4;
+}
+
+static unsigned
+topics(void)
+{
+        weir_subscriber *subscriber = weir_topic_subscribe("n", 2);
+
+        for (unsigned i = 0; i < 2; i++)
+                well += weir_topic_publish("n", "x", 1) > 0;
+        go(weir_topic_receive_new(subscriber, note, NULL));
+        weir_subscriber *larger = weir_topic_subscribe("n", 4);
+        go(weir_topic_receive_new(larger, note, NULL));
+        well += weir_topic_publish("n", "x", 1) > 0;
+        weir_subscriber_unref(subscriber);
+        weir_subscriber_unref(larger);
+        return 5;
+}
+
 /* -- one after another -- */
 
 /* Runs it with the nth allocation refused.  Returns whether it came to that. */
@@ -229,6 +311,30 @@ barriers_without_memory_report_it_and_leave_nothing(void)
         each_refused(barriers, 2 + 3 * 2);
 }
 
+static void
+promises_without_memory_report_it_and_leave_nothing(void)
+{
+        each_refused(promises, 2 * 2);
+}
+
+static void
+watches_without_memory_report_it_and_leave_nothing(void)
+{
+        each_refused(watches, 1 + 2 + 2);
+}
+
+static void
+shared_guards_without_memory_report_it_and_leave_nothing(void)
+{
+        each_refused(guards, 1 + 3 * 4 + 2 + 3);
+}
+
+static void
+topics_without_memory_report_it_and_leave_nothing(void)
+{
+        each_refused(topics, 3 + 2 + 2 + 3 + 2 + 1);
+}
+
 int
 main(void)
 {
@@ -238,6 +344,10 @@ main(void)
                 WEIR_TEST(channels_without_memory_report_it_and_leave_nothing),
                 WEIR_TEST(conditionals_without_memory_report_it_and_leave_nothing),
                 WEIR_TEST(barriers_without_memory_report_it_and_leave_nothing),
+                WEIR_TEST(promises_without_memory_report_it_and_leave_nothing),
+                WEIR_TEST(watches_without_memory_report_it_and_leave_nothing),
+                WEIR_TEST(topics_without_memory_report_it_and_leave_nothing),
+                WEIR_TEST(shared_guards_without_memory_report_it_and_leave_nothing),
         };
 
         return weir_test_main("waiting_memory", tests, sizeof tests / sizeof *tests);

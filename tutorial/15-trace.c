@@ -110,7 +110,8 @@ int main(int argc, char *argv[])
         }
         int lost = weir_trace_stop(); /* or an error */
         if (failed || lost < 0)
-                fprintf(stderr, "15-trace: %s\n", weir_strerror(failed ? failed : lost));
+                fprintf(stderr, "15-trace: %s: %s\n", weir_strstatus(failed ? failed : lost),
+                        weir_strerror(failed ? failed : lost));
         else
                 printf("the trace is in %s; %d events were left out\n", path, lost);
         return weir_shutdown() != 0 || failed || lost < 0;

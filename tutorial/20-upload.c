@@ -146,6 +146,8 @@ static void on_letters(weir_task *read, void *exchange)
         size_t size;
         const char *data = weir_http_read_data(read, &size);
 
+        if (weir_task_status(read)) /* the client must not take half of the reply for all of it */
+                weir_series_cancel(weir_series_of(read));
         if (weir_task_status(read) || size == 0)
                 return; /* the end of the series is the end of the reply */
         while (size > 0) {

@@ -70,7 +70,7 @@ new_conditional(struct weir__wait_task *wait, struct weir_task *task, weir_task_
                 return NULL;
         }
         weir__combinator_add_behind(&conditional->task, &conditional_ops, wait ? &wait->task : NULL, task,
-                                    "weir_conditional_new");
+                                    WEIR__ACT_CONDITIONAL);
         return &conditional->task;
 }
 
@@ -81,7 +81,7 @@ weir_task *
 weir_conditional_new(weir_condition *condition, weir_task *task, weir_task_fn *done, void *context)
 {
         if (task)
-                weir__task_consume(task, "weir_conditional_new");
+                weir__task_consume(task, WEIR__ACT_CONDITIONAL);
         return new_conditional(weir__wait_task_new(&wait_ops, (struct weir__waitable *)condition, 0, NULL, NULL), task, done,
                                context);
 }
@@ -90,6 +90,6 @@ weir_task *
 weir_conditional_new_named(const char *name, weir_task *task, weir_task_fn *done, void *context)
 {
         if (task)
-                weir__task_consume(task, "weir_conditional_new_named");
+                weir__task_consume(task, WEIR__ACT_CONDITIONAL_NAMED);
         return new_conditional(weir__oneshot_new_named(&named_ops, &condition_ops, name, 1, NULL, NULL), task, done, context);
 }

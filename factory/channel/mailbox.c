@@ -4,20 +4,27 @@
  * Locks:   the object's; `drop` is called without.
  *
  *     EMPTY --send--> FULL --receive--> EMPTIED
- *         `--send, a task waits---------^
+ *       |\--send, a task waits----------^
+ *       '--the last sender goes---------> ABANDONED
+ *
+ * The amount of the object is how many senders have a reference as such.
  *
  * A FULL mailbox owes its message to `drop`.  Then the wait of the task that has received it does.  A mailbox with a name
  * (factory/channel/oneshot.h) only shows its task where a message is.  The message stays the sender's. */
 #include <weir/mailbox.h>
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "factory/channel/oneshot.h"
+#include "kernel/base/panic.h"
 
 enum state {
         EMPTY = 0,
         FULL,
         EMPTIED,
+        ABANDONED,
 };
 
 struct weir_mailbox {
@@ -49,8 +56,21 @@ clear(struct weir__waitable *object)
         weir__waitable_drop(object, ((struct weir_mailbox *)object)->message);
 }
 
-static const struct weir__waitable_ops mailbox_ops = {
-        .kind = WEIR__MAILBOX, .noun = "mailbox", .size = sizeof(struct weir_mailbox), .queues = 1, .try = try, .clear = clear};
+static void
+describe(const struct weir__waitable *object, const struct weir__wait *wait, char *out, size_t room)
+{
+        (void)wait;
+        if (object->amount > 0)
+                snprintf(out, room, "%" PRIu64 " sender%s", object->amount, object->amount == 1 ? "" : "s");
+}
+
+static const struct weir__waitable_ops mailbox_ops = {.kind = WEIR__MAILBOX,
+                                                      .noun = "mailbox",
+                                                      .size = sizeof(struct weir_mailbox),
+                                                      .queues = 1,
+                                                      .try = try,
+                                                      .clear = clear,
+                                                      .describe = describe};
 
 static const struct weir__waitable_ops named_mailbox_ops = WEIR__ONESHOT_OPS(WEIR__MAILBOX, "mailbox", NULL);
 
@@ -78,7 +98,7 @@ weir_mailbox_send(weir_mailbox *mailbox, void *message)
                 mailbox->state = receiver ? EMPTIED : FULL;
                 *(receiver ? &receiver->message : &mailbox->message) = message;
         } else {
-                failed = -EALREADY;
+                failed = mailbox->state == ABANDONED ? -EPIPE : -EALREADY;
         }
         weir__unlock(&mailbox->object.lock);
         weir__wait_deliver_all(&claimed);
@@ -88,6 +108,33 @@ weir_mailbox_send(weir_mailbox *mailbox, void *message)
                 weir__unlock(&mailbox->object.lock);
         }
         return failed;
+}
+
+weir_mailbox *
+weir_mailbox_sender_ref(weir_mailbox *mailbox)
+{
+        if (weir__waitable_fault((struct weir__waitable *)mailbox))
+                return mailbox;
+        weir__lock(&mailbox->object.lock);
+        mailbox->object.amount++;
+        weir__unlock(&mailbox->object.lock);
+        return weir_mailbox_ref(mailbox);
+}
+
+void
+weir_mailbox_sender_unref(weir_mailbox *mailbox)
+{
+        if (weir__waitable_fault((struct weir__waitable *)mailbox))
+                return;
+        weir__waitable_lock(&mailbox->object);
+        if (mailbox->object.amount == 0)
+                weir__panic("weir_mailbox_sender_unref: the mailbox has no sender");
+        if (--mailbox->object.amount == 0 && mailbox->state == EMPTY) {
+                mailbox->state = ABANDONED;
+                weir__wait_end_all(&mailbox->object, &mailbox->waits, -EPIPE);
+        }
+        weir__unlock(&mailbox->object.lock);
+        weir_mailbox_unref(mailbox);
 }
 
 size_t

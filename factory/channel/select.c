@@ -12,6 +12,8 @@
  * two selects that meet at two channels could each have linked, and looked, before the other one was there to be seen.  So a
  * select never meets itself either: until its start is over it is linked nowhere.
  *
+ * A case without a channel is never possible, or is the default, which wins at the start when no other case is possible.
+ *
  * One message may be in several cases that send.  Each has it in `given` for good.  Once one of their waits has lost it, because
  * it was sent, taken or dropped, none of them has it. */
 #include "factory/channel/channel.h"
@@ -37,6 +39,7 @@ struct select {
 
         /* The caller's until the select is consumed, then constant but for the waits. */
         unsigned count, room;
+        int fallback; /* the index of the default; -1: there is none */
         struct option *options; /* `own`, or a block of `room` */
         struct option own[OWN_CASES];
 };
@@ -74,6 +77,8 @@ sort_channels(const struct select *self, struct weir__waitable *sorted[WEIR_SELE
                 struct weir__waitable *channel = self->options[i].wait.object;
                 unsigned at = count;
 
+                if (!channel)
+                        continue;
                 while (at > 0 && (uintptr_t)sorted[at - 1] > (uintptr_t)channel)
                         at--;
                 if (at > 0 && sorted[at - 1] == channel)
@@ -108,11 +113,16 @@ try_all(struct select *self, struct weir__work_list *claimed)
         if (weir__wait_is_over(&self->base))
                 return -EAGAIN;
         for (unsigned i = 0; i < self->count && outcome == -EAGAIN; i++) {
+                if (!self->options[i].wait.object)
+                        continue;
                 outcome = weir__channel_try(&self->options[i].wait, claimed);
                 if (outcome != -EAGAIN)
                         self->base.won = &self->options[i].wait;
         }
-        return outcome;
+        if (outcome != -EAGAIN || self->fallback < 0)
+                return outcome;
+        self->base.won = &self->options[self->fallback].wait;
+        return 0;
 }
 
 /* With the locks of all.  Returns false when a cancel came first. */
@@ -120,7 +130,8 @@ static bool
 link_all(struct select *self)
 {
         for (unsigned i = 0; i < self->count; i++)
-                weir__wait_link(&self->options[i].wait);
+                if (self->options[i].wait.object)
+                        weir__wait_link(&self->options[i].wait);
         if (weir__wait_pend(&self->base))
                 return true;
         for (unsigned i = 0; i < self->count; i++)
@@ -183,9 +194,11 @@ describe(const struct weir_task *task, char *out, size_t room)
 
         for (unsigned i = 0; i < self->count && size < room; i++) {
                 const struct weir__wait *wait = &self->options[i].wait;
-                const struct weir__name *name = wait->object->name;
+                const struct weir__name *name = wait->object ? wait->object->name : NULL;
 
-                size += (size_t)snprintf(out + size, room - size, "%s%s %s%s%s", i == 0 ? "" : ", or ",
+                if (!wait->object)
+                        continue;
+                size += (size_t)snprintf(out + size, room - size, "%s%s %s%s%s", size == 0 ? "" : ", or ",
                                          wait->queue == WEIR__CHANNEL_SENDERS ? "to send to" : "to receive from",
                                          name ? "\"" : "a channel", name ? name->text : "", name ? "\"" : "");
         }
@@ -208,11 +221,16 @@ winner(const struct weir_task *task)
         return option && message_of((const struct select *)task, option) ? &option->wait : NULL;
 }
 
-/* The fault of a select without cases, which its start reports. */
+/* The fault of a select that could never end by a case, which its start reports. */
 static int
 seal(struct weir_task *task)
 {
-        return ((const struct select *)task)->count > 0 ? 0 : -EINVAL;
+        const struct select *self = (const struct select *)task;
+
+        for (unsigned i = 0; i < self->count; i++)
+                if (self->options[i].wait.object)
+                        return 0;
+        return self->fallback >= 0 ? 0 : -EINVAL;
 }
 
 static const struct weir__task_ops select_ops = {
@@ -237,6 +255,7 @@ weir_select_new(weir_task_fn *done, void *context)
         weir__task_init(&self->base.task, &select_ops, sizeof *self, done, context);
         self->base.won = NULL;
         self->count = 0;
+        self->fallback = -1;
         self->room = OWN_CASES;
         self->options = self->own;
         return &self->base.task;
@@ -257,25 +276,26 @@ grow(struct select *self)
         return true;
 }
 
+/* Makes room for another case. */
 static int
-fault_of(struct select *self, const struct weir_channel *channel)
+open_for(struct select *self, enum weir__act act)
 {
-        if (!channel)
-                return -ENOMEM;
+        weir__task_expect_open(&self->base.task, &select_ops, act);
         if (self->count == WEIR_SELECT_MAX)
                 return -E2BIG;
         return self->count < self->room || grow(self) ? 0 : -ENOMEM;
 }
 
 static int
-add(struct weir_task *task, struct weir_channel *channel, unsigned queue, void *message, const char *verb)
+add(struct weir_task *task, struct weir_channel *channel, unsigned queue, void *message, enum weir__act act)
 {
         struct select *self = (struct select *)task;
 
         if (!task)
                 return -ENOMEM;
-        weir__task_expect_open(task, &select_ops, verb);
-        int fault = fault_of(self, channel);
+        int fault = open_for(self, act);
+        if (!fault && !channel)
+                fault = -ENOMEM;
         if (fault) {
                 weir__task_poison(task, fault);
                 return fault;
@@ -293,13 +313,51 @@ add(struct weir_task *task, struct weir_channel *channel, unsigned queue, void *
 int
 weir_select_receive(weir_task *select, weir_channel *channel)
 {
-        return add(select, channel, WEIR__CHANNEL_RECEIVERS, NULL, "weir_select_receive");
+        return add(select, channel, WEIR__CHANNEL_RECEIVERS, NULL, WEIR__ACT_SELECT_RECEIVE);
 }
 
 int
 weir_select_send(weir_task *select, weir_channel *channel, void *message)
 {
-        return add(select, channel, WEIR__CHANNEL_SENDERS, message, "weir_select_send");
+        return add(select, channel, WEIR__CHANNEL_SENDERS, message, WEIR__ACT_SELECT_SEND);
+}
+
+/* Adds a case without a channel. */
+static int
+add_bare(struct weir_task *task, enum weir__act act)
+{
+        struct select *self = (struct select *)task;
+
+        if (!task)
+                return -ENOMEM;
+        int fault = open_for(self, act);
+        if (fault) {
+                weir__task_poison(task, fault);
+                return fault;
+        }
+        self->options[self->count] = (struct option){.wait = {.task = &self->base}};
+        return (int)self->count++;
+}
+
+int
+weir_select_never(weir_task *select)
+{
+        return add_bare(select, WEIR__ACT_SELECT_NEVER);
+}
+
+int
+weir_select_default(weir_task *select)
+{
+        int index = add_bare(select, WEIR__ACT_SELECT_DEFAULT);
+        struct select *self = (struct select *)select;
+
+        if (index >= 0 && self->fallback >= 0) {
+                weir__task_poison(select, -EEXIST);
+                return -EEXIST;
+        }
+        if (index >= 0)
+                self->fallback = index;
+        return index;
 }
 
 static bool

@@ -165,6 +165,8 @@ weir__combinator_start(struct weir_task *task)
         struct weir__combinator *combinator = (struct weir__combinator *)task;
 
         weir__lock(&combinator->lock);
+        if (combinator->within)
+                weir__series_enter(combinator->within, task->series);
         atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for dumps */
         combinator->walks++;
         combinator->starting.work.ops = &start_walk_ops;
@@ -192,43 +194,51 @@ static void
 end_early_walk(struct weir__work *work)
 {
         struct weir__combinator *combinator = weir__container_of(work, struct weir__combinator, ending.work);
-        int cause = weir__series_effective_cause(combinator->task.series);
+        int cause = weir__series_rest_cause(combinator->task.series);
         struct weir_series *taken[CHILD_BATCH];
         unsigned count = take_children(combinator, taken);
 
         for (unsigned i = 0; i < count; i++) {
-                weir__series_end_early(taken[i], cause ? cause : -ECANCELED);
+                weir__series_end_early(taken[i], cause);
                 weir_series_unref(taken[i]);
         }
-        if (combinator->ending.next < combinator->count)
+        if (combinator->ending.next < combinator->count) {
                 weir__deliver(home(combinator), work);
-        else
-                end_walk(combinator);
+                return;
+        }
+        weir__series_descent_end();
+        end_walk(combinator);
 }
 
 static const struct weir__work_ops end_early_walk_ops = {.run = end_early_walk, .is_migratable = true};
 
 /* Returns whether the caller is to deliver the walk.  Under the lock. */
 static bool
-begin_to_end_early(struct weir__combinator *combinator)
+begin_to_end_early(struct weir__combinator *combinator, int cause)
 {
-        if (combinator->left == 0 || combinator->is_ending_early)
-                return false;
-        combinator->is_ending_early = true;
-        combinator->walks++;
-        combinator->ending.work.ops = &end_early_walk_ops;
-        return true;
+        bool sends = combinator->left > 0 && !combinator->is_ending_early;
+
+        if (sends) {
+                weir__series_descent_begin(); /* before `within` has the cause, and until the walk is over */
+                combinator->is_ending_early = true;
+                combinator->walks++;
+                combinator->ending.work.ops = &end_early_walk_ops;
+        }
+        if (combinator->within)
+                weir__series_set_cause(combinator->within, cause);
+        return sends;
 }
 
-/* A child looks at its ancestors before each callback, so an early end is decisive at once.  The walk ends what the children
- * have pending. */
+/* Until the walk is over all within look at what is around them before each callback, so an early end is decisive at once.  The
+ * walk gives the children the cause, and ends what they have pending. */
 struct weir_task *
 weir__combinator_end_early(struct weir_task *task)
 {
         struct weir__combinator *combinator = (struct weir__combinator *)task;
+        int cause = weir__series_effective_cause(task->series);
 
         weir__lock(&combinator->lock);
-        bool walk = begin_to_end_early(combinator);
+        bool walk = begin_to_end_early(combinator, cause);
         weir__unlock(&combinator->lock);
         if (walk)
                 weir__deliver(home(combinator), &combinator->ending.work);
@@ -241,15 +251,14 @@ child_ended(struct weir_series *child)
         struct weir__combinator *combinator = child->owner;
         const struct weir__combinator_ops *ops = ops_of(combinator);
         int result = weir__series_result(child);
-        bool walk = false;
 
         weir__lock(&combinator->lock);
         combinator->children[child->index] = NULL;
         combinator->left--;
-        if (ops->ended)
-                walk = ops->ended(combinator, child, result) && begin_to_end_early(combinator);
-        else
+        bool cancels_rest = ops->ended && ops->ended(combinator, child, result);
+        if (!ops->ended)
                 combinator->task.status = result;
+        bool walk = cancels_rest && begin_to_end_early(combinator, weir__series_rest_cause(combinator->within));
         unlock_and_go_on(combinator);
         if (walk) /* it keeps the combinator */
                 weir__deliver(home(combinator), &combinator->ending.work);
@@ -289,7 +298,7 @@ weir__combinator_make_child(struct weir__combinator *combinator, weir_make_fn *m
         *fault = 0;
         if (!task)
                 return NULL;
-        weir__task_consume(task, "a function that makes tasks");
+        weir__task_consume(task, WEIR__ACT_MAKE);
         return wrap(task, fault);
 }
 
@@ -374,16 +383,17 @@ append_child(struct weir__combinator *combinator, struct weir_series *child)
 }
 
 void
-weir__combinator_add_task(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *task, const char *verb)
+weir__combinator_add_task(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *task,
+                          enum weir__act act)
 {
         struct weir__combinator *combinator = (struct weir__combinator *)to;
 
         if (task)
-                weir__task_consume(task, verb);
+                weir__task_consume(task, act);
         if (to) {
                 int fault;
 
-                weir__task_expect_open(to, &ops->task, verb);
+                weir__task_expect_open(to, &ops->task, act);
                 append_child(combinator, wrap(task, &fault));
                 if (fault)
                         weir__task_poison(to, fault);
@@ -418,7 +428,7 @@ weir__combinator_drop_held(struct weir__combinator *combinator)
 
 void
 weir__combinator_add_behind(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *wait,
-                            struct weir_task *task, const char *verb)
+                            struct weir_task *task, enum weir__act act)
 {
         int fault = fault_of(task);
 
@@ -426,7 +436,7 @@ weir__combinator_add_behind(struct weir_task *to, const struct weir__combinator_
                 wait->done = follow_up;
                 wait->context = to;
         }
-        weir__combinator_add_task(to, ops, wait, verb);
+        weir__combinator_add_task(to, ops, wait, act);
         ((struct weir__combinator *)to)->held = task;
         if (fault)
                 weir__task_poison(to, fault);
@@ -434,14 +444,14 @@ weir__combinator_add_behind(struct weir_task *to, const struct weir__combinator_
 
 void
 weir__combinator_add_series(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_series *series,
-                            const char *verb)
+                            enum weir__act act)
 {
         if (!to) {
                 weir_series_dismiss(series);
                 return;
         }
-        weir__task_expect_open(to, &ops->task, verb);
-        int fault = series ? weir__series_fault(series) : -ENOMEM;
+        weir__task_expect_open(to, &ops->task, act);
+        int fault = series ? weir__series_fault(series, act) : -ENOMEM;
         if (!fault) {
                 append_child((struct weir__combinator *)to, series);
                 return;

@@ -19,8 +19,8 @@ struct weir__combinator;
 struct weir__combinator_ops {
         struct weir__task_ops task; /* first: WEIR__COMBINATOR_TASK_OPS */
 
-        /* A child has ended, with that result.  Returns whether all others are to be cancelled.  Under the lock of the
-         * combinator.  NULL: the result is the status of the task. */
+        /* A child has ended, with that result.  Returns whether all others are to be cancelled, which needs `within`.  Under
+         * the lock of the combinator.  NULL: the result is the status of the task. */
         bool (*ended)(struct weir__combinator *combinator, const struct weir_series *child, int result);
 
         /* Nothing is pending any more, and nothing ends the task early: the series to be run next, which was not started, or NULL
@@ -42,8 +42,9 @@ struct weir__child_walk {
 struct weir__combinator {
         struct weir_task task; /* first */
 
-        /* Constant once started. */
-        struct weir_series *within; /* the series around the children; NULL: that of the task */
+        /* Constant once started.  `within` runs nothing: its cause, which is written under the lock of the combinator,
+         * cancels the children and all that is inside them. */
+        struct weir_series *within; /* the series around the children, which the kind keeps; NULL: that of the task */
         unsigned count, room;       /* children in the array, and how many it may have */
         struct weir_series **children; /* the array; guarded by lock.  A child that has ended is NULL */
         struct weir_series *few[WEIR__CHILDREN_FEW];
@@ -69,14 +70,14 @@ void *weir__combinator_new(const struct weir__combinator_ops *ops, size_t size, 
 /* The body of weir_X_add and weir_X_add_series: consume the child, also on failure, and poison the combinator with what is wrong.
  * The `index` of a child is the number of those added before.  A child that `next` returns has 0. */
 void weir__combinator_add_task(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *task,
-                               const char *verb);
+                               enum weir__act act);
 void weir__combinator_add_series(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_series *series,
-                             const char *verb);
+                             enum weir__act act);
 
 /* The same for a task that was consumed and is held back until the wait, which has no callback, has ended well.  Both are one
  * child, whose result is that of the task. */
 void weir__combinator_add_behind(struct weir_task *to, const struct weir__combinator_ops *ops, struct weir_task *wait,
-                                 struct weir_task *task, const char *verb);
+                                 struct weir_task *task, enum weir__act act);
 
 /* Drops the task that is held back, if it still is.  On a worker, no lock held. */
 void weir__combinator_drop_held(struct weir__combinator *combinator);

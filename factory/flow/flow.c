@@ -6,11 +6,13 @@
 
 #include "factory/flow/combinator.h"
 #include "factory/task/series_extra.h"
+#include "kernel/observe/log.h"
 
 /* -- module -- */
 
 static const struct weir__combinator_ops module_ops = {
         .task = WEIR__COMBINATOR_TASK_OPS("a module"),
+        .task.needs_all_children = true,
 };
 
 weir_task *
@@ -22,7 +24,7 @@ weir_module_new(weir_series *series, weir_task_fn *done, void *context)
                 weir_series_dismiss(series);
                 return NULL;
         }
-        weir__combinator_add_series(&module->task, &module_ops, series, "weir_module_new");
+        weir__combinator_add_series(&module->task, &module_ops, series, WEIR__ACT_MODULE);
         return &module->task;
 }
 
@@ -65,9 +67,12 @@ weir_timeout_new(weir_task *task, weir_nsec limit)
                 return NULL;
         }
         timeout->limit = limit;
-        weir__combinator_add_task(&timeout->combinator.task, &timeout_ops, task, "weir_timeout_new");
-        if (timeout->combinator.count > 0 && !weir__series_extra_get(timeout->combinator.children[0]))
+        weir__combinator_add_task(&timeout->combinator.task, &timeout_ops, task, WEIR__ACT_TIMEOUT);
+        struct weir_series *child = timeout->combinator.count > 0 ? timeout->combinator.children[0] : NULL;
+        if (child && !weir__series_extra_get(child))
                 weir__task_poison(&timeout->combinator.task, -ENOMEM);
+        if (child)
+                child->starts_once_over = true; /* the callback sees -ETIMEDOUT, however short the limit is */
         return &timeout->combinator.task;
 }
 
@@ -103,13 +108,17 @@ static const struct weir__combinator_ops dynamic_ops = {
 static weir_task *
 new_maker(const struct weir__combinator_ops *ops, weir_make_fn *make, weir_task_fn *done, void *context)
 {
+        static struct weir__log_limit limit;
         struct maker *maker = weir__combinator_new(ops, sizeof *maker, done, context);
 
         if (!maker)
                 return NULL;
         maker->make = make;
-        if (!make)
+        if (!make) {
+                weir__log_limited(&limit, WEIR_LOG_ERROR, "%s without a function: expected one that makes tasks",
+                                  ops->task.work.kind);
                 weir__task_poison(&maker->combinator.task, -EINVAL);
+        }
         return &maker->combinator.task;
 }
 

@@ -31,6 +31,7 @@
 #include "kernel/executor/executor.h"
 #include "kernel/memory/memory.h"
 #include "kernel/worker/user.h"
+#include "kernel/observe/log.h"
 
 /* Of a task's word, besides those of factory/task/task.h. */
 enum go_state {
@@ -452,6 +453,15 @@ make_timed(weir_nsec limit)
         return &timed->timer.task;
 }
 
+static void
+say_no_function(const weir_nsec *limit)
+{
+        static struct weir__log_limit log_limit;
+
+        weir__log_limited(&log_limit, WEIR_LOG_ERROR, "%s: the function is NULL: expected the one to be run",
+                          limit ? "weir_go_new_timed" : "weir_go_new");
+}
+
 static weir_task *
 make(const char *name, const weir_nsec *limit, weir_go_fn *function, weir_task_fn *done, void *context)
 {
@@ -459,6 +469,8 @@ make(const char *name, const weir_nsec *limit, weir_go_fn *function, weir_task_f
         int fault = !function ? -EINVAL : name ? weir__name_read(name, &key) : 0;
         struct weir__go_queue *queue = NULL;
 
+        if (!function)
+                say_no_function(limit);
         if (fault)
                 return weir__timer_new_poisoned(fault, done, context);
         if (name && !weir__phase_is_forked()) {

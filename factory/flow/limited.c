@@ -53,8 +53,8 @@ weir_limited_new(weir_semaphore *semaphore, uint64_t tokens, weir_task *task, we
         limited->semaphore = weir_semaphore_ref(semaphore);
         limited->tokens = tokens;
         if (task)
-                weir__task_consume(task, "weir_limited_new");
+                weir__task_consume(task, WEIR__ACT_LIMITED);
         weir__combinator_add_behind(&limited->combinator.task, &limited_ops,
-                                    weir_semaphore_acquire_new(semaphore, tokens, NULL, NULL), task, "weir_limited_new");
+                                    weir_semaphore_acquire_new(semaphore, tokens, NULL, NULL), task, WEIR__ACT_LIMITED);
         return &limited->combinator.task;
 }

@@ -1,8 +1,8 @@
 /* factory/flow/race.c: a task that runs several series at once, of which the first to succeed ends the others.
  *
- * The children are within a series that belongs to the race.  It runs nothing.  When one child has won, it gets a cause, and
- * from that instant on all other children, and all that is inside them, are cancelled.  Then the walk of the combinator
- * (factory/flow/combinator.h) ends what they have pending. */
+ * The children are within a series that belongs to the race (`within`, factory/flow/combinator.h).  When one child has won, it
+ * gets a cause, and from that instant on all other children, and all that is inside them, are cancelled.  Then the walk of the
+ * combinator ends what they have pending. */
 #include <weir/race.h>
 
 #include <errno.h>
@@ -11,8 +11,6 @@
 
 struct race {
         struct weir__combinator combinator; /* first */
-
-        /* Constant once started, except for its cause.  That is written under the combinator's lock, and read without it. */
         struct weir_series within;
 
         int winner; /* the index of a child; -ENOENT: none yet.  Guarded by the combinator's lock */
@@ -28,8 +26,6 @@ child_ended(struct weir__combinator *combinator, const struct weir_series *child
         if (result == 0) {
                 race->winner = (int)child->index;
                 combinator->task.status = 0;
-                if (!weir__series_effective_cause(&race->within)) /* otherwise the others end for that cause */
-                        atomic_store_explicit(&race->within.cause, -ECANCELED, memory_order_release);
                 return true;
         }
         weir__combinator_note_failure(combinator, child, result);
@@ -39,11 +35,7 @@ child_ended(struct weir__combinator *combinator, const struct weir_series *child
 static void
 start(struct weir_task *task)
 {
-        struct race *race = (struct race *)task;
-
-        race->within.parent = task->series;
-        race->within.granularity = task->series->granularity;
-        if (race->combinator.added == 0)
+        if (((struct race *)task)->combinator.added == 0)
                 task->status = -ENOENT;
         weir__combinator_start(task);
 }
@@ -60,8 +52,7 @@ weir_race_new(weir_task_fn *done, void *context)
 
         if (!race)
                 return NULL;
-        race->within = (struct weir_series){.state = WEIR__SERIES_RUNNING};
-        weir__lock_init(&race->within.lock, WEIR__RANK_SERIES);
+        weir__series_around_init(&race->within);
         race->combinator.within = &race->within;
         race->winner = -ENOENT;
         return &race->combinator.task;
@@ -70,7 +61,7 @@ weir_race_new(weir_task_fn *done, void *context)
 void
 weir_race_add(weir_task *race, weir_task *task)
 {
-        weir__combinator_add_task(race, &race_ops, task, "weir_race_add");
+        weir__combinator_add_task(race, &race_ops, task, WEIR__ACT_RACE_ADD);
 }
 
 void
@@ -78,7 +69,7 @@ weir_race_add_series(weir_task *race, weir_series *series)
 {
         if (race && series)
                 series->result_of = WEIR__RESULT_LAST;
-        weir__combinator_add_series(race, &race_ops, series, "weir_race_add_series");
+        weir__combinator_add_series(race, &race_ops, series, WEIR__ACT_RACE_ADD_SERIES);
 }
 
 int

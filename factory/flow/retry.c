@@ -18,6 +18,7 @@
 #include "kernel/runtime/config.h"
 #include "kernel/runtime/random.h"
 #include "kernel/worker/user.h"
+#include "kernel/observe/log.h"
 
 struct retry {
         struct weir__combinator combinator; /* first */
@@ -83,7 +84,7 @@ time_left(const struct retry *retry)
 }
 
 static weir_nsec
-next_delay(struct retry *retry)
+planned_delay(struct retry *retry)
 {
         const struct weir_retry_config *config = &retry->config;
         weir_nsec delay = shorter(retry->delay, config->max_delay), product;
@@ -93,6 +94,21 @@ next_delay(struct retry *retry)
                 return delay;
         weir_nsec chance = config->jitter == WEIR_JITTER_EQUAL ? delay / 2 : delay;
         return delay - chance + (weir_nsec)weir__random_up_to((uint64_t)chance);
+}
+
+static weir_nsec
+next_delay(struct retry *retry)
+{
+        weir_nsec planned = planned_delay(retry), wanted;
+        weir_retry_delay_fn *delay_of = retry->config.delay_of;
+        const struct weir_task *task = &retry->combinator.task;
+
+        if (!delay_of)
+                return planned;
+        unsigned before = weir__user_begin((weir__function *)delay_of);
+        wanted = delay_of(task->status, planned, task->context);
+        weir__user_end(before);
+        return wanted < 0 ? planned : wanted;
 }
 
 /* -- children, one at a time -- */
@@ -113,7 +129,7 @@ make_wait(struct retry *retry)
         struct weir_task *timer = weir_timer_new(delay, NULL, NULL);
         struct weir_series *series = NULL;
         if (timer) {
-                weir__task_consume(timer, "a retry");
+                weir__task_consume(timer, WEIR__ACT_RETRY);
                 series = weir__series_wrap(timer);
         }
         if (!series)
@@ -204,6 +220,7 @@ read_config(struct weir_retry_config *to, const struct weir_retry_config *from)
 weir_task *
 weir_retry_new(const struct weir_retry_config *config, weir_make_fn *make, weir_task_fn *done, void *context)
 {
+        static struct weir__log_limit limit;
         struct retry *retry = weir__combinator_new(&retry_ops, sizeof *retry, done, context);
 
         if (!retry)
@@ -212,6 +229,12 @@ weir_retry_new(const struct weir_retry_config *config, weir_make_fn *make, weir_
         retry->attempts = 0;
         retry->is_waiting = false;
         int failed = read_config(&retry->config, config);
+        if (failed)
+                weir__log_limited(&limit, WEIR_LOG_ERROR,
+                                  "weir_retry_new: a value is not allowed, or the size of the config is wrong: expected struct "
+                                  "weir_retry_config config = WEIR_RETRY_CONFIG_DEFAULT");
+        else if (!make)
+                weir__log_limited(&limit, WEIR_LOG_ERROR, "weir_retry_new: the function is NULL: expected one that makes tasks");
         if (failed || !make)
                 weir__task_poison(&retry->combinator.task, -EINVAL);
         retry->config.budget = failed ? NULL : weir__budget_ref(retry->config.budget);

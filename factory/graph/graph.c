@@ -77,14 +77,37 @@ set_state(struct weir_node *node, enum weir_node_state state)
         atomic_store_explicit(&node->state, (uint8_t)state, memory_order_release);
 }
 
-/* With the lock held: the graph's status is that of the first one added that failed. */
-static void
+static struct weir_series *
+parent_of(const struct weir__graph *graph)
+{
+        return graph->within ? graph->within : graph->task.series;
+}
+
+/* Returns whether the caller is to send the walk that ends nodes early.  With the lock held. */
+static bool
+begin_to_end_early(struct weir__graph *graph, int cause)
+{
+        bool sends = !graph->is_ending_early && weir__count_add_unless_zero(&graph->pending);
+
+        if (sends) {
+                weir__series_descent_begin(); /* before `within` has the cause, and until the walk is over */
+                graph->is_ending_early = true;
+        }
+        if (graph->within)
+                weir__series_set_cause(graph->within, cause);
+        return sends;
+}
+
+/* The graph's status is that of the first one added that failed; of the first in time, which cancels all others, if it stops at a
+ * failure.  Returns whether the caller is to send the walk that ends them early.  With the lock held. */
+static bool
 note_failure(struct weir__graph *graph, uint32_t number, int status)
 {
-        if (!graph->task.status || number < graph->failed) {
-                graph->task.status = status;
-                graph->failed = number;
-        }
+        if (graph->task.status && (graph->within || number > graph->failed))
+                return false;
+        graph->task.status = status;
+        graph->failed = number;
+        return graph->within && begin_to_end_early(graph, weir__series_rest_cause(graph->within));
 }
 
 /* -- a node begins, or is dropped -- */
@@ -99,8 +122,10 @@ mark_dropped(struct weir__graph *graph, uint32_t number, enum weir_node_state st
         node->next_finished = WEIR__NODE_NONE;
         if (counts) {
                 weir__lock(&graph->lock);
-                note_failure(graph, number, status);
+                bool sends = note_failure(graph, number, status);
                 weir__unlock(&graph->lock);
+                if (sends)
+                        deliver(graph, &graph->end_walk);
         }
         set_state(node, state);
 }
@@ -126,7 +151,7 @@ prepare(struct weir__graph *graph, struct weir_node *node, uint32_t number, weir
 static void
 launch(struct weir__graph *graph, struct weir_node *nodes[], unsigned count)
 {
-        struct weir_series *parent = graph->task.series, *series[GRAPH_BATCH];
+        struct weir_series *parent = parent_of(graph), *series[GRAPH_BATCH];
 
         if (count == 0)
                 return;
@@ -158,7 +183,7 @@ decide(struct weir__graph *graph, uint32_t number, weir_nsec now, struct weir__n
         struct weir_node *node = weir__graph_node(graph, number);
         bool is_doomed = atomic_load_explicit(&graph->waiting[number], memory_order_relaxed) & WEIR__NODE_DOOMED;
         bool is_skipped = !is_doomed && no_edge_was_taken(graph, number);
-        int cause = weir__series_effective_cause(graph->task.series);
+        int cause = weir__series_effective_cause(parent_of(graph));
 
         if (!cause && weir__phase_is_stopping())
                 cause = -ESHUTDOWN;
@@ -344,9 +369,10 @@ node_ended(struct weir_series *child)
         weir__lock(&graph->lock); /* so that the walk that ends nodes has its reference, or does not find the series */
         node->next_edge = graph->first_out[number];
         set_state(node, is_dropped ? WEIR_NODE_CANCELLED : WEIR_NODE_ENDED);
-        if (node->status)
-                note_failure(graph, number, node->status);
+        bool sends = node->status && note_failure(graph, number, node->status);
         weir__unlock(&graph->lock);
+        if (sends)
+                deliver(graph, &graph->end_walk);
         if (notify_all(graph, &batch))
                 return;
         weir__lock(&graph->lock);
@@ -437,6 +463,11 @@ graph_start(struct weir_task *task)
         struct weir__graph *graph = (struct weir__graph *)task;
 
         graph->began = weir__clock_now();
+        if (graph->within) {
+                weir__lock(&graph->lock);
+                weir__series_enter(graph->within, task->series);
+                weir__unlock(&graph->lock);
+        }
         atomic_store_explicit(&task->word, WEIR__PENDING, memory_order_release); /* for dumps */
         atomic_store_explicit(&graph->is_walking, true, memory_order_relaxed);
         weir__deliver(weir__poller_at(task->poller), &graph->walk);
@@ -458,19 +489,21 @@ end_some_early(struct weir__work *work)
 {
         struct weir__graph *graph = weir__container_of(work, struct weir__graph, end_walk);
         uint32_t end = graph->nodes - graph->next_to_end > GRAPH_BATCH ? graph->next_to_end + GRAPH_BATCH : graph->nodes;
-        int cause = weir__series_effective_cause(graph->task.series); /* one that is not launched yet would not find it */
+        int cause = weir__series_rest_cause(graph->task.series); /* one that is not launched yet would not find it */
 
         for (; graph->next_to_end < end; graph->next_to_end++) {
                 struct weir_series *series = running_of(graph, weir__graph_node(graph, graph->next_to_end));
 
                 if (series)
-                        weir__series_end_early(series, cause ? cause : -ECANCELED);
+                        weir__series_end_early(series, cause);
                 weir_series_unref(series);
         }
-        if (end < graph->nodes)
+        if (end < graph->nodes) {
                 deliver(graph, work);
-        else
-                count_down(graph);
+                return;
+        }
+        weir__series_descent_end();
+        count_down(graph);
 }
 
 static const struct weir__work_ops end_walk_ops = {.run = end_some_early, .kind = "a graph", .is_migratable = true};
@@ -481,9 +514,10 @@ graph_end_early(struct weir_task *task)
 {
         struct weir__graph *graph = (struct weir__graph *)task;
 
+        int cause = weir__series_effective_cause(task->series);
+
         weir__lock(&graph->lock);
-        bool sends = !graph->is_ending_early && weir__count_add_unless_zero(&graph->pending);
-        graph->is_ending_early |= sends;
+        bool sends = begin_to_end_early(graph, cause);
         weir__unlock(&graph->lock);
         if (sends)
                 weir__deliver(weir__poller_at(task->poller), &graph->end_walk);

@@ -98,7 +98,9 @@ struct weir__graph {
 
         uint32_t *ready; /* the queue of nodes that may begin; guarded by lock */
 
-        weir_nsec began; /* constant once started */
+        /* Constant once started.  `within` runs nothing: its cause, which is written under the lock, cancels all nodes. */
+        weir_nsec began;
+        struct weir_series *within; /* the series around the nodes of a graph that stops at a failure; NULL: that of the task */
 
         /* Keeps the graph: counts nodes without successors that are not finished, and walks on their way. */
         _Atomic size_t pending;
@@ -113,7 +115,7 @@ struct weir__graph {
         struct weir__lock lock; /* rank COMBINATOR: taken also under that of the series around it; under it nothing else */
 
         /* Guarded by lock. */
-        uint32_t failed;   /* number of the node whose status the graph has */
+        uint32_t failed;   /* number of the node whose status the graph has, if it goes on after a failure */
         uint32_t ready_first, ready_end; /* what the queue holds: no node comes into it twice */
         bool is_ending_early; /* the walk that ends nodes has begun: no other will */
         struct weir__node_list backlog;

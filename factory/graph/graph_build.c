@@ -25,9 +25,9 @@ weir_node_set_policy(weir_node *node, enum weir_node_policy policy)
 /* -- what is added -- */
 
 static struct weir__graph *
-open_graph(struct weir_task *task, const char *verb)
+open_graph(struct weir_task *task, enum weir__act act)
 {
-        weir__task_expect_open(task, &weir__graph_ops, verb);
+        weir__task_expect_open(task, &weir__graph_ops, act);
         return (struct weir__graph *)task;
 }
 
@@ -45,8 +45,8 @@ weir_node *
 weir_graph_add(weir_task *to, weir_task *task, const char *label)
 {
         if (task)
-                weir__task_consume(task, "weir_graph_add");
-        struct weir__graph *graph = to ? open_graph(to, "weir_graph_add") : NULL;
+                weir__task_consume(task, WEIR__ACT_GRAPH_ADD);
+        struct weir__graph *graph = to ? open_graph(to, WEIR__ACT_GRAPH_ADD) : NULL;
         int fault = !task ? -ENOMEM : task->flags & WEIR__TASK_POISONED ? task->status : 0;
         struct weir_node *node = graph ? new_node(graph, fault, label) : NULL;
         if (node)
@@ -59,8 +59,9 @@ weir_graph_add(weir_task *to, weir_task *task, const char *label)
 weir_node *
 weir_graph_add_series(weir_task *to, weir_series *series, const char *label)
 {
-        struct weir__graph *graph = to ? open_graph(to, "weir_graph_add_series") : NULL;
-        struct weir_node *node = graph ? new_node(graph, series ? weir__series_fault(series) : -ENOMEM, label) : NULL;
+        struct weir__graph *graph = to ? open_graph(to, WEIR__ACT_GRAPH_ADD_SERIES) : NULL;
+        int fault = graph && series ? weir__series_fault(series, WEIR__ACT_GRAPH_ADD_SERIES) : -ENOMEM;
+        struct weir_node *node = graph ? new_node(graph, fault, label) : NULL;
 
         if (!node) {
                 weir_series_dismiss(series);
@@ -69,6 +70,15 @@ weir_graph_add_series(weir_task *to, weir_series *series, const char *label)
         series->owner = graph;
         node->series = series;
         return node;
+}
+
+void
+weir_graph_stop_on_failure(weir_task *to)
+{
+        struct weir__graph *graph = to ? open_graph(to, WEIR__ACT_GRAPH_STOP_ON_FAILURE) : NULL;
+
+        if (graph && !graph->within && !(graph->within = weir__series_around()))
+                weir__task_poison(to, -ENOMEM);
 }
 
 /* -- edges -- */

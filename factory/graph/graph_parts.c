@@ -108,6 +108,7 @@ free_parts(struct weir__graph *graph)
                 graph->chunks = weir__node_head(chunk)->next_chunk;
                 free(chunk);
         }
+        weir__series_around_free(graph->within);
         free(graph->edge_list);
         free(graph->pages);
         free(graph->conditions);

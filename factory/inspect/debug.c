@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "factory/sync/guard.h"
 #include "factory/task/live.h"
 #include "kernel/worker/worker_pool.h"
 #include "kernel/data/duration.h"
@@ -29,17 +30,20 @@ weir__debug_title(enum weir__debug_section section)
         static const char *const titles[WEIR__DEBUG_SECTIONS] = {
                 [WEIR__DEBUG_CALLBACKS] = "callbacks that run", [WEIR__DEBUG_SERIES] = "series",
                 [WEIR__DEBUG_TIMERS] = "timers in no series",   [WEIR__DEBUG_WAITS] = "waited at",
-                [WEIR__DEBUG_FUNCTIONS] = "functions",
+                [WEIR__DEBUG_FUNCTIONS] = "functions",          [WEIR__DEBUG_HELD] = "exchanges that are held",
         };
 
         return titles[section];
 }
 
-/* Prints the titles up to that of the section.  A section without records says so. */
+/* Prints the titles up to that of the section.  A section without records says so, but that of exchanges is left
+ * out. */
 static void
 print_titles(struct print *print, unsigned section)
 {
         for (; print->next <= section && print->next < WEIR__DEBUG_SECTIONS; print->next++) {
+                if (print->next == WEIR__DEBUG_HELD && section != WEIR__DEBUG_HELD)
+                        continue;
                 weir__sink_text(print->sink, print->next == 0 ? "" : print->is_empty ? " none\n" : "");
                 weir__sink_printf(print->sink, "%s:", weir__debug_title(print->next));
                 print->is_empty = true;
@@ -112,6 +116,13 @@ weir__debug_print_head(struct weir__sink *sink)
                           weir__executor_threads(), weir__live_count(), weir__clock_is_virtual() ? ", virtual clock" : "");
 }
 
+static void
+print_deadlock(const char *sentence, void *sink)
+{
+        weir__sink_visibly(sink, sentence, strlen(sentence));
+        weir__sink_text(sink, "\n");
+}
+
 int
 weir__debug_print(struct weir__sink *sink)
 {
@@ -119,6 +130,7 @@ weir__debug_print(struct weir__sink *sink)
 
         weir__debug_print_head(sink);
         weir__sink_text(sink, "\n");
+        weir__deadlock_find(print_deadlock, sink);
         int failed = weir__debug_walk(print_record, &print);
         print_titles(&print, WEIR__DEBUG_SECTIONS);
         weir__sink_text(sink, print.is_empty ? " none\n" : "");

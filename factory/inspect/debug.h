@@ -16,6 +16,7 @@ enum weir__debug_section {
         WEIR__DEBUG_TIMERS,        /* pending timers that are in no series, by their deadlines */
         WEIR__DEBUG_WAITS,         /* objects that tasks wait at; below, those of the tasks that are in no series */
         WEIR__DEBUG_FUNCTIONS,     /* queues of the executor in which something waits or runs */
+        WEIR__DEBUG_HELD,          /* exchanges of servers that the program holds; left out without any */
         WEIR__DEBUG_SECTIONS,
 };
 

@@ -9,13 +9,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdbool.h>
 
 #include <weir/debug.h>
 
 #include "kernel/base/thread.h"
 #include "kernel/base/phase.h"
+#include "kernel/runtime/signals.h"
 
 static sem_t wanted; /* by signals */
 
@@ -25,7 +25,6 @@ static struct {
         /* Guarded by mutex. */
         int signal; /* 0: none */
         int fd;
-        struct sigaction before; /* its action, until it is bound */
         unsigned waiting;        /* threads */
 } bound = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -65,12 +64,11 @@ WEIR__STEPS_OF(WEIR__MODULE_DUMPS, [WEIR__STEP_LOAD] = prepare, [WEIR__STEP_BEFO
 static void
 handle(int signal)
 {
-        int saved = errno;
-
         (void)signal;
         sem_post(&wanted);
-        errno = saved;
 }
+
+static const struct weir__signal_listener listener = {.fn = handle, .should_replace = true, .is_deaf_in_a_child = true};
 
 /* Signals that came until now count as one. */
 static void
@@ -127,33 +125,25 @@ have_thread(void)
         return 0;
 }
 
-/* Unless another handler has taken the place of ours. */
 static void
 unbind(void)
 {
-        struct sigaction present;
-
-        if (bound.signal && sigaction(bound.signal, NULL, &present) == 0 && present.sa_handler == handle)
-                sigaction(bound.signal, &bound.before, NULL);
+        if (bound.signal)
+                weir__signals_unlisten(bound.signal, &listener);
         bound.signal = 0;
 }
 
 static int
 bind_to(int signal, int fd)
 {
-        struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART}, before;
         int failed = have_thread();
 
+        if (!failed)
+                failed = weir__signals_listen(signal, &listener);
         if (failed)
                 return failed;
-        sigemptyset(&action.sa_mask);
-        if (sigaction(signal, &action, &before) < 0)
-                return -errno;
-        if (bound.signal != signal) {
-                unbind();
-                bound.signal = signal;
-                bound.before = before;
-        }
+        unbind(); /* afterwards: for the same signal the action stays */
+        bound.signal = signal;
         bound.fd = fd;
         return 0;
 }

@@ -195,6 +195,23 @@ walk_functions(struct weir__debug_walk *walk)
         free(queues);
 }
 
+/* -- what lies above -- */
+
+static void (*on_held)(struct weir__debug_walk *walk); /* NULL: there is no server */
+
+void
+weir__debug_on_held(void (*walk_held)(struct weir__debug_walk *walk))
+{
+        on_held = walk_held;
+}
+
+static void
+walk_held(struct weir__debug_walk *walk)
+{
+        if (on_held)
+                on_held(walk);
+}
+
 /* -- all of it -- */
 
 int
@@ -203,7 +220,7 @@ weir__debug_walk(weir__debug_record_fn *show, void *context)
         static void (*const sections[WEIR__DEBUG_SECTIONS])(struct weir__debug_walk *) = {
                 [WEIR__DEBUG_CALLBACKS] = walk_callbacks,       [WEIR__DEBUG_SERIES] = weir__debug_walk_series,
                 [WEIR__DEBUG_TIMERS] = weir__debug_walk_timers, [WEIR__DEBUG_WAITS] = walk_waits,
-                [WEIR__DEBUG_FUNCTIONS] = walk_functions,
+                [WEIR__DEBUG_FUNCTIONS] = walk_functions,       [WEIR__DEBUG_HELD] = walk_held,
         };
         struct weir__debug_walk walk = {.show = show, .context = context};
 

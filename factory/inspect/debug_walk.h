@@ -38,6 +38,9 @@ bool weir__debug_line_task(struct weir__debug_line *line, const struct weir_task
 
 void weir__debug_show(struct weir__debug_walk *walk, struct weir__debug_line *line);
 
+/* Sets the section of exchanges, which lie above this room.  Once, before the first walk. */
+void weir__debug_on_held(void (*walk_held)(struct weir__debug_walk *walk));
+
 /* The sections. */
 void weir__debug_walk_series(struct weir__debug_walk *walk);
 void weir__debug_walk_timers(struct weir__debug_walk *walk);

@@ -49,7 +49,12 @@ enum weir__waitable_kind {
         WEIR__SEMAPHORE,
         WEIR__POOL,
         WEIR__BARRIER,
+        WEIR__WATCH,
+        WEIR__TOPIC,
+        WEIR__SIGNAL,
+        WEIR__RATE,
         WEIR__WAITABLE_KINDS,
+        WEIR__UNNAMED = WEIR__WAITABLE_KINDS, /* objects of this kind never have names */
 };
 
 /* The maps: here, so that one module holds all of them during a fork. */

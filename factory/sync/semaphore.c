@@ -18,6 +18,7 @@
 struct weir_semaphore {
         struct weir__waitable object; /* first */
         struct weir__list waits;      /* guarded by the object's lock; the first of them wants more than there are */
+        bool is_closed;               /* guarded by the object's lock */
 };
 
 /* -- tokens; under the lock -- */
@@ -31,6 +32,8 @@ try(struct weir__wait *wait, struct weir__work_list *claimed)
         (void)claimed;
         if (wait->amount > semaphore->object.limit)
                 return -EINVAL;
+        if (semaphore->is_closed)
+                return -EPIPE;
         if (wait->amount > 0 && (wait->amount > semaphore->object.amount || weir__wait_oldest_pending(&semaphore->waits)))
                 return -EAGAIN;
         semaphore->object.amount -= wait->amount;
@@ -129,6 +132,22 @@ weir_semaphore_release(weir_semaphore *semaphore, uint64_t tokens)
         semaphore->object.amount += tokens;
         serve_and_unlock(semaphore);
         return 0;
+}
+
+int
+weir_semaphore_close(weir_semaphore *semaphore)
+{
+        int failed = weir__waitable_fault((struct weir__waitable *)semaphore);
+
+        if (failed)
+                return failed;
+        weir__waitable_lock(&semaphore->object);
+        if (semaphore->is_closed)
+                failed = -EALREADY;
+        semaphore->is_closed = true;
+        weir__wait_end_all(&semaphore->object, &semaphore->waits, -EPIPE);
+        weir__unlock(&semaphore->object.lock);
+        return failed;
 }
 
 uint64_t

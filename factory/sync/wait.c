@@ -14,6 +14,15 @@
 #include "kernel/base/phase.h"
 #include "kernel/memory/memory.h"
 
+void
+weir__wait_task_init(struct weir__wait_task *self, const struct weir__task_ops *ops, struct weir__waitable *object,
+                     unsigned queue, weir_task_fn *done, void *context)
+{
+        weir__task_init(&self->task, ops, sizeof *self, done, context);
+        self->wait = (struct weir__wait){.object = object, .task = self, .queue = queue};
+        self->won = NULL;
+}
+
 struct weir__wait_task *
 weir__wait_task_new(const struct weir__task_ops *ops, struct weir__waitable *object, unsigned queue, weir_task_fn *done,
                     void *context)
@@ -22,9 +31,7 @@ weir__wait_task_new(const struct weir__task_ops *ops, struct weir__waitable *obj
 
         if (!self)
                 return NULL;
-        weir__task_init(&self->task, ops, sizeof *self, done, context);
-        self->wait = (struct weir__wait){.object = weir__waitable_ref(object), .task = self, .queue = queue};
-        self->won = NULL;
+        weir__wait_task_init(self, ops, weir__waitable_ref(object), queue, done, context);
         if (!object)
                 weir__task_poison(&self->task, -ENOMEM);
         return self;
@@ -40,15 +47,29 @@ weir__wait_link(struct weir__wait *wait)
         atomic_store_explicit(&wait->is_linked, true, memory_order_relaxed);
 }
 
+/* Takes it out of the list. */
+static inline void
+take_out(struct weir__wait *wait)
+{
+        for (struct weir__wait_cursor *cursor = wait->object->cursors; cursor; cursor = cursor->next)
+                if (cursor->at == &wait->link)
+                        cursor->at = weir__list_next(&weir__waitable_queues(wait->object)[wait->queue], &wait->link);
+        weir__link_remove(&wait->link);
+}
+
+void
+weir__wait_requeue(struct weir__wait *wait)
+{
+        take_out(wait);
+        weir__list_append(&weir__waitable_queues(wait->object)[wait->queue], &wait->link);
+}
+
 void
 weir__wait_unlink(struct weir__wait *wait)
 {
         if (!atomic_load_explicit(&wait->is_linked, memory_order_relaxed))
                 return;
-        for (struct weir__wait_cursor *cursor = wait->object->cursors; cursor; cursor = cursor->next)
-                if (cursor->at == &wait->link)
-                        cursor->at = weir__list_next(&weir__waitable_queues(wait->object)[wait->queue], &wait->link);
-        weir__link_remove(&wait->link);
+        take_out(wait);
         wait->object->linked--;
         atomic_store_explicit(&wait->is_linked, false, memory_order_release); /* its worker looks without the lock */
 }

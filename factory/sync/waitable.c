@@ -239,8 +239,19 @@ weir__waitable_unique(struct weir__waitable *made)
 }
 
 struct weir__waitable *
+weir__waitable_find(const struct weir__waitable_ops *ops, const struct weir__name_key *key)
+{
+        struct weir__names_shard *shard = weir__names_lock(&weir__waitable_names[ops->kind], key->hash);
+        struct weir__waitable *found = find(shard, key, ops);
+
+        weir__names_unlock(shard);
+        return found;
+}
+
+struct weir__waitable *
 weir__waitable_ref(struct weir__waitable *object)
 {
+        weir__memory_expect(object);
         if (object)
                 atomic_fetch_add_explicit(&object->references, 1, memory_order_relaxed);
         return object;

@@ -23,6 +23,7 @@
 #include "factory/task/task.h"
 #include "kernel/base/list.h"
 #include "kernel/base/phase.h"
+#include "kernel/memory/watched.h"
 
 #define WEIR__WAITS_AT_ONCE 256 /* are handled under one hold of the lock */
 
@@ -119,6 +120,9 @@ int weir__waitable_publish(struct weir__waitable *object);
  * returns NULL and leaves errno.  NULL with errno EEXIST (the other has another limit or drop), ENOMEM. */
 struct weir__waitable *weir__waitable_unique(struct weir__waitable *made);
 
+/* The oldest object of that name, with a reference; NULL: there is none. */
+struct weir__waitable *weir__waitable_find(const struct weir__waitable_ops *ops, const struct weir__name_key *key);
+
 /* Accept NULL. */
 struct weir__waitable *weir__waitable_ref(struct weir__waitable *object);
 void weir__waitable_unref(struct weir__waitable *object);
@@ -138,6 +142,7 @@ void weir__waitable_unref(struct weir__waitable *object);
 static inline int
 weir__waitable_fault(const struct weir__waitable *object)
 {
+        weir__memory_expect(object);
         return !object ? -ENOMEM : weir__phase_is_forked() ? -ECHILD : 0;
 }
 
@@ -209,6 +214,9 @@ void weir__waitable_remove_cursor(struct weir__waitable *object, const struct we
 void weir__wait_link(struct weir__wait *wait);
 void weir__wait_unlink(struct weir__wait *wait);
 
+/* Moves a wait that is linked to the end of its queue. */
+void weir__wait_requeue(struct weir__wait *wait);
+
 /* Unlinks the oldest wait, and claims its task.  Returns it, its task being appended to `claimed`; NULL: somebody else has
  * claimed the task. */
 struct weir__wait *weir__wait_claim_oldest(struct weir__list *queue, struct weir__work_list *claimed);
@@ -228,6 +236,10 @@ void weir__wait_end_all(struct weir__waitable *object, struct weir__list *queue,
  * -ENOMEM.  NULL when out of memory. */
 struct weir__wait_task *weir__wait_task_new(const struct weir__task_ops *ops, struct weir__waitable *object, unsigned queue,
                                             weir_task_fn *done, void *context);
+
+/* Initialises such a task in other memory.  It takes over a reference to the object. */
+void weir__wait_task_init(struct weir__wait_task *self, const struct weir__task_ops *ops, struct weir__waitable *object,
+                          unsigned queue, weir_task_fn *done, void *context);
 
 /* Whether the task will not wait any more: it was claimed, or cancelled before its start. */
 static inline bool

@@ -16,9 +16,7 @@
 #include "factory/task/live.h"
 #include "factory/task/series_extra.h"
 #include "kernel/memory/memory.h"
-#include "kernel/base/panic.h"
 #include "kernel/runtime/runtime.h"
-#include "kernel/runtime/virtual.h"
 #include "kernel/worker/deliver.h"
 #include "kernel/worker/user.h"
 
@@ -140,13 +138,14 @@ push(struct weir_series *series, struct weir_task *task, bool front)
         int failed = weir__phase_is_forked() ? -ECHILD : task && series ? 0 : -ENOMEM;
 
         if (task) {
-                weir__task_consume(task, front ? "weir_series_push_front" : "weir_series_push");
+                weir__task_consume(task, front ? WEIR__ACT_PUSH_FRONT : WEIR__ACT_PUSH);
                 if (!failed && task->flags & WEIR__TASK_POISONED)
                         failed = task->status;
         }
         if (series && !weir__phase_is_forked()) {
                 bool is_locked = lock_if_shared(series);
                 if (series->state == WEIR__SERIES_ENDED) {
+                        weir__memory_expect(series); /* one that was freed looks like this */
                         failed = -ESTALE;
                 } else if (failed) {
                         if (!series->poison)
@@ -188,7 +187,7 @@ push_from_callback(struct weir_series *series, struct weir_task *task)
         if (!running || !task || !series || running->series != series || ring_of(&series->queue) || ring_of(&series->front) ||
             task->flags || weir__task_ops(task)->seal || weir__phase_is_forked())
                 return false;
-        task->flags = WEIR__TASK_CONSUMED;
+        task->flags = WEIR__ACT_PUSH;
         append(series, task);
         return true;
 }
@@ -351,9 +350,11 @@ weir__series_forget(struct weir_series *series, struct weir_task *task)
                 series->result = task->status;
                 series->has_result = series->result_of == WEIR__RESULT_FIRST;
         }
-        if (!series->current)
+        if (!series->current && !series->stops_on_failure)
                 return;
         weir__lock(&series->lock);
+        if (series->stops_on_failure)
+                weir__series_note_failure(series, task->status ? task->status : series->poison);
         take_some(series);
         struct weir_task *next = first_taken(series);
         int cause = cause_to_end(series);
@@ -420,25 +421,38 @@ weir__series_go_on(struct weir_series *series)
         weir__deliver(weir__poller_at(series->poller), &series->work);
 }
 
+/* Takes the first task, unless there is none or the series ends early.  With the lock held. */
+static struct weir_task *
+take_first(struct weir_series *series)
+{
+        bool is_over = atomic_load_explicit(&series->cause, memory_order_relaxed);
+        struct weir_task *task;
+
+        if (is_over ? !series->starts_once_over : weir__phase_is_stopping())
+                return NULL;
+        take_some(series);
+        task = pop_taken(series);
+        if (task && can_end_early(task)) {
+                series->current = task;
+                if (is_over)
+                        weir__task_ops(task)->end_early(task); /* not started yet: its start will deliver it */
+        }
+        return task;
+}
+
 /* The thread that starts the series makes the first step, unless user code might run in it: a series that is empty or
  * cancelled goes to a worker. */
 void
 weir__series_launch(struct weir_series *series, struct weir_series *parent)
 {
         unsigned poller = series->poller;
-        struct weir_task *task = NULL;
 
         weir__lock(&series->lock);
         series->state = WEIR__SERIES_RUNNING;
-        series->parent = parent;
-        series->granularity = parent ? parent->granularity : 0;
+        if (parent)
+                weir__series_enter(series, parent);
         bool wake = weir__series_extra_of(series) && weir__series_deadline_begin(series);
-        if (!cause_to_end(series)) {
-                take_some(series);
-                task = pop_taken(series);
-                if (task && can_end_early(task))
-                        series->current = task;
-        }
+        struct weir_task *task = take_first(series);
         weir__unlock(&series->lock);
         if (task)
                 weir__task_ops(task)->start(task);
@@ -451,15 +465,24 @@ weir__series_launch(struct weir_series *series, struct weir_series *parent)
 /* -- start, run, dismiss -- */
 
 int
-weir__series_fault(struct weir_series *series)
+weir__series_fault(struct weir_series *series, enum weir__act act)
 {
         bool is_locked = lock_if_shared(series); /* a thread with a reference may push meanwhile */
         bool is_fresh = series->state == WEIR__SERIES_NEW && !series->owner;
         int poison = series->poison;
         unlock_if(series, is_locked);
         if (!is_fresh)
-                weir__panic("a series was started, run, added or dismissed twice");
+                weir__series_panic_consumed(series, act);
         return poison;
+}
+
+bool
+weir__series_is_unstarted(const void *block, size_t size)
+{
+        const struct weir_series *series = block;
+
+        return (size + 7) / 8 == (sizeof *series + 7) / 8 && series->work.ops == &root_ops.work &&
+               series->state == WEIR__SERIES_NEW && !series->owner;
 }
 
 static void
@@ -467,7 +490,7 @@ dismiss(struct weir_series *series)
 {
         weir__lock(&series->lock);
         if (series->state != WEIR__SERIES_NEW)
-                weir__panic("weir_series_dismiss: the series was started before");
+                weir__series_panic_consumed(series, WEIR__ACT_SERIES_DISMISS);
         series->state = WEIR__SERIES_ENDED;
         leave_parts(series, NULL);
         take_some(series);
@@ -475,7 +498,10 @@ dismiss(struct weir_series *series)
         for (struct weir_task *task; (task = pop_taken(series));)
                 weir__task_discard(task);
         free_context(series);
-        weir_series_unref(series);
+        if (weir__phase_is_ended())
+                weir__series_unref_later(series);
+        else
+                weir_series_unref(series);
 }
 
 void
@@ -513,14 +539,14 @@ weir_series_dismiss(weir_series *series)
         if (!series)
                 return;
         if (series->owner)
-                weir__panic("weir_series_dismiss: the series was added to a parallel before");
+                weir__series_panic_consumed(series, WEIR__ACT_SERIES_DISMISS);
         dismiss(series);
 }
 
-static int
-start(struct weir_series *series, const struct weir__series_ops *ops, void *owner)
+int
+weir__series_start_as(struct weir_series *series, const struct weir__series_ops *ops, void *owner, enum weir__act act)
 {
-        int failed = weir__series_fault(series);
+        int failed = weir__series_fault(series, act);
 
         if (!failed)
                 failed = weir__runtime_enter();
@@ -538,50 +564,5 @@ start(struct weir_series *series, const struct weir__series_ops *ops, void *owne
 int
 weir_series_start(weir_series *series)
 {
-        return series ? start(series, &root_ops, NULL) : -ENOMEM;
-}
-
-/* A thread that waits for a series; on its stack. */
-struct waiter {
-        struct weir__latch is_over;
-        bool has_given; /* of weir__runtime_wait_begin */
-};
-
-/* The wait ends here, so that the virtual clock does not advance before the waiter is awake. */
-static void
-waited_for_ended(struct weir_series *series)
-{
-        struct waiter *waiter = series->owner;
-
-        weir__runtime_leave();
-        weir__runtime_wait_end(waiter->has_given);
-        weir__latch_open(&waiter->is_over);
-}
-
-int
-weir_series_run(weir_series *series)
-{
-        static const struct weir__series_ops ops = {.work = WEIR__SERIES_WORK, .ended = waited_for_ended};
-        struct waiter waiter = {.has_given = weir__worker_has_given()};
-        int status = weir__runtime_may_wait(), entered = 0;
-
-        if (!series)
-                return status ? status : -ENOMEM;
-        if (!status)
-                status = entered = weir__virtual_enter();
-        if (status < 0) {
-                dismiss(series);
-                return status;
-        }
-        weir_series_ref(series);
-        status = start(series, &ops, &waiter);
-        if (!status) {
-                weir__runtime_wait_begin(waiter.has_given); /* not before the start: time would not wait for what is started */
-                weir__latch_wait(&waiter.is_over);
-                status = weir__series_result(series);
-        }
-        weir_series_unref(series);
-        if (entered)
-                weir__virtual_leave();
-        return status;
+        return series ? weir__series_start_as(series, &root_ops, NULL, WEIR__ACT_SERIES_START) : -ENOMEM;
 }

@@ -56,6 +56,10 @@ struct weir_series {
         uint8_t poller;        /* the index of the one that its steps are delivered to */
         uint8_t result_of : 2; /* enum weir__series_result */
         bool is_live : 1;      /* it is a root in the registry, from its start to its end */
+        bool starts_once_over : 1; /* also if its deadline is over: its first task ends at once then, and calls back */
+
+        /* Written by its owner, then by its callbacks. */
+        bool stops_on_failure : 1;
 
         /* Owned by the thread that makes its steps. */
         bool has_result; /* `result` does not change any more */
@@ -73,8 +77,8 @@ struct weir_series {
                                                parent cannot end */
         int16_t poison;                     /* the error of the first push that failed */
 
-        /* Why it ends early: 0, -ECANCELED, -ETIMEDOUT, -ESHUTDOWN.  Written under the lock, once, with release; read
-         * without. */
+        /* Why it ends early: 0; -ECANCELED, -ETIMEDOUT, -ESHUTDOWN; or weir__cause_of_failure.  Written under the lock,
+         * once, with release; read without. */
         _Atomic int16_t cause;
 
         _Atomic uint32_t references;
@@ -88,14 +92,42 @@ struct weir_series {
         weir_free_fn *free_context;
 };
 
+/* The cause of a series that fails with that status: above 0. */
+static inline int
+weir__cause_of_failure(int status)
+{
+        return status < -INT16_MAX ? EOVERFLOW : -status;
+}
+
+/* The status of a series with that cause. */
+static inline int
+weir__cause_status(int cause)
+{
+        return cause > 0 ? -cause : cause;
+}
+
+/* What all within a series with that cause see.  A failure cancels the rest. */
+static inline int
+weir__cause_within(int cause)
+{
+        return cause > 0 ? -ECANCELED : cause;
+}
+
 /* Ends the series early with that cause, unless it, or a series that contains it, has one already.
  *
  * Result:  whether this call has given it the cause.
  * Threads: any that owns, borrows or has a reference.  Never blocks. */
 bool weir__series_end_early(struct weir_series *series, int cause);
 
-/* The same under the lock.  Returns a task that the caller must deliver after unlocking, by weir__task_deliver_home, or
- * NULL. */
+/* The same for one that may have ended: returns -ESTALE then, else 0. */
+int weir__series_end_now(struct weir_series *series, int cause);
+
+/* The series fails with that status, unless that is 0.  By the thread that makes the steps, between two tasks: nothing is
+ * pending.  Under the lock. */
+void weir__series_note_failure(struct weir_series *series, int status);
+
+/* As weir__series_end_early, under the lock.  Returns a task that the caller must deliver after unlocking, by
+ * weir__task_deliver_home, or NULL. */
 struct weir_task *weir__series_end_early_locked(struct weir_series *series, int cause, bool *given);
 
 /* The series has that cause from now on, unless it had one before.  Under the lock. */
@@ -120,8 +152,18 @@ struct weir_series *weir__series_wrap(struct weir_task *task);
 /* Adds a task to such a series, whose result is that of this task then.  Inside the callback of its only task. */
 void weir__series_follow_up(struct weir_series *series, struct weir_task *task);
 
-/* The error with which weir_series_start or weir_parallel_add would refuse it; 0 when it is sound. */
-int weir__series_fault(struct weir_series *series);
+/* A series that runs nothing.  A task runs other series within it, and cancels them by its cause.  NULL when out of memory; the
+ * task frees it.  weir__series_around_init makes one in memory of the task. */
+struct weir_series *weir__series_around(void);
+void weir__series_around_init(struct weir_series *within);
+void weir__series_around_free(struct weir_series *within);
+
+/* The error with which weir_series_start or weir_parallel_add would refuse it; 0 when it is sound.  Aborts when it was consumed
+ * before. */
+int weir__series_fault(struct weir_series *series, enum weir__act act);
+
+/* Whether a block begins with a series that nobody has started, added or dismissed.  The block may be anything. */
+bool weir__series_is_unstarted(const void *block, size_t size);
 
 /* Dismisses a child of a combinator that is discarded.  Nested combinators are taken apart one after another, not one
  * on the stack of the other. */
@@ -130,24 +172,66 @@ void weir__series_discard(struct weir_series *series);
 /* The same for a part of a task that is no series yet, such as a node of a graph. */
 void weir__series_discard_part(struct weir_task *task);
 
+/* weir_series_start, for a series whose end goes to `owner` by these operations. */
+int weir__series_start_as(struct weir_series *series, const struct weir__series_ops *ops, void *owner, enum weir__act act);
+
 /* Starts a series that is sound and was counted, if it is a root; else it is within `parent`. */
 void weir__series_launch(struct weir_series *series, struct weir_series *parent);
 
-/* The cause of the series, or of the nearest one around it that has a cause: a negative errno.  0: none has.  Inside the series,
- * or under its lock. */
+/* How many early ends are on their way down: a series has a cause that not all series within it have yet.  Written with
+ * release; read with acquire, before the cause of a series. */
+extern _Atomic unsigned weir__series_descents;
+
+static inline void
+weir__series_descent_begin(void)
+{
+        atomic_fetch_add_explicit(&weir__series_descents, 1, memory_order_relaxed);
+}
+
+static inline void
+weir__series_descent_end(void)
+{
+        atomic_fetch_sub_explicit(&weir__series_descents, 1, memory_order_release);
+}
+
+/* The cause of the series or of the nearest one around it that has one.  0: none. */
+int weir__series_nearest_cause(const struct weir_series *series);
+
+/* What all within the series see of its cause, or of the nearest one around it: a negative errno.  0: there is none.  It
+ * looks at those around it only while an early end is on its way down.  Inside the series, or under its lock. */
 static inline int
 weir__series_effective_cause(const struct weir_series *series)
 {
-        for (; series; series = series->parent) {
-                int cause = atomic_load_explicit(&series->cause, memory_order_acquire);
+        unsigned descents = atomic_load_explicit(&weir__series_descents, memory_order_acquire);
+        int cause = atomic_load_explicit(&series->cause, memory_order_acquire);
 
-                if (cause)
-                        return cause;
-        }
-        return 0;
+        if (!cause && (!descents || !series->parent))
+                return 0;
+        return weir__cause_within(cause ? cause : weir__series_nearest_cause(series->parent));
 }
 
-/* The same for the status that a callback sees.  Shutdown ends pending tasks, but a task that is READY then keeps its
+/* The series is within `parent` from now on, and has the cause of that, if it has one.  Under its lock. */
+static inline void
+weir__series_enter(struct weir_series *series, struct weir_series *parent)
+{
+        int cause = weir__series_effective_cause(parent);
+
+        series->parent = parent;
+        series->granularity = parent->granularity;
+        if (__builtin_expect(cause, 0))
+                weir__series_set_cause(series, cause);
+}
+
+/* For what is left in `within`, which is decided: it is cancelled, unless it ends early already. */
+static inline int
+weir__series_rest_cause(const struct weir_series *within)
+{
+        int cause = weir__series_effective_cause(within);
+
+        return cause ? cause : -ECANCELED;
+}
+
+/* The effective cause as the status that a callback sees.  Shutdown ends pending tasks, but a task that is READY then keeps its
  * own status. */
 static inline int
 weir__series_verdict(const struct weir_series *series)
@@ -171,7 +255,7 @@ void weir__series_forget(struct weir_series *series, struct weir_task *task);
 static inline void
 weir__series_leave_task(struct weir_series *series, struct weir_task *task)
 {
-        if (series->current || series->result_of != WEIR__RESULT_OWN)
+        if (series->current || series->result_of != WEIR__RESULT_OWN || series->stops_on_failure)
                 weir__series_forget(series, task);
 }
 
@@ -196,8 +280,8 @@ void weir__series_describe(struct weir_series *series, char *out, size_t room);
  * the lock. */
 unsigned weir__series_behind(const struct weir_series *series, unsigned most);
 
-/* Its result for a combinator or a waiting thread: the status of its first task if `result_of` says so, else its own.
- * If that is 0, the status of its last task, if `result_of` says so. */
+/* Its result for a combinator or a waiting thread: its failure, if it has failed; the status of its first task if
+ * `result_of` says so, else its own.  If that is 0, the status of its last task, if `result_of` says so. */
 int weir__series_result(const struct weir_series *series);
 
 #endif

@@ -102,22 +102,6 @@ weir__series_deadline_begin(struct weir_series *series)
         return false;
 }
 
-/* It is over at once, for good. */
-static int
-end_now(struct weir_series *series)
-{
-        struct weir_task *ended = NULL;
-        bool given;
-
-        weir__lock(&series->lock);
-        bool is_stale = series->state == WEIR__SERIES_ENDED;
-        if (!is_stale)
-                ended = weir__series_end_early_locked(series, -ETIMEDOUT, &given);
-        weir__unlock(&series->lock);
-        weir__task_deliver_home(ended);
-        return is_stale ? -ESTALE : 0;
-}
-
 int
 weir_series_set_deadline(weir_series *series, weir_nsec from_now)
 {
@@ -126,7 +110,7 @@ weir_series_set_deadline(weir_series *series, weir_nsec from_now)
         if (weir__phase_is_forked())
                 return -ECHILD;
         if (from_now <= 0)
-                return end_now(series);
+                return weir__series_end_now(series, -ETIMEDOUT); /* for good */
         weir_nsec deadline = weir__clock_after(weir__clock_now(), from_now);
         struct weir__series_extra *extra = deadline == WEIR_FOREVER ? weir__series_extra_of(series)
                                                                     : weir__series_extra_get(series);
@@ -144,12 +128,15 @@ weir_series_set_deadline(weir_series *series, weir_nsec from_now)
         weir__unlock(&series->lock);
         if (wake)
                 weir__poller_wake(poller);
+        if (is_stale)
+                weir__memory_expect(series);
         return is_stale ? -ESTALE : 0;
 }
 
 weir_nsec
 weir_series_time_left(const weir_series *series)
 {
+        weir__memory_expect(series);
         if (!series)
                 return -EINVAL;
         if (weir__phase_is_forked())

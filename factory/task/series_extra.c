@@ -27,15 +27,75 @@ weir_series_unref(weir_series *series)
         weir__free(series, sizeof *series);
 }
 
+/* -- around others -- */
+
+void
+weir__series_around_init(struct weir_series *within)
+{
+        *within = (struct weir_series){.state = WEIR__SERIES_RUNNING};
+        weir__lock_init(&within->lock, WEIR__RANK_SERIES);
+}
+
+struct weir_series *
+weir__series_around(void)
+{
+        struct weir_series *within = weir__alloc(sizeof *within);
+
+        if (within)
+                weir__series_around_init(within);
+        return within;
+}
+
+void
+weir__series_around_free(struct weir_series *within)
+{
+        if (within)
+                weir__free(within, sizeof *within);
+}
+
+/* One that runs nothing has no work, and nobody else knows it. */
+weir_series *
+weir_series_parent(const weir_series *series)
+{
+        struct weir_series *parent = series ? series->parent : NULL;
+
+        while (parent && !parent->work.ops)
+                parent = parent->parent;
+        return parent;
+}
+
+/* -- the context -- */
+
+static _Atomic(struct weir_series *) kept[WEIR__KEPT];
+
+void
+weir__series_unref_kept(void)
+{
+        for (unsigned i = 0; i < WEIR__KEPT; i++)
+                weir_series_unref(atomic_exchange(&kept[i], NULL));
+}
+
+void
+weir__series_unref_later(struct weir_series *series)
+{
+        static _Atomic unsigned next;
+
+        if (!weir__memory_is_watched)
+                series = atomic_exchange(&kept[atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % WEIR__KEPT], series);
+        weir_series_unref(series);
+}
+
 void *
 weir_series_context(const weir_series *series)
 {
+        weir__memory_expect(series);
         return series ? series->context : NULL;
 }
 
 void
 weir_series_set_context(weir_series *series, void *context, weir_free_fn *fn)
 {
+        weir__memory_expect(series);
         if (!series) {
                 if (fn)
                         fn(context);

@@ -53,6 +53,10 @@ void weir__series_give_up_holds(struct weir_series *series);
 /* The series leaves its name, if it has one.  Under its lock. */
 void weir__series_name_leave(struct weir__series_extra *extra);
 
+/* Writes the name of a series that may be gone: it is looked for among all names, and the series is not touched.  Nothing: it has
+ * none.  Slow. */
+void weir__series_find_name(const struct weir_series *series, char *out, size_t room);
+
 /* The series begins to run.  If its deadline is over it has a cause from now on.  Returns whether its poller must be
  * woken after unlocking.  Under the lock of the series. */
 bool weir__series_deadline_begin(struct weir_series *series);

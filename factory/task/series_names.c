@@ -8,6 +8,7 @@
  * holds the lock of the shard may take another one.  A cancel takes the lock of the series, which comes before that of
  * the shard.  So it is done outside, some series at a time. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "factory/task/series_extra.h"
@@ -85,6 +86,7 @@ weir_series_set_name(weir_series *series, const char *name)
 {
         size_t size = name ? strlen(name) : 0;
 
+        weir__memory_expect(series);
         if (!series || (name && size == 0))
                 return -EINVAL;
         if (weir__phase_is_forked())
@@ -92,6 +94,49 @@ weir_series_set_name(weir_series *series, const char *name)
         if (size > WEIR_NAME_MAX)
                 return -ENAMETOOLONG;
         return name ? take_name(series, name, size) : drop_name(series);
+}
+
+/* -- whose name it is -- */
+
+/* The name of that series, if it is of the same text as this one; or NULL.  Under the lock of the shard. */
+static const struct weir__name *
+find_bearer(struct weir__name *oldest, const struct weir_series *series)
+{
+        for (struct weir__name *name = oldest; name; name = weir__name_alive(name->newer))
+                if (bearer_of(name)->series == series)
+                        return name;
+        return NULL;
+}
+
+static bool
+find_in_shard(unsigned index, const struct weir_series *series, char *out, size_t room)
+{
+        struct weir__names_shard *shard = &weir__series_names.shards[index];
+        struct weir__names_scan scan = weir__names_scan_begin(index);
+        const struct weir__name *found = NULL;
+        bool done = false;
+
+        weir__lock(&shard->lock);
+        while (!done && !found) {
+                unsigned budget = COUNTED_AT_ONCE;
+                struct weir__name *oldest = weir__names_scan(shard, &scan, &budget, &done);
+
+                if (oldest)
+                        found = find_bearer(oldest, series);
+        }
+        if (found)
+                snprintf(out, room, "%s", found->text);
+        weir__unlock(&shard->lock);
+        return found;
+}
+
+void
+weir__series_find_name(const struct weir_series *series, char *out, size_t room)
+{
+        *out = '\0';
+        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++)
+                if (find_in_shard(i, series, out, room))
+                        return;
 }
 
 /* -- cancel, count -- */

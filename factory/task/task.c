@@ -10,7 +10,7 @@
 #include "factory/task/series.h"
 #include "kernel/observe/log.h"
 #include "kernel/memory/memory.h"
-#include "kernel/base/panic.h"
+#include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
 #include "kernel/worker/user.h"
@@ -31,22 +31,18 @@ weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t
 }
 
 void
-weir__task_mark_consumed(struct weir_task *task, const char *verb)
+weir__task_mark_consumed(struct weir_task *task, enum weir__act act)
 {
         if (task->flags & WEIR__TASK_CONSUMED)
-                weir__panic("%s: the task was started, pushed, added or dismissed before", verb);
-        task->flags |= WEIR__TASK_CONSUMED;
+                weir__task_panic_consumed(task, act);
+        task->flags |= (uint8_t)act;
 }
 
 void
-weir__task_expect_open(const struct weir_task *task, const struct weir__task_ops *ops, const char *verb)
+weir__task_expect_open(const struct weir_task *task, const struct weir__task_ops *ops, enum weir__act act)
 {
-        const char *kind = ops->work.kind + 2; /* without the article */
-
-        if (weir__task_ops(task) != ops)
-                weir__panic("%s: the task is no %s", verb, kind);
-        if (task->flags & WEIR__TASK_CONSUMED)
-                weir__panic("%s: the %s was started, pushed, added or dismissed before", verb, kind);
+        if (weir__task_ops(task) != ops || task->flags & WEIR__TASK_CONSUMED)
+                weir__task_panic_closed(task, ops, act);
 }
 
 void
@@ -67,9 +63,9 @@ seal(struct weir_task *task)
 }
 
 void
-weir__task_consume(struct weir_task *task, const char *verb)
+weir__task_consume(struct weir_task *task, enum weir__act act)
 {
-        weir__task_mark_consumed(task, verb);
+        weir__task_mark_consumed(task, act);
         if (weir__task_ops(task)->seal && !(task->flags & WEIR__TASK_POISONED))
                 seal(task);
 }
@@ -77,10 +73,38 @@ weir__task_consume(struct weir_task *task, const char *verb)
 void
 weir__task_free(struct weir_task *task)
 {
-        if (task->size_class == 0)
-                free(task); /* larger than any class of the caches */
-        else
+        if (task->size_class > 0)
                 weir__free(task, 8 * (size_t)task->size_class);
+        else if (weir__task_ops(task)->free_memory)
+                weir__task_ops(task)->free_memory(task);
+        else
+                free(task); /* larger than any class of the caches */
+}
+
+/* After a shutdown memory goes back to the system at once.  The last tasks that were discarded then stay for a while, so that a
+ * second call for one of them ends with its reason. */
+static _Atomic(struct weir_task *) kept[WEIR__KEPT];
+
+static void
+free_later(struct weir_task *task)
+{
+        static _Atomic unsigned next;
+
+        if (!weir__memory_is_watched)
+                task = atomic_exchange(&kept[atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % WEIR__KEPT], task);
+        if (task)
+                weir__task_free(task);
+}
+
+void
+weir__task_free_kept(void)
+{
+        for (unsigned i = 0; i < WEIR__KEPT; i++) {
+                struct weir_task *task = atomic_exchange(&kept[i], NULL);
+
+                if (task)
+                        weir__task_free(task);
+        }
 }
 
 void
@@ -88,7 +112,10 @@ weir__task_discard(struct weir_task *task)
 {
         weir__task_call_on_free(task);
         weir__task_release(task, true);
-        weir__task_free(task);
+        if (__builtin_expect(weir__phase_is_ended(), 0))
+                free_later(task);
+        else
+                weir__task_free(task);
 }
 
 void
@@ -124,18 +151,21 @@ weir__task_function(const struct weir__work *work)
 int
 weir_task_status(const weir_task *task)
 {
+        weir__memory_expect(task);
         return task ? task->status : -EINVAL;
 }
 
 void *
 weir_task_context(const weir_task *task)
 {
+        weir__memory_expect(task);
         return task ? task->context : NULL;
 }
 
 void
 weir_task_on_free(weir_task *task, weir_free_fn *fn)
 {
+        weir__memory_expect(task);
         if (task)
                 task->on_free = fn;
 }

@@ -21,6 +21,7 @@
 #include "kernel/base/lock.h"
 #include "kernel/loop/poller.h"
 #include "kernel/data/work.h"
+#include "kernel/memory/watched.h"
 #include "kernel/worker/user.h"
 #include "kernel/worker/worker.h"
 
@@ -35,6 +36,7 @@ enum weir__state {
         WEIR__EXPIRED = 16,  /* READY because its deadline has come: a reset may still move it */
         WEIR__REARMED = 32,  /* a reset has moved it: the worker puts it back instead of calling it */
         WEIR__QUEUED = 64,   /* READY, but its node is in the queue still: the worker takes it out */
+        WEIR__PINNED = 128,  /* READY, REARMED: the worker leaves it to the thread that has pinned it (timer_with.c) */
 };
 
 struct weir__series_ops;
@@ -70,12 +72,17 @@ struct weir__task_ops {
          * held.  `discarded`: it never started, so its parts go as well, and their free functions run.  NULL: nothing. */
         void (*release)(struct weir_task *task, bool discarded);
 
+        /* Frees the memory of a task whose size class is 0, or leaves that to others who have references.  NULL: malloc's
+         * free. */
+        void (*free_memory)(struct weir_task *task);
+
         /* No free function runs in `release` after the callback.  So a plain series may become ENDED before
          * `release`: nothing can be pushed any more. */
         bool has_quiet_release;
 
         /* Its name for messages, and the size of that.  NULL: it has no name. */
         const char *(*name)(const struct weir_task *task, int *size);
+        size_t name_at; /* where in its memory its struct weir__name is; 0: it has none there */
 
         /* How late its callback begins; negative: unknown.  On its worker.  NULL: it has no deadline. */
         weir_nsec (*lateness)(const struct weir_task *task);
@@ -103,6 +110,9 @@ struct weir__task_ops {
         /* Of the series that weir_series_of makes.  NULL: as of one that is started alone. */
         const struct weir__series_ops *series_ops;
 
+        bool is_guard_wait;     /* it waits for a guard: factory/sync/guard.c */
+        bool needs_all_children; /* it waits for every series that it runs */
+
         /* The wait of a select's winner, if that has a message; or NULL (factory/channel/select.c).  NULL: it is no
          * select. */
         struct weir__wait *(*winner)(const struct weir_task *task);
@@ -123,7 +133,7 @@ struct weir_task {
         /* Constant; but a timer's start may change the poller (factory/timer/timer.c). */
         _Atomic uint8_t poller; /* index of the poller that it belongs to */
         uint8_t slack;          /* a timer's: its deadline is rounded up to a multiple of 2^slack ns */
-        uint8_t size_class;     /* of the memory it lies in: 8 * this bytes; 0: malloc's own */
+        uint8_t size_class;     /* of the memory it lies in: 8 * this bytes; 0: malloc's own, or ops->free_memory frees it */
 
         uint8_t flags; /* its owner's */
 
@@ -136,6 +146,42 @@ enum weir__task_flags {
         WEIR__TASK_POISONED = 2, /* `status` says what was wrong with its making, or with what was added; it is never started */
 };
 
+/* What consumes a task or a series, as the flags of the task have it from then on, above the others.  So a second call can name
+ * the first one.  misuse.c has the names. */
+#define WEIR__ACT(number) ((number) << 2 | WEIR__TASK_CONSUMED)
+#define WEIR__ACTS        28 /* 64 at most */
+
+enum weir__act {
+        WEIR__ACT_UNKNOWN = WEIR__ACT(0),
+        WEIR__ACT_START = WEIR__ACT(1),
+        WEIR__ACT_RUN = WEIR__ACT(2),
+        WEIR__ACT_DISMISS = WEIR__ACT(3),
+        WEIR__ACT_PUSH = WEIR__ACT(4),
+        WEIR__ACT_PUSH_FRONT = WEIR__ACT(5),
+        WEIR__ACT_SERIES_START = WEIR__ACT(6),
+        WEIR__ACT_SERIES_RUN = WEIR__ACT(7),
+        WEIR__ACT_SERIES_DISMISS = WEIR__ACT(8),
+        WEIR__ACT_PARALLEL_ADD = WEIR__ACT(9),
+        WEIR__ACT_PARALLEL_ADD_SERIES = WEIR__ACT(10),
+        WEIR__ACT_RACE_ADD = WEIR__ACT(11),
+        WEIR__ACT_RACE_ADD_SERIES = WEIR__ACT(12),
+        WEIR__ACT_GRAPH_ADD = WEIR__ACT(13),
+        WEIR__ACT_GRAPH_ADD_SERIES = WEIR__ACT(14),
+        WEIR__ACT_MODULE = WEIR__ACT(15),
+        WEIR__ACT_TIMEOUT = WEIR__ACT(16),
+        WEIR__ACT_LIMITED = WEIR__ACT(17),
+        WEIR__ACT_CONDITIONAL = WEIR__ACT(18),
+        WEIR__ACT_CONDITIONAL_NAMED = WEIR__ACT(19),
+        WEIR__ACT_SELECT_RECEIVE = WEIR__ACT(20),
+        WEIR__ACT_SELECT_SEND = WEIR__ACT(21),
+        WEIR__ACT_MAKE = WEIR__ACT(22),
+        WEIR__ACT_RETRY = WEIR__ACT(23),
+        WEIR__ACT_SELECT_NEVER = WEIR__ACT(24),
+        WEIR__ACT_SELECT_DEFAULT = WEIR__ACT(25),
+        WEIR__ACT_PARALLEL_STOP_ON_FAILURE = WEIR__ACT(26),
+        WEIR__ACT_GRAPH_STOP_ON_FAILURE = WEIR__ACT(27),
+};
+
 /* Initialises the common part of a task of `size` bytes from weir__alloc. */
 void weir__task_init(struct weir_task *task, const struct weir__task_ops *ops, size_t size, weir_task_fn *done, void *context);
 
@@ -145,17 +191,54 @@ weir__task_ops(const struct weir_task *task)
         return (const struct weir__task_ops *)task->work.ops;
 }
 
-/* Marks the task as consumed by `verb`, and seals it; aborts when it was before. */
-void weir__task_consume(struct weir_task *task, const char *verb);
+/* Marks the task as consumed, and seals it; aborts when it was before. */
+void weir__task_consume(struct weir_task *task, enum weir__act act);
 
-/* Aborts with `verb` unless the task is of that kind and was not consumed: more may be added to it. */
-void weir__task_expect_open(const struct weir_task *task, const struct weir__task_ops *ops, const char *verb);
+/* Aborts unless the task is of that kind and was not consumed: more may be added to it. */
+void weir__task_expect_open(const struct weir_task *task, const struct weir__task_ops *ops, enum weir__act act);
+
+/* Abort, with one line that names the call, the task and the call that has consumed it: misuse.c. */
+void weir__task_panic_consumed(const struct weir_task *task, enum weir__act act) __attribute__((cold, noinline, noreturn));
+void weir__task_panic_closed(const struct weir_task *task, const struct weir__task_ops *ops, enum weir__act act)
+        __attribute__((cold, noinline, noreturn));
+
+/* The same for a series. */
+void weir__series_panic_consumed(struct weir_series *series, enum weir__act act) __attribute__((cold, noinline, noreturn));
 
 /* The start of the task reports that; the first fault counts. */
 void weir__task_poison(struct weir_task *task, int fault);
 
+#define WEIR__KEPT 16 /* tasks, and as many series */
+
+/* Gives up a reference to a series that was dismissed after a shutdown, but not at once: see weir__task_discard. */
+void weir__series_unref_later(struct weir_series *series);
+
+/* Give up all that is kept so, for tests that count memory. */
+void weir__task_free_kept(void);
+void weir__series_unref_kept(void);
+
+#define WEIR__TASK_TITLE 160 /* of a title, with its NUL */
+
+/* Where the library's tables of operations lie, and its texts. */
+struct weir__constants {
+        struct {
+                uintptr_t begin, end; /* mapped memory, which has other things as well */
+        } tables, texts;
+};
+
+struct weir__constants weir__task_constants(void);
+
+/* Writes 'timer "session/7"', 'parallel' or the like, for a task that may be gone: misuse.c. */
+void weir__task_write_title(const struct weir__constants *constants, const struct weir_task *task, char out[WEIR__TASK_TITLE]);
+
+/* Whether that has a name in it. */
+bool weir__task_has_title_name(const struct weir__constants *constants, const struct weir_task *task);
+
+/* Whether a block of that size, which may be anything, begins with a task that nobody has consumed. */
+bool weir__task_is_unstarted(const struct weir__constants *constants, const void *block, size_t size);
+
 /* The first half of that alone. */
-void weir__task_mark_consumed(struct weir_task *task, const char *verb);
+void weir__task_mark_consumed(struct weir_task *task, enum weir__act act);
 
 static inline void
 weir__task_call_on_free(struct weir_task *task)

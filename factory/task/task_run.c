@@ -3,14 +3,18 @@
  * Threads: start, run and dismiss on any thread; the rest on the worker that runs the task. */
 #include "factory/task/task.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "factory/task/live.h"
-#include "factory/task/series.h"
+#include "factory/task/series_extra.h"
 #include "kernel/observe/log.h"
 #include "kernel/memory/memory.h"
-#include "kernel/base/panic.h"
+#include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/user.h"
 #include "kernel/sched/watchdog.h"
@@ -25,22 +29,55 @@ weir__task_call(struct weir_task *task)
         weir__task_call_back(task);
 }
 
+/* The first message of a minute is a warning. */
+static enum weir_log_level
+level_of_blocked(void)
+{
+        static _Atomic weir_nsec next;
+        weir_nsec due = atomic_load_explicit(&next, memory_order_relaxed), now = weir__clock_monotonic();
+        bool is_first = now >= due && atomic_compare_exchange_strong_explicit(&next, &due, now + WEIR_SEC(60),
+                                                                              memory_order_relaxed, memory_order_relaxed);
+
+        return is_first ? WEIR_LOG_WARNING : WEIR_LOG_INFO;
+}
+
+/* The name of a function, if it is exported; else where it is, for addr2line.  dladdr may wait for a library that is being
+ * loaded.  This thread has no poller that would wait with it. */
+static void
+write_function(weir_task_fn *function, char *out, size_t room)
+{
+        Dl_info where = {0};
+        uintptr_t at = (uintptr_t)function;
+
+        if (!dladdr((void *)at, &where) || !where.dli_fname)
+                snprintf(out, room, "0x%" PRIxPTR, at);
+        else if (where.dli_sname && where.dli_saddr == (void *)at)
+                snprintf(out, room, "%s", where.dli_sname);
+        else
+                snprintf(out, room, "%s+0x%" PRIxPTR, strrchr(where.dli_fname, '/') ? strrchr(where.dli_fname, '/') + 1
+                                                                                    : where.dli_fname,
+                         at - (uintptr_t)where.dli_fbase);
+}
+
 /* Its callback has lost the poller: to the watchdog, which says since when, or by weir_blocking_begin. */
 static void
 has_blocked(const struct weir_task *task)
 {
-        static struct weir__log_limit limit;
+        static struct weir__log_limit warned, informed;
         const struct weir__task_ops *ops = weir__task_ops(task);
         weir_nsec blocked = weir__watchdog_blocked();
         int size = 0;
         const char *name = ops->name ? ops->name(task, &size) : NULL;
 
-        if (blocked)
-                weir__log_limited(
-                        &limit, WEIR_LOG_INFO,
-                        "the callback of %s%s%.*s%s ran for %lld ms: another worker has taken over what waited behind it",
-                        ops->work.kind, name ? " \"" : "", size, name ? name : "", name ? "\"" : "",
-                        (long long)(blocked / 1000000));
+        if (!blocked)
+                return;
+        enum weir_log_level level = level_of_blocked();
+        char function[128];
+        write_function(task->done, function, sizeof function);
+        weir__log_limited(level == WEIR_LOG_WARNING ? &warned : &informed, level,
+                          "the callback of %s%s%.*s%s (%s) ran for %lld ms: another worker has taken over what waited behind it",
+                          ops->work.kind, name ? " \"" : "", size, name ? name : "", name ? "\"" : "", function,
+                          (long long)(blocked / 1000000));
 }
 
 static inline void
@@ -137,7 +174,7 @@ weir_task_start(weir_task *task)
 {
         if (!task)
                 return -ENOMEM;
-        weir__task_consume(task, "weir_task_start");
+        weir__task_consume(task, WEIR__ACT_START);
         int failed = task->flags & WEIR__TASK_POISONED ? task->status : enter_and_prepare(task);
         if (failed)
                 weir__task_discard(task);
@@ -151,7 +188,7 @@ weir_task_run(weir_task *task)
 {
         if (!task)
                 return -ENOMEM;
-        weir__task_consume(task, "weir_task_run");
+        weir__task_consume(task, WEIR__ACT_RUN);
         int failed = task->flags & WEIR__TASK_POISONED ? task->status : weir__runtime_may_wait();
         if (failed) {
                 weir__task_discard(task);
@@ -165,7 +202,7 @@ weir_task_dismiss(weir_task *task)
 {
         if (!task)
                 return;
-        weir__task_mark_consumed(task, "weir_task_dismiss");
+        weir__task_mark_consumed(task, WEIR__ACT_DISMISS);
         weir__task_discard(task);
 }
 
@@ -203,6 +240,7 @@ weir__task_prepare_series(struct weir_task *task)
 weir_series *
 weir_series_of(const weir_task *task)
 {
+        weir__memory_expect(task);
         if (!task)
                 return NULL;
         if (task->series || (atomic_load_explicit(&task->word, memory_order_relaxed) & WEIR__STATE) != WEIR__RUNNING)
@@ -226,3 +264,116 @@ weir_empty_new(weir_task_fn *done, void *context)
                 weir__task_init(task, &empty_ops, sizeof *task, done, context);
         return task;
 }
+
+/* -- what was never started --
+ *
+ * It costs nothing before the shutdown, which looks at each block of memory that is in use.  A task or a series that was started,
+ * pushed, added or dismissed once shows that for ever, also in memory that was freed.  So what is counted was made, and is still
+ * there.  Other threads may go on making tasks: those of this instant are counted. */
+
+#define KINDS 8 /* that are counted each; all others together */
+
+struct count {
+        const char *kind;
+        size_t count;
+};
+
+struct census {
+        struct weir__constants constants;
+        struct count kinds[KINDS + 1]; /* in the order in which they were found */
+        size_t count;
+        char first[WEIR__TASK_TITLE];           /* the title of the first task with a name; "": there is none */
+        const struct weir_series *series; /* the first one; NULL: there is none */
+};
+
+static void
+count(struct census *census, const char *kind)
+{
+        struct count *at = census->kinds;
+
+        while (at < census->kinds + KINDS && at->count && at->kind != kind && strcmp(at->kind, kind) != 0)
+                at++;
+        at->kind = at < census->kinds + KINDS ? kind : "task of another kind";
+        at->count++;
+        census->count++;
+}
+
+static void
+count_task(struct census *census, const struct weir_task *task)
+{
+        count(census, weir__kind_without_article(task->work.ops->kind));
+        if (!*census->first && weir__task_has_title_name(&census->constants, task))
+                weir__task_write_title(&census->constants, task, census->first);
+}
+
+/* Under a lock of the memory. */
+static void
+look(const void *block, size_t size, void *context)
+{
+        struct census *census = context;
+
+        if (weir__series_is_unstarted(block, size)) {
+                count(census, "series");
+                census->series = census->series ? census->series : block;
+        } else if (weir__task_is_unstarted(&census->constants, block, size)) {
+                count_task(census, block);
+        }
+}
+
+/* If no task has a name the first series may have one. */
+static void
+find_series_name(struct census *census)
+{
+        char name[96];
+
+        if (*census->first || !census->series)
+                return;
+        weir__series_find_name(census->series, name, sizeof name);
+        if (*name)
+                snprintf(census->first, sizeof census->first, "series \"%s\"", name);
+}
+
+/* "timers", "retries", "mailboxes", "series" */
+static void
+write_count(char *out, size_t room, const struct count *counted)
+{
+        size_t size = strlen(counted->kind);
+        char last = counted->kind[size - 1];
+
+        if (counted->count == 1 || last == 's')
+                snprintf(out, room, "%zu %s", counted->count, counted->kind);
+        else if (last == 'y')
+                snprintf(out, room, "%zu %.*sies", counted->count, (int)size - 1, counted->kind);
+        else
+                snprintf(out, room, "%zu %s%s", counted->count, counted->kind, last == 'x' ? "es" : "s");
+}
+
+static void
+say(const struct census *census)
+{
+        char counts[WEIR__LOG_SIZE / 2] = "", one[64];
+        size_t kinds = 0;
+
+        while (kinds <= KINDS && census->kinds[kinds].count)
+                kinds++;
+        for (size_t i = 0; i < kinds; i++) {
+                write_count(one, sizeof one, &census->kinds[i]);
+                snprintf(counts + strlen(counts), sizeof counts - strlen(counts), "%s%s",
+                         i == 0 ? "" : i == kinds - 1 ? " and " : ", ", one);
+        }
+        weir__log(WEIR_LOG_WARNING, "%s %s made and never started%s%s", counts, census->count == 1 ? "was" : "were",
+                  *census->first ? "; first: " : "", census->first);
+}
+
+static void
+report_unstarted(void)
+{
+        struct census census = {.constants = weir__task_constants()};
+
+        weir__memory_for_each(look, &census);
+        find_series_name(&census);
+        if (census.count)
+                say(&census);
+}
+
+WEIR__STEPS_OF(WEIR__MODULE_TASKS, [WEIR__STEP_ENDED] = report_unstarted);

@@ -42,7 +42,8 @@ struct ticker {
         uint64_t limit; /* of ticks; 0: none */
 
         /* Guarded by the poller's lock. */
-        weir_nsec reset; /* during a tick: when the next one is due; 0: as the policy says */
+        weir_nsec reset;       /* during a tick: when the next one is due; 0: as the policy says */
+        bool is_reset_for_tick; /* `reset` is for the next tick alone: the phase stays */
         weir_nsec shift; /* during a tick: how much later than that the next one is */
 
         /* The worker's and its callback's. */
@@ -90,17 +91,11 @@ add_periods(weir_nsec instant, weir_nsec period, weir_nsec periods)
         return __builtin_mul_overflow(period, periods, &by) ? WEIR_FOREVER : weir__timer_put_off(instant, by);
 }
 
-/* How many ticks after the one that has just ended are due already. */
-static weir_nsec
-ticks_behind(const struct ticker *ticker, weir_nsec now)
-{
-        return now > ticker->base.due ? (now - ticker->base.due) / ticker->base.period : 0;
-}
-
 static weir_nsec
 next_by_policy(struct ticker *ticker, weir_nsec now)
 {
-        weir_nsec behind = ticks_behind(ticker, now), dropped = 0;
+        weir_nsec phase = weir__timer_put_off(ticker->base.due, -ticker->base.displaced); /* when it should have been due */
+        weir_nsec behind = now > phase ? (now - phase) / ticker->base.period : 0, dropped = 0;
 
         if (ticker->policy == WEIR_TICK_DELAY)
                 return weir__clock_after(now, ticker->base.period);
@@ -109,7 +104,7 @@ next_by_policy(struct ticker *ticker, weir_nsec now)
         else if (behind > WEIR_TICK_BURST_MOST)
                 dropped = behind - WEIR_TICK_BURST_MOST;
         ticker->to_be_missed = (uint64_t)dropped;
-        return add_periods(ticker->base.due, ticker->base.period, dropped + 1);
+        return add_periods(phase, ticker->base.period, dropped + 1);
 }
 
 static weir_nsec
@@ -123,18 +118,27 @@ next_by_schedule(struct ticker *ticker, weir_nsec shown)
         return next <= shown ? weir__cron_next(&schedule->cron, schedule->zone, shown) : next;
 }
 
+/* When the next tick is due, without a shift.  A reset during the tick is for that tick alone, or for all that follow. */
+static weir_nsec
+next_unshifted(struct ticker *ticker, weir_nsec now, weir_nsec shown)
+{
+        bool is_reset = ticker->reset, is_for_tick = is_reset && ticker->is_reset_for_tick;
+        weir_nsec next = ticker->reset;
+
+        if (!is_reset || is_for_tick)
+                next = ticker->schedule ? next_by_schedule(ticker, shown) : next_by_policy(ticker, now);
+        ticker->base.displaced = is_for_tick ? ticker->reset - next : 0;
+        return is_for_tick ? ticker->reset : next;
+}
+
 static weir_nsec
 next_tick(struct weir__timer *timer, weir_nsec now)
 {
         struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
         struct ticker *ticker = ticker_of(timer);
         weir_nsec shown = clock_timer ? weir__clock_timer_read(clock_timer->clock) : now;
-        weir_nsec next = ticker->reset;
+        weir_nsec next = weir__timer_move(next_unshifted(ticker, now, shown), ticker->shift, shown);
 
-        if (!next)
-                next = ticker->schedule ? next_by_schedule(ticker, shown) : next_by_policy(ticker, now);
-
-        next = weir__timer_move(next, ticker->shift, shown);
         ticker->base.is_moved = ticker->reset || ticker->shift;
         ticker->reset = ticker->shift = 0;
         if (clock_timer)
@@ -173,7 +177,10 @@ change_next(struct weir__timer *timer, const struct weir__timer_change *change)
                 weir_nsec next = weir__clock_after(clock_timer ? weir__clock_timer_read(clock_timer->clock) : change->now,
                                                    change->by);
                 ticker->reset = next ? next : 1;
+                ticker->is_reset_for_tick = change->is_for_tick && !clock_timer;
                 ticker->shift = 0;
+                if (!change->is_for_tick && change->by > 0)
+                        ticker->base.period = change->by;
         }
         return true;
 }
@@ -400,6 +407,22 @@ weir_ticker_set_limit(weir_task *task, uint64_t ticks)
         return 0;
 }
 
+size_t
+weir_ticker_move_next(const char *name, weir_nsec after)
+{
+        struct weir__timer_change change = {.by = after, .is_for_tick = true};
+
+        return weir__timers_change_named(name, &change);
+}
+
+size_t
+weir_ticker_move_next_id(weir_timer_id id, weir_nsec after)
+{
+        struct weir__timer_change change = {.by = after, .is_for_tick = true};
+
+        return weir__timer_change_id(id, &change);
+}
+
 int
 weir_ticker_stop(weir_task *task)
 {
@@ -411,6 +434,12 @@ weir_ticker_stop(weir_task *task)
                 return -EINVAL;
         set_last(ticker, true);
         return 0;
+}
+
+bool
+weir_ticker_is_tick(const weir_task *task)
+{
+        return task && ticker_of_task(task) && task->status == -EINPROGRESS;
 }
 
 weir_nsec

@@ -64,17 +64,8 @@ make_ready(struct weir__timer *timer, uint32_t flags)
         return weir__timer_swap(timer, &word, WEIR__READY | flags);
 }
 
-/* After this the id finds nothing.  Under the poller's lock. */
-static void
-give_up_id(struct weir__timer *timer, struct weir__poller *poller)
-{
-        if (timer->task.handle)
-                weir__handles_give(&poller->handles, timer->task.handle);
-        timer->task.handle = 0;
-}
-
 /* Adds the timer to the queue.  Returns whether the poller is to be woken.  Under the poller's lock. */
-static bool
+static inline __attribute__((__always_inline__)) bool
 add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, weir_nsec now)
 {
         if (__builtin_expect(weir__timer_ops(timer)->is_clock_timer, 0))
@@ -82,12 +73,13 @@ add(struct weir__timer *timer, struct weir__poller *poller, weir_nsec deadline, 
         return weir__deadlines_add(poller, &timer->node, weir__timer_fix_deadline(timer, deadline, now), now);
 }
 
-/* The same for a timer that was reset when it was READY.  The reset has given it its sequence. */
+/* The same for a timer that was reset when it was READY.  The reset has given it its sequence, and its place among those that are
+ * due. */
 static bool
 add_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now)
 {
         if (__builtin_expect(weir__timer_ops(timer)->is_clock_timer, 0))
-                return weir__timer_add_clock_timer(timer, poller, now);
+                return weir__timer_add_clock_timer_again(timer, poller, timer->node.deadline < now ? timer->node.deadline : now);
         return weir__deadlines_add_in_sequence(poller, &timer->node, weir__timer_fix_deadline(timer, timer->node.deadline, now));
 }
 
@@ -105,7 +97,7 @@ weir__timer_rebind(struct weir__timer *timer)
         struct weir__poller *former = weir__timer_poller(timer);
 
         weir__lock(&former->lock);
-        give_up_id(timer, former);
+        weir__timer_give_up_id(timer, former);
         timer->task.poller = (uint8_t)weir__poller_at(timer->task.poller)->index;
         weir__unlock(&former->lock);
         if (shard)
@@ -131,8 +123,19 @@ first_word(struct weir__timer *timer, const struct weir__poller *poller)
         return timer->task.status ? WEIR__READY : WEIR__PENDING;
 }
 
-void
-weir__timer_start(struct weir_task *task)
+/* When a timer that is started now is due.  Under the poller's lock. */
+static inline weir_nsec
+first_deadline(const struct weir__timer *timer, bool is_until, weir_nsec now)
+{
+        weir_nsec deadline = timer->node.deadline;
+
+        if (!is_until)
+                return weir__clock_after(now, deadline);
+        return deadline > now ? deadline : now; /* so it ends after timers that are due already */
+}
+
+static inline __attribute__((__always_inline__)) void
+start(struct weir_task *task, bool is_until)
 {
         struct weir__timer *timer = (struct weir__timer *)task;
         bool wake = false;
@@ -143,7 +146,7 @@ weir__timer_start(struct weir_task *task)
         weir__lock(&poller->lock);
         uint32_t word = first_word(timer, poller);
         if (word == WEIR__PENDING)
-                wake = add(timer, poller, weir__clock_after(now, timer->node.deadline), now);
+                wake = add(timer, poller, first_deadline(timer, is_until, now), now);
         set_word(timer, word);
         weir__unlock(&poller->lock);
         /* From here on a PENDING timer may be gone. */
@@ -151,6 +154,18 @@ weir__timer_start(struct weir_task *task)
                 weir__deliver(poller, &task->work);
         else if (wake)
                 weir__poller_wake(poller);
+}
+
+void
+weir__timer_start(struct weir_task *task)
+{
+        start(task, false);
+}
+
+void
+weir__timer_start_until(struct weir_task *task)
+{
+        start(task, true);
 }
 
 /* -- expiry and shutdown: the poller has taken the node out, under its lock -- */
@@ -163,7 +178,7 @@ is_put_back(struct weir__timer *timer)
 
         if (!weir__clock_timer_has_come(clock_timer)) {
                 /* Also if it is cancelled now. */
-                weir__timer_add_clock_timer(timer, weir__timer_poller(timer), weir__clock_now());
+                weir__timer_add_clock_timer_again(timer, weir__timer_poller(timer), weir__clock_now());
                 return true;
         }
         if (timer->node.deadline < clock_timer->computed)
@@ -307,7 +322,6 @@ weir__timer_end_early(struct weir_task *task)
 
         if (taken) {
                 weir__timerq_remove(&poller->deadlines.queue, &timer->node);
-                give_up_id(timer, poller);
                 task->status = weir__series_effective_cause(task->series);
         } else {
                 forbid_reset(timer);
@@ -356,7 +370,6 @@ take_out(struct weir__timer *timer)
         for (unsigned i = 0; i < count; i++) {
                 if (weir__timerq_contains(&timers[i]->node)) /* it may have expired since */
                         weir__timerq_remove(&poller->deadlines.queue, &timers[i]->node);
-                give_up_id(timers[i], poller);
                 set_word(timers[i], WEIR__READY | WEIR__CANCELLED);
         }
         weir__unlock(&poller->lock);
@@ -414,6 +427,17 @@ weir__timer_take_verdict(struct weir__timer *timer, uint32_t word)
                 timer->task.status = verdict;
 }
 
+/* The timer was pinned when it was on its way here.  From now on the thread that has pinned it owns the delivery.  Returns false,
+ * with the present word, if that thread has let it go. */
+static __attribute__((noinline)) bool
+leave_to_pin(struct weir__timer *timer, uint32_t *word)
+{
+        while (*word & WEIR__PINNED)
+                if (weir__timer_swap(timer, word, *word & ~(uint32_t)WEIR__PINNED))
+                        return true;
+        return false;
+}
+
 /* READY -> RUNNING, with the status for the callback; or back to PENDING.  Returns whether the callback begins. */
 static bool
 begin(struct weir__timer *timer)
@@ -422,7 +446,12 @@ begin(struct weir__timer *timer)
 
         if (word & WEIR__QUEUED)
                 take_out(timer);
-        while (!(word & WEIR__CANCELLED)) {
+        while ((word & (WEIR__CANCELLED | WEIR__PINNED)) != WEIR__CANCELLED) {
+                if (__builtin_expect(word & WEIR__PINNED, 0)) {
+                        if (leave_to_pin(timer, &word))
+                                return false;
+                        continue;
+                }
                 if (__builtin_expect(word & WEIR__REARMED, 0) && weir__timer_rearm(timer, word))
                         return false;
                 if (weir__timer_swap(timer, &word, (word & ~(uint32_t)WEIR__STATE) | WEIR__RUNNING))
@@ -447,7 +476,7 @@ leave(struct weir__timer *timer)
                 struct weir__poller *poller = weir__timer_poller(timer);
 
                 weir__lock(&poller->lock);
-                give_up_id(timer, poller);
+                weir__timer_give_up_id(timer, poller);
                 if (clock_timer)
                         weir__clock_timer_remove(clock_timer);
                 weir__unlock(&poller->lock);

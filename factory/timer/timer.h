@@ -54,37 +54,45 @@ struct weir__ticker {
         weir_nsec period;
         weir_nsec due; /* when the next tick is due, before that is rounded; during a tick, when that one was */
         bool is_moved; /* a reset or an extension has moved the next tick away from the schedule */
+        weir_nsec displaced; /* how far that tick alone was moved away from its phase */
 
         /* The present or the next tick is the last one: because of a stop, the limit, or a cancel of its series.  Written by its
          * callback, and under the poller's lock. */
         _Atomic bool is_last;
 };
 
-/* There are eight tables, four of timers and four of tickers. */
+/* There are ten tables, six of timers and four of tickers. */
 struct weir__timer_ops {
         struct weir__task_ops task; /* first */
         bool is_named;
+        bool is_until;                        /* before the start its deadline is an instant, not a duration */
         bool is_clock_timer;                  /* factory/timer/timer_deadline.c */
         const struct weir__ticker_ops *ticks; /* NULL: no ticker */
 };
 
 #define WEIR__TIMER_OPS(a_kind, has_name, is_clock, its_ticks)                                   \
+        WEIR__TIMER_OPS_STARTED(a_kind, has_name, is_clock, its_ticks, weir__timer_start, false)
+
+#define WEIR__TIMER_OPS_STARTED(a_kind, has_name, is_clock, its_ticks, its_start, has_instant)   \
         {                                                                                        \
                 .task = {.work = {.run = weir__timer_run, .kind = a_kind, .is_migratable = true, \
                                   .function = weir__task_function},                              \
-                         .start = weir__timer_start,                                             \
+                         .start = (its_start),                                                   \
                          .end_early = weir__timer_end_early,                                     \
                          .release = weir__timer_release,                                         \
                          .has_quiet_release = true,                                              \
                          .name = weir__timer_text,                                               \
+                         .name_at = (has_name) ? offsetof(struct weir__named_timer, name) : 0,   \
                          .lateness = weir__timer_lateness,                                       \
                          .describe = weir__timer_describe},                                      \
-                .is_named = (has_name), .is_clock_timer = (is_clock), .ticks = (its_ticks)       \
+                .is_named = (has_name), .is_until = (has_instant), .is_clock_timer = (is_clock), \
+                .ticks = (its_ticks)                                                             \
         }
 
 /* For all timers: see struct weir__task_ops, struct weir__work_ops. */
 void weir__timer_run(struct weir__work *work);
 void weir__timer_start(struct weir_task *task);
+void weir__timer_start_until(struct weir_task *task);
 struct weir_task *weir__timer_end_early(struct weir_task *task);
 void weir__timer_release(struct weir_task *task, bool discarded);
 weir_nsec weir__timer_lateness(const struct weir_task *task); /* -ENODATA: it has not expired */
@@ -206,10 +214,11 @@ weir__timer_given_name(const char *name)
         return name ? name : "";
 }
 
-/* How to make a ticker, a clock timer, or both.  Its parts lie behind the timer, or its name.  They are
+/* How to make a ticker, a clock timer, both, or a timer until an instant.  Its parts lie behind the timer, or its name.  They are
  * complete before the timer enters the map of names. */
 struct weir__timer_plan {
         const char *name; /* as the program gives it; NULL: it has none */
+        bool is_until;
         bool is_clock_timer;
         clockid_t clock; /* of a clock timer */
         weir_nsec target;
@@ -256,15 +265,19 @@ weir__timer_fix_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nse
         return (deadline + slack) & ~slack;
 }
 
-/* The same; for a clock timer, the deadline of its target. */
-weir_nsec weir__timer_new_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nsec now);
+/* The deadline of a clock timer, but not before `earliest`: so it ends after timers that were due by then. */
+weir_nsec weir__timer_clock_deadline(struct weir__clock_timer *clock_timer, weir_nsec earliest);
 
 /* Puts a clock timer into the queue, at its target.  Returns whether the poller is to be woken. */
 bool weir__timer_add_clock_timer(struct weir__timer *timer, struct weir__poller *poller, weir_nsec now);
+
+/* The same for one that has its sequence and its target.  The deadline is not before `earliest`. */
+bool weir__timer_add_clock_timer_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec earliest);
 extern const struct weir__clock_timer_ops weir__timer_clock_ops;
 
 /* Puts a timer that has this word back into the queue: it is REARMED, or at the end of a tick.  Returns false if something ends
- * the timer: the status says what, or the word is CANCELLED.  On its worker, no lock held. */
+ * the timer: the status says what, or the word is CANCELLED.  By the owner of its delivery.  No lock is held at the end of a
+ * tick, otherwise that of the shard at most. */
 bool weir__timer_rearm(struct weir__timer *timer, uint32_t word);
 
 /* A new deadline: `by` from `now`, or, if it should extend that, `by` later than the present one. */
@@ -272,6 +285,7 @@ struct weir__timer_change {
         weir_nsec now;
         weir_nsec by;
         bool should_extend;
+        bool is_for_tick; /* of tickers only: the ticks after the next one stay where they are */
 };
 
 /* Changes the target of a clock timer. */
@@ -288,6 +302,13 @@ weir__timer_has_instant(const struct weir__clock_timer *clock_timer)
  * unlocking.  Under the lock by which the timer was found, and its poller's. */
 bool weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change,
                         bool *wake);
+
+/* Changes the timer of an id, or all timers of a name.  Returns how many were changed.  No lock held. */
+size_t weir__timer_change_id(weir_timer_id id, struct weir__timer_change *change);
+size_t weir__timers_change_named(const char *name, struct weir__timer_change *change);
+
+/* After this the id finds nothing, and waits for its end are over.  Under the poller's lock. */
+void weir__timer_give_up_id(struct weir__timer *timer, struct weir__poller *poller);
 
 /* -- operations on many timers: timer_names.c, timer_walk.c -- */
 

@@ -30,14 +30,11 @@ weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now)
 }
 
 weir_nsec
-weir__timer_new_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nsec now)
+weir__timer_clock_deadline(struct weir__clock_timer *clock_timer, weir_nsec earliest)
 {
-        if (__builtin_expect(weir__timer_ops(timer)->is_clock_timer, 0)) {
-                deadline = weir__clock_timer_deadline(weir__timer_clock_part(timer));
-                if (deadline < now)
-                        deadline = now; /* so it ends after timers that are due already */
-        }
-        return weir__timer_fix_deadline(timer, deadline, now);
+        weir_nsec deadline = weir__clock_timer_deadline(clock_timer);
+
+        return deadline < earliest ? earliest : deadline;
 }
 
 /* -- timers that follow another clock -- */
@@ -84,8 +81,18 @@ weir__timer_add_clock_timer(struct weir__timer *timer, struct weir__poller *poll
 
         if (weir__timer_word(timer) == WEIR__NEW)
                 set_first_target(timer, clock_timer);
+        weir__deadlines_take_sequence(poller, &timer->node, now);
+        return weir__timer_add_clock_timer_again(timer, poller, now);
+}
+
+bool
+weir__timer_add_clock_timer_again(struct weir__timer *timer, struct weir__poller *poller, weir_nsec earliest)
+{
+        struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
+
         weir__clock_timer_add(poller, clock_timer);
-        return weir__deadlines_add(poller, &timer->node, weir__timer_new_deadline(timer, 0, now), now);
+        weir_nsec deadline = weir__timer_fix_deadline(timer, weir__timer_clock_deadline(clock_timer, earliest), earliest);
+        return weir__deadlines_add_in_sequence(poller, &timer->node, deadline);
 }
 
 void

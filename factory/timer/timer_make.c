@@ -20,6 +20,11 @@
 static const struct weir__timer_ops timer_ops[2][2] = {{OPS(false, false), OPS(true, false)},
                                                        {OPS(false, true), OPS(true, true)}};
 
+#define UNTIL(is_named) WEIR__TIMER_OPS_STARTED("a timer", is_named, false, NULL, weir__timer_start_until, true)
+
+/* By whether it has a name. */
+static const struct weir__timer_ops until_ops[2] = {UNTIL(false), UNTIL(true)};
+
 struct weir__timer *
 weir__timer_of_task(struct weir_task *task)
 {
@@ -63,8 +68,8 @@ weir__timer_new_poisoned(int fault, weir_task_fn *done, void *context)
         return task;
 }
 
-/* `name` is as the program gives it; NULL: the timer has none. */
-static inline weir_task *
+/* `name` is as the program gives it; NULL: the timer has none.  The making of the two common kinds has no plan. */
+static inline __attribute__((__always_inline__)) weir_task *
 make(const struct weir__timer_ops *ops, const char *name, const struct weir__timer_plan *plan, weir_nsec after,
      weir_task_fn *done, void *context)
 {
@@ -103,9 +108,26 @@ weir_timer_new_named(const char *name, weir_nsec after, weir_task_fn *done, void
 weir_task *
 weir__timer_make(const struct weir__timer_plan *plan, weir_nsec after, weir_task_fn *done, void *context)
 {
-        const struct weir__timer_ops *ops = &(plan->ticks ? plan->ticks : timer_ops)[plan->is_clock_timer][plan->name != NULL];
+        const struct weir__timer_ops(*tables)[2] = plan->ticks ? plan->ticks : timer_ops;
+        const struct weir__timer_ops *table = plan->is_until ? until_ops : tables[plan->is_clock_timer];
 
-        return make(ops, plan->name, plan, after, done, context);
+        return make(&table[plan->name != NULL], plan->name, plan, after, done, context);
+}
+
+weir_task *
+weir_timer_new_until(weir_nsec instant, weir_task_fn *done, void *context)
+{
+        const struct weir__timer_plan plan = {.is_until = true};
+
+        return weir__timer_make(&plan, instant, done, context);
+}
+
+weir_task *
+weir_timer_new_until_named(const char *name, weir_nsec instant, weir_task_fn *done, void *context)
+{
+        const struct weir__timer_plan plan = {.name = weir__timer_given_name(name), .is_until = true};
+
+        return weir__timer_make(&plan, instant, done, context);
 }
 
 /* -- timers that follow a clock: kernel/loop/clock_timer.c -- */

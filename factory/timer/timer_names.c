@@ -194,14 +194,15 @@ reset_many(struct reset *reset, struct weir__names_shard *shard, const struct we
         weir__names_walk_end(shard, &walk);
 }
 
-static size_t
-reset_named(const char *text, weir_nsec by, bool should_extend)
+size_t
+weir__timers_change_named(const char *text, struct weir__timer_change *change)
 {
         struct weir__name_key key;
 
         if (weir__phase_is_forked() || weir__name_read(text, &key))
                 return 0;
-        struct reset reset = {.change = {.now = weir__clock_now(), .by = by, .should_extend = should_extend}};
+        change->now = weir__clock_now();
+        struct reset reset = {.change = *change};
         struct weir__names_shard *shard = weir__names_lock(&weir__timer_names, key.hash);
         struct weir__name *name = weir__names_find(shard, &key);
 
@@ -219,13 +220,17 @@ reset_named(const char *text, weir_nsec by, bool should_extend)
 size_t
 weir_timer_reset(const char *name, weir_nsec after)
 {
-        return reset_named(name, after, false);
+        struct weir__timer_change change = {.by = after};
+
+        return weir__timers_change_named(name, &change);
 }
 
 size_t
 weir_timer_extend(const char *name, weir_nsec by)
 {
-        return reset_named(name, by, true);
+        struct weir__timer_change change = {.by = by, .should_extend = true};
+
+        return weir__timers_change_named(name, &change);
 }
 
 /* -- count -- */

@@ -21,13 +21,14 @@ mark_rearmed(struct weir__timer *timer)
         return false;
 }
 
-/* For a ticker: the deadline before it was rounded, so that the ticker keeps its phase. */
+/* For a ticker: the deadline before it was rounded, so that the ticker keeps its phase.  Before the start: the duration. */
 static weir_nsec
 present_deadline(struct weir__timer *timer)
 {
         const struct weir__ticker *ticker = weir__timer_ticker(timer);
+        uint32_t word = weir__timer_word(timer);
 
-        return ticker && !(weir__timer_word(timer) & WEIR__REARMED) ? ticker->due : timer->node.deadline;
+        return ticker && word & WEIR__STATE && !(word & WEIR__REARMED) ? ticker->due : timer->node.deadline;
 }
 
 static weir_nsec
@@ -37,7 +38,7 @@ changed(struct weir__timer *timer, const struct weir__timer_change *change)
 
         if (clock_timer) {
                 weir__timer_move_target(clock_timer, change);
-                return weir__clock_timer_deadline(clock_timer);
+                return weir__timer_clock_deadline(clock_timer, change->now);
         }
         return change->should_extend ? weir__timer_move(present_deadline(timer), change->by, change->now)
                                      : weir__clock_after(change->now, change->by);
@@ -71,6 +72,8 @@ change_new(struct weir__timer *timer, const struct weir__timer_change *change)
                 return; /* the first tick is known only at the start */
         if (weir__timer_has_instant(clock_timer))
                 weir__timer_move_target(clock_timer, change);
+        else if (weir__timer_ops(timer)->is_until && !change->should_extend)
+                timer->node.deadline = weir__clock_after(change->now, change->by);
         else
                 timer->node.deadline = change->should_extend ? weir__timer_put_off(timer->node.deadline, change->by) : change->by;
 }
@@ -78,7 +81,7 @@ change_new(struct weir__timer *timer, const struct weir__timer_change *change)
 static bool
 change_pending(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change)
 {
-        weir_nsec deadline = weir__timer_new_deadline(timer, changed(timer, change), change->now);
+        weir_nsec deadline = weir__timer_fix_deadline(timer, changed(timer, change), change->now);
 
         return weir__deadlines_reset(poller, &timer->node, deadline, change->now);
 }
@@ -103,19 +106,41 @@ change_deadline(struct weir__timer *timer, struct weir__poller *poller, const st
         return (word & (WEIR__STATE | WEIR__EXPIRED)) == (WEIR__READY | WEIR__EXPIRED) && rearm_later(timer, poller, change);
 }
 
+/* Not before the zero of the clock, and not negative: two such numbers have a difference. */
+static weir_nsec
+due_of_ticker(struct weir__timer *timer)
+{
+        weir_nsec due = present_deadline(timer);
+
+        return due > 0 ? due : 0;
+}
+
+/* The next tick has been moved; before that it was due at that instant. */
+static void
+note_move(struct weir__timer *timer, struct weir__ticker *ticker, const struct weir__timer_change *change, weir_nsec before)
+{
+        if (change->is_for_tick) {
+                ticker->displaced += due_of_ticker(timer) - before;
+        } else if (!change->should_extend) {
+                ticker->displaced = 0;
+                ticker->period = change->by > 0 ? change->by : ticker->period;
+        }
+}
+
 bool
 weir__timer_change(struct weir__timer *timer, struct weir__poller *poller, const struct weir__timer_change *change, bool *wake)
 {
         struct weir__ticker *ticker = weir__timer_ticker(timer);
-        bool done = change_deadline(timer, poller, change, wake);
 
         if (!ticker)
-                return done;
-        if (!done && !poller->deadlines.is_closing && weir__timer_is_ticking(timer, weir__timer_word(timer)))
+                return !change->is_for_tick && change_deadline(timer, poller, change, wake);
+        weir_nsec before = due_of_ticker(timer);
+        bool done = change_deadline(timer, poller, change, wake);
+        if (done)
+                note_move(timer, ticker, change, before);
+        else if (!poller->deadlines.is_closing && weir__timer_is_ticking(timer, weir__timer_word(timer)))
                 done = weir__timer_ops(timer)->ticks->change_next(timer, change);
         ticker->is_moved |= done;
-        if (done && !change->should_extend && change->by > 0)
-                ticker->period = change->by;
         return done;
 }
 

@@ -154,6 +154,8 @@ info_of(struct weir__timer *timer, const char *name, weir_nsec now)
         struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
         struct weir_timer_info info = {.name = name, .due_in = timer->node.deadline, .state = state_of(weir__timer_word(timer))};
 
+        if (info.state == WEIR_TIMER_NEW && weir__timer_ops(timer)->is_until)
+                info.due_in = weir__timer_put_off(info.due_in, -now);
         if (info.state == WEIR_TIMER_NEW && !weir__timer_has_instant(clock_timer))
                 return info;
         if (info.state == WEIR_TIMER_NEW) {

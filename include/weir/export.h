@@ -5,9 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* In C++ a function may have the name of a struct, as weir_stats has, but -Wshadow warns of it. */
 #ifdef __cplusplus
-#define WEIR_BEGIN extern "C" {
-#define WEIR_END   }
+#define WEIR_BEGIN extern "C" { _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wshadow\"")
+#define WEIR_END   _Pragma("GCC diagnostic pop") }
 #else
 #define WEIR_BEGIN
 #define WEIR_END

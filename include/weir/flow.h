@@ -13,7 +13,8 @@ WEIR_BEGIN
 typedef weir_task *weir_make_fn(void *context);
 
 /* Makes a task of a series: it starts the series, and ends when the series has ended.  If the
- * series is NULL or poisoned, the start, run or push of this task reports that.
+ * series is NULL or poisoned, the start, run or push of this task reports that.  A step that fails
+ * does not fail the module, unless the series stops at failures: weir_series_stop_on_failure.
  *
  * Owner:   the caller, until the task is consumed.  It consumes the series, also on failure.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's status: that of the
@@ -25,9 +26,10 @@ WEIR_API weir_task *weir_module_new(weir_series *series, weir_task_fn *done, voi
  * task.  If the other task, or anything that its callback pushed into its series, has not ended by
  * then, it ends with -ETIMEDOUT.  If both come at the very same instant, the limit wins.
  *
- * With a limit of 0 or less the other task is dropped and its callback does not run.  WEIR_FOREVER
- * is no limit.  This task has no callback of its own: the other one has.  If the other task is NULL
- * or was made wrongly, the start, run or push of this task reports that.
+ * With a limit of 0 or less the other task does not begin: a function is not called, and a parallel
+ * runs none of its children.  Its callback sees -ETIMEDOUT, once.  WEIR_FOREVER is no limit.  This
+ * task has no callback of its own: the other one has.  If the other task is NULL or was made
+ * wrongly, the start, run or push of this task reports that.
  *
  * Owner:   the caller, until the task is consumed.  It consumes the other task, also on failure.
  * Result:  NULL when out of memory; every consumer accepts NULL.  The status of this task: that of

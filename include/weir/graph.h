@@ -90,6 +90,14 @@ WEIR_API int weir_graph_precede_if(weir_node *before, weir_node *after, weir_edg
  * Threads: where the graph is yours. */
 WEIR_API int weir_node_set_policy(weir_node *node, enum weir_node_policy policy);
 
+/* The graph ends at its first failure, whatever the policies say.  The first node that fails, in
+ * time, cancels the nodes that run, and all waiting ones are dropped.  The graph has the status of
+ * that node.  Out of memory poisons the graph.  Accepts NULL.
+ *
+ * Threads: where the graph is yours, before its start.  Later, or on another kind of task, it
+ *          aborts with the reason. */
+WEIR_API void weir_graph_stop_on_failure(weir_task *graph);
+
 /* The node that a task belongs to: as its task, in its series, or in a parallel in that series.  Of
  * graphs within graphs it is the node of the innermost one.
  *

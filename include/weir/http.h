@@ -87,6 +87,34 @@ WEIR_API int weir_http_reply_set_header(weir_task *exchange, const char *name, c
  * Threads: inside callbacks of the exchange's series. */
 WEIR_API int weir_http_reply_append(weir_task *exchange, const void *data, size_t size);
 
+/* Appends printed text to the body of the reply.  The format is that of printf(3), and the compiler
+ * checks it.  A text that came from a stranger must be escaped:
+ *
+ *     weir_http_reply_header(exchange, "Content-Type", "text/html; charset=utf-8");
+ *     weir_http_reply_printf(exchange, "<p>Hello, %s</p>\n", weir_http_escape_html(exchange, name));
+ *
+ * Result:  as for weir_http_reply_append; -EINVAL for a NULL or invalid format.
+ * Threads: inside callbacks of the exchange's series. */
+WEIR_API int weir_http_reply_printf(weir_task *exchange, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Escapes a text for HTML, between tags and in quoted values of attributes: & < > " and '.  It is not
+ * enough inside of a script, of a style, or for an address.
+ *
+ * Owner:   the exchange, until it is freed.
+ * Result:  the text, never NULL.  "" for NULL and for a task that is no exchange; "" also when out of
+ *          memory, and then the reply becomes a 500.
+ * Threads: inside callbacks of the exchange's series. */
+WEIR_API const char *weir_http_escape_html(weir_task *exchange, const char *text);
+
+/* Escapes a text for a string of JSON, whose quotes are the caller's.  The string may also stand in a
+ * script of a page of HTML.  Bytes that are no UTF-8 become U+FFFD.
+ *
+ * Owner:   the exchange, until it is freed.
+ * Result:  as weir_http_escape_html.
+ * Threads: inside callbacks of the exchange's series.
+ * Source:  RFC 8259 section 7. */
+WEIR_API const char *weir_http_escape_json(weir_task *exchange, const char *text);
+
 /* Makes the reply: `status`, with a copy of `text` as the whole body.  It is text/plain unless a
  * Content-Type was set.
  *

@@ -26,6 +26,8 @@ WEIR_BEGIN
  *          -ECONNRESET when the client has gone; -ENOMEM; -ECANCELED; -ESHUTDOWN.
  *          After -EBADMSG, -ETIMEDOUT or -ENOMEM the reply is 400, 408 (503 at the deadline of the
  *            series) or 500, unless a callback changes it, and the connection ends with that reply.
+ *            The same holds if a callback cancels the series then.  A reply that has begun is cut,
+ *            unless it has a length and all of it was written.
  * Threads: any.  After weir_http_reply_upgrade the first read follows the rule of the first write. */
 WEIR_API weir_task *weir_http_read_new(weir_task *exchange, weir_task_fn *done, void *context);
 
@@ -97,7 +99,7 @@ WEIR_API size_t weir_http_unsent(const weir_task *exchange);
  * A read of no bytes is the end of the client's data.
  *
  * Result:  0; -EINVAL unless the request asks for this protocol in Upgrade and Connection;
- *          -EALREADY once the reply has begun; -EDOM.
+ *          -EALREADY once the reply has begun; -EDOM; -ENOMEM (the reply becomes a 500).
  * Threads: inside callbacks of the exchange's series.
  * Source:  RFC 9110 section 7.8. */
 WEIR_API int weir_http_reply_upgrade(weir_task *exchange, const char *protocol);
@@ -105,14 +107,22 @@ WEIR_API int weir_http_reply_upgrade(weir_task *exchange, const char *protocol);
 /* -- from elsewhere -- */
 
 /* Takes a reference.  It keeps the exchange alive and its reply open beyond the end of its series,
- * so that other flows and threads can write to it.  weir_shutdown and weir_http_server_stop wait
- * until it is dropped, whatever their limit.  Drop it when a write reports -EPIPE, -ECANCELED or
- * -ESHUTDOWN.
+ * so that other flows and threads can write to it.  Drop it when a write reports -EPIPE,
+ * -ECANCELED or -ESHUTDOWN.
+ *
+ * A reference that is never dropped keeps the reply from its client, and the memory of the exchange
+ * and of its server for ever.  weir_http_server_stop waits for references as for running exchanges,
+ * within its limit.  Meanwhile it logs once a second which exchanges are held.  After the limit it
+ * closes their connections and returns.  weir_shutdown closes them at once.  Afterwards the exchange
+ * may still be used and dropped, also when the server was freed: its request can be read, writes
+ * report -EPIPE and reads -ECONNRESET.  Dumps, the page of flows and the metrics list what is held.
  *
  * Owner:   the caller drops each reference by one weir_http_unref, which accepts NULL.
  * Result:  the exchange; NULL for a task that is no exchange.
+ *          weir_http_unref aborts if no reference of weir_http_ref is left.
  * Threads: any, inside a callback of the exchange's series or of a task that reads or writes it, or
- *          with another reference. */
+ *          with another reference.  After a stop or shutdown the last reference may run the function
+ *          of weir_task_on_free inside weir_http_unref. */
 WEIR_API weir_task *weir_http_ref(weir_task *exchange);
 WEIR_API void weir_http_unref(weir_task *exchange); /* accepts NULL */
 

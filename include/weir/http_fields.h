@@ -50,7 +50,8 @@ WEIR_API int weir_http_cookie_at(const weir_task *exchange, size_t index, const 
 /* Adds a Set-Cookie field to the reply.  To delete a cookie, set it with a negative max_age and
  * with the name, path and domain that it was set with.
  *
- * Result:  0; -ENOMEM (the reply becomes a 500); -EDOM; -E2BIG for a cookie that browsers drop:
+ * Result:  0; -ENOMEM (the reply becomes a 500); -EALREADY once the reply has begun; -EDOM;
+ *          -E2BIG for a cookie that browsers drop:
  *          name and value of more than 4,096 bytes together, or a path of more than 1,024;
  *          -EINVAL for NULL, an invalid size, a name that is no token, an unknown same_site;
  *          a byte in the value or path that the struct does not allow, so that nothing can be

@@ -40,7 +40,7 @@ struct weir_http_server_config {
         size_t max_head;        /* bytes of request line and fields; 431 above; default 32 KiB, at most 16 MiB */
         size_t max_body;        /* bytes of a request's body; 413 above; default 1 MiB */
         weir_nsec head_timeout; /* from the first byte of a request to the end of its head: 408, then close; default 10 s */
-        weir_nsec body_timeout; /* from there to the end of its body: 408, then close; default 30 s */
+        weir_nsec body_timeout; /* from there to the end of its body, however much comes: 408, then close; default 30 s */
         weir_nsec idle_timeout; /* between requests: close; default 60 s */
         size_t max_line;        /* bytes of the request line; 414 above; default 8 KiB */
         size_t max_fields;      /* field lines of a request; 431 above; default 256 */
@@ -58,8 +58,8 @@ struct weir_http_server_config {
                                         they pass on other fields as they came */
 
         /* TLS, at all addresses of the server, when there is a certificate or an SSL_CTX.  Without one, ocsp_file,
-         * client_ca_file and client_check make the start fail with -EINVAL.  So does any other contradiction; the log says
-         * what was expected. */
+         * client_ca_file, client_check and tls_groups make the start fail with -EINVAL.  So does any other contradiction; the log
+         * says what was expected. */
         const char *certificate_file;   /* PEM: a chain, the server's own certificate first */
         const char *private_key_file;   /* PEM: its key, without a passphrase */
         void *ssl_ctx;                  /* an SSL_CTX of OpenSSL instead of files; it is used as it is, and kept by the server */
@@ -80,12 +80,14 @@ struct weir_http_server_config {
                                    pipe must already have its reader; default: none */
         weir_http_access_fn *on_access; /* receives each finished request, independently of the file; default: none */
         void *access_context;
+        const char *tls_groups; /* for the exchange of keys, best first; default: "X25519:P-256:P-384".  Large finite fields, such
+                                   as ffdhe8192, cost 100 ms of CPU for each ClientHello */
 };
 
 #ifdef __cplusplus
 #define WEIR_HTTP_SERVER_CONFIG_DEFAULT \
         {sizeof(struct weir_http_server_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-         0, 0, 0, 0, 0, WEIR_HTTP_CLIENT_UNCHECKED, 0, 0, 0, 0, 0, 0, 0, 0}
+         0, 0, 0, 0, 0, WEIR_HTTP_CLIENT_UNCHECKED, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #else
 #define WEIR_HTTP_SERVER_CONFIG_DEFAULT {.size = sizeof(struct weir_http_server_config)}
 #endif
@@ -105,6 +107,18 @@ struct weir_http_server_config {
  *          -ESHUTDOWN when another thread ended the runtime.
  * Threads: any but workers and the threads of access functions (-EDEADLK). */
 WEIR_API int weir_http_serve(const char *address, weir_task_fn *handler, void *context);
+
+/* The same with a configuration, which may be NULL: TLS, an access log, limits, and a router as the
+ * handler.
+ *
+ *     struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+ *     config.access_log = "-";
+ *     int err = weir_http_serve_with(&config, ":8080", weir_http_router_handle, router);
+ *
+ * Result:  as for weir_http_serve.
+ * Threads: as for weir_http_serve. */
+WEIR_API int weir_http_serve_with(const struct weir_http_server_config *config, const char *address, weir_task_fn *handler,
+                                  void *context);
 
 /* Makes a server that is not started.  `config` may be NULL.
  *
@@ -153,7 +167,7 @@ WEIR_API int weir_http_server_add_certificate(weir_http_server *server, const ch
  *
  * Result:  0; or an error, and nothing has changed: the errors that a start reports for such files,
  *          with the reason in the log; -EDOM for a server without such files, and before a start
- *          was tried (the start reads them); -EINVAL for NULL; -ECHILD in a forked child.
+ *          was tried (the start reads them); -EINVAL for NULL; -ENOMEM; -ECHILD in a forked child.
  * Threads: any; reads files. */
 WEIR_API int weir_http_server_reload(weir_http_server *server);
 
@@ -203,7 +217,7 @@ WEIR_API int weir_http_server_port(const weir_http_server *server);
  *
  * Owner:   the server, until it stops or the runtime ends.
  * Result:  how many there are; -EDOM when it does not serve: before the start is over, and once a
- *          stop has begun; -EINVAL for NULL.
+ *          stop has begun; -EINVAL for NULL; -ECHILD in a forked child.
  * Threads: any but workers (-EDEADLK).  Never waits for a start or stop. */
 WEIR_API int weir_http_server_fds(weir_http_server *server, int *fds, size_t room);
 
@@ -224,7 +238,8 @@ WEIR_API int weir_http_server_fds(weir_http_server *server, int *fds, size_t roo
  * Result:  the number of the new process, a child of this one.  Otherwise the new process was
  *          ended, and this server goes on: -EPIPE when it ended before it served; -ETIMEDOUT;
  *          -ENOENT, -EACCES and other errors of execve; -EDOM when the server does not serve, as
- *          for weir_http_server_fds; -EINVAL for NULL; -ENOMEM, -EMFILE, -EAGAIN.
+ *          for weir_http_server_fds; -EINVAL for NULL; -ENOMEM, -EMFILE, -EAGAIN; -ECHILD in a
+ *          forked child.
  * Units:   nanoseconds; WEIR_FOREVER is no limit.
  * Threads: any but workers (-EDEADLK). */
 WEIR_API int weir_http_server_inherit(weir_http_server *server, const char *path, char *const arguments[], weir_nsec within);
@@ -233,7 +248,7 @@ WEIR_API int weir_http_server_inherit(weir_http_server *server, const char *path
  * has taken over.  It is for programs that no longer serve at all of the addresses; otherwise the
  * start of the last server does it.  weir_http_serve does it after one second.
  *
- * Result:  how many were closed; -ENOMEM.
+ * Result:  how many were closed; -ENOMEM; -ECHILD in a forked child.
  * Threads: any but workers (-EDEADLK). */
 WEIR_API int weir_http_server_ready(void);
 

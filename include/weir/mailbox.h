@@ -30,10 +30,23 @@ WEIR_API weir_mailbox *weir_mailbox_new(weir_free_fn *drop);
 WEIR_API weir_mailbox *weir_mailbox_ref(weir_mailbox *mailbox);
 WEIR_API void weir_mailbox_unref(weir_mailbox *mailbox);
 
+/* Takes and drops a reference as a sender.  When the last sender is gone and the mailbox has had no
+ * message, none will come: tasks that wait, and later ones, end with -EPIPE.  A mailbox that never
+ * had such a reference waits for a message for ever.
+ *
+ * Take the reference for each sender before the first of them drops its own.  The same reference
+ * also keeps the mailbox.  Both accept NULL.
+ *
+ * Result:  the mailbox.  Dropping more than were taken aborts with the reason.
+ * Threads: any. */
+WEIR_API weir_mailbox *weir_mailbox_sender_ref(weir_mailbox *mailbox);
+WEIR_API void weir_mailbox_sender_unref(weir_mailbox *mailbox);
+
 /* Puts the message in.  The first task that waits gets it, or the first one that comes.
  *
  * Owner:   the message is given away if the result is 0; otherwise it stays the caller's.
- * Result:  0; -EALREADY when it has had a message; -ENOMEM for NULL; -ECHILD in a forked child.
+ * Result:  0; -EALREADY when it has had a message; -EPIPE when its last sender has gone; -ENOMEM
+ *          for NULL; -ECHILD in a forked child.
  * Threads: any.  Never blocks. */
 WEIR_API int weir_mailbox_send(weir_mailbox *mailbox, void *message);
 
@@ -42,9 +55,9 @@ WEIR_API int weir_mailbox_send(weir_mailbox *mailbox, void *message);
  * Owner:   the caller, until the task is consumed.
  * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL mailbox the task's
  *          start, run or push reports -ENOMEM.  The task's status: 0; -EPIPE: another task has
- *          received the message, and no other one will come; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN
- *          if its series ended before.  Once the message is received the status is 0, even if the
- *          series is cancelled before the callback begins.
+ *          received the message, or the last sender has gone, so none will come; -ECANCELED,
+ *          -ETIMEDOUT or -ESHUTDOWN if its series ended before.  Once the message is received the
+ *          status is 0, even if the series is cancelled before the callback begins.
  * Threads: any. */
 WEIR_API weir_task *weir_mailbox_receive_new(weir_mailbox *mailbox, weir_task_fn *done, void *context);
 

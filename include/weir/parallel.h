@@ -25,6 +25,15 @@ WEIR_API weir_task *weir_parallel_new(weir_task_fn *done, void *context);
 WEIR_API void weir_parallel_add(weir_task *parallel, weir_task *task);
 WEIR_API void weir_parallel_add_series(weir_task *parallel, weir_series *series);
 
+/* The parallel ends at its first failure.  The first child that fails, in time, cancels all
+ * others, and the parallel has the status of that child.  What the others have pending ends with
+ * -ECANCELED, and so does every callback in them that has not begun.  The callback of the parallel
+ * runs when all of them have ended.  Out of memory poisons the parallel.  Accepts NULL.
+ *
+ * Threads: where the parallel is yours, before its start.  Later, or on another kind of task, it
+ *          aborts with the reason. */
+WEIR_API void weir_parallel_stop_on_failure(weir_task *parallel);
+
 WEIR_END
 
 #endif

@@ -24,6 +24,11 @@ typedef struct weir_retry_budget weir_retry_budget;
  * non-zero for yes. */
 typedef int weir_retry_if_fn(int status, void *context);
 
+/* The wait before the next attempt, after one that ended with `status`.  `planned` is the wait that
+ * the config gives, with its jitter.  A server may have asked for another one (Retry-After), which
+ * the callback of the attempt has noted in the context.  A value below 0 means `planned`. */
+typedef weir_nsec weir_retry_delay_fn(int status, weir_nsec planned, void *context);
+
 /* When to try again.  Start from WEIR_RETRY_CONFIG_DEFAULT; 0 in a field means its default.  The
  * wait before the second attempt is `delay`. Each later wait is `factor` percent of the one before,
  * but at most `max_delay`. */
@@ -41,10 +46,12 @@ struct weir_retry_config {
         weir_retry_if_fn *retry_if;    /* whether to try again; called on a worker with the context of the task.  Default:
                                           yes, except after -ECANCELED, -ESHUTDOWN, -ECHILD, and after errors that do not
                                           change: -EINVAL, -EDOM, -ENAMETOOLONG, -ELOOP, -EDEADLK and -ENOMEM */
+        weir_retry_delay_fn *delay_of; /* how long to wait; called after `retry_if`, in the same way.  Its wait may be above
+                                          `max_delay`, and has no jitter.  Default: as planned */
 };
 
 #ifdef __cplusplus
-#define WEIR_RETRY_CONFIG_DEFAULT {sizeof(struct weir_retry_config), 0, 0, 0, 0, WEIR_JITTER_FULL, 0, 0, 0, 0, 0}
+#define WEIR_RETRY_CONFIG_DEFAULT {sizeof(struct weir_retry_config), 0, 0, 0, 0, WEIR_JITTER_FULL, 0, 0, 0, 0, 0, 0}
 #else
 #define WEIR_RETRY_CONFIG_DEFAULT {.size = sizeof(struct weir_retry_config)}
 #endif
@@ -59,7 +66,7 @@ struct weir_retry_config {
  *   attempt;
  * - when its series is cancelled, also during a wait.
  *
- * `make`, `retry_if` and `done` share `context`; no two of them run at once.
+ * `make`, `retry_if`, `delay_of` and `done` share `context`; no two of them run at once.
  *
  * Owner:   the caller, until the task is consumed.  The config is copied; the budget is referred to
  *          until the task is freed.

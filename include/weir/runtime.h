@@ -38,7 +38,8 @@ struct weir_config {
 #define WEIR_CONFIG_DEFAULT {.size = sizeof(struct weir_config)}
 #endif
 
-/* Starts the runtime.  This is optional: the first task that is made starts it with the defaults.
+/* Starts the runtime.  This is optional: the first task that is started starts it with the
+ * defaults.
  *
  * Result:  0; or an error, and nothing is left running:
  *          -EBUSY while it runs; -ESHUTDOWN while the process exits; -EDEADLK on a worker; -ECHILD
@@ -54,6 +55,7 @@ WEIR_API int weir_init(const struct weir_config *config);
  * - Pending tasks end with -ESHUTDOWN.  Tasks that were ready before keep their status.
  * - Running series drop the tasks that are not started and end with -ESHUTDOWN.
  * - Running callbacks and functions are waited for; then the threads are joined.
+ * - A warning counts the tasks and series that were made and never started, if there are any.
  *
  * From then on each start is refused with -ESHUTDOWN until weir_init is called again (unless
  * nothing had ever been started).  The shutdown also runs by itself at exit(), for at most
@@ -91,11 +93,21 @@ WEIR_API int weir_shutdown(void);
 WEIR_API int weir_blocking_begin(void);
 WEIR_API void weir_blocking_end(void);
 
-/* Explains a status in English: 0, negative errno values and the codes of the library.
+/* Explains a status in English: 0, negative errno values and the codes of the library.  The text
+ * says what the code means here: -EDOM is "the task or object is of another kind, or has no such
+ * value".
  *
  * Owner:   the library; valid for ever.
  * Threads: any. */
 WEIR_API const char *weir_strerror(int status);
+
+/* The short name of a status, for logs: "-ETIMEDOUT", "WEIR_ETLS_KEY"; "0" for success.  The name of
+ * an unknown code is its number.
+ *
+ * Owner:   the library; valid for ever, but for the name of an unknown code.  That is valid until
+ *          the same thread has asked for four more of these, or ends.
+ * Threads: any. */
+WEIR_API const char *weir_strstatus(int status);
 
 /* The version of the library in use, such as "0.1.0". */
 WEIR_API const char *weir_version(void);

@@ -23,11 +23,11 @@ WEIR_BEGIN
  * then with -EPIPE.  Send wins with -EPIPE.  So leave a closed channel out of the next select.
  *
  * Owner:   the caller, until the select is consumed.
- * Result:  NULL when out of memory; every consumer accepts NULL.  Without cases its start, run or
- *          push reports -EINVAL.  The task's status: 0; -EPIPE: the winner's channel is closed;
- *          -ENOMEM: no memory to store the winner's message; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN
- *          if its series ended before.  Once a case has won, the status is that of the case, even
- *          if the series is cancelled before the callback begins.
+ * Result:  NULL when out of memory; every consumer accepts NULL.  Without cases that can win its
+ *          start, run or push reports -EINVAL.  The task's status: 0; -EPIPE: the winner's channel
+ *          is closed; -ENOMEM: no memory to store the winner's message; -ECANCELED, -ETIMEDOUT or
+ *          -ESHUTDOWN if its series ended before.  Once a case has won, the status is that of the
+ *          case, even if the series is cancelled before the callback begins.
  * Threads: any. */
 WEIR_API weir_task *weir_select_new(weir_task_fn *done, void *context);
 
@@ -44,6 +44,24 @@ WEIR_API weir_task *weir_select_new(weir_task_fn *done, void *context);
  *          aborts with the reason. */
 WEIR_API int weir_select_receive(weir_task *select, weir_channel *channel);
 WEIR_API int weir_select_send(weir_task *select, weir_channel *channel, void *message);
+
+/* Adds a case that never wins.  It takes the place of a case that is switched off, so that the
+ * others keep their indexes:
+ *
+ *     weir_select_receive(select, stop);                                   case 0
+ *     is_full ? weir_select_never(select) : weir_select_receive(select, input);      case 1
+ *
+ * Result:  as for weir_select_receive.  The start, run or push of a select in which nothing can win
+ *          reports -EINVAL.
+ * Threads: as for weir_select_receive. */
+WEIR_API int weir_select_never(weir_task *select);
+
+/* Adds the default case.  It wins at the start of the select when no other case is possible,
+ * wherever it stands.  Such a select never waits.  Its status is 0 then.
+ *
+ * Result:  as for weir_select_receive; -EEXIST for a second default case.
+ * Threads: as for weir_select_receive. */
+WEIR_API int weir_select_default(weir_task *select);
 
 /* Which case has won.  weir_channel_message(select) is the message that the winner received or
  * could not send.

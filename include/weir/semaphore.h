@@ -46,16 +46,16 @@ WEIR_API void weir_semaphore_unref(weir_semaphore *semaphore);
  *          given back by weir_semaphore_release.
  * Result:  NULL when out of memory; every consumer accepts NULL.  For a NULL semaphore the task's
  *          start, run or push reports -ENOMEM, for more tokens than it was made with (if that is
- *          not 0) -EINVAL.  The task's status: 0: it has the tokens; -ECANCELED, -ETIMEDOUT or
- *          -ESHUTDOWN if its series ended before.  Once it has them the status is 0, even if the
- *          series is cancelled before the callback begins.
+ *          not 0) -EINVAL.  The task's status: 0: it has the tokens; -EPIPE: the semaphore is
+ *          closed; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before.  Once it has
+ *          them the status is 0, even if the series is cancelled before the callback begins.
  * Threads: any. */
 WEIR_API weir_task *weir_semaphore_acquire_new(weir_semaphore *semaphore, uint64_t tokens, weir_task_fn *done, void *context);
 
 /* Takes the tokens at once or not at all.
  *
- * Result:  0; -EAGAIN when there are too few or a task waits; -EINVAL and -ENOMEM as for
- *          weir_semaphore_acquire_new; -ECHILD in a forked child.
+ * Result:  0; -EAGAIN when there are too few or a task waits; -EPIPE when the semaphore is closed;
+ *          -EINVAL and -ENOMEM as for weir_semaphore_acquire_new; -ECHILD in a forked child.
  * Threads: any.  Never blocks. */
 WEIR_API int weir_semaphore_try_acquire(weir_semaphore *semaphore, uint64_t tokens);
 
@@ -67,6 +67,13 @@ WEIR_API int weir_semaphore_try_acquire(weir_semaphore *semaphore, uint64_t toke
  *          for NULL; -ECHILD in a forked child.
  * Threads: any.  Never blocks. */
 WEIR_API int weir_semaphore_release(weir_semaphore *semaphore, uint64_t tokens);
+
+/* Closes the semaphore.  Nobody gets tokens any more: tasks that wait, and later ones, end with
+ * -EPIPE.  Tokens that were acquired can still be released.
+ *
+ * Result:  0; -EALREADY when it was closed before; -ENOMEM for NULL; -ECHILD in a forked child.
+ * Threads: any. */
+WEIR_API int weir_semaphore_close(weir_semaphore *semaphore);
 
 /* How many tokens are free.  The number is out of date at once while others acquire and release.
  *

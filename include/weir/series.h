@@ -1,7 +1,8 @@
 /* weir/series.h: tasks that run one after another.
  *
  * Callbacks of one series never overlap, and each one happens-after the one before.  Data that only
- * they use needs no lock.  The status of a task never stops its series.
+ * they use needs no lock.  The status of a task stops its series only after
+ * weir_series_stop_on_failure.
  *
  *     weir_series *series = weir_series_new(on_end, NULL);
  *     weir_series_push(series, weir_timer_new(WEIR_MSEC(100), on_timer, NULL));
@@ -82,10 +83,36 @@ WEIR_API void weir_series_dismiss(weir_series *series);
  * Threads: any that owns, borrows or has a reference.  Never blocks. */
 WEIR_API void weir_series_cancel(weir_series *series);
 
+/* Ends a series early with a status of its own.
+ *
+ * - The pending task ends with -ECANCELED, also inside a parallel, and so does all that it runs.
+ * - Tasks that are not started are dropped, as by weir_series_cancel.
+ * - Then the callback of the series runs with `status`.  A task that runs the series, such as a
+ *   module, a retry, a race, a parallel or a graph, sees that status.
+ *
+ * Before the start the failure takes effect when the series is started.  If the series already ends
+ * early, the first cause stays and the call changes nothing.
+ *
+ * Result:  0; -EINVAL for NULL, and for a status of 0 or more or below -32,767; -ESTALE after the
+ *          end of the series; -ECHILD in a forked child.
+ * Threads: any that owns, borrows or has a reference.  Never blocks. */
+WEIR_API int weir_series_fail(weir_series *series, int status);
+
+/* The series ends at its first failure.  When the callback of a task has returned and the status
+ * of that task is not 0, the series fails with that status, as by weir_series_fail.  A push that
+ * failed counts as such a task, as soon as the running one has ended.  A status below -32,767
+ * counts as -EOVERFLOW.
+ *
+ * The option is of this series alone.  A series within it that fails ends a task of it, and so the
+ * failure travels up.  Accepts NULL.
+ *
+ * Threads: where the series is yours, and inside its callbacks. */
+WEIR_API void weir_series_stop_on_failure(weir_series *series);
+
 /* The status of the series: 0, or why it ends early.
  *
- * Result:  0; -ECANCELED, -ETIMEDOUT, -ESHUTDOWN, or the error that poisoned it; -EINVAL for NULL;
- *          -ECHILD in a forked child.
+ * Result:  0; -ECANCELED, -ETIMEDOUT, -ESHUTDOWN, the status that it failed with, or the error that
+ *          poisoned it; -EINVAL for NULL; -ECHILD in a forked child.
  * Threads: any that owns, borrows or has a reference. */
 WEIR_API int weir_series_status(const weir_series *series);
 
@@ -95,6 +122,7 @@ enum weir_series_cause {
         WEIR_CAUSE_TIMED_OUT, /* the deadline of one of them came */
         WEIR_CAUSE_SHUT_DOWN, /* weir_shutdown has ended it */
         WEIR_CAUSE_POISONED,  /* a push failed: the series runs to its end, but its status is the error of the push */
+        WEIR_CAUSE_FAILED,    /* weir_series_fail, or its first failure, has ended it; within it the cause is CANCELLED */
 };
 
 /* Where the status comes from.
@@ -156,6 +184,14 @@ WEIR_API int weir_series_set_deadline(weir_series *series, weir_nsec from_now);
  * Units:   nanoseconds.
  * Threads: any that owns, borrows or has a reference. */
 WEIR_API weir_nsec weir_series_time_left(const weir_series *series);
+
+/* The series that contains this one: that of the parallel, race, module, graph or other task that
+ * runs it.  So a child can push into it, fail it or cancel it.
+ *
+ * Owner:   borrowed until the callback returns; weir_series_ref keeps it.
+ * Result:  NULL for NULL, for a series that no task runs, and after the last task of the series.
+ * Threads: inside the callbacks of the tasks of the series. */
+WEIR_API weir_series *weir_series_parent(const weir_series *series);
 
 /* The context that the callbacks of the series share; NULL for NULL. */
 WEIR_API void *weir_series_context(const weir_series *series);

@@ -4,6 +4,8 @@
 #ifndef WEIR_TICKER_H
 #define WEIR_TICKER_H
 
+#include <stdbool.h>
+
 #include <weir/timer.h>
 
 WEIR_BEGIN
@@ -85,7 +87,8 @@ WEIR_API weir_task *weir_ticker_new_at_named(const char *name, const char *cron,
  *          -EINVAL for an impossible name of a zone: *expected is NULL;
  *          -ENOENT for an unknown zone; -EBADMSG or -EOPNOTSUPP for a file that is no zone file or
  *            counts leap seconds;
- *          -ENOMEM; what open and read report.
+ *          -EPERM for a TZ that is a path, in a set-user-ID program; -ENAMETOOLONG; -ENOMEM; what
+ *            open and read report.
  * Owner:   *expected belongs to the library and is valid for ever.
  * Threads: any; may block. */
 WEIR_API int weir_ticker_check(const char *cron, const char *zone, size_t *position, const char **expected);
@@ -105,7 +108,31 @@ WEIR_API int weir_ticker_set_first(weir_task *ticker, weir_nsec after);
  * Result, Threads: as for weir_ticker_set_first. */
 WEIR_API int weir_ticker_set_limit(weir_task *ticker, uint64_t ticks);
 
+/* -- the next tick alone -- */
+
+/* Makes the next tick of all tickers named `name`, or of the ticker with that id, due `after` from
+ * now.  The period and the ticks after the next one stay as they are: they are due at the times at
+ * which they would have been due.  If the next tick is moved behind some of these, they are missed,
+ * and the policy of the ticker says what happens to them.
+ *
+ * Inside a tick, and while one waits for its worker, the call works like weir_timer_reset.  For a
+ * ticker with a schedule it is the same as weir_timer_reset.
+ *
+ * Result:  how many tickers were changed.  Timers that are no tickers are left alone, and not
+ *          counted.  Otherwise as for weir_timer_reset and weir_timer_reset_id.
+ * Units:   nanoseconds.
+ * Threads: any, also inside a callback.  Never blocks. */
+WEIR_API size_t weir_ticker_move_next(const char *name, weir_nsec after);
+WEIR_API size_t weir_ticker_move_next_id(weir_timer_id id, weir_nsec after);
+
 /* -- inside its callback -- */
+
+/* Whether this callback is that of a tick.  Otherwise it is the last callback, whose status says why
+ * the ticker has ended.
+ *
+ * Result:  false also for a task that is no ticker, and for NULL.
+ * Threads: inside its callback. */
+WEIR_API bool weir_ticker_is_tick(const weir_task *ticker);
 
 /* Makes this tick the last one.  When its callback has returned, the last callback runs with status
  * 0.

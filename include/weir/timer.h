@@ -61,6 +61,18 @@ WEIR_API weir_task *weir_timer_new_at_named(const char *name, weir_nsec wall, we
 WEIR_API weir_task *weir_timer_new_boottime(weir_nsec after, weir_task_fn *done, void *context);
 WEIR_API weir_task *weir_timer_new_boottime_named(const char *name, weir_nsec after, weir_task_fn *done, void *context);
 
+/* As weir_timer_new and weir_timer_new_named, but the timer ends when the clock of weir_now shows
+ * `instant`.  So timers that were computed from one weir_now end at exact distances from each other,
+ * however long their making takes.
+ *
+ * - An instant in the past, also a negative one: the timer ends as soon as a worker reaches it.
+ *   WEIR_FOREVER: it ends only by cancel or shutdown.
+ * - Before the start a reset sets the instant to `after` from now, and an extension moves it.
+ *
+ * Units:   nanoseconds on the clock of weir_now. */
+WEIR_API weir_task *weir_timer_new_until(weir_nsec instant, weir_task_fn *done, void *context);
+WEIR_API weir_task *weir_timer_new_until_named(const char *name, weir_nsec instant, weir_task_fn *done, void *context);
+
 /* Lets a timer end up to `slack` later than its deadline, so that it ends together with other
  * timers that have slack.  The deadline is rounded up to a multiple of a power of two in
  * nanoseconds: the greatest one that is not longer than the slack.  For example, a thousand timers
@@ -137,6 +149,25 @@ WEIR_API size_t weir_timer_reset(const char *name, weir_nsec after);
  * Threads: any, also inside a callback.  Never blocks. */
 WEIR_API size_t weir_timer_extend(const char *name, weir_nsec by);
 
+/* A function that weir_timer_with calls with the context of a timer. */
+typedef void weir_timer_with_fn(void *context, void *argument);
+
+/* Calls `fn` with the context of the oldest timer of that name which is pending.  While `fn` runs,
+ * the callback of the timer does not begin.  So neither the callback nor the free function can free
+ * the context meanwhile.
+ *
+ * - Pending means: started, its time has not come or was reset since, and nothing has ended it.
+ * - `fn` may call every function that its thread may call.  A cancel or reset of the timer takes
+ *   effect as always, and a cancelled timer calls back after `fn` has returned.
+ * - A timer whose time comes meanwhile ends after `fn`.  On the virtual clock time stands.
+ * - Several threads may have the context of one timer at once.  The program locks what they change.
+ * - `fn` must return soon: it must not wait for the end of this timer, nor for a shutdown.
+ *
+ * Result:  1: `fn` was called; 0: no timer of that name is pending, also for NULL; -EINVAL for a
+ *          NULL `fn`; -ECHILD in a forked child.
+ * Threads: any, also inside a callback.  `fn` runs on the caller's thread, without any lock. */
+WEIR_API int weir_timer_with(const char *name, weir_timer_with_fn *fn, void *argument);
+
 /* How many timers have the name.  A timer counts from its making until it is freed, or until it is
  * cancelled by name, prefix or id.  A callback that asks is therefore counted itself.
  *
@@ -155,10 +186,10 @@ enum weir_timer_state {
 /* One timer, as weir_timer_list describes it. */
 struct weir_timer_info {
         const char *name; /* valid until the visitor returns */
-        weir_nsec since;  /* When it became pending: its start, its last reset, or the last change
-                             of the clock that it follows; 0: not started.  On the clock of
-                             weir_now, exact to some microseconds.  During a burst of additions
-                             or resets it may be ahead by up to 32 ns for each of them */
+        weir_nsec since;  /* When it became pending: its start or its last reset; 0: not started.
+                             On the clock of weir_now, exact to some microseconds.  During a
+                             burst of additions or resets it may be ahead by up to 32 ns for
+                             each of them */
         weir_nsec due_in; /* Time until its deadline, negative after it; WEIR_FOREVER: none.
                              Before its start: its duration, or the time until its instant on
                              the wall clock */
@@ -196,14 +227,34 @@ typedef uint64_t weir_timer_id;
  * Threads: the thread that owns the task. */
 WEIR_API weir_timer_id weir_timer_id_of(weir_task *timer);
 
-/* As weir_timer_cancel and weir_timer_reset, for the one timer with that id, with or without a
- * name.
+/* As weir_timer_cancel, weir_timer_reset and weir_timer_extend, for the one timer with that id, with
+ * or without a name.
  *
  * Result:  1; 0 when the timer is gone, was cancelled, or its callback has begun; 0 for 0 and for
  *          any number that is no id.
  * Threads: any, also inside a callback.  Never blocks. */
 WEIR_API size_t weir_timer_cancel_id(weir_timer_id id);
 WEIR_API size_t weir_timer_reset_id(weir_timer_id id, weir_nsec after);
+WEIR_API size_t weir_timer_extend_id(weir_timer_id id, weir_nsec by);
+
+/* When the timer with that id is due.  The instant may have passed, if its callback has not begun.
+ *
+ * Result:  the instant, 0 or more; WEIR_FOREVER: never.  -EAGAIN: it is not known yet, for the timer
+ *          is not started, or is a ticker whose tick runs.  -ENOENT: the timer is gone, something
+ *          has ended it, or its callback has begun; also for any number that is no id.  -ECHILD in a
+ *          forked child.
+ * Units:   nanoseconds on the clock of weir_now.
+ * Threads: any. */
+WEIR_API weir_nsec weir_timer_due_id(weir_timer_id id);
+
+/* Cancels like weir_timer_cancel_id, then waits.  It returns when the callback and the free function
+ * of the timer have returned, whoever has cancelled it, and also if its callback had begun.  Its
+ * context can be freed then.  A timer that is not started is cancelled, but not waited for.
+ *
+ * Result:  1: this call has cancelled it; 0 otherwise; or an error, and nothing was cancelled:
+ *          -EDEADLK on a worker, which might wait for itself; -ECHILD in a forked child.
+ * Threads: any but workers.  Do not hold a lock that the callback takes. */
+WEIR_API int weir_timer_cancel_wait_id(weir_timer_id id);
 
 /* -- lateness -- */
 

@@ -28,18 +28,23 @@
 #include <weir/metrics.h>
 #include <weir/parallel.h>
 #include <weir/pool.h>
+#include <weir/promise.h>
 #include <weir/race.h>
+#include <weir/rate.h>
 #include <weir/retry.h>
 #include <weir/runtime.h>
 #include <weir/select.h>
 #include <weir/semaphore.h>
 #include <weir/series.h>
+#include <weir/signal.h>
 #include <weir/stats.h>
 #include <weir/task.h>
 #include <weir/ticker.h>
 #include <weir/time.h>
 #include <weir/timer.h>
+#include <weir/topic.h>
 #include <weir/trace.h>
 #include <weir/waitgroup.h>
+#include <weir/watch.h>
 
 #endif

@@ -33,6 +33,7 @@ enum weir__step {
         WEIR__STEP_LOAD,        /* the library is loaded; nobody has called it */
         WEIR__STEP_START,       /* the runtime or a trace is started for the first time */
         WEIR__STEP_SHUTDOWN,    /* in each shutdown, when every start sees it: what is pending without a deadline ends */
+        WEIR__STEP_ENDED,       /* a shutdown is over.  No lock is held, so that this may log */
         WEIR__STEP_BEFORE_FORK, /* in the reverse order, so that locks are taken in the order of their ranks */
         WEIR__STEP_AFTER_FORK,  /* in the parent */
         WEIR__STEP_IN_CHILD,
@@ -46,12 +47,16 @@ enum weir__module {
         WEIR__MODULE_LOCKS, /* a child forgets the sleepers of locks, before the other modules release theirs */
         WEIR__MODULE_MEMORY,
         WEIR__MODULE_LOG,
+        WEIR__MODULE_SERVERS,
         WEIR__MODULE_TLS,
         WEIR__MODULE_TRACE, /* its end comes after that of the runtime, which is in the trace */
         WEIR__MODULE_RUNTIME,
+        WEIR__MODULE_SIGNALS, /* looks whether the child may use the library */
         WEIR__MODULE_POLLERS,
         WEIR__MODULE_ROOTS,
+        WEIR__MODULE_TASKS,
         WEIR__MODULE_WAITABLES,
+        WEIR__MODULE_SIGNAL_TASKS,
         WEIR__MODULE_TIMERS,
         WEIR__MODULE_NAMES,
         WEIR__MODULE_DUMPS,
@@ -88,6 +93,13 @@ static inline bool
 weir__phase_is_stopping(void)
 {
         return atomic_load_explicit(&weir__phase, memory_order_relaxed) == WEIR__PHASE_STOPPING;
+}
+
+/* A shutdown is over, and nothing has started the runtime again. */
+static inline bool
+weir__phase_is_ended(void)
+{
+        return atomic_load_explicit(&weir__phase, memory_order_relaxed) == WEIR__PHASE_ENDED;
 }
 
 static inline bool

@@ -2,6 +2,9 @@
  *
  *      current --a clock change--> stale --the update, 256 at a time--> current
  *
+ * A timer keeps its place among equal deadlines.  The clock that counts suspended time changes only when the machine wakes up, so
+ * timers of that clock stay where they are when somebody sets the wall clock.
+ *
  * Threads: the owner of the poller notices a clock change; on the virtual clock any thread makes one.  The update runs on
  *          the owner.
  * Locks:   the poller's guards the lists, targets and deadlines.
@@ -31,6 +34,9 @@
 
 /* Without a descriptor. */
 #define RETRY_PERIOD WEIR_SEC(1)
+
+/* Shorter suspensions do not count.  More than two readings of clocks are apart, and far less than a machine can be suspended. */
+#define SUSPENSION_LEAST WEIR_MSEC(1)
 
 /* The kernel replaces it by the greatest time that it has. */
 #define NEVER_SECONDS (INT64_MAX / 1000000000)
@@ -105,12 +111,40 @@ ask_for_update(struct weir__poller *poller)
         deliver(poller, &poller->clock_update.work);
 }
 
+/* Whether the machine was suspended since the deadlines of that clock were right.  Under the lock. */
+static bool
+was_suspended(struct weir__clock_timers *clock_timers)
+{
+        struct snapshot boot = look_at(CLOCK_BOOTTIME);
+        weir_nsec change = boot.shown - boot.now - clock_timers->suspended;
+
+        if (change > -SUSPENSION_LEAST && change < SUSPENSION_LEAST)
+                return false;
+        clock_timers->suspended += change;
+        return true;
+}
+
+static bool
+has_stale(const struct weir__clock_timers *clock_timers)
+{
+        return !weir__list_is_empty(&clock_timers->wall.stale) || !weir__list_is_empty(&clock_timers->boot.stale);
+}
+
+/* A clock may have changed.  Under the lock. */
+static void
+make_stale(struct weir__clock_timers *clock_timers)
+{
+        weir__list_concat(&clock_timers->wall.stale, &clock_timers->wall.current);
+        if (was_suspended(clock_timers))
+                weir__list_concat(&clock_timers->boot.stale, &clock_timers->boot.current);
+}
+
 static void
 note_clock_change(struct weir__poller *poller)
 {
         weir__lock(&poller->lock);
-        weir__list_concat(&poller->clock_timers.stale, &poller->clock_timers.current);
-        if (!weir__list_is_empty(&poller->clock_timers.stale))
+        make_stale(&poller->clock_timers);
+        if (has_stale(&poller->clock_timers))
                 ask_for_update(poller);
         weir__unlock(&poller->lock);
 }
@@ -126,23 +160,32 @@ update_deadline(struct weir__poller *poller, struct weir__clock_timer *clock_tim
         weir_nsec deadline = deadline_by(clock_timer, snapshot);
         if (clock_timer->ops && clock_timer->ops->round)
                 deadline = clock_timer->ops->round(clock_timer, deadline, snapshot->now);
-        weir__deadlines_reset(poller, clock_timer->node, deadline, snapshot->now); /* its owner is awake */
+        weir__deadlines_move(poller, clock_timer->node, deadline); /* its owner is awake */
+}
+
+/* Returns how many are left of `most`. */
+static unsigned
+update_group(struct weir__poller *poller, struct weir__clock_group *group, clockid_t clock, unsigned most)
+{
+        struct snapshot snapshot = look_at(clock);
+
+        for (; most > 0 && !weir__list_is_empty(&group->stale); most--) {
+                struct weir__clock_timer *clock_timer = weir__container_of(weir__list_pop(&group->stale),
+                                                                           struct weir__clock_timer, link);
+
+                weir__list_append(&group->current, &clock_timer->link);
+                update_deadline(poller, clock_timer, &snapshot);
+        }
+        return most;
 }
 
 /* Under one hold of the lock. */
 static void
 update_some(struct weir__poller *poller)
 {
-        struct weir__clock_timers *clock_timers = &poller->clock_timers;
-        struct snapshot wall = look_at(CLOCK_REALTIME), boot = look_at(CLOCK_BOOTTIME);
+        unsigned left = update_group(poller, &poller->clock_timers.wall, CLOCK_REALTIME, WEIR__CLOCK_TIMERS_AT_ONCE);
 
-        for (unsigned i = 0; i < WEIR__CLOCK_TIMERS_AT_ONCE && !weir__list_is_empty(&clock_timers->stale); i++) {
-                struct weir__clock_timer *clock_timer = weir__container_of(weir__list_pop(&clock_timers->stale),
-                                                                           struct weir__clock_timer, link);
-
-                weir__list_append(&clock_timers->current, &clock_timer->link);
-                update_deadline(poller, clock_timer, clock_timer->clock == CLOCK_REALTIME ? &wall : &boot);
-        }
+        update_group(poller, &poller->clock_timers.boot, CLOCK_BOOTTIME, left);
 }
 
 /* -- the descriptor -- */
@@ -190,15 +233,22 @@ begin_watching(struct weir__poller *poller)
         struct weir__clock_timers *clock_timers = &poller->clock_timers;
 
         weir__lock(&poller->lock);
-        bool has_more = !weir__list_is_empty(&clock_timers->stale);
+        bool has_more = has_stale(clock_timers);
         weir__unlock(&poller->lock);
         if (has_more)
                 return;
         bool are_watched = watch_clock(poller);
         weir__lock(&poller->lock);
         clock_timers->are_watched = are_watched;
-        weir__list_concat(&clock_timers->stale, &clock_timers->current);
+        make_stale(clock_timers);
         weir__unlock(&poller->lock);
+}
+
+/* None of them waits for a new deadline. */
+static bool
+has_any(const struct weir__clock_timers *clock_timers)
+{
+        return !weir__list_is_empty(&clock_timers->wall.current) || !weir__list_is_empty(&clock_timers->boot.current);
 }
 
 static void
@@ -211,9 +261,8 @@ update(struct weir__work *work)
                 begin_watching(poller);
         weir__lock(&poller->lock);
         update_some(poller);
-        bool has_more = !weir__list_is_empty(&clock_timers->stale), should_retry = !has_more && !clock_timers->are_watched &&
-                                                                                   !poller->deadlines.is_closing &&
-                                                                                   !weir__list_is_empty(&clock_timers->current);
+        bool has_more = has_stale(clock_timers);
+        bool should_retry = !has_more && !clock_timers->are_watched && !poller->deadlines.is_closing && has_any(clock_timers);
         clock_timers->is_updating = has_more || should_retry;
         weir__unlock(&poller->lock);
         if (has_more)
@@ -229,8 +278,11 @@ static const struct weir__work_ops update_ops = {.run = update};
 void
 weir__clock_timer_add(struct weir__poller *poller, struct weir__clock_timer *clock_timer)
 {
+        struct weir__clock_timers *clock_timers = &poller->clock_timers;
+        struct weir__clock_group *group = clock_timer->clock == CLOCK_REALTIME ? &clock_timers->wall : &clock_timers->boot;
+
         if (!weir__link_is_used(&clock_timer->link))
-                weir__list_append(&poller->clock_timers.current, &clock_timer->link);
+                weir__list_append(&group->current, &clock_timer->link);
         if (!poller->clock_timers.are_watched)
                 ask_for_update(poller);
 }
@@ -259,9 +311,8 @@ weir__clock_timers_open(struct weir__poller *poller)
         poller->clock_change_fd = -1;
         poller->clock_update = (struct weir__alarm){.work.ops = &update_ops};
         weir__lock(&poller->lock);
-        poller->clock_timers.current = poller->clock_timers.stale = (struct weir__list){0};
-        poller->clock_timers.is_updating = false;
-        poller->clock_timers.are_watched = is_virtual;
+        poller->clock_timers = (struct weir__clock_timers){.are_watched = is_virtual};
+        was_suspended(&poller->clock_timers); /* notes what the difference is now */
         weir__unlock(&poller->lock);
         if (is_virtual)
                 weir__clock_on_wall_change(virtual_clock_change);

@@ -43,10 +43,16 @@ struct weir__clock_timer {
         weir_nsec computed; /* when the deadline was, on the clock of the queue */
 };
 
-/* The clock timers of a poller.  Guarded by its lock. */
-struct weir__clock_timers {
+/* Those of one clock. */
+struct weir__clock_group {
         struct weir__list current;
         struct weir__list stale; /* these wait for new deadlines */
+};
+
+/* The clock timers of a poller.  Guarded by its lock. */
+struct weir__clock_timers {
+        struct weir__clock_group wall, boot;
+        weir_nsec suspended; /* how far CLOCK_BOOTTIME was ahead when the deadlines of `boot` were last known to be right */
         bool is_updating;        /* the update is on its way, or its alarm is set */
         bool are_watched;        /* clock changes are noticed */
 };

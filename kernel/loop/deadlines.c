@@ -81,6 +81,12 @@ weir__deadlines_reset(struct weir__poller *poller, struct weir__timerq_node *nod
         return lower_next(deadlines, weir__timerq_reset(&deadlines->queue, node, deadline));
 }
 
+bool
+weir__deadlines_move(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline)
+{
+        return lower_next(&poller->deadlines, weir__timerq_move(&poller->deadlines.queue, node, deadline));
+}
+
 /* Turns nodes that were taken out into work; the lock is held.  Returns how many work items that were. */
 static unsigned
 make_work(struct weir__deadlines *deadlines, struct weir__timerq_node *nodes[], unsigned count, int status,

@@ -64,6 +64,9 @@ bool weir__deadlines_add_in_sequence(struct weir__poller *poller, struct weir__t
 /* The same for a node that is in the queue and gets another deadline. */
 bool weir__deadlines_reset(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline, weir_nsec now);
 
+/* The same, but the node keeps its sequence. */
+bool weir__deadlines_move(struct weir__poller *poller, struct weir__timerq_node *node, weir_nsec deadline);
+
 /* -- with no lock held -- */
 
 /* Whether the owner has to look at its queue: something is due, or the queue has not been told the time for

@@ -99,9 +99,27 @@ weir__sources_prefetch(const struct weir__poller *poller, const struct epoll_eve
         for (int i = 0; i < count; i++) {
                 uint32_t index = (uint32_t)events[i].data.u64;
 
-                if (events[i].data.u64 < WEIR__SLOT_CLOCK_CHANGE && index < poller->slot_count)
+                if (events[i].data.u64 < WEIR__SLOT_SIGNAL && index < poller->slot_count)
                         weir__prefetch(poller->slots[index].source, PREFETCH_BYTES);
         }
+}
+
+static void (*on_signal)(void);
+
+void
+weir__sources_on_signal(void (*fn)(void))
+{
+        on_signal = fn;
+}
+
+/* Edge-triggered, so neither eventfds nor timerfds have to be read. */
+static void
+dispatch_own(struct weir__poller *poller, uint64_t data)
+{
+        if (data == WEIR__SLOT_CLOCK_CHANGE)
+                weir__clock_timers_event(poller);
+        else if (data == WEIR__SLOT_SIGNAL)
+                on_signal();
 }
 
 void
@@ -110,10 +128,12 @@ weir__sources_dispatch(struct weir__poller *poller, const struct epoll_event *ev
         uint64_t data = event->data.u64;
         uint32_t index = (uint32_t)data;
 
-        if (data == WEIR__SLOT_CLOCK_CHANGE)
-                weir__clock_timers_event(poller);
-        if (data >= WEIR__SLOT_CLOCK_CHANGE || index >= poller->slot_count)
-                return; /* edge-triggered, so neither eventfd nor timerfd has to be read */
+        if (data >= WEIR__SLOT_SIGNAL) {
+                dispatch_own(poller, data);
+                return;
+        }
+        if (index >= poller->slot_count)
+                return;
         struct weir__source_slot *slot = &poller->slots[index];
         if (slot->source && slot->generation == data >> 32)
                 slot->source->ops->ready(slot->source, event->events);

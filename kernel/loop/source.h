@@ -5,7 +5,8 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-#define WEIR__SLOT_NONE UINT32_MAX
+#define WEIR__SLOT_NONE   UINT32_MAX
+#define WEIR__SLOT_SIGNAL (UINT64_MAX - 3) /* epoll data of the descriptor that reports signals; from here on data is our own */
 
 struct weir__poller;
 struct weir__source;
@@ -32,7 +33,8 @@ struct weir__source_slot {
         uint32_t next_free;
 };
 
-/* Registers a descriptor with epoll, edge-triggered, with that data.  Result: 0 or a negative errno.  Owner only. */
+/* Registers a descriptor with epoll, edge-triggered, with that data.  Result: 0 or a negative errno.  The owner, or any thread
+ * while the runtime is up. */
 int weir__sources_register(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
 
 /* Registers a non-blocking descriptor for input, output and hang-up, edge-triggered: a first event reports what it is ready for.
@@ -51,6 +53,9 @@ void weir__sources_destroy(struct weir__poller *poller);
 
 /* Prefetches the sources of events, all at once: with many connections none of them is in the caches.  Owner only. */
 void weir__sources_prefetch(const struct weir__poller *poller, const struct epoll_event *events, int count);
+
+/* Sets what WEIR__SLOT_SIGNAL calls, on the owner.  Before there are pollers. */
+void weir__sources_on_signal(void (*fn)(void));
 
 /* Calls the source of an event, if it is still there.  Other descriptors of the poller only wake it.  Owner only. */
 void weir__sources_dispatch(struct weir__poller *poller, const struct epoll_event *event);

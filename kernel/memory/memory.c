@@ -8,6 +8,8 @@
  * A block in a cache keeps its slab from going back to the system, and after a million timers that ended in random order each
  * block is of another slab.  So caches are small, and there is no further cache between them and the slabs (docs/decisions/703).
  *
+ * In a program that is watched no thread has a cache, so the common path does not ask for that.
+ *
  * Fork: the slabs are locked meanwhile, so a child may allocate and free.  Blocks in the caches of its parent's other threads
  * are lost to it. */
 #include "kernel/memory/memory.h"
@@ -19,11 +21,15 @@
 
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
-#include "kernel/memory/sanitized.h"
 
-/* A test of the caches themselves says 0, cmake/ablate.cmake 1. */
+/* Whether each block comes from malloc, whatever watches the program; cmake/ablate.cmake says 1. */
 #ifndef UNCACHED
-#define UNCACHED WEIR__SANITIZED
+#define UNCACHED 0
+#endif
+
+/* Whether each block comes from malloc in a program that is watched.  A test of the caches themselves says 0. */
+#ifndef MAY_BE_WATCHED
+#define MAY_BE_WATCHED 1
 #endif
 
 /* Whether blocks are prefetched before they are wanted; cmake/ablate.cmake says 0. */
@@ -114,6 +120,8 @@ static _Thread_local struct cache *own; /* NULL: none yet */
 static pthread_key_t own_key;           /* its destructor runs when a thread ends */
 static bool has_own_key;
 
+static bool is_watched; /* each block comes from malloc; constant once the library is loaded */
+
 static void
 empty(struct cache *cache)
 {
@@ -145,8 +153,11 @@ make_own(void)
 
 /* The first allocation of a thread.  A thread that can have no cache takes a chain and gives back all but one block. */
 RARE void *
-alloc_first(size_t size_class)
+alloc_first(size_t size)
 {
+        if (is_watched)
+                return weir__watched_alloc(size);
+        size_t size_class = weir__block_class(size);
         struct cache *cache = make_own();
 
         if (cache)
@@ -158,8 +169,13 @@ alloc_first(size_t size_class)
 }
 
 RARE void
-free_uncached(size_t size_class, struct weir__block *block)
+free_uncached(size_t size, struct weir__block *block)
 {
+        if (is_watched) {
+                weir__watched_free(block, size);
+                return;
+        }
+        size_t size_class = weir__block_class(size);
         struct cache *cache = is_worth_keeping() ? make_own() : NULL;
 
         if (cache) {
@@ -180,14 +196,14 @@ weir__alloc(size_t size)
         if (UNCACHED || size_class >= WEIR__BLOCK_CLASSES)
                 return malloc(size);
         struct cache *cache = own;
-        return __builtin_expect(cache != NULL, 1) ? take_block(&cache->lists[size_class], size_class) : alloc_first(size_class);
+        return __builtin_expect(cache != NULL, 1) ? take_block(&cache->lists[size_class], size_class) : alloc_first(size);
 }
 
 static void
 check_size(void *block, size_t size, size_t size_class)
 {
 #ifdef WEIR_DEBUG
-        if (weir__slabs_class(block) != size_class)
+        if (!is_watched && weir__slabs_class(block) != size_class)
                 weir__panic("block %p freed with the size %zu, which is not its own", block, size);
 #else
         (void)block, (void)size, (void)size_class;
@@ -208,7 +224,7 @@ weir__free(void *block, size_t size)
         if (__builtin_expect(cache && is_worth_keeping(), 1))
                 give_block(&cache->lists[size_class], block);
         else
-                free_uncached(size_class, block);
+                free_uncached(size, block);
 }
 
 void
@@ -225,13 +241,41 @@ weir__memory_trim(void)
         weir__slabs_trim();
 }
 
+void
+weir__memory_for_each(void (*look)(const void *block, size_t size, void *context), void *context)
+{
+        if (is_watched)
+                weir__watched_for_each(look, context);
+        else
+                weir__slabs_for_each(look, context);
+}
+
 /* -- steps of the process -- */
 
 static void
 prepare(void)
 {
-        has_own_key = !UNCACHED && pthread_key_create(&own_key, end_own) == 0;
+        is_watched = weir__memory_is_watched = MAY_BE_WATCHED && weir__watched_find();
+        has_own_key = !UNCACHED && !is_watched && pthread_key_create(&own_key, end_own) == 0;
 }
 
-WEIR__STEPS_OF(WEIR__MODULE_MEMORY, [WEIR__STEP_LOAD] = prepare, [WEIR__STEP_BEFORE_FORK] = weir__slabs_hold,
-               [WEIR__STEP_AFTER_FORK] = weir__slabs_release, [WEIR__STEP_IN_CHILD] = weir__slabs_release);
+static void
+hold(void)
+{
+        if (is_watched)
+                weir__watched_hold();
+        else
+                weir__slabs_hold();
+}
+
+static void
+release(void)
+{
+        if (is_watched)
+                weir__watched_release();
+        else
+                weir__slabs_release();
+}
+
+WEIR__STEPS_OF(WEIR__MODULE_MEMORY, [WEIR__STEP_LOAD] = prepare, [WEIR__STEP_BEFORE_FORK] = hold,
+               [WEIR__STEP_AFTER_FORK] = release, [WEIR__STEP_IN_CHILD] = release);

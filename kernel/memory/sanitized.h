@@ -14,4 +14,16 @@
 #define WEIR__SANITIZED 0
 #endif
 
+/* Whether that is ThreadSanitizer. */
+#if defined(__SANITIZE_THREAD__)
+#define WEIR__SANITIZED_THREAD 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WEIR__SANITIZED_THREAD 1
+#endif
+#endif
+#ifndef WEIR__SANITIZED_THREAD
+#define WEIR__SANITIZED_THREAD 0
+#endif
+
 #endif

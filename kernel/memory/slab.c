@@ -58,6 +58,7 @@ struct slab {
 };
 
 struct arena {
+        struct weir__link every;   /* among all */
         struct weir__link link;    /* among those with unused slabs, or those to be unmapped */
         struct weir__link waiting; /* among those that wait */
         unsigned used;             /* slabs */
@@ -76,6 +77,7 @@ static struct {
         struct weir__lock lock;
 
         /* Guarded by lock. */
+        struct weir__list every;   /* all arenas */
         struct weir__list arenas;  /* with unused slabs */
         struct arena *kept;        /* the one of them that has no used slab; NULL: none */
         struct weir__list waiting; /* wasteful ones, the one that came first first */
@@ -236,6 +238,7 @@ drop_arena(struct arena *arena, struct garbage *garbage)
                 return;
         }
         all.arena_count--;
+        weir__link_remove(&arena->every);
         weir__link_remove(&arena->link);
         weir__list_append(&garbage->arenas, &arena->link);
 }
@@ -351,6 +354,7 @@ slab_of_new_arena(size_t size_class, bool is_huge)
         if (!arena)
                 return NULL;
         weir__lock(&all.lock);
+        weir__list_append(&all.every, &arena->every);
         weir__list_prepend(&all.arenas, &arena->link);
         all.arena_count++;
         struct slab *slab = take_unused(size_class);
@@ -456,6 +460,59 @@ weir__slabs_trim(void)
                 weir__unlock(&all.lock);
                 give_back(&garbage);
         } while (waiting);
+}
+
+/* -- all blocks -- */
+
+/* A slab whose blocks are all free is not looked at: its pages may have been given back.  With the lock held. */
+static void
+look_at(const struct slab *slab, void (*look)(const void *block, size_t size, void *context), void *context)
+{
+        size_t size = weir__block_size(slab->size_class);
+        bool is_free[SLAB_SIZE / 24] = {false};
+
+        if (slab->free_count == slab->capacity)
+                return;
+        if (slab->free_count)
+                for (const struct weir__block *block = slab->free;; block = block->next) {
+                        is_free[(size_t)((const char *)block - memory_of(slab)) / size] = true;
+                        if (block == slab->last)
+                                break;
+                }
+        for (size_t i = 0; i < slab->capacity; i++)
+                if (!is_free[i])
+                        look(memory_of(slab) + i * size, size, context);
+}
+
+/* The next arena with a used slab, behind that one; NULL: the first.  It counts as used once more, so it is not unmapped. */
+static struct arena *
+visit_next(struct arena *arena)
+{
+        struct garbage garbage = {.should_keep = true};
+
+        weir__lock(&all.lock);
+        struct weir__link *link = arena ? weir__list_next(&all.every, &arena->every) : weir__list_first(&all.every);
+        if (arena && --arena->used == 0)
+                drop_arena(arena, &garbage);
+        while (link && !weir__container_of(link, struct arena, every)->used)
+                link = weir__list_next(&all.every, link);
+        struct arena *next = link ? weir__container_of(link, struct arena, every) : NULL;
+        if (next)
+                next->used++;
+        weir__unlock(&all.lock);
+        give_back(&garbage);
+        return next;
+}
+
+void
+weir__slabs_for_each(void (*look)(const void *block, size_t size, void *context), void *context)
+{
+        for (struct arena *arena = NULL; (arena = visit_next(arena));)
+                for (size_t i = 0; i < ARENA_SLABS; i++) {
+                        weir__lock(&all.lock);
+                        look_at(&arena->slabs[i], look, context);
+                        weir__unlock(&all.lock);
+                }
 }
 
 size_t

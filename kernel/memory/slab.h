@@ -43,6 +43,9 @@ size_t weir__slabs_class(const void *block);
 /* How many blocks were taken and not given back. */
 size_t weir__slabs_out(void);
 
+/* Calls `look` for each block that was taken and not given back, slab by slab, under the lock. */
+void weir__slabs_for_each(void (*look)(const void *block, size_t size, void *context), void *context);
+
 /* For fork: no other thread is in this module between the two calls. */
 void weir__slabs_hold(void);
 void weir__slabs_release(void);

@@ -393,14 +393,13 @@ weir__timerq_add(struct weir__timerq *queue, struct weir__timerq_node *node, wei
         return weir__timerq_add_in_sequence(queue, node, deadline);
 }
 
-weir_nsec
-weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
+static inline __attribute__((__always_inline__)) weir_nsec
+change_deadline(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
 {
         bool is_later = deadline >= node->deadline && deadline != WEIR_FOREVER;
         unsigned present = node->location;
 
         node->deadline = deadline;
-        node->sequence = queue->sequence++;
         if (present == IN_TREE) {
                 weir__rbtree_remove(&queue->tree, &node->tree);
                 return put_node(queue, node);
@@ -413,6 +412,19 @@ weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, w
                 return note_move(queue, node);
         note_earliest(&queue->slots[present - IN_SLOT], deadline);
         return deadline;
+}
+
+weir_nsec
+weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
+{
+        node->sequence = queue->sequence++;
+        return change_deadline(queue, node, deadline);
+}
+
+weir_nsec
+weir__timerq_move(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline)
+{
+        return change_deadline(queue, node, deadline);
 }
 
 void

@@ -101,6 +101,9 @@ weir_nsec weir__timerq_add_in_sequence(struct weir__timerq *queue, struct weir__
  *         was. */
 weir_nsec weir__timerq_reset(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
 
+/* The same, but the node keeps its sequence, and so its place among equal deadlines. */
+weir_nsec weir__timerq_move(struct weir__timerq *queue, struct weir__timerq_node *node, weir_nsec deadline);
+
 /* Takes a node out.  The caller knows that it is in this queue (weir__timerq_contains). */
 void weir__timerq_remove(struct weir__timerq *queue, struct weir__timerq_node *node);
 
@@ -144,8 +147,8 @@ struct weir__timerq_walk {
 void weir__timerq_walk_begin(const struct weir__timerq *queue, struct weir__timerq_walk *walk);
 
 /* Shows up to `most` nodes, in no particular order; returns how many, which may be 0.  A node that is in the queue from the
- * beginning to the end, and is not reset meanwhile, is shown.  It may be shown more than once, with the same sequence.  *more:
- * this is not the end. */
+ * beginning to the end, and is not reset or moved meanwhile, is shown.  It may be shown more than once, with the same sequence.
+ * *more: this is not the end. */
 unsigned weir__timerq_walk_on(struct weir__timerq *queue, struct weir__timerq_walk *walk, struct weir__timerq_node *shown[],
                               unsigned most, bool *more);
 

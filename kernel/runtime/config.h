@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <string.h>
 
+/* What a message says when weir__config_read fails. */
+#define WEIR__CONFIG_EXPECTED(type, initializer) \
+        "the size of the config is wrong, or it has unknown fields: expected struct " type " config = " initializer
+
 #define WEIR__CONFIG_MAX 4096 /* none of our structs will ever be larger: a larger size was not initialised */
 
 static inline bool

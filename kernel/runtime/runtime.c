@@ -108,19 +108,46 @@ are_roots_left(void)
 
 /* -- start -- */
 
+/* The first field with a value that is not allowed, and what is; NULL: there is none. */
+static const char *
+wrong_field(const struct weir_config *config)
+{
+        const struct {
+                bool is_wrong;
+                const char *expected;
+        } fields[] = {
+                {config->pollers < 0 || config->pollers > WEIR__POLLERS_MAX, "pollers: expected 0 to 64"},
+                {config->spare_workers < 0, "spare_workers: expected 0 or more"},
+                {config->compute_threads < 0, "compute_threads: expected 0 or more"},
+                {config->affinity < 0 || config->affinity > 1, "affinity: expected 0 or 1"},
+                {config->blocking_limit < 0, "blocking_limit: expected 0 or more, or WEIR_FOREVER"},
+                {config->exit_wait < 0, "exit_wait: expected 0 or more, or WEIR_FOREVER"},
+                {config->clock != WEIR_CLOCK_REAL && config->clock != WEIR_CLOCK_VIRTUAL,
+                 "clock: expected WEIR_CLOCK_REAL or WEIR_CLOCK_VIRTUAL"},
+                {config->reserved, "reserved: expected 0"},
+                {config->timer_slack < 0, "timer_slack: expected 0 or more"},
+                {config->stack_size && config->stack_size < (size_t)PTHREAD_STACK_MIN,
+                 "stack_size: expected 0, or at least PTHREAD_STACK_MIN"},
+        };
+
+        for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+                if (fields[i].is_wrong)
+                        return fields[i].expected;
+        return NULL;
+}
+
 /* Copies and checks a configuration.  The defaults are filled in where they are used. */
 static int
 read_config(struct weir_config *to, const struct weir_config *from)
 {
+        static struct weir__log_limit limit;
+
         *to = (struct weir_config)WEIR_CONFIG_DEFAULT;
         int failed = from ? weir__config_read(to, sizeof *to, from) : 0;
-        if (failed)
-                return failed;
-        if (to->pollers < 0 || to->pollers > WEIR__POLLERS_MAX || to->spare_workers < 0 || to->compute_threads < 0 ||
-            to->blocking_limit < 0 || to->exit_wait < 0 || to->timer_slack < 0 || to->affinity < 0 || to->affinity > 1 ||
-            to->reserved || (to->stack_size && to->stack_size < (size_t)PTHREAD_STACK_MIN))
-                return -EINVAL;
-        return to->clock == WEIR_CLOCK_REAL || to->clock == WEIR_CLOCK_VIRTUAL ? 0 : -EINVAL;
+        const char *expected = failed ? WEIR__CONFIG_EXPECTED("weir_config", "WEIR_CONFIG_DEFAULT") : wrong_field(to);
+        if (expected)
+                weir__log_limited(&limit, WEIR_LOG_ERROR, "weir_init: %s", expected);
+        return expected ? -EINVAL : 0;
 }
 
 static void
@@ -365,9 +392,12 @@ weir_shutdown(void)
         if (failed)
                 return failed;
         weir__lock(&admin_lock);
-        if (atomic_load(&weir__phase) == WEIR__PHASE_UP)
+        bool was_up = atomic_load(&weir__phase) == WEIR__PHASE_UP;
+        if (was_up)
                 shut_down(NULL, WEIR_FOREVER);
         weir__unlock(&admin_lock);
+        if (was_up)
+                weir__steps_run(WEIR__STEP_ENDED);
         return 0;
 }
 
@@ -380,9 +410,12 @@ shutdown_at_exit(void)
 
         if (weir__phase_is_forked() || !weir__lock_until(&admin_lock, until))
                 return;
-        if (atomic_load(&weir__phase) == WEIR__PHASE_UP)
+        bool was_up = atomic_load(&weir__phase) == WEIR__PHASE_UP;
+        if (was_up)
                 shut_down(weir__worker_self(), until);
         weir__unlock(&admin_lock);
+        if (was_up)
+                weir__steps_run(WEIR__STEP_ENDED);
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_RUNTIME, [WEIR__STEP_IN_CHILD] = become_child, [WEIR__STEP_EXIT] = shutdown_at_exit);

@@ -1,28 +1,100 @@
-/* kernel/runtime/status.c: the text of each status, and the library's version. */
+/* kernel/runtime/status.c: the text and the short name of each status, and the library's version.
+ *
+ * Threads: any.  The names of the system's codes are put together once. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <weir/runtime.h>
 
-static const char *
-describe_own(int status)
-{
-        switch (status) {
-        case WEIR_ETLS_CERTIFICATE: return "No usable certificate";
-        case WEIR_ETLS_KEY: return "No usable private key";
-        case WEIR_ETLS_MISMATCH: return "The private key does not belong to the certificate";
-        case WEIR_ETLS_OCSP: return "No usable OCSP response";
-        case WEIR_ETLS: return "TLS failed";
-        default: return "Unknown status";
-        }
-}
+/* What a code means here.  The system's texts fit the others. */
+static const struct {
+        int status;
+        const char *text;
+} texts[] = {
+        {0, "Success"},
+        {-ECANCELED, "cancelled"},
+        {-ETIMEDOUT, "the time limit is over"},
+        {-ESHUTDOWN, "the library was shut down"},
+        {-EDOM, "the task or object is of another kind, or has no such value"},
+        {-EDEADLK, "not allowed on a worker, or it would wait for itself"},
+        {-ECHILD, "not allowed in a forked child"},
+        {-ESTALE, "it has ended before"},
+        {-EALREADY, "it was done before, or is being done"},
+        {-EBUSY, "it is in use already"},
+        {-EPIPE, "the other side has closed or gone"},
+        {-EAGAIN, "not now: nothing is there, or something is used up"},
+        {-ENOMEM, "out of memory"},
+        {-ELOOP, "a circle: a graph that leads back, or symbolic links"},
+        {-ENAMETOOLONG, "the name is too long"},
+        {-EMSGSIZE, "larger than allowed"},
+        {-E2BIG, "more than allowed"},
+        {-EBADMSG, "malformed: it breaks the rules of its format"},
+        {-ENODATA, "not known: it has not happened"},
+        {WEIR_ETLS_CERTIFICATE, "no usable certificate"},
+        {WEIR_ETLS_KEY, "no usable private key"},
+        {WEIR_ETLS_MISMATCH, "the private key does not belong to the certificate"},
+        {WEIR_ETLS_OCSP, "no usable OCSP response"},
+        {WEIR_ETLS, "TLS failed"},
+};
 
 const char *
 weir_strerror(int status)
 {
-        if (status == 0)
-                return "Success";
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+                if (texts[i].status == status)
+                        return texts[i].text;
         const char *description = status < 0 && status > -4096 ? strerrordesc_np(-status) : NULL;
-        return description ? description : describe_own(status);
+        return description ? description : "unknown status";
+}
+
+/* -- names -- */
+
+#define ERRNOS   160 /* the system's codes are below */
+#define NAME     24  /* bytes of a name, with its NUL */
+#define NUMBERS  4   /* names of unknown codes that are valid at a time, on a thread */
+
+static char names[ERRNOS][NAME]; /* constant once made */
+
+static void
+make_names(void)
+{
+        for (int code = 1; code < ERRNOS; code++)
+                if (strerrorname_np(code))
+                        snprintf(names[code], NAME, "-%s", strerrorname_np(code));
+}
+
+static const char *
+own_name(int status)
+{
+        switch (status) {
+        case 0: return "0";
+        case WEIR_ETLS_CERTIFICATE: return "WEIR_ETLS_CERTIFICATE";
+        case WEIR_ETLS_KEY: return "WEIR_ETLS_KEY";
+        case WEIR_ETLS_MISMATCH: return "WEIR_ETLS_MISMATCH";
+        case WEIR_ETLS_OCSP: return "WEIR_ETLS_OCSP";
+        case WEIR_ETLS: return "WEIR_ETLS";
+        default: return NULL;
+        }
+}
+
+const char *
+weir_strstatus(int status)
+{
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+        static _Thread_local char numbers[NUMBERS][NAME];
+        static _Thread_local unsigned next;
+        const char *own = own_name(status);
+
+        if (own)
+                return own;
+        pthread_once(&once, make_names);
+        if (status < 0 && status > -ERRNOS && *names[-status])
+                return names[-status];
+        char *number = numbers[next++ % NUMBERS];
+        snprintf(number, NAME, "%d", status);
+        return number;
 }
 
 const char *

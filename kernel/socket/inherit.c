@@ -25,6 +25,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernel/base/phase.h"
+
 #define FIRST_FD WEIR__INHERIT_FIRST_FD
 #define FDS_MAX  65536
 
@@ -38,6 +40,21 @@ static struct {
         struct weir__sockets left; /* nobody has asked for them; there is room for all that there were */
         int ready_fd;              /* -1: nobody waits */
 } inherited = {.mutex = PTHREAD_MUTEX_INITIALIZER, .ready_fd = -1};
+
+static void
+before_fork(void)
+{
+        pthread_mutex_lock(&inherited.mutex);
+}
+
+static void
+after_fork(void)
+{
+        pthread_mutex_unlock(&inherited.mutex);
+}
+
+WEIR__STEPS_OF(WEIR__MODULE_SERVERS, [WEIR__STEP_BEFORE_FORK] = before_fork, [WEIR__STEP_AFTER_FORK] = after_fork,
+               [WEIR__STEP_IN_CHILD] = after_fork);
 
 /* -- the environment -- */
 

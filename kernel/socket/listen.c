@@ -48,7 +48,7 @@ weir__listen_undo(struct weir__sockets *sockets)
 
 /* A descriptor that is there already, by the number in the text. */
 static int
-open_number(const char *text, struct weir__sockets *sockets)
+open_number(const char *text, struct weir__sockets *sockets, const char **reason)
 {
         int fd = weir__socket_number(text);
 
@@ -58,6 +58,7 @@ open_number(const char *text, struct weir__sockets *sockets)
         if (taken)
                 return taken < 0 ? taken : 0;
         int failed = weir__socket_adopt(fd);
+        *reason = failed ? "the descriptor is no socket that listens" : NULL;
         struct weir__socket *socket = failed ? NULL : weir__sockets_add(sockets, fd);
         if (!socket)
                 return failed ? failed : -ENOMEM;
@@ -78,14 +79,24 @@ add_made(struct weir__sockets *sockets, int fd)
 
 /* -- TCP -- */
 
+static bool
+is_number(const char *text)
+{
+        return *text && text[strspn(text, "0123456789")] == '\0';
+}
+
 /* Splits "host:port" or "[v6]:port" where it stands.  Returns the port; NULL when it is invalid. */
 static const char *
-split(char **address)
+split(char **address, const char **reason)
 {
         char *host = *address, *colon = strrchr(host, ':');
 
-        if (!colon || strlen(colon + 1) > 5 || weir__socket_number(colon + 1) < 0 || atoi(colon + 1) > UINT16_MAX)
+        if (!colon || !is_number(colon + 1))
                 return NULL;
+        if (strlen(colon + 1) > 5 || weir__socket_number(colon + 1) < 0 || atoi(colon + 1) > UINT16_MAX) {
+                *reason = "a port is a number from 0 to 65535";
+                return NULL;
+        }
         *colon = '\0';
         if (*host == '[') {
                 if (colon - host < 3 || colon[-1] != ']')
@@ -99,17 +110,20 @@ split(char **address)
 }
 
 static int
-resolve(char *host, struct weir__socket_address *name)
+resolve(char *host, struct weir__socket_address *name, const char **reason)
 {
         struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-        const char *port = split(&host);
+        const char *port = split(&host, reason);
         struct addrinfo *found;
 
         if (!port)
                 return -EINVAL;
         if (!*host)
                 hints.ai_family = AF_INET;
-        switch (getaddrinfo(*host ? host : NULL, port, &hints, &found)) {
+        int wrong = getaddrinfo(*host ? host : NULL, port, &hints, &found);
+        if (wrong && wrong != EAI_SYSTEM && wrong != EAI_MEMORY)
+                *reason = wrong == EAI_NONAME ? "the name of the host is not known" : gai_strerror(wrong);
+        switch (wrong) {
         case 0: break;
         case EAI_MEMORY: return -ENOMEM;
         case EAI_SYSTEM: return errno ? -errno : -EINVAL;
@@ -156,10 +170,10 @@ probe(const struct weir__socket_address *name)
 }
 
 static int
-open_tcp(char *address, unsigned count, struct weir__sockets *sockets)
+open_tcp(char *address, unsigned count, struct weir__sockets *sockets, const char **reason)
 {
         struct weir__socket_address name;
-        int failed = resolve(address, &name);
+        int failed = resolve(address, &name, reason);
         bool is_any_port = !failed && *weir__socket_port(&name) == 0;
         int taken = failed ? failed : weir__inherit_named(&name, is_any_port, sockets);
 
@@ -276,7 +290,7 @@ open_rest(struct weir__sockets *sockets)
 
 /* Opens an address of the list, which is not terminated. */
 static int
-open_one(const char *text, size_t size, unsigned count, struct weir__sockets *sockets)
+open_one(const char *text, size_t size, unsigned count, struct weir__sockets *sockets, const char **reason)
 {
         char address[ADDRESS_MAX + 1];
         unsigned before = sockets->count;
@@ -287,14 +301,16 @@ open_one(const char *text, size_t size, unsigned count, struct weir__sockets *so
                 return is_unix ? -ENAMETOOLONG : -EINVAL;
         memcpy(address, text, size);
         address[size] = '\0';
-        if (strcmp(address, INHERITED) == 0)
+        if (strcmp(address, INHERITED) == 0) {
                 failed = open_rest(sockets);
-        else if (is_unix)
+                *reason = failed == -ENOENT ? "no socket was inherited, or all are in use" : NULL;
+        } else if (is_unix) {
                 failed = open_unix(address + strlen(UNIX_PREFIX), sockets);
-        else if (strncmp(address, FD_PREFIX, strlen(FD_PREFIX)) == 0)
-                failed = open_number(address + strlen(FD_PREFIX), sockets);
-        else
-                failed = open_tcp(address, count, sockets);
+        } else if (strncmp(address, FD_PREFIX, strlen(FD_PREFIX)) == 0) {
+                failed = open_number(address + strlen(FD_PREFIX), sockets, reason);
+        } else {
+                failed = open_tcp(address, count, sockets, reason);
+        }
         sockets->groups += sockets->count > before;
         return failed;
 }
@@ -309,10 +325,11 @@ open_all(const char *addresses, bool should_open_rest, unsigned count, struct we
                 size_t size = strcspn(at, SEPARATORS);
                 bool is_rest = size == strlen(INHERITED) && strncmp(at, INHERITED, size) == 0;
                 unsigned before = sockets->count;
-                int failed = is_rest == should_open_rest ? open_one(at, size, count, sockets) : 0;
+                const char *reason = NULL;
+                int failed = is_rest == should_open_rest ? open_one(at, size, count, sockets, &reason) : 0;
 
                 if (failed) {
-                        *fault = (struct weir__fault){at, (int)size};
+                        *fault = (struct weir__fault){at, (int)size, reason};
                         return failed;
                 }
                 for (unsigned i = before; i < sockets->count; i++)
@@ -320,7 +337,7 @@ open_all(const char *addresses, bool should_open_rest, unsigned count, struct we
                 at += size + strspn(at + size, SEPARATORS);
         }
         if (order == 0)
-                *fault = (struct weir__fault){addresses, 0};
+                *fault = (struct weir__fault){addresses, 0, NULL};
         return order ? 0 : -EINVAL;
 }
 
@@ -328,7 +345,7 @@ int
 weir__listen(const char *addresses, unsigned count, struct weir__sockets *sockets, struct weir__fault *fault)
 {
         *sockets = (struct weir__sockets){0};
-        *fault = (struct weir__fault){addresses ? NULL : "", 0};
+        *fault = (struct weir__fault){addresses ? NULL : "", 0, NULL};
         int failed = addresses ? weir__inherit() : -EINVAL;
         if (failed)
                 return failed;

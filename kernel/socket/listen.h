@@ -8,6 +8,7 @@
 struct weir__fault {
         const char *address; /* in the text that was given, not terminated */
         int size;
+        const char *reason; /* in words, instead of the status; NULL: the status says all */
 };
 
 /* Opens sockets at addresses, which commas or spaces separate:

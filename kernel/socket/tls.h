@@ -32,6 +32,7 @@ struct weir__tls_config {
         size_t pair_count;    /* the first also serves names that no certificate has */
         const char *ocsp_file; /* of the first pair; may be NULL */
         const char *client_ca_file; /* not NULL where clients are checked */
+        const char *groups;         /* for the exchange of keys, separated by colons; NULL: the default */
         enum weir__tls_client client;
 };
 

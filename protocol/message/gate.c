@@ -138,6 +138,12 @@ read_method(struct weir__gate *gate, struct reader *reader)
         return r;
 }
 
+bool
+weir__gate_has_begun(const struct weir__gate *gate)
+{
+        return gate->state > METHOD || (gate->state == METHOD && gate->scanned > gate->mark);
+}
+
 /* Reads one byte at least, in the state where the gate is. */
 static inline int
 read_part(struct weir__gate *gate, struct reader *reader, size_t max_fields)

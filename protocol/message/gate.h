@@ -41,4 +41,7 @@ enum weir__gate_verdict {
 int weir__gate_feed(struct weir__gate *gate, const struct weir__gate_limits *limits, const char *data, size_t size,
                     size_t *head_size);
 
+/* Whether a byte of the request itself was seen: more than an empty line before it.  For a gate that has said MORE. */
+bool weir__gate_has_begun(const struct weir__gate *gate);
+
 #endif

@@ -57,11 +57,27 @@ static inline void weir__count(struct weir__counts *counts, unsigned kind, int64
         atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + change, memory_order_relaxed);
 }
 
+static inline int64_t weir__counted(const struct weir__counts *counts, unsigned kind)
+{
+        return atomic_load_explicit(&counts->of[kind], memory_order_relaxed);
+}
+
 /* `status` is 100 to 599. */
 static inline void weir__count_reply(struct weir__counts *counts, int status)
 {
         weir__count(counts, WEIR__COUNT_STATUS + (unsigned)(status - WEIR__STATUS_LEAST), 1);
 }
+
+/* -- handshakes of TLS that take turns: connection/handshake.c -- */
+
+struct weir__handshakes {
+        struct weir__work_list waiting; /* by `requeued` of the connections */
+        struct weir__work work;
+        bool is_under_way; /* `work` is on its way: no other handshake goes on before */
+        bool has_turn;     /* the connection that runs may go on */
+        weir_nsec ended_at, took; /* of the last step of a handshake; real time */
+        int64_t moved;            /* bytes that other connections had moved when `work` ran last */
+};
 
 /* -- the branch -- */
 
@@ -76,6 +92,7 @@ struct weir__branch_ops {
         const struct weir__exchange_ops *exchange;                      /* of its exchanges */
         void (*connection_closed)(struct weir__connection *connection); /* its descriptor and its place are free */
         void (*became_idle)(struct weir__branch *branch);               /* a connection has become idle in a deficit */
+        void (*disown)(struct weir__branch *branch); /* the runtime ends, and waits for no exchange that the program holds */
 };
 
 /* Owner of the poller only, except for atomic fields. */
@@ -98,10 +115,14 @@ struct weir__branch {
         _Atomic int eviction;         /* enum weir__eviction of listen/admission.c; written by any thread */
 
         struct weir__shed shed;
+        struct weir__handshakes handshakes;
         struct weir__counts counts;
 
         int64_t date_second; /* of `date` */
         char date[WEIR__HTTP_DATE_SIZE + 1];
+
+        struct weir__work disown;   /* belongs to the shutdown of the runtime; a user of the server while it is on its way */
+        struct weir__branch *next_dropped; /* of the first branch of several: see weir__server_drop_branches */
 
         struct weir__work order; /* open, stop or cut; one order is under way at a time */
         int failed;              /* of the order to open */

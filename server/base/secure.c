@@ -48,8 +48,8 @@ fault_of(const struct weir_http_server_config *config)
                 return "expected certificate_file and private_key_file together";
         if (config->ssl_ctx && has_files)
                 return "expected certificate_file or ssl_ctx, not both";
-        if (config->ssl_ctx && (config->ocsp_file || config->client_ca_file || config->client_check))
-                return "expected ocsp_file, client_ca_file and client_check not to be set beside ssl_ctx";
+        if (config->ssl_ctx && (config->ocsp_file || config->client_ca_file || config->client_check || config->tls_groups))
+                return "expected ocsp_file, client_ca_file, client_check and tls_groups not to be set beside ssl_ctx";
         if (config->client_check < WEIR_HTTP_CLIENT_UNCHECKED || config->client_check > WEIR_HTTP_CLIENT_REQUIRED)
                 return "expected client_check to be one of enum weir_http_client_check";
         if (config->client_check && !config->client_ca_file)
@@ -72,7 +72,8 @@ weir__secure_init(weir_http_server *server)
         secure->is_on = config->ssl_ctx;
         if (config->ssl_ctx)
                 return weir__tls_context_new(&secure->context, &(struct weir__tls_config){.ssl_ctx = config->ssl_ctx}, NULL);
-        if (!copy(&secure->ocsp_file, config->ocsp_file) || !copy(&secure->client_ca_file, config->client_ca_file))
+        if (!copy(&secure->ocsp_file, config->ocsp_file) || !copy(&secure->client_ca_file, config->client_ca_file) ||
+            !copy(&secure->groups, config->tls_groups))
                 return -ENOMEM;
         return config->certificate_file ? add_pair(secure, config->certificate_file, config->private_key_file) : 0;
 }
@@ -90,6 +91,7 @@ weir__secure_done(weir_http_server *server)
         free(secure->pairs);
         free(secure->ocsp_file);
         free(secure->client_ca_file);
+        free(secure->groups);
 }
 
 /* A reference to the context of new connections; or NULL. */
@@ -128,6 +130,7 @@ read_files(weir_http_server *server)
                 .pair_count = secure->pair_count,
                 .ocsp_file = secure->ocsp_file,
                 .client_ca_file = secure->client_ca_file,
+                .groups = secure->groups,
                 .client = (enum weir__tls_client)server->config.client_check,
         };
         unsigned reading = atomic_fetch_add_explicit(&secure->readings, 1, memory_order_relaxed) + 1;
@@ -147,11 +150,13 @@ weir__secure_start(weir_http_server *server)
 
         secure->is_on |= secure->pair_count > 0;
         /* The certificate may come by weir_http_server_add_certificate, so the config alone does not tell. */
-        bool is_incomplete = !secure->is_on && (secure->ocsp_file || secure->client_ca_file);
+        bool is_incomplete = !secure->is_on && (secure->ocsp_file || secure->client_ca_file || secure->groups);
         if (is_incomplete)
                 weir__log(WEIR_LOG_ERROR,
                           "TLS: expected a certificate beside %s (certificate_file, or weir_http_server_add_certificate)",
-                          secure->ocsp_file ? "ocsp_file" : "client_ca_file");
+                          secure->ocsp_file        ? "ocsp_file"
+                          : secure->client_ca_file ? "client_ca_file"
+                                                   : "tls_groups");
         return is_incomplete ? -EINVAL : secure->pair_count ? read_files(server) : 0;
 }
 

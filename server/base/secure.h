@@ -14,7 +14,7 @@
 struct weir__secure {
         /* Constant. */
         const char *fault; /* a contradiction in the config; or NULL */
-        char *ocsp_file, *client_ca_file;
+        char *ocsp_file, *client_ca_file, *groups;
 
         /* Guarded by the server's lock; constant after the first attempt to start. */
         struct weir__tls_pair *pairs;

@@ -74,6 +74,8 @@ struct weir_http_server {
         struct weir__serving serving; /* while it serves; guarded by the lock of serving.c */
 
         struct weir__users users;
+        _Atomic unsigned keepers; /* acq_rel: the program, until it frees the server, and detached exchanges */
+        struct weir__branch *dropped; /* branches of the past, of which detached exchanges know: freed with the server */
         struct weir__addresses addresses; /* used if the connections of one address are limited */
         _Atomic int port;           /* relaxed; -EDOM: none */
         _Atomic size_t connections; /* with a place; seq_cst where it may pass the limit: listen/admission.c */

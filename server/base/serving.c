@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/base/phase.h"
+#include "kernel/worker/deliver.h"
 #include "server/base/server.h"
 
 static struct {
@@ -74,6 +76,61 @@ is_taken(const char *name, unsigned ordinal)
         return false;
 }
 
+/* -- the end of the runtime -- */
+
+static void
+disown_run(struct weir__work *work)
+{
+        struct weir__branch *branch = weir__container_of(work, struct weir__branch, disown);
+
+        branch->ops->disown(branch);
+        weir__users_remove(&branch->server->users);
+}
+
+static const struct weir__work_ops disown_ops = {.run = disown_run};
+
+/* With the lock held: the branches are there.  Without a user there is no connection any more.  A server of an earlier runtime
+ * has none, and its pollers may run no longer. */
+static void
+disown(weir_http_server *server)
+{
+        if (server->generation != weir__phase_generation || server->serving.is_disowned)
+                return;
+        server->serving.is_disowned = true;
+        for (unsigned i = 0; i < server->branch_count; i++) {
+                struct weir__branch *branch = &server->branches[i];
+
+                if (!weir__users_try_add(&server->users))
+                        return;
+                branch->disown.ops = &disown_ops;
+                weir__deliver(branch->poller, &branch->disown);
+        }
+}
+
+static void
+disown_all(void)
+{
+        weir__lock(&serving.lock);
+        for (struct weir__link *each = weir__list_first(&serving.list); each; each = weir__list_next(&serving.list, each))
+                disown(server_of(each));
+        weir__unlock(&serving.lock);
+}
+
+static void
+before_fork(void)
+{
+        weir__lock_hold(&serving.lock);
+}
+
+static void
+after_fork(void)
+{
+        weir__unlock(&serving.lock);
+}
+
+WEIR__STEPS_OF(WEIR__MODULE_SERVERS, [WEIR__STEP_SHUTDOWN] = disown_all, [WEIR__STEP_BEFORE_FORK] = before_fork,
+               [WEIR__STEP_AFTER_FORK] = after_fork, [WEIR__STEP_IN_CHILD] = after_fork);
+
 void
 weir__serving_begin(weir_http_server *server)
 {
@@ -85,6 +142,8 @@ weir__serving_begin(weir_http_server *server)
                 ;
         weir__list_append(&serving.list, &own->link);
         serving.count++;
+        if (weir__phase_is_stopping()) /* the shutdown may have looked at the list before */
+                disown(server);
         weir__unlock(&serving.lock);
 }
 

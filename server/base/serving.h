@@ -2,6 +2,7 @@
 #ifndef WEIR_SERVER_SERVING_H
 #define WEIR_SERVER_SERVING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,11 +16,13 @@
 /* A server in the list of those that serve. */
 struct weir__serving {
         struct weir__link link;
+        bool is_disowned; /* the runtime ends: the branches disown their exchanges */
         unsigned ordinal; /* among those that serve at the same address, from 1 on */
         char name[WEIR__SERVER_NAME];
 };
 
 /* Between these two calls the branches of the server must exist. */
+/* At the end of the runtime all branches of the servers between disown their exchanges. */
 void weir__serving_begin(weir_http_server *server);
 void weir__serving_end(weir_http_server *server);
 

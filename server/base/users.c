@@ -1,13 +1,17 @@
-/* server/base/users.c: the count that keeps a server's memory.
+/* server/base/users.c: the counts that keep a server's memory.
  *
- * Threads: any adds and removes; the thread that stops the server waits. */
+ * Threads: any adds and removes, keeps and unkeeps; the thread that stops the server waits. */
 #include "server/base/users.h"
 
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 
 #include "kernel/base/clock.h"
 #include "kernel/runtime/runtime.h"
+#include "server/base/server.h"
+
+#define SAY_EVERY WEIR_SEC(1)
 
 void
 weir__users_remove(struct weir__users *users)
@@ -21,19 +25,63 @@ weir__users_remove(struct weir__users *users)
 }
 
 bool
-weir__users_wait(struct weir__users *users, weir_nsec until, int impatient_fd)
+weir__users_wait(weir_http_server *server, weir_nsec until, int impatient_fd, void (*say)(const weir_http_server *server))
 {
-        struct pollfd fds[2] = {{.fd = users->quiet_fd, .events = POLLIN}, {.fd = impatient_fd, .events = POLLIN}};
+        int quiet_fd = server->users.quiet_fd;
+        struct pollfd fds[2] = {{.fd = quiet_fd, .events = POLLIN}, {.fd = impatient_fd, .events = POLLIN}};
+        weir_nsec say_at = weir__clock_monotonic() + SAY_EVERY;
         eventfd_t written;
 
         for (;;) {
-                weir_nsec now = weir__clock_monotonic(), left = until == WEIR_FOREVER || until < now ? 0 : until - now;
+                weir_nsec now = weir__clock_monotonic(), next = say_at < until ? say_at : until;
+                weir_nsec left = next > now ? next - now : 0;
                 struct timespec limit = {.tv_sec = left / WEIR_SEC(1), .tv_nsec = left % WEIR_SEC(1)};
-                int count = ppoll(fds, 2, until == WEIR_FOREVER ? NULL : &limit, NULL); /* it passes over a descriptor of -1 */
+                int count = ppoll(fds, 2, &limit, NULL); /* it passes over a descriptor of -1 */
 
-                if (count > 0 && fds[0].revents && eventfd_read(users->quiet_fd, &written) == 0)
+                if (count > 0 && fds[0].revents && eventfd_read(quiet_fd, &written) == 0)
                         return true;
-                if (count == 0 || (count > 0 && fds[1].revents))
+                if ((count == 0 && next == until) || (count > 0 && fds[1].revents))
                         return false;
+                if (count == 0) {
+                        say(server);
+                        say_at += SAY_EVERY;
+                }
         }
+}
+
+/* -- the memory of the server itself -- */
+
+void
+weir__server_keep(weir_http_server *server)
+{
+        atomic_fetch_add_explicit(&server->keepers, 1, memory_order_relaxed);
+}
+
+void
+weir__server_unkeep(weir_http_server *server)
+{
+        if (atomic_fetch_sub_explicit(&server->keepers, 1, memory_order_acq_rel) != 1)
+                return;
+        while (server->dropped) {
+                struct weir__branch *branches = server->dropped;
+
+                server->dropped = branches->next_dropped;
+                free(branches);
+        }
+        free(server->proxies);
+        free(server);
+}
+
+/* Without detached exchanges nobody else is a keeper, and none can become one: all connections are gone. */
+void
+weir__server_drop_branches(weir_http_server *server)
+{
+        if (atomic_load_explicit(&server->keepers, memory_order_acquire) == 1) {
+                free(server->branches);
+        } else if (server->branches) {
+                server->branches->next_dropped = server->dropped;
+                server->dropped = server->branches;
+        }
+        server->branches = NULL;
+        server->branch_count = 0;
 }

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <weir/time.h>
+#include <weir/http_server.h>
 
 struct weir__users {
         _Atomic size_t count; /* acq_rel: the thread that brings it to 0 has seen the end of all */
@@ -19,11 +19,32 @@ static inline void weir__users_add(struct weir__users *users)
         atomic_fetch_add_explicit(&users->count, 1, memory_order_relaxed);
 }
 
+/* For a thread that is none of the users.  Returns false when there is none any more. */
+static inline bool weir__users_try_add(struct weir__users *users)
+{
+        size_t count = atomic_load_explicit(&users->count, memory_order_relaxed);
+
+        while (count && !atomic_compare_exchange_weak_explicit(&users->count, &count, count + 1, memory_order_acq_rel,
+                                                               memory_order_relaxed))
+                ;
+        return count;
+}
+
 /* For the last user this is the last touch of the server. */
 void weir__users_remove(struct weir__users *users);
 
-/* Waits until the count is 0.  Returns false at the given time, or when impatient_fd (-1: none) is readable.  Time is real
- * here: it is a limit for people. */
-bool weir__users_wait(struct weir__users *users, weir_nsec until, int impatient_fd);
+/* Waits until the count is 0, and calls `say` once a second.  Returns false at the given time, or when impatient_fd (-1: none) is
+ * readable.  Time is real here: it is a limit for people. */
+bool weir__users_wait(weir_http_server *server, weir_nsec until, int impatient_fd, void (*say)(const weir_http_server *server));
+
+/* -- the memory of the server itself: of its struct, its branches and its proxies -- */
+
+/* Any thread that may use the server; and the last one to unkeep it frees it. */
+void weir__server_keep(weir_http_server *server);
+void weir__server_unkeep(weir_http_server *server);
+
+/* Its branches are of the past.  If a detached exchange knows them, they are freed with the server.  The thread that starts or
+ * stops it. */
+void weir__server_drop_branches(weir_http_server *server);
 
 #endif

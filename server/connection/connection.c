@@ -24,11 +24,12 @@
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
 #include "kernel/worker/deliver.h"
+#include "kernel/runtime/runtime.h"
 #include "server/exchange/transfer.h"
 
 #define LINGER_NEXT  WEIR_SEC(5)       /* until the next bytes */
 #define LINGER_ALL   WEIR_SEC(30)      /* in all */
-#define LINGER_BYTES ((size_t)1 << 20) /* that are thrown away; then the connection is closed */
+#define LINGER_BYTES ((size_t)1 << 30) /* that are thrown away; then the connection is closed */
 
 #define READ_BUDGET 16                  /* reads before other work has its turn */
 #define READ_SIZE   ((size_t)64 * 1024) /* bytes of one read; a larger one counts as several */
@@ -97,7 +98,8 @@ limit_of(const struct weir__connection *connection)
         case WEIR__HANDSHAKING: return config->handshake_timeout;
         case WEIR__READING_HEAD:
                 /* If the handshake ended after the stop had begun, the last request must come soon. */
-                return connection->reading.size || connection->is_last ? config->head_timeout : config->idle_timeout;
+                return connection->is_last || weir__connection_has_begun(connection) ? config->head_timeout
+                                                                                     : config->idle_timeout;
         case WEIR__READING_BODY: return config->body_timeout;
         case WEIR__ANSWERING: return answering_limit(connection);
         case WEIR__WRITING: return config->write_timeout;
@@ -154,9 +156,17 @@ enter_idle(struct weir__connection *connection, weir_nsec now)
 }
 
 bool
+weir__connection_has_begun(const struct weir__connection *connection)
+{
+        const struct weir__reading *reading = &connection->reading;
+
+        return reading->size && (!reading->gate.scanned || weir__gate_has_begun(&reading->gate));
+}
+
+bool
 weir__connection_is_idle(const struct weir__connection *connection)
 {
-        return connection->state == WEIR__READING_HEAD && !connection->reading.size;
+        return connection->state == WEIR__READING_HEAD && !weir__connection_has_begun(connection);
 }
 
 void
@@ -177,17 +187,46 @@ weir__connection_enter(struct weir__connection *connection, enum weir__connectio
 
 /* -- birth and death -- */
 
+static void
+free_buffers(struct weir__connection *connection)
+{
+        weir__link_remove(&connection->link);
+        free(connection->reading.input);
+        free(connection->writing.output);
+}
+
+/* The program holds its exchange, and nobody waits for that: the exchange gets the memory of the connection, where its client
+ * is. */
+static void
+detach_exchange(struct weir__connection *connection)
+{
+        struct weir__exchange *exchange = connection->exchange;
+        weir_http_server *server = connection->client.branch->server;
+
+        weir__record_end(exchange);
+        connection->exchange = NULL;
+        free_buffers(connection);
+        weir__server_keep(server);
+        weir__exchange_detach(exchange);
+        weir__users_remove(&server->users);
+        weir__runtime_leave();
+}
+
 /* It is called again by an exchange that is still out, or by work that is on its way. */
 void
 weir__connection_free(struct weir__connection *connection)
 {
         struct weir__users *users = &connection->client.branch->server->users;
 
-        if (connection->exchange || connection->timing.alarm_at != WEIR_FOREVER || connection->is_requeued)
+        if (connection->timing.alarm_at != WEIR_FOREVER || connection->is_requeued)
                 return;
-        weir__link_remove(&connection->link);
-        free(connection->reading.input);
-        free(connection->writing.output);
+        if (connection->has_reference) {
+                detach_exchange(connection);
+                return;
+        }
+        if (connection->exchange)
+                return;
+        free_buffers(connection);
         free(connection->client.certificate);
         weir__free(connection, sizeof *connection);
         weir__users_remove(users);

@@ -49,6 +49,7 @@ struct weir__connection {
         bool is_admitted;     /* within the limit of connections; otherwise it gets a 503 (`turned_away` of the branch) */
         bool has_place;       /* counted in the server's `connections`; an evicted one has lost its place already */
         bool is_requeued;     /* `requeued` is on its way */
+        bool has_reference;   /* of its exchange, which it is about to detach */
 
         struct weir__exchange *exchange; /* from READING_BODY on, until it has come back */
         struct weir__timing timing;
@@ -94,6 +95,9 @@ void weir__connection_drop_exchange(struct weir__connection *connection); /* fre
 /* The time that is left to the task that reads; WEIR_FOREVER without a task or a limit. */
 weir_nsec weir__connection_reader_time_left(const struct weir__connection *connection);
 bool weir__connection_should_ask_client(const struct weir__connection *connection); /* whether it is still there */
+/* READING_HEAD: whether bytes of a request have come.  An empty line before it does not count: some clients send one behind the
+ * body of the request before. */
+bool weir__connection_has_begun(const struct weir__connection *connection);
 bool weir__connection_is_idle(const struct weir__connection *connection); /* waits for the first byte of a request */
 
 /* The read budget: a connection that has used it up goes on behind other work. */
@@ -107,6 +111,13 @@ ssize_t weir__connection_peek(struct weir__connection *connection);
 struct weir__connection *weir__connection_longest_idle(struct weir__branch *branch);
 /* Closes an idle connection.  `has_place`: it gives its place back; otherwise the caller has taken that. */
 void weir__connection_evict(struct weir__connection *connection, bool has_place);
+
+/* -- handshake.c: handshakes take turns with other work -- */
+
+/* Whether the handshake may go on now.  If not, the connection is requeued until its turn comes. */
+bool weir__handshake_may_go_on(struct weir__connection *connection);
+/* A step of a handshake is over, which began then. */
+void weir__handshake_note(struct weir__branch *branch, weir_nsec began);
 
 /* -- http1.c: connections of HTTP/1: made, driven by events and time, stopped -- */
 

@@ -5,6 +5,7 @@
  * What happens to a connection begins here, and goes down from here: to receive.c and reply.c, and to the states in
  * connection.c.  The rooms for listening and for the end of a server close connections by themselves. */
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 
 #include "kernel/base/clock.h"
@@ -47,7 +48,8 @@ is_peer_reading(struct weir__connection *connection)
 static void
 timed_out(struct weir__connection *connection)
 {
-        if (connection->state == WEIR__READING_BODY || (connection->state == WEIR__READING_HEAD && connection->reading.size))
+        if (connection->state == WEIR__READING_BODY ||
+            (connection->state == WEIR__READING_HEAD && weir__connection_has_begun(connection)))
                 weir__reply_refuse(connection, 408);
         else if (weir__connection_reader_time_left(connection) == 0)
                 weir__receive_fail_task(connection, 408);
@@ -209,7 +211,29 @@ withdraw(struct weir__transfer *transfer)
                 weir__connection_enter(connection, WEIR__ANSWERING);
 }
 
-const struct weir__exchange_ops weir__http1_ops = {reply, try_transfer, withdraw};
+static void
+release(struct weir__exchange *exchange)
+{
+        struct weir__connection *connection = weir__connection_of(exchange);
+
+        connection->has_reference = true;
+        weir__connection_close(connection);
+        weir__connection_free(connection);
+}
+
+static void
+forget(struct weir__exchange *exchange)
+{
+        struct weir__connection *connection = weir__connection_of(exchange);
+        weir_http_server *server = connection->client.branch->server;
+
+        weir__exchange_free(exchange);
+        free(connection->client.certificate);
+        weir__free(connection, sizeof *connection);
+        weir__server_unkeep(server);
+}
+
+const struct weir__exchange_ops weir__http1_ops = {reply, try_transfer, withdraw, release, forget};
 
 /* -- birth and stop -- */
 

@@ -241,12 +241,13 @@ read_on(struct weir__connection *connection, struct weir__transfer *piece, size_
 /* -- a task reads the body -- */
 
 /* The status of the reader's task for the HTTP status of a fault.  The reply has that HTTP status unless the handler makes
- * another one. */
+ * another one, or is cut if it has begun. */
 static int
 reader_fault(struct weir__connection *connection, int fault)
 {
         connection->is_last = connection->reading.is_refused = true;
-        connection->exchange->fault = fault;
+        connection->exchange->fault = (uint16_t)fault;
+        connection->exchange->is_fault_late = weir__exchange_has_begun(connection->exchange);
         return fault == 413 ? -EMSGSIZE : fault == 500 ? -ENOMEM : fault == 408 ? -ETIMEDOUT : -EBADMSG;
 }
 
@@ -424,6 +425,7 @@ static void
 take_head(struct weir__connection *connection, char *data, size_t size)
 {
         bool is_first = !connection->reading.gate.scanned;
+        bool had_begun = !is_first && weir__gate_has_begun(&connection->reading.gate);
         size_t head_size;
         int verdict = weir__gate_feed(&connection->reading.gate, &connection->client.branch->server->gate_limits, data, size,
                                       &head_size);
@@ -434,8 +436,8 @@ take_head(struct weir__connection *connection, char *data, size_t size)
                 weir__reply_refuse(connection, verdict);
         else if (data != connection->reading.input && !keep(connection, data, size))
                 weir__reply_refuse(connection, 500);
-        else if (is_first)
-                weir__connection_enter(connection, WEIR__READING_HEAD); /* from now on the limit is that of a head */
+        else if (is_first || had_begun != weir__gate_has_begun(&connection->reading.gate))
+                weir__connection_enter(connection, WEIR__READING_HEAD); /* once it has begun, the limit is that of a head */
 }
 
 /* To continue a head, less is read at once: bytes that are not part of it are copied twice. */
@@ -476,8 +478,10 @@ refuse_plain(struct weir__connection *connection)
 static void
 handshake(struct weir__connection *connection)
 {
+        weir_nsec began = weir__clock_monotonic();
         int failed = weir__stream_handshake(&connection->stream);
 
+        weir__handshake_note(connection->client.branch, began);
         if (failed == -EAGAIN) {
                 connection->reading.is_ready = false;
         } else if (failed) {
@@ -512,7 +516,7 @@ weir__receive(struct weir__connection *connection)
                         act_on_body(connection, read_on(connection, NULL, weir__connection_config(connection)->max_body));
                 else if (connection->state == WEIR__ANSWERING && reading->reader)
                         read_for_task(connection);
-                else if (connection->state == WEIR__HANDSHAKING)
+                else if (connection->state == WEIR__HANDSHAKING && weir__handshake_may_go_on(connection))
                         handshake(connection);
                 else
                         return;

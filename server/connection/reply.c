@@ -208,9 +208,25 @@ keep_rest(struct weir__connection *connection, const struct iovec pieces[2], siz
         return true;
 }
 
-/* Writes head and body.  *body is the memory of the body, which may be taken over; `body` is NULL if it may not. */
+/* Of `left` bytes that were not sent, the last `of_file` at most were read from the file: they are read again later, so that a
+ * slow client costs no memory for them.  But a record of TLS that begins in the head must stay.  Returns how many go back. */
+static size_t
+unread_file(struct weir__connection *connection, size_t left, size_t of_file)
+{
+        size_t held = left > of_file ? weir__stream_held(&connection->stream) : 0, others = left - held;
+        size_t back = of_file < others ? of_file : others;
+
+        if (back) {
+                connection->writing.file->at -= back;
+                connection->writing.file->size += back;
+        }
+        return back;
+}
+
+/* Writes head and body.  The last `of_file` bytes of the head were read from the file behind it.  *body is the memory of the
+ * body, which may be taken over; `body` is NULL if it may not. */
 static void
-write_out(struct weir__connection *connection, const struct iovec pieces[2], char **body)
+write_out(struct weir__connection *connection, struct iovec pieces[2], size_t of_file, char **body)
 {
         if (connection->is_last)
                 weir__stream_hold_back(&connection->stream);
@@ -219,6 +235,8 @@ write_out(struct weir__connection *connection, const struct iovec pieces[2], cha
                 sent = 0;
         connection->writing.sent = sent > 0 ? (uint64_t)sent : 0;
         weir__count(&connection->client.branch->counts, WEIR__COUNT_SENT, (int64_t)connection->writing.sent);
+        if (sent >= 0)
+                pieces[0].iov_len -= unread_file(connection, pieces[0].iov_len + pieces[1].iov_len - (size_t)sent, of_file);
         if (sent < 0)
                 weir__connection_close(connection);
         else if ((size_t)sent == pieces[0].iov_len + pieces[1].iov_len && !has_file_left(connection))
@@ -268,7 +286,7 @@ send_response(struct weir__connection *connection, struct weir__response *respon
         size_t head_size = weir__response_head(response, framing, head);
         connection->writing.sent = 0;
         connection->writing.head_size = (uint32_t)head_size;
-        size_t body_size = weir__response_has_body(response, framing) ? response->body_size : 0;
+        size_t body_size = weir__response_has_body(response, framing) ? response->body_size : 0, of_file = 0;
         struct iovec pieces[2] = {{head, head_size}, {response->body, body_size}};
         if (body_size && is_in_scratch && head_size + body_size <= WEIR__SCRATCH_SIZE) {
                 memcpy(head + head_size, response->body, body_size);
@@ -277,10 +295,11 @@ send_response(struct weir__connection *connection, struct weir__response *respon
         } else if (exchange && exchange->file && weir__response_may_have_body(response, framing)) {
                 size_t room = is_in_scratch ? WEIR__SCRATCH_SIZE - head_size : 0;
 
-                pieces[0].iov_len += begin_file(connection, exchange, head + head_size, room, &is_sound);
+                of_file = begin_file(connection, exchange, head + head_size, room, &is_sound);
+                pieces[0].iov_len += of_file;
         }
         if (is_sound)
-                write_out(connection, pieces, weir__response_body_to_take(response));
+                write_out(connection, pieces, of_file, weir__response_body_to_take(response));
         else
                 weir__connection_close(connection);
         if (!is_in_scratch)
@@ -315,6 +334,8 @@ fault_of(const struct weir__exchange *exchange)
 {
         const struct weir__response *response = &exchange->response;
 
+        if (exchange->result == -ECANCELED)
+                return exchange->fault;
         if (exchange->result == -ETIMEDOUT) /* the deadline of its series */
                 return 503;
         if (exchange->has_failed || exchange->result || is_of_other_length(exchange))
@@ -325,7 +346,9 @@ fault_of(const struct weir__exchange *exchange)
 void
 weir__reply_send(struct weir__connection *connection, struct weir__exchange *exchange)
 {
-        if (exchange->result == -ECANCELED || exchange->result == -ESHUTDOWN) { /* any other result becomes a status: fault_of */
+        /* A handler that cancels its series because the body is broken leaves the reply to the server.  Any other result becomes
+         * a status: fault_of. */
+        if ((exchange->result == -ECANCELED && !exchange->fault) || exchange->result == -ESHUTDOWN) {
                 weir__connection_close(connection);
                 return;
         }

@@ -192,9 +192,10 @@ weir__stream_reply_withdraw(struct weir__transfer *transfer)
 void
 weir__stream_reply_end(struct weir__connection *connection, struct weir__exchange *exchange)
 {
-        bool is_short = exchange->reply_left != UINT64_MAX && exchange->reply_left && weir__exchange_carries_body(exchange);
+        bool is_open = exchange->reply_left == UINT64_MAX, is_short = !is_open && exchange->reply_left;
+        bool is_cut = weir__exchange_carries_body(exchange) && (is_short || (is_open && exchange->is_fault_late));
 
-        if (exchange->result || exchange->has_failed || is_short) {
+        if (exchange->result || exchange->has_failed || is_cut) {
                 weir__connection_close(connection);
                 return;
         }

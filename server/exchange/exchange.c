@@ -19,10 +19,22 @@
 #include "server/base/server.h"
 #include "server/exchange/exchange.h"
 
+static void
+free_escaped(struct weir__escaped *first)
+{
+        while (first) {
+                struct weir__escaped *next = first->next;
+
+                free(first);
+                first = next;
+        }
+}
+
 void
 weir__exchange_free(struct weir__exchange *exchange)
 {
-        weir__count(&exchange->client->branch->counts, WEIR__COUNT_EXCHANGES, -1);
+        if (!weir__exchange_is_detached(exchange))
+                weir__count(&exchange->client->branch->counts, WEIR__COUNT_EXCHANGES, -1);
         weir__exchange_free_request(exchange->request);
         weir__response_done(&exchange->response);
         weir__file_close(&exchange->file);
@@ -31,6 +43,8 @@ weir__exchange_free(struct weir__exchange *exchange)
         free(exchange->parameters);
         for (unsigned i = 0; exchange->fields && i < WEIR__LISTS; i++)
                 free(exchange->fields->lists[i]);
+        if (exchange->fields)
+                free_escaped(exchange->fields->escaped);
         free(exchange->fields);
         free(exchange->body);
         if (exchange->task.series)
@@ -106,31 +120,90 @@ weir__exchange_ref(struct weir__exchange *exchange)
         atomic_fetch_add_explicit(&exchange->references, 1, memory_order_relaxed);
 }
 
-/* Returns whether that was the last reference.  Only the owner of one can make another, so the last one needs no locked
- * instruction. */
-static bool
-let_go(struct weir__exchange *exchange)
+/* The last reference of a detached one is gone: this thread frees it. */
+static void
+forget(struct weir__exchange *exchange)
 {
-        return atomic_load_explicit(&exchange->references, memory_order_acquire) == 1 ||
-               atomic_fetch_sub_explicit(&exchange->references, 1, memory_order_acq_rel) == 1;
+        if (exchange->task.on_free)
+                weir__user_call(exchange->task.on_free, exchange->task.context);
+        exchange->ops->forget(exchange);
 }
 
 void
 weir__exchange_unref(struct weir__exchange *exchange)
 {
-        if (!let_go(exchange))
+        if (atomic_fetch_sub_explicit(&exchange->references, 1, memory_order_acq_rel) != 1)
                 return;
+        if (weir__exchange_is_detached(exchange)) {
+                forget(exchange);
+                return;
+        }
         exchange->task.work.ops = &give_back_ops;
         weir__deliver(weir__poller_at(exchange->task.poller), &exchange->task.work);
 }
 
-/* The handler has returned, or the series that it asked for has ended. */
+/* -- held by the program alone --
+ *
+ *     ENDED, held --disown--> the owner takes a reference -> release -> detach --the last reference--> freed by any thread
+ *     disowned --end--> the series' reference goes to the owner -> release ...
+ *
+ * Of the end and the disowning the second one sees the bit of the first, and only that one releases.  While the owner has its
+ * reference nothing can give the exchange back to the connection. */
+
+/* The work of the exchange runs for a second time.  It may have been given to another poller, as the first time. */
+static void
+release(struct weir__exchange *exchange)
+{
+        struct weir__poller *poller = weir__poller_at(exchange->task.poller);
+
+        if (weir__worker_self()->poller == poller)
+                exchange->ops->release(exchange);
+        else
+                weir__deliver(poller, &exchange->task.work);
+}
+
+/* Unless none is left: then it is on its way back already. */
+static bool
+take_reference(struct weir__exchange *exchange)
+{
+        uint32_t count = atomic_load_explicit(&exchange->references, memory_order_relaxed);
+
+        while (count && !atomic_compare_exchange_weak_explicit(&exchange->references, &count, count + 1, memory_order_acq_rel,
+                                                               memory_order_relaxed))
+                ;
+        return count;
+}
+
+void
+weir__exchange_disown(struct weir__exchange *exchange)
+{
+        uint8_t before = atomic_fetch_or_explicit(&exchange->phase, WEIR__EXCHANGE_DISOWNED, memory_order_acq_rel);
+
+        /* Once it has ended each reference is dropped by an atomic operation, so another may be taken while there are any. */
+        if (before == WEIR__EXCHANGE_ENDED && take_reference(exchange))
+                exchange->ops->release(exchange);
+}
+
+void
+weir__exchange_detach(struct weir__exchange *exchange)
+{
+        weir__count(&exchange->client->branch->counts, WEIR__COUNT_EXCHANGES, -1);
+        atomic_store_explicit(&exchange->is_detached, true, memory_order_release);
+        weir__exchange_unref(exchange);
+}
+
+/* The handler has returned, or the series that it asked for has ended.  Only the owner of a reference can make another.  So the
+ * only one is the last one, and needs no atomic operation. */
 static void
 ended(struct weir__exchange *exchange, int result)
 {
         exchange->result = result;
-        if (let_go(exchange))
+        if (atomic_load_explicit(&exchange->references, memory_order_acquire) == 1)
                 give_back(&exchange->task.work);
+        else if (atomic_fetch_or_explicit(&exchange->phase, WEIR__EXCHANGE_ENDED, memory_order_acq_rel))
+                weir__deliver(weir__poller_at(exchange->task.poller), &exchange->task.work); /* its ops stay: holders read them */
+        else
+                weir__exchange_unref(exchange);
 }
 
 static void
@@ -175,11 +248,18 @@ series_failed(struct weir_task *task)
         ((struct weir__exchange *)task)->has_failed = true;
 }
 
+/* A step that was cancelled, or came too late, may be the failure of the series.  That is no end of the exchange from outside. */
+static int
+result_of(const struct weir_series *series)
+{
+        return weir_series_cause(series) == WEIR_CAUSE_FAILED ? -EIO : weir_series_status(series);
+}
+
 static void
 series_ended(struct weir_series *series)
 {
         /* The reference lasts until the exchange is freed: weir__exchange_cut may look at the series until then. */
-        ended(weir_series_ref(series)->owner, weir_series_status(series));
+        ended(weir_series_ref(series)->owner, result_of(series));
 }
 
 static const struct weir__series_ops series_ops = {
@@ -193,6 +273,10 @@ run(struct weir__work *work)
 {
         struct weir__exchange *exchange = (struct weir__exchange *)work;
 
+        if (__builtin_expect(weir__exchange_has_ended(exchange), 0)) {
+                release(exchange);
+                return;
+        }
         if (atomic_load_explicit(&exchange->series_or_cut, memory_order_relaxed) == WEIR__CUT)
                 weir__task_make_series(
                         &exchange->task); /* it is cancelled at once: the handler sees -ECANCELED, and its tasks are dropped */
@@ -273,6 +357,7 @@ weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__clie
 struct weir__exchange *
 weir__exchange_of(const struct weir_task *task)
 {
+        weir__memory_expect(task);
         return task && task->work.ops == &exchange_ops.work ? (struct weir__exchange *)task : NULL;
 }
 

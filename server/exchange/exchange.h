@@ -20,6 +20,7 @@
 #include "server/exchange/file.h"
 
 struct weir__exchange;
+struct weir__held;
 struct weir__transfer;
 
 /* The client that has sent the request, and the branch that serves it.  Each connection begins with this struct, and outlives its
@@ -35,6 +36,9 @@ struct weir__exchange_ops {
         void (*reply)(struct weir__exchange *exchange); /* nobody refers to the exchange any more: replies, and frees it */
         int (*try)(struct weir__transfer *transfer);    /* returns the status of the task; if it is linked now, it waits */
         void (*withdraw)(struct weir__transfer *transfer); /* a linked task was cancelled */
+        void (*release)(struct weir__exchange *exchange);  /* it is disowned and has ended: the connection goes, and detaches it.
+                                                              Takes over a reference */
+        void (*forget)(struct weir__exchange *exchange);   /* frees a detached one.  Any thread */
 };
 
 enum weir__events_state { WEIR__EVENTS_NONE = 0, WEIR__EVENTS_OPEN, WEIR__EVENTS_ENDED };
@@ -45,6 +49,7 @@ enum weir__list_kind { WEIR__LIST_QUERY, WEIR__LIST_FORM, WEIR__LIST_COOKIES, WE
 struct weir__fields {
         struct weir__pairs *lists[WEIR__LISTS];              /* NULL: not asked for yet, or empty */
         char client[WEIR__PEER_ROOM], peer[WEIR__PEER_ROOM]; /* "": not asked for yet */
+        struct weir__escaped *escaped;                       /* texts of print.c; or NULL */
 };
 
 struct weir__exchange {
@@ -59,6 +64,7 @@ struct weir__exchange {
         uint64_t reply_left; /* bytes of the announced length that are not written yet; UINT64_MAX: none was announced */
         size_t body_room;
         uint16_t fault;         /* the HTTP status of a fault in the body, sent unless the handler replies; 0: none */
+        bool is_fault_late;     /* the fault came when the reply had begun: that must not look complete */
         bool has_whole_body;    /* `body` has the body from its first byte to its last.  Constant when `body` is */
         bool is_read_in_pieces; /* a task has read some of the body */
         bool has_continued;     /* 100 was sent, or is not wanted */
@@ -68,9 +74,13 @@ struct weir__exchange {
         bool is_raw;            /* upgraded: bytes both ways */
         _Atomic bool has_begun; /* the head of the reply is made.  Written with release; read by any thread */
 
+        _Atomic uint8_t phase;  /* bits of enum weir__exchange_phase; acq_rel */
+        _Atomic bool is_detached; /* its connection and its server are over: only memory is left.  Written with release */
+
         _Atomic uint8_t events; /* enum weir__events_state; any thread; relaxed: it guards nothing */
 
-        int fd; /* of the connection, for dumps; constant */
+        int fd;              /* of the connection, for dumps; constant */
+        uint32_t held_count; /* references of the program; guarded by the lock of held.c */
 
         /* Constant once the handler has it. */
         struct weir__request *request; /* NULL when the connection has taken it, at the end of the exchange */
@@ -100,11 +110,27 @@ struct weir__exchange {
 
         int result;                   /* of the series, on its way to the connection */
         _Atomic uint32_t references;  /* of the series, the program and transfers; acq_rel: the last one gives it back */
+        struct weir__held *held;      /* its place in the list of held.c; or NULL.  Guarded by the lock there */
         struct weir__work end_events; /* belongs to the thread that has ended `events` by weir_http_sse_end */
         _Atomic size_t unsent;        /* bytes of write tasks that have started and not ended; relaxed */
 };
 
 #define WEIR__CUT ((uintptr_t)1)
+
+/* Bits of `phase`. */
+enum weir__exchange_phase {
+        WEIR__EXCHANGE_ENDED = 1,    /* its series has ended, while others referred to it */
+        WEIR__EXCHANGE_DISOWNED = 2, /* a stop or the shutdown does not wait for those who hold it */
+};
+
+/* NULL when out of memory; the reply becomes a 500 then. */
+struct weir__fields *weir__exchange_fields(struct weir__exchange *exchange);
+
+/* A text that was escaped for the program.  It is there as long as the exchange. */
+struct weir__escaped {
+        struct weir__escaped *next;
+        char text[];
+};
 
 /* Takes the request, also on failure. */
 struct weir__exchange *weir__exchange_new(const struct weir__exchange_ops *ops, const struct weir__client *client, int fd,
@@ -113,6 +139,11 @@ void weir__exchange_free(struct weir__exchange *exchange);
 struct weir__exchange *weir__exchange_of(const struct weir_task *task); /* NULL: the task is no exchange */
 void weir__exchange_ref(struct weir__exchange *exchange);
 void weir__exchange_unref(struct weir__exchange *exchange); /* the last one gives it back to the connection.  Any thread */
+/* A stop, or the shutdown, waits for its series, and no longer for references of the program.  Owner of the poller. */
+void weir__exchange_disown(struct weir__exchange *exchange);
+/* Drops the caller's reference.  From now on the exchange is memory alone, of which the last reference frees it.  Owner of the
+ * poller, for the last time. */
+void weir__exchange_detach(struct weir__exchange *exchange);
 void weir__exchange_cut(struct weir__exchange *exchange);  /* the reply is not wanted any more: cancels the series */
 
 /* For people; any thread: "waiting for ...", and "192.0.2.1:80, fd 7". */
@@ -134,6 +165,17 @@ int weir__exchange_refuse_anew(struct weir__exchange *exchange, int status); /* 
 static inline bool weir__exchange_is_all_read(const struct weir__exchange *exchange)
 {
         return !exchange->body_left;
+}
+
+/* Its series has ended, and others refer to it still.  Any thread with a reference, as the next. */
+static inline bool weir__exchange_has_ended(const struct weir__exchange *exchange)
+{
+        return atomic_load_explicit(&exchange->phase, memory_order_relaxed) & WEIR__EXCHANGE_ENDED;
+}
+
+static inline bool weir__exchange_is_detached(const struct weir__exchange *exchange)
+{
+        return atomic_load_explicit(&exchange->is_detached, memory_order_acquire);
 }
 
 /* For the owner of the poller, which has written it. */

@@ -13,9 +13,8 @@
 #include "protocol/route/query.h"
 #include "server/exchange/exchange.h"
 
-/* NULL when out of memory; the reply becomes a 500 then. */
-static struct weir__fields *
-fields_of(struct weir__exchange *exchange)
+struct weir__fields *
+weir__exchange_fields(struct weir__exchange *exchange)
 {
         if (!exchange->fields)
                 exchange->fields = calloc(1, sizeof *exchange->fields);
@@ -70,7 +69,7 @@ ask(const weir_task *task, enum weir__list_kind which, const struct weir__pairs 
         *ret_pairs = NULL;
         if (!exchange)
                 return -EDOM;
-        struct weir__fields *fields = fields_of(exchange);
+        struct weir__fields *fields = weir__exchange_fields(exchange);
         if (!fields)
                 return -ENOMEM;
         int failed = fields->lists[which] ? 0 : read_list(exchange, which, &fields->lists[which]);
@@ -152,7 +151,7 @@ static const char *
 address_of(const weir_task *task, bool is_peer)
 {
         struct weir__exchange *exchange = weir__exchange_of(task);
-        struct weir__fields *fields = exchange ? fields_of(exchange) : NULL;
+        struct weir__fields *fields = exchange ? weir__exchange_fields(exchange) : NULL;
         char *text = !fields ? NULL : is_peer ? fields->peer : fields->client;
 
         if (text && !*text) {

@@ -15,6 +15,7 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/observe/sink.h"
 #include "kernel/runtime/config.h"
+#include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
 #include "server/exchange/transfer.h"
 
@@ -69,6 +70,7 @@ end_run(struct weir__work *work)
         if (exchange->event_stream)
                 weir__transfer_complete(exchange->event_stream, 0);
         weir__exchange_unref(exchange);
+        weir__runtime_leave();
 }
 
 static const struct weir__work_ops end_ops = {.run = end_run};
@@ -84,6 +86,8 @@ weir_http_sse_end(weir_task *exchange)
         if (!atomic_compare_exchange_strong_explicit(&known->events, &open, WEIR__EVENTS_ENDED, memory_order_relaxed,
                                                      memory_order_relaxed))
                 return open == WEIR__EVENTS_NONE ? -EINVAL : 0;
+        if (weir__exchange_is_detached(known) || weir__runtime_enter()) /* the stream has ended, or does so with the runtime */
+                return 0;
         weir__exchange_ref(known);
         known->end_events.ops = &end_ops;
         weir__deliver(weir__poller_at(known->task.poller), &known->end_events);

@@ -16,6 +16,7 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/memory/memory.h"
 #include "kernel/worker/deliver.h"
+#include "server/exchange/held.h"
 
 #define FRAME_BEFORE 18 /* of a chunk: 16 digits and a line's end */
 #define FRAME_BEHIND 2
@@ -66,6 +67,9 @@ try_it(struct weir__transfer *transfer)
 {
         if (atomic_load_explicit(&transfer->task.word, memory_order_acquire) & WEIR__CANCELLED)
                 return weir__series_effective_cause(transfer->task.series);
+        if (weir__exchange_is_detached(transfer->exchange))
+                return transfer->kind == WEIR__TRANSFER_READ || transfer->kind == WEIR__TRANSFER_COLLECT ? -ECONNRESET : -EPIPE;
+        weir__coalescing_note_reply(transfer->exchange->client->branch, 0); /* a client waits for each piece */
         return weir__phase_is_stopping() ? -ESHUTDOWN : transfer->exchange->ops->try(transfer);
 }
 
@@ -76,7 +80,6 @@ run(struct weir__work *work)
 
         if (!transfer->is_tried) {
                 transfer->is_tried = true;
-                weir__coalescing_note_reply(transfer->exchange->client->branch, 0); /* a client waits for each piece */
                 transfer->task.status = try_it(transfer);
                 if (transfer->is_linked && wait_in_connection(&transfer->task))
                         return;
@@ -109,8 +112,10 @@ static void
 start(struct weir_task *task)
 {
         struct weir__transfer *transfer = (struct weir__transfer *)task;
-        uint8_t poller = task->poller; /* the task may be gone as soon as it is READY */
 
+        if (weir__exchange_is_detached(transfer->exchange)) /* its poller may be of an earlier runtime */
+                task->poller = (uint8_t)weir__worker_home_poller();
+        uint8_t poller = task->poller; /* the task may be gone as soon as it is READY */
         if (transfer->kind == WEIR__TRANSFER_WRITE)
                 transfer->size_at_start = transfer->size;
         atomic_fetch_add_explicit(&transfer->exchange->unsent, transfer->size_at_start, memory_order_relaxed);
@@ -280,9 +285,11 @@ weir_http_ref(weir_task *exchange)
 {
         struct weir__exchange *known = weir__exchange_of(exchange);
 
-        if (known)
-                weir__exchange_ref(known);
-        return known ? exchange : NULL;
+        if (!known)
+                return NULL;
+        weir__exchange_ref(known);
+        weir__held_add(known);
+        return exchange;
 }
 
 void
@@ -290,6 +297,8 @@ weir_http_unref(weir_task *exchange)
 {
         struct weir__exchange *known = weir__exchange_of(exchange);
 
-        if (known)
-                weir__exchange_unref(known);
+        if (!known)
+                return;
+        weir__held_remove(known);
+        weir__exchange_unref(known);
 }

@@ -321,6 +321,8 @@ put_summary(struct weir__sink *sink, const struct page *page)
         for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS; i++) {
                 const struct section *section = &page->sections[i];
 
+                if (!section->roots && i == WEIR__DEBUG_HELD)
+                        continue;
                 if (section->roots)
                         weir__sink_printf(sink, "%s<a href=\"#s%u\">%s</a>: ", between, i, weir__debug_title(i));
                 else

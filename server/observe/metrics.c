@@ -244,6 +244,27 @@ write_requests(struct weir__sink *sink, const struct weir__serving_report *serve
                         }
 }
 
+static weir__metrics_held_fn *count_held;
+
+void
+weir__metrics_on_held(weir__metrics_held_fn *count)
+{
+        count_held = count;
+}
+
+static void
+write_held(struct weir__sink *sink)
+{
+        static const char age[] = "weir_http_oldest_held_exchange_seconds";
+        weir_nsec oldest = 0;
+        size_t count = count_held ? count_held(&oldest) : 0;
+
+        single(sink, "weir_http_held_exchanges", "gauge", "Exchanges to which the program has references.", (int64_t)count);
+        describe(sink, age, "gauge", "Age of the oldest of these.");
+        weir__sink_text(sink, age);
+        seconds(sink, (uint64_t)oldest);
+}
+
 /* -- all of it -- */
 
 int
@@ -262,6 +283,7 @@ weir__metrics_write(struct weir__sink *sink)
         write_pending(sink);
         write_lateness(sink);
         single(sink, "weir_live_series", "gauge", "Series that have begun and not ended.", (int64_t)weir__live_count());
+        write_held(sink);
         write_totals(sink, servers, count);
         write_requests(sink, servers, count);
         free(servers);

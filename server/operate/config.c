@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "kernel/observe/log.h"
 #include "kernel/runtime/config.h"
 #include "protocol/message/gate.h"
 #include "protocol/coding/gzip.h"
@@ -20,13 +21,23 @@
 
 #define COMPRESS_LEAST 1024 /* bytes of a body */
 
+/* Says what was expected.  Result: -EINVAL. */
+static int
+refuse(const char *expected)
+{
+        static struct weir__log_limit limit;
+
+        weir__log_limited(&limit, WEIR_LOG_ERROR, "weir_http_server_new: %s", expected);
+        return -EINVAL;
+}
+
 int
 weir__server_config_read(struct weir_http_server_config *to, const struct weir_http_server_config *from)
 {
         *to = (struct weir_http_server_config)WEIR_HTTP_SERVER_CONFIG_DEFAULT;
         int failed = from ? weir__config_read(to, sizeof *to, from) : 0;
         if (failed)
-                return failed;
+                return refuse(WEIR__CONFIG_EXPECTED("weir_http_server_config", "WEIR_HTTP_SERVER_CONFIG_DEFAULT"));
         const struct {
                 size_t *field, value;
         } sizes[] = {
@@ -37,19 +48,27 @@ weir__server_config_read(struct weir_http_server_config *to, const struct weir_h
         };
         const struct {
                 weir_nsec *field, value;
+                const char *expected;
         } times[] = {
-                {&to->head_timeout, HEAD_TIMEOUT},   {&to->body_timeout, BODY_TIMEOUT},   {&to->idle_timeout, IDLE_TIMEOUT},
-                {&to->write_timeout, WRITE_TIMEOUT}, {&to->handshake_timeout, HANDSHAKE}, {&to->shed_lateness, WEIR_FOREVER},
+                {&to->head_timeout, HEAD_TIMEOUT, "head_timeout: expected 0 or more"},
+                {&to->body_timeout, BODY_TIMEOUT, "body_timeout: expected 0 or more"},
+                {&to->idle_timeout, IDLE_TIMEOUT, "idle_timeout: expected 0 or more"},
+                {&to->write_timeout, WRITE_TIMEOUT, "write_timeout: expected 0 or more"},
+                {&to->handshake_timeout, HANDSHAKE, "handshake_timeout: expected 0 or more"},
+                {&to->shed_lateness, WEIR_FOREVER, "shed_lateness: expected 0 or more"},
         };
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
                 *sizes[i].field = *sizes[i].field ? *sizes[i].field : sizes[i].value;
         for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
                 *times[i].field = *times[i].field ? *times[i].field : times[i].value;
-                failed = *times[i].field < 0 ? -EINVAL : failed;
+                if (*times[i].field < 0)
+                        failed = refuse(times[i].expected);
         }
         to->max_head = to->max_head == SIZE_MAX ? WEIR__HEAD_MAX : to->max_head;
         to->compress_least = to->compress_least ? to->compress_least : COMPRESS_LEAST;
-        if (to->max_head > WEIR__HEAD_MAX || to->compress < 0 || to->compress > WEIR__GZIP_LEVEL_MAX)
-                failed = -EINVAL;
+        if (to->max_head > WEIR__HEAD_MAX)
+                failed = refuse("max_head: expected 2 GiB at most, or SIZE_MAX");
+        if (to->compress < 0 || to->compress > WEIR__GZIP_LEVEL_MAX)
+                failed = refuse("compress: expected 0 to 9");
         return failed;
 }

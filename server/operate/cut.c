@@ -14,6 +14,7 @@
 #include "kernel/base/clock.h"
 #include "kernel/observe/log.h"
 #include "server/connection/connection.h"
+#include "server/exchange/held.h"
 
 #define REPORTS_MAX 1000 /* the others are counted */
 
@@ -33,12 +34,17 @@ bytes_left_to_read(const struct weir__connection *connection)
 static void
 describe_wait(const struct weir__connection *connection, char *out, size_t room)
 {
-        if (connection->state == WEIR__WRITING)
+        const struct weir__exchange *exchange = connection->exchange;
+        unsigned held = exchange && weir__exchange_has_ended(exchange) ? weir__held_references(exchange) : 0;
+
+        if (held)
+                snprintf(out, room, "held by %u reference%s (weir_http_ref)", held, held == 1 ? "" : "s");
+        else if (connection->state == WEIR__WRITING)
                 snprintf(out, room, "waiting for its client to read %" PRIu64 " bytes more", bytes_left_to_read(connection));
         else if (connection->state == WEIR__READING_BODY)
                 snprintf(out, room, "waiting for the rest of its body");
         else
-                weir__exchange_describe_wait(connection->exchange, out, room);
+                weir__exchange_describe_wait(exchange, out, room);
 }
 
 /* A report on the exchange, made before it is cut. */
@@ -84,6 +90,8 @@ weir__cut_connection(struct weir__connection *connection)
         if (connection->exchange && connection->state != WEIR__READING_BODY)
                 weir__exchange_cut(connection->exchange);
         weir__connection_close(connection);
+        if (connection->exchange)
+                weir__exchange_disown(connection->exchange);
 }
 
 void

@@ -27,6 +27,11 @@ void weir__cut_connection(struct weir__connection *connection);
 /* Logs the reports of a server, frees them, and says how many are missing.  With no lock held. */
 void weir__cut_log(struct weir__list *reports, unsigned missing);
 
+/* -- waits.c: what a stop waits for -- */
+
+void weir__stop_name_holders(const weir_http_server *server);    /* logs the exchanges that the program holds */
+void weir__stop_count_callbacks(const weir_http_server *server); /* logs how many exchanges still run, when all were cut */
+
 /* -- successor.c: listening sockets for another process -- */
 
 /* Servers whose sockets another process gets. */

@@ -1,6 +1,6 @@
-/* server/operate/serve.c: weir_http_serve: a server until a signal comes.
+/* server/operate/serve.c: weir_http_serve and weir_http_serve_with: a server until a signal comes.
  *
- * Threads: those that call weir_http_serve; a signal handler on any thread.
+ * Threads: those that call them; a signal handler on any thread.
  *
  * The handler counts signals to stop and writes an eventfd: FIRST at the first signal, AGAIN at each further one.  These are not
  * read while servers wait, so all servers see both.  They are never closed: a handler may still run when the last server has
@@ -17,8 +17,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "kernel/base/phase.h"
 #include "kernel/socket/inherit.h"
 #include "kernel/observe/log.h"
+#include "kernel/runtime/signals.h"
 #include "server/base/server.h"
 #include "server/operate/operate.h"
 
@@ -44,9 +46,9 @@ static struct {
         pthread_cond_t changed; /* `is_restarting` */
 
         /* Guarded by mutex. */
-        struct waiter *waiters; /* the handlers are in place while there are any */
+        struct waiter *waiters; /* the signals are listened to while there are any */
         bool is_restarting;     /* a thread looks at all servers that serve */
-        struct sigaction before[HANDLED];
+        bool is_heard[HANDLED];
         pid_t maker; /* of the eventfds: a forked child makes its own */
 
         /* Lock-free, so that a handler may touch them. */
@@ -55,14 +57,36 @@ static struct {
 } signals = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static void
+before_fork(void)
+{
+        pthread_mutex_lock(&signals.mutex);
+}
+
+static void
+after_fork(void)
+{
+        pthread_mutex_unlock(&signals.mutex);
+}
+
+static void
+become_child(void)
+{
+        signals.is_restarting = false; /* by a thread that is not there */
+        pthread_mutex_unlock(&signals.mutex);
+}
+
+WEIR__STEPS_OF(WEIR__MODULE_SERVERS, [WEIR__STEP_BEFORE_FORK] = before_fork, [WEIR__STEP_AFTER_FORK] = after_fork,
+               [WEIR__STEP_IN_CHILD] = become_child);
+
+static void
 on_signal(int number)
 {
-        int before = errno;
         int event = number == RESTART ? ANEW : atomic_fetch_add(&signals.count, 1) == 0 ? FIRST : AGAIN;
 
         eventfd_write(signals.events[event], 1);
-        errno = before;
 }
+
+static const struct weir__signal_listener to_stop = {.fn = on_signal, .should_replace = true}, to_restart = {.fn = on_signal};
 
 static int
 make_eventfds(void)
@@ -85,17 +109,24 @@ make_eventfds(void)
         return 0;
 }
 
-/* The program may use the signal RESTART itself. */
-static bool
-is_ours(size_t i)
+static const struct weir__signal_listener *
+listener_of(size_t i)
 {
-        return handled[i] != RESTART || signals.before[i].sa_handler == SIG_DFL;
+        return handled[i] == RESTART ? &to_restart : &to_stop;
+}
+
+/* The program may use the signal RESTART itself, or ignore it. */
+static bool
+is_ignored(int number)
+{
+        struct sigaction present;
+
+        return number == RESTART && sigaction(number, NULL, &present) == 0 && present.sa_handler == SIG_IGN;
 }
 
 static int
 install(void)
 {
-        struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
         int failed = signals.maker == getpid() ? 0 : make_eventfds();
         eventfd_t ignored;
 
@@ -104,11 +135,8 @@ install(void)
         for (int i = 0; i < EVENTS; i++)
                 eventfd_read(signals.events[i], &ignored);
         atomic_store(&signals.count, 0);
-        for (size_t i = 0; i < HANDLED; i++) {
-                sigaction(handled[i], NULL, &signals.before[i]);
-                if (is_ours(i))
-                        sigaction(handled[i], &action, NULL);
-        }
+        for (size_t i = 0; i < HANDLED; i++)
+                signals.is_heard[i] = !is_ignored(handled[i]) && weir__signals_listen(handled[i], listener_of(i)) == 0;
         return 0;
 }
 
@@ -116,8 +144,8 @@ static void
 uninstall(void)
 {
         for (size_t i = 0; i < HANDLED; i++)
-                if (is_ours(i))
-                        sigaction(handled[i], &signals.before[i], NULL);
+                if (signals.is_heard[i])
+                        weir__signals_unlisten(handled[i], listener_of(i));
 }
 
 static int
@@ -265,12 +293,18 @@ serve(struct waiter *waiter, const char *address)
 int
 weir_http_serve(const char *address, weir_task_fn *handler, void *context)
 {
+        return weir_http_serve_with(NULL, address, handler, context);
+}
+
+int
+weir_http_serve_with(const struct weir_http_server_config *config, const char *address, weir_task_fn *handler, void *context)
+{
         int result = weir__server_may_stop();
 
         if (result)
                 return result;
         raise_file_limit();
-        weir_http_server *server = weir_http_server_new(NULL, handler, context);
+        weir_http_server *server = weir_http_server_new(config, handler, context);
         struct waiter waiter = {.server = server};
         result = server ? watch_signals(&waiter) : -ENOMEM;
         if (!result) {

@@ -48,6 +48,8 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
         struct weir_http_server_config *own = &server->config;
         int failed = weir__server_config_read(own, config);
         int wrong = weir__secure_init(server);
+        if (!handler)
+                weir__log(WEIR_LOG_ERROR, "weir_http_server_new: the handler is NULL: expected what answers requests");
         failed = !handler ? -EINVAL : failed ? failed : wrong;
         failed = failed ? failed : weir__proxies_new(own->trusted_proxies, own->forwarded_field, &server->proxies);
         failed = failed ? failed : weir__access_new(own, &server->access);
@@ -64,6 +66,7 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
         server->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         server->fault = failed ? failed : server->users.quiet_fd < 0 || server->ended_fd < 0 ? -errno : 0;
         atomic_init(&server->port, -EDOM);
+        atomic_init(&server->keepers, 1);
         weir__lock_init(&server->lock, WEIR__RANK_LEAF);
         weir__lock_init(&server->addresses.lock, WEIR__RANK_LEAF);
         return server;
@@ -142,9 +145,10 @@ wait_for_change(weir_http_server *server)
 static void
 each_connection(struct weir__branch *branch, void (*act)(struct weir__connection *connection))
 {
-        for (struct weir__link *each = weir__list_first(&branch->connections); each;
-             each = weir__list_next(&branch->connections, each))
+        for (struct weir__link *each = weir__list_first(&branch->connections), *next; each; each = next) {
+                next = weir__list_next(&branch->connections, each); /* it may detach its exchange, and be gone */
                 act(weir__container_of(each, struct weir__connection, link));
+        }
 }
 
 static void
@@ -166,6 +170,19 @@ static void
 order_cut(struct weir__branch *branch)
 {
         each_connection(branch, weir__cut_connection);
+}
+
+static void
+disown_exchange(struct weir__connection *connection)
+{
+        if (connection->exchange && connection->state != WEIR__READING_BODY)
+                weir__exchange_disown(connection->exchange);
+}
+
+static void
+disown(struct weir__branch *branch)
+{
+        each_connection(branch, disown_exchange);
 }
 
 static void
@@ -212,6 +229,7 @@ static const struct weir__branch_ops branch_ops = {
         .exchange = &weir__http1_ops,
         .connection_closed = weir__listeners_connection_closed,
         .became_idle = weir__admission_evict,
+        .disown = disown,
 };
 
 static int
@@ -246,9 +264,7 @@ drop_branches(weir_http_server *server)
 {
         weir__spread_take_back(server);
         weir__access_stop(server->access);
-        free(server->branches);
-        server->branches = NULL;
-        server->branch_count = 0;
+        weir__server_drop_branches(server);
 }
 
 /* Closes listeners and connections.  Connections that are left at `until`, or when impatient_fd is readable, are cut. */
@@ -258,9 +274,9 @@ close_branches(weir_http_server *server, weir_nsec until, int impatient_fd)
         (void)give_order(server, order_stop);
         weir__runtime_wait_begin(false); /* not before the order was carried out: time would not wait for it */
         weir__users_remove(&server->users);
-        if (!weir__users_wait(&server->users, until, impatient_fd)) {
+        if (!weir__users_wait(server, until, impatient_fd, weir__stop_name_holders)) {
                 (void)give_order(server, order_cut);
-                weir__users_wait(&server->users, WEIR_FOREVER, -1);
+                weir__users_wait(server, WEIR_FOREVER, -1, weir__stop_count_callbacks);
         }
 }
 
@@ -341,11 +357,23 @@ start(weir_http_server *server, const char *addresses, struct weir__fault *fault
 
 static const char expected[] = " (expected host:port, [v6]:port, unix:path, listen:, or fd:N of a socket that listens)";
 
+static void
+say_fault(const struct weir__fault *fault, int status)
+{
+        if (!fault->size)
+                weir__log(WEIR_LOG_ERROR, "no address to listen at%s", expected);
+        else if (fault->reason)
+                weir__log(WEIR_LOG_ERROR, "cannot listen at %.*s: %s", fault->size, fault->address, fault->reason);
+        else
+                weir__log(WEIR_LOG_ERROR, "cannot listen at %.*s: %s%s", fault->size, fault->address, weir_strerror(status),
+                          status == -EINVAL ? expected : "");
+}
+
 int
 weir_http_server_start(weir_http_server *server, const char *address)
 {
         int failed = weir__runtime_may_stop();
-        struct weir__fault fault = {NULL, 0};
+        struct weir__fault fault = {NULL, 0, NULL};
 
         if (!failed)
                 failed = server ? begin_start(server) : -ENOMEM;
@@ -353,11 +381,8 @@ weir_http_server_start(weir_http_server *server, const char *address)
                 return failed;
         failed = start(server, address, &fault);
         end_change(server, failed ? WEIR__SERVER_NEW : WEIR__SERVER_SERVING);
-        if (fault.size)
-                weir__log(WEIR_LOG_ERROR, "cannot listen at %.*s: %s%s", fault.size, fault.address, weir_strerror(failed),
-                          failed == -EINVAL ? expected : "");
-        else if (fault.address)
-                weir__log(WEIR_LOG_ERROR, "no address to listen at%s", expected);
+        if (fault.address)
+                say_fault(&fault, failed);
         if (!failed && weir__inherit_left() == 0)
                 weir__inherit_ready();
         return failed;
@@ -455,7 +480,6 @@ weir_http_server_free(weir_http_server *server)
         if (server->ended_fd >= 0)
                 close(server->ended_fd);
         weir__error_pages_free(server);
-        free(server->proxies);
         weir__access_free(server->access);
-        free(server);
+        weir__server_unkeep(server);
 }

@@ -35,9 +35,9 @@ absent = [line for line in blocks[int(sys.argv[2])].splitlines() if plain(line) 
 sys.exit("not there: " + "; ".join(absent) if absent else 0)' "$page" "$1" || fail "block $1 of docs/debugging.md"
 }
 
-"$WEIR_BUILD/test/hung_flow" "unix:$socket" >"$work/said" 2>"$log" &
+"$WEIR_BUILD/examples/hung-flow" "unix:$socket" >"$work/said" 2>"$log" &
 server=$!
-started[$server]=hung_flow
+started[$server]=hung-flow
 for ((i = 0; i < 300; i++)); do
         rows find=ledger 2>/dev/null | grep -q 'month end' && break
         sleep 0.1
@@ -68,7 +68,7 @@ for ((i = 0; i < 300; i++)); do
         grep -q "month end" "$work/said" && break
         sleep 0.1
 done
-expect said "$(cat "$work/said")" $'nightly export: Operation canceled\nmonth end: Success'
+expect said "$(cat "$work/said")" $'nightly export: cancelled\nmonth end: Success'
 
 stop_server TERM 0
 exit $failed

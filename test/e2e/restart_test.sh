@@ -45,7 +45,7 @@ for _ in {1..600}; do
         ! grep -q "this one goes on" "$log" || break
         sleep 0.05
 done
-grep -q "the new process does not serve: Broken pipe; this one goes on" "$log" || fail "it does not say so"
+grep -q "the new process does not serve: the other side has closed or gone; this one goes on" "$log" || fail "it does not say so"
 get "$url/wait?name=a&ms=0"
 expect body "$body" waited
 

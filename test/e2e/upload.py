@@ -1,5 +1,6 @@
 """upload.py PORT: what Python's http.client sees of tutorial/20-upload."""
 import http.client
+import socket
 import sys
 
 connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=30)
@@ -46,3 +47,24 @@ reply, body = ask("PUT", "/files/python", body=b"")
 check(reply.status == 201 and body == b"0 bytes from 127.0.0.1\n", "an empty body")
 connection.request("POST", "/upper", body=b"last", headers={"Connection": "close"})
 check(connection.getresponse().read() == b"LAST" and connection.sock is None, "Connection: close")
+
+
+def broken(*parts):
+    """Sends chunks that break, a part when the one before is answered; returns all that comes back."""
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=30) as stream:
+        stream.sendall(b"POST /upper HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        answer = b""
+        for part in parts:
+            stream.sendall(part)
+            while not answer or len(parts) > 1 and not answer.endswith(b"ABC\r\n"):
+                answer += stream.recv(65536)
+        try:
+            while more := stream.recv(65536):
+                answer += more
+        except ConnectionResetError:
+            pass
+        return answer
+
+
+check(broken(b"zz\r\n").startswith(b"HTTP/1.1 400 "), "a body that is broken from the beginning")
+check(broken(b"3\r\nabc\r\n", b"zz\r\n").endswith(b"\r\n\r\n3\r\nABC\r\n"), "a body that breaks is not answered to the end")

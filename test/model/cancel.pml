@@ -17,6 +17,9 @@
  * leaves its last task, if that is a timer whose release is quiet.  The setter can give it a deadline as long as it has not ended.
  * The release of other tasks runs free functions, which may push: the series must not be ENDED then.
  *
+ * The series may stop at its first failure, and its first task fails then: the series has a cause from the instant at which it
+ * leaves that task, unless it had one before.
+ *
  * The series is freed with its last reference: its own, which its end gives up, and those of others.  A task is freed after its
  * callback, when the series has left it.  A poller's lock is held within one step only, so each section under it is a step.
  *
@@ -26,6 +29,7 @@
 #define CANCELLED 1
 #define TIMED_OUT 2
 #define SHUT_DOWN 3
+#define FAILED    4
 
 #define SOON  1 /* instants */
 #define LATER 2
@@ -47,6 +51,7 @@ byte references;
 bool freed;
 bool first_is_timer;    /* constant */
 bool is_quiet;          /* constant; the release of the tasks runs no free function */
+bool fails;             /* constant; the first task fails, and the series stops at failures */
 bool has_extra;         /* it has, or had, a name or a deadline; written under the lock */
 
 /* Its name. */
@@ -207,7 +212,7 @@ inline start()
                 :: (chosen == 2 || first_is_timer) && !closing && may_wait ->
                         word[chosen] = PENDING;
                         queued[chosen] = true;
-                        assert(!stopped)
+                        assert(!stopped && cause != FAILED)
                 :: else ->
                         word[chosen] = READY;
                         ready[chosen] = true
@@ -306,6 +311,21 @@ inline go_on()
 #define may_be_ended is_quiet
 #endif
 
+#ifdef MUTANT_FAILURE_OVERRIDES
+#define may_fail true
+#else
+#define may_fail (cause == NO_CAUSE)
+#endif
+
+/* Under the lock, between two tasks. */
+inline note_failure()
+{
+        if
+        :: fails && task == 1 && may_fail && !closing -> cause = FAILED
+        :: else
+        fi
+}
+
 /* Its callback has returned.  The next one is a timer, if there is one. */
 inline leave()
 {
@@ -318,9 +338,15 @@ inline leave()
         word[task] = GONE;
 #endif
         if
-        :: current != 0 ->
+        :: current != 0 || fails ->
                 lock();
+#ifndef MUTANT_FAILURE_NOTED_LATE
+                note_failure();
+#endif
                 current = (next_task == 2 && cause == NO_CAUSE && !closing -> 2 : 0);
+#ifdef MUTANT_FAILURE_NOTED_LATE
+                note_failure();
+#endif
                 if
                 :: next_task == 3 && is_plain && may_be_ended -> become_ended()
                 :: else
@@ -548,6 +574,10 @@ init
                 :: in_map = true
                 fi;
                 has_extra = (in_map || deadline != NEVER);
+                if /* not in all cases, so that the states can be counted */
+                :: is_quiet && !in_map -> fails = true
+                :: fails = false
+                fi;
                 run Worker();
                 run Worker();
                 if /* two of them at a time */

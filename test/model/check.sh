@@ -85,7 +85,7 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 cd "$scratch" || exit 1
 
-[ $# -gt 0 ] || set -- cancel.pml handover.pml ticker.pml wait.pml wakeup.pml select.pml roots.pml timer.pml ids.pml lock.pml watch.pml # the longest first
+[ $# -gt 0 ] || set -- cancel.pml handover.pml ticker.pml wait.pml wakeup.pml select.pml roots.pml promise.pml timer.pml ids.pml lock.pml watch.pml # the longest first
 for file in "$@"; do
         basename "$file" .pml >>checks
 done

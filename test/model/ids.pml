@@ -357,7 +357,6 @@ proctype Series()
                                 word = READY;
                                 assert(in_queue);
                                 in_queue = false;
-                                give_up_slot();
                                 mine = true
                         :: (word & STATE) == READY ->
                                 word = word & (255 - EXPIRED)
@@ -620,7 +619,6 @@ inline begin()
                 atomic {
                         touch();
                         in_queue = false;
-                        give_up_slot();
                         word = READY | CANCELLED;
                         unlock(POLLER)
                 }

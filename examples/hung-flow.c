@@ -1,26 +1,24 @@
-/* test/hung_flow.c: a program with a mistake, which docs/debugging.md finds: one flow holds a guard while it waits for a count
- * that never comes, and another one waits for the guard.
+/* hung-flow.c: a program with a mistake, which docs/debugging.md finds: one flow holds a guard while it waits for a count that
+ * never comes, and another one waits for the guard.
  *
- *     hung_flow 127.0.0.1:8888
+ *     hung-flow [address]              default 127.0.0.1:8888
  *
- * GET /debug/flows shows what everything waits for, and so does SIGUSR1, on the standard error; POST /cancel?series=NAME ends the
- * series of that name. */
+ *     GET  /debug/flows                what everything waits for; SIGUSR1 prints the same to the standard error
+ *     POST /cancel?series=NAME         ends the series of that name */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 #include <weir/weir.h>
 
 /* The ledger is exported when both uploads have arrived. */
-static void
-exported(weir_series *series, void *context)
+static void exported(weir_series *series, void *context)
 {
         (void)context;
         printf("nightly export: %s\n", weir_strerror(weir_series_status(series)));
         fflush(stdout);
 }
 
-static int
-start_export(void)
+static int start_export(void)
 {
         weir_series *series = weir_series_new(exported, NULL);
 
@@ -31,16 +29,14 @@ start_export(void)
         return weir_series_start(series);
 }
 
-static void
-closed(weir_series *series, void *context)
+static void closed(weir_series *series, void *context)
 {
         (void)context;
         printf("month end: %s\n", weir_strerror(weir_series_status(series)));
         fflush(stdout);
 }
 
-static int
-start_month_end(void)
+static int start_month_end(void)
 {
         weir_series *series = weir_series_new(closed, NULL);
 
@@ -52,24 +48,21 @@ start_month_end(void)
 }
 
 /* The first upload counts.  The second one fails, and there is the mistake: it forgets to. */
-static void
-uploaded(weir_task *upload, void *has_failed)
+static void uploaded(weir_task *upload, void *has_failed)
 {
         (void)upload;
         if (!has_failed)
                 weir_counter_count_named("uploads", 1);
 }
 
-static int
-start_uploads(void)
+static int start_uploads(void)
 {
         int status = weir_task_start(weir_timer_new(WEIR_MSEC(20), uploaded, NULL));
 
         return status ? status : weir_task_start(weir_timer_new(WEIR_MSEC(20), uploaded, "the network is down"));
 }
 
-static void
-on_cancel(weir_task *exchange, void *context)
+static void on_cancel(weir_task *exchange, void *context)
 {
         const char *name = weir_http_query_value(exchange, "series");
         bool is_found = name && weir_series_cancel_named(name, WEIR_ALL);
@@ -78,8 +71,7 @@ on_cancel(weir_task *exchange, void *context)
         weir_http_reply_text(exchange, 200, is_found ? "cancelled\n" : "there is none\n");
 }
 
-int
-main(int argc, char *argv[])
+int main(int argc, char *argv[])
 {
         weir_http_router *router = weir_http_router_new();
         int status = weir_debug_dump_on(SIGUSR1, STDERR_FILENO);
@@ -95,7 +87,7 @@ main(int argc, char *argv[])
         if (!status)
                 status = weir_http_serve(argc > 1 ? argv[1] : "127.0.0.1:8888", weir_http_router_handle, router);
         if (status < 0)
-                fprintf(stderr, "hung_flow: %s\n", weir_strerror(status));
+                fprintf(stderr, "hung-flow: %s\n", weir_strerror(status));
         weir_shutdown();
         weir_http_router_free(router);
         return status < 0;

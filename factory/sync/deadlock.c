@@ -1,0 +1,299 @@
+/* factory/sync/deadlock.c: circles of series that wait for each other's guards.
+ *
+ *     a guard -> a series that holds it -> the task that this runs -> the guard that the task waits for -> ...
+ *
+ * Threads: any.
+ * Locks:   one series' at a time, and under it a guard's.  None is held from one step to the next.
+ *
+ * The steps of a search see the circle at different times, so a second round looks at each step again.  A wait and a grant have
+ * turns that no other one has.  So a step that is seen twice with the same turns was there all the time between, and the whole
+ * circle was there when the second round began.
+ *
+ * A holder waits for a guard if its current task does, or if that task waits for all series that it runs, and one of these does.
+ * A race is no such task: another of its series may end it. */
+#include "factory/sync/guard.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel/data/visible.h"
+
+#define LONGEST     16   /* guards in a circle */
+#define SHARERS     8    /* of a guard that are followed */
+#define CHILDREN    64   /* of a task that are followed, batches of them */
+#define LOOKED_AT   2000 /* series, from one guard */
+#define DEEPEST     64   /* calls in each other: series within series, and guards */
+#define NAME_MOST   64   /* bytes of a name that are shown */
+#define TITLE_ROOM  (NAME_MOST + 16)
+
+struct holder {
+        struct weir_series *series; /* with a reference */
+        uint32_t turn;              /* of the grant */
+};
+
+/* A series that waits for a guard, and who has that. */
+struct step {
+        struct weir_series *waiting; /* with a reference */
+        weir_guard *guard;           /* with a reference */
+        uint32_t turn;               /* of the wait */
+        struct holder holder;
+};
+
+struct search {
+        struct weir_series *start; /* the first holder */
+        unsigned left;             /* series that may be looked at */
+        unsigned depth;
+        unsigned count;            /* of the steps that are known */
+        struct step steps[LONGEST];
+};
+
+/* -- what is seen -- */
+
+/* The guard that the current task of a series waits for, with a reference.  NULL: it waits for none.  Under the series' lock. */
+static weir_guard *
+guard_waited_for(const struct weir_series *series, uint32_t *turn)
+{
+        const struct weir_task *task = series->current;
+
+        if (!task || !weir__task_ops(task)->is_guard_wait ||
+            atomic_load_explicit(&task->word, memory_order_acquire) != WEIR__PENDING)
+                return NULL;
+        const struct weir__wait *wait = &((const struct weir__wait_task *)task)->wait;
+        weir_guard *guard = (weir_guard *)wait->object;
+        weir__lock(&guard->object.lock);
+        bool waits = atomic_load_explicit(&task->word, memory_order_relaxed) == WEIR__PENDING; /* so its hold is there */
+        if (waits)
+                *turn = ((const struct weir__hold *)wait->message)->turn;
+        weir__unlock(&guard->object.lock);
+        return waits ? weir_guard_ref(guard) : NULL;
+}
+
+static unsigned
+holders_of(weir_guard *guard, struct holder holders[SHARERS])
+{
+        unsigned count = 0;
+
+        weir__lock(&guard->object.lock);
+        const struct weir__link *link = weir__list_first(&guard->sharers);
+        const struct weir__hold *hold = link ? weir__container_of(link, struct weir__hold, link) : guard->holder;
+        while (hold && count < SHARERS) {
+                if (hold->series)
+                        holders[count++] = (struct holder){weir__series_ref(hold->series), hold->turn};
+                link = link ? weir__list_next(&guard->sharers, link) : NULL;
+                hold = link ? weir__container_of(link, struct weir__hold, link) : NULL;
+        }
+        weir__unlock(&guard->object.lock);
+        return count;
+}
+
+static bool
+is_held_still(weir_guard *guard, const struct holder *holder)
+{
+        struct holder holders[SHARERS];
+        unsigned count = holders_of(guard, holders);
+        bool is_found = false;
+
+        for (unsigned i = 0; i < count; i++) {
+                is_found |= holders[i].series == holder->series && holders[i].turn == holder->turn;
+                weir_series_unref(holders[i].series);
+        }
+        return is_found;
+}
+
+/* Whether the series is that one, or within it, and still waits so.  Its parents cannot end under its lock. */
+static bool
+waits_still(const struct step *step, const struct weir_series *holder)
+{
+        const struct weir_series *around = step->waiting;
+        uint32_t turn = 0;
+
+        weir__lock(&step->waiting->lock);
+        weir_guard *guard = guard_waited_for(step->waiting, &turn);
+        while (around && around != holder)
+                around = around->parent;
+        weir__unlock(&step->waiting->lock);
+        weir_guard_unref(guard);
+        return guard == step->guard && turn == step->turn && around;
+}
+
+static bool
+is_there_still(const struct search *search)
+{
+        const struct weir_series *holder = search->start;
+
+        for (unsigned i = 0; i < search->count; holder = search->steps[i++].holder.series)
+                if (!waits_still(&search->steps[i], holder) || !is_held_still(search->steps[i].guard, &search->steps[i].holder))
+                        return false;
+        return true;
+}
+
+/* -- the search -- */
+
+static void
+forget(struct step *step)
+{
+        weir_series_unref(step->waiting);
+        weir_guard_unref(step->guard);
+        weir_series_unref(step->holder.series);
+}
+
+static bool
+is_known(const struct search *search, const struct weir_series *holder)
+{
+        for (unsigned i = 0; i < search->count; i++)
+                if (search->steps[i].holder.series == holder)
+                        return true;
+        return false;
+}
+
+static bool follow(struct search *search, struct weir_series *series);
+
+/* The series waits for that guard.  Consumes the reference of the guard.  Returns whether the circle is closed. */
+static bool
+follow_guard(struct search *search, struct weir_series *series, weir_guard *guard, uint32_t turn)
+{
+        struct holder holders[SHARERS];
+        unsigned count = search->count < LONGEST ? holders_of(guard, holders) : 0;
+        bool is_closed = false;
+
+        for (unsigned i = 0; i < count; i++) {
+                if (is_closed || (holders[i].series != search->start && is_known(search, holders[i].series))) {
+                        weir_series_unref(holders[i].series);
+                        continue;
+                }
+                search->steps[search->count++] =
+                        (struct step){weir_series_ref(series), weir_guard_ref(guard), turn, holders[i]};
+                is_closed = holders[i].series == search->start || follow(search, holders[i].series);
+                if (!is_closed)
+                        forget(&search->steps[--search->count]);
+        }
+        weir_guard_unref(guard);
+        return is_closed;
+}
+
+/* The next child of the task, with a reference, if the series still runs it; NULL: none was found this time. */
+static struct weir_series *
+next_child(struct weir_series *series, const struct weir_task *task, struct weir__child_cursor *cursor, bool *has_more)
+{
+        struct weir_series *child = NULL;
+
+        weir__lock(&series->lock);
+        *has_more = series->current == task && weir__task_ops(task)->needs_all_children &&
+                    (atomic_load_explicit(&task->word, memory_order_acquire) & WEIR__STATE) != WEIR__NEW &&
+                    weir__task_ops(task)->child((struct weir_task *)task, cursor, &child);
+        weir__unlock(&series->lock);
+        return child;
+}
+
+/* Follows what a series with a reference waits for. */
+static bool
+follow(struct search *search, struct weir_series *series)
+{
+        struct weir__child_cursor cursor = {0};
+        uint32_t turn = 0;
+
+        if (search->left == 0 || search->depth == DEEPEST)
+                return false;
+        search->left--;
+        search->depth++;
+        weir__lock(&series->lock);
+        weir_guard *guard = guard_waited_for(series, &turn);
+        const struct weir_task *task = series->current;
+        weir__unlock(&series->lock);
+        bool more = task != NULL && !guard, is_closed = guard && follow_guard(search, series, guard, turn);
+        for (unsigned i = 0; i < CHILDREN && more && !is_closed; i++) {
+                struct weir_series *child = next_child(series, task, &cursor, &more);
+
+                is_closed = child && follow(search, child);
+                weir_series_unref(child);
+        }
+        search->depth--;
+        return is_closed;
+}
+
+/* -- the sentence -- */
+
+static void
+write_title(struct weir_series *series, char out[TITLE_ROOM])
+{
+        weir__lock(&series->lock);
+        const struct weir__series_extra *extra = weir__series_extra_of(series);
+        const struct weir__name *name = extra && extra->name ? &extra->name->name : NULL;
+        if (name)
+                snprintf(out, TITLE_ROOM, "series \"%.*s\"", (int)weir__utf8_cut(name->text, name->size, NAME_MOST), name->text);
+        else
+                snprintf(out, TITLE_ROOM, "series %p", (void *)series);
+        weir__unlock(&series->lock);
+}
+
+static void
+write_sentence(const struct search *search, char *out, size_t room)
+{
+        char holder[TITLE_ROOM], guard[WEIR__TITLE_SIZE];
+        const struct weir_series *before = search->start;
+        size_t used = 0;
+
+        write_title(search->start, holder);
+        used += (size_t)snprintf(out, room, "deadlock: %s", holder);
+        for (unsigned i = 0; i < search->count && used < room; i++) {
+                const struct step *step = &search->steps[i];
+
+                weir__waitable_title(&step->guard->object, guard, sizeof guard);
+                used += (size_t)snprintf(out + used, room - used, "%s %s %s", i ? ", which" : "",
+                                         step->waiting == before ? "waits for" : "has a task that waits for", guard);
+                before = step->holder.series;
+                if (i + 1 == search->count || used >= room)
+                        break;
+                write_title(step->holder.series, holder);
+                used += (size_t)snprintf(out + used, room - used, ", held by %s", holder);
+        }
+}
+
+/* -- all circles -- */
+
+/* Each circle is found from each of its holders, and told from the one at the lowest address. */
+static bool
+is_told_from(const struct search *search)
+{
+        for (unsigned i = 0; i < search->count; i++)
+                if (search->steps[i].holder.series < search->start)
+                        return false;
+        return true;
+}
+
+static void
+search_from(struct search *search, struct weir_series *holder, void (*found)(const char *sentence, void *context), void *context)
+{
+        char sentence[1024];
+
+        search->start = holder;
+        search->left = LOOKED_AT;
+        search->depth = 0;
+        search->count = 0;
+        if (follow(search, holder) && is_told_from(search) && is_there_still(search)) {
+                write_sentence(search, sentence, sizeof sentence);
+                found(sentence, context);
+        }
+        while (search->count > 0)
+                forget(&search->steps[--search->count]);
+}
+
+void
+weir__deadlock_find(void (*found)(const char *sentence, void *context), void *context)
+{
+        struct search search;
+        struct weir__waitable *object = NULL;
+
+        while (!weir__phase_is_forked() && (object = weir__waitable_next(object))) {
+                struct holder holders[SHARERS];
+
+                weir__lock(&object->lock);
+                bool is_waited_for = object->ops->kind == WEIR__GUARD && object->linked > 0;
+                weir__unlock(&object->lock);
+                unsigned count = is_waited_for ? holders_of((weir_guard *)object, holders) : 0;
+                for (unsigned i = 0; i < count; i++) {
+                        search_from(&search, holders[i].series, found, context);
+                        weir_series_unref(holders[i].series);
+                }
+        }
+}

@@ -1,0 +1,311 @@
+/* test/deadlock_test.c: circles of series that wait for each other's guards are found, and nothing else is. */
+#include "test/timer_fixture.h"
+
+#include "factory/sync/guard.h"
+
+static struct {
+        unsigned count;
+        char sentence[1024];
+} found;
+
+static void
+note(const char *sentence, void *context)
+{
+        (void)context;
+        found.count++;
+        snprintf(found.sentence, sizeof found.sentence, "%s", sentence);
+}
+
+static unsigned
+look(void)
+{
+        found.count = 0;
+        found.sentence[0] = '\0';
+        weir__deadlock_find(note, NULL);
+        return found.count;
+}
+
+static void
+begin(void)
+{
+        const struct weir_config config = {.size = sizeof config, .clock = WEIR_CLOCK_VIRTUAL};
+
+        CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
+}
+
+/* A series that acquires one guard, and a second later the other one, if there is one. */
+static weir_series *
+transfer(const char *name, const char *first, const char *second)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_series_set_name(series, name);
+        weir_series_push(series, weir_guard_acquire_new_named(first, NULL, NULL));
+        weir_series_push(series, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+        if (second)
+                weir_series_push(series, weir_guard_acquire_new_named(second, NULL, NULL));
+        return series;
+}
+
+static void
+two_series_that_wait_for_each_others_guards_are_found(void)
+{
+        begin();
+        weir_series_start(transfer("transfer A->B", "account A", "account B"));
+        weir_series_start(transfer("transfer B->A", "account B", "account A"));
+        CU_ASSERT_EQUAL(look(), 0);
+        weir_clock_advance(WEIR_SEC(2));
+        CU_ASSERT_EQUAL(look(), 1);
+        bool is_one = strcmp(found.sentence, "deadlock: series \"transfer A->B\" waits for guard \"account B\", held by series "
+                                             "\"transfer B->A\", which waits for guard \"account A\"") == 0;
+        bool is_other = strcmp(found.sentence, "deadlock: series \"transfer B->A\" waits for guard \"account A\", held by series "
+                                               "\"transfer A->B\", which waits for guard \"account B\"") == 0;
+        CU_ASSERT(is_one || is_other);
+        weir_series_cancel_named("transfer A->B", WEIR_ALL);
+        weir_clock_advance(WEIR_SEC(2));
+        CU_ASSERT_EQUAL(look(), 0);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+static void
+a_circle_of_five_is_one(void)
+{
+        static const char *const names[] = {"a", "b", "c", "d", "e"};
+
+        begin();
+        for (int i = 0; i < 5; i++)
+                weir_series_start(transfer(names[i], names[i], names[(i + 1) % 5]));
+        weir_series_start(transfer("bystander", "c", NULL));
+        weir_clock_advance(WEIR_SEC(2));
+        CU_ASSERT_EQUAL(look(), 1);
+        for (int i = 0; i < 5; i++)
+                CU_ASSERT(strstr(found.sentence, names[i]) != NULL);
+        CU_ASSERT_PTR_NULL(strstr(found.sentence, "bystander"));
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+static void
+a_chain_is_no_circle(void)
+{
+        begin();
+        weir_series_start(transfer("one", "a", NULL));
+        weir_series_start(transfer("two", "b", "a"));
+        weir_series_start(transfer("three", "c", "b"));
+        weir_clock_advance(WEIR_MSEC(500));
+        CU_ASSERT_EQUAL(look(), 0);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+/* A holds "a" and runs a task that waits for "b", whose holder waits for "a". */
+static weir_series *
+with_a_part(weir_task *(*wrap)(weir_series *series))
+{
+        weir_series *outer = weir_series_new(NULL, NULL), *inner = weir_series_new(NULL, NULL);
+
+        weir_series_set_name(outer, "outer");
+        weir_series_push(outer, weir_guard_acquire_new_named("a", NULL, NULL));
+        weir_series_push(inner, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+        weir_series_push(inner, weir_guard_acquire_new_named("b", NULL, NULL));
+        weir_series_push(outer, wrap(inner));
+        return outer;
+}
+
+static weir_task *
+in_a_parallel(weir_series *series)
+{
+        weir_task *parallel = weir_parallel_new(NULL, NULL);
+
+        weir_parallel_add(parallel, weir_timer_new(WEIR_FOREVER, NULL, NULL));
+        weir_parallel_add_series(parallel, series);
+        return parallel;
+}
+
+static weir_task *
+in_a_race(weir_series *series)
+{
+        weir_task *race = weir_race_new(NULL, NULL);
+
+        weir_race_add(race, weir_timer_new(WEIR_SEC(100), NULL, NULL));
+        weir_race_add_series(race, series);
+        return race;
+}
+
+static void
+a_wait_within_a_parallel_closes_a_circle(void)
+{
+        begin();
+        weir_series_start(with_a_part(in_a_parallel));
+        weir_series_start(transfer("other", "b", "a"));
+        weir_clock_advance(WEIR_SEC(2));
+        CU_ASSERT_EQUAL(look(), 1);
+        CU_ASSERT_PTR_NOT_NULL(strstr(found.sentence, "\"outer\""));
+        CU_ASSERT_PTR_NOT_NULL(strstr(found.sentence, "has a task that waits for guard \"b\""));
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+static void
+a_wait_within_a_race_may_end_by_another_series_of_it(void)
+{
+        begin();
+        weir_series_start(with_a_part(in_a_race));
+        weir_series_start(transfer("other", "b", "a"));
+        weir_clock_advance(WEIR_SEC(2));
+        CU_ASSERT_EQUAL(look(), 0);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+static void
+two_that_share_and_want_the_other_guard_alone_are_found(void)
+{
+        begin();
+        weir_series *one = weir_series_new(NULL, NULL), *two = transfer("two", "b", "a");
+
+        weir_series_push(one, weir_guard_acquire_shared_new_named("a", NULL, NULL));
+        weir_series_push(one, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+        weir_series_push(one, weir_guard_acquire_new_named("b", NULL, NULL));
+        weir_series_start(one);
+        weir_series_start(two);
+        weir_clock_advance(WEIR_SEC(2));
+        CU_ASSERT_EQUAL(look(), 1);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+static void
+a_dump_says_it_first(void)
+{
+        char dump[8192];
+        int ends[2];
+
+        begin();
+        weir_series_start(transfer("transfer A->B", "account A", "account B"));
+        weir_series_start(transfer("transfer B->A", "account B", "account A"));
+        weir_clock_advance(WEIR_SEC(2));
+        CU_ASSERT_EQUAL_FATAL(pipe(ends), 0);
+        CU_ASSERT_EQUAL(weir_debug_dump(ends[1]), 0);
+        ssize_t size = read(ends[0], dump, sizeof dump - 1);
+        dump[size > 0 ? size : 0] = '\0';
+        const char *line = strchr(dump, '\n');
+        CU_ASSERT(line && strncmp(line, "\ndeadlock: series \"transfer ", 28) == 0);
+        close(ends[0]);
+        close(ends[1]);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+/* -- no circle is reported where all take the guards in one order -- */
+
+#define FLOWS (WEIR_TEST_SANITIZED ? 2000 : 20000)
+
+static atomic_uint ended;
+
+static void
+count_end(weir_series *series, void *context)
+{
+        (void)series, (void)context;
+        ended++;
+}
+
+static void *
+start_flows(void *unused)
+{
+        static const char *const names[] = {"a", "b", "c", "d"};
+
+        (void)unused;
+        for (unsigned i = 0; i < FLOWS; i++) {
+                weir_series *series = weir_series_new(count_end, NULL);
+                unsigned first = i % 3;
+
+                weir_series_push(series, weir_guard_acquire_new_named(names[first], NULL, NULL));
+                weir_series_push(series, weir_guard_acquire_new_named(names[first + 1 + i % (3 - first)], NULL, NULL));
+                weir_series_start(series);
+        }
+        return NULL;
+}
+
+static void
+flows_that_take_guards_in_one_order_are_never_reported(void)
+{
+        pthread_t threads[2];
+        unsigned looks = 0, circles = 0;
+
+        ended = 0;
+        weir_init(NULL);
+        for (int i = 0; i < 2; i++)
+                pthread_create(&threads[i], NULL, start_flows, NULL);
+        while (ended < 2 * FLOWS || looks < 10) {
+                circles += look();
+                looks++;
+        }
+        CU_ASSERT_EQUAL(circles, 0);
+        for (int i = 0; i < 2; i++)
+                pthread_join(threads[i], NULL);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+/* -- nor where the edges of a circle are there at different times: one series holds two guards, the other one at a time -- */
+
+#define ROUNDS (WEIR_TEST_SANITIZED ? 5000 : 100000)
+
+struct walker {
+        const char *plan; /* pairs: '+' acquires, '-' releases, the name of the guard */
+        unsigned at, rounds;
+};
+
+static void
+walk(weir_task *task, void *context)
+{
+        struct walker *walker = context;
+        weir_series *series = weir_series_of(task);
+
+        for (;;) {
+                const char *step = &walker->plan[walker->at];
+                char name[2] = {step[0] ? step[1] : '\0'};
+
+                if (!*step && ++walker->rounds == ROUNDS)
+                        return;
+                walker->at = *step ? walker->at + 2 : 0;
+                if (*step == '-')
+                        weir_guard_release_named(name, series);
+                if (*step != '+')
+                        continue;
+                weir_series_push(series, weir_guard_acquire_new_named(name, walk, walker));
+                return;
+        }
+}
+
+static void
+edges_that_are_there_at_different_times_are_no_circle(void)
+{
+        struct walker walkers[2] = {{.plan = "+a+b-a-b"}, {.plan = "+b-b+a-a"}};
+        unsigned circles = 0;
+
+        ended = 0;
+        weir_init(NULL);
+        for (int i = 0; i < 2; i++) {
+                weir_series *series = weir_series_new(count_end, NULL);
+
+                weir_series_push(series, weir_empty_new(walk, &walkers[i]));
+                weir_series_start(series);
+        }
+        while (ended < 2)
+                circles += look();
+        CU_ASSERT_EQUAL(circles, 0);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(two_series_that_wait_for_each_others_guards_are_found),
+                WEIR_TEST(a_circle_of_five_is_one),
+                WEIR_TEST(a_chain_is_no_circle),
+                WEIR_TEST(a_wait_within_a_parallel_closes_a_circle),
+                WEIR_TEST(a_wait_within_a_race_may_end_by_another_series_of_it),
+                WEIR_TEST(two_that_share_and_want_the_other_guard_alone_are_found),
+                WEIR_TEST(a_dump_says_it_first),
+                WEIR_TEST(flows_that_take_guards_in_one_order_are_never_reported),
+                WEIR_TEST(edges_that_are_there_at_different_times_are_no_circle),
+        };
+
+        return weir_test_main("deadlocks", tests, sizeof tests / sizeof *tests);
+}

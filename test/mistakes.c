@@ -1,0 +1,94 @@
+/* test/mistakes.c: a program with the mistakes that docs/debugging-your-program.md finds.  Its argument chooses one.
+ *
+ * test/watched_test.sh builds it with sanitizers against the shipped library, and runs it under valgrind. */
+#include <stdio.h>
+#include <string.h>
+
+#include <weir/weir.h>
+
+/* A task is gone when its callback has returned. */
+static void
+use_a_task_that_is_gone(void)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+        weir_task *timer = weir_timer_new_named("session/7", WEIR_MSEC(1), NULL, NULL);
+
+        weir_series_push(series, timer);
+        weir_series_run(series);
+        printf("it ended with %d\n", weir_task_status(timer)); /* wrong: it is gone */
+}
+
+static void
+start_a_task_that_is_gone(void)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+        weir_task *timer = weir_timer_new_named("session/7", WEIR_MSEC(1), NULL, NULL);
+
+        weir_series_push(series, timer);
+        weir_series_run(series);
+        weir_task_start(timer);
+}
+
+static void
+push_onto_a_series_that_is_gone(void)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_series_start(series);
+        weir_shutdown();
+        weir_series_push(series, weir_empty_new(NULL, NULL));
+}
+
+/* A task that is neither started nor dismissed is lost. */
+static void
+make_and_forget(void)
+{
+        for (int i = 0; i < 10; i++) {
+                weir_timer_new(WEIR_SEC(1), NULL, NULL);
+                weir_series_new(NULL, NULL);
+        }
+}
+
+static void
+make_and_forget_with_names(void)
+{
+        char name[32];
+
+        for (int i = 0; i < 10; i++) {
+                snprintf(name, sizeof name, "session/%d", 7 + i);
+                weir_timer_new_named(name, WEIR_SEC(1), NULL, NULL);
+        }
+        weir_series_set_name(weir_series_new(NULL, NULL), "checkout");
+}
+
+/* A channel is used after the last reference was given back. */
+static void
+use_a_channel_that_is_gone(void)
+{
+        weir_channel *channel = weir_channel_new(1, NULL);
+
+        weir_channel_unref(channel);
+        weir_channel_post(channel, NULL);
+}
+
+int
+main(int count, char **arguments)
+{
+        static const struct {
+                const char *name;
+                void (*make)(void);
+        } mistakes[] = {
+                {"use", use_a_task_that_is_gone},
+                {"start", start_a_task_that_is_gone},
+                {"push", push_onto_a_series_that_is_gone},
+                {"forget", make_and_forget},
+                {"forget-named", make_and_forget_with_names},
+                {"channel", use_a_channel_that_is_gone},
+        };
+
+        weir_init(NULL);
+        for (size_t i = 0; count > 1 && i < sizeof mistakes / sizeof *mistakes; i++)
+                if (strcmp(arguments[1], mistakes[i].name) == 0)
+                        mistakes[i].make();
+        return weir_shutdown();
+}

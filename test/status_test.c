@@ -1,0 +1,204 @@
+/* test/status_test.c: texts and names of statuses, and what is said of configurations and functions that are wrong. */
+#include "test/timer_fixture.h"
+
+#include <weir/http_server.h>
+
+/* -- texts -- */
+
+static void
+a_status_that_the_library_returns_says_what_it_means_here(void)
+{
+        static const int own[] = {-ECANCELED, -ETIMEDOUT, -ESHUTDOWN, -EDOM,         -EDEADLK,  -ECHILD, -ESTALE, -EALREADY,
+                                  -EBUSY,     -EPIPE,     -EAGAIN,    -ELOOP,        -E2BIG,    -ENOMEM, -ENODATA, -EBADMSG,
+                                  -EMSGSIZE,  -ENAMETOOLONG};
+
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+                CU_ASSERT_STRING_NOT_EQUAL(weir_strerror(own[i]), strerrordesc_np(-own[i]));
+        CU_ASSERT_STRING_EQUAL(weir_strerror(-ESHUTDOWN), "the library was shut down");
+        CU_ASSERT_STRING_EQUAL(weir_strerror(-ETIMEDOUT), "the time limit is over");
+        CU_ASSERT_STRING_EQUAL(weir_strerror(-ECONNREFUSED), "Connection refused");
+}
+
+static void
+texts_and_names_of_all_numbers_can_be_shown(void)
+{
+        for (int status = -20000; status < 5000; status++) {
+                const char *text = weir_strerror(status), *name = weir_strstatus(status);
+
+                CU_ASSERT(text && *text && name && *name && strlen(name) < 24);
+        }
+        CU_ASSERT_STRING_EQUAL(weir_strerror(-19999), "unknown status");
+        CU_ASSERT_STRING_EQUAL(weir_strstatus(-19999), "-19999");
+        CU_ASSERT_STRING_EQUAL(weir_strstatus(INT32_MIN), "-2147483648");
+        CU_ASSERT_STRING_EQUAL(weir_strstatus(INT32_MAX), "2147483647");
+}
+
+static void
+short_names_are_those_of_the_headers(void)
+{
+        CU_ASSERT_STRING_EQUAL(weir_strstatus(0), "0");
+        CU_ASSERT_STRING_EQUAL(weir_strstatus(-ETIMEDOUT), "-ETIMEDOUT");
+        CU_ASSERT_STRING_EQUAL(weir_strstatus(-EPERM), "-EPERM");
+        CU_ASSERT_STRING_EQUAL(weir_strstatus(WEIR_ETLS_KEY), "WEIR_ETLS_KEY");
+        CU_ASSERT_STRING_EQUAL(weir_strstatus(WEIR_ETLS), "WEIR_ETLS");
+        CU_ASSERT_STRING_EQUAL(weir_strstatus(12), "12");
+}
+
+static void
+names_of_unknown_numbers_last_for_four_calls_and_on_their_thread(void)
+{
+        const char *names[4];
+        char expected[16];
+
+        for (int i = 0; i < 4; i++)
+                names[i] = weir_strstatus(7000 + i);
+        for (int i = 0; i < 4; i++) {
+                snprintf(expected, sizeof expected, "%d", 7000 + i);
+                CU_ASSERT_STRING_EQUAL(names[i], expected);
+        }
+}
+
+static void *
+ask_for_names(void *number)
+{
+        char expected[16];
+
+        for (int i = 0; i < 10000; i++) {
+                int status = *(int *)number + i % 7;
+
+                snprintf(expected, sizeof expected, "%d", status);
+                CU_ASSERT(strcmp(weir_strstatus(status), expected) == 0 && strcmp(weir_strstatus(-EIO), "-EIO") == 0);
+        }
+        return NULL;
+}
+
+static void
+names_are_right_while_many_threads_ask(void)
+{
+        pthread_t threads[4];
+        int numbers[4] = {6000, 7000, 8000, 9000};
+
+        for (int i = 0; i < 4; i++)
+                pthread_create(&threads[i], NULL, ask_for_names, &numbers[i]);
+        for (int i = 0; i < 4; i++)
+                pthread_join(threads[i], NULL);
+}
+
+/* -- what was expected -- */
+
+static char heard[600];
+static unsigned count;
+
+static void
+hear(enum weir_log_level level, const char *message, void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(level, WEIR_LOG_ERROR);
+        snprintf(heard, sizeof heard, "%s", message);
+        count++;
+}
+
+static void
+listen_to_the_log(void)
+{
+        heard[0] = '\0';
+        count = 0;
+        weir_log_set(hear, NULL);
+}
+
+/* One message was logged, which has that text. */
+static void
+said(const char *text)
+{
+        weir_log_set(NULL, NULL);
+        CU_ASSERT_EQUAL(count, 1);
+        CU_ASSERT_PTR_NOT_NULL(strstr(heard, text));
+        if (!strstr(heard, text))
+                fprintf(stderr, "expected \"%s\", got \"%s\"\n", text, heard);
+}
+
+static void
+config_without_a_size_says_how_to_begin(void)
+{
+        struct weir_config config = {.pollers = 1};
+
+        listen_to_the_log();
+        CU_ASSERT_EQUAL(weir_init(&config), -EINVAL);
+        said("weir_init: the size of the config is wrong, or it has unknown fields: expected struct weir_config config = "
+             "WEIR_CONFIG_DEFAULT");
+}
+
+static void
+server_config_of_zeros_says_how_to_begin(void)
+{
+        struct weir_http_server_config config = {0};
+
+        listen_to_the_log();
+        weir_http_server *server = weir_http_server_new(&config, weir_test_done, NULL);
+        said("expected struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT");
+        CU_ASSERT_EQUAL(weir_http_server_start(server, "127.0.0.1:0"), -EINVAL);
+        weir_http_server_free(server);
+}
+
+static void
+null_handler_is_named(void)
+{
+        listen_to_the_log();
+        weir_http_server *server = weir_http_server_new(NULL, NULL, NULL);
+        said("weir_http_server_new: the handler is NULL");
+        CU_ASSERT_EQUAL(weir_http_server_start(server, "127.0.0.1:0"), -EINVAL);
+        weir_http_server_free(server);
+}
+
+static void
+null_function_of_the_executor_is_named(void)
+{
+        listen_to_the_log();
+        weir_task *task = weir_go_new(NULL, NULL, NULL, NULL);
+        said("weir_go_new: the function is NULL");
+        CU_ASSERT_EQUAL(weir_task_start(task), -EINVAL);
+}
+
+static void
+null_function_that_makes_tasks_is_named(void)
+{
+        listen_to_the_log();
+        weir_task *task = weir_repeater_new(NULL, NULL, NULL);
+        said("a repeater without a function: expected one that makes tasks");
+        CU_ASSERT_EQUAL(weir_task_start(task), -EINVAL);
+        listen_to_the_log();
+        task = weir_retry_new(NULL, NULL, NULL, NULL);
+        said("weir_retry_new: the function is NULL");
+        CU_ASSERT_EQUAL(weir_task_start(task), -EINVAL);
+}
+
+/* Once in a second for each place. */
+static void
+a_flood_of_mistakes_is_one_line(void)
+{
+        listen_to_the_log();
+        for (int i = 0; i < 1000; i++)
+                weir_task_dismiss(weir_dynamic_new(NULL, NULL, NULL));
+        weir_log_set(NULL, NULL);
+        CU_ASSERT(count <= 1 + WEIR_TEST_TOLERANCE / WEIR_SEC(1));
+}
+
+int
+main(void)
+{
+        static const struct weir_test tests[] = {
+                WEIR_TEST(a_status_that_the_library_returns_says_what_it_means_here),
+                WEIR_TEST(texts_and_names_of_all_numbers_can_be_shown),
+                WEIR_TEST(short_names_are_those_of_the_headers),
+                WEIR_TEST(names_of_unknown_numbers_last_for_four_calls_and_on_their_thread),
+                WEIR_TEST(names_are_right_while_many_threads_ask),
+                WEIR_TEST(config_without_a_size_says_how_to_begin),
+                WEIR_TEST(server_config_of_zeros_says_how_to_begin),
+                WEIR_TEST(null_handler_is_named),
+                WEIR_TEST(null_function_of_the_executor_is_named),
+                WEIR_TEST(null_function_that_makes_tasks_is_named),
+                WEIR_TEST(a_flood_of_mistakes_is_one_line),
+        };
+
+        return weir_test_main("statuses", tests, sizeof tests / sizeof *tests);
+}
