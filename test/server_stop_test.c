@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "server/base/server.h"
@@ -985,6 +986,83 @@ serve_with_a_config_does_as_the_config_says(void)
         http_reply_done(&at.reply);
 }
 
+static char log_path[64], renamed_path[80];
+
+static void *
+serve_with_log_main(void *argument)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        int *result = argument;
+        char address[32];
+
+        config.access_log = log_path;
+        snprintf(address, sizeof address, "127.0.0.1:%d", at.port);
+        *result = weir_http_serve_with(&config, address, hello, NULL);
+        return NULL;
+}
+
+static bool
+exists(const char *path)
+{
+        return access(path, F_OK) == 0;
+}
+
+/* A program rotates its log by a rename and a SIGHUP, as logrotate does.  Without the reopening the signal ends the process. */
+static void
+serve_opens_its_log_again_at_sighup(void)
+{
+        struct sigaction before, after;
+        pthread_t thread;
+        int result = -1;
+
+        at.port = free_port();
+        snprintf(log_path, sizeof log_path, "/tmp/weir-serve-%d.log", (int)getpid());
+        snprintf(renamed_path, sizeof renamed_path, "%s.1", log_path);
+        sigaction(SIGHUP, NULL, &before);
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, serve_with_log_main, &result), 0);
+        WEIR_TEST_EVENTUALLY(!is_refused_connection(at.port));
+        CU_ASSERT(exists(log_path));
+        CU_ASSERT_EQUAL(rename(log_path, renamed_path), 0);
+        CU_ASSERT_EQUAL(kill(getpid(), SIGHUP), 0);
+        WEIR_TEST_EVENTUALLY(exists(log_path));
+        http_open(&at.client, at.port);
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+        CU_ASSERT_EQUAL(at.reply.status, 200);
+        CU_ASSERT_EQUAL(kill(getpid(), SIGTERM), 0);
+        CU_ASSERT_EQUAL(pthread_join(thread, NULL), 0);
+        CU_ASSERT_EQUAL(result, 0);
+        sigaction(SIGHUP, NULL, &after);
+        CU_ASSERT_PTR_EQUAL((void *)before.sa_handler, (void *)after.sa_handler);
+        struct stat entry;
+        CU_ASSERT(stat(log_path, &entry) == 0 && entry.st_size > 0);
+        unlink(log_path);
+        unlink(renamed_path);
+        http_close(&at.client);
+        http_reply_done(&at.reply);
+}
+
+/* As under nohup. */
+static void
+serve_leaves_an_ignored_sighup_ignored(void)
+{
+        struct sigaction before, present;
+        pthread_t thread;
+        int result = -1;
+
+        at.port = free_port();
+        snprintf(log_path, sizeof log_path, "/tmp/weir-serve-%d.log", (int)getpid());
+        sigaction(SIGHUP, &(struct sigaction){.sa_handler = SIG_IGN}, &before);
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, serve_with_log_main, &result), 0);
+        WEIR_TEST_EVENTUALLY(!is_refused_connection(at.port));
+        sigaction(SIGHUP, NULL, &present);
+        CU_ASSERT_PTR_EQUAL((void *)present.sa_handler, (void *)SIG_IGN);
+        CU_ASSERT_EQUAL(kill(getpid(), SIGTERM), 0);
+        CU_ASSERT_EQUAL(pthread_join(thread, NULL), 0);
+        CU_ASSERT_EQUAL(result, 0);
+        sigaction(SIGHUP, &before, NULL);
+        unlink(log_path);
+}
+
 static void
 serve_reports_why_it_cannot(void)
 {
@@ -1092,6 +1170,8 @@ main(void)
                 WEIR_TEST(stop_and_shutdown_may_meet),
                 WEIR_TEST(serve_serves_until_a_signal_and_puts_its_handling_back),
                 WEIR_TEST(serve_with_a_config_does_as_the_config_says),
+                WEIR_TEST(serve_opens_its_log_again_at_sighup),
+                WEIR_TEST(serve_leaves_an_ignored_sighup_ignored),
                 WEIR_TEST(serve_reports_why_it_cannot),
                 WEIR_TEST(a_forked_child_is_refused_and_disturbs_nothing),
         };

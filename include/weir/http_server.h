@@ -103,6 +103,10 @@ struct weir_http_server_config {
  * logs why.  The program that is started is argv[0] if that is an absolute path; otherwise the file
  * of the running program, or the file that has replaced it.
  *
+ * SIGHUP opens the access log again and reads the certificates again, as weir_http_server_reopen_log
+ * and weir_http_server_reload do, if the server has such files, and unless the program uses or
+ * ignores that signal itself.  What goes wrong is in the log, and the old files stay in use.
+ *
  * Result:  0 after a stop, or how many exchanges were cut; errors of weir_http_server_start;
  *          -ESHUTDOWN when another thread ended the runtime.
  * Threads: any but workers and the threads of access functions (-EDEADLK). */

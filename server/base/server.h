@@ -48,6 +48,7 @@ struct weir_http_server {
         weir_task_fn *handler;
         void *context;
         int fault;    /* an error that its start reports; 0: none */
+        bool has_files; /* of TLS or of the access log, which can be opened again */
         int ended_fd; /* eventfd: written when the end of the runtime closes a listener */
 
         struct weir__secure secure;

@@ -7,7 +7,10 @@
  * ended, and must not write to another descriptor of that number.
  *
  * SIGUSR2 writes a third eventfd, ANEW.  One of the threads reads it and starts the program anew, with the sockets of all servers
- * that wait here.  Meanwhile no server may be freed.  When the new process serves, all servers stop as after a signal. */
+ * that wait here.  Meanwhile no server may be freed.  When the new process serves, all servers stop as after a signal.
+ *
+ * SIGHUP is listened to while a server waits that has a file to be opened again: an access log, certificates.  It writes a fourth
+ * eventfd, RELOAD.  One of the threads reads it and does so for all servers. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -32,22 +35,23 @@
 static const int handled[] = {SIGINT, SIGTERM, RESTART};
 #define HANDLED (sizeof handled / sizeof *handled)
 
-enum { FIRST, AGAIN, ANEW, EVENTS };
+enum { FIRST, AGAIN, ANEW, RELOAD, EVENTS };
 
 /* A server that waits; on the stack of its thread. */
 struct waiter {
         struct waiter *next;
         weir_http_server *server;
         bool is_serving;
+        bool hears_reload; /* constant */
 };
 
 static struct {
         pthread_mutex_t mutex;
-        pthread_cond_t changed; /* `is_restarting` */
+        pthread_cond_t changed; /* `is_busy` */
 
         /* Guarded by mutex. */
         struct waiter *waiters; /* the signals are listened to while there are any */
-        bool is_restarting;     /* a thread looks at all servers that serve */
+        bool is_busy;           /* a thread looks at all servers that serve */
         bool is_heard[HANDLED];
         pid_t maker; /* of the eventfds: a forked child makes its own */
 
@@ -71,7 +75,7 @@ after_fork(void)
 static void
 become_child(void)
 {
-        signals.is_restarting = false; /* by a thread that is not there */
+        signals.is_busy = false; /* by a thread that is not there */
         pthread_mutex_unlock(&signals.mutex);
 }
 
@@ -86,7 +90,15 @@ on_signal(int number)
         eventfd_write(signals.events[event], 1);
 }
 
-static const struct weir__signal_listener to_stop = {.fn = on_signal, .should_replace = true}, to_restart = {.fn = on_signal};
+static void
+on_reload(int number)
+{
+        (void)number;
+        eventfd_write(signals.events[RELOAD], 1);
+}
+
+static const struct weir__signal_listener to_stop = {.fn = on_signal, .should_replace = true}, to_restart = {.fn = on_signal},
+                                          to_reload = {.fn = on_reload};
 
 static int
 make_eventfds(void)
@@ -115,13 +127,13 @@ listener_of(size_t i)
         return handled[i] == RESTART ? &to_restart : &to_stop;
 }
 
-/* The program may use the signal RESTART itself, or ignore it. */
+/* The program may ignore RESTART and SIGHUP, or use them itself. */
 static bool
 is_ignored(int number)
 {
         struct sigaction present;
 
-        return number == RESTART && sigaction(number, NULL, &present) == 0 && present.sa_handler == SIG_IGN;
+        return (number == RESTART || number == SIGHUP) && sigaction(number, NULL, &present) == 0 && present.sa_handler == SIG_IGN;
 }
 
 static int
@@ -154,6 +166,8 @@ watch_signals(struct waiter *waiter)
         pthread_mutex_lock(&signals.mutex);
         int failed = signals.waiters ? 0 : install();
         if (!failed) {
+                waiter->hears_reload = waiter->server->has_files && !is_ignored(SIGHUP) &&
+                                       weir__signals_listen(SIGHUP, &to_reload) == 0;
                 waiter->next = signals.waiters;
                 signals.waiters = waiter;
         }
@@ -167,11 +181,13 @@ unwatch_signals(struct waiter *waiter)
         struct waiter **at = &signals.waiters;
 
         pthread_mutex_lock(&signals.mutex);
-        while (signals.is_restarting)
+        while (signals.is_busy)
                 pthread_cond_wait(&signals.changed, &signals.mutex);
         while (*at != waiter)
                 at = &(*at)->next;
         *at = waiter->next;
+        if (waiter->hears_reload)
+                weir__signals_unlisten(SIGHUP, &to_reload);
         if (!signals.waiters)
                 uninstall();
         pthread_mutex_unlock(&signals.mutex);
@@ -189,36 +205,64 @@ raise_file_limit(void)
         }
 }
 
-/* -- starting anew -- */
+/* -- all servers -- */
 
-/* Collects all servers that serve.  They are not freed while `is_restarting` is set.  Returns false when another thread restarts
- * already, or when out of memory. */
+/* Collects all servers that serve.  They are not freed while `is_busy` is set.  Returns false when another thread is busy with them
+ * and the caller does not wait for that, or when out of memory. */
 static bool
-begin_restart(weir_http_server ***servers, unsigned *count)
+begin_with_all(weir_http_server ***servers, unsigned *count, bool waits)
 {
         unsigned room = 0;
 
         pthread_mutex_lock(&signals.mutex);
+        while (waits && signals.is_busy)
+                pthread_cond_wait(&signals.changed, &signals.mutex);
         for (struct waiter *each = signals.waiters; each; each = each->next)
                 room++;
-        *servers = signals.is_restarting ? NULL : calloc(room, sizeof **servers);
+        *servers = signals.is_busy ? NULL : calloc(room, sizeof **servers);
         for (struct waiter *each = signals.waiters; each && *servers; each = each->next)
                 if (each->is_serving)
                         (*servers)[(*count)++] = each->server;
-        signals.is_restarting |= *servers != NULL;
+        signals.is_busy |= *servers != NULL;
         pthread_mutex_unlock(&signals.mutex);
         return *servers;
 }
 
 static void
-end_restart(weir_http_server **servers)
+end_with_all(weir_http_server **servers)
 {
         free(servers);
         pthread_mutex_lock(&signals.mutex);
-        signals.is_restarting = false;
+        signals.is_busy = false;
         pthread_cond_broadcast(&signals.changed);
         pthread_mutex_unlock(&signals.mutex);
 }
+
+/* -- opening files again -- */
+
+/* The reasons of TLS are in the log already. */
+static void
+reload_all(void)
+{
+        weir_http_server **servers;
+        unsigned count = 0;
+
+        if (!begin_with_all(&servers, &count, true))
+                return;
+        for (unsigned i = 0; i < count; i++) {
+                int reopened = weir_http_server_reopen_log(servers[i]), reread = weir_http_server_reload(servers[i]);
+
+                if (reopened && reopened != -EDOM)
+                        weir__log(WEIR_LOG_ERROR, "SIGHUP: the access log is not opened again: %s; the old file stays in use",
+                                  weir_strerror(reopened));
+                if (reread && reread != -EDOM)
+                        weir__log(WEIR_LOG_ERROR, "SIGHUP: the files of TLS are not used: %s; the former ones stay in use",
+                                  weir_strerror(reread));
+        }
+        end_with_all(servers);
+}
+
+/* -- starting anew -- */
 
 static void
 restart(const weir_http_server *server)
@@ -227,11 +271,11 @@ restart(const weir_http_server *server)
         weir_http_server **servers;
         unsigned count = 0;
 
-        if (!begin_restart(&servers, &count))
+        if (!begin_with_all(&servers, &count, false))
                 return;
         const struct weir__givers givers = {servers, count};
         int result = weir__server_restart(&givers, READY_WITHIN, impatient);
-        end_restart(servers);
+        end_with_all(servers);
         if (result > 0)
                 weir__log(WEIR_LOG_INFO, "process %d serves now; this one ends", result);
         else if (result != -ECANCELED)
@@ -257,13 +301,14 @@ end_inheriting(void)
 static bool
 wait_for_signal(const weir_http_server *server)
 {
-        struct pollfd fds[3] = {{.fd = signals.events[FIRST], .events = POLLIN},
+        struct pollfd fds[4] = {{.fd = signals.events[FIRST], .events = POLLIN},
                                 {.fd = server->ended_fd, .events = POLLIN},
-                                {.fd = signals.events[ANEW], .events = POLLIN}};
+                                {.fd = signals.events[ANEW], .events = POLLIN},
+                                {.fd = signals.events[RELOAD], .events = POLLIN}};
 
         while (!fds[0].revents && !fds[1].revents) {
                 eventfd_t ignored;
-                int count = poll(fds, 3, weir__inherit_is_awaited() ? ASKED_WITHIN : -1);
+                int count = poll(fds, 4, weir__inherit_is_awaited() ? ASKED_WITHIN : -1);
 
                 if (count <= 0)
                         fds[0].revents = fds[1].revents = 0;
@@ -271,6 +316,8 @@ wait_for_signal(const weir_http_server *server)
                         end_inheriting();
                 else if (count > 0 && fds[2].revents && eventfd_read(signals.events[ANEW], &ignored) == 0)
                         restart(server);
+                else if (count > 0 && fds[3].revents && eventfd_read(signals.events[RELOAD], &ignored) == 0)
+                        reload_all();
         }
         return fds[0].revents;
 }

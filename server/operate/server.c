@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -47,6 +48,7 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
                 return NULL;
         struct weir_http_server_config *own = &server->config;
         int failed = weir__server_config_read(own, config);
+        server->has_files = own->certificate_file || (own->access_log && strcmp(own->access_log, "-") != 0);
         int wrong = weir__secure_init(server);
         if (!handler)
                 weir__log(WEIR_LOG_ERROR, "weir_http_server_new: the handler is NULL: expected what answers requests");
