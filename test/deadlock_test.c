@@ -33,6 +33,73 @@ begin(void)
         CU_ASSERT_EQUAL_FATAL(weir_init(&config), 0);
 }
 
+/* -- in the log -- */
+
+static struct {
+        _Atomic unsigned count;
+        char message[600];
+} logged;
+
+static void
+hear(enum weir_log_level level, const char *message, void *context)
+{
+        (void)context;
+        if (strncmp(message, "deadlock: ", 10) != 0)
+                return;
+        CU_ASSERT_EQUAL(level, WEIR_LOG_WARNING);
+        snprintf(logged.message, sizeof logged.message, "%s", message);
+        atomic_fetch_add(&logged.count, 1);
+}
+
+static weir_series *
+crossing(const char *name, const char *first, const char *second)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_series_set_name(series, name);
+        weir_series_push(series, weir_guard_acquire_new_named(first, NULL, NULL));
+        weir_series_push(series, weir_timer_new(WEIR_MSEC(20), NULL, NULL));
+        weir_series_push(series, weir_guard_acquire_new_named(second, NULL, NULL));
+        return series;
+}
+
+/* A second task that waits at the same circle is no second deadlock.  The circle after it is one: the last message is of that. */
+static void
+a_deadlock_is_logged_once_by_itself(void)
+{
+        weir_log_set(hear, NULL);
+        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
+        weir_series_start(crossing("A->B", "a", "b"));
+        weir_series_start(crossing("B->A", "b", "a"));
+        WEIR_TEST_EVENTUALLY(atomic_load(&logged.count) == 1);
+        CU_ASSERT(strstr(logged.message, "waits for guard \"a\"") && strstr(logged.message, "waits for guard \"b\""));
+        weir_series_start(crossing("C->A", "c", "a"));
+        weir_series_start(crossing("D->E", "d", "e"));
+        weir_series_start(crossing("E->D", "e", "d"));
+        WEIR_TEST_EVENTUALLY(atomic_load(&logged.count) == 2);
+        CU_ASSERT(strstr(logged.message, "waits for guard \"d\"") && strstr(logged.message, "waits for guard \"e\""));
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        CU_ASSERT_EQUAL(atomic_load(&logged.count), 2);
+        weir_log_set(NULL, NULL);
+}
+
+/* The same guards, and another runtime. */
+static void
+the_same_deadlock_after_its_end_is_logged_again(void)
+{
+        weir_log_set(hear, NULL);
+        for (unsigned i = 1; i <= 2; i++) {
+                atomic_store(&logged.count, 0);
+                CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
+                weir_series_start(crossing("A->B", "a", "b"));
+                weir_series_start(crossing("B->A", "b", "a"));
+                WEIR_TEST_EVENTUALLY(atomic_load(&logged.count) == 1);
+                weir_series_cancel_named("A->B", WEIR_ALL);
+                CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        }
+        weir_log_set(NULL, NULL);
+}
+
 /* A series that acquires one guard, and a second later the other one, if there is one. */
 static weir_series *
 transfer(const char *name, const char *first, const char *second)
@@ -296,6 +363,8 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
+                WEIR_TEST(a_deadlock_is_logged_once_by_itself),
+                WEIR_TEST(the_same_deadlock_after_its_end_is_logged_again),
                 WEIR_TEST(two_series_that_wait_for_each_others_guards_are_found),
                 WEIR_TEST(a_circle_of_five_is_one),
                 WEIR_TEST(a_chain_is_no_circle),

@@ -18,13 +18,13 @@
 
 #include "kernel/data/visible.h"
 
-#define LONGEST     16   /* guards in a circle */
-#define SHARERS     8    /* of a guard that are followed */
-#define CHILDREN    64   /* of a task that are followed, batches of them */
-#define LOOKED_AT   2000 /* series, from one guard */
-#define DEEPEST     64   /* calls in each other: series within series, and guards */
-#define NAME_MOST   64   /* bytes of a name that are shown */
-#define TITLE_ROOM  (NAME_MOST + 16)
+#define LONGEST    16   /* guards in a circle */
+#define SHARERS    8    /* of a guard that are followed */
+#define CHILDREN   64   /* of a task that are followed, batches of them */
+#define LOOKED_AT  2000 /* series, from one guard */
+#define DEEPEST    64   /* calls in each other: series within series, and guards */
+#define NAME_MOST  64   /* bytes of a name that are shown */
+#define TITLE_ROOM (NAME_MOST + 16)
 
 struct holder {
         struct weir_series *series; /* with a reference */
@@ -41,9 +41,10 @@ struct step {
 
 struct search {
         struct weir_series *start; /* the first holder */
+        bool is_for_new;           /* only circles that were not found so before */
         unsigned left;             /* series that may be looked at */
         unsigned depth;
-        unsigned count;            /* of the steps that are known */
+        unsigned count; /* of the steps that are known */
         struct step steps[LONGEST];
 };
 
@@ -84,6 +85,19 @@ holders_of(weir_guard *guard, struct holder holders[SHARERS])
         }
         weir__unlock(&guard->object.lock);
         return count;
+}
+
+static struct weir__hold *
+hold_of(const weir_guard *guard, const struct holder *holder)
+{
+        const struct weir__link *link = weir__list_first(&guard->sharers);
+        struct weir__hold *hold = link ? weir__container_of(link, struct weir__hold, link) : guard->holder;
+
+        while (hold && (hold->series != holder->series || hold->turn != holder->turn)) {
+                link = link ? weir__list_next(&guard->sharers, link) : NULL;
+                hold = link ? weir__container_of(link, struct weir__hold, link) : NULL;
+        }
+        return hold;
 }
 
 static bool
@@ -161,8 +175,7 @@ follow_guard(struct search *search, struct weir_series *series, weir_guard *guar
                         weir_series_unref(holders[i].series);
                         continue;
                 }
-                search->steps[search->count++] =
-                        (struct step){weir_series_ref(series), weir_guard_ref(guard), turn, holders[i]};
+                search->steps[search->count++] = (struct step){weir_series_ref(series), weir_guard_ref(guard), turn, holders[i]};
                 is_closed = holders[i].series == search->start || follow(search, holders[i].series);
                 if (!is_closed)
                         forget(&search->steps[--search->count]);
@@ -261,6 +274,25 @@ is_told_from(const struct search *search)
         return true;
 }
 
+/* Marks its holds.  A circle whose holds are all marked was found before. */
+static bool
+is_new(const struct search *search)
+{
+        bool has_unmarked = false;
+
+        for (unsigned i = 0; i < search->count; i++) {
+                weir_guard *guard = search->steps[i].guard;
+
+                weir__lock(&guard->object.lock);
+                struct weir__hold *hold = hold_of(guard, &search->steps[i].holder);
+                has_unmarked |= hold && !hold->is_told;
+                if (hold)
+                        hold->is_told = true;
+                weir__unlock(&guard->object.lock);
+        }
+        return has_unmarked;
+}
+
 static void
 search_from(struct search *search, struct weir_series *holder, void (*found)(const char *sentence, void *context), void *context)
 {
@@ -270,7 +302,8 @@ search_from(struct search *search, struct weir_series *holder, void (*found)(con
         search->left = LOOKED_AT;
         search->depth = 0;
         search->count = 0;
-        if (follow(search, holder) && is_told_from(search) && is_there_still(search)) {
+        bool is_found = follow(search, holder) && (search->is_for_new || is_told_from(search)) && is_there_still(search);
+        if (is_found && (!search->is_for_new || is_new(search))) {
                 write_sentence(search, sentence, sizeof sentence);
                 found(sentence, context);
         }
@@ -278,22 +311,35 @@ search_from(struct search *search, struct weir_series *holder, void (*found)(con
                 forget(&search->steps[--search->count]);
 }
 
+static void
+search_at(struct search *search, struct weir__waitable *object, void (*found)(const char *sentence, void *context), void *context)
+{
+        struct holder holders[SHARERS];
+
+        weir__lock(&object->lock);
+        bool is_waited_for = object->ops->kind == WEIR__GUARD && object->linked > 0;
+        weir__unlock(&object->lock);
+        unsigned count = is_waited_for ? holders_of((weir_guard *)object, holders) : 0;
+        for (unsigned i = 0; i < count; i++) {
+                search_from(search, holders[i].series, found, context);
+                weir_series_unref(holders[i].series);
+        }
+}
+
 void
 weir__deadlock_find(void (*found)(const char *sentence, void *context), void *context)
 {
-        struct search search;
+        struct search search = {.is_for_new = false};
         struct weir__waitable *object = NULL;
 
-        while (!weir__phase_is_forked() && (object = weir__waitable_next(object))) {
-                struct holder holders[SHARERS];
+        while (!weir__phase_is_forked() && (object = weir__waitable_next(object)))
+                search_at(&search, object, found, context);
+}
 
-                weir__lock(&object->lock);
-                bool is_waited_for = object->ops->kind == WEIR__GUARD && object->linked > 0;
-                weir__unlock(&object->lock);
-                unsigned count = is_waited_for ? holders_of((weir_guard *)object, holders) : 0;
-                for (unsigned i = 0; i < count; i++) {
-                        search_from(&search, holders[i].series, found, context);
-                        weir_series_unref(holders[i].series);
-                }
-        }
+void
+weir__deadlock_find_new(weir_guard *guard, void (*found)(const char *sentence, void *context), void *context)
+{
+        struct search search = {.is_for_new = true};
+
+        search_at(&search, &guard->object, found, context);
 }

@@ -250,6 +250,7 @@ try(struct weir__wait *wait, struct weir__work_list *claimed)
                 return -EDEADLK;
         if (!is_possible(guard, wait->message) || weir__wait_oldest_pending(&guard->waits)) {
                 ((struct weir__hold *)wait->message)->turn = ++guard->turns;
+                weir__deadlock_note(guard);
                 return -EAGAIN;
         }
         grant(guard, wait->message);

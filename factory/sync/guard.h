@@ -21,6 +21,8 @@ struct weir_guard {
         struct weir__hold *holder;       /* alone; NULL: nobody */
         struct weir__list sharers; /* their holds, the oldest first; none while there is a holder */
         uint32_t turns;            /* waits and grants that there were, modulo 2^32 */
+        bool is_noted;             /* a search for deadlocks will begin here */
+        struct weir__link noted;   /* while it is; guarded by a lock of deadlock_log.c */
 
         _Atomic bool was_shared; /* set under the lock once and for all */
 };
@@ -30,6 +32,7 @@ struct weir__hold {
 
         struct weir_guard *guard; /* constant; with a reference */
         bool is_shared;           /* constant */
+        bool is_told;             /* in a circle that was logged; guarded by the lock of the guard */
 
         /* Guarded by the lock of the guard. */
         uint32_t turn; /* of the wait, then of the grant */
@@ -45,5 +48,11 @@ void weir__guard_describe_held(const struct weir_series *series, char *out, size
 /* Calls `found` for each circle of series that wait for each other's guards, with a sentence that says it.  No lock is held.  Any
  * thread. */
 void weir__deadlock_find(void (*found)(const char *sentence, void *context), void *context);
+
+/* The same for circles with that guard which were not found by this function before.  The caller has a reference. */
+void weir__deadlock_find_new(weir_guard *guard, void (*found)(const char *sentence, void *context), void *context);
+
+/* A task begins to wait for the guard.  If that closes a circle, it will be logged.  Under the guard's lock. */
+void weir__deadlock_note(weir_guard *guard);
 
 #endif

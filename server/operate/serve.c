@@ -207,8 +207,8 @@ raise_file_limit(void)
 
 /* -- all servers -- */
 
-/* Collects all servers that serve.  They are not freed while `is_busy` is set.  Returns false when another thread is busy with them
- * and the caller does not wait for that, or when out of memory. */
+/* Collects all servers that serve.  They are not freed while `is_busy` is set.  Returns false when another thread is busy with
+ * them and the caller does not wait for that, or when out of memory. */
 static bool
 begin_with_all(weir_http_server ***servers, unsigned *count, bool waits)
 {
