@@ -134,6 +134,107 @@ two_series_that_wait_for_each_others_guards_are_found(void)
         CU_ASSERT_EQUAL(weir_shutdown(), 0);
 }
 
+/* -- through tasks that run others -- */
+
+static weir_task *
+make_acquire(void *context)
+{
+        (void)context;
+        return weir_guard_acquire_new_named("b", NULL, NULL);
+}
+
+static weir_task *
+in_parallel(void)
+{
+        weir_task *parallel = weir_parallel_new(NULL, NULL);
+
+        weir_parallel_add(parallel, make_acquire(NULL));
+        return parallel;
+}
+
+static weir_task *
+in_module(void)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_series_push(series, make_acquire(NULL));
+        return weir_module_new(series, NULL, NULL);
+}
+
+static weir_task *
+in_graph(void)
+{
+        weir_task *graph = weir_graph_new(NULL, NULL);
+
+        weir_graph_precede(weir_graph_add(graph, weir_empty_new(NULL, NULL), "first"),
+                           weir_graph_add(graph, make_acquire(NULL), "second"));
+        return graph;
+}
+
+static weir_task *
+in_timeout(void)
+{
+        return weir_timeout_new(make_acquire(NULL), WEIR_SEC(3600));
+}
+
+static weir_task *
+in_dynamic(void)
+{
+        return weir_dynamic_new(make_acquire, NULL, NULL);
+}
+
+static weir_task *
+in_repeater(void)
+{
+        return weir_repeater_new(make_acquire, NULL, NULL);
+}
+
+static weir_task *
+in_retry(void)
+{
+        return weir_retry_new(NULL, make_acquire, NULL, NULL);
+}
+
+static weir_task *
+in_limited(void)
+{
+        weir_semaphore *semaphore = weir_semaphore_new(1);
+        weir_task *limited = weir_limited_new(semaphore, 1, make_acquire(NULL), NULL, NULL);
+
+        weir_semaphore_unref(semaphore);
+        return limited;
+}
+
+static weir_task *
+in_conditional(void)
+{
+        weir_condition *condition = weir_condition_new();
+        weir_task *conditional = weir_conditional_new(condition, make_acquire(NULL), NULL, NULL);
+
+        weir_condition_signal(condition);
+        weir_condition_unref(condition);
+        return conditional;
+}
+
+static void
+circles_through_tasks_that_run_others_are_found(void)
+{
+        static weir_task *(*const shapes[])(void) = {in_parallel, in_module, in_graph,   in_timeout,    in_dynamic,
+                                                     in_repeater, in_retry,  in_limited, in_conditional};
+
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+                weir_series *outer = transfer("outer", "a", NULL);
+
+                begin();
+                weir_series_push(outer, shapes[i]());
+                weir_series_start(outer);
+                weir_series_start(transfer("other", "b", "a"));
+                weir_clock_advance(WEIR_SEC(2));
+                CU_ASSERT_EQUAL(look(), 1);
+                CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        }
+}
+
 static void
 a_circle_of_five_is_one(void)
 {
@@ -366,6 +467,7 @@ main(void)
                 WEIR_TEST(a_deadlock_is_logged_once_by_itself),
                 WEIR_TEST(the_same_deadlock_after_its_end_is_logged_again),
                 WEIR_TEST(two_series_that_wait_for_each_others_guards_are_found),
+                WEIR_TEST(circles_through_tasks_that_run_others_are_found),
                 WEIR_TEST(a_circle_of_five_is_one),
                 WEIR_TEST(a_chain_is_no_circle),
                 WEIR_TEST(a_wait_within_a_parallel_closes_a_circle),

@@ -69,8 +69,7 @@ new_conditional(struct weir__wait_task *wait, struct weir_task *task, weir_task_
                         weir__task_discard(task);
                 return NULL;
         }
-        weir__combinator_add_behind(&conditional->task, &conditional_ops, wait ? &wait->task : NULL, task,
-                                    WEIR__ACT_CONDITIONAL);
+        weir__combinator_add_behind(&conditional->task, &conditional_ops, wait ? &wait->task : NULL, task, WEIR__ACT_CONDITIONAL);
         return &conditional->task;
 }
 

@@ -254,7 +254,11 @@ weir_promise_ref(weir_task *promise)
 void
 weir_promise_unref(weir_task *promise)
 {
-        weir__waitable_unref(object_of(promise, "weir_promise_unref"));
+        struct weir__waitable *object = object_of(promise, "weir_promise_unref");
+
+        if (object)
+                weir__references_expect(object, &object->references, "weir_promise_unref");
+        weir__waitable_unref(object);
 }
 
 int

@@ -39,7 +39,7 @@ struct select {
 
         /* The caller's until the select is consumed, then constant but for the waits. */
         unsigned count, room;
-        int fallback; /* the index of the default; -1: there is none */
+        int fallback;           /* the index of the default; -1: there is none */
         struct option *options; /* `own`, or a block of `room` */
         struct option own[OWN_CASES];
 };

@@ -42,11 +42,11 @@ struct topic {
 };
 
 struct weir_subscriber {
-        atomic_size_t references;
-
         /* Constant. */
         struct topic *topic; /* with a reference */
         size_t room;
+
+        atomic_size_t references; /* not at the beginning, where a free block has its link */
 
         uint64_t next; /* guarded by the topic's lock */
 };
@@ -312,7 +312,10 @@ weir_subscriber_ref(weir_subscriber *subscriber)
 void
 weir_subscriber_unref(weir_subscriber *subscriber)
 {
-        if (!subscriber || atomic_fetch_sub_explicit(&subscriber->references, 1, memory_order_acq_rel) > 1)
+        if (!subscriber)
+                return;
+        weir__references_expect(subscriber, &subscriber->references, "weir_subscriber_unref");
+        if (atomic_fetch_sub_explicit(&subscriber->references, 1, memory_order_acq_rel) > 1)
                 return;
         struct topic *topic = subscriber->topic;
         if (!weir__phase_is_forked()) { /* a thread that held the lock at the fork is not there to let it go */

@@ -12,7 +12,6 @@
 
 static const struct weir__combinator_ops module_ops = {
         .task = WEIR__COMBINATOR_TASK_OPS("a module"),
-        .task.needs_all_children = true,
 };
 
 weir_task *

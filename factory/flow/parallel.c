@@ -29,7 +29,6 @@ release(struct weir__combinator *parallel)
 
 static const struct weir__combinator_ops parallel_ops = {
         .task = WEIR__COMBINATOR_TASK_OPS("a parallel"),
-        .task.needs_all_children = true,
         .ended = child_ended,
         .release = release,
 };

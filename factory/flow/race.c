@@ -42,6 +42,7 @@ start(struct weir_task *task)
 
 static const struct weir__combinator_ops race_ops = {
         .task = WEIR__COMBINATOR_OPS_WITH("a race", weir__task_complete, start),
+        .task.ends_with_one_child = true,
         .ended = child_ended,
 };
 

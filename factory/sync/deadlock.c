@@ -9,7 +9,7 @@
  * turns that no other one has.  So a step that is seen twice with the same turns was there all the time between, and the whole
  * circle was there when the second round began.
  *
- * A holder waits for a guard if its current task does, or if that task waits for all series that it runs, and one of these does.
+ * A holder waits for a guard if its current task does, or if that task waits for the series that it runs, and one of these does.
  * A race is no such task: another of its series may end it. */
 #include "factory/sync/guard.h"
 
@@ -191,7 +191,8 @@ next_child(struct weir_series *series, const struct weir_task *task, struct weir
         struct weir_series *child = NULL;
 
         weir__lock(&series->lock);
-        *has_more = series->current == task && weir__task_ops(task)->needs_all_children &&
+        *has_more = series->current == task && !weir__task_ops(task)->ends_with_one_child &&
+                    weir__task_ops(task)->child &&
                     (atomic_load_explicit(&task->word, memory_order_acquire) & WEIR__STATE) != WEIR__NEW &&
                     weir__task_ops(task)->child((struct weir_task *)task, cursor, &child);
         weir__unlock(&series->lock);

@@ -22,6 +22,7 @@
 #include "factory/names/names.h"
 #include "factory/task/task.h"
 #include "kernel/base/list.h"
+#include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
 #include "kernel/memory/watched.h"
 
@@ -127,6 +128,15 @@ struct weir__waitable *weir__waitable_find(const struct weir__waitable_ops *ops,
 struct weir__waitable *weir__waitable_ref(struct weir__waitable *object);
 void weir__waitable_unref(struct weir__waitable *object);
 
+/* Before the program drops a reference.  An object that is gone still says so, as long as its memory is not used again. */
+static inline void
+weir__references_expect(const void *object, const _Atomic size_t *references, const char *call)
+{
+        weir__memory_expect(object);
+        if (__builtin_expect(atomic_load_explicit(references, memory_order_relaxed) == 0, 0))
+                weir__panic("%s: no reference is left: it was called once too often", call);
+}
+
 /* Defines the public functions of a kind that do the same. */
 #define WEIR__WAITABLE_REFERENCES(type, type_ref, type_unref)                                         \
         type *type_ref(type *object)                                                                  \
@@ -135,7 +145,11 @@ void weir__waitable_unref(struct weir__waitable *object);
         }                                                                                             \
         void type_unref(type *object)                                                                 \
         {                                                                                             \
-                weir__waitable_unref((struct weir__waitable *)object);                                \
+                struct weir__waitable *waitable = (struct weir__waitable *)object;                    \
+                                                                                                      \
+                if (waitable)                                                                         \
+                        weir__references_expect(waitable, &waitable->references, #type_unref);        \
+                weir__waitable_unref(waitable);                                                       \
         }
 
 /* -ENOMEM for NULL, -ECHILD in a forked child, else 0. */

@@ -54,8 +54,8 @@ write_function(weir_task_fn *function, char *out, size_t room)
         else if (where.dli_sname && where.dli_saddr == (void *)at)
                 snprintf(out, room, "%s", where.dli_sname);
         else
-                snprintf(out, room, "%s+0x%" PRIxPTR, strrchr(where.dli_fname, '/') ? strrchr(where.dli_fname, '/') + 1
-                                                                                    : where.dli_fname,
+                snprintf(out, room, "%s+0x%" PRIxPTR,
+                         strrchr(where.dli_fname, '/') ? strrchr(where.dli_fname, '/') + 1 : where.dli_fname,
                          at - (uintptr_t)where.dli_fbase);
 }
 
@@ -282,7 +282,7 @@ struct census {
         struct weir__constants constants;
         struct count kinds[KINDS + 1]; /* in the order in which they were found */
         size_t count;
-        char first[WEIR__TASK_TITLE];           /* the title of the first task with a name; "": there is none */
+        char first[WEIR__TASK_TITLE];     /* the title of the first task with a name; "": there is none */
         const struct weir_series *series; /* the first one; NULL: there is none */
 };
 
@@ -333,19 +333,21 @@ find_series_name(struct census *census)
                 snprintf(census->first, sizeof census->first, "series \"%s\"", name);
 }
 
-/* "timers", "retries", "mailboxes", "series" */
+/* "timers", "retries", "mailboxes", "series", "tasks of another kind" */
 static void
 write_count(char *out, size_t room, const struct count *counted)
 {
-        size_t size = strlen(counted->kind);
-        char last = counted->kind[size - 1];
+        const char *kind = counted->kind, *rest = strstr(kind, " of ");
+        size_t size = rest ? (size_t)(rest - kind) : strlen(kind);
+        char last = kind[size - 1];
 
         if (counted->count == 1 || last == 's')
-                snprintf(out, room, "%zu %s", counted->count, counted->kind);
+                snprintf(out, room, "%zu %s", counted->count, kind);
         else if (last == 'y')
-                snprintf(out, room, "%zu %.*sies", counted->count, (int)size - 1, counted->kind);
+                snprintf(out, room, "%zu %.*sies%s", counted->count, (int)size - 1, kind, kind + size);
         else
-                snprintf(out, room, "%zu %s%s", counted->count, counted->kind, last == 'x' ? "es" : "s");
+                snprintf(out, room, "%zu %.*s%s%s", counted->count, (int)size, kind, last == 'x' || last == 'h' ? "es" : "s",
+                         kind + size);
 }
 
 static void
@@ -359,7 +361,10 @@ say(const struct census *census)
         for (size_t i = 0; i < kinds; i++) {
                 write_count(one, sizeof one, &census->kinds[i]);
                 snprintf(counts + strlen(counts), sizeof counts - strlen(counts), "%s%s",
-                         i == 0 ? "" : i == kinds - 1 ? " and " : ", ", one);
+                         i == 0           ? ""
+                         : i == kinds - 1 ? " and "
+                                          : ", ",
+                         one);
         }
         weir__log(WEIR_LOG_WARNING, "%s %s made and never started%s%s", counts, census->count == 1 ? "was" : "were",
                   *census->first ? "; first: " : "", census->first);

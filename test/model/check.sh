@@ -85,7 +85,15 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 cd "$scratch" || exit 1
 
-[ $# -gt 0 ] || set -- cancel.pml handover.pml ticker.pml wait.pml wakeup.pml select.pml roots.pml promise.pml timer.pml ids.pml lock.pml watch.pml # the longest first
+# All of them, the longest first.
+if [ $# -eq 0 ]; then
+        set -- cancel.pml handover.pml ticker.pml wait.pml wakeup.pml select.pml roots.pml promise.pml nest.pml timer.pml ids.pml lock.pml \
+                watch.pml
+        [ $# -eq "$(ls "$here"/*.pml | wc -l)" ] || {
+                echo "check.sh: a model of test/model is not in its list" >&2
+                exit 1
+        }
+fi
 for file in "$@"; do
         basename "$file" .pml >>checks
 done
