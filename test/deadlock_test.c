@@ -235,6 +235,43 @@ circles_through_tasks_that_run_others_are_found(void)
         }
 }
 
+static weir_task *
+in_parallel_that_stops(void)
+{
+        weir_task *parallel = in_parallel();
+
+        weir_parallel_stop_on_failure(parallel);
+        return parallel;
+}
+
+static weir_task *
+in_graph_that_stops(void)
+{
+        weir_task *graph = in_graph();
+
+        weir_graph_stop_on_failure(graph);
+        return graph;
+}
+
+/* Another of their children might fail, and so end the wait. */
+static void
+what_stops_at_a_failure_closes_no_circle(void)
+{
+        static weir_task *(*const shapes[])(void) = {in_parallel_that_stops, in_graph_that_stops};
+
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+                weir_series *outer = transfer("outer", "a", NULL);
+
+                begin();
+                weir_series_push(outer, shapes[i]());
+                weir_series_start(outer);
+                weir_series_start(transfer("other", "b", "a"));
+                weir_clock_advance(WEIR_SEC(2));
+                CU_ASSERT_EQUAL(look(), 0);
+                CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        }
+}
+
 static void
 a_circle_of_five_is_one(void)
 {
@@ -468,6 +505,7 @@ main(void)
                 WEIR_TEST(the_same_deadlock_after_its_end_is_logged_again),
                 WEIR_TEST(two_series_that_wait_for_each_others_guards_are_found),
                 WEIR_TEST(circles_through_tasks_that_run_others_are_found),
+                WEIR_TEST(what_stops_at_a_failure_closes_no_circle),
                 WEIR_TEST(a_circle_of_five_is_one),
                 WEIR_TEST(a_chain_is_no_circle),
                 WEIR_TEST(a_wait_within_a_parallel_closes_a_circle),

@@ -71,6 +71,17 @@ use_a_channel_that_is_gone(void)
         weir_channel_post(channel, NULL);
 }
 
+/* Another library answers a promise whose task is gone, and has no reference. */
+static void
+end_a_promise_that_is_gone(void)
+{
+        weir_task *promise = weir_promise_new(NULL, NULL, NULL);
+
+        weir_promise_end(promise, 0);
+        weir_task_run(promise);
+        weir_promise_end(promise, 0);
+}
+
 int
 main(int count, char **arguments)
 {
@@ -84,6 +95,7 @@ main(int count, char **arguments)
                 {"forget", make_and_forget},
                 {"forget-named", make_and_forget_with_names},
                 {"channel", use_a_channel_that_is_gone},
+                {"promise", end_a_promise_that_is_gone},
         };
 
         weir_init(NULL);

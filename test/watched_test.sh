@@ -56,6 +56,7 @@ check_uses() {
         expect "$with: a start of a task that is gone" 1 "$report" start_a_task_that_is_gone "$started" -- "$@" start
         expect "$with: a series that is gone" 1 "$report" push_onto_a_series_that_is_gone -- "$@" push
         expect "$with: a channel that is gone" 1 "$report" use_a_channel_that_is_gone -- "$@" channel
+        expect "$with: a promise that is gone" 1 "$report" end_a_promise_that_is_gone -- "$@" promise
         expect "$with: no mistake" 0 -- "$@"
 }
 

@@ -130,7 +130,8 @@ release(struct weir_task *task, bool discarded)
 
         if (may_meet_an_end)
                 weir__lock(&self->object.lock);
-        self->is_decided |= discarded;
+        if (discarded)
+                self->is_decided = true;
         void *value = take_value(self);
         if (may_meet_an_end)
                 weir__unlock(&self->object.lock);
@@ -211,6 +212,7 @@ weir_promise_new(weir_promise_cancel_fn *cancel, weir_task_fn *done, void *conte
 int
 weir_promise_end_with(weir_task *promise, int status, void *value, weir_free_fn *drop)
 {
+        weir__memory_expect(promise);
         int fault = fault_of(promise);
 
         if (!fault && status > 0)

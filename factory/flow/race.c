@@ -42,7 +42,6 @@ start(struct weir_task *task)
 
 static const struct weir__combinator_ops race_ops = {
         .task = WEIR__COMBINATOR_OPS_WITH("a race", weir__task_complete, start),
-        .task.ends_with_one_child = true,
         .ended = child_ended,
 };
 
@@ -76,6 +75,7 @@ weir_race_add_series(weir_task *race, weir_series *series)
 int
 weir_race_winner(const weir_task *race)
 {
+        weir__memory_expect(race);
         if (!race)
                 return -EINVAL;
         return weir__task_ops(race) == &race_ops.task ? ((const struct race *)race)->winner : -EDOM;

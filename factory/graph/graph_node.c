@@ -62,6 +62,7 @@ weir_node_state(const weir_node *node)
 int
 weir_node_status(const weir_node *node)
 {
+        weir__memory_expect(node);
         if (!node)
                 return -EINVAL;
         return weir__node_state_of(node) > WEIR_NODE_RUNNING ? node->status : 0;

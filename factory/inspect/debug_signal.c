@@ -25,7 +25,7 @@ static struct {
         /* Guarded by mutex. */
         int signal; /* 0: none */
         int fd;
-        unsigned waiting;        /* threads */
+        unsigned waiting; /* threads */
 } bound = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static void

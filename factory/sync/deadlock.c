@@ -10,7 +10,7 @@
  * circle was there when the second round began.
  *
  * A holder waits for a guard if its current task does, or if that task waits for the series that it runs, and one of these does.
- * A race is no such task: another of its series may end it. */
+ * A race is no such task, nor is one that stops at a failure: another of its series may end it. */
 #include "factory/sync/guard.h"
 
 #include <stdio.h>
@@ -184,19 +184,27 @@ follow_guard(struct search *search, struct weir_series *series, weir_guard *guar
         return is_closed;
 }
 
-/* The next child of the task, with a reference, if the series still runs it; NULL: none was found this time. */
+/* The next child of the task, with a reference, if the series still runs it; NULL: none was found this time.  A race, and what
+ * stops at a failure, has a series of its own around its children: another child may end it, so they close no circle. */
 static struct weir_series *
 next_child(struct weir_series *series, const struct weir_task *task, struct weir__child_cursor *cursor, bool *has_more)
 {
         struct weir_series *child = NULL;
 
         weir__lock(&series->lock);
-        *has_more = series->current == task && !weir__task_ops(task)->ends_with_one_child &&
-                    weir__task_ops(task)->child &&
+        *has_more = series->current == task && weir__task_ops(task)->child &&
                     (atomic_load_explicit(&task->word, memory_order_acquire) & WEIR__STATE) != WEIR__NEW &&
                     weir__task_ops(task)->child((struct weir_task *)task, cursor, &child);
         weir__unlock(&series->lock);
-        return child;
+        if (!child)
+                return NULL;
+        weir__lock(&child->lock);
+        bool is_followed = child->parent == series;
+        weir__unlock(&child->lock);
+        if (is_followed)
+                return child;
+        weir_series_unref(child);
+        return NULL;
 }
 
 /* Follows what a series with a reference waits for. */

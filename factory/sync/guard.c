@@ -329,8 +329,10 @@ try_for(weir_guard *guard, struct weir_series *series, struct weir__hold *hold, 
 {
         int outcome = -EAGAIN;
 
+        weir__waitable_lock(&guard->object); /* forgets the waits that are over, a slice at a time, before the series is locked */
+        weir__unlock(&guard->object.lock);
         weir__lock(&series->lock);
-        weir__waitable_lock(&guard->object);
+        weir__lock(&guard->object.lock);
         if (series->state != WEIR__SERIES_RUNNING)
                 outcome = -ESTALE;
         else if (find_hold(series, guard, NULL))

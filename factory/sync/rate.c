@@ -300,7 +300,7 @@ weir_rate_delay(weir_rate *rate, uint64_t tokens)
                 return fault;
         if (tokens > rate->object.limit)
                 return -EINVAL;
-        weir__lock(&rate->object.lock);
+        weir__waitable_lock(&rate->object);
         refill(rate);
         uint64_t left = time_until(rate, tokens * rate->cost);
         weir__unlock(&rate->object.lock);
@@ -312,7 +312,7 @@ weir_rate_available(weir_rate *rate)
 {
         if (weir__waitable_fault((struct weir__waitable *)rate))
                 return 0;
-        weir__lock(&rate->object.lock);
+        weir__waitable_lock(&rate->object);
         refill(rate);
         uint64_t level = rate->level < capacity(rate) ? rate->level : capacity(rate), available = level / rate->cost;
         weir__unlock(&rate->object.lock);

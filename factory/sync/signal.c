@@ -42,18 +42,18 @@ static _Atomic int event_fd = -1;
 static struct weir__lock lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF);
 
 /* Guarded by lock. */
-static pid_t maker;              /* of the eventfd: a child makes its own */
-static unsigned generation;      /* of the runtime whose poller has it */
+static pid_t maker;         /* of the eventfd: a child makes its own */
+static unsigned generation; /* of the runtime whose poller has it */
 
 /* -- from the handler to the tasks -- */
 
 static void
 note(int signo)
 {
-        int fd = atomic_load(&event_fd);
-
         atomic_fetch_add(&counts[signo], 1);
         atomic_fetch_or(&due, UINT64_C(1) << (signo - 1));
+        int fd = atomic_load(
+                &event_fd); /* after the count: a task that begins to wait sees the count, or this sees its descriptor */
         if (fd >= 0)
                 eventfd_write(fd, 1);
 }
@@ -116,9 +116,9 @@ serve(struct signal_object *object)
 #define NAME_SIZE 16
 
 static const char *const names[] = {
-        [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT",   [SIGUSR1] = "SIGUSR1",
-        [SIGUSR2] = "SIGUSR2", [SIGPIPE] = "SIGPIPE", [SIGALRM] = "SIGALRM",   [SIGTERM] = "SIGTERM",
-        [SIGCHLD] = "SIGCHLD", [SIGCONT] = "SIGCONT", [SIGTSTP] = "SIGTSTP",   [SIGWINCH] = "SIGWINCH",
+        [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT", [SIGUSR1] = "SIGUSR1",
+        [SIGUSR2] = "SIGUSR2", [SIGPIPE] = "SIGPIPE", [SIGALRM] = "SIGALRM", [SIGTERM] = "SIGTERM",
+        [SIGCHLD] = "SIGCHLD", [SIGCONT] = "SIGCONT", [SIGTSTP] = "SIGTSTP", [SIGWINCH] = "SIGWINCH",
 };
 
 static const char *

@@ -111,8 +111,8 @@ weir__task_has_title_name(const struct weir__constants *constants, const struct 
 /* -- what is consumed twice -- */
 
 static const struct {
-        const char *name;  /* of the function */
-        const char *did;   /* what it does with the task */
+        const char *name; /* of the function */
+        const char *did;  /* what it does with the task */
 } acts[WEIR__ACTS] = {
         [WEIR__ACT_UNKNOWN >> 2] = {"the library", "taken"},
         [WEIR__ACT_START >> 2] = {"weir_task_start", "started"},

@@ -98,6 +98,7 @@ weir_series_cancel(weir_series *series)
 int
 weir_series_fail(weir_series *series, int status)
 {
+        weir__memory_expect(series);
         if (!series || status >= 0 || status < -INT16_MAX)
                 return -EINVAL;
         return weir__phase_is_forked() ? -ECHILD : weir__series_end_now(series, weir__cause_of_failure(status));
@@ -106,6 +107,7 @@ weir_series_fail(weir_series *series, int status)
 void
 weir_series_stop_on_failure(weir_series *series)
 {
+        weir__memory_expect(series);
         if (series)
                 series->stops_on_failure = true;
 }

@@ -9,6 +9,7 @@
 weir_series *
 weir_series_ref(weir_series *series)
 {
+        weir__memory_expect(series);
         return weir__series_ref(series);
 }
 
@@ -57,6 +58,7 @@ weir__series_around_free(struct weir_series *within)
 weir_series *
 weir_series_parent(const weir_series *series)
 {
+        weir__memory_expect(series);
         struct weir_series *parent = series ? series->parent : NULL;
 
         while (parent && !parent->work.ops)

@@ -111,7 +111,6 @@ struct weir__task_ops {
         const struct weir__series_ops *series_ops;
 
         bool is_guard_wait;     /* it waits for a guard: factory/sync/guard.c */
-        bool ends_with_one_child; /* another of its series may end it, as a race */
 
         /* The wait of a select's winner, if that has a message; or NULL (factory/channel/select.c).  NULL: it is no
          * select. */

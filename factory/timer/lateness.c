@@ -69,6 +69,7 @@ weir_lateness_reset(int poller, struct weir_lateness *lateness)
 weir_nsec
 weir_timer_lateness(const weir_task *task)
 {
+        weir__memory_expect(task);
         if (!weir__timer_of_task((struct weir_task *)task)) /* const protects the caller only */
                 return task ? -EDOM : -EINVAL;
         return weir__timer_lateness(task);

@@ -42,9 +42,9 @@ struct ticker {
         uint64_t limit; /* of ticks; 0: none */
 
         /* Guarded by the poller's lock. */
-        weir_nsec reset;       /* during a tick: when the next one is due; 0: as the policy says */
+        weir_nsec reset;        /* during a tick: when the next one is due; 0: as the policy says */
         bool is_reset_for_tick; /* `reset` is for the next tick alone: the phase stays */
-        weir_nsec shift; /* during a tick: how much later than that the next one is */
+        weir_nsec shift;        /* during a tick: how much later than that the next one is */
 
         /* The worker's and its callback's. */
         weir_nsec scheduled, actual;
@@ -376,6 +376,7 @@ weir_ticker_check(const char *cron, const char *zone, size_t *position, const ch
 static int
 fault_before_start(const weir_task *task)
 {
+        weir__memory_expect(task);
         if (weir__phase_is_forked())
                 return -ECHILD;
         if (!task || task->flags & WEIR__TASK_CONSUMED)
@@ -426,6 +427,7 @@ weir_ticker_move_next_id(weir_timer_id id, weir_nsec after)
 int
 weir_ticker_stop(weir_task *task)
 {
+        weir__memory_expect(task);
         struct ticker *ticker = task ? ticker_of_task(task) : NULL;
 
         if (!ticker)
@@ -439,6 +441,7 @@ weir_ticker_stop(weir_task *task)
 bool
 weir_ticker_is_tick(const weir_task *task)
 {
+        weir__memory_expect(task);
         return task && ticker_of_task(task) && task->status == -EINPROGRESS;
 }
 

@@ -12,6 +12,7 @@
 weir_timer_id
 weir_timer_id_of(weir_task *task)
 {
+        weir__memory_expect(task);
         struct weir__timer *timer = weir__timer_of_task(task);
 
         if (!timer || weir__phase_is_forked() || (!weir__pollers_count() && weir__runtime_use()))

@@ -168,6 +168,7 @@ weir_timer_new_boottime_named(const char *name, weir_nsec after, weir_task_fn *d
 int
 weir_timer_set_slack(weir_task *task, weir_nsec slack)
 {
+        weir__memory_expect(task);
         struct weir__timer *timer = weir__timer_of_task(task);
 
         if (weir__phase_is_forked())

@@ -47,11 +47,11 @@ enum weir__module {
         WEIR__MODULE_LOCKS, /* a child forgets the sleepers of locks, before the other modules release theirs */
         WEIR__MODULE_MEMORY,
         WEIR__MODULE_LOG,
-        WEIR__MODULE_SERVERS,
         WEIR__MODULE_TLS,
         WEIR__MODULE_TRACE, /* its end comes after that of the runtime, which is in the trace */
         WEIR__MODULE_RUNTIME,
         WEIR__MODULE_SIGNALS, /* looks whether the child may use the library */
+        WEIR__MODULE_SERVERS, /* weir_http_serve listens to signals under its mutex, so that is taken first */
         WEIR__MODULE_POLLERS,
         WEIR__MODULE_ROOTS,
         WEIR__MODULE_TASKS,

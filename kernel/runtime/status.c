@@ -51,9 +51,9 @@ weir_strerror(int status)
 
 /* -- names -- */
 
-#define ERRNOS   160 /* the system's codes are below */
-#define NAME     24  /* bytes of a name, with its NUL */
-#define NUMBERS  4   /* names of unknown codes that are valid at a time, on a thread */
+#define ERRNOS  160 /* the system's codes are below */
+#define NAME    24  /* bytes of a name, with its NUL */
+#define NUMBERS 4   /* names of unknown codes that are valid at a time, on a thread */
 
 static char names[ERRNOS][NAME]; /* constant once made */
 

@@ -112,8 +112,10 @@ escape_json(const char *text, size_t size, char *out, unsigned *taken)
         if (is_valid && *text == '\n')
                 return put(out, "\\n");
         char piece[PIECE_BOUND + 1];
-        snprintf(piece, sizeof piece, "\\u%04x", !is_valid ? 0xfffdu : length == 3 ? 0x2000u + (unsigned char)text[2] - 0x80u
-                                                                                   : (unsigned char)*text);
+        snprintf(piece, sizeof piece, "\\u%04x",
+                 !is_valid     ? 0xfffdu
+                 : length == 3 ? 0x2000u + (unsigned char)text[2] - 0x80u
+                               : (unsigned char)*text);
         return put(out, piece);
 }
 

@@ -25,9 +25,7 @@
 static int
 refuse(const char *expected)
 {
-        static struct weir__log_limit limit;
-
-        weir__log_limited(&limit, WEIR_LOG_ERROR, "weir_http_server_new: %s", expected);
+        weir__log(WEIR_LOG_ERROR, "weir_http_server_new: %s", expected);
         return -EINVAL;
 }
 
@@ -67,7 +65,7 @@ weir__server_config_read(struct weir_http_server_config *to, const struct weir_h
         to->max_head = to->max_head == SIZE_MAX ? WEIR__HEAD_MAX : to->max_head;
         to->compress_least = to->compress_least ? to->compress_least : COMPRESS_LEAST;
         if (to->max_head > WEIR__HEAD_MAX)
-                failed = refuse("max_head: expected 2 GiB at most, or SIZE_MAX");
+                failed = refuse("max_head: expected 16 MiB at most, or SIZE_MAX");
         if (to->compress < 0 || to->compress > WEIR__GZIP_LEVEL_MAX)
                 failed = refuse("compress: expected 0 to 9");
         return failed;
