@@ -8,7 +8,7 @@
 
 #include <weir/runtime.h>
 
-/* What a code means here.  The system's texts fit the others. */
+/* What a code means here.  The others come from the system alone, and have its texts (test/status_test.c). */
 static const struct {
         int status;
         const char *text;
@@ -32,6 +32,13 @@ static const struct {
         {-E2BIG, "more than allowed"},
         {-EBADMSG, "malformed: it breaks the rules of its format"},
         {-ENODATA, "not known: it has not happened"},
+        {-ENOENT, "there is no such file, name or entry"},
+        {-EEXIST, "it exists already, or with other values"},
+        {-EPERM, "not permitted, or not held by this series"},
+        {-EINPROGRESS, "it goes on: this is a tick, not the end"},
+        {-EOVERFLOW, "a number that is out of range"},
+        {-EINVAL, "an invalid value, or not allowed here"},
+        {-ENOTSUP, "not supported by this clock, method or format"},
         {WEIR_ETLS_CERTIFICATE, "no usable certificate"},
         {WEIR_ETLS_KEY, "no usable private key"},
         {WEIR_ETLS_MISMATCH, "the private key does not belong to the certificate"},
