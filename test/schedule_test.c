@@ -189,6 +189,51 @@ reset_moves_the_next_tick_only(void)
         end(&ticks);
 }
 
+/* The first tick is known only at the start. */
+static void
+before_the_start_a_reset_counts_and_an_extension_does_not(void)
+{
+        for (int is_reset = 0; is_reset < 2; is_reset++) {
+                struct ticks ticks = {0};
+
+                weir_test_begin_virtual();
+                weir_task *ticker = weir_ticker_new_at_named("schedule", "@daily", "UTC", on_tick, &ticks);
+                weir_timer_id id = weir_timer_id_of(ticker);
+                weir_task_on_free(ticker, weir_test_freed);
+                if (is_reset)
+                        CU_ASSERT_EQUAL(weir_timer_reset("schedule", 2 * HOUR), 1);
+                CU_ASSERT_EQUAL(weir_timer_extend("schedule", HOUR), 0);
+                CU_ASSERT_EQUAL(weir_timer_extend_id(id, HOUR), 0);
+                CU_ASSERT_EQUAL(weir_timer_count("schedule"), 1);
+                CU_ASSERT_EQUAL_FATAL(weir_task_start(ticker), 0);
+                CU_ASSERT_EQUAL(weir_timer_extend_id(id, HOUR), 1);
+                pass(2 * DAY);
+                CU_ASSERT(ticks.count >= 2);
+                CU_ASSERT_EQUAL(ticks.at[0], is_reset ? 3 * HOUR : DAY + HOUR);
+                CU_ASSERT_EQUAL(ticks.at[1], is_reset ? DAY : 2 * DAY);
+                end(&ticks);
+        }
+}
+
+/* `weir_ticker_move_next` is the same as a reset here. */
+static void
+move_next_is_a_reset(void)
+{
+        struct ticks ticks = {0};
+
+        weir_test_begin_virtual();
+        weir_task *ticker = weir_ticker_new_at_named("schedule", "@daily", "UTC", on_tick, &ticks);
+        weir_timer_id id = weir_timer_id_of(ticker);
+        weir_task_on_free(ticker, weir_test_freed);
+        CU_ASSERT_EQUAL(weir_ticker_move_next("schedule", HOUR), 1);
+        CU_ASSERT_EQUAL_FATAL(weir_task_start(ticker), 0);
+        CU_ASSERT_EQUAL(weir_ticker_move_next_id(id, 2 * HOUR), 1);
+        pass(2 * DAY);
+        CU_ASSERT_EQUAL(ticks.at[0], 2 * HOUR);
+        CU_ASSERT_EQUAL(ticks.at[1], DAY);
+        end(&ticks);
+}
+
 /* Also on the real clock, where the first clock timer of a worker has all of them looked at again soon after its start. */
 static void
 jump_leaves_a_reset_tick_where_it_is(void)
@@ -249,6 +294,8 @@ main(void)
                 WEIR_TEST(clock_that_is_set_back_by_far_begins_anew),
                 WEIR_TEST(schedule_that_is_never_due_waits_for_its_cancel),
                 WEIR_TEST(reset_moves_the_next_tick_only),
+                WEIR_TEST(before_the_start_a_reset_counts_and_an_extension_does_not),
+                WEIR_TEST(move_next_is_a_reset),
                 WEIR_TEST(jump_leaves_a_reset_tick_where_it_is),
                 WEIR_TEST(bad_input_is_told_with_its_place),
         };

@@ -62,6 +62,7 @@ reset_in_vain(void)
 {
         CU_ASSERT_EQUAL(weir_timer_reset("ticker", PERIOD), 0);
         CU_ASSERT_EQUAL(weir_timer_extend("ticker", PERIOD), 0);
+        CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", PERIOD), 0);
 }
 
 static void

@@ -63,19 +63,20 @@ rearm_later(struct weir__timer *timer, struct weir__poller *poller, const struct
         return false;
 }
 
-static void
+static bool
 change_new(struct weir__timer *timer, const struct weir__timer_change *change)
 {
         struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
 
         if (weir__timer_has_instant(clock_timer) && weir__timer_ops(timer)->ticks && change->should_extend)
-                return; /* the first tick is known only at the start */
+                return false; /* the first tick is known only at the start */
         if (weir__timer_has_instant(clock_timer))
                 weir__timer_move_target(clock_timer, change);
         else if (weir__timer_ops(timer)->is_until && !change->should_extend)
                 timer->node.deadline = weir__clock_after(change->now, change->by);
         else
                 timer->node.deadline = change->should_extend ? weir__timer_put_off(timer->node.deadline, change->by) : change->by;
+        return true;
 }
 
 static bool
@@ -92,10 +93,8 @@ change_deadline(struct weir__timer *timer, struct weir__poller *poller, const st
 {
         uint32_t word = weir__timer_word(timer);
 
-        if (word == WEIR__NEW) {
-                change_new(timer, change);
-                return true;
-        }
+        if (word == WEIR__NEW)
+                return change_new(timer, change);
         if (poller->deadlines.is_closing)
                 return false;
         if ((word & WEIR__STATE) == WEIR__PENDING) {

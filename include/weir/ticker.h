@@ -68,8 +68,8 @@ WEIR_API weir_task *weir_ticker_new_named(const char *name, weir_nsec period, en
  *
  * Missed ticks are dropped and counted, up to 256 of them.  weir_ticker_scheduled and
  * weir_ticker_actual return instants of weir_wall_now.  weir_timer_reset and weir_timer_extend move
- * the next tick only; extend works after the start only.  A schedule that is never due, such as "0
- * 0 30 feb *", waits until it is cancelled.
+ * the next tick only.  Before the start extend changes and counts nothing, because the first tick is
+ * not known yet.  A schedule that is never due, such as "0 0 30 feb *", waits until it is cancelled.
  *
  * Owner:   the caller, until the task is consumed.
  * Result:  as for weir_ticker_new.  With an invalid schedule or zone the task reports the error of
@@ -115,8 +115,9 @@ WEIR_API int weir_ticker_set_limit(weir_task *ticker, uint64_t ticks);
  * which they would have been due.  If the next tick is moved behind some of these, they are missed,
  * and the policy of the ticker says what happens to them.
  *
- * Inside a tick, and while one waits for its worker, the call works like weir_timer_reset.  For a
- * ticker with a schedule it is the same as weir_timer_reset.
+ * The call may come before the start, inside a tick, and while a tick waits for its worker.  A reset
+ * above 0 is the new period as well; this call never changes the period.  For a ticker with a
+ * schedule, which has no period, both do the same.
  *
  * Result:  how many tickers were changed.  Timers that are no tickers are left alone, and not
  *          counted.  Otherwise as for weir_timer_reset and weir_timer_reset_id.

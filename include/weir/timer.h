@@ -144,7 +144,8 @@ WEIR_API size_t weir_timer_reset(const char *name, weir_nsec after);
  * stays.  A sum that is too large becomes WEIR_FOREVER. With a sum that is too small the timer ends
  * at once.
  *
- * Result:  as for weir_timer_reset.
+ * Result:  as for weir_timer_reset.  A ticker with a schedule that is not started is left alone and
+ *          not counted.
  * Units:   nanoseconds.
  * Threads: any, also inside a callback.  Never blocks. */
 WEIR_API size_t weir_timer_extend(const char *name, weir_nsec by);
