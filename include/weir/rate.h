@@ -66,7 +66,8 @@ WEIR_API weir_task *weir_rate_take_new(weir_rate *rate, uint64_t tokens, weir_ta
 WEIR_API int weir_rate_try_take(weir_rate *rate, uint64_t tokens);
 
 /* How long it takes until there are so many tokens, if nobody takes any meanwhile: for the header
- * Retry-After, for example.
+ * Retry-After, for example.  Tasks that wait are not taken into account.  They get their tokens
+ * first, so with such tasks it takes longer than that.
  *
  * Result:  0 or more; -EINVAL for more than `burst`; -ENOMEM for NULL; -ECHILD in a forked child.
  * Units:   nanoseconds.
