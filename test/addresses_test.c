@@ -197,9 +197,10 @@ all_or_nothing_and_it_says_which(void)
         before = http_open_descriptors();
         snprintf(list, sizeof list, "127.0.0.1:%d,%s,unix:/no/such/directory/socket 127.0.0.1:0", port, address);
         CU_ASSERT_EQUAL(weir_http_server_start(at.server, list), -ENOENT);
-        HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at unix:/no/such/directory/socket: No such file or directory");
+        HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at unix:/no/such/directory/socket: there is no such file, name or entry");
         CU_ASSERT_EQUAL(weir_http_server_start(at.server, "127.0.0.1:0,nonsense"), -EINVAL);
-        HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at nonsense: Invalid argument (expected host:port, [v6]:port, unix:path, "
+        HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at nonsense: an invalid value, or not allowed here "
+                                     "(expected host:port, [v6]:port, unix:path, "
                                      "listen:, or fd:N of a socket that listens)");
         CU_ASSERT_EQUAL(weir_http_server_start(at.server, "127.0.0.1:65536"), -EINVAL);
         HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at 127.0.0.1:65536: a port is a number from 0 to 65535");
@@ -399,14 +400,26 @@ misuse_is_refused(void)
 }
 
 static void
-call_what_waits(weir_task *exchange, void *context)
+expect_no_waiting(void)
 {
         char *arguments[] = {"false", NULL};
 
-        (void)context;
         CU_ASSERT_EQUAL(weir_http_server_fds(at.server, NULL, 0), -EDEADLK);
         CU_ASSERT_EQUAL(weir_http_server_inherit(at.server, "/bin/false", arguments, 0), -EDEADLK);
         CU_ASSERT_EQUAL(weir_http_server_ready(), -EDEADLK);
+        CU_ASSERT_EQUAL(weir_http_server_start(at.server, "127.0.0.1:0"), -EDEADLK);
+        CU_ASSERT_EQUAL(weir_http_server_stop(at.server, 0), -EDEADLK);
+        weir_http_server_free(NULL);
+}
+
+static void
+call_what_waits(weir_task *exchange, void *context)
+{
+        (void)context;
+        expect_no_waiting();
+        CU_ASSERT_EQUAL(weir_blocking_begin(), 0);
+        expect_no_waiting();
+        weir_blocking_end();
         weir_http_reply_text(exchange, 200, "refused");
 }
 

@@ -194,6 +194,7 @@ expect_no_waiting(void)
         CU_ASSERT_EQUAL(weir_task_run(weir_empty_new(NULL, NULL)), -EDEADLK);
         CU_ASSERT_EQUAL(weir_series_run(weir_series_new(NULL, NULL)), -EDEADLK);
         CU_ASSERT_EQUAL(weir_timer_cancel_wait("nobody", 0), -EDEADLK);
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait_id(0), -EDEADLK);
 }
 
 static void
@@ -211,6 +212,7 @@ expect_waiting(void)
         CU_ASSERT_EQUAL(weir_task_start(weir_test_named("named", WEIR_TEST_FAR, &named)), 0);
         CU_ASSERT_EQUAL(weir_timer_cancel_wait("named", WEIR_ALL), 1);
         WEIR_TEST_CALLED(&named, -ECANCELED);
+        CU_ASSERT_EQUAL(weir_timer_cancel_wait_id(0), 0);
         CU_ASSERT_EQUAL(weir_waitgroup_wait(group, WEIR_FOREVER), 0);
         weir_waitgroup_add(group, 1);
         CU_ASSERT_EQUAL(weir_waitgroup_wait(group, WEIR_USEC(100)), -ETIMEDOUT);
@@ -235,6 +237,8 @@ begin_twice(void *unused)
         expect_waiting();
         CU_ASSERT_EQUAL(weir_init(NULL), -EDEADLK);
         CU_ASSERT_EQUAL(weir_shutdown(), -EDEADLK); /* it would wait for this callback */
+        CU_ASSERT_EQUAL(weir_clock_advance(1), -EDEADLK);
+        CU_ASSERT_EQUAL(weir_clock_run_until(weir_now() + 1), -EDEADLK);
         weir_blocking_end();
 }
 

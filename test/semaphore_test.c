@@ -384,6 +384,7 @@ tokens_that_come_together_with_the_cancel_go_back(void)
         weir_task_start(weir_empty_new(cancels_series, series));
         weir_semaphore_release(semaphore, 1);
         weir_test_pass(0);
+        CU_ASSERT_STRING_EQUAL(seen, "limited:-125");
         CU_ASSERT_EQUAL(weir_semaphore_available(semaphore), 1);
         weir_semaphore_unref(semaphore);
         weir_series_unref(series);
