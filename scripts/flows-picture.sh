@@ -13,5 +13,5 @@ trap 'kill $program; rm -rf "$work"' EXIT
 sleep 9
 curl --silent --show-error --unix-socket "$work/socket" 'http://localhost/debug/flows?find=ledger' >"$work/page.html"
 timeout 60 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/profile" --force-device-scale-factor=1 \
-        --window-size=900,416 --screenshot="$picture" "file://$work/page.html" 2>/dev/null
+        --window-size=1100,476 --screenshot="$picture" "file://$work/page.html" 2>/dev/null
 [ -s "$picture" ]

@@ -542,10 +542,11 @@ deadlines_and_states_are_told(void)
         record->section = WEIR__DEBUG_FUNCTIONS;
         record->kind = "queue";
         record->text = "3 functions";
+        record->also = "1 running";
         page("/debug/flows");
         CU_ASSERT(has("over for 1.5 s"));
         CU_ASSERT(has("in 1 min 30 s"));
-        CU_ASSERT(has("<td>running<td"));
+        CU_ASSERT(has(">running</bdi><td"));
         CU_ASSERT(has("15 us"));
         CU_ASSERT(has("<bdi>3 functions</bdi>"));
         CU_ASSERT_EQUAL(times("<h2"), 2);
@@ -626,19 +627,43 @@ a_walk_that_left_something_out_is_said_to(void)
 }
 
 static void
-a_task_that_has_waited_for_long_is_marked(void)
+only_what_is_overdue_is_marked(void)
 {
         begin();
-        show(0, "long", WEIR_SEC(3600));
-        show(1, "t", WEIR_SEC(61));
-        show(0, "some", WEIR_SEC(3600));
-        show(1, "t", WEIR_SEC(6));
-        show(0, "busy", WEIR_SEC(3600));
-        show(1, "t", WEIR_SEC(4));
+        show(0, "idle for a day", WEIR_SEC(86400))->deadline = WEIR_SEC(1);
+        show(1, "t", WEIR_SEC(3600));
+        show(0, "due now", 1)->deadline = 0;
+        show(0, "over", 1)->deadline = -1;
+        show(0, "a part is over", WEIR_SEC(1));
+        show(1, "t", 1)->deadline = -WEIR_SEC(1);
         page("/debug/flows");
-        CU_ASSERT_EQUAL(times("<tbody class=oldest>"), 1);
-        CU_ASSERT_EQUAL(times("<tbody class=old>"), 1);
-        CU_ASSERT_EQUAL(times("<tbody>"), 1);
+        CU_ASSERT_EQUAL(times("<tbody class=late>"), 2);
+        CU_ASSERT_EQUAL(times("<tbody>"), 2);
+        CU_ASSERT_EQUAL(times("\"short over\""), 2);
+        end();
+}
+
+static void
+a_column_holds_one_kind_of_thing(void)
+{
+        begin();
+        struct weir__debug_record *record = show(0, "a", 1);
+        record->text = "guard \"a\"";
+        record->also = "holds guard \"<b>\"";
+        record->behind = "2 tasks";
+        record = show(0, "q", -1);
+        record->section = WEIR__DEBUG_FUNCTIONS;
+        record->text = "3 queued";
+        record->also = "1 running";
+        page("/debug/flows");
+        CU_ASSERT(has("<th>Waits for<th>Holds<th class=short>Behind</thead>"));
+        CU_ASSERT(has("data-is=\"Waits for\"><bdi>guard &quot;a&quot;</bdi><td"));
+        CU_ASSERT(has("data-is=\"Holds\"><bdi>holds guard &quot;&lt;b&gt;&quot;</bdi><td"));
+        CU_ASSERT(has("data-is=\"Behind\"><bdi>2 tasks</bdi></tr>"));
+        CU_ASSERT(has("<th>What<th>Queued<th>Running</thead>"));
+        CU_ASSERT(has("data-is=\"Running\"><bdi>1 running</bdi></tr>"));
+        page("/debug/flows?find=%3Cb%3E");
+        CU_ASSERT_EQUAL(times("<tbody"), 1);
         end();
 }
 
@@ -669,6 +694,42 @@ it_comes_although_all_threads_of_the_executor_hang(void)
         end();
 }
 
+static weir_series *
+crossing(const char *name, const char *first, const char *second)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_series_set_name(series, name);
+        weir_series_push(series, weir_guard_acquire_new_named(first, NULL, NULL));
+        weir_series_push(series, weir_timer_new(WEIR_MSEC(20), NULL, NULL));
+        weir_series_push(series, weir_guard_acquire_new_named(second, NULL, NULL));
+        return series;
+}
+
+static bool
+shows(const char *text)
+{
+        page("/debug/flows");
+        return has(text);
+}
+
+static void
+a_deadlock_is_told_above_the_tables(void)
+{
+        begin();
+        shown.is_real = true;
+        CU_ASSERT_FALSE(shows("deadlock:"));
+        weir_series_start(crossing("<A>", "a", "b"));
+        weir_series_start(crossing("B", "b", "a"));
+        WEIR_TEST_EVENTUALLY(shows("<p class=\"cut deadlock\"><bdi>deadlock: series &quot;"));
+        CU_ASSERT_EQUAL(times("deadlock: "), 1);
+        CU_ASSERT(has("&lt;A&gt;") && !has("<A>"));
+        CU_ASSERT(strstr(at.reply.body, "deadlock: ") < strstr(at.reply.body, "<h2"));
+        CU_ASSERT(weir_series_cancel_named("<A>", WEIR_ALL));
+        WEIR_TEST_EVENTUALLY(!shows("deadlock: "));
+        end();
+}
+
 static const struct weir_test tests[] = {
         WEIR_TEST(only_local_peers_may_read),
         WEIR_TEST(a_request_through_a_proxy_is_refused),
@@ -690,7 +751,9 @@ static const struct weir_test tests[] = {
         WEIR_TEST(a_page_that_was_cut_says_so_and_has_the_oldest),
         WEIR_TEST(only_what_is_looked_for_is_shown),
         WEIR_TEST(a_walk_that_left_something_out_is_said_to),
-        WEIR_TEST(a_task_that_has_waited_for_long_is_marked),
+        WEIR_TEST(only_what_is_overdue_is_marked),
+        WEIR_TEST(a_column_holds_one_kind_of_thing),
+        WEIR_TEST(a_deadlock_is_told_above_the_tables),
         WEIR_TEST(it_comes_although_all_threads_of_the_executor_hang),
 };
 

@@ -62,6 +62,21 @@ print_deadline(struct weir__sink *sink, const struct weir__debug_record *record)
         weir__sink_printf(sink, record->deadline < 0 ? ", %s %s ago" : ", %s in %s", what, text);
 }
 
+static void
+print_texts(struct weir__sink *sink, const struct weir__debug_record *record)
+{
+        const char *texts[] = {record->text, record->also, record->behind}, *between = ": ";
+
+        for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
+                if (!texts[i] || !*texts[i])
+                        continue;
+                weir__sink_text(sink, between);
+                weir__sink_visibly(sink, texts[i], strlen(texts[i]));
+                weir__sink_text(sink, texts[i] == record->behind ? " behind" : "");
+                between = "; ";
+        }
+}
+
 /* Returns whether the sink is broken, so that the walk ends. */
 static bool
 print_record(const struct weir__debug_record *record, void *context)
@@ -84,10 +99,7 @@ print_record(const struct weir__debug_record *record, void *context)
                 weir__sink_printf(sink, record->section == WEIR__DEBUG_CALLBACKS ? " for %s" : ", %s old",
                                   weir__duration(age, record->age));
         print_deadline(sink, record);
-        if (record->text[0]) {
-                weir__sink_text(sink, ": ");
-                weir__sink_visibly(sink, record->text, strlen(record->text));
-        }
+        print_texts(sink, record);
         weir__sink_text(sink, "\n");
         return sink->error;
 }

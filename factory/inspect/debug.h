@@ -30,7 +30,9 @@ struct weir__debug_record {
         const char *state;  /* "running", "pending": plain ASCII; NULL: nothing to say */
         weir_nsec age;      /* since the start, or since the callback began; negative: not known */
         weir_nsec deadline; /* of a flow, or a lone timer: from now, negative when it has passed; WEIR_FOREVER: none */
-        const char *text;   /* the reason of its waiting, and how much is behind it; "": nothing to say */
+        const char *text;   /* the reason of its waiting, or what it runs; "": nothing to say */
+        const char *also;   /* what a series holds, how an object stands, what of a queue runs; NULL or "": nothing to say */
+        const char *behind; /* how much is behind the current task, "2 tasks"; NULL or "": nothing */
 };
 
 /* Is called for each record.  Returns whether to stop. */

@@ -16,8 +16,16 @@ void
 weir__debug_line_begin(struct weir__debug_line *line, enum weir__debug_section section, unsigned depth, const char *kind)
 {
         line->record = (struct weir__debug_record){
-                .section = section, .depth = depth, .kind = kind, .age = -1, .deadline = WEIR_FOREVER, .text = line->text};
-        line->text[0] = '\0';
+                .section = section,
+                .depth = depth,
+                .kind = kind,
+                .age = -1,
+                .deadline = WEIR_FOREVER,
+                .text = line->text,
+                .also = line->also,
+                .behind = line->behind,
+        };
+        line->text[0] = line->also[0] = line->behind[0] = '\0';
 }
 
 void

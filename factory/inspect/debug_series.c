@@ -10,6 +10,7 @@
  * back to that task under the lock of the series, if it is still the current one.  If another task has come to lie at the same
  * address meanwhile, the walk goes on in that. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,24 +123,14 @@ state_of(const struct weir_series *series)
 }
 
 static void
-say_held(struct weir__debug_line *line, const struct weir_series *series)
-{
-        char held[160];
-
-        weir__guard_describe_held(series, held, sizeof held);
-        if (*held)
-                weir__debug_line_add(line, "%s%s", line->text[0] ? "; " : "", held);
-}
-
-static void
 say_more(struct weir__debug_line *line, const struct weir_series *series)
 {
-        say_held(line, series);
+        weir__guard_describe_held(series, line->also, sizeof line->also);
         unsigned count = series->state == WEIR__SERIES_RUNNING ? weir__series_behind(series, COUNTED) : 0;
 
         if (count > 0)
-                weir__debug_line_add(line, "%s%u%s task%s behind", line->text[0] ? "; " : "", count,
-                                     count == COUNTED ? " or more" : "", count == 1 ? "" : "s");
+                snprintf(line->behind, sizeof line->behind, "%u%s task%s", count, count == COUNTED ? " or more" : "",
+                         count == 1 ? "" : "s");
 }
 
 static void

@@ -132,7 +132,7 @@ static void
 show_object(struct weir__debug_walk *walk, struct weir__waitable *object)
 {
         struct weir__debug_line line;
-        char more[160];
+        char more[WEIR__DEBUG_ALSO];
         size_t waiting = weir__waitable_describe(object, NULL, more, sizeof more);
 
         if (waiting == 0)
@@ -140,7 +140,8 @@ show_object(struct weir__debug_walk *walk, struct weir__waitable *object)
         weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 0, object->ops->noun);
         if (object->name)
                 weir__debug_line_name(&line, object->name->text, object->name->size);
-        weir__debug_line_add(&line, "%zu wait%s%s%s", waiting, waiting == 1 ? "s" : "", *more ? "; " : "", more);
+        weir__debug_line_add(&line, "%zu wait%s", waiting, waiting == 1 ? "s" : "");
+        memcpy(line.also, more, sizeof more);
         weir__debug_show(walk, &line);
         for (unsigned i = 0; i < object->ops->queues; i++)
                 show_lone_waits(walk, object, &weir__waitable_queues(object)[i]);
@@ -172,7 +173,7 @@ show_queue(struct weir__debug_walk *walk, const char *name, size_t size, const s
         weir__debug_line_add(&line, "%" PRIu64 " queued", stats->queued);
         if (stats->queued)
                 weir__debug_line_add(&line, ", the oldest for %s", weir__duration(waiting, stats->waiting));
-        weir__debug_line_add(&line, "; %" PRIu64 " running", stats->running);
+        snprintf(line.also, sizeof line.also, "%" PRIu64 " running", stats->running);
         weir__debug_show(walk, &line);
 }
 

@@ -9,12 +9,15 @@
 
 #define WEIR__DEBUG_NAME 128 /* bytes of a name that are shown */
 #define WEIR__DEBUG_TEXT 320
+#define WEIR__DEBUG_ALSO 160
 
 /* A record that is made under some lock, and shown without it. */
 struct weir__debug_line {
         struct weir__debug_record record;
         char name[WEIR__DEBUG_NAME + 3];
         char text[WEIR__DEBUG_TEXT];
+        char also[WEIR__DEBUG_ALSO];
+        char behind[32];
 };
 
 struct weir__debug_walk {

@@ -216,8 +216,8 @@ show_in_dump(const struct weir__held_report *report, void *context)
         weir__debug_line_name(&line, report->target, strlen(report->target));
         line.record.state = "held";
         line.record.age = report->age;
-        weir__debug_line_add(&line, "%s by %s; %u reference%s", report->method, report->peer, report->references,
-                             report->references == 1 ? "" : "s");
+        weir__debug_line_add(&line, "%s by %s", report->method, report->peer);
+        snprintf(line.also, sizeof line.also, "%u reference%s", report->references, report->references == 1 ? "" : "s");
         weir__debug_show(walk, &line);
         return walk->is_stopped;
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "factory/inspect/debug.h"
+#include "factory/sync/guard.h"
 #include "kernel/base/list.h"
 #include "kernel/data/duration.h"
 #include "kernel/data/visible.h"
@@ -25,6 +26,7 @@
 struct flow {
         struct weir__link link;
         weir_nsec waited; /* -1: not known */
+        bool is_over;     /* the deadline of something in it has passed */
         size_t rows, size;
         char *html;
 };
@@ -55,6 +57,7 @@ struct page {
         unsigned last_depth; /* of the last record, */
         weir_nsec last_age;  /* and its age */
         bool is_found;       /* it has the text that is looked for */
+        bool is_over;        /* a deadline in it has passed */
         bool is_skipped;     /* it is too young to be kept */
 };
 
@@ -110,13 +113,41 @@ number(char out[NUMBER_SIZE], uint64_t number)
 
 /* -- rows -- */
 
+/* The titles of the columns of a section; NULL: it has no such column.  All have the first one, "What". */
+static const struct columns {
+        const char *state, *age, *deadline, *text, *also, *behind;
+} columns[WEIR__DEBUG_SECTIONS] = {
+        [WEIR__DEBUG_CALLBACKS] = {.state = "State", .age = "Age", .text = "Runs"},
+        [WEIR__DEBUG_SERIES] = {"State", "Age", "Deadline", "Waits for", "Holds", "Behind"},
+        [WEIR__DEBUG_TIMERS] = {.state = "State", .age = "Age", .deadline = "Due", .text = "Clock"},
+        [WEIR__DEBUG_WAITS] = {.state = "State", .text = "Waiting", .also = "Details"},
+        [WEIR__DEBUG_FUNCTIONS] = {.text = "Queued", .also = "Running"},
+        [WEIR__DEBUG_HELD] = {.state = "State", .age = "Age", .text = "Request", .also = "References"},
+};
+
+/* A short one has one or two words.  Where there is no room for columns the title stands before the text. */
+static void
+put_cell(struct weir__sink *sink, const char *title, const char *class, const char *before, const char *text)
+{
+        if (!title)
+                return;
+        if (!text || !*text) {
+                weir__sink_text(sink, "<td>");
+                return;
+        }
+        weir__sink_printf(sink, "<td class=\"%s\" data-is=\"%s\"><bdi>%s", class, title, before);
+        put_text(sink, text, strlen(text));
+        weir__sink_text(sink, "</bdi>");
+}
+
 static void
 put_row(struct weir__sink *sink, const struct weir__debug_record *record)
 {
         char age[WEIR__DURATION_SIZE] = "", left[WEIR__DURATION_SIZE] = "";
+        const struct columns *titles = &columns[record->section];
         bool is_over = record->deadline < 0;
 
-        weir__sink_printf(sink, "<tr><td class=d%u><span class=kind>%s</span>", record->depth < DEEPEST ? record->depth : DEEPEST,
+        weir__sink_printf(sink, "<tr class=d%u><td><span class=kind>%s</span>", record->depth < DEEPEST ? record->depth : DEEPEST,
                           record->kind);
         if (record->name) {
                 weir__sink_text(sink, " <bdi class=name>");
@@ -127,11 +158,13 @@ put_row(struct weir__sink *sink, const struct weir__debug_record *record)
                 weir__duration(age, record->age);
         if (record->deadline != WEIR_FOREVER)
                 weir__duration(left, record->deadline);
-        const char *before = !*left ? "" : is_over ? "over for " : "in ";
-        weir__sink_printf(sink, "<td>%s<td class=age>%s<td class=\"age%s\">%s%s<td><bdi>", record->state ? record->state : "",
-                          age, is_over ? " over" : "", before, left);
-        put_text(sink, record->text, strlen(record->text));
-        weir__sink_text(sink, "</bdi>\n");
+        put_cell(sink, titles->state, "short state", "", record->state);
+        put_cell(sink, titles->age, "short", "", age);
+        put_cell(sink, titles->deadline, is_over ? "short over" : "short", is_over ? "over for " : "in ", left);
+        put_cell(sink, titles->text, "long", "", record->text);
+        put_cell(sink, titles->also, "long", "", record->also);
+        put_cell(sink, titles->behind, "short", "", record->behind);
+        weir__sink_text(sink, "</tr>\n");
 }
 
 /* -- flows -- */
@@ -140,7 +173,7 @@ static bool
 is_found(const struct page *page, const struct weir__debug_record *record)
 {
         return !page->find_size || (record->name && memmem(record->name, record->name_size, page->find, page->find_size)) ||
-               strstr(record->text, page->find);
+               strstr(record->text, page->find) || (record->also && strstr(record->also, page->find));
 }
 
 static struct flow *
@@ -218,10 +251,14 @@ end_flow(struct page *page)
                 page->waited = page->root_age;
         section->found += page->is_found;
         if (page->left_out)
-                weir__sink_printf(&page->sink.sink, "<tr><td colspan=5 class=note>and %s more task%s in it\n",
+                weir__sink_printf(&page->sink.sink, "<tr><td colspan=4 class=note>and %s more task%s in it</tr>\n",
                                   number(left_out, page->left_out), page->left_out == 1 ? "" : "s");
         page->has_failed |= weir__sink_flush(&page->sink.sink) != 0;
-        struct flow flow = {.waited = page->waited, .rows = page->rows, .size = page->sink.size, .html = page->sink.bytes};
+        struct flow flow = {.waited = page->waited,
+                            .is_over = page->is_over,
+                            .rows = page->rows,
+                            .size = page->sink.size,
+                            .html = page->sink.bytes};
         if (page->is_found && !page->is_skipped && !page->has_failed && can_be_kept(page, section, page->waited)) {
                 page->sink.bytes = NULL;
                 page->has_failed = !keep(section, &flow, page->limit);
@@ -241,7 +278,7 @@ begin_flow(struct page *page, const struct weir__debug_record *record)
         page->root_age = record->age;
         page->waited = page->last_age = -1;
         page->last_depth = 0;
-        page->is_found = false;
+        page->is_found = page->is_over = false;
         page->is_skipped = record->age >= 0 && !can_be_kept(page, page->section, record->age);
 }
 
@@ -261,6 +298,7 @@ add_record(const struct weir__debug_record *record, void *context)
         page->last_depth = record->depth;
         page->last_age = record->age;
         page->is_found = page->is_found || is_found(page, record);
+        page->is_over = page->is_over || record->deadline < 0;
         if (page->is_skipped)
                 return page->has_failed;
         if (page->rows < page->limit) {
@@ -274,24 +312,31 @@ add_record(const struct weir__debug_record *record, void *context)
 
 /* -- the page -- */
 
+/* Without room for columns each row is a block, and each text has its title before it.  A word is broken only if it is longer
+ * than a line. */
 static const char style[] =
-        ":root{color-scheme:light dark;--line:#8884;--dim:#5f6672;--soft:#8881;--old:#a35f00;--oldest:#c62828}"
-        "@media(prefers-color-scheme:dark){:root{--dim:#a2a9b4;--old:#ffb74d;--oldest:#ff8a80}}"
-        "body{font:14px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1280px;padding:1.2em}"
+        ":root{color-scheme:light dark;--depth:0;--line:#8884;--dim:#5f6672;--soft:#8881;--cut:#a35f00;--late:#c62828}"
+        "@media(prefers-color-scheme:dark){:root{--dim:#a2a9b4;--cut:#ffb74d;--late:#ff8a80}}"
+        "body{font:14px/1.45 system-ui,sans-serif;margin:0 auto;max-width:1280px;padding:1.2em;overflow-wrap:break-word}"
+        "*{box-sizing:border-box}[hidden]{display:none!important}"
         "h1{font-size:1.35em;margin:0 0 .2em}h2{font-size:1.05em;margin:1.8em 0 .4em}h2::first-letter{text-transform:uppercase}"
         "h2 small{font-weight:normal;color:var(--dim)}p{margin:.3em 0}a{color:inherit}"
         "form{display:flex;flex-wrap:wrap;gap:.6em 1em;align-items:center;margin:1em 0}"
-        "input,button{font:inherit;padding:.25em .5em}input[name=find]{width:18em}input[name=limit]{width:5em}"
-        "table{border-collapse:collapse;width:100%;table-layout:fixed}th{width:9%}"
-        "th:first-child{width:32%}th:last-child{width:41%}th{text-align:left;font-weight:600;color:var(--dim);font-size:.9em}"
+        "input,button{font:inherit;padding:.25em .5em}input[name=find]{width:18em}input[name=limit]{width:6em}"
+        "table{border-collapse:collapse;width:100%;table-layout:fixed}"
+        "th{text-align:left;font-weight:600;color:var(--dim);font-size:.9em}th:first-child{width:28%}th.short{width:7em}"
         "td,th{padding:.2em .8em .2em .5em;vertical-align:top}tbody{border-top:1px solid var(--line)}"
-        "tbody:hover{background:var(--soft)}"
-        "td{overflow-wrap:anywhere}"
-        ".kind,.note,.sum{color:var(--dim)}.name{font:13px/1.45 ui-monospace,monospace;font-weight:600;overflow-wrap:anywhere}"
-        ".age{white-space:nowrap;font-variant-numeric:tabular-nums}.over{color:var(--oldest);font-weight:600}"
-        "tbody td:first-child{border-left:3px solid transparent}tbody.old td:first-child{border-color:var(--old)}"
-        "tbody.oldest td:first-child{border-color:var(--oldest)}"
-        ".cut{border-left:3px solid var(--old);padding:.3em .8em;background:var(--soft)}";
+        "tbody:hover{background:var(--soft)}td{overflow-wrap:anywhere}"
+        "td:first-child{padding-left:calc(.5em + var(--depth)*min(1.4em,1.2vw));border-left:3px solid transparent}"
+        ".kind,.note,.sum{color:var(--dim)}.name{font:13px/1.45 ui-monospace,monospace;font-weight:600}"
+        ".short{font-variant-numeric:tabular-nums}.over{color:var(--late);font-weight:600}"
+        ".late td:first-child{border-color:var(--late)}"
+        ".cut{border-left:3px solid var(--cut);padding:.3em .8em;background:var(--soft)}"
+        ".deadlock{border-color:var(--late);color:var(--late);font-weight:600}"
+        "@media(max-width:959px){thead{display:none}table,tbody{display:block}tbody{border-left:3px solid transparent}"
+        ".late{border-left-color:var(--late)}tr{display:flex;flex-wrap:wrap;padding:.15em 0 .15em calc(var(--depth)*.7em)}"
+        "td,td:first-child{padding:.05em .5em;border:0}td:empty{display:none}td:first-child,.long{flex:0 0 100%}"
+        "td[data-is]:not(.state)::before{content:attr(data-is)': ';color:var(--dim);font-weight:normal}}";
 
 /* Hides flows that do not match while somebody types.  Loads the page again every two seconds if the box is checked. */
 static const char script[] = "const find=document.forms[0].find,again=document.getElementById('again');"
@@ -307,7 +352,7 @@ put_style(struct weir__sink *sink, uint64_t nonce)
 {
         weir__sink_printf(sink, "<style nonce=\"%016llx\">%s", (unsigned long long)nonce, style);
         for (unsigned depth = 1; depth <= DEEPEST; depth++)
-                weir__sink_printf(sink, "td.d%u{padding-left:%u.%uem}", depth, (5 + depth * 14) / 10, (5 + depth * 14) % 10);
+                weir__sink_printf(sink, ".d%u{--depth:%u}", depth, depth);
         weir__sink_text(sink, "</style>\n");
 }
 
@@ -376,11 +421,27 @@ put_cut(struct weir__sink *sink, const struct page *page, const struct section *
         weir__sink_text(sink, "</p>\n");
 }
 
-/* Marks a flow that has waited for long. */
-static const char *
-class_of(const struct flow *flow)
+static void
+put_deadlock(const char *sentence, void *context)
 {
-        return flow->waited >= WEIR_SEC(60) ? " class=oldest" : flow->waited >= WEIR_SEC(5) ? " class=old" : "";
+        struct weir__sink *sink = context;
+
+        weir__sink_text(sink, "<p class=\"cut deadlock\"><bdi>");
+        put_text(sink, sentence, strlen(sentence));
+        weir__sink_text(sink, "</bdi></p>\n");
+}
+
+static void
+put_titles(struct weir__sink *sink, const struct columns *titles)
+{
+        const char *const all[] = {titles->state, titles->age, titles->deadline, titles->text, titles->also, titles->behind};
+
+        weir__sink_text(sink, "<table><thead><tr><th>What");
+        for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+                if (all[i])
+                        weir__sink_printf(sink, "<th%s>%s",
+                                          all[i] == titles->text || all[i] == titles->also ? "" : " class=short", all[i]);
+        weir__sink_text(sink, "</thead>\n");
 }
 
 static void
@@ -399,9 +460,9 @@ put_section(struct weir__sink *sink, const struct page *page, unsigned index)
                 put_cut(sink, page, section);
         if (!section->count)
                 return;
-        weir__sink_text(sink, "<table><thead><tr><th>What<th>State<th>Age<th>Deadline<th>Waits for</thead>\n");
+        put_titles(sink, &columns[index]);
         for (struct weir__link *each = weir__list_first(&section->flows); each; each = weir__list_next(&section->flows, each)) {
-                weir__sink_printf(sink, "<tbody%s>", class_of(flow_of(each)));
+                weir__sink_text(sink, flow_of(each)->is_over ? "<tbody class=late>" : "<tbody>");
                 weir__sink_write(sink, flow_of(each)->html, flow_of(each)->size);
                 weir__sink_text(sink, "</tbody>\n");
         }
@@ -419,6 +480,7 @@ weir__debug_page(struct weir__sink *sink, const struct weir__debug_question *que
         failed = page.has_failed ? -ENOMEM : page.is_short ? 0 : failed;
         if (!failed) {
                 put_head(sink, &page, question->nonce);
+                weir__deadlock_find(put_deadlock, sink);
                 for (unsigned i = 0; i < WEIR__DEBUG_SECTIONS; i++)
                         put_section(sink, &page, i);
                 weir__sink_printf(sink, "<script nonce=\"%016llx\">%s</script>\n</body></html>\n",

@@ -66,6 +66,36 @@ shown >"$work/shown"
 sees "month end"
 sees_not "retry & wait"
 
+# lay_out WIDTH HEIGHT: looks at $work/page.html in a frame of that size.  Its picture is $work/WIDTH.png; WEIR_TEST_PICTURES is a
+# directory that keeps it.
+lay_out() {
+        python3 - "$work/page.html" "$(dirname "$0")/layout.js" "$@" >"$work/frame.html" <<'PYTHON'
+import html, sys
+page, script = [open(name, encoding="utf-8").read() for name in sys.argv[1:3]]
+print(f"""<!DOCTYPE html><meta charset=utf-8><body style="margin:0"><iframe style="border:0;display:block" width={sys.argv[3]}
+height={sys.argv[4]} srcdoc="{html.escape(page)}"></iframe><pre id=wrong></pre><script>{script}</script>""")
+PYTHON
+        url= browse "file://$work/frame.html" --window-size="$1,$2" --hide-scrollbars --screenshot="$work/$1.png"
+        sed -n 's/.*<pre id="wrong">\([^<]*\)<.pre>.*/\1/p' "$work/dom" >"$work/shown"
+        cat "$work/shown"
+        sees "words of $1 px"
+        sees "all is well"
+        [ -s "$work/$1.png" ] || fail "no picture of $1 px"
+        [ -z "${WEIR_TEST_PICTURES:-}" ] || cp "$work/$1.png" "$WEIR_TEST_PICTURES/"
+}
+
+step "on a phone and on a desk: nothing overflows, and no short word is broken"
+for ((i = 0; i < 300; i++)); do
+        curl --silent --max-time 30 "$url/debug/flows" >"$work/page.html"
+        grep -q 'deadlock: ' "$work/page.html" && break
+        sleep 0.1
+done
+grep -q 'deadlock: .*stock &lt;to&gt; orders' "$work/page.html" || fail "no deadlock is told"
+grep -q '<tbody class' "$work/page.html" && fail "a flow is marked, but nothing is overdue"
+lay_out 400 3200
+lay_out 960 2000
+lay_out 1280 1600
+
 step "metrics"
 get "$url/metrics"
 expect "status" "$status" 200

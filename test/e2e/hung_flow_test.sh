@@ -13,14 +13,16 @@ ask() {
         curl --silent --max-time 30 --unix-socket "$socket" "$@"
 }
 
-# The rows of the page as text: what, state, age, deadline, what it waits for.
+# The rows of the page as text: what, state, age, what it waits for, what it holds, what is behind.
 rows() {
         ask "http://localhost/debug/flows?$1" | python3 -c '
 import html, re, sys
-for row in re.findall(r"<tr>(<td.*?)(?=\n)", sys.stdin.read()):
-        depth = int(re.search(r"class=d(\d+)", row).group(1))
-        what, state, age, deadline, waits = [html.unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.split(r"<td[^>]*>", row)[1:]]
-        print(("%-24s %-8s %-6s %s%s" % ("  " * depth + what, state, age, deadline, waits)).rstrip())'
+for depth, row in re.findall(r"<tr class=d(\d+)><td>(.*?)</tr>", sys.stdin.read()):
+        what, *others = [html.unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.split(r"(?=<td)", row)]
+        cells = {title: html.unescape(text) for title, text in re.findall(r"data-is=\"([^\"]*)\"><bdi>(.*?)</bdi>", row)}
+        state, age, behind = [cells.pop(title, "") for title in ("State", "Age", "Behind")]
+        rest = list(cells.values()) + ([behind + " behind"] if behind else [])
+        print(("%-24s %-8s %-6s %s" % ("  " * int(depth) + what, state, age, "; ".join(rest))).rstrip())'
 }
 
 # Whether all lines of that block of the document, the NUMBER-th that is text, are among those of standard input, whatever times they say.
