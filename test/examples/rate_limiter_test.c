@@ -14,8 +14,11 @@ static struct {
 static void
 begin(void)
 {
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+
+        config.trusted_proxies = "127.0.0.1";
         weir_test_begin_virtual();
-        at.server = http_server(NULL, on_request, NULL);
+        at.server = http_server(&config, on_request, NULL);
         http_open(&at.client, weir_http_server_port(at.server));
 }
 
@@ -60,6 +63,16 @@ a_client_has_ten_requests_and_ten_more_each_second(void)
 }
 
 static void
+each_client_of_a_proxy_has_requests_of_its_own(void)
+{
+        begin();
+        expect_ten_and_no_more();
+        CU_ASSERT(http_ask(&at.client, "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n", &at.reply));
+        CU_ASSERT_EQUAL(at.reply.status, 200);
+        end();
+}
+
+static void
 the_report_comes_at_midnight(void)
 {
         begin();
@@ -68,7 +81,7 @@ the_report_comes_at_midnight(void)
         weir_test_pass(WEIR_SEC(86400) - 1); /* the virtual wall clock begins at midnight */
         CU_ASSERT_STRING_EQUAL(program_printed(), "");
         weir_test_pass(1);
-        CU_ASSERT_STRING_EQUAL(program_printed(), "3 requests were refused\n"); /* in the test before */
+        CU_ASSERT_STRING_EQUAL(program_printed(), "4 requests were refused\n"); /* in the tests before */
         weir_test_pass(WEIR_SEC(86400));
         program_release();
         CU_ASSERT_PTR_NOT_NULL(strstr(program_output.text, "0 requests were refused\n"));
@@ -80,6 +93,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(a_client_has_ten_requests_and_ten_more_each_second),
+                WEIR_TEST(each_client_of_a_proxy_has_requests_of_its_own),
                 WEIR_TEST(the_report_comes_at_midnight),
         };
 
