@@ -162,6 +162,38 @@ connections_go_back_into_their_pool(void)
         weir_pool_unref(weir_pool_open("connections", free)); /* by name: as long as anybody has it */
 }
 
+/* -- weir/rate.h -- */
+
+static void
+a_rate_has_ten_tokens_a_second_and_two_at_once(void)
+{
+        weir_rate *rate = weir_rate_new(10, WEIR_SEC(1), 2);
+        weir_rate *same = weir_rate_ref(rate);
+        int count = 0;
+
+        CU_ASSERT(weir_rate_try_take(rate, 2) == 0);
+        CU_ASSERT(weir_rate_try_take(rate, 1) == -EAGAIN && weir_rate_delay(rate, 1) == WEIR_MSEC(100));
+        weir_task_start(weir_rate_take_new(same, 1, arrived, &count)); /* this one waits */
+        weir_clock_advance(WEIR_MSEC(100));
+        CU_ASSERT(count == 1 && weir_rate_available(rate) == 0);
+        weir_clock_advance(WEIR_SEC(1));
+        CU_ASSERT(weir_rate_available(rate) == 2); /* never more */
+        weir_rate_unref(rate);
+        weir_rate_unref(same);
+}
+
+static void
+a_rate_with_a_name_stays_until_it_is_full(void)
+{
+        weir_rate *rate = weir_rate_open("client/192.0.2.1", 10, WEIR_SEC(1), 2);
+
+        CU_ASSERT(weir_rate_try_take(rate, 2) == 0);
+        weir_rate_unref(rate);
+        rate = weir_rate_open("client/192.0.2.1", 10, WEIR_SEC(1), 2);
+        CU_ASSERT(weir_rate_try_take(rate, 1) == -EAGAIN); /* the same bucket */
+        weir_rate_unref(rate);
+}
+
 /* -- weir/semaphore.h -- */
 
 static void
@@ -243,6 +275,56 @@ a_series_knows_why_it_ended(void)
         CU_ASSERT(count == 1 && cause == WEIR_CAUSE_TIMED_OUT);
 
         weir_series_dismiss(weir_series_new(NULL, NULL)); /* one that is not needed after all */
+}
+
+static void
+fail_the_flow(weir_task *task, void *context)
+{
+        weir_series *child = weir_series_of(task);
+
+        (void)context;
+        CU_ASSERT(weir_series_fail(weir_series_parent(child), -EIO) == 0); /* the series with the parallel */
+}
+
+static void
+a_child_fails_the_series_around_it(void)
+{
+        int cause = -1, count = 0;
+        weir_series *series = weir_series_new(look_at_the_cause, &cause);
+        weir_task *parallel = weir_parallel_new(NULL, NULL);
+
+        weir_parallel_add(parallel, weir_empty_new(fail_the_flow, NULL));
+        weir_series_push(series, parallel);
+        weir_series_push(series, weir_empty_new(arrived, &count)); /* it is dropped */
+        weir_series_start(series);
+        weir_clock_advance(0);
+        CU_ASSERT(count == 0 && cause == WEIR_CAUSE_FAILED);
+}
+
+/* -- weir/signal.h -- */
+
+static void
+reload(weir_task *task, void *count)
+{
+        if (weir_task_status(task) != 0) {
+                return;
+        }
+        weir_task_start(weir_signal_new(SIGHUP, reload, count)); /* the next one first: no signal is missed */
+        *(int *)count += 1;
+}
+
+static void
+each_signal_reloads(void)
+{
+        int count = 0;
+
+        weir_task_start(weir_signal_new(SIGHUP, reload, &count));
+        raise(SIGHUP);
+        weir_clock_advance(0);
+        CU_ASSERT(count == 1);
+        raise(SIGHUP);
+        weir_clock_advance(0);
+        CU_ASSERT(count == 2);
 }
 
 /* -- weir/task.h -- */
@@ -370,6 +452,33 @@ a_graph_has_nodes_of_series_and_results(void)
         CU_ASSERT(weir_graph_precede(first, package) == 0);
         weir_task_start(graph);
         weir_clock_advance(WEIR_SEC(1));
+}
+
+static void
+fail_check(weir_task *task, void *context)
+{
+        (void)context;
+        weir_series_fail(weir_series_of(task), -EIO);
+}
+
+static void
+keep_status(weir_task *graph, void *status)
+{
+        *(int *)status = weir_task_status(graph);
+}
+
+static void
+a_graph_ends_at_its_first_failure(void)
+{
+        int status = 0;
+        weir_task *graph = weir_graph_new(keep_status, &status);
+
+        weir_graph_stop_on_failure(graph);
+        weir_graph_add(graph, weir_timer_new(WEIR_SEC(3600), NULL, NULL), "long check"); /* it is cancelled */
+        weir_graph_add(graph, weir_timer_new(WEIR_SEC(1), fail_check, NULL), "short check");
+        weir_task_start(graph);
+        weir_clock_advance(WEIR_SEC(1));
+        CU_ASSERT(status == -EIO);
 }
 
 /* -- weir/mailbox.h -- */
@@ -643,15 +752,20 @@ EXAMPLE(a_task_starts_at_the_signal)
 EXAMPLE(a_task_waits_until_three_are_counted)
 EXAMPLE(a_guard_has_one_writer_or_many_readers)
 EXAMPLE(connections_go_back_into_their_pool)
+EXAMPLE(a_rate_has_ten_tokens_a_second_and_two_at_once)
+EXAMPLE(a_rate_with_a_name_stays_until_it_is_full)
 EXAMPLE(tokens_are_given_back)
 EXAMPLE(a_select_can_send_be_switched_off_and_not_wait)
 EXAMPLE(a_series_knows_why_it_ended)
+EXAMPLE(a_child_fails_the_series_around_it)
+EXAMPLE(each_signal_reloads)
 EXAMPLE(a_task_has_its_context)
 EXAMPLE(a_schedule_is_checked_before_it_is_used)
 EXAMPLE(the_next_tick_alone_is_moved)
 EXAMPLE(timers_of_each_clock_have_names)
 EXAMPLE(a_timer_without_a_name_has_an_id)
 EXAMPLE(a_graph_has_nodes_of_series_and_results)
+EXAMPLE(a_graph_ends_at_its_first_failure)
 EXAMPLE(a_letter_is_kept)
 EXAMPLE(a_promise_ends_with_a_value)
 EXAMPLE(a_subscriber_is_shared)
@@ -671,15 +785,20 @@ static const struct weir_test tests[] = {
         WEIR_TEST(run_a_task_waits_until_three_are_counted),
         WEIR_TEST(run_a_guard_has_one_writer_or_many_readers),
         WEIR_TEST(run_connections_go_back_into_their_pool),
+        WEIR_TEST(run_a_rate_has_ten_tokens_a_second_and_two_at_once),
+        WEIR_TEST(run_a_rate_with_a_name_stays_until_it_is_full),
         WEIR_TEST(run_tokens_are_given_back),
         WEIR_TEST(run_a_select_can_send_be_switched_off_and_not_wait),
         WEIR_TEST(run_a_series_knows_why_it_ended),
+        WEIR_TEST(run_a_child_fails_the_series_around_it),
+        WEIR_TEST(run_each_signal_reloads),
         WEIR_TEST(run_a_task_has_its_context),
         WEIR_TEST(run_a_schedule_is_checked_before_it_is_used),
         WEIR_TEST(run_the_next_tick_alone_is_moved),
         WEIR_TEST(run_timers_of_each_clock_have_names),
         WEIR_TEST(run_a_timer_without_a_name_has_an_id),
         WEIR_TEST(run_a_graph_has_nodes_of_series_and_results),
+        WEIR_TEST(run_a_graph_ends_at_its_first_failure),
         WEIR_TEST(run_a_letter_is_kept),
         WEIR_TEST(run_a_promise_ends_with_a_value),
         WEIR_TEST(run_a_subscriber_is_shared),
