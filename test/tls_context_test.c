@@ -415,8 +415,8 @@ a_file_of_no_use_is_named_with_the_reason(void)
                 int code;
                 const char *said;
         } cases[] = {
-                {"absent", "first.key", NULL, NULL, -ENOENT, "absent\": No such file"},
-                {"first.pem", "absent", NULL, NULL, -ENOENT, "absent\": No such file"},
+                {"absent", "first.key", NULL, NULL, -ENOENT, "absent\": there is no such file"},
+                {"first.pem", "absent", NULL, NULL, -ENOENT, "absent\": there is no such file"},
                 {"garbage", "first.key", NULL, NULL, WEIR_ETLS_CERTIFICATE, "certificate file \""},
                 {"first.key", "first.key", NULL, NULL, WEIR_ETLS_CERTIFICATE, "no start line"},
                 {"first.pem", "first.pem", NULL, NULL, WEIR_ETLS_KEY, "first.pem\": "},
@@ -424,11 +424,11 @@ a_file_of_no_use_is_named_with_the_reason(void)
                 {"first.pem", "locked.key", NULL, NULL, WEIR_ETLS_KEY, "locked.key\": "},
                 {"first.pem", "second.key", NULL, NULL, WEIR_ETLS_MISMATCH, "key values mismatch"},
                 {"first.pem", "third.key", NULL, NULL, WEIR_ETLS_MISMATCH, "third.key\": "},
-                {"first.pem", "first.key", "absent", NULL, -ENOENT, "absent\": No such file"},
+                {"first.pem", "first.key", "absent", NULL, -ENOENT, "absent\": there is no such file"},
                 {"first.pem", "first.key", "garbage", NULL, WEIR_ETLS_OCSP, "OCSP file \""},
                 {"first.pem", "first.key", "empty", NULL, WEIR_ETLS_OCSP, "OCSP file \""},
                 {"first.pem", "first.key", "refusal", NULL, WEIR_ETLS_OCSP, "OCSP file \""},
-                {"first.pem", "first.key", NULL, "absent", -ENOENT, "absent\": No such file"},
+                {"first.pem", "first.key", NULL, "absent", -ENOENT, "absent\": there is no such file"},
                 {"first.pem", "first.key", NULL, "garbage", WEIR_ETLS_CERTIFICATE, "client CA file \""},
                 {"first.pem", "first.key", NULL, "empty", WEIR_ETLS_CERTIFICATE, "client CA file \""},
         };

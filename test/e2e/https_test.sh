@@ -105,6 +105,6 @@ stop_server INT 0
 "$tutorial/14-https" 2>/dev/null
 expect "exit status without arguments" $? 2
 "$tutorial/14-https" 127.0.0.1:0 "$work/first.pem" "$work/absent" 2>"$work/err" && fail "it serves without a key"
-grep -q 'absent": No such file' "$work/err" || fail "it does not say which file is absent"
+grep -q 'absent": there is no such file' "$work/err" || fail "it does not say which file is absent"
 
 exit $failed

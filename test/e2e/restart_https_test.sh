@@ -64,7 +64,7 @@ step "a new process that does not serve changes nothing"
 mv "$work/first.key" "$work/kept.key"
 kill -USR2 "$server"
 comes_true grep -q "does not serve: the other side has closed or gone; this one goes on" "$log" || fail "it does not say so"
-grep -q 'first.key": No such file' "$log" || fail "the new process does not say why"
+grep -q 'first.key": there is no such file' "$log" || fail "the new process does not say why"
 expect "processes" "$(servers)" "$server"
 ask old
 
