@@ -11,8 +11,8 @@
  * neither side starves.  Those that share and stand right behind each other get it together.
  *
  * If two series each wait for a guard that the other one holds, they wait until one is cancelled or
- * its deadline comes.  The library does not detect that.  Acquire guards in the same order
- * everywhere.
+ * its deadline comes.  A dump begins with such a deadlock, and the log warns of it once.  Acquire
+ * guards in the same order everywhere.
  *
  *     weir_series_push(series, weir_guard_acquire_new(guard, on_acquired, NULL));
  *     weir_series_push(series, work);      runs while the series holds the guard
