@@ -87,13 +87,16 @@ holders_of(weir_guard *guard, struct holder holders[SHARERS])
         return count;
 }
 
+/* Among those that are followed; NULL: it is no longer there.  Under the guard's lock. */
 static struct weir__hold *
 hold_of(const weir_guard *guard, const struct holder *holder)
 {
         const struct weir__link *link = weir__list_first(&guard->sharers);
         struct weir__hold *hold = link ? weir__container_of(link, struct weir__hold, link) : guard->holder;
 
-        while (hold && (hold->series != holder->series || hold->turn != holder->turn)) {
+        for (unsigned i = 1; hold && (hold->series != holder->series || hold->turn != holder->turn); i++) {
+                if (i == SHARERS)
+                        return NULL;
                 link = link ? weir__list_next(&guard->sharers, link) : NULL;
                 hold = link ? weir__container_of(link, struct weir__hold, link) : NULL;
         }

@@ -52,8 +52,8 @@ note(int signo)
 {
         atomic_fetch_add(&counts[signo], 1);
         atomic_fetch_or(&due, UINT64_C(1) << (signo - 1));
-        int fd = atomic_load(
-                &event_fd); /* after the count: a task that begins to wait sees the count, or this sees its descriptor */
+        /* After the count: a task that begins to wait sees the count, or this sees its descriptor. */
+        int fd = atomic_load(&event_fd);
         if (fd >= 0)
                 eventfd_write(fd, 1);
 }
