@@ -56,10 +56,8 @@ static int session_open(const char *user, char id[ID_SIZE])
         snprintf(id, ID_SIZE, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
 
         session_name(id, name);
-        weir_task *timer = weir_timer_new_named(name, LIFETIME, ended, session);
-        if (!timer)
-                free(session);
-        weir_task_on_free(timer, free);
+        weir_task *timer = weir_timer_new_named(name, LIFETIME, ended, NULL);
+        weir_task_set_context(timer, session, free);
         return weir_task_start(timer); /* with NULL: -ENOMEM */
 }
 

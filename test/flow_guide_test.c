@@ -279,6 +279,58 @@ repeater_goes_from_page_to_page(void)
         weir_test_end();
 }
 
+/* -- a graph, again -- */
+
+struct rounds {
+        unsigned left;
+        int value, alarms;
+};
+
+static void
+read_sensor(weir_task *task, void *context)
+{
+        (void)task;
+        ((struct rounds *)context)->value += 10;
+}
+
+static void
+judge_value(weir_task *task, void *context)
+{
+        struct rounds *rounds = context;
+
+        (void)task;
+        rounds->alarms += rounds->value > 25;
+}
+
+static weir_task *
+next_round(void *context)
+{
+        struct rounds *rounds = context;
+
+        if (rounds->left-- == 0)
+                return NULL;
+        weir_task *graph = weir_graph_new(NULL, NULL);
+        weir_task *reading = weir_timer_new(WEIR_SEC(1), read_sensor, rounds);
+        weir_node *read = weir_graph_add(graph, reading, "read");
+        weir_node *judge = weir_graph_add(graph, weir_empty_new(judge_value, rounds), "judge");
+        weir_graph_precede(read, judge);
+        return graph;
+}
+
+static void
+graph_runs_again_by_the_function_that_builds_it(void)
+{
+        struct rounds rounds = {.left = 4};
+
+        weir_test_begin_virtual();
+        weir_nsec began = weir_now();
+        CU_ASSERT_EQUAL(weir_task_run(weir_repeater_new(next_round, NULL, &rounds)), 0);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(4));
+        CU_ASSERT_EQUAL(rounds.value, 40);
+        CU_ASSERT_EQUAL(rounds.alarms, 2);
+        weir_test_end();
+}
+
 struct lookup {
         bool is_cached;
         struct backend backend;
@@ -324,6 +376,7 @@ main(void)
                 WEIR_TEST(callback_fails_its_task),
                 WEIR_TEST(parallel_stops_at_its_first_failure),
                 WEIR_TEST(repeater_goes_from_page_to_page),
+                WEIR_TEST(graph_runs_again_by_the_function_that_builds_it),
                 WEIR_TEST(dynamic_task_asks_only_if_it_has_to),
         };
 

@@ -200,6 +200,93 @@ the_callback_runs_on_the_thread_of_the_function(void)
         WEIR_TEST_CALLED(&it.record, 0);
 }
 
+/* -- its task -- */
+
+static void
+fill_and_fail(void *unused)
+{
+        weir_series *series = weir_series_of(weir_go_task());
+        int *sum = weir_series_context(series);
+
+        CU_ASSERT_PTR_NULL(unused);
+        *sum += 7;
+        CU_ASSERT_EQUAL(weir_series_push(series, weir_empty_new(NULL, NULL)), 0);
+        CU_ASSERT_EQUAL(weir_series_fail(series, -ENOSPC), 0);
+}
+
+static void
+add_to_sum(weir_task *task, void *unused)
+{
+        (void)unused;
+        *(int *)weir_series_context(weir_series_of(task)) *= 10;
+}
+
+/* Function and callback need nothing of their own. */
+static void
+a_function_comes_to_the_context_of_its_series_by_its_task(void)
+{
+        struct weir_test_record dropped = {0};
+        int sum = 1;
+
+        begin(1);
+        weir_series *series = weir_series_new(NULL, NULL);
+        weir_series_set_context(series, &sum, NULL);
+        weir_series_push(series, weir_go_new(NULL, fill_and_fail, add_to_sum, NULL));
+        weir_series_push(series, weir_test_empty(&dropped));
+        CU_ASSERT_EQUAL(weir_series_run(series), -ENOSPC);
+        CU_ASSERT_EQUAL(sum, 80);
+        WEIR_TEST_NOT_CALLED(&dropped);
+        weir_test_end();
+}
+
+struct seen {
+        weir_task *task;
+        weir_series *series;
+        void *context;
+};
+
+static void
+see_task(void *context)
+{
+        struct seen *seen = context;
+
+        seen->task = weir_go_task();
+        seen->series = weir_series_of(seen->task);
+        seen->context = weir_task_context(seen->task);
+}
+
+static void
+see_that_it_is_the_same(weir_task *task, void *context)
+{
+        struct seen *seen = context;
+
+        CU_ASSERT_PTR_EQUAL(seen->task, task);
+        CU_ASSERT_PTR_NULL(weir_go_task()); /* a callback has its task already */
+}
+
+static void
+only_a_function_that_its_series_waits_for_has_a_task(void)
+{
+        struct seen alone, within, timed = {0};
+
+        timed.task = (weir_task *)&timed;
+
+        begin(1);
+        CU_ASSERT_PTR_NULL(weir_go_task());
+        weir_waitgroup *group = weir_waitgroup_new();
+        weir_task *task = weir_go_new(NULL, see_task, see_that_it_is_the_same, &alone);
+        CU_ASSERT_EQUAL(weir_task_start(task), 0);
+        CU_ASSERT_EQUAL(weir_task_start_waited(weir_go_new(NULL, see_task, see_that_it_is_the_same, &within), group), 0);
+        CU_ASSERT_EQUAL(weir_task_start_waited(weir_go_new_timed(NULL, WEIR_SEC(3600), see_task, NULL, &timed), group), 0);
+        CU_ASSERT_EQUAL(weir_waitgroup_wait(group, WEIR_FOREVER), 0);
+        weir_test_end();
+        weir_waitgroup_free(group);
+        CU_ASSERT_PTR_NULL(alone.series);
+        CU_ASSERT_PTR_EQUAL(alone.context, &alone);
+        CU_ASSERT_PTR_NOT_NULL(within.series);
+        CU_ASSERT_PTR_NULL(timed.task);
+}
+
 #define HOPS 2000
 
 struct chain {
@@ -1405,6 +1492,8 @@ static const struct weir_test tests[] = {
         WEIR_TEST(threads_come_with_the_first_function_and_not_before),
         WEIR_TEST(its_thread_has_a_name_blocks_signals_and_must_not_wait),
         WEIR_TEST(the_callback_runs_on_the_thread_of_the_function),
+        WEIR_TEST(a_function_comes_to_the_context_of_its_series_by_its_task),
+        WEIR_TEST(only_a_function_that_its_series_waits_for_has_a_task),
         WEIR_TEST(a_chain_of_functions_stays_on_its_thread),
         WEIR_TEST(functions_and_timers_of_one_series_come_one_after_another),
         WEIR_TEST(init_again_after_shutdown_gives_new_threads),

@@ -226,6 +226,47 @@ count_primes(void *context)
                 weir_go_fail(-ENOENT); /* the status that the callback sees */
 }
 
+struct house {
+        unsigned rooms, area;
+};
+
+static void
+measure_rooms(void *unused)
+{
+        struct house *house = weir_series_context(weir_series_of(weir_go_task()));
+
+        (void)unused;
+        for (unsigned i = 0; i < house->rooms; i++)
+                house->area += 12 + i;
+}
+
+static void
+say_area(weir_task *task, void *area)
+{
+        const struct house *house = weir_series_context(weir_series_of(task));
+
+        *(unsigned *)area = house->area;
+}
+
+static void
+function_and_callback_share_the_context_of_their_series(void)
+{
+        struct house *house = malloc(sizeof *house);
+        unsigned area = 0;
+
+        begin(0);
+        *house = (struct house){.rooms = 4};
+        weir_series *series = weir_series_new(NULL, NULL);
+        weir_series_set_context(series, house, free);
+        weir_series_push(series, weir_go_new(NULL, measure_rooms, say_area, &area));
+        weir_waitgroup *group = weir_waitgroup_new();
+        CU_ASSERT(weir_series_start_waited(series, group) == 0);
+        CU_ASSERT(weir_waitgroup_wait(group, WEIR_FOREVER) == 0);
+        CU_ASSERT(area == 54);
+        weir_waitgroup_free(group);
+        end();
+}
+
 static struct {
         int status;
         unsigned primes;
@@ -356,10 +397,10 @@ a_callback_waits_for_a_flow(void)
 }
 
 static void
-fetched(weir_task *timer, void *context)
+fetched(weir_task *timer, void *unused)
 {
         (void)timer;
-        weir_waitgroup_done(context);
+        (void)unused;
 }
 
 static void
@@ -367,11 +408,8 @@ a_thread_waits_until_all_are_done(void)
 {
         begin(0);
         weir_waitgroup *group = weir_waitgroup_new();
-        for (int i = 0; i < 3; i++) {
-                weir_waitgroup_add(group, 1); /* before it can be done */
-                if (weir_task_start(weir_timer_new(WEIR_MSEC(i), fetched, group)))
-                        weir_waitgroup_done(group); /* nobody else will */
-        }
+        for (int i = 0; i < 3; i++)
+                weir_task_start_waited(weir_timer_new(WEIR_MSEC(i), fetched, NULL), group);
         CU_ASSERT(weir_waitgroup_wait(group, WEIR_SEC(30)) == 0);
         weir_waitgroup_free(group);
         end();
@@ -404,6 +442,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(a_limit_ends_the_task_and_the_function_ends_itself),
         WEIR_TEST(queues_take_turns),
         WEIR_TEST(a_callback_waits_for_a_flow),
+        WEIR_TEST(function_and_callback_share_the_context_of_their_series),
         WEIR_TEST(a_thread_waits_until_all_are_done),
         WEIR_TEST(a_small_program_is_set_up),
 };

@@ -351,6 +351,76 @@ on_free_can_be_set_replaced_and_cleared_until_the_callback_returns(void)
         weir_test_end();
 }
 
+/* -- a context that belongs to its task -- */
+
+static void
+context_of_a_task_is_freed_also_when_there_is_none(void)
+{
+        struct weir_test_record context = {0};
+
+        weir_task_set_context(NULL, &context, weir_test_freed);
+        WEIR_TEST_FREED_HERE(&context);
+        weir_task_set_context(NULL, &context, NULL);
+        CU_ASSERT_EQUAL(context.frees, 1);
+}
+
+static void
+context_of_a_task_is_freed_when_it_is_refused_dismissed_or_over(void)
+{
+        struct weir_test_record refused = {0}, dismissed = {0}, over = {0};
+
+        weir_test_begin_virtual();
+        weir_task *task = weir_go_new(NULL, NULL, weir_test_done, NULL);
+        weir_task_set_context(task, &refused, weir_test_freed);
+        CU_ASSERT_EQUAL(weir_task_start(task), -EINVAL);
+        WEIR_TEST_NOT_CALLED(&refused);
+        WEIR_TEST_FREED_HERE(&refused);
+        task = weir_empty_new(weir_test_done, NULL);
+        weir_task_set_context(task, &dismissed, weir_test_freed);
+        weir_task_dismiss(task);
+        WEIR_TEST_NOT_CALLED(&dismissed);
+        WEIR_TEST_FREED_HERE(&dismissed);
+        task = weir_timer_new(WEIR_SEC(1), weir_test_done, NULL);
+        weir_task_set_context(task, &over, weir_test_freed);
+        CU_ASSERT_PTR_EQUAL(weir_task_context(task), &over);
+        CU_ASSERT_EQUAL(weir_task_run(task), 0);
+        WEIR_TEST_CALLED(&over, 0);
+        WEIR_TEST_FREED_ELSEWHERE(&over);
+        weir_test_end();
+}
+
+static void
+replace_context(weir_task *task, void *context)
+{
+        static struct weir_test_record *second;
+
+        if (!task) {
+                second = context;
+                return;
+        }
+        weir_task_set_context(task, context, weir_test_freed); /* the same again: nothing is freed */
+        CU_ASSERT_EQUAL(((struct weir_test_record *)context)->frees, 0);
+        weir_task_set_context(task, second, weir_test_freed);
+        WEIR_TEST_FREED_HERE((struct weir_test_record *)context);
+        weir_test_done(task, second);
+}
+
+static void
+context_that_is_replaced_is_freed_at_once(void)
+{
+        struct weir_test_record first = {0}, second = {0};
+
+        weir_test_begin_virtual();
+        replace_context(NULL, &second);
+        weir_task *task = weir_empty_new(replace_context, NULL);
+        weir_task_set_context(task, &first, weir_test_freed);
+        CU_ASSERT_EQUAL(weir_task_run(task), 0);
+        CU_ASSERT_EQUAL(first.frees, 1);
+        WEIR_TEST_CALLED(&second, 0);
+        WEIR_TEST_FREED_ELSEWHERE(&second);
+        weir_test_end();
+}
+
 /* -- on a worker -- */
 
 static void
@@ -480,6 +550,9 @@ main(void)
                 WEIR_TEST(lone_task_gets_a_series_when_it_asks_for_it),
                 WEIR_TEST(task_run_returns_the_status_of_the_task_after_all_that_it_pushed),
                 WEIR_TEST(on_free_can_be_set_replaced_and_cleared_until_the_callback_returns),
+                WEIR_TEST(context_of_a_task_is_freed_also_when_there_is_none),
+                WEIR_TEST(context_of_a_task_is_freed_when_it_is_refused_dismissed_or_over),
+                WEIR_TEST(context_that_is_replaced_is_freed_at_once),
                 WEIR_TEST(a_call_that_would_block_is_refused_on_a_worker),
                 WEIR_TEST(series_of_millions_of_empty_tasks_runs_in_constant_stack),
                 WEIR_TEST(cancelled_series_of_100_000_tasks_drops_them_in_constant_stack),

@@ -252,6 +252,103 @@ callbacks_are_waited_for(void)
         weir_waitgroup_free(group);
 }
 
+/* -- what is started and waited for later -- */
+
+static void
+push_another(weir_task *task, void *next)
+{
+        CU_ASSERT_EQUAL(weir_series_push(weir_series_of(task), next), 0);
+}
+
+static void
+started_tasks_and_series_are_waited_for_with_all_that_they_free(void)
+{
+        enum { EACH = 50 };
+        static struct weir_test_record tasks[EACH], pushed[EACH], ends[EACH], contexts[EACH];
+        weir_waitgroup *group = weir_waitgroup_new();
+
+        weir_test_begin_real(2);
+        for (unsigned i = 0; i < EACH; i++) {
+                weir_task *timer = weir_timer_new(WEIR_USEC(i), push_another, weir_test_empty(&pushed[i]));
+                weir_series *series = weir_series_new(weir_test_series_done, &ends[i]);
+
+                CU_ASSERT_EQUAL(weir_task_start_waited(timer, group), 0);
+                weir_series_set_context(series, &contexts[i], weir_test_freed);
+                weir_series_push(series, weir_test_empty(&tasks[i]));
+                CU_ASSERT_EQUAL(weir_series_start_waited(series, group), 0);
+        }
+        CU_ASSERT_EQUAL(weir_waitgroup_wait(group, WEIR_FOREVER), 0);
+        for (unsigned i = 0; i < EACH; i++) {
+                WEIR_TEST_CALLED(&pushed[i], 0);
+                WEIR_TEST_CALLED(&tasks[i], 0);
+                WEIR_TEST_FREED_ELSEWHERE(&pushed[i]);
+                WEIR_TEST_FREED_ELSEWHERE(&tasks[i]);
+                CU_ASSERT_EQUAL(contexts[i].frees, 1);
+                CU_ASSERT_EQUAL(ends[i].calls, 0); /* its context was replaced by one that has no calls */
+                CU_ASSERT_EQUAL(contexts[i].calls, 1);
+        }
+        weir_test_end();
+        weir_waitgroup_free(group);
+}
+
+static void
+wait_for_what_was_started_lets_virtual_time_pass(void)
+{
+        weir_waitgroup *group = weir_waitgroup_new();
+
+        weir_test_begin_virtual();
+        weir_nsec began = weir_now();
+        CU_ASSERT_EQUAL(weir_task_start_waited(weir_timer_new(WEIR_SEC(5), NULL, NULL), group), 0);
+        CU_ASSERT_EQUAL(weir_task_start_waited(weir_timer_new(WEIR_SEC(9), NULL, NULL), group), 0);
+        CU_ASSERT_EQUAL(weir_waitgroup_wait(group, WEIR_SEC(7)), -ETIMEDOUT);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(7));
+        CU_ASSERT_EQUAL(weir_waitgroup_wait(group, WEIR_FOREVER), 0);
+        CU_ASSERT_EQUAL(weir_now() - began, WEIR_SEC(9));
+        weir_test_end();
+        weir_waitgroup_free(group);
+}
+
+static void
+shutdown_ends_what_was_started_and_its_wait(void)
+{
+        weir_waitgroup *group = weir_waitgroup_new();
+        struct waiter waiter;
+
+        weir_test_begin_real(1);
+        CU_ASSERT_EQUAL(weir_task_start_waited(weir_timer_new(FAR, NULL, NULL), group), 0);
+        waiter_start(&waiter, group, WEIR_FOREVER);
+        weir_test_end();
+        weir_test_thread_join(&waiter.thread);
+        CU_ASSERT_EQUAL(waiter.result, 0);
+        weir_waitgroup_free(group);
+}
+
+static void
+start_that_is_refused_does_not_count(void)
+{
+        struct weir_test_record task = {0}, end = {0};
+        weir_waitgroup *group = weir_waitgroup_new();
+
+        weir_test_begin_virtual();
+        CU_ASSERT_EQUAL(weir_task_start_waited(NULL, group), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_series_start_waited(NULL, group), -ENOMEM);
+        CU_ASSERT_EQUAL(weir_task_start_waited(weir_go_new(NULL, NULL, NULL, NULL), group), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_start_waited(weir_test_empty(&task), NULL), -ENOMEM);
+        WEIR_TEST_NOT_CALLED(&task);
+        WEIR_TEST_FREED_HERE(&task);
+        weir_series *series = weir_series_new(weir_test_series_done, &end);
+        weir_series_push(series, weir_go_new(NULL, NULL, NULL, NULL));
+        CU_ASSERT_EQUAL(weir_series_start_waited(series, group), -EINVAL);
+        CU_ASSERT_EQUAL(weir_series_start_waited(weir_series_new(weir_test_series_done, &end), NULL), -ENOMEM);
+        CU_ASSERT_EQUAL(end.calls, 0);
+        weir_test_end();
+        task = (struct weir_test_record){0};
+        CU_ASSERT_EQUAL(weir_task_start_waited(weir_test_empty(&task), group), -ESHUTDOWN);
+        WEIR_TEST_FREED_HERE(&task);
+        CU_ASSERT_EQUAL(weir_waitgroup_wait(group, 0), 0);
+        weir_waitgroup_free(group);
+}
+
 struct on_worker {
         weir_waitgroup *group;
         int looks[2], waits[2];
@@ -683,6 +780,10 @@ main(void)
                 WEIR_TEST(all_waiters_go_on_with_the_last_done),
                 WEIR_TEST(limit_of_real_time_ends_its_wait_alone),
                 WEIR_TEST(callbacks_are_waited_for),
+                WEIR_TEST(started_tasks_and_series_are_waited_for_with_all_that_they_free),
+                WEIR_TEST(wait_for_what_was_started_lets_virtual_time_pass),
+                WEIR_TEST(shutdown_ends_what_was_started_and_its_wait),
+                WEIR_TEST(start_that_is_refused_does_not_count),
                 WEIR_TEST(worker_may_look_and_must_not_wait),
                 WEIR_TEST(shutdown_leaves_a_wait_on_the_real_clock_to_its_dones),
                 WEIR_TEST(wait_lets_time_jump),

@@ -7,7 +7,6 @@
  *
  * Try it:  inotifywait -q -m -e modify --format %f . | 05-debounce
  *          (echo a; echo b; echo a; sleep 1; echo a) | 05-debounce */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,12 +33,8 @@ static int changed(const char *name, weir_nsec after)
                 return 0;
 
         char *copy = strdup(name);
-        weir_task *timer = copy ? weir_timer_new_named(name, after, quiet, copy) : NULL;
-        if (!timer) {
-                free(copy);
-                return -ENOMEM;
-        }
-        weir_task_on_free(timer, free); /* the copy goes with the timer, whether its callback ran or not */
+        weir_task *timer = copy ? weir_timer_new_named(name, after, quiet, NULL) : NULL;
+        weir_task_set_context(timer, copy, free); /* the copy goes with the timer, also if there is none */
         return weir_task_start(timer);
 }
 

@@ -68,12 +68,10 @@ static void on_request(weir_task *exchange, void *context)
         weir_series_push(second, weir_timer_new(WEIR_MSEC(50), NULL, NULL));
         weir_series_push(second, ask_backend(hedge, "second", 20, &hedge->second));
 
-        weir_task *race = weir_race_new(decided, hedge);
+        weir_task *race = weir_race_new(decided, NULL);
         weir_race_add(race, ask_backend(hedge, "first", 1000, &hedge->first));
         weir_race_add_series(race, second);
-        if (!race)
-                free(hedge);
-        weir_task_on_free(race, free);
+        weir_task_set_context(race, hedge, free);
         if (weir_series_push(weir_series_of(exchange), race))
                 weir_http_reply_text(exchange, 503, "out of memory\n");
 }

@@ -518,6 +518,14 @@ weir_go_cancelled(void)
         return reason ? reason : weir__phase_is_stopping() ? -ESHUTDOWN : 0;
 }
 
+weir_task *
+weir_go_task(void)
+{
+        if (!inside || inside->job.ops == &timed_job_ops || weir__phase_is_forked())
+                return NULL;
+        return task_of(&inside->job);
+}
+
 void
 weir_go_fail(int status)
 {

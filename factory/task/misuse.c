@@ -142,6 +142,8 @@ static const struct {
         [WEIR__ACT_SELECT_DEFAULT >> 2] = {"weir_select_default", "taken"},
         [WEIR__ACT_PARALLEL_STOP_ON_FAILURE >> 2] = {"weir_parallel_stop_on_failure", "changed"},
         [WEIR__ACT_GRAPH_STOP_ON_FAILURE >> 2] = {"weir_graph_stop_on_failure", "changed"},
+        [WEIR__ACT_START_WAITED >> 2] = {"weir_task_start_waited", "started"},
+        [WEIR__ACT_SERIES_START_WAITED >> 2] = {"weir_series_start_waited", "started"},
 };
 
 _Static_assert(WEIR__ACTS <= 64, "an act has six bits of the flags of a task");
@@ -171,7 +173,7 @@ weir__task_panic_closed(const struct weir_task *task, const struct weir__task_op
         weir__panic("%s: expected %s, and was given %s", acts[act >> 2].name, ops->work.kind, title);
 }
 
-/* The flow that a series was added to, or its thread's stack. */
+/* The owner is the flow that a series was added to, a group that it counts in, or on the stack of a thread that waits. */
 static void
 write_owner(const struct weir_series *series, char out[WEIR__TASK_TITLE])
 {
@@ -180,7 +182,7 @@ write_owner(const struct weir_series *series, char out[WEIR__TASK_TITLE])
         if (!series->owner)
                 strcpy(out, "started (by weir_series_start)");
         else if (!ops_of(&constants, series->owner))
-                strcpy(out, "started (by weir_series_run)");
+                strcpy(out, "started (by weir_series_run or weir_series_start_waited)");
         else
                 snprintf(out, WEIR__TASK_TITLE, "added to %s", ops_of(&constants, series->owner)->kind);
 }

@@ -169,3 +169,18 @@ weir_task_on_free(weir_task *task, weir_free_fn *fn)
         if (task)
                 task->on_free = fn;
 }
+
+void
+weir_task_set_context(weir_task *task, void *context, weir_free_fn *fn)
+{
+        weir__memory_expect(task);
+        if (!task) {
+                if (fn)
+                        fn(context);
+                return;
+        }
+        if (task->on_free && task->context != context)
+                weir__user_call(task->on_free, task->context);
+        task->context = context;
+        task->on_free = fn;
+}

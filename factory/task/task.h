@@ -110,7 +110,7 @@ struct weir__task_ops {
         /* Of the series that weir_series_of makes.  NULL: as of one that is started alone. */
         const struct weir__series_ops *series_ops;
 
-        bool is_guard_wait;     /* it waits for a guard: factory/sync/guard.c */
+        bool is_guard_wait; /* it waits for a guard: factory/sync/guard.c */
 
         /* The wait of a select's winner, if that has a message; or NULL (factory/channel/select.c).  NULL: it is no
          * select. */
@@ -148,7 +148,7 @@ enum weir__task_flags {
 /* What consumes a task or a series, as the flags of the task have it from then on, above the others.  So a second call can name
  * the first one.  misuse.c has the names. */
 #define WEIR__ACT(number) ((number) << 2 | WEIR__TASK_CONSUMED)
-#define WEIR__ACTS        28 /* 64 at most */
+#define WEIR__ACTS        30 /* 64 at most */
 
 enum weir__act {
         WEIR__ACT_UNKNOWN = WEIR__ACT(0),
@@ -179,6 +179,8 @@ enum weir__act {
         WEIR__ACT_SELECT_DEFAULT = WEIR__ACT(25),
         WEIR__ACT_PARALLEL_STOP_ON_FAILURE = WEIR__ACT(26),
         WEIR__ACT_GRAPH_STOP_ON_FAILURE = WEIR__ACT(27),
+        WEIR__ACT_START_WAITED = WEIR__ACT(28),
+        WEIR__ACT_SERIES_START_WAITED = WEIR__ACT(29),
 };
 
 /* Initialises the common part of a task of `size` bytes from weir__alloc. */

@@ -61,6 +61,16 @@ WEIR_API weir_task *weir_go_new_timed(const char *queue, weir_nsec limit, weir_g
  * Threads: any. */
 WEIR_API int weir_go_cancelled(void);
 
+/* Inside a function: its task.  By it the function comes to the series of the task, which the
+ * callbacks share: weir_series_context, weir_series_push, weir_series_fail.
+ *
+ * Owner:   borrowed until the function returns.
+ * Result:  NULL outside a function, inside one of weir_go_new_timed, whose series may go on without
+ *          it, and in a forked child.  weir_series_of for a task that was started alone is NULL
+ *          until its callback runs.
+ * Threads: any. */
+WEIR_API weir_task *weir_go_task(void);
+
 /* Inside a function: sets the status with which its task ends.  The last call counts.  0 is success
  * again; a value above 0 counts as -EINVAL.  A cancel and a limit override it.  Outside a function
  * the call has no effect. */
@@ -76,9 +86,15 @@ struct weir_go_stats {
 };
 
 #ifdef __cplusplus
-#define WEIR_GO_STATS_DEFAULT {sizeof(struct weir_go_stats), 0, 0, 0}
+#define WEIR_GO_STATS_DEFAULT                         \
+        {                                             \
+                sizeof(struct weir_go_stats), 0, 0, 0 \
+        }
 #else
-#define WEIR_GO_STATS_DEFAULT {.size = sizeof(struct weir_go_stats)}
+#define WEIR_GO_STATS_DEFAULT                        \
+        {                                            \
+                .size = sizeof(struct weir_go_stats) \
+        }
 #endif
 
 /* Fills `stats` for a queue; for NULL, for all functions together.  An unused queue has zeros.

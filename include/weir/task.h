@@ -74,6 +74,19 @@ WEIR_API void *weir_task_context(const weir_task *task);
  * Threads: where the task is yours or borrowed. */
 WEIR_API void weir_task_on_free(weir_task *task, weir_free_fn *fn);
 
+/* Sets the context, with a function (or NULL) that frees it when the task is freed.  A context that
+ * the task had before is freed by its own function at once on the caller's thread, unless it is the
+ * same pointer.  So the program frees its context in one place, whatever happens to the task:
+ *
+ *     weir_task *timer = weir_timer_new(WEIR_SEC(60), on_end, NULL);
+ *     weir_task_set_context(timer, session, free);     timer may be NULL: session is freed then
+ *     int err = weir_task_start(timer);                frees session, too, when it fails
+ *
+ * Owner:   the task takes the context.  For a NULL task it is freed at once.
+ * Threads: where the task is yours or borrowed.  The callback of a function that its limit has left
+ *          behind (weir_go_new_timed) must not change the context, which the function still uses. */
+WEIR_API void weir_task_set_context(weir_task *task, void *context, weir_free_fn *fn);
+
 /* The series that a task is in.  A task that was started alone has no series until its callback
  * calls this function.  Tasks that are then pushed into that series run after the callback.
  *

@@ -3,13 +3,13 @@
  * Add work before it can be done, call done where it has ended, and wait until all of it is done.
  * A group whose count has come to zero may be used again.
  *
- *     weir_waitgroup_add(group, 1);                  before the start
- *     weir_task_start(task);                         its callback calls weir_waitgroup_done(group)
+ *     err = weir_task_start_waited(task, group);     adds 1, and is done when the task is over
+ *     ...                                            the thread does other things
  *     err = weir_waitgroup_wait(group, WEIR_FOREVER); */
 #ifndef WEIR_WAITGROUP_H
 #define WEIR_WAITGROUP_H
 
-#include <weir/time.h>
+#include <weir/series.h>
 
 WEIR_BEGIN
 
@@ -57,6 +57,18 @@ WEIR_API void weir_waitgroup_done(weir_waitgroup *group);
  * Units:   nanoseconds from now, on the clock of weir_now.
  * Threads: any but workers; several may wait. */
 WEIR_API int weir_waitgroup_wait(weir_waitgroup *group, weir_nsec limit);
+
+/* Starts a task or a series that a thread will wait for later.  It counts as 1 in the group until it
+ * is over: then all callbacks and all free functions of it have run, also those of what a callback
+ * has pushed into the series of the task.  A thread that waits at once uses weir_task_run or
+ * weir_series_run.
+ *
+ * Owner:   consumes the task or series, also on failure.  The group must be there until the end.
+ * Result:  0; otherwise an error of weir_task_start or weir_series_start, and the count is what it
+ *          was; -ENOMEM for a NULL group.
+ * Threads: any, also inside a callback.  Never blocks. */
+WEIR_API int weir_task_start_waited(weir_task *task, weir_waitgroup *group);
+WEIR_API int weir_series_start_waited(weir_series *series, weir_waitgroup *group);
 
 WEIR_END
 
