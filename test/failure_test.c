@@ -761,8 +761,10 @@ a_large_graph_ends_at_its_first_failure_on_many_threads(void)
                 done = (struct weir_test_record){0};
                 weir_graph_stop_on_failure(graph);
                 for (unsigned i = 0; i < NODES; i++) {
-                        nodes[i] = weir_graph_add(graph, i % 7 == run % 7 ? weir_empty_new(fail_own_series, &eio)
-                                                                          : weir_timer_new(i % 3 ? 0 : FAR, NULL, NULL), NULL);
+                        nodes[i] = weir_graph_add(graph,
+                                                  i % 7 == run % 7 ? weir_empty_new(fail_own_series, &eio)
+                                                                   : weir_timer_new(i % 3 ? 0 : FAR, NULL, NULL),
+                                                  NULL);
                         if (i >= 10)
                                 weir_graph_precede(nodes[i / 10], nodes[i]);
                 }
@@ -782,30 +784,88 @@ deeper(void *context)
         return (*depth)-- > 0 ? weir_dynamic_new(deeper, NULL, depth) : NULL;
 }
 
+static weir_task *
+dynamic_of_depth(unsigned *depth)
+{
+        return weir_dynamic_new(deeper, NULL, depth);
+}
+
+static void
+fail_leaf(weir_task *task, void *context)
+{
+        (void)context;
+        weir_series_fail(weir_series_of(task), -EIO);
+}
+
+/* Each graph has a node beside the next graph if `has_siblings`, which the failure ends. */
+static weir_task *
+graph_of_depth(unsigned depth, bool has_siblings)
+{
+        weir_task *graph = weir_empty_new(fail_leaf, NULL);
+
+        for (; depth > 0; depth--) {
+                weir_task *inner = graph;
+
+                graph = weir_graph_new(NULL, NULL);
+                weir_graph_stop_on_failure(graph);
+                weir_graph_add(graph, inner, NULL);
+                if (has_siblings)
+                        weir_graph_add(graph, weir_timer_new(FAR, NULL, NULL), NULL);
+        }
+        return graph;
+}
+
+static weir_task *
+graph_alone_of_depth(unsigned *depth)
+{
+        return graph_of_depth(*depth, false);
+}
+
+static weir_task *
+graph_with_siblings_of_depth(unsigned *depth)
+{
+        return graph_of_depth(*depth, true);
+}
+
+static weir_task *
+parallel_of_depth(unsigned *depth)
+{
+        weir_task *parallel = weir_empty_new(fail_leaf, NULL);
+
+        for (unsigned i = 0; i < *depth; i++) {
+                weir_task *inner = parallel;
+
+                parallel = weir_parallel_new(NULL, NULL);
+                weir_parallel_stop_on_failure(parallel);
+                weir_parallel_add(parallel, inner);
+                weir_parallel_add(parallel, weir_timer_new(FAR, NULL, NULL));
+        }
+        return parallel;
+}
+
 static weir_nsec
-processor_time_of(unsigned depth)
+processor_time_of(unsigned depth, weir_task *make(unsigned *depth), int status)
 {
         struct timespec before, after;
 
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
-        CU_ASSERT_EQUAL(weir_task_run(weir_dynamic_new(deeper, NULL, &depth)), 0);
+        CU_ASSERT_EQUAL(weir_task_run(make(&depth)), status);
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
         return (after.tv_sec - before.tv_sec) * WEIR_SEC(1) + after.tv_nsec - before.tv_nsec;
 }
 
-/* Sixteen times as deep took 300 times as long when each callback looked at all series around it.  The best of several runs
- * counts, because the system may take time away. */
+/* The best of several runs counts, because the system may take time away. */
 static void
-issue_18_a_level_costs_the_same_however_deep_it_is(void)
+check_that_depth_costs_nothing(weir_task *make(unsigned *depth), int status)
 {
         weir_nsec shallow = WEIR_FOREVER, deep = WEIR_FOREVER;
 
         weir_test_begin_real(1);
         for (unsigned run = 0; run < (WEIR_TEST_SANITIZED ? 1 : 5); run++) {
-                weir_nsec few = 0, many = processor_time_of(16000);
+                weir_nsec few = 0, many = processor_time_of(16000, make, status);
 
                 for (unsigned i = 0; i < 16; i++)
-                        few += processor_time_of(1000);
+                        few += processor_time_of(1000, make, status);
                 shallow = few < shallow ? few : shallow;
                 deep = many < deep ? many : deep;
         }
@@ -814,6 +874,26 @@ issue_18_a_level_costs_the_same_however_deep_it_is(void)
                 fprintf(stderr, "16,000 levels take %lld us, 16 times 1,000 levels %lld us\n", (long long)deep / 1000,
                         (long long)shallow / 1000);
         weir_test_end();
+}
+
+/* Sixteen times as deep took 300 times as long when each callback looked at all series around it. */
+static void
+issue_18_a_level_costs_the_same_however_deep_it_is(void)
+{
+        check_that_depth_costs_nothing(dynamic_of_depth, 0);
+}
+
+static void
+a_failure_goes_up_through_many_graphs_at_the_same_cost_for_each(void)
+{
+        check_that_depth_costs_nothing(graph_alone_of_depth, -EIO);
+        check_that_depth_costs_nothing(graph_with_siblings_of_depth, -EIO);
+}
+
+static void
+a_failure_goes_up_through_many_parallels_at_the_same_cost_for_each(void)
+{
+        check_that_depth_costs_nothing(parallel_of_depth, -EIO);
 }
 
 /* -- storm: ends of all kinds meet failures -- */
@@ -925,6 +1005,8 @@ main(void)
                 WEIR_TEST(the_first_node_that_fails_ends_the_graph),
                 WEIR_TEST(a_large_graph_ends_at_its_first_failure_on_many_threads),
                 WEIR_TEST(issue_18_a_level_costs_the_same_however_deep_it_is),
+                WEIR_TEST(a_failure_goes_up_through_many_graphs_at_the_same_cost_for_each),
+                WEIR_TEST(a_failure_goes_up_through_many_parallels_at_the_same_cost_for_each),
                 WEIR_TEST(failures_meet_cancels_and_failures_of_other_threads),
         };
 

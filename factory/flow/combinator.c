@@ -194,7 +194,7 @@ static void
 end_early_walk(struct weir__work *work)
 {
         struct weir__combinator *combinator = weir__container_of(work, struct weir__combinator, ending.work);
-        int cause = weir__series_rest_cause(combinator->task.series);
+        int cause = weir__series_rest_cause(parent_of(combinator));
         struct weir_series *taken[CHILD_BATCH];
         unsigned count = take_children(combinator, taken);
 

@@ -24,7 +24,6 @@
 #include "factory/graph/graph.h"
 #include "factory/task/live.h"
 #include "kernel/base/list.h"
-#include "kernel/data/count.h"
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
 #include "kernel/base/phase.h"
@@ -87,12 +86,14 @@ parent_of(const struct weir__graph *graph)
 static bool
 begin_to_end_early(struct weir__graph *graph, int cause)
 {
-        bool sends = !graph->is_ending_early && weir__count_add_unless_zero(&graph->pending);
+        bool sends = !graph->is_ending_early && graph->running > 0;
 
         if (sends) {
-                weir__series_descent_begin(); /* before `within` has the cause, and until the walk is over */
-                graph->is_ending_early = true;
+                atomic_fetch_add_explicit(&graph->pending, 1,
+                                          memory_order_relaxed); /* a node that runs keeps the graph until then */
+                weir__series_descent_begin();                    /* before `within` has the cause, and until the walk is over */
         }
+        graph->is_ending_early = true; /* a node that is launched later finds the cause */
         if (graph->within)
                 weir__series_set_cause(graph->within, cause);
         return sends;
@@ -162,6 +163,7 @@ launch(struct weir__graph *graph, struct weir_node *nodes[], unsigned count)
                 series[i]->started = now;
                 set_state(nodes[i], WEIR_NODE_RUNNING);
         }
+        graph->running += count;
         weir__unlock(&graph->lock);
         for (unsigned i = 0; i < count; i++)
                 weir__series_launch(series[i], parent);
@@ -367,6 +369,7 @@ node_ended(struct weir_series *child)
         node->ended = batch.now;
         node->next_finished = WEIR__NODE_NONE;
         weir__lock(&graph->lock); /* so that the walk that ends nodes has its reference, or does not find the series */
+        graph->running--;
         node->next_edge = graph->first_out[number];
         set_state(node, is_dropped ? WEIR_NODE_CANCELLED : WEIR_NODE_ENDED);
         bool sends = node->status && note_failure(graph, number, node->status);
@@ -489,7 +492,7 @@ end_some_early(struct weir__work *work)
 {
         struct weir__graph *graph = weir__container_of(work, struct weir__graph, end_walk);
         uint32_t end = graph->nodes - graph->next_to_end > GRAPH_BATCH ? graph->next_to_end + GRAPH_BATCH : graph->nodes;
-        int cause = weir__series_rest_cause(graph->task.series); /* one that is not launched yet would not find it */
+        int cause = weir__series_rest_cause(parent_of(graph)); /* one that is not launched yet would not find it */
 
         for (; graph->next_to_end < end; graph->next_to_end++) {
                 struct weir_series *series = running_of(graph, weir__graph_node(graph, graph->next_to_end));

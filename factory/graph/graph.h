@@ -117,7 +117,8 @@ struct weir__graph {
         /* Guarded by lock. */
         uint32_t failed;   /* number of the node whose status the graph has, if it goes on after a failure */
         uint32_t ready_first, ready_end; /* what the queue holds: no node comes into it twice */
-        bool is_ending_early; /* the walk that ends nodes has begun: no other will */
+        uint32_t running;  /* nodes that are RUNNING */
+        bool is_ending_early; /* those that run were told to end, or none ran: no other walk will begin */
         struct weir__node_list backlog;
 };
 
