@@ -235,6 +235,101 @@ a_ticker_that_waits_for_ever_holds_up_no_clock_and_a_reset_wakes_it(void)
         ENDED(&ticks, -ESHUTDOWN);
 }
 
+/* -- a tick that is moved alone -- */
+
+/* Where the tick and its phase are may be as far apart as the clock goes. */
+static void
+a_tick_is_moved_alone_and_with_its_phase_by_any_amount(void)
+{
+        static const weir_nsec amounts[] = {0, 1, -1, PERIOD, -PERIOD, WEIR_FOREVER, INT64_MIN, WEIR_FOREVER - 1};
+        const unsigned count = sizeof amounts / sizeof *amounts;
+
+        for (unsigned i = 0; i < count * count * count; i++) {
+                struct ticks ticks = {0};
+
+                weir_test_begin_virtual();
+                weir_task *ticker = make("ticker", &ticks);
+                for (unsigned call = 0; call < 12; call++) {
+                        weir_nsec by = amounts[call % 3 == 0 ? i % count : call % 3 == 1 ? i / count % count : i / count / count];
+
+                        if (call == 3)
+                                start(&ticks, ticker);
+                        CU_ASSERT_EQUAL(call % 2 ? weir_timer_extend("ticker", by) : weir_ticker_move_next("ticker", by), 1);
+                }
+                CU_ASSERT_EQUAL(weir_timer_reset("ticker", PERIOD), 1);
+                weir_test_pass(3 * PERIOD);
+                CU_ASSERT(ticks.count >= 3); /* some were due at once before that */
+                weir_test_end();
+        }
+}
+
+/* An extension moves the ticks behind as well, also if it comes first, or if the tick itself is moved no further. */
+static void
+an_extension_moves_the_phase_of_a_tick_that_was_moved_alone(void)
+{
+        struct ticks ticks = {0}, far = {0};
+
+        weir_test_begin_virtual();
+        start(&ticks, make("ticker", &ticks));
+        CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", PERIOD / 2), 1);
+        CU_ASSERT_EQUAL(weir_timer_extend("ticker", 7), 1);
+        CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", PERIOD / 4), 1);
+        weir_test_pass(3 * PERIOD);
+        CU_ASSERT_EQUAL(ticks.scheduled[0], PERIOD / 4);
+        CU_ASSERT_EQUAL(ticks.scheduled[1], 2 * PERIOD + 7);
+        weir_test_end();
+        weir_test_begin_virtual();
+        start(&far, make("ticker", &far));
+        CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", WEIR_FOREVER), 1);
+        CU_ASSERT_EQUAL(weir_timer_extend("ticker", 7), 1);
+        CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", PERIOD / 4), 1);
+        weir_test_pass(3 * PERIOD);
+        CU_ASSERT_EQUAL(far.scheduled[0], PERIOD / 4);
+        CU_ASSERT_EQUAL(far.scheduled[1], 2 * PERIOD + 7);
+        weir_test_end();
+}
+
+static void
+extend_and_move(weir_task *ticker, struct ticks *ticks)
+{
+        (void)ticker;
+        if (ticks->count != 1)
+                return;
+        CU_ASSERT_EQUAL(weir_timer_extend("ticker", 7), 1);
+        CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", PERIOD / 2), 1);
+        CU_ASSERT_EQUAL(weir_timer_extend("ticker", 5), 1);
+}
+
+static void
+reset_and_move(weir_task *ticker, struct ticks *ticks)
+{
+        (void)ticker;
+        if (ticks->count != 1)
+                return;
+        CU_ASSERT_EQUAL(weir_timer_reset("ticker", PERIOD / 2), 1);
+        CU_ASSERT_EQUAL(weir_ticker_move_next("ticker", PERIOD / 4), 1);
+}
+
+/* As between ticks: the last two of these calls move the tick, and the others its phase. */
+static void
+calls_in_a_tick_move_the_next_one_and_its_phase(void)
+{
+        struct ticks extended = {.act = extend_and_move}, reset = {.act = reset_and_move};
+
+        weir_test_begin_virtual();
+        start(&extended, make("ticker", &extended));
+        weir_test_pass(4 * PERIOD);
+        CU_ASSERT_EQUAL(extended.scheduled[1], PERIOD + PERIOD / 2 + 5);
+        CU_ASSERT_EQUAL(extended.scheduled[2], 3 * PERIOD + 12);
+        weir_test_end();
+        weir_test_begin_virtual();
+        start(&reset, make("ticker", &reset));
+        weir_test_pass(4 * PERIOD);
+        CU_ASSERT_EQUAL(reset.scheduled[1], PERIOD + PERIOD / 4);
+        CU_ASSERT_EQUAL(reset.scheduled[2], 2 * PERIOD);
+        weir_test_end();
+}
+
 /* -- calls inside a tick -- */
 
 static void
@@ -448,6 +543,9 @@ main(void)
                 WEIR_TEST(an_extension_keeps_the_phase_although_there_is_slack),
                 WEIR_TEST(an_extension_by_minus_for_ever_is_due_at_once),
                 WEIR_TEST(a_ticker_that_waits_for_ever_holds_up_no_clock_and_a_reset_wakes_it),
+                WEIR_TEST(a_tick_is_moved_alone_and_with_its_phase_by_any_amount),
+                WEIR_TEST(an_extension_moves_the_phase_of_a_tick_that_was_moved_alone),
+                WEIR_TEST(calls_in_a_tick_move_the_next_one_and_its_phase),
                 WEIR_TEST(a_tick_lists_and_cancels_its_ticker_like_any_other),
                 WEIR_TEST(a_series_made_in_a_tick_lasts_until_the_ticker_ends),
                 WEIR_TEST(a_ticker_in_a_parallel_holds_it_open_until_its_end),

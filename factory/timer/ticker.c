@@ -42,9 +42,8 @@ struct ticker {
         uint64_t limit; /* of ticks; 0: none */
 
         /* Guarded by the poller's lock. */
-        weir_nsec reset;        /* during a tick: when the next one is due; 0: as the policy says */
-        bool is_reset_for_tick; /* `reset` is for the next tick alone: the phase stays */
-        weir_nsec shift;        /* during a tick: how much later than that the next one is */
+        weir_nsec reset, shift;             /* during a tick: when the next one is due, 0: as the policy says; how much later */
+        weir_nsec alone_reset, alone_shift; /* the same for the next tick alone, if it is moved; 0: it is not */
 
         /* The worker's and its callback's. */
         weir_nsec scheduled, actual;
@@ -94,7 +93,7 @@ add_periods(weir_nsec instant, weir_nsec period, weir_nsec periods)
 static weir_nsec
 next_by_policy(struct ticker *ticker, weir_nsec now)
 {
-        weir_nsec phase = weir__timer_put_off(ticker->base.due, -ticker->base.displaced); /* when it should have been due */
+        weir_nsec phase = ticker->base.phase_is == WEIR__PHASE_DUE ? ticker->base.due : ticker->base.phase;
         weir_nsec behind = now > phase ? (now - phase) / ticker->base.period : 0, dropped = 0;
 
         if (ticker->policy == WEIR_TICK_DELAY)
@@ -118,17 +117,18 @@ next_by_schedule(struct ticker *ticker, weir_nsec shown)
         return next <= shown ? weir__cron_next(&schedule->cron, schedule->zone, shown) : next;
 }
 
-/* When the next tick is due, without a shift.  A reset during the tick is for that tick alone, or for all that follow. */
+/* When the next tick is due, by the calls during this one.  If that tick alone was moved, its phase stays where it would be. */
 static weir_nsec
-next_unshifted(struct ticker *ticker, weir_nsec now, weir_nsec shown)
+next_after_calls(struct ticker *ticker, weir_nsec now, weir_nsec shown)
 {
-        bool is_reset = ticker->reset, is_for_tick = is_reset && ticker->is_reset_for_tick;
         weir_nsec next = ticker->reset;
 
-        if (!is_reset || is_for_tick)
+        if (!next)
                 next = ticker->schedule ? next_by_schedule(ticker, shown) : next_by_policy(ticker, now);
-        ticker->base.displaced = is_for_tick ? ticker->reset - next : 0;
-        return is_for_tick ? ticker->reset : next;
+        next = weir__timer_move(next, ticker->shift, shown);
+        ticker->base.phase = next;
+        ticker->base.phase_is = ticker->alone_reset ? WEIR__PHASE_APART : WEIR__PHASE_DUE;
+        return ticker->alone_reset ? weir__timer_move(ticker->alone_reset, ticker->alone_shift, shown) : next;
 }
 
 static weir_nsec
@@ -137,10 +137,10 @@ next_tick(struct weir__timer *timer, weir_nsec now)
         struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
         struct ticker *ticker = ticker_of(timer);
         weir_nsec shown = clock_timer ? weir__clock_timer_read(clock_timer->clock) : now;
-        weir_nsec next = weir__timer_move(next_unshifted(ticker, now, shown), ticker->shift, shown);
+        weir_nsec next = next_after_calls(ticker, now, shown);
 
         ticker->base.is_moved = ticker->reset || ticker->shift;
-        ticker->reset = ticker->shift = 0;
+        ticker->reset = ticker->shift = ticker->alone_reset = ticker->alone_shift = 0;
         if (clock_timer)
                 clock_timer->target = next;
         if (ticker->count + 1 == ticker->limit)
@@ -172,16 +172,21 @@ change_next(struct weir__timer *timer, const struct weir__timer_change *change)
                 return false;
         if (change->should_extend) {
                 ticker->shift = weir__timer_put_off(ticker->shift, change->by);
-        } else {
-                const struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
-                weir_nsec next = weir__clock_after(clock_timer ? weir__clock_timer_read(clock_timer->clock) : change->now,
-                                                   change->by);
-                ticker->reset = next ? next : 1;
-                ticker->is_reset_for_tick = change->is_for_tick && !clock_timer;
-                ticker->shift = 0;
-                if (!change->is_for_tick && change->by > 0)
-                        ticker->base.period = change->by;
+                ticker->alone_shift = weir__timer_put_off(ticker->alone_shift, change->by);
+                return true;
         }
+        const struct weir__clock_timer *clock_timer = weir__timer_clock_part(timer);
+        weir_nsec next = weir__clock_after(clock_timer ? weir__clock_timer_read(clock_timer->clock) : change->now, change->by);
+        bool is_alone = change->is_for_tick && !clock_timer;
+        ticker->alone_reset = ticker->alone_shift = 0;
+        if (is_alone) {
+                ticker->alone_reset = next ? next : 1;
+                return true;
+        }
+        ticker->reset = next ? next : 1;
+        ticker->shift = 0;
+        if (!change->is_for_tick && change->by > 0)
+                ticker->base.period = change->by;
         return true;
 }
 

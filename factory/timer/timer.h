@@ -9,6 +9,7 @@
 #include "factory/names/names.h"
 #include "factory/task/series.h"
 #include "factory/task/task.h"
+#include "kernel/base/clock.h"
 #include "kernel/loop/clock_timer.h"
 #include "kernel/loop/pollers.h"
 
@@ -48,13 +49,21 @@ struct weir__ticker_ops {
         bool (*change_next)(struct weir__timer *timer, const struct weir__timer_change *change);
 };
 
+/* Where the phase of a ticker is, from which the ticks after that one are counted. */
+enum weir__ticker_phase {
+        WEIR__PHASE_DUE = 0,    /* at `due` */
+        WEIR__PHASE_APART,      /* at `phase`: that tick alone was moved */
+        WEIR__PHASE_FROM_START, /* the same, `phase` after the start, which has not come */
+};
+
 /* What every ticker has.  Instants are on the wall clock for a schedule, otherwise on the clock of the poller. */
 struct weir__ticker {
         /* Guarded by the poller's lock; `due` stays while the ticker is READY or RUNNING. */
         weir_nsec period;
-        weir_nsec due; /* when the next tick is due, before that is rounded; during a tick, when that one was */
+        weir_nsec due;   /* when the next tick is due, before that is rounded; during a tick, when that one was */
+        weir_nsec phase; /* when it would have been due; 0 or more */
+        uint8_t phase_is; /* enum weir__ticker_phase; of a schedule always DUE */
         bool is_moved; /* a reset or an extension has moved the next tick away from the schedule */
-        weir_nsec displaced; /* how far that tick alone was moved away from its phase */
 
         /* The present or the next tick is the last one: because of a stop, the limit, or a cancel of its series.  Written by its
          * callback, and under the poller's lock. */
@@ -257,6 +266,10 @@ weir__timer_fix_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nse
 
                 /* Never before the zero of the clock, so that no difference overflows. */
                 ticker->due = clock_timer ? clock_timer->target : deadline > 0 ? deadline : 0;
+                if (__builtin_expect(ticker->phase_is == WEIR__PHASE_FROM_START, 0)) {
+                        ticker->phase = weir__clock_after(now, ticker->phase);
+                        ticker->phase_is = WEIR__PHASE_APART;
+                }
         }
         if (deadline <= now || deadline > WEIR_FOREVER - granularity - slack)
                 return deadline;

@@ -118,10 +118,17 @@ due_of_ticker(struct weir__timer *timer)
 static void
 note_move(struct weir__timer *timer, struct weir__ticker *ticker, const struct weir__timer_change *change, weir_nsec before)
 {
-        if (change->is_for_tick) {
-                ticker->displaced += due_of_ticker(timer) - before;
-        } else if (!change->should_extend) {
-                ticker->displaced = 0;
+        bool is_new = weir__timer_word(timer) == WEIR__NEW;
+
+        if (weir__timer_clock_part(timer))
+                return; /* a schedule has no phase */
+        if (change->is_for_tick && ticker->phase_is == WEIR__PHASE_DUE) {
+                ticker->phase = before;
+                ticker->phase_is = is_new ? WEIR__PHASE_FROM_START : WEIR__PHASE_APART;
+        } else if (change->should_extend && ticker->phase_is != WEIR__PHASE_DUE) {
+                ticker->phase = weir__timer_move(ticker->phase, change->by, is_new ? 0 : change->now);
+        } else if (!change->is_for_tick && !change->should_extend) {
+                ticker->phase_is = WEIR__PHASE_DUE;
                 ticker->period = change->by > 0 ? change->by : ticker->period;
         }
 }
@@ -147,8 +154,11 @@ void
 weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration)
 {
         struct weir__poller *poller = weir__timer_poller(timer);
+        struct weir__ticker *ticker = weir__timer_ticker(timer);
 
         weir__lock(&poller->lock); /* other threads may reset it by its name */
         timer->node.deadline = duration;
+        if (ticker)
+                ticker->phase_is = WEIR__PHASE_DUE;
         weir__unlock(&poller->lock);
 }
