@@ -118,6 +118,56 @@ start_a_series_twice_after_a_shutdown(void)
                 weir_series_start(series);
 }
 
+#define REFUSED 100
+
+/* Of all kinds of memory; the first of them is started again. */
+static void
+start_many_twice_after_a_shutdown(void)
+{
+        weir_task *tasks[REFUSED];
+        static char name[WEIR_NAME_MAX + 1];
+
+        weir_init(NULL);
+        memset(name, 'n', sizeof name - 1);
+        for (unsigned i = 0; i < REFUSED; i++)
+                tasks[i] = i % 2 == 0 ? weir_empty_new(NULL, NULL) : weir_timer_new_named(name, WEIR_FOREVER, NULL, NULL);
+        weir_shutdown();
+        for (unsigned i = 0; i < REFUSED; i++)
+                if (weir_task_start(tasks[i]) != -ESHUTDOWN)
+                        return;
+        weir_task_start(tasks[0]);
+}
+
+static void
+start_many_promises_twice_after_a_shutdown(void)
+{
+        weir_task *tasks[REFUSED];
+
+        weir_init(NULL);
+        for (unsigned i = 0; i < REFUSED; i++)
+                tasks[i] = weir_promise_new(NULL, NULL, NULL);
+        weir_shutdown();
+        for (unsigned i = 0; i < REFUSED; i++)
+                if (weir_task_start(tasks[i]) != -ESHUTDOWN)
+                        return;
+        weir_task_start(tasks[0]);
+}
+
+static void
+start_many_series_twice_after_a_shutdown(void)
+{
+        weir_series *series[REFUSED];
+
+        weir_init(NULL);
+        for (unsigned i = 0; i < REFUSED; i++)
+                weir_series_push(series[i] = weir_series_new(NULL, NULL), weir_empty_new(NULL, NULL));
+        weir_shutdown();
+        for (unsigned i = 0; i < REFUSED; i++)
+                if (weir_series_start(series[i]) != -ESHUTDOWN)
+                        return;
+        weir_series_start(series[0]);
+}
+
 static void
 a_task_that_is_consumed_twice_aborts_with_the_reason(void)
 {
@@ -143,6 +193,12 @@ a_task_that_is_gone_aborts_with_the_reason(void)
         weir_test_aborts(start_twice_after_a_shutdown,
                          "weir_task_start: timer \"session/7\" was already started (by weir_task_start)");
         weir_test_aborts(start_a_series_twice_after_a_shutdown, "weir_series_start: the series was already started or dismissed");
+        weir_test_aborts(start_many_twice_after_a_shutdown,
+                         "weir_task_start: empty task was already started (by weir_task_start)");
+        weir_test_aborts(start_many_promises_twice_after_a_shutdown,
+                         "weir_task_start: promise was already started (by weir_task_start)");
+        weir_test_aborts(start_many_series_twice_after_a_shutdown,
+                         "weir_series_start: the series was already started or dismissed");
 }
 
 /* -- poison -- */

@@ -82,29 +82,44 @@ weir__task_free(struct weir_task *task)
 }
 
 /* After a shutdown memory goes back to the system at once.  The last tasks that were discarded then stay for a while, so that a
- * second call for one of them ends with its reason. */
-static _Atomic(struct weir_task *) kept[WEIR__KEPT];
+ * second call for one of them ends with its reason.  Of those that are larger than any class of the caches only few stay. */
+static _Atomic(struct weir_task *) kept[WEIR__KEPT], kept_large[WEIR__KEPT_LARGE];
+
+static _Atomic(struct weir_task *) *
+place_for(const struct weir_task *task)
+{
+        static _Atomic unsigned next, next_large;
+
+        if (task->size_class == 0 && !weir__task_ops(task)->free_memory)
+                return &kept_large[atomic_fetch_add_explicit(&next_large, 1, memory_order_relaxed) % WEIR__KEPT_LARGE];
+        return &kept[atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % WEIR__KEPT];
+}
 
 static void
 free_later(struct weir_task *task)
 {
-        static _Atomic unsigned next;
-
         if (!weir__memory_is_watched)
-                task = atomic_exchange(&kept[atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % WEIR__KEPT], task);
+                task = atomic_exchange(place_for(task), task);
         if (task)
                 weir__task_free(task);
+}
+
+static void
+free_all(_Atomic(struct weir_task *) *places, unsigned count)
+{
+        for (unsigned i = 0; i < count; i++) {
+                struct weir_task *task = atomic_exchange(&places[i], NULL);
+
+                if (task)
+                        weir__task_free(task);
+        }
 }
 
 void
 weir__task_free_kept(void)
 {
-        for (unsigned i = 0; i < WEIR__KEPT; i++) {
-                struct weir_task *task = atomic_exchange(&kept[i], NULL);
-
-                if (task)
-                        weir__task_free(task);
-        }
+        free_all(kept, WEIR__KEPT);
+        free_all(kept_large, WEIR__KEPT_LARGE);
 }
 
 void

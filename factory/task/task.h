@@ -209,7 +209,10 @@ void weir__series_panic_consumed(struct weir_series *series, enum weir__act act)
 /* The start of the task reports that; the first fault counts. */
 void weir__task_poison(struct weir_task *task, int fault);
 
-#define WEIR__KEPT 16 /* tasks, and as many series */
+/* How many tasks that were refused after a shutdown keep their memory, and as many series: usually half a megabyte of each, and 8
+ * megabytes at most.  Those that are larger than any class of the caches are counted apart. */
+#define WEIR__KEPT       4096
+#define WEIR__KEPT_LARGE 16
 
 /* Gives up a reference to a series that was dismissed after a shutdown, but not at once: see weir__task_discard. */
 void weir__series_unref_later(struct weir_series *series);
