@@ -546,6 +546,7 @@ a_subscriber_is_shared(void)
         char news[8] = "";
 
         weir_task_start(weir_topic_receive_new(subscriber, read_news, news));
+        CU_ASSERT(weir_topic_subscribers("news") == 1);
         CU_ASSERT(weir_topic_publish("news", "rain", 5) == 1);
         weir_clock_advance(0);
         CU_ASSERT_STRING_EQUAL(news, "rain");

@@ -287,13 +287,57 @@ bad_input_is_answered(void)
         weir_test_end();
 }
 
+static void
+a_topic_says_how_many_have_subscribed(void)
+{
+        char name[WEIR_NAME_MAX + 2] = "";
+
+        begin();
+        memset(name, 'n', sizeof name - 1);
+        CU_ASSERT_EQUAL(weir_topic_subscribers("t"), 0);
+        weir_subscriber *a = weir_topic_subscribe("t", 1), *b = weir_topic_subscribe("t", 3);
+        CU_ASSERT_EQUAL(weir_topic_subscribers("t"), 2);
+        CU_ASSERT_EQUAL(weir_topic_subscribers("other"), 0);
+        CU_ASSERT_EQUAL(weir_topic_subscribers(NULL) + weir_topic_subscribers("") + weir_topic_subscribers(name), 0);
+        weir_subscriber_unref(b);
+        CU_ASSERT_EQUAL(weir_topic_subscribers("t"), 1);
+        weir_subscriber_unref(a);
+        CU_ASSERT_EQUAL(weir_topic_subscribers("t"), 0);
+        weir_test_end();
+}
+
+/* Rooms of all sizes come and go; each subscriber finds what it has room for. */
+static void
+a_subscriber_with_more_room_comes_and_goes_and_nothing_else_is_lost(void)
+{
+        static const size_t rooms[] = {1, 2, 3, 4, 5, 8, 9, 300, 1000, 7, 1, 600, 16, 2000};
+
+        begin();
+        weir_subscriber *three = weir_topic_subscribe("t", 3);
+        for (unsigned i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+                weir_subscriber *other = weir_topic_subscribe("t", rooms[i]);
+
+                for (unsigned n = 0; n < 2500; n++)
+                        CU_ASSERT_EQUAL(weir_topic_publish("t", n < 2497 ? "x" : (const char *[]){"1", "2", "3"}[n - 2497], 1),
+                                        2);
+                weir_subscriber_unref(other);
+                receive(three, "t");
+                receive(three, "t");
+                receive(three, "t");
+                see("t:(2497)1 t:2 t:3");
+        }
+        weir_subscriber_unref(three);
+        weir_test_end();
+}
+
 static weir_subscriber *inherited;
 
 static void
 use_in_child(void)
 {
         weir_test_leaks_do_not_count = 1;
-        if (weir_topic_publish("t", "x", 1) != -ECHILD || weir_topic_subscribe("t", 1) || errno != ECHILD)
+        if (weir_topic_publish("t", "x", 1) != -ECHILD || weir_topic_subscribers("t") || weir_topic_subscribe("t", 1) ||
+            errno != ECHILD)
                 abort();
         weir_subscriber_unref(inherited);
 }
@@ -463,6 +507,8 @@ main(void)
                 WEIR_TEST(cancel_deadline_and_shutdown_lose_no_message),
                 WEIR_TEST(a_receive_keeps_its_subscriber),
                 WEIR_TEST(bad_input_is_answered),
+                WEIR_TEST(a_topic_says_how_many_have_subscribed),
+                WEIR_TEST(a_subscriber_with_more_room_comes_and_goes_and_nothing_else_is_lost),
                 WEIR_TEST(a_forked_child_is_refused),
                 WEIR_TEST(a_dump_says_how_many_have_subscribed),
                 WEIR_TEST(all_see_one_order_and_nothing_is_lost_untold),

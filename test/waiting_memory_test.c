@@ -5,6 +5,7 @@
 #include "test/fixture.h"
 
 #include <errno.h>
+#include <malloc.h>
 
 #include "test/blocks_fixture.h"
 
@@ -13,12 +14,14 @@ void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 
 static _Atomic bool armed;
+static _Atomic unsigned mallocs;
 
 void *
 __wrap_malloc(size_t size)
 {
         int before = atomic_load(&allocations_left);
 
+        atomic_fetch_add(&mallocs, 1);
         if (!armed || before < 0)
                 return __real_malloc(size);
         atomic_store(&allocations_left, before - 1);
@@ -335,6 +338,53 @@ topics_without_memory_report_it_and_leave_nothing(void)
         each_refused(topics, 3 + 2 + 2 + 3 + 2 + 1);
 }
 
+/* -- what a topic keeps -- */
+
+static void
+a_topic_grows_in_few_steps(void)
+{
+        weir_subscriber *subscribers[1000];
+
+        weir_test_begin_virtual();
+        unsigned before = mallocs;
+        for (size_t i = 0; i < 1000; i++)
+                subscribers[i] = weir_topic_subscribe("t", i + 1);
+        CU_ASSERT(mallocs - before < 100);
+        for (size_t i = 0; i < 1000; i++)
+                weir_subscriber_unref(subscribers[i]);
+        weir_test_end();
+}
+
+static size_t
+bytes_in_use(void)
+{
+        struct mallinfo2 info = mallinfo2();
+
+        return info.uordblks + info.hblkhd;
+}
+
+static void
+a_topic_drops_what_only_a_subscriber_that_left_had_room_for(void)
+{
+        static const char message[1000];
+
+        weir_test_begin_virtual();
+        weir_subscriber *small = weir_topic_subscribe("t", 1);
+        size_t before = bytes_in_use();
+        weir_subscriber *large = weir_topic_subscribe("t", WEIR_TOPIC_ROOM_MAX);
+        for (unsigned i = 0; i < 2000; i++)
+                CU_ASSERT_EQUAL(weir_topic_publish("t", message, sizeof message), 2);
+        size_t with = bytes_in_use();
+        weir_subscriber_unref(large);
+        size_t after = bytes_in_use();
+        if (!WEIR_TEST_SANITIZED) { /* sanitizers have a malloc of their own */
+                CU_ASSERT(with > before + 2000 * sizeof message + WEIR_TOPIC_ROOM_MAX * sizeof(void *));
+                CU_ASSERT(after < before + 100 * sizeof message);
+        }
+        weir_subscriber_unref(small);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -347,6 +397,8 @@ main(void)
                 WEIR_TEST(promises_without_memory_report_it_and_leave_nothing),
                 WEIR_TEST(watches_without_memory_report_it_and_leave_nothing),
                 WEIR_TEST(topics_without_memory_report_it_and_leave_nothing),
+                WEIR_TEST(a_topic_grows_in_few_steps),
+                WEIR_TEST(a_topic_drops_what_only_a_subscriber_that_left_had_room_for),
                 WEIR_TEST(shared_guards_without_memory_report_it_and_leave_nothing),
         };
 

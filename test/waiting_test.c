@@ -274,6 +274,50 @@ child_of_a_fork_gives_up_what_it_has_while_others_had_all_locks(void)
         weir_test_end();
 }
 
+/* -- by name in a child that may not use them -- */
+
+static void
+open_all_in_a_child(void)
+{
+        weir_test_leaks_do_not_count = 1;
+        for (unsigned i = 0; i < 2; i++) { /* those of the parent; new ones */
+                const char *name = i == 0 ? "open" : "new";
+
+#define IS_REFUSED(call) (errno = 0, (call) == NULL && errno == ECHILD)
+                if (!IS_REFUSED(weir_watch_open(name, NULL)) || !IS_REFUSED(weir_rate_open(name, 1, 1, 1)) ||
+                    !IS_REFUSED(weir_guard_open(name)) || !IS_REFUSED(weir_semaphore_open(name, 1)) ||
+                    !IS_REFUSED(weir_barrier_open(name, 1)) || !IS_REFUSED(weir_channel_open(name, 1, NULL)) ||
+                    !IS_REFUSED(weir_pool_open(name, NULL)) || !IS_REFUSED(weir_topic_subscribe(name, 1)))
+                        abort();
+        }
+}
+
+static void
+no_object_is_opened_by_name_in_a_forked_child(void)
+{
+        char said[256];
+
+        weir_test_begin_real(1);
+        weir_watch *watch = weir_watch_open("open", NULL);
+        weir_rate *rate = weir_rate_open("open", 1, 1, 1);
+        weir_guard *guard = weir_guard_open("open");
+        weir_semaphore *semaphore = weir_semaphore_open("open", 1);
+        weir_barrier *barrier = weir_barrier_open("open", 1);
+        weir_channel *channel = weir_channel_open("open", 1, NULL);
+        weir_pool *pool = weir_pool_open("open", NULL);
+        weir_subscriber *subscriber = weir_topic_subscribe("open", 1);
+        CU_ASSERT_EQUAL(weir_test_child(open_all_in_a_child, said, sizeof said), 0);
+        weir_watch_unref(watch);
+        weir_rate_unref(rate);
+        weir_guard_unref(guard);
+        weir_semaphore_unref(semaphore);
+        weir_barrier_unref(barrier);
+        weir_channel_unref(channel);
+        weir_pool_unref(pool);
+        weir_subscriber_unref(subscriber);
+        weir_test_end();
+}
+
 int
 main(void)
 {
@@ -284,6 +328,7 @@ main(void)
                 WEIR_TEST(very_many_end_at_the_shutdown),
                 WEIR_TEST(very_many_meet_at_one_barrier),
                 WEIR_TEST(shutdown_ends_all_waits_whatever_is_made_meanwhile),
+                WEIR_TEST(no_object_is_opened_by_name_in_a_forked_child),
                 WEIR_TEST(child_of_a_fork_gives_up_what_it_has_while_others_had_all_locks),
         };
 

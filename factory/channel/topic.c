@@ -10,6 +10,9 @@
  * Threads: any.
  * Locks:   the topic's (the object's), also for what its subscribers have.
  *
+ * The ring has room for what the largest subscriber may have waiting, rounded up to a power of two.  When that one leaves, the
+ * messages that nobody else has room for are dropped, and the ring becomes smaller.  Rings are allocated without the lock.
+ *
  * The amount of the object is how many messages the ring holds.  The amount of a wait that is linked is the number of the message
  * that comes next, at that time.  So the waits lie in the order of these, and those that a new message concerns are in front.
  * The message of a wait that was fulfilled is the message. */
@@ -24,6 +27,11 @@
 #include "factory/sync/waitable.h"
 #include "kernel/memory/memory.h"
 
+#define SIZES      17  /* of rooms: 1, 2, 4 and so on up to WEIR_TOPIC_ROOM_MAX */
+#define DROP_BATCH 256 /* messages that are dropped under one hold of the lock */
+
+_Static_assert(WEIR_TOPIC_ROOM_MAX == 1 << (SIZES - 1), "each room has its size");
+
 struct message {
         atomic_size_t references;
         size_t size; /* the rest is constant */
@@ -36,9 +44,11 @@ struct topic {
         /* Guarded by the object's lock. */
         struct weir__list waits;
         struct message **ring; /* message n is at n % room */
-        size_t room;           /* of the ring: the largest of any subscriber until now */
+        size_t room;           /* of the ring: a power of two; 0: there is none */
+        size_t most;           /* of the messages that stay: `room`, or less until the ring is made smaller */
         uint64_t next;         /* the number of the message that comes next */
         size_t subscribers;
+        uint32_t of_size[SIZES]; /* subscribers whose room, rounded up, is 2 to the power of the index */
 };
 
 struct weir_subscriber {
@@ -91,32 +101,57 @@ message_unref(struct message *message)
 
 /* -- the ring; under the lock -- */
 
+static struct message **
+place_of(const struct topic *topic, uint64_t number)
+{
+        return &topic->ring[number & (topic->room - 1)];
+}
+
+static struct message *
+pop_oldest(struct topic *topic)
+{
+        return *place_of(topic, topic->next - topic->object.amount--);
+}
+
 /* Returns the message that has to make room; or NULL. */
 static struct message *
 append(struct topic *topic, struct message *message)
 {
-        struct message **place = &topic->ring[topic->next % topic->room], *oldest = NULL;
+        struct message *oldest = topic->object.amount >= topic->most ? pop_oldest(topic) : NULL;
 
-        if (topic->object.amount == topic->room)
-                oldest = *place;
-        else
-                topic->object.amount++;
-        *place = message;
-        topic->next++;
+        *place_of(topic, topic->next++) = message;
+        topic->object.amount++;
         return oldest;
 }
 
-/* Moves all messages to a larger ring.  Returns the one before. */
+/* Moves all messages to another ring that has room for them.  Returns the one before. */
 static struct message **
 move_to(struct topic *topic, struct message **ring, size_t room)
 {
         struct message **before = topic->ring;
 
         for (uint64_t n = topic->next - topic->object.amount; n < topic->next; n++)
-                ring[n % room] = before[n % topic->room];
+                ring[n & (room - 1)] = *place_of(topic, n);
         topic->ring = ring;
         topic->room = room;
         return before;
+}
+
+/* The index of a room in of_size. */
+static unsigned
+size_of(size_t room)
+{
+        return room > 1 ? 64 - (unsigned)__builtin_clzll(room - 1) : 0;
+}
+
+/* How many messages are to stay, as the subscribers are now. */
+static size_t
+most_of(const struct topic *topic)
+{
+        for (unsigned size = SIZES; size-- > 0;)
+                if (topic->of_size[size])
+                        return (size_t)1 << size;
+        return 0;
 }
 
 static bool
@@ -138,7 +173,7 @@ give(struct topic *topic, struct receive *to)
                 to->lost = oldest - subscriber->next;
                 subscriber->next = oldest;
         }
-        to->base.wait.message = message_ref(topic->ring[subscriber->next++ % topic->room]);
+        to->base.wait.message = message_ref(*place_of(topic, subscriber->next++));
 }
 
 /* -- topics -- */
@@ -200,7 +235,7 @@ clear(struct weir__waitable *object)
         struct topic *topic = (struct topic *)object;
 
         for (uint64_t n = topic->next - object->amount; n < topic->next; n++)
-                message_unref(topic->ring[n % topic->room]);
+                message_unref(*place_of(topic, n));
         free(topic->ring);
 }
 
@@ -250,22 +285,21 @@ weir_topic_publish(const char *name, const void *data, size_t size)
 
 /* -- subscribers -- */
 
-/* Makes room for as many messages.  Takes the lock, and keeps it.  false: out of memory, without the lock. */
+/* Takes the lock, and keeps it, with a ring of that size at least.  Returns false when out of memory, without the lock.  Sets
+ * *unused to a ring that is to be freed without the lock. */
 static bool
-lock_with_room(struct topic *topic, size_t room)
+lock_with_room(struct topic *topic, size_t room, struct message ***unused)
 {
+        *unused = NULL;
         weir__waitable_lock(&topic->object);
-        while (topic->room < room) {
-                weir__unlock(&topic->object.lock);
-                struct message **ring = malloc(room * sizeof *ring);
-                if (!ring)
-                        return false;
-                weir__waitable_lock(&topic->object);
-                struct message **unused = topic->room < room ? move_to(topic, ring, room) : ring;
-                weir__unlock(&topic->object.lock);
-                free(unused);
-                weir__waitable_lock(&topic->object);
-        }
+        if (topic->room >= room)
+                return true;
+        weir__unlock(&topic->object.lock);
+        struct message **ring = malloc(room * sizeof *ring);
+        if (!ring)
+                return false;
+        weir__waitable_lock(&topic->object);
+        *unused = topic->room < room ? move_to(topic, ring, room) : ring;
         return true;
 }
 
@@ -274,8 +308,9 @@ static weir_subscriber *
 join(struct topic *topic, size_t room)
 {
         weir_subscriber *subscriber = weir__alloc(sizeof *subscriber);
+        struct message **unused;
 
-        if (!subscriber || !lock_with_room(topic, room)) {
+        if (!subscriber || !lock_with_room(topic, (size_t)1 << size_of(room), &unused)) {
                 weir__free(subscriber, sizeof *subscriber);
                 weir__waitable_unref(&topic->object);
                 errno = ENOMEM;
@@ -286,15 +321,69 @@ join(struct topic *topic, size_t room)
         subscriber->room = room;
         subscriber->next = topic->next;
         topic->subscribers++;
+        topic->of_size[size_of(room)]++;
+        topic->most = most_of(topic);
         weir__unlock(&topic->object.lock);
+        free(unused);
         return subscriber;
+}
+
+/* Drops the messages that nobody has room for any more.  Takes the lock, and keeps it. */
+static void
+drop_and_lock(struct topic *topic)
+{
+        struct message *dropped[DROP_BATCH];
+
+        for (;;) {
+                unsigned count = 0;
+
+                weir__waitable_lock(&topic->object);
+                while (count < DROP_BATCH && topic->object.amount > topic->most)
+                        dropped[count++] = pop_oldest(topic);
+                if (count == 0)
+                        return;
+                weir__unlock(&topic->object.lock);
+                while (count > 0)
+                        message_unref(dropped[--count]);
+        }
+}
+
+/* The ring is larger than what has to stay.  It may keep its size when there is no memory, or when others come or go meanwhile. */
+static void
+shrink(struct topic *topic)
+{
+        drop_and_lock(topic);
+        size_t most = topic->most;
+        bool is_large = most < topic->room;
+        weir__unlock(&topic->object.lock);
+        struct message **ring = is_large && most > 0 ? malloc(most * sizeof *ring) : NULL;
+        if (!ring)
+                return;
+        weir__waitable_lock(&topic->object);
+        if (topic->most == most && topic->room > most && topic->object.amount <= most)
+                ring = move_to(topic, ring, most);
+        weir__unlock(&topic->object.lock);
+        free(ring);
+}
+
+static void
+leave(struct topic *topic, size_t room)
+{
+        weir__lock(&topic->object.lock);
+        topic->subscribers--;
+        topic->of_size[size_of(room)]--;
+        topic->most = most_of(topic);
+        bool is_large = topic->most < topic->room;
+        weir__unlock(&topic->object.lock);
+        if (is_large)
+                shrink(topic);
 }
 
 weir_subscriber *
 weir_topic_subscribe(const char *name, size_t room)
 {
-        if (weir__phase_is_forked() || room == 0 || room > WEIR_TOPIC_ROOM_MAX) {
-                errno = weir__phase_is_forked() ? ECHILD : EINVAL;
+        if (room == 0 || room > WEIR_TOPIC_ROOM_MAX) {
+                errno = EINVAL;
                 return NULL;
         }
         struct weir__waitable *topic = weir__waitable_unique(weir__waitable_new_named(&topic_ops, name, 0, 0, NULL));
@@ -318,13 +407,26 @@ weir_subscriber_unref(weir_subscriber *subscriber)
         if (atomic_fetch_sub_explicit(&subscriber->references, 1, memory_order_acq_rel) > 1)
                 return;
         struct topic *topic = subscriber->topic;
-        if (!weir__phase_is_forked()) { /* a thread that held the lock at the fork is not there to let it go */
-                weir__lock(&topic->object.lock);
-                topic->subscribers--;
-                weir__unlock(&topic->object.lock);
-        }
+        if (!weir__phase_is_forked()) /* a thread that held the lock at the fork is not there to let it go */
+                leave(topic, subscriber->room);
         weir__free(subscriber, sizeof *subscriber);
         weir__waitable_unref(&topic->object);
+}
+
+size_t
+weir_topic_subscribers(const char *name)
+{
+        struct weir__name_key key;
+        bool is_refused = weir__phase_is_forked() || weir__name_read(name, &key);
+        struct topic *topic = is_refused ? NULL : (struct topic *)weir__waitable_find(&topic_ops, &key);
+
+        if (!topic)
+                return 0;
+        weir__waitable_lock(&topic->object);
+        size_t subscribers = topic->subscribers;
+        weir__unlock(&topic->object.lock);
+        weir__waitable_unref(&topic->object);
+        return subscribers;
 }
 
 /* -- tasks -- */

@@ -222,6 +222,11 @@ weir__waitable_unique(struct weir__waitable *made)
 {
         if (!made)
                 return NULL;
+        if (weir__phase_is_forked()) {
+                weir__waitable_unref(made);
+                errno = ECHILD;
+                return NULL;
+        }
         struct weir__name_key key = weir__name_key_of(made->name);
         struct weir__names_shard *shard = weir__names_lock(map_of(made), key.hash);
         struct weir__waitable *found = find(shard, &key, made->ops);

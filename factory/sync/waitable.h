@@ -118,7 +118,7 @@ struct weir__waitable *weir__waitable_new_named(const struct weir__waitable_ops 
 int weir__waitable_publish(struct weir__waitable *object);
 
 /* The only object of its name, with a reference: `made`, or the one that was there before; then `made` is given up.  For NULL it
- * returns NULL and leaves errno.  NULL with errno EEXIST (the other has another limit or drop), ENOMEM. */
+ * returns NULL and leaves errno.  NULL with errno EEXIST (the other has another limit or drop), ENOMEM, ECHILD. */
 struct weir__waitable *weir__waitable_unique(struct weir__waitable *made);
 
 /* The oldest object of that name, with a reference; NULL: there is none. */

@@ -26,7 +26,7 @@ WEIR_API weir_barrier *weir_barrier_new(size_t n);
  *
  * Owner:   the caller has a reference.
  * Result:  NULL with errno EINVAL (invalid name, or n is 0), ENAMETOOLONG, EEXIST (it exists with
- *          another n), ENOMEM.
+ *          another n), ENOMEM, ECHILD in a forked child.
  * Threads: any. */
 WEIR_API weir_barrier *weir_barrier_open(const char *name, size_t n);
 

@@ -43,7 +43,7 @@ WEIR_API weir_channel *weir_channel_new(size_t capacity, weir_free_fn *drop);
  *
  * Owner:   the caller has a reference.
  * Result:  NULL with errno EINVAL (invalid name), ENAMETOOLONG, EEXIST (it exists with another
- *          capacity or drop), ENOMEM.
+ *          capacity or drop), ENOMEM, ECHILD in a forked child.
  * Threads: any. */
 WEIR_API weir_channel *weir_channel_open(const char *name, size_t capacity, weir_free_fn *drop);
 

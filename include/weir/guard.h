@@ -39,7 +39,7 @@ WEIR_API weir_guard *weir_guard_new(void);
  * none of them NUL.  The guard exists as long as anybody holds it or has a reference.
  *
  * Owner:   the caller has a reference.
- * Result:  NULL with errno EINVAL (invalid name), ENAMETOOLONG, ENOMEM.
+ * Result:  NULL with errno EINVAL (invalid name), ENAMETOOLONG, ENOMEM, ECHILD in a forked child.
  * Threads: any. */
 WEIR_API weir_guard *weir_guard_open(const char *name);
 

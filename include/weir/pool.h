@@ -30,7 +30,7 @@ WEIR_API weir_pool *weir_pool_new(weir_free_fn *drop);
  *
  * Owner:   the caller has a reference.
  * Result:  NULL with errno EINVAL (invalid name), ENAMETOOLONG, EEXIST (it exists with another
- *          drop), ENOMEM.
+ *          drop), ENOMEM, ECHILD in a forked child.
  * Threads: any. */
 WEIR_API weir_pool *weir_pool_open(const char *name, weir_free_fn *drop);
 

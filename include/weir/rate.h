@@ -36,7 +36,7 @@ WEIR_API weir_rate *weir_rate_new(uint64_t tokens, weir_nsec per, uint64_t burst
  *
  * Owner:   the caller has a reference.
  * Result:  NULL with errno EINVAL (also an invalid name), ENAMETOOLONG, EEXIST (it exists and was
- *          made with other numbers), ENOMEM.
+ *          made with other numbers), ENOMEM, ECHILD in a forked child.
  * Threads: any. */
 WEIR_API weir_rate *weir_rate_open(const char *name, uint64_t tokens, weir_nsec per, uint64_t burst);
 

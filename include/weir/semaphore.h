@@ -29,7 +29,7 @@ WEIR_API weir_semaphore *weir_semaphore_new(uint64_t tokens);
  *
  * Owner:   the caller has a reference.
  * Result:  NULL with errno EINVAL (invalid name), ENAMETOOLONG, EEXIST (it exists and was made with
- *          another number), ENOMEM.
+ *          another number), ENOMEM, ECHILD in a forked child.
  * Threads: any. */
 WEIR_API weir_semaphore *weir_semaphore_open(const char *name, uint64_t tokens);
 

@@ -6,7 +6,8 @@
  *
  * A subscriber has room for some messages that it has not received yet.  If more come, it loses the
  * oldest ones, and the next message that it receives says how many.  So a slow subscriber holds up
- * nobody.  A topic keeps at most as many messages as its largest subscriber has room for.
+ * nobody.  A topic keeps at most as many messages as its largest subscriber has room for, rounded up
+ * to a power of two; when that one leaves it drops the rest.
  *
  *     subscriber = weir_topic_subscribe("room 7", 100);
  *     weir_task_start(weir_topic_receive_new(subscriber, on_message, subscriber));
@@ -41,6 +42,12 @@ WEIR_API weir_subscriber *weir_topic_subscribe(const char *name, size_t room);
  * Threads: any. */
 WEIR_API weir_subscriber *weir_subscriber_ref(weir_subscriber *subscriber);
 WEIR_API void weir_subscriber_unref(weir_subscriber *subscriber);
+
+/* How many subscribers the topic of that name has.
+ *
+ * Result:  0 also for a topic that does not exist, an invalid name, and in a forked child.
+ * Threads: any. */
+WEIR_API size_t weir_topic_subscribers(const char *name);
 
 /* Publishes a message, of which it makes a copy.  Everything before the call happens before the
  * callbacks of those that receive it.
