@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "server/exchange/held.h"
 #include "test/body_fixture.h"
 
 #define TARGET "/events?of=all"
@@ -35,9 +36,20 @@ hear(enum weir_log_level level, const char *message, void *context)
 static void
 listen_to_log(void)
 {
+        pthread_mutex_lock(&heard.mutex);
         heard.said[0] = '\0';
+        pthread_mutex_unlock(&heard.mutex);
         atomic_store(&heard.waits, 0);
         weir_log_set(hear, NULL);
+}
+
+static bool
+was_said(const char *text)
+{
+        pthread_mutex_lock(&heard.mutex);
+        bool was = strstr(heard.said, text);
+        pthread_mutex_unlock(&heard.mutex);
+        return was;
 }
 
 /* -- handlers -- */
@@ -137,8 +149,7 @@ a_stop_within_a_limit_returns_after_it_also_when_the_client_has_gone(void)
                         http_open(&at.client, at.port);
                 }
                 CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_MSEC(20)), 1);
-                CU_ASSERT_PTR_NOT_NULL(
-                        strstr(heard.said, i ? "stop has cut GET " TARGET : "held by 1 reference (weir_http_ref)"));
+                CU_ASSERT_TRUE(was_said(i ? "stop has cut GET " TARGET : "held by 1 reference (weir_http_ref)"));
                 weir_http_server_free(at.server);
                 give_up_the_last();
                 end_held();
@@ -157,7 +168,10 @@ issue_018_a_shutdown_returns_although_an_exchange_is_held(void)
                         WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
                         http_open(&at.client, at.port);
                 }
+                CU_ASSERT_FALSE(was_said("still held"));
                 CU_ASSERT_EQUAL(weir_shutdown(), 0);
+                CU_ASSERT_TRUE(was_said("1 exchange is still held (weir_http_ref); oldest: GET " TARGET " by 127.0.0.1:"));
+                CU_ASSERT_TRUE(was_said(" ms old\n"));
                 use(-ESHUTDOWN);
                 if (i / 2 == 3) {
                         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_FOREVER), 0);
@@ -238,7 +252,7 @@ a_stop_waits_for_a_callback_and_not_for_the_reference_that_it_has_taken(void)
         ask(GET(TARGET));
         weir_test_thread_start(&stopper.thread, stop_at_once, &stopper);
         WEIR_TEST_EVENTUALLY(atomic_load(&heard.waits) >= 1);
-        CU_ASSERT_PTR_NOT_NULL(strstr(heard.said, "stop waits for 1 exchange with a callback that has not returned\n"));
+        CU_ASSERT_TRUE(was_said("stop waits for 1 exchange with a callback that has not returned\n"));
         CU_ASSERT_FALSE(atomic_load(&stopper.done));
         weir_test_latch_count_down(&gate);
         weir_test_thread_join(&stopper.thread);
@@ -267,11 +281,9 @@ issue_018_a_stop_that_waits_says_who_holds_what(void)
         weir_task *second = weir_http_ref(at.exchange);
         weir_test_thread_start(&thread, stop_within_an_hour, NULL);
         WEIR_TEST_EVENTUALLY(atomic_load(&heard.waits) >= 2); /* each second one */
-        pthread_mutex_lock(&heard.mutex);
-        CU_ASSERT_PTR_NOT_NULL(strstr(heard.said, "stop waits for GET " TARGET ", "));
-        CU_ASSERT_PTR_NOT_NULL(strstr(heard.said, " ms old, by 127.0.0.1:"));
-        CU_ASSERT_PTR_NOT_NULL(strstr(heard.said, ": 2 references are held (weir_http_ref)\n"));
-        pthread_mutex_unlock(&heard.mutex);
+        CU_ASSERT_TRUE(was_said("stop waits for GET " TARGET ", "));
+        CU_ASSERT_TRUE(was_said(" ms old, by 127.0.0.1:"));
+        CU_ASSERT_TRUE(was_said(": 2 references are held (weir_http_ref)\n"));
         weir_http_unref(second);
         weir_http_unref(atomic_exchange(&at.exchange, NULL));
         weir_test_thread_join(&thread);
@@ -371,6 +383,83 @@ issue_018_the_page_of_flows_lists_what_is_held(void)
         end_held();
 }
 
+/* -- walks -- */
+
+static struct {
+        struct weir_test_thread thread;
+        struct weir_test_latch is_shown, may_go_on;
+        struct weir__held_report report;
+        int shown;
+} walker;
+
+static bool
+block(const struct weir__held_report *report, void *unused)
+{
+        (void)unused;
+        walker.report = *report;
+        if (walker.shown++ == 0) {
+                weir_test_latch_count_down(&walker.is_shown);
+                weir_test_latch_wait(&walker.may_go_on);
+        }
+        return false;
+}
+
+static void
+walk_and_block(void *unused)
+{
+        weir__held_walk(NULL, block, unused);
+}
+
+/* Returns when the walk shows its first exchange, as a dump that writes into a full pipe does. */
+static void
+begin_walk(void)
+{
+        walker.shown = 0;
+        weir_test_latch_init(&walker.is_shown, 1);
+        weir_test_latch_init(&walker.may_go_on, 1);
+        weir_test_thread_start(&walker.thread, walk_and_block, NULL);
+        weir_test_latch_wait(&walker.is_shown);
+}
+
+static void
+end_walk(void)
+{
+        weir_test_latch_count_down(&walker.may_go_on);
+        weir_test_thread_join(&walker.thread);
+}
+
+static void
+issue_018_a_walk_that_blocks_delays_neither_the_reply_nor_the_free(void)
+{
+        begin_held(1);
+        begin_walk();
+        weir_http_unref(atomic_exchange(&at.exchange, NULL));
+        assert_receives(200, "");
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.freed) == 1);
+        CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(3600)), 0);
+        weir_http_server_free(at.server);
+        CU_ASSERT_PTR_NOT_NULL(strstr(metrics(), "\nweir_http_held_exchanges 0\n"));
+        end_walk();
+        CU_ASSERT_EQUAL(walker.shown, 1);
+        CU_ASSERT_STRING_EQUAL(walker.report.target, TARGET);
+        end_held();
+}
+
+static void
+issue_018_a_walk_that_blocks_counts_as_no_reference(void)
+{
+        begin_held(1);
+        begin_walk();
+        CU_ASSERT_EQUAL(walker.report.references, 1);
+        CU_ASSERT_PTR_NOT_NULL(strstr(dump(), "; 1 reference\n"));
+        CU_ASSERT_EQUAL(weir_http_server_stop(at.server, 0), 1);
+        CU_ASSERT_TRUE(was_said("held by 1 reference (weir_http_ref)"));
+        weir_http_server_free(at.server);
+        give_up_the_last(); /* on this thread, and not on that of the walk */
+        end_walk();
+        end_held();
+}
+
 static void
 drop_one_too_many(void)
 {
@@ -384,6 +473,9 @@ a_reference_that_is_dropped_twice_aborts(void)
         begin_held(1);
         weir_task *task = weir_http_read_new(at.exchange, NULL, NULL); /* which keeps the exchange */
         weir_test_aborts(drop_one_too_many, "weir_http_unref: GET " TARGET " has no reference of weir_http_ref left");
+        begin_walk();
+        weir_test_aborts(drop_one_too_many, "weir_http_unref: GET " TARGET " has no reference of weir_http_ref left");
+        end_walk();
         weir_task_dismiss(task);
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, 0), 1);
         weir_http_server_free(at.server);
@@ -391,13 +483,156 @@ a_reference_that_is_dropped_twice_aborts(void)
         end_held();
 }
 
-/* -- a storm -- */
+/* -- several -- */
 
 #define HELD 64
+#define MANY 150 /* more than a walk looks at under one hold of its lock */
 
-static _Atomic(weir_task *) slots[HELD];
+static _Atomic(weir_task *) slots[MANY];
 static atomic_int taken;
+
+static void
+hold_in_slot(weir_task *exchange, void *context)
+{
+        (void)context;
+        weir_task_on_free(exchange, count_free);
+        atomic_store(&slots[atomic_fetch_add(&taken, 1)], weir_http_ref(exchange));
+        atomic_fetch_add(&at.handled, 1);
+}
+
+static void
+drop_slot(int slot)
+{
+        weir_http_unref(atomic_exchange(&slots[slot], NULL));
+}
+
+/* Each has a connection.  They come one after the other, a second apart on the virtual clock. */
+static void
+hold_several(struct http_client *clients, int count)
+{
+        char request[64];
+
+        atomic_store(&taken, 0);
+        begin(hold_in_slot);
+        for (int i = 0; i < count; i++) {
+                snprintf(request, sizeof request, "GET /%d HTTP/1.1\r\n" HOST "\r\n", i);
+                http_open(&clients[i], at.port);
+                CU_ASSERT_TRUE(http_send_text(&clients[i], request));
+                WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == i + 1);
+                weir_test_pass(WEIR_SEC(1));
+        }
+}
+
+static void
+end_several(struct http_client *clients, int count)
+{
+        for (int i = 0; i < count; i++) {
+                drop_slot(i);
+                http_close(&clients[i]);
+        }
+        end();
+}
+
+struct shown {
+        int count, drop; /* as many at each that is shown, and all but the last one at the first */
+        int targets[MANY];
+};
+
+static bool
+note(const struct weir__held_report *report, void *context)
+{
+        struct shown *shown = context;
+
+        shown->targets[shown->count++] = atoi(report->target + 1);
+        for (int i = 0; i < shown->drop; i++) {
+                drop_slot(i);
+        }
+        return false;
+}
+
+static void
+the_oldest_come_first_whenever_they_were_referred_to(void)
+{
+        struct http_client clients[3];
+        struct shown shown = {.drop = 0};
+
+        hold_several(clients, 3);
+        weir_task *read = weir_http_read_new(slots[0], NULL, NULL), *oldest = slots[0]; /* it keeps the exchange */
+        drop_slot(0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(metrics(), "\nweir_http_held_exchanges 2\n"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(metrics(), "\nweir_http_oldest_held_exchange_seconds 2.000000000\n"));
+        atomic_store(&slots[0], weir_http_ref(oldest));
+        weir_task_dismiss(read);
+        weir__held_walk(NULL, note, &shown);
+        CU_ASSERT_EQUAL(shown.count, 3);
+        for (int i = 0; i < 3; i++) {
+                CU_ASSERT_EQUAL(shown.targets[i], i);
+        }
+        CU_ASSERT_PTR_NOT_NULL(strstr(metrics(), "\nweir_http_held_exchanges 3\n"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(metrics(), "\nweir_http_oldest_held_exchange_seconds 3.000000000\n"));
+        end_several(clients, 3);
+}
+
+static void
+a_walk_shows_each_exchange_once_and_goes_on_when_that_where_it_was_is_dropped(void)
+{
+        static struct http_client clients[MANY];
+
+        for (int drop = 0; drop < MANY; drop += MANY - 1) {
+                struct shown shown = {.drop = drop};
+
+                hold_several(clients, MANY);
+                weir__held_walk(NULL, note, &shown);
+                CU_ASSERT_EQUAL(shown.count, drop ? 2 : MANY);
+                for (int i = 0; i < shown.count; i++) {
+                        CU_ASSERT_EQUAL(shown.targets[i], drop ? i * drop : i);
+                }
+                end_several(clients, MANY);
+        }
+}
+
+/* What is held later might keep a walk busy for ever. */
+static bool
+hold_one_more(const struct weir__held_report *report, void *client)
+{
+        (void)report;
+        CU_ASSERT_EQUAL_FATAL(atomic_load(&taken), 1);
+        CU_ASSERT_TRUE(http_send_text(client, GET("/later")));
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == 2);
+        return false;
+}
+
+static void
+a_walk_leaves_out_what_is_held_since_it_began(void)
+{
+        struct http_client clients[2];
+
+        hold_several(clients, 1);
+        http_open(&clients[1], at.port);
+        weir__held_walk(NULL, hold_one_more, &clients[1]);
+        CU_ASSERT_PTR_NOT_NULL(strstr(metrics(), "\nweir_http_held_exchanges 2\n"));
+        end_several(clients, 2);
+}
+
+/* -- a storm -- */
+
 static atomic_bool is_storm_over;
+
+static bool
+pass_over(const struct weir__held_report *report, void *unused)
+{
+        (void)unused;
+        CU_ASSERT(report->references >= 1 && report->target[0] == '/');
+        return false;
+}
+
+static void
+walk_always(void *unused)
+{
+        while (!atomic_load(&is_storm_over)) {
+                weir__held_walk(NULL, pass_over, unused);
+        }
+}
 
 /* Some have a series that waits, some have ended, some write. */
 static void
@@ -448,7 +683,7 @@ references_are_dropped_while_the_server_stops(void)
         for (int i = 0; i < rounds; i++) {
                 struct weir_http_server_config config = streaming();
                 struct weir_test_random random = {weir_test_seed() + (uint64_t)i};
-                struct weir_test_thread droppers[2];
+                struct weir_test_thread droppers[2], walkers[2];
                 uint64_t seeds[2] = {weir_test_random(&random), weir_test_random(&random)};
                 struct http_client clients[HELD / 4];
 
@@ -464,6 +699,7 @@ references_are_dropped_while_the_server_stops(void)
                 WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) >= HELD / 4);
                 for (int k = 0; k < 2; k++) {
                         weir_test_thread_start(&droppers[k], drop_at_random, &seeds[k]);
+                        weir_test_thread_start(&walkers[k], walk_always, NULL);
                 }
                 weir_test_spin((int64_t)weir_test_random_below(&random, 2000000));
                 for (int k = 0; k < HELD / 4; k += 3) {
@@ -479,6 +715,7 @@ references_are_dropped_while_the_server_stops(void)
                 atomic_store(&is_storm_over, true);
                 for (int k = 0; k < 2; k++) {
                         weir_test_thread_join(&droppers[k]);
+                        weir_test_thread_join(&walkers[k]);
                 }
                 for (int k = 0; k < HELD; k++) {
                         weir_http_unref(atomic_exchange(&slots[k], NULL));
@@ -507,7 +744,12 @@ main(void)
                 WEIR_TEST(issue_018_a_stop_that_waits_says_who_holds_what),
                 WEIR_TEST(issue_018_dump_and_metrics_list_what_is_held),
                 WEIR_TEST(issue_018_the_page_of_flows_lists_what_is_held),
+                WEIR_TEST(issue_018_a_walk_that_blocks_delays_neither_the_reply_nor_the_free),
+                WEIR_TEST(issue_018_a_walk_that_blocks_counts_as_no_reference),
                 WEIR_TEST(a_reference_that_is_dropped_twice_aborts),
+                WEIR_TEST(the_oldest_come_first_whenever_they_were_referred_to),
+                WEIR_TEST(a_walk_shows_each_exchange_once_and_goes_on_when_that_where_it_was_is_dropped),
+                WEIR_TEST(a_walk_leaves_out_what_is_held_since_it_began),
                 WEIR_TEST(references_are_dropped_while_the_server_stops),
         };
 

@@ -4,8 +4,8 @@
  * memory for ever, and without the list nobody could say which one it is.
  *
  * Threads: any.
- * Locks:   held.lock, a leaf.  A walk holds it for LOOKED_AT_ONCE exchanges at most.  Between, it holds the exchange where it is
- *          by a reference of its own, so that the exchange stays in the list. */
+ * Locks:   held.lock, a leaf.  A walk holds it for LOOKED_AT_ONCE exchanges at most, and copies what it shows.  Between, it knows
+ *          the key of its last exchange, and has no reference: the program's last one may be dropped while a report is shown. */
 #include "server/exchange/held.h"
 
 #include <stdio.h>
@@ -16,20 +16,32 @@
 #include "kernel/base/clock.h"
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
+#include "kernel/observe/log.h"
+#include "kernel/queue/rbtree.h"
 #include "server/exchange/exchange.h"
 #include "server/observe/metrics.h"
 
 #define LOOKED_AT_ONCE 64
 
-/* The place of an exchange in the list.  Without memory an exchange has none, and nobody sees it. */
+struct key {
+        weir_nsec came_at; /* of the exchange */
+        uint64_t number;   /* of its place; never used twice */
+};
+
+/* The place of an exchange in the tree.  Without memory an exchange has none, and nobody sees it. */
 struct weir__held {
-        struct weir__link link;
+        struct weir__rbtree_node node;
         struct weir__exchange *exchange;
+        struct key key;
 };
 
 static struct {
         struct weir__lock lock;
-        struct weir__list list; /* of struct weir__held; the first is held longest.  Guarded by lock */
+
+        /* Guarded by lock. */
+        struct weir__rbtree tree; /* of struct weir__held, by key: the first is oldest */
+        size_t count;             /* of the places in it */
+        uint64_t numbers;         /* given to places until now */
 } held = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 
 static void
@@ -44,9 +56,53 @@ after_fork(void)
         weir__unlock(&held.lock);
 }
 
-/* -- references; with the lock held -- */
+/* -- places; with the lock held -- */
 
-/* Returns the place that is to be freed; or NULL. */
+static struct weir__held *
+place_of(struct weir__rbtree_node *node)
+{
+        return weir__container_of(node, struct weir__held, node);
+}
+
+static bool
+is_before(const struct key *one, const struct key *other)
+{
+        return one->came_at != other->came_at ? one->came_at < other->came_at : one->number < other->number;
+}
+
+static void
+insert(struct weir__held *place)
+{
+        struct weir__rbtree_node *parent = NULL, *next = held.tree.root;
+        enum weir__rbtree_side side = WEIR__RBTREE_LEFT;
+
+        while (next) {
+                parent = next;
+                side = is_before(&place->key, &place_of(parent)->key) ? WEIR__RBTREE_LEFT : WEIR__RBTREE_RIGHT;
+                next = parent->children[side];
+        }
+        weir__rbtree_insert(&held.tree, parent, side, &place->node);
+        held.count++;
+}
+
+/* The first place behind that key; NULL: there is none. */
+static struct weir__held *
+first_behind(const struct key *key)
+{
+        struct weir__rbtree_node *node = held.tree.root, *found = NULL;
+
+        while (node) {
+                bool is_behind = is_before(key, &place_of(node)->key);
+
+                found = is_behind ? node : found;
+                node = node->children[is_behind ? WEIR__RBTREE_LEFT : WEIR__RBTREE_RIGHT];
+        }
+        return found ? place_of(found) : NULL;
+}
+
+/* -- references -- */
+
+/* With the lock held.  Returns the place that is to be freed; or NULL. */
 static struct weir__held *
 take_off(struct weir__exchange *exchange)
 {
@@ -54,19 +110,20 @@ take_off(struct weir__exchange *exchange)
 
         if (--exchange->held_count || !place)
                 return NULL;
-        weir__link_remove(&place->link);
+        weir__rbtree_remove(&held.tree, &place->node);
+        held.count--;
         exchange->held = NULL;
         return place;
 }
 
-/* Returns false when it needs none. */
+/* With the lock held.  Returns false when the exchange needs none. */
 static bool
-put_into_list(struct weir__exchange *exchange, struct weir__held *place)
+put_into_tree(struct weir__exchange *exchange, struct weir__held *place)
 {
         if (exchange->held || !exchange->held_count)
                 return false;
-        *place = (struct weir__held){.exchange = exchange};
-        weir__list_append(&held.list, &place->link);
+        *place = (struct weir__held){.exchange = exchange, .key = {exchange->came_at, ++held.numbers}};
+        insert(place);
         exchange->held = place;
         return true;
 }
@@ -81,7 +138,7 @@ weir__held_add(struct weir__exchange *exchange)
         if (!place)
                 return;
         weir__lock(&held.lock);
-        bool is_used = put_into_list(exchange, place); /* others may have dropped and taken references meanwhile */
+        bool is_used = put_into_tree(exchange, place); /* others may have dropped and taken references meanwhile */
         weir__unlock(&held.lock);
         if (!is_used)
                 free(place);
@@ -132,76 +189,64 @@ fill(struct weir__held_report *report, const struct weir__exchange *exchange)
         report->references = exchange->held_count;
 }
 
-/* The next exchange of the list behind `at` (NULL: the first), with a reference of the walk, and the report on it if it is of the
- * server.  Gives up the reference to `at`, which stays in the list until then.  NULL: the walk is over. */
-static struct weir__exchange *
-go_on(struct weir__exchange *at, const weir_http_server *server, struct weir__held_report *report, bool *is_found)
-{
-        struct weir__exchange *next = NULL;
+/* A walk shows the exchanges that were held when it began, so that it comes to an end. */
+struct walk {
+        const weir_http_server *server; /* NULL: of all */
+        struct key at;                  /* of the last place that was looked at */
+        uint64_t last_number;
+        struct weir__held_report report;
+        bool is_over;
+};
 
-        *is_found = false;
+/* Looks at the next places, until one is to be shown.  Returns whether there is a report. */
+static bool
+go_on(struct walk *walk)
+{
+        bool is_found = false;
+
         weir__lock(&held.lock);
-        struct weir__link *link = at ? weir__list_next(&held.list, &at->held->link) : weir__list_first(&held.list);
-        for (unsigned i = 0; i < LOOKED_AT_ONCE && link && !*is_found; i++, link = weir__list_next(&held.list, link)) {
-                next = weir__container_of(link, struct weir__held, link)->exchange;
-                *is_found = is_of(next, server);
+        struct weir__held *place = first_behind(&walk->at);
+        for (unsigned i = 0; i < LOOKED_AT_ONCE && place && !is_found; i++) {
+                walk->at = place->key;
+                is_found = place->key.number <= walk->last_number && is_of(place->exchange, walk->server);
+                if (is_found)
+                        fill(&walk->report, place->exchange);
+                struct weir__rbtree_node *next = weir__rbtree_next(&place->node);
+                place = next ? place_of(next) : NULL;
         }
-        if (*is_found)
-                fill(report, next);
-        if (next) {
-                next->held_count++;
-                weir__exchange_ref(next);
-        }
-        struct weir__held *place = at ? take_off(at) : NULL;
+        walk->is_over = !place;
         weir__unlock(&held.lock);
-        free(place);
-        if (at)
-                weir__exchange_unref(at);
-        return next;
+        return is_found;
 }
 
 void
 weir__held_walk(const weir_http_server *server, bool (*show)(const struct weir__held_report *report, void *context),
                 void *context)
 {
-        struct weir__held_report report;
-        struct weir__exchange *at = NULL;
-        bool is_found, is_stopped = false;
+        struct walk walk = {.server = server, .at = {.came_at = INT64_MIN}};
 
-        while ((at = go_on(at, server, &report, &is_found)) && !is_stopped)
-                is_stopped = is_found && show(&report, context);
-        if (!at)
-                return;
-        weir__held_remove(at);
-        weir__exchange_unref(at);
+        weir__lock(&held.lock);
+        walk.last_number = held.numbers;
+        weir__unlock(&held.lock);
+        while (!walk.is_over)
+                if (go_on(&walk) && show(&walk.report, context))
+                        return;
 }
 
 /* -- metrics -- */
 
-struct count {
-        size_t count;
-        weir_nsec oldest;
-};
-
-static bool
-count_one(const struct weir__held_report *report, void *context)
-{
-        struct count *count = context;
-
-        count->count++;
-        if (report->age > count->oldest)
-                count->oldest = report->age;
-        return false;
-}
-
 static size_t
 count_all(weir_nsec *oldest)
 {
-        struct count count = {0};
+        weir_nsec now = weir__clock_now(), came_at = now;
 
-        weir__held_walk(NULL, count_one, &count);
-        *oldest = count.oldest;
-        return count.count;
+        weir__lock(&held.lock);
+        size_t count = held.count;
+        if (count)
+                came_at = place_of(held.tree.ends[WEIR__RBTREE_LEFT])->key.came_at;
+        weir__unlock(&held.lock);
+        *oldest = now > came_at ? now - came_at : 0;
+        return count;
 }
 
 /* -- dumps -- */
@@ -228,6 +273,30 @@ walk_in_dump(struct weir__debug_walk *walk)
         weir__held_walk(NULL, show_in_dump, walk);
 }
 
+/* -- the end -- */
+
+static bool
+take_first(const struct weir__held_report *report, void *first)
+{
+        *(struct weir__held_report *)first = *report;
+        return true;
+}
+
+/* After a shutdown, which waits for no reference. */
+static void
+report_held(void)
+{
+        struct weir__held_report first = {.references = 0};
+        weir_nsec oldest;
+        size_t count = count_all(&oldest);
+
+        weir__held_walk(NULL, take_first, &first);
+        if (count && first.references)
+                weir__log(WEIR_LOG_WARNING, "%zu exchange%s still held (weir_http_ref); oldest: %s %s by %s, %lld ms old", count,
+                          count == 1 ? " is" : "s are", first.method, first.target, first.peer,
+                          (long long)(first.age / WEIR_MSEC(1)));
+}
+
 static void
 prepare(void)
 {
@@ -235,5 +304,5 @@ prepare(void)
         weir__metrics_on_held(count_all);
 }
 
-WEIR__STEPS_OF(WEIR__MODULE_SERVERS, [WEIR__STEP_LOAD] = prepare, [WEIR__STEP_BEFORE_FORK] = before_fork,
-               [WEIR__STEP_AFTER_FORK] = after_fork, [WEIR__STEP_IN_CHILD] = after_fork);
+WEIR__STEPS_OF(WEIR__MODULE_SERVERS, [WEIR__STEP_LOAD] = prepare, [WEIR__STEP_ENDED] = report_held,
+               [WEIR__STEP_BEFORE_FORK] = before_fork, [WEIR__STEP_AFTER_FORK] = after_fork, [WEIR__STEP_IN_CHILD] = after_fork);

@@ -29,7 +29,9 @@ void weir__held_remove(struct weir__exchange *exchange);
 unsigned weir__held_references(const struct weir__exchange *exchange);
 
 /* Calls `show` for each exchange that is held, of that server or (NULL) of all, until it returns true.  No lock is held then.
- * Those that are held longest come first.  Any thread. */
+ * The oldest come first.  Any thread.
+ *
+ * A walk has no reference to what it shows: the exchange may be gone when `show` sees the report. */
 void weir__held_walk(const weir_http_server *server, bool (*show)(const struct weir__held_report *report, void *context),
                      void *context);
 
