@@ -441,6 +441,52 @@ an_ipv6_peer_is_shown_in_brackets(void)
         weir_http_server_free(at.server);
 }
 
+static char heard[600];
+
+static void
+hear(enum weir_log_level level, const char *message, void *context)
+{
+        (void)context;
+        snprintf(heard, sizeof heard, "%d %s", (int)level, message);
+}
+
+static void
+assert_refused(const char *list, const char *field, const char *message)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+
+        heard[0] = '\0';
+        config.trusted_proxies = list;
+        config.forwarded_field = field;
+        weir_log_set(hear, NULL);
+        weir_http_server_free(weir_http_server_new(&config, tell_addresses, NULL));
+        weir_log_set(NULL, NULL);
+        HTTP_ASSERT_TEXT(heard, message);
+}
+
+static void
+a_wrong_list_of_proxies_is_in_the_log_with_what_was_expected(void)
+{
+        static const char wrong[] = "expected addresses, networks and \"unix:\", as in \"127.0.0.1, 10.0.0.0/8, ::1\"";
+        static const char behind[] = "expected no bit set behind the prefix of the network, as in 10.0.0.0/8";
+        char message[300];
+
+        snprintf(message, sizeof message, "0 weir_http_server_new: trusted_proxies: \"10.0.0.1/8\": %s", behind);
+        assert_refused("10.0.0.1/8", NULL, message);
+        snprintf(message, sizeof message, "0 weir_http_server_new: trusted_proxies: \"fd00::1/64\": %s", behind);
+        assert_refused("10.0.0.0/8, fd00::1/64, b", NULL, message);
+        snprintf(message, sizeof message, "0 weir_http_server_new: trusted_proxies: \"localhost\": %s", wrong);
+        assert_refused("0.0.0.0/0, localhost", "Forwarded", message);
+        snprintf(message, sizeof message, "0 weir_http_server_new: trusted_proxies: \"10.0.0.1/33\": %s", wrong);
+        assert_refused("10.0.0.0/8, 10.0.0.1/33", NULL, message);
+        snprintf(message, sizeof message, "0 weir_http_server_new: trusted_proxies: \"unix:/0\": %s", wrong);
+        assert_refused("unix:/0", NULL, message);
+        assert_refused(
+                NULL, "no token",
+                "0 weir_http_server_new: forwarded_field: \"no token\": expected the name of a field, such as X-Forwarded-For");
+        assert_refused("10.0.0.0/8,, unix:,", "X-Real-IP", "");
+}
+
 static void
 a_wrong_list_of_proxies_is_reported_by_the_start(void)
 {
@@ -593,6 +639,7 @@ main(void)
                 WEIR_TEST(a_reply_may_set_several_cookies),
                 WEIR_TEST(the_peer_is_the_client_unless_it_is_trusted),
                 WEIR_TEST(an_ipv6_peer_is_shown_in_brackets),
+                WEIR_TEST(a_wrong_list_of_proxies_is_in_the_log_with_what_was_expected),
                 WEIR_TEST(a_wrong_list_of_proxies_is_reported_by_the_start),
                 WEIR_TEST(out_of_memory_is_told_and_the_reply_a_500),
                 WEIR_TEST(an_address_without_memory_is_a_500_too),

@@ -342,13 +342,98 @@ a_task_that_is_not_an_exchange_has_no_parameters(void)
 
 /* -- adding -- */
 
+static struct {
+        unsigned count;
+        enum weir_log_level level;
+        char message[600];
+} heard; /* by the thread that adds */
+
+static void
+hear(enum weir_log_level level, const char *message, void *context)
+{
+        (void)context;
+        heard.count++;
+        heard.level = level;
+        snprintf(heard.message, sizeof heard.message, "%s", message);
+}
+
+static void
+assert_add(int result, const char *methods, const char *pattern, weir_task_fn *handler, const char *message)
+{
+        heard.count = 0;
+        heard.message[0] = '\0';
+        CU_ASSERT_EQUAL(weir_http_router_add(at.router, methods, pattern, handler, ""), result);
+        CU_ASSERT_EQUAL(heard.count, *message != 0);
+        HTTP_ASSERT_TEXT(heard.message, message);
+        CU_ASSERT(!*message || heard.level == (result ? WEIR_LOG_ERROR : WEIR_LOG_WARNING));
+}
+
+static void
+assert_pattern(const char *pattern, const char *expected)
+{
+        char message[600];
+
+        snprintf(message, sizeof message, "weir_http_router_add: the pattern \"%s\": expected %s", pattern, expected);
+        assert_add(-EINVAL, "GET", pattern, say, message);
+}
+
+static void
+what_is_refused_is_in_the_log_with_what_was_expected(void)
+{
+        char many[3 * 65 + 1] = "";
+
+        for (int i = 0; i < 65; i++) {
+                strcat(many, "/ab");
+        }
+        begin();
+        weir_log_set(hear, NULL);
+        assert_add(-EINVAL, NULL, "/", say,
+                   "weir_http_router_add: the methods are NULL: expected some such as \"GET,POST\", or \"*\"");
+        assert_add(-EINVAL, "GET", NULL, say, "weir_http_router_add: the pattern is NULL: expected one such as \"/users/{id}\"");
+        assert_add(-EINVAL, "GET", "/a", NULL,
+                   "weir_http_router_add: the handler of GET \"/a\" is NULL: expected what answers requests");
+        assert_add(
+                -EINVAL, "get", "/a", say,
+                "weir_http_router_add: the methods \"get\": expected some in capitals, such as \"GET,POST\", or \"*\", and 64 at "
+                "most in a router");
+        assert_pattern("a", "a slash at the beginning");
+        assert_pattern("", "a slash at the beginning");
+        assert_pattern("/a?b", "no '?', no '#', no control byte, and only valid escapes other than %00");
+        assert_pattern("/%0", "no '?', no '#', no control byte, and only valid escapes other than %00");
+        assert_pattern("/a//b", "no empty segment before the last one");
+        assert_pattern("/a{b}", "braces only around a whole segment, as {name} or {name...}");
+        assert_pattern("/{a", "braces only around a whole segment, as {name} or {name...}");
+        assert_pattern("/{}", "a name of letters, digits and underscores within {}, which does not begin with a digit");
+        assert_pattern("/{1}", "a name of letters, digits and underscores within {}, which does not begin with a digit");
+        assert_pattern("/{a}/{a}", "each name once");
+        assert_pattern("/{a...}/b", "{name...} only at the end");
+        assert_pattern(many, "64 segments at most");
+        assert_add(0, "GET", "/expected", say, "");
+        assert_add(-EEXIST, "GET", "/expected", say, "");
+        weir_log_set(NULL, NULL);
+        end();
+}
+
+static void
+a_segment_that_begins_with_a_colon_is_a_literal_and_a_warning(void)
+{
+        begin();
+        weir_log_set(hear, NULL);
+        assert_add(0, "GET", "/u/:id/x", say, "weir_http_router_add: \"/u/:id/x\": \":id\" is a literal; {id} is a parameter");
+        assert_add(0, "GET", "/u/%3Aid", say, "");
+        assert_add(0, "GET", "/u/a:b", say, "");
+        assert_add(0, "GET", "/u/:", say, "");
+        assert_reply(ASK("GET", "/u/:id/x"), 200, " - -");
+        assert_reply(ASK("GET", "/u/7/x"), 404, "404 Not Found\n");
+        assert_reply(ASK("GET", "/u/:id"), 200, " - -");
+        weir_log_set(NULL, NULL);
+        end();
+}
+
 static void
 wrong_patterns_are_refused(void)
 {
         begin();
-        CU_ASSERT_EQUAL(weir_http_router_add(at.router, NULL, "/", say, ""), -EINVAL);
-        CU_ASSERT_EQUAL(weir_http_router_add(at.router, "GET", NULL, say, ""), -EINVAL);
-        CU_ASSERT_EQUAL(weir_http_router_add(at.router, "GET", "/", NULL, ""), -EINVAL);
         CU_ASSERT_EQUAL(weir_http_router_add(at.router, "GET", "nothing", say, ""), -EINVAL);
         CU_ASSERT_EQUAL(weir_http_router_add(at.router, "GET", "/users/{name}", say, ""), -EEXIST);
         add("GET", "/", "root"); /* it serves, but was not asked yet */
@@ -483,6 +568,8 @@ main(void)
                 WEIR_TEST(parameters_live_as_long_as_the_exchange),
                 WEIR_TEST(a_router_may_be_another_ones_handler),
                 WEIR_TEST(a_task_that_is_not_an_exchange_has_no_parameters),
+                WEIR_TEST(what_is_refused_is_in_the_log_with_what_was_expected),
+                WEIR_TEST(a_segment_that_begins_with_a_colon_is_a_literal_and_a_warning),
                 WEIR_TEST(wrong_patterns_are_refused),
                 WEIR_TEST(nothing_is_added_after_the_first_request),
                 WEIR_TEST(adding_may_meet_the_first_request),

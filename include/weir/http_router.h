@@ -13,7 +13,8 @@
  *     {path...}    a prefix, in the last place only: the rest of the path, whatever it is.  It may be
  *                  empty, but the slash before it must be there
  *
- * Nothing else is special, and no path is changed or redirected.  "/a" and "/a/" are two paths; the
+ * Nothing else is special: ":id" is a literal.  As this is hardly meant, a segment that begins with a
+ * colon is a warning in the log; "%3Aid" is none.  No path is changed or redirected.  "/a" and "/a/" are two paths; the
  * second one ends in an empty segment.  "/a//b" matches neither "/a/b" nor "/a/{x}/b", but it
  * matches "/{path...}". Dots are not resolved: "/a/../b" has three segments.  Case matters, also in
  * methods.  The pattern "*" is for `OPTIONS *`.
@@ -55,7 +56,8 @@ WEIR_API void weir_http_router_free(weir_http_router *router);
  * between, such as "GET,POST", or "*" for any.  The handler gets `context`, which becomes the
  * context of the exchange, also for weir_task_context and weir_task_on_free.
  *
- * Result:  0; or an error, and nothing has changed:
+ * Result:  0; or an error, and nothing has changed.  The log says what was expected instead of what
+ *          is -EINVAL:
  *          -EINVAL for NULL (a NULL context is allowed); for a list with a part that is no method
  *            in capital letters; for the 65th method of the router;
  *          -EINVAL for a pattern that is not "*" and does not begin with a slash, has more than 64

@@ -98,6 +98,32 @@ read_list(struct weir__proxies *proxies, const char *list)
         return true;
 }
 
+static bool
+is_field(const char *name, size_t size)
+{
+        return size > 0 && weir__bytes_span(name, size, WEIR__BYTE_TOKEN) == size;
+}
+
+const char *
+weir__proxies_expected(const char *list, const char *field, const char **text, size_t *size)
+{
+        size_t left = list ? strlen(list) : 0;
+        struct network network;
+
+        *text = field;
+        *size = field ? strlen(field) : 0;
+        if (field && !is_field(field, *size))
+                return "the name of a field, such as X-Forwarded-For";
+        while (list && weir__bytes_next_member(&list, &left, text, size)) {
+                network.bits = 128;
+                if (!read_network(&network, *text, *size))
+                        return has_bits_behind(&network)
+                                       ? "no bit set behind the prefix of the network, as in 10.0.0.0/8"
+                                       : "addresses, networks and \"unix:\", as in \"127.0.0.1, 10.0.0.0/8, ::1\"";
+        }
+        return NULL;
+}
+
 int
 weir__proxies_new(const char *list, const char *field, struct weir__proxies **ret_proxies)
 {
@@ -105,7 +131,7 @@ weir__proxies_new(const char *list, const char *field, struct weir__proxies **re
         size_t name_size = strlen(name), room = 0;
         struct weir__proxies *proxies;
 
-        if (name_size == 0 || weir__bytes_span(name, name_size, WEIR__BYTE_TOKEN) < name_size)
+        if (!is_field(name, name_size))
                 return -EINVAL;
         for (const char *comma = list; comma; room++)
                 comma = strchr(comma + (room > 0), ',');

@@ -16,6 +16,11 @@ struct weir__proxies; /* constant; NULL: none is trusted */
  *         field name that is no token; -ENOMEM. */
 int weir__proxies_new(const char *list, const char *field, struct weir__proxies **ret_proxies);
 
+/* What weir__proxies_new has refused as invalid: sets *text and *size, a part of the list or the field.
+ *
+ * Result: what was expected instead; NULL: nothing is invalid. */
+const char *weir__proxies_expected(const char *list, const char *field, const char **text, size_t *size);
+
 const char *weir__proxies_field(const struct weir__proxies *proxies); /* the name of that field; NULL for NULL */
 
 bool weir__proxies_have(const struct weir__proxies *proxies, const struct weir__peer *peer);

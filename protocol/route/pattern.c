@@ -8,6 +8,11 @@
 #include "protocol/route/pattern.h"
 #include "protocol/route/target.h"
 
+static const char whole_segment[] = "braces only around a whole segment, as {name} or {name...}";
+static const char too_many[] = "64 segments at most";
+
+_Static_assert(WEIR__PATTERN_SEGMENTS == 64, "as the text says");
+
 static char
 next_byte(const char **text)
 {
@@ -89,54 +94,70 @@ has_name(const struct weir__pattern *pattern, const struct weir__segment *name)
         return false;
 }
 
-/* Reads "{name}" or "{name...}", leaves the name. */
-static int
+/* Reads "{name}" or "{name...}", leaves the name.  Returns NULL, or what was expected. */
+static const char *
 read_parameter(struct weir__pattern *pattern, struct weir__segment *segment)
 {
         if (segment->size < 2 || segment->text[segment->size - 1] != '}')
-                return -EINVAL;
+                return whole_segment;
         segment->text++;
         segment->size -= 2;
         if (segment->size > 3 && memcmp(segment->text + segment->size - 3, "...", 3) == 0) {
                 segment->size -= 3;
                 pattern->is_prefix = true;
         }
-        if (!is_name(segment->text, segment->size) || has_name(pattern, segment) || (pattern->is_prefix && !segment->is_last))
-                return -EINVAL;
+        if (!is_name(segment->text, segment->size))
+                return "a name of letters, digits and underscores within {}, which does not begin with a digit";
+        if (has_name(pattern, segment))
+                return "each name once";
+        if (pattern->is_prefix && !segment->is_last)
+                return "{name...} only at the end";
         pattern->parameters |= UINT64_C(1) << pattern->count;
         pattern->names_size += segment->size + 1;
-        return 0;
+        return NULL;
 }
 
-/* A literal, which may be empty only at the end. */
-static bool
-is_literal(const struct weir__segment *segment)
+/* Returns NULL, or what was expected. */
+static const char *
+check_literal(const struct weir__segment *segment)
 {
-        return (segment->size > 0 || segment->is_last) && !memchr(segment->text, '{', segment->size) &&
-               !memchr(segment->text, '}', segment->size);
+        if (segment->size == 0 && !segment->is_last)
+                return "no empty segment before the last one";
+        return memchr(segment->text, '{', segment->size) || memchr(segment->text, '}', segment->size) ? whole_segment : NULL;
+}
+
+static const char *
+read_segments(struct weir__pattern *pattern, const char *at)
+{
+        const char *end = at + strlen(at), *expected = NULL;
+
+        for (; at < end && !expected; pattern->count++) {
+                if (pattern->count == WEIR__PATTERN_SEGMENTS)
+                        return too_many;
+                struct weir__segment *segment = &pattern->segments[pattern->count];
+                weir__segment_read(segment, at + 1, end);
+                at = segment->text + segment->size;
+                bool is_parameter = segment->size > 0 && segment->text[0] == '{';
+                expected = is_parameter ? read_parameter(pattern, segment) : check_literal(segment);
+        }
+        return expected;
 }
 
 int
 weir__pattern_read(struct weir__pattern *pattern, const char *text)
 {
-        const char *end = text + strlen(text);
-
         pattern->parameters = 0;
         pattern->count = 0;
         pattern->names_size = 0;
         pattern->is_prefix = false;
+        pattern->expected = NULL;
         if (strcmp(text, "*") == 0)
                 return 0;
-        if (text[0] != '/' || !is_text(text))
-                return -EINVAL;
-        for (const char *at = text; at < end; pattern->count++) {
-                if (pattern->count == WEIR__PATTERN_SEGMENTS)
-                        return -EINVAL;
-                struct weir__segment *segment = &pattern->segments[pattern->count];
-                weir__segment_read(segment, at + 1, end);
-                at = segment->text + segment->size;
-                if (segment->size > 0 && segment->text[0] == '{' ? read_parameter(pattern, segment) : !is_literal(segment))
-                        return -EINVAL;
-        }
-        return 0;
+        if (text[0] != '/')
+                pattern->expected = "a slash at the beginning";
+        else if (!is_text(text))
+                pattern->expected = "no '?', no '#', no control byte, and only valid escapes other than %00";
+        else
+                pattern->expected = read_segments(pattern, text);
+        return pattern->expected ? -EINVAL : 0;
 }

@@ -27,6 +27,7 @@ struct weir__pattern {
         uint64_t parameters;
         unsigned count; /* of the segments */
         bool is_prefix;
+        const char *expected;                          /* what was expected, if the text is no pattern; or NULL */
         size_t names_size;                             /* of all names, with a NUL each */
         struct weir__segment segments[WEIR__PATTERN_SEGMENTS]; /* of a parameter: its name */
 };

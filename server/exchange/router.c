@@ -10,6 +10,8 @@
 
 #include <weir/http_router.h>
 
+#include "kernel/observe/log.h"
+#include "protocol/route/pattern.h"
 #include "protocol/route/routes.h"
 #include "protocol/route/target.h"
 #include "server/exchange/exchange.h"
@@ -72,16 +74,64 @@ add(weir_http_router *router, const char *methods, const char *pattern, struct r
         return failed;
 }
 
+static int
+refuse_null(const char *methods, const char *pattern)
+{
+        if (!methods || !pattern)
+                weir__log(WEIR_LOG_ERROR, "weir_http_router_add: the %s NULL: expected %s",
+                          methods ? "pattern is" : "methods are",
+                          methods ? "one such as \"/users/{id}\"" : "some such as \"GET,POST\", or \"*\"");
+        else
+                weir__log(WEIR_LOG_ERROR,
+                          "weir_http_router_add: the handler of %s \"%.200s\" is NULL: expected what answers requests", methods,
+                          pattern);
+        return -EINVAL;
+}
+
+/* A segment such as ":id", which is a parameter elsewhere. */
+static void
+warn_of_colons(const struct weir__pattern *pattern, const char *text)
+{
+        for (unsigned i = 0; i < pattern->count; i++) {
+                const struct weir__segment *segment = &pattern->segments[i];
+                int size = segment->size < 100 ? (int)segment->size : 100;
+
+                if (size > 1 && segment->text[0] == ':')
+                        weir__log(WEIR_LOG_WARNING,
+                                  "weir_http_router_add: \"%.200s\": \"%.*s\" is a literal; {%.*s} is a parameter", text, size,
+                                  segment->text, size - 1, segment->text + 1);
+        }
+}
+
+/* Says what is wrong with what was refused, or what looks wrong in what was added. */
+static void
+look_at(const char *methods, const char *text, int failed)
+{
+        struct weir__pattern pattern;
+
+        if (weir__pattern_read(&pattern, text))
+                weir__log(WEIR_LOG_ERROR, "weir_http_router_add: the pattern \"%.200s\": expected %s", text, pattern.expected);
+        else if (failed)
+                weir__log(WEIR_LOG_ERROR,
+                          "weir_http_router_add: the methods \"%.100s\": expected some in capitals, such as "
+                          "\"GET,POST\", or \"*\", and %d at most in a router",
+                          methods, WEIR__ROUTE_METHODS);
+        else
+                warn_of_colons(&pattern, text);
+}
+
 int
 weir_http_router_add(weir_http_router *router, const char *methods, const char *pattern, weir_task_fn *handler, void *context)
 {
         if (!router)
                 return -ENOMEM;
         if (!methods || !pattern || !handler)
-                return -EINVAL;
+                return refuse_null(methods, pattern);
         weir__lock(&router->lock);
         int failed = add(router, methods, pattern, (struct route_handler){handler, context});
         weir__unlock(&router->lock);
+        if (!failed || failed == -EINVAL)
+                look_at(methods, pattern, failed);
         return failed;
 }
 

@@ -30,6 +30,22 @@ refuse(const char *expected)
 }
 
 int
+weir__server_config_proxies(const struct weir_http_server_config *config, struct weir__proxies **ret_proxies)
+{
+        int failed = weir__proxies_new(config->trusted_proxies, config->forwarded_field, ret_proxies);
+        const char *expected = NULL, *text;
+        size_t size;
+
+        if (failed == -EINVAL)
+                expected = weir__proxies_expected(config->trusted_proxies, config->forwarded_field, &text, &size);
+        if (expected)
+                weir__log(WEIR_LOG_ERROR, "weir_http_server_new: %s: \"%.*s\": expected %s",
+                          text == config->forwarded_field ? "forwarded_field" : "trusted_proxies", size < 100 ? (int)size : 100,
+                          text, expected);
+        return failed;
+}
+
+int
 weir__server_config_read(struct weir_http_server_config *to, const struct weir_http_server_config *from)
 {
         *to = (struct weir_http_server_config)WEIR_HTTP_SERVER_CONFIG_DEFAULT;

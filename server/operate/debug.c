@@ -85,6 +85,8 @@ is_allowed(const struct weir_http_debug_config *config, const struct weir__peer 
 {
         struct weir_http_debug_config known = {0};
         struct weir__proxies *allowed = NULL;
+        const char *text = "", *expected = NULL;
+        size_t size = 0;
 
         if (!config)
                 return false;
@@ -92,7 +94,13 @@ is_allowed(const struct weir_http_debug_config *config, const struct weir__peer 
         failed = failed || !known.allowed ? failed : weir__proxies_new(known.allowed, NULL, &allowed);
         bool is_found = allowed && weir__proxies_have(allowed, client);
         free(allowed);
-        if (failed)
+        if (failed == -EINVAL && known.allowed)
+                expected = weir__proxies_expected(known.allowed, NULL, &text, &size);
+        if (expected)
+                weir__log_limited(&complaints, WEIR_LOG_ERROR,
+                                  "weir_http_debug lets nobody else in: its configuration: allowed: \"%.*s\": expected %s",
+                                  size < 100 ? (int)size : 100, text, expected);
+        else if (failed)
                 weir__log_limited(&complaints, WEIR_LOG_ERROR, "weir_http_debug lets nobody else in: its configuration: %s",
                                   weir_strerror(failed));
         return is_found;

@@ -7,11 +7,15 @@
 #include <weir/http_server.h>
 
 #include "kernel/base/list.h"
+#include "protocol/field/forwarded.h"
 
 struct weir__connection;
 
 /* Copies the configuration and fills in the defaults; NULL: all defaults.  Returns 0, or the error that the start reports. */
 int weir__server_config_read(struct weir_http_server_config *to, const struct weir_http_server_config *from);
+
+/* Reads trusted_proxies and forwarded_field; logs what was expected of them.  Result: as weir__proxies_new. */
+int weir__server_config_proxies(const struct weir_http_server_config *config, struct weir__proxies **ret_proxies);
 
 /* Whether this thread may wait for a stop: 0; -EDEADLK on a worker and in an access function; -ECHILD in a forked child. */
 int weir__server_may_stop(void);

@@ -53,7 +53,7 @@ weir_http_server_new(const struct weir_http_server_config *config, weir_task_fn 
         if (!handler)
                 weir__log(WEIR_LOG_ERROR, "weir_http_server_new: the handler is NULL: expected what answers requests");
         failed = !handler ? -EINVAL : failed ? failed : wrong;
-        failed = failed ? failed : weir__proxies_new(own->trusted_proxies, own->forwarded_field, &server->proxies);
+        failed = failed ? failed : weir__server_config_proxies(own, &server->proxies);
         failed = failed ? failed : weir__access_new(own, &server->access);
         own->trusted_proxies = own->forwarded_field = own->access_log = NULL; /* memory of the caller, which may go now */
         server->gate_limits = (struct weir__gate_limits){
