@@ -476,13 +476,34 @@ push_wrongly(weir_task *exchange, void *context)
         CU_ASSERT_EQUAL(weir_series_push(weir_series_of(exchange), weir_timer_new_named("", 0, NULL, NULL)), -EINVAL);
 }
 
+static struct {
+        pthread_mutex_t mutex;
+        char said[1024]; /* guarded by mutex */
+} heard = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
 static void
-a_wrong_task_is_answered_500(void)
+hear(enum weir_log_level level, const char *message, void *context)
 {
+        (void)context;
+        pthread_mutex_lock(&heard.mutex);
+        size_t size = strlen(heard.said);
+        snprintf(heard.said + size, sizeof heard.said - size, "%d %s\n", (int)level, message);
+        pthread_mutex_unlock(&heard.mutex);
+}
+
+static void
+a_wrong_task_is_answered_500_and_in_the_log(void)
+{
+        heard.said[0] = '\0';
+        weir_log_set(hear, NULL);
         begin(push_wrongly);
-        CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/wrong"), &at.reply));
         CU_ASSERT_EQUAL(at.reply.status, 500);
         end();
+        weir_log_set(NULL, NULL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(heard.said, "0 GET /wrong by 127.0.0.1:"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(heard.said, ": a push into its series has failed: an invalid value, or not allowed here; "
+                                                  "the reply is a 500"));
 }
 
 static void
@@ -869,8 +890,8 @@ main(void)
                 WEIR_TEST(cancel_of_the_series_drops_the_connection),
                 WEIR_TEST(another_thread_cancels_the_series),
                 WEIR_TEST(another_thread_ends_the_wait_by_name),
+                WEIR_TEST(a_wrong_task_is_answered_500_and_in_the_log), /* first, because the log is limited */
                 WEIR_TEST(a_poisoned_series_is_answered_500),
-                WEIR_TEST(a_wrong_task_is_answered_500),
                 WEIR_TEST(on_free_runs_once_for_each_exchange),
                 WEIR_TEST(where_departures_are_ignored_the_series_of_a_client_that_has_reset_goes_on),
                 WEIR_TEST(a_reset_gives_the_descriptor_back_while_the_series_goes_on),

@@ -1200,6 +1200,18 @@ whatever_happens_at_once_nothing_is_left_behind(void)
         }
 }
 
+static void
+a_write_after_a_wrong_status_is_refused_and_the_reply_is_a_500(void)
+{
+        begin(keep_exchange);
+        ask(GET("/"));
+        CU_ASSERT_EQUAL(weir_http_reply_status(at.exchange, 999), -EINVAL);
+        CU_ASSERT_EQUAL(write_text("must not go out"), -EINVAL);
+        let_go();
+        assert_receives(500, "500 Internal Server Error\n");
+        end();
+}
+
 int
 main(void)
 {
@@ -1236,6 +1248,7 @@ main(void)
                 WEIR_TEST(an_upgrade_that_was_not_asked_for_is_einval),
                 WEIR_TEST(an_upgraded_echo_of_10_megabytes),
                 WEIR_TEST(whatever_happens_at_once_nothing_is_left_behind),
+                WEIR_TEST(a_write_after_a_wrong_status_is_refused_and_the_reply_is_a_500),
         };
 
         return weir_test_main("server_stream", tests, sizeof tests / sizeof *tests);

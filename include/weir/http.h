@@ -62,9 +62,10 @@ WEIR_API int weir_http_is_secure(const weir_task *exchange);
  * (client_ca_file). */
 WEIR_API const char *weir_http_client_certificate(const weir_task *exchange);
 
-/* Sets the status of the reply.  Without a call it is 200.
+/* Sets the status of the reply.  Without a call it is 200.  A wrong status makes the reply a 500,
+ * unless a later call sets one that is right.  A write (weir/http_body.h) ends with -EINVAL then.
  *
- * Result:  0; -EINVAL outside 200 to 599; -EALREADY when the reply has begun (weir/http_body.h), as
+ * Result:  0; -EINVAL outside 200 to 599, and the log says so; -EALREADY when the reply has begun (weir/http_body.h), as
  *          in all functions that build a reply; -EDOM.
  * Threads: inside callbacks of the exchange's series, as all functions that build a reply. */
 WEIR_API int weir_http_reply_status(weir_task *exchange, int status);
@@ -97,8 +98,8 @@ WEIR_API int weir_http_reply_append(weir_task *exchange, const void *data, size_
  * Threads: inside callbacks of the exchange's series. */
 WEIR_API int weir_http_reply_printf(weir_task *exchange, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Escapes a text for HTML, between tags and in quoted values of attributes: & < > " and '.  It is not
- * enough inside of a script, of a style, or for an address.
+/* Escapes a text, up to its NUL, for HTML, between tags and in quoted values of attributes: & < > "
+ * and '.  It is not enough inside of a script, of a style, or for an address.
  *
  * Owner:   the exchange, until it is freed.
  * Result:  the text, never NULL.  "" for NULL and for a task that is no exchange; "" also when out of
@@ -106,8 +107,8 @@ WEIR_API int weir_http_reply_printf(weir_task *exchange, const char *format, ...
  * Threads: inside callbacks of the exchange's series. */
 WEIR_API const char *weir_http_escape_html(weir_task *exchange, const char *text);
 
-/* Escapes a text for a string of JSON, whose quotes are the caller's.  The string may also stand in a
- * script of a page of HTML.  Bytes that are no UTF-8 become U+FFFD.
+/* Escapes a text, up to its NUL, for a string of JSON, whose quotes are the caller's.  The string may
+ * also stand in a script of a page of HTML.  Bytes that are no UTF-8 become U+FFFD.
  *
  * Owner:   the exchange, until it is freed.
  * Result:  as weir_http_escape_html.
@@ -118,7 +119,8 @@ WEIR_API const char *weir_http_escape_json(weir_task *exchange, const char *text
 /* Makes the reply: `status`, with a copy of `text` as the whole body.  It is text/plain unless a
  * Content-Type was set.
  *
- * Result:  as for weir_http_reply_status and weir_http_reply_append; -EINVAL for a NULL text.
+ * Result:  as for weir_http_reply_status and weir_http_reply_append.  A NULL text is -EINVAL, as a
+ *          wrong status is, and has the same effect.
  * Threads: inside callbacks of the exchange's series. */
 WEIR_API int weir_http_reply_text(weir_task *exchange, int status, const char *text);
 

@@ -79,7 +79,8 @@ WEIR_API int weir_http_reply_length(weir_task *exchange, uint64_t length);
  *          -EMSGSIZE for more bytes than weir_http_reply_length allows (nothing of the piece goes
  *            out);
  *          -EPIPE when the client has gone or does not read any more;
- *          -ENOMEM for the head of the reply, which then becomes a 500;
+ *          -ENOMEM for the head of the reply, which then becomes a 500, and -EINVAL when that has a
+ *          wrong status (weir_http_reply_status);
  *          -ECANCELED, -ETIMEDOUT at the deadline of its series, -ESHUTDOWN. Nothing of a cancelled
  *            write goes out; if a part has gone out, or TLS has encrypted it, the connection is
  *            closed.

@@ -338,7 +338,7 @@ fault_of(const struct weir__exchange *exchange)
                 return exchange->fault;
         if (exchange->result == -ETIMEDOUT) /* the deadline of its series */
                 return 503;
-        if (exchange->has_failed || exchange->result || is_of_other_length(exchange))
+        if (exchange->has_failed || exchange->is_misused || exchange->result || is_of_other_length(exchange))
                 return 500;
         return response->status || response->body_size || exchange->file ? 0 : exchange->fault;
 }

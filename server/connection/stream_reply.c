@@ -51,7 +51,7 @@ put_appended(struct weir__exchange *exchange, char *out)
         return out;
 }
 
-/* Makes the head the output.  Returns 0 or the status of the write. */
+/* Makes the head the output.  Returns 0 or the status of the write, which then leaves the reply to weir__reply_send. */
 static int
 make_head(struct weir__connection *connection, struct weir__exchange *exchange)
 {
@@ -59,6 +59,8 @@ make_head(struct weir__connection *connection, struct weir__exchange *exchange)
 
         if (exchange->has_failed)
                 return -ENOMEM;
+        if (exchange->is_misused)
+                return -EINVAL;
         if (exchange->upgrade) /* it has no length, even if one was announced */
                 exchange->reply_left = UINT64_MAX;
         if (exchange->said_by_file)

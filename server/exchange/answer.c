@@ -3,12 +3,14 @@
  * Threads: the callbacks of the exchange's series, one at a time, until the reply has begun. */
 #include "server/exchange/exchange.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include <weir/http_body.h>
 
+#include "kernel/observe/log.h"
 #include "protocol/text/bytes.h"
 
 /* Sets *exchange, if its reply can still be changed.  Result: 0; -EDOM; -EALREADY. */
@@ -25,14 +27,30 @@ is_status(int status)
         return status >= 200 && status <= 599;
 }
 
+/* Without a reply of the handler's own, the default would go out: a 200. */
+static int
+refuse(struct weir__exchange *exchange, const char *function, int status)
+{
+        static struct weir__log_limit limit;
+        char what[32] = "a NULL text";
+
+        if (!is_status(status))
+                snprintf(what, sizeof what, "the status %d", status);
+        weir__log_limited(&limit, WEIR_LOG_ERROR, "%s, for %s %.200s: %s: expected %s", function, exchange->request->method,
+                          exchange->request->target, what, is_status(status) ? "one" : "200 to 599");
+        if (!weir__exchange_is_fixed(exchange))
+                exchange->is_misused = true;
+        return -EINVAL;
+}
+
 int
 weir_http_reply_status(weir_task *task, int status)
 {
         struct weir__exchange *exchange;
         int failed = changeable(task, &exchange);
 
-        if (failed == -EDOM || !is_status(status))
-                return failed == -EDOM ? failed : -EINVAL;
+        if (failed != -EDOM && !is_status(status))
+                return refuse(exchange, "weir_http_reply_status", status);
         if (failed)
                 return failed;
         if (exchange->said_by_file)
@@ -83,8 +101,8 @@ weir_http_reply_text(weir_task *task, int status, const char *text)
         struct weir__exchange *exchange;
         int failed = changeable(task, &exchange);
 
-        if (failed == -EDOM || !text || !is_status(status))
-                return failed == -EDOM ? failed : -EINVAL;
+        if (failed != -EDOM && (!text || !is_status(status)))
+                return refuse(exchange, "weir_http_reply_text", status);
         if (failed)
                 return failed;
         struct weir__response *response = &exchange->response;

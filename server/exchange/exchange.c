@@ -11,6 +11,7 @@
 #include "kernel/base/clock.h"
 #include "kernel/memory/memory.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/observe/log.h"
 #include "kernel/worker/deliver.h"
 #include "kernel/worker/user.h"
 #include "kernel/worker/worker.h"
@@ -91,6 +92,26 @@ compress(void *argument)
                                 config_of(exchange)->compress_least);
 }
 
+/* A push into its series has failed: the reply is not what the handler has made. */
+static void
+say_poison(void *argument)
+{
+        static struct weir__log_limit limit;
+        const struct weir__exchange *exchange = argument;
+        char peer[WEIR__PEER_ROOM + 32];
+
+        weir__exchange_describe_peer(exchange, peer, sizeof peer);
+        weir__log_limited(&limit, WEIR_LOG_ERROR, "%s %.200s by %s: a push into its series has failed: %s; the reply is %s",
+                          exchange->request->method, exchange->request->target, peer, weir_strerror(exchange->result),
+                          weir__exchange_has_begun(exchange) ? "cut" : "a 500");
+}
+
+static bool
+is_poisoned(const struct weir__exchange *exchange)
+{
+        return __builtin_expect(exchange->result, 0) && weir_series_cause(exchange->task.series) == WEIR_CAUSE_POISONED;
+}
+
 /* Nobody refers to the exchange any more.  Runs on a worker, in no callback.  The compression of a large body takes long, so it
  * counts as a callback: the poller may be retaken meanwhile. */
 static void
@@ -100,6 +121,8 @@ give_back(struct weir__work *work)
 
         if (exchange->task.on_free)
                 weir__user_call(exchange->task.on_free, exchange->task.context);
+        if (is_poisoned(exchange))
+                weir__user_call_as("a log function", say_poison, exchange);
         if (should_compress(exchange))
                 weir__user_call_as("a compression", compress, exchange);
         struct weir__worker *worker = weir__worker_self();
@@ -378,6 +401,7 @@ weir__exchange_set_status(struct weir__exchange *exchange, int status)
                 free(exchange->upgrade);
                 exchange->upgrade = NULL;
         }
+        exchange->is_misused = false;
         exchange->response.status = status;
 }
 

@@ -96,6 +96,7 @@ struct weir__exchange {
         struct weir__file_part *withheld; /* a file that is not sent, because the status is 304, 412 or 416; or NULL */
         char *upgrade;                    /* the protocol's name; NULL: none */
         bool has_failed;                  /* building the reply ran out of memory */
+        bool is_misused;                  /* a wrong status or text was refused, and no status was set since then: a 500 */
         uint16_t said_by_file; /* bits of file.c: the parts of the reply that it has set, and not the handler */
         uint32_t page_size;    /* bytes at the beginning of the body that are the server's page for a file that cannot be sent */
         struct weir__pairs *parameters; /* of the path, from a router; or NULL */

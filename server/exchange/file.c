@@ -427,6 +427,7 @@ weir_http_reply_file(weir_task *task, const char *root, const char *path)
         if (exchange->said_by_file) /* by an earlier call */
                 weir__file_take_back(exchange);
         exchange->said_by_file = ASKED;
+        exchange->is_misused = false;
         if (!root || !path)
                 return refuse(exchange, 500, -EINVAL);
         if (!exchange->request->is_head && strcmp(exchange->request->method, "GET") != 0) {

@@ -209,6 +209,11 @@ weir_http_router_handle(weir_task *exchange, void *router)
         if (!known)
                 return;
         if (!router) {
+                static struct weir__log_limit limit;
+
+                weir__log_limited(&limit, WEIR_LOG_ERROR,
+                                  "weir_http_router_handle: the router is NULL: expected the context of the "
+                                  "handler to be one; the reply is a 500");
                 known->has_failed = true;
                 return;
         }
