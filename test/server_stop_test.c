@@ -259,6 +259,8 @@ errors_of_a_server_are_reported_by_its_start(void)
         CU_ASSERT_EQUAL(start_with(&config, hello), -EINVAL);
         config = usual, config.write_timeout = -1;
         CU_ASSERT_EQUAL(start_with(&config, hello), -EINVAL);
+        config = usual, config.stop_within = -1;
+        CU_ASSERT_EQUAL(start_with(&config, hello), -EINVAL);
         /* A program compiled with later headers: what it set and this version does not know must not be ignored. */
         newer.known.size = sizeof newer;
         CU_ASSERT_EQUAL(start_with(&newer.known, hello), 0);
@@ -986,6 +988,38 @@ serve_with_a_config_does_as_the_config_says(void)
         http_reply_done(&at.reply);
 }
 
+static void *
+serve_and_stop_soon_main(void *argument)
+{
+        struct weir_http_server_config config = WEIR_HTTP_SERVER_CONFIG_DEFAULT;
+        int *result = argument;
+        char address[32];
+
+        config.stop_within = WEIR_MSEC(1);
+        snprintf(address, sizeof address, "127.0.0.1:%d", at.port);
+        *result = weir_http_serve_with(&config, address, wait_for, NULL);
+        return NULL;
+}
+
+/* By default it would wait for 30 s. */
+static void
+serve_with_a_limit_for_its_stop_cuts_what_takes_longer(void)
+{
+        pthread_t thread;
+        int result = -1;
+
+        at.port = free_port();
+        at.handled = 0;
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, serve_and_stop_soon_main, &result), 0);
+        WEIR_TEST_EVENTUALLY(!is_refused_connection(at.port));
+        http_open(&at.client, at.port);
+        ask_and_wait_for_handler(GET("/"));
+        CU_ASSERT_EQUAL(kill(getpid(), SIGTERM), 0);
+        CU_ASSERT_EQUAL(pthread_join(thread, NULL), 0);
+        CU_ASSERT_EQUAL(result, 1);
+        http_close(&at.client);
+}
+
 static char log_path[64], renamed_path[80];
 
 static void *
@@ -1007,6 +1041,15 @@ exists(const char *path)
         return access(path, F_OK) == 0;
 }
 
+static atomic_int heard;
+
+static void
+hear(weir_task *signal, void *context)
+{
+        (void)context;
+        atomic_fetch_add(&heard, weir_task_status(signal) == 0);
+}
+
 /* A program rotates its log by a rename and a SIGHUP, as logrotate does.  Without the reopening the signal ends the process. */
 static void
 serve_opens_its_log_again_at_sighup(void)
@@ -1019,12 +1062,15 @@ serve_opens_its_log_again_at_sighup(void)
         snprintf(log_path, sizeof log_path, "/tmp/weir-serve-%d.log", (int)getpid());
         snprintf(renamed_path, sizeof renamed_path, "%s.1", log_path);
         sigaction(SIGHUP, NULL, &before);
+        atomic_store(&heard, 0);
+        CU_ASSERT_EQUAL(weir_task_start(weir_signal_new(SIGHUP, hear, NULL)), 0); /* no handler of the program */
         CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, serve_with_log_main, &result), 0);
         WEIR_TEST_EVENTUALLY(!is_refused_connection(at.port));
         CU_ASSERT(exists(log_path));
         CU_ASSERT_EQUAL(rename(log_path, renamed_path), 0);
         CU_ASSERT_EQUAL(kill(getpid(), SIGHUP), 0);
         WEIR_TEST_EVENTUALLY(exists(log_path));
+        WEIR_TEST_EVENTUALLY(atomic_load(&heard) == 1); /* both */
         http_open(&at.client, at.port);
         CU_ASSERT_TRUE(http_ask(&at.client, GET("/"), &at.reply));
         CU_ASSERT_EQUAL(at.reply.status, 200);
@@ -1170,6 +1216,7 @@ main(void)
                 WEIR_TEST(stop_and_shutdown_may_meet),
                 WEIR_TEST(serve_serves_until_a_signal_and_puts_its_handling_back),
                 WEIR_TEST(serve_with_a_config_does_as_the_config_says),
+                WEIR_TEST(serve_with_a_limit_for_its_stop_cuts_what_takes_longer),
                 WEIR_TEST(serve_opens_its_log_again_at_sighup),
                 WEIR_TEST(serve_leaves_an_ignored_sighup_ignored),
                 WEIR_TEST(serve_reports_why_it_cannot),

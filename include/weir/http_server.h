@@ -82,30 +82,32 @@ struct weir_http_server_config {
         void *access_context;
         const char *tls_groups; /* for the exchange of keys, best first; default: "X25519:P-256:P-384".  Large finite fields, such
                                    as ffdhe8192, cost 100 ms of CPU for each ClientHello */
+        weir_nsec stop_within;  /* the limit of the stop in weir_http_serve_with; default 30 s */
 };
 
 #ifdef __cplusplus
 #define WEIR_HTTP_SERVER_CONFIG_DEFAULT \
         {sizeof(struct weir_http_server_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-         0, 0, 0, 0, 0, WEIR_HTTP_CLIENT_UNCHECKED, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+         0, 0, 0, 0, 0, WEIR_HTTP_CLIENT_UNCHECKED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #else
 #define WEIR_HTTP_SERVER_CONFIG_DEFAULT {.size = sizeof(struct weir_http_server_config)}
 #endif
 
-/* Serves until SIGINT or SIGTERM, then stops within 30 s and delivers the replies that are due.  A
- * second signal cuts them.  While it runs it owns the handlers of these signals, also if they were
+/* Serves until SIGINT or SIGTERM, then stops within 30 s (stop_within) and delivers the replies that
+ * are due.  A second signal cuts them.  While it runs it owns the handlers of these signals, also if they were
  * ignored, and restores them at its end.  It raises the soft limit of open files to the hard one.
  * `address` is as for weir_http_server_start.
  *
- * SIGUSR2 restarts the program, unless the program uses that signal itself.  The new process gets
- * the same arguments and the listening sockets, as with weir_http_server_inherit.  When it serves,
+ * SIGUSR2 restarts the program, unless the program has a handler of its own for that signal or
+ * ignores it.  A task of weir_signal_new is no such handler: both get the signal.  The new process
+ * gets the same arguments and the listening sockets, as with weir_http_server_inherit.  When it serves,
  * this process stops as after SIGTERM.  If it does not serve within 60 s, this process goes on and
  * logs why.  The program that is started is argv[0] if that is an absolute path; otherwise the file
  * of the running program, or the file that has replaced it.
  *
  * SIGHUP opens the access log again and reads the certificates again, as weir_http_server_reopen_log
- * and weir_http_server_reload do, if the server has such files, and unless the program uses or
- * ignores that signal itself.  What goes wrong is in the log, and the old files stay in use.
+ * and weir_http_server_reload do, if the server has such files, under the same conditions.  What goes
+ * wrong is in the log, and the old files stay in use.
  *
  * Result:  0 after a stop, or how many exchanges were cut; errors of weir_http_server_start;
  *          -ESHUTDOWN when another thread ended the runtime.

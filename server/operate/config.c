@@ -18,6 +18,7 @@
 #define IDLE_TIMEOUT  WEIR_SEC(60)
 #define WRITE_TIMEOUT WEIR_SEC(60)
 #define HANDSHAKE     WEIR_SEC(10)
+#define STOP_WITHIN   WEIR_SEC(30)
 
 #define COMPRESS_LEAST 1024 /* bytes of a body */
 
@@ -70,6 +71,7 @@ weir__server_config_read(struct weir_http_server_config *to, const struct weir_h
                 {&to->write_timeout, WRITE_TIMEOUT, "write_timeout: expected 0 or more"},
                 {&to->handshake_timeout, HANDSHAKE, "handshake_timeout: expected 0 or more"},
                 {&to->shed_lateness, WEIR_FOREVER, "shed_lateness: expected 0 or more"},
+                {&to->stop_within, STOP_WITHIN, "stop_within: expected 0 or more"},
         };
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
                 *sizes[i].field = *sizes[i].field ? *sizes[i].field : sizes[i].value;

@@ -27,7 +27,6 @@
 #include "server/base/server.h"
 #include "server/operate/operate.h"
 
-#define STOP_WITHIN  WEIR_SEC(30)
 #define READY_WITHIN WEIR_SEC(60) /* the new process */
 #define ASKED_WITHIN 1000         /* milliseconds; then no server is expected to ask for inherited sockets */
 #define RESTART      SIGUSR2
@@ -333,7 +332,7 @@ serve(struct waiter *waiter, const char *address)
         waiter->is_serving = true;
         pthread_mutex_unlock(&signals.mutex);
         bool is_signalled = wait_for_signal(waiter->server);
-        int cut = weir__server_stop(waiter->server, STOP_WITHIN, signals.events[AGAIN]);
+        int cut = weir__server_stop(waiter->server, waiter->server->config.stop_within, signals.events[AGAIN]);
         return is_signalled ? cut : -ESHUTDOWN;
 }
 
