@@ -11,10 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <weir/weir.h>
-
-#define HASHERS 4
 
 struct file {
         const char *name;
@@ -24,7 +23,7 @@ struct file {
 
 static weir_channel *names, *sums;
 static char **next_name; /* of `name` alone */
-static unsigned failed;  /* of `print` alone */
+static int printed;      /* of `print` alone */
 
 /* -- name -- */
 
@@ -45,29 +44,49 @@ static void name_next(weir_task *task, void *context)
 
 static void hash_next(weir_task *task, void *context);
 
+/* Returns 0 or an error, as weir_task_status does. */
+static int hash_stream(FILE *stream, EVP_MD_CTX *digest, struct file *file)
+{
+        unsigned char bytes[16384], sum[EVP_MAX_MD_SIZE];
+        unsigned size = 0;
+        size_t got;
+
+        if (!digest || !EVP_DigestInit_ex(digest, EVP_sha256(), NULL))
+                return -ENOMEM;
+        while ((got = fread(bytes, 1, sizeof bytes, stream)) > 0)
+                if (weir_go_cancelled() || !EVP_DigestUpdate(digest, bytes, got))
+                        return -EIO; /* after a cancel the task has the status of that */
+        if (ferror(stream))
+                return -errno;
+        if (!EVP_DigestFinal_ex(digest, sum, &size))
+                return -EIO;
+        for (unsigned i = 0; i < size; i++)
+                snprintf(file->sum + 2 * i, 3, "%02x", sum[i]);
+        return 0;
+}
+
 /* On the executor.  Reading may block, but not for longer than computing takes, as a rule. */
 static void hash(void *context)
 {
         struct file *file = context;
-        EVP_MD_CTX *digest = EVP_MD_CTX_new();
         FILE *stream = fopen(file->name, "re");
-        unsigned char bytes[16384], sum[EVP_MAX_MD_SIZE];
-        unsigned size = 0;
 
-        EVP_DigestInit_ex(digest, EVP_sha256(), NULL);
-        for (size_t got; stream && !weir_go_cancelled() && (got = fread(bytes, 1, sizeof bytes, stream)) > 0;)
-                EVP_DigestUpdate(digest, bytes, got);
-        EVP_DigestFinal_ex(digest, sum, &size);
+        if (!stream) {
+                weir_go_fail(-errno);
+                return;
+        }
+        EVP_MD_CTX *digest = EVP_MD_CTX_new();
+        weir_go_fail(hash_stream(stream, digest, file));
         EVP_MD_CTX_free(digest);
-        for (unsigned i = 0; i < size; i++)
-                snprintf(file->sum + 2 * i, 3, "%02x", sum[i]);
-        file->error = !stream || ferror(stream) ? errno : weir_go_cancelled();
-        if (stream)
-                fclose(stream);
+        fclose(stream);
 }
 
-static void hashed(weir_task *task, void *file)
+/* Also for a file that was not hashed, because the function has failed or was never called. */
+static void hashed(weir_task *task, void *context)
 {
+        struct file *file = context;
+
+        file->error = weir_task_status(task);
         weir_series_push(weir_series_of(task), weir_channel_send_new(sums, file, hash_next, NULL));
 }
 
@@ -90,6 +109,7 @@ static void all_hashed(weir_task *hashers, void *context)
 {
         (void)hashers;
         (void)context;
+        weir_channel_close(names); /* nobody would take more of them */
         weir_channel_close(sums);
 }
 
@@ -102,11 +122,10 @@ static void print(weir_task *receive, void *context)
         (void)context;
         if (!file)
                 return;
-        failed += file->error != 0;
         if (file->error)
-                fprintf(stderr, "hash-pipeline: %s: %s\n", file->name, strerror(abs(file->error)));
-        else
-                printf("%s  %s\n", file->sum, file->name);
+                fprintf(stderr, "hash-pipeline: %s: %s\n", file->name, weir_strerror(file->error));
+        else if (printf("%s  %s\n", file->sum, file->name) > 0)
+                printed++;
         weir_series_push(weir_series_of(receive), weir_channel_receive_new(sums, print, NULL));
 }
 
@@ -121,7 +140,7 @@ int main(int argc, char *argv[])
         sums = weir_channel_new(2, free);
 
         weir_task *hashers = weir_parallel_new(all_hashed, NULL), *stages = weir_parallel_new(NULL, NULL);
-        for (int i = 0; i < HASHERS; i++)
+        for (long i = 0; i < sysconf(_SC_NPROCESSORS_ONLN); i++) /* as many as the executor has threads */
                 weir_parallel_add(hashers, weir_empty_new(hash_next, NULL));
         weir_parallel_add(stages, weir_empty_new(name_next, NULL));
         weir_parallel_add(stages, hashers);
@@ -131,5 +150,8 @@ int main(int argc, char *argv[])
                 fprintf(stderr, "hash-pipeline: %s\n", weir_strerror(status));
         weir_channel_unref(names);
         weir_channel_unref(sums);
-        return weir_shutdown() != 0 || failed > 0;
+        weir_shutdown();
+        if (printed < argc - 1)
+                fprintf(stderr, "hash-pipeline: %d of %d files are left out\n", argc - 1 - printed, argc - 1);
+        return printed < argc - 1 || fflush(stdout) != 0;
 }

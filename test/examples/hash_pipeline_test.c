@@ -1,7 +1,27 @@
 /* test/examples/hash_pipeline_test.c: the program prints what sha256sum(1) prints, in any order. */
+#include <openssl/evp.h>
+
 #include "test/examples/program.h"
 
+/* -- what fails when a test wants it -- */
+
+static const char *failing;            /* a function of OpenSSL */
+static _Atomic int calls_to_come = -1; /* of calloc, until one fails; below 0: none does */
+
+#define WORKS(function) (!failing || strcmp(failing, #function) != 0)
+
+static void *
+allocate(size_t count, size_t size)
+{
+        return calls_to_come >= 0 && calls_to_come-- == 0 ? NULL : calloc(count, size);
+}
+
+#define calloc                                  allocate
+#define EVP_DigestInit_ex(digest, type, engine) (WORKS(EVP_DigestInit_ex) && (EVP_DigestInit_ex)(digest, type, engine))
+#define EVP_DigestUpdate(digest, bytes, size)   (WORKS(EVP_DigestUpdate) && (EVP_DigestUpdate)(digest, bytes, size))
+#define EVP_DigestFinal_ex(digest, sum, size)   (WORKS(EVP_DigestFinal_ex) && (EVP_DigestFinal_ex)(digest, sum, size))
 #include "examples/hash-pipeline.c"
+#undef calloc
 #undef main
 
 #define FILES 40
@@ -75,20 +95,81 @@ sums_are_those_of_sha256sum(void)
         remove_files();
 }
 
+/* What the program prints for these files, and with which status it ends. */
+static int
+hash_files(int count, char *arguments[])
+{
+        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0); /* after the shutdown of the test before */
+        printed = 0;
+        program_catch();
+        int status = program_main(count, arguments);
+        program_release();
+        return status;
+}
+
 static void
 a_file_that_is_not_there_is_reported_and_the_others_are_hashed(void)
 {
         char *arguments[] = {"hash-pipeline", "/no/such/file", "/dev/null", NULL};
 
-        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0); /* after the shutdown of the test before */
-        failed = 0;
-        program_catch();
-        int status = program_main(3, arguments);
-        program_release();
-        CU_ASSERT_EQUAL(status, 1);
-        CU_ASSERT_EQUAL(failed, 1);
+        CU_ASSERT_EQUAL(hash_files(3, arguments), 1);
+        CU_ASSERT_EQUAL(printed, 1);
         CU_ASSERT_STRING_EQUAL(program_output.text,
                                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  /dev/null\n");
+}
+
+static void
+a_directory_is_reported(void)
+{
+        char *arguments[] = {"hash-pipeline", "/", NULL};
+
+        CU_ASSERT_EQUAL(hash_files(2, arguments), 1);
+        CU_ASSERT_STRING_EQUAL(program_output.text, "");
+}
+
+static void
+a_hash_that_fails_is_not_printed(void)
+{
+        static const char *const functions[] = {"EVP_DigestInit_ex", "EVP_DigestUpdate", "EVP_DigestFinal_ex"};
+        char *arguments[] = {"hash-pipeline", "/proc/self/exe", NULL};
+
+        for (int i = 0; i < 3; i++) {
+                failing = functions[i];
+                CU_ASSERT_EQUAL(hash_files(2, arguments), 1);
+                CU_ASSERT_STRING_EQUAL(program_output.text, "");
+        }
+        failing = NULL;
+}
+
+static void
+a_file_whose_function_was_never_called_has_an_error(void)
+{
+        struct file *file = calloc(1, sizeof *file);
+        void *message = NULL;
+
+        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
+        names = weir_channel_new(2, free);
+        sums = weir_channel_new(2, free);
+        weir_channel_close(names);
+        weir_task_run(weir_go_new_timed(NULL, 0, hash, hashed, file)); /* its time is over at once */
+        CU_ASSERT_EQUAL(weir_channel_poll(sums, &message), 0);
+        CU_ASSERT_PTR_EQUAL(message, file);
+        CU_ASSERT_EQUAL(file->error, -ETIMEDOUT);
+        free(file);
+        weir_channel_unref(names);
+        weir_channel_unref(sums);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
+static void
+files_that_are_left_out_are_a_failure(void)
+{
+        char *arguments[] = {"hash-pipeline", "/dev/null", "/dev/null", "/dev/null", NULL};
+
+        calls_to_come = 1;
+        CU_ASSERT_EQUAL(hash_files(4, arguments), 1);
+        CU_ASSERT_EQUAL(printed, 1);
+        calls_to_come = -1;
 }
 
 int
@@ -97,6 +178,10 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(sums_are_those_of_sha256sum),
                 WEIR_TEST(a_file_that_is_not_there_is_reported_and_the_others_are_hashed),
+                WEIR_TEST(a_directory_is_reported),
+                WEIR_TEST(a_hash_that_fails_is_not_printed),
+                WEIR_TEST(a_file_whose_function_was_never_called_has_an_error),
+                WEIR_TEST(files_that_are_left_out_are_a_failure),
         };
 
         return weir_test_main("example_hash_pipeline", tests, sizeof tests / sizeof *tests);
