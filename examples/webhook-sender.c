@@ -3,7 +3,8 @@
  *     webhook-sender URL               each line on standard input is an event
  *
  * weir has no HTTP client yet.  libcurl's easy interface blocks, so each post is a function on the executor, which announces that
- * it waits.  The rest is composed: four posts at a time, and five attempts for each event, with growing pauses between them. */
+ * it waits.  The rest is composed: four posts at a time, and five attempts for each event, with growing pauses between them.
+ * While a hundred events are on their way no more are read: a receiver that is slow or gone costs time, but no memory. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
@@ -12,9 +13,13 @@
 
 #include <weir/weir.h>
 
+#define POSTS  4
+#define EVENTS 100
+
 struct sender {
         const char *url;
-        weir_semaphore *four; /* bounds the posts that are under way */
+        weir_semaphore *posts;  /* bounds those that are under way */
+        weir_semaphore *events; /* bounds those that are neither delivered nor given up */
         weir_waitgroup *all;
         _Atomic unsigned delivered, given_up;
 };
@@ -66,7 +71,7 @@ static weir_task *attempt(void *context)
 {
         struct event *event = context;
 
-        return weir_limited_new(event->sender->four, 1, weir_go_new("webhooks", post, NULL, event), NULL, NULL);
+        return weir_limited_new(event->sender->posts, 1, weir_go_new("webhooks", post, NULL, event), NULL, NULL);
 }
 
 static void delivered(weir_task *retry, void *context)
@@ -86,23 +91,30 @@ static void event_free(void *context)
 {
         struct event *event = context;
 
+        weir_semaphore_release(event->sender->events, 1);
         weir_waitgroup_done(event->sender->all);
         free(event->body);
         free(event);
 }
 
+/* Waits while there are too many events. */
 static int send_event(struct sender *sender, const char *body)
 {
         struct weir_retry_config config = WEIR_RETRY_CONFIG_DEFAULT;
         struct event *event = malloc(sizeof *event);
+        char *copy = strdup(body);
+        int failed = event && copy ? weir_task_run(weir_semaphore_acquire_new(sender->events, 1, NULL, NULL)) : -ENOMEM;
 
-        if (!event)
-                return -ENOMEM;
-        *event = (struct event){sender, strdup(body)};
+        if (failed) {
+                free(copy);
+                free(event);
+                return failed;
+        }
+        *event = (struct event){sender, copy};
+        weir_waitgroup_add(sender->all, 1);
         config.attempts = 5;
         config.delay = WEIR_SEC(1);
         weir_task *retry = weir_retry_new(&config, attempt, delivered, event);
-        weir_waitgroup_add(sender->all, 1);
         if (!retry)
                 event_free(event);
         weir_task_on_free(retry, event_free); /* nothing to do for NULL, nor has the start: it reports -ENOMEM */
@@ -119,16 +131,22 @@ int main(int argc, char *argv[])
                 fprintf(stderr, "wanted: webhook-sender URL\n");
                 return 1;
         }
-        sender.four = weir_semaphore_new(4);
+        sender.posts = weir_semaphore_new(POSTS);
+        sender.events = weir_semaphore_new(EVENTS);
         sender.all = weir_waitgroup_new();
         while (getline(&line, &size, stdin) >= 0) {
                 line[strcspn(line, "\n")] = '\0';
-                send_event(&sender, line);
+                int failed = send_event(&sender, line);
+                if (failed) {
+                        fprintf(stderr, "webhook-sender: %s: %s\n", line, weir_strerror(failed));
+                        sender.given_up++;
+                }
         }
         free(line);
         weir_waitgroup_wait(sender.all, WEIR_FOREVER);
-        weir_semaphore_unref(sender.four);
         weir_shutdown();
+        weir_semaphore_unref(sender.posts);
+        weir_semaphore_unref(sender.events);
         weir_waitgroup_free(sender.all);
         curl_global_cleanup();
         return sender.given_up > 0;

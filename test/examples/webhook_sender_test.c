@@ -1,7 +1,18 @@
 /* test/examples/webhook_sender_test.c: a receiver that fails at first, on the virtual clock: a pause takes no time. */
 #include "test/examples/program.h"
 
+static bool has_no_memory; /* for copies of texts */
+
+static char *
+copy_text(const char *text)
+{
+        return has_no_memory ? NULL : strdup(text);
+}
+
+#undef strdup
+#define strdup copy_text
 #include "examples/webhook-sender.c"
+#undef strdup
 #undef main
 
 static struct {
@@ -33,7 +44,8 @@ begin(unsigned failures, int status)
         at.server = http_server(NULL, receive, NULL);
         snprintf(at.url, sizeof at.url, "http://127.0.0.1:%d/", weir_http_server_port(at.server));
         at.sender.url = at.url;
-        at.sender.four = weir_semaphore_new(4);
+        at.sender.posts = weir_semaphore_new(POSTS);
+        at.sender.events = weir_semaphore_new(EVENTS);
         at.sender.all = weir_waitgroup_new();
         program_catch();
 }
@@ -49,12 +61,14 @@ static void
 end(void)
 {
         program_release();
-        CU_ASSERT_EQUAL(weir_semaphore_available(at.sender.four), 4);
+        CU_ASSERT_EQUAL(weir_semaphore_available(at.sender.posts), POSTS);
+        CU_ASSERT_EQUAL(weir_semaphore_available(at.sender.events), EVENTS);
         CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(10)), 0);
         weir_http_server_free(at.server);
-        weir_semaphore_unref(at.sender.four);
-        weir_waitgroup_free(at.sender.all);
         weir_test_end();
+        weir_semaphore_unref(at.sender.posts);
+        weir_semaphore_unref(at.sender.events);
+        weir_waitgroup_free(at.sender.all);
 }
 
 static void
@@ -102,15 +116,73 @@ many_events_are_sent(void)
         CU_ASSERT_EQUAL(at.sender.delivered, 50);
 }
 
+/* A receiver that takes nothing: no attempt is successful for seconds.  No more events wait than there is room for. */
+static void
+a_slow_receiver_bounds_what_waits(void)
+{
+        begin(1000, 503);
+        for (int i = 0; i < 2 * EVENTS; i++)
+                CU_ASSERT_EQUAL(send_event(&at.sender, "paid"), 0);
+        CU_ASSERT(at.sender.given_up >= EVENTS); /* the first hundred, or more */
+        CU_ASSERT_EQUAL(weir_waitgroup_wait(at.sender.all, WEIR_FOREVER), 0);
+        end();
+        CU_ASSERT_EQUAL(at.sender.given_up, 2 * EVENTS);
+}
+
+static void
+an_event_for_which_there_is_no_memory_is_reported(void)
+{
+        begin(0, 0);
+        has_no_memory = true;
+        CU_ASSERT_EQUAL(send_event(&at.sender, "paid"), -ENOMEM);
+        has_no_memory = false;
+        end();
+        CU_ASSERT_EQUAL(at.requests, 0);
+}
+
+/* The program itself, whose input and arguments are these. */
+static void
+run_without_memory(void)
+{
+        char *arguments[] = {"webhook-sender", at.url, NULL};
+        int ends[2];
+
+        if (pipe(ends) || write(ends[1], "paid\n", 5) != 5)
+                _exit(2);
+        close(ends[1]);
+        dup2(ends[0], STDIN_FILENO);
+        has_no_memory = true;
+        _exit(program_main(2, arguments));
+}
+
+static void
+an_event_that_was_not_sent_is_a_failure_of_the_program(void)
+{
+        char said[256];
+
+        snprintf(at.url, sizeof at.url, "http://127.0.0.1:1/");
+        int status = weir_test_child(run_without_memory, said, sizeof said);
+        CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+        CU_ASSERT_STRING_EQUAL(said, "webhook-sender: paid: out of memory\n");
+}
+
 int
 main(void)
 {
+        /* The receiver is on this machine, behind no proxy. */
+        static const char *const proxies[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
         static const struct weir_test tests[] = {
                 WEIR_TEST(an_event_is_sent_again_until_it_was_taken),
                 WEIR_TEST(an_event_that_was_refused_is_not_sent_again),
                 WEIR_TEST(after_five_attempts_it_is_given_up),
                 WEIR_TEST(many_events_are_sent),
+                WEIR_TEST(a_slow_receiver_bounds_what_waits),
+                WEIR_TEST(an_event_for_which_there_is_no_memory_is_reported),
+                WEIR_TEST(an_event_that_was_not_sent_is_a_failure_of_the_program),
         };
+
+        for (size_t i = 0; i < sizeof proxies / sizeof *proxies; i++)
+                unsetenv(proxies[i]);
 
         return weir_test_main("example_webhook_sender", tests, sizeof tests / sizeof *tests);
 }
