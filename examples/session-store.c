@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include <weir/weir.h>
@@ -87,6 +88,17 @@ static bool session_close(const char *id)
 
 /* -- over HTTP -- */
 
+/* A stranger chooses the name, and it is printed.  An end of line in it would forge a line. */
+static bool is_user(const char *user)
+{
+        size_t size = strlen(user);
+
+        for (const char *byte = user; *byte; byte++)
+                if ((unsigned char)*byte < ' ' || *byte == 127)
+                        return false;
+        return size > 0 && size < USER_SIZE;
+}
+
 static void on_login(weir_task *exchange, void *context)
 {
         const char *user = weir_http_form_value(exchange, "user"); /* to check a password is left to you */
@@ -94,8 +106,12 @@ static void on_login(weir_task *exchange, void *context)
         char id[ID_SIZE];
 
         (void)context;
-        if (!user || session_open(user, id) != 0) {
+        if (!user || !is_user(user)) {
                 weir_http_reply_text(exchange, 400, "wanted: user=NAME\n");
+                return;
+        }
+        if (session_open(user, id) != 0) {
+                weir_http_reply_text(exchange, 503, "no session can be begun now\n");
                 return;
         }
         cookie.name = "session";
@@ -108,13 +124,15 @@ static void on_login(weir_task *exchange, void *context)
 static void on_me(weir_task *exchange, void *context)
 {
         const char *id = weir_http_cookie(exchange, "session");
-        char user[USER_SIZE];
+        char user[USER_SIZE], line[USER_SIZE + 1];
 
         (void)context;
-        if (id && session_use(id, user))
-                weir_http_reply_text(exchange, 200, user);
-        else
+        if (id && session_use(id, user)) {
+                snprintf(line, sizeof line, "%s\n", user);
+                weir_http_reply_text(exchange, 200, line);
+        } else {
                 weir_http_reply_text(exchange, 401, "please log in\n");
+        }
 }
 
 static void on_logout(weir_task *exchange, void *context)

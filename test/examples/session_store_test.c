@@ -107,8 +107,9 @@ static void
 a_browser_logs_in_and_out(void)
 {
         weir_http_router *router = weir_http_router_new();
-        char id[ID_SIZE] = "";
+        char id[ID_SIZE] = "", longest[5 + USER_SIZE + 1];
 
+        snprintf(longest, sizeof longest, "user=%0*d", USER_SIZE, 0);
         weir_test_begin_virtual();
         CU_ASSERT(weir_http_router_add(router, "POST", "/login", on_login, NULL) == 0);
         CU_ASSERT(weir_http_router_add(router, "GET", "/me", on_me, NULL) == 0);
@@ -117,6 +118,13 @@ a_browser_logs_in_and_out(void)
 
         CU_ASSERT_EQUAL(ask(server, "GET /me", "none", ""), 401);
         CU_ASSERT_EQUAL(ask(server, "POST /login", "none", "name=anna"), 400);
+        CU_ASSERT_EQUAL(ask(server, "POST /login", "none", "user="), 400);
+        CU_ASSERT_EQUAL(ask(server, "POST /login", "none", "user=eve%0Aanna: session expired"), 400);
+        CU_ASSERT_EQUAL(ask(server, "POST /login", "none", "user=eve%1B[2J"), 400);
+        CU_ASSERT_EQUAL(ask(server, "POST /login", "none", "user=%7F"), 400);
+        CU_ASSERT_EQUAL(ask(server, "POST /login", "none", longest), 400);
+        longest[5 + USER_SIZE - 1] = '\0';
+        CU_ASSERT_EQUAL(ask(server, "POST /login", "none", longest), 201);
         CU_ASSERT_EQUAL(ask(server, "POST /login", "none", "user=anna"), 201);
         const char *cookie = http_field(&reply, "Set-Cookie");
         CU_ASSERT_FATAL(cookie && sscanf(cookie, "session=%32[0-9a-f];", id) == 1);
@@ -124,7 +132,7 @@ a_browser_logs_in_and_out(void)
 
         weir_test_pass(LIFETIME - 1);
         CU_ASSERT_EQUAL(ask(server, "GET /me", id, ""), 200);
-        HTTP_ASSERT_TEXT(reply.body, "anna");
+        HTTP_ASSERT_TEXT(reply.body, "anna\n");
         program_catch();
         CU_ASSERT_EQUAL(ask(server, "POST /logout", id, ""), 200);
         weir_test_pass(0);
