@@ -22,10 +22,15 @@ static _Atomic unsigned saves;
 
 static void save(weir_task *race, void *context)
 {
-        const char *document = context, *when = "at the end"; /* -ESHUTDOWN */
+        const char *document = context, *when;
+        int status = weir_task_status(race);
 
-        if (weir_task_status(race) == 0)
+        if (status == 0)
                 when = weir_race_winner(race) == 0 ? "when it was quiet" : "while it changes";
+        else if (status == -ESHUTDOWN)
+                when = "at the end";
+        else
+                when = weir_strerror(status); /* early, but better than never */
         saves++;
         printf("saved %s, %s\n", document, when);
 }
@@ -60,7 +65,7 @@ static int changed(const char *document)
 
 int main(void)
 {
-        unsigned changes = 0;
+        unsigned changes = 0, failures = 0;
         char *line = NULL;
         size_t size = 0;
 
@@ -71,9 +76,10 @@ int main(void)
                 if (failed)
                         fprintf(stderr, "debounce: \"%.60s\": %s\n", line, weir_strerror(failed));
                 changes += !failed;
+                failures += failed != 0;
         }
         free(line);
         weir_shutdown(); /* what is pending is saved at once */
         printf("%u changes, %u saves\n", changes, saves);
-        return 0;
+        return failures > 0;
 }

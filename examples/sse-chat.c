@@ -4,7 +4,7 @@
  *
  *     GET  /                           the page
  *     GET  /events                     what is said from now on: text/event-stream
- *     POST /say     text=hello         says it to everybody: 204
+ *     POST /say     text=hello         says it to everybody: 204; 413 when it is too long
  *
  * What is said is published under the topic "chat".  Each reader subscribes to that, and sends what comes.  One that reads too
  * slowly loses the oldest words, and holds up nobody. */
@@ -14,7 +14,8 @@
 
 #include <weir/weir.h>
 
-#define ROOM 100 /* words that may wait for a reader */
+#define ROOM    100  /* words that may wait for a reader */
+#define LONGEST 1000 /* bytes that somebody may say at once: both bound the memory for a reader */
 
 static const char page[] = "<!DOCTYPE html>\n<title>chat</title>\n"
                            "<form><input name=text autofocus autocomplete=off placeholder='say something'></form>\n<ul></ul>\n"
@@ -81,10 +82,14 @@ static void on_say(weir_task *exchange, void *context)
         const char *text = weir_http_form_value(exchange, "text");
 
         (void)context;
-        if (text && weir_topic_publish("chat", text, strlen(text)) >= 0)
-                weir_http_reply_status(exchange, 204);
-        else
+        if (!text)
                 weir_http_reply_text(exchange, 400, "wanted: text=WORDS\n");
+        else if (strlen(text) > LONGEST)
+                weir_http_reply_text(exchange, 413, "too long\n");
+        else if (weir_topic_publish("chat", text, strlen(text)) < 0)
+                weir_http_reply_text(exchange, 503, "out of memory\n");
+        else
+                weir_http_reply_status(exchange, 204);
 }
 
 static void on_page(weir_task *exchange, void *context)

@@ -73,6 +73,17 @@ a_document_without_a_name_is_refused(void)
         CU_ASSERT_EQUAL(saves, 0);
 }
 
+static void
+a_save_that_an_error_causes_says_which(void)
+{
+        begin();
+        CU_ASSERT(changed("letter") == 0);
+        CU_ASSERT_EQUAL(weir_timer_cancel("letter", 1), 1);
+        weir_test_pass(0);
+        end();
+        CU_ASSERT_STRING_EQUAL(program_output.text, "saved letter, cancelled\n");
+}
+
 int
 main(void)
 {
@@ -81,6 +92,7 @@ main(void)
                 WEIR_TEST(a_document_that_never_rests_is_saved_every_five_seconds),
                 WEIR_TEST(documents_do_not_disturb_each_other),
                 WEIR_TEST(a_document_without_a_name_is_refused),
+                WEIR_TEST(a_save_that_an_error_causes_says_which),
         };
 
         return weir_test_main("example_debounce", tests, sizeof tests / sizeof *tests);

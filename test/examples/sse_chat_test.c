@@ -38,7 +38,7 @@ end(void)
 static int
 say(const char *form)
 {
-        char request[256];
+        char request[256 + 2 * LONGEST];
 
         snprintf(request, sizeof request,
                  "POST /say HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n"
@@ -92,6 +92,25 @@ what_is_said_reaches_everybody(void)
 }
 
 static void
+what_is_too_long_is_not_said(void)
+{
+        char form[5 + LONGEST + 2];
+
+        begin();
+        read_events(&at.one);
+        snprintf(form, sizeof form, "text=%0*d", LONGEST + 1, 0);
+        CU_ASSERT_EQUAL(say(form), 413);
+        form[5 + LONGEST] = '\0';
+        CU_ASSERT_EQUAL(say(form), 204);
+        weir_test_pass(0);
+        CU_ASSERT_EQUAL(weir_http_server_stop(at.server, WEIR_SEC(10)), 0);
+        CU_ASSERT(http_receive_to_end(&at.one, &at.reply));
+        CU_ASSERT_EQUAL(at.reply.size, strlen("data: \n\n") + LONGEST);
+        http_close(&at.one);
+        end();
+}
+
+static void
 who_leaves_is_forgotten(void)
 {
         begin();
@@ -139,6 +158,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(what_is_said_reaches_everybody),
+                WEIR_TEST(what_is_too_long_is_not_said),
                 WEIR_TEST(who_leaves_is_forgotten),
                 WEIR_TEST(the_last_words_reach_a_reader),
                 WEIR_TEST(the_page_is_served),
