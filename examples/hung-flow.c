@@ -76,8 +76,10 @@ int main(int argc, char *argv[])
         weir_http_router *router = weir_http_router_new();
         int status = weir_debug_dump_on(SIGUSR1, STDERR_FILENO);
 
-        weir_http_router_add(router, "GET", "/debug/flows", weir_http_debug, NULL);
-        weir_http_router_add(router, "POST", "/cancel", on_cancel, NULL);
+        if (!status)
+                status = weir_http_router_add(router, "GET", "/debug/flows", weir_http_debug, NULL);
+        if (!status)
+                status = weir_http_router_add(router, "POST", "/cancel", on_cancel, NULL);
         if (!status)
                 status = start_export();
         if (!status)
