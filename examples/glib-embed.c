@@ -5,7 +5,8 @@
  * The two do not disturb each other.  GLib's main loop has the main thread, weir has threads of its own.  There are two rules:
  *
  * - From the loop into weir: start, cancel, post, end a promise.  Never wait for a flow there: the loop would stand still.
- * - From weir into the loop: only g_main_context_invoke.  What belongs to the loop is touched by functions that it runs. */
+ * - From weir into the loop: only g_idle_add_full.  What belongs to the loop is touched by functions that it runs.  Do not take
+ *   g_main_context_invoke: while the loop does not run, it calls the function at once, on the thread of weir. */
 #include <glib.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -56,6 +57,12 @@ static gboolean finish(gpointer context)
 
 /* -- in weir's threads -- */
 
+/* Lets the loop call the function, as soon as it runs.  Functions come in the order of these calls. */
+static void in_loop(GSourceFunc function, gpointer context)
+{
+        g_idle_add_full(G_PRIORITY_DEFAULT, function, context, NULL);
+}
+
 static void add_up(void *context)
 {
         uint64_t *sum = context, part = (uint64_t)(sum - sums);
@@ -68,7 +75,7 @@ static void added_up(weir_task *task, void *context)
 {
         (void)task;
         (void)context;
-        g_main_context_invoke(NULL, show_progress, NULL);
+        in_loop(show_progress, NULL);
 }
 
 /* The next task of the flow is a promise, which the loop ends. */
@@ -77,7 +84,7 @@ static void all_added_up(weir_task *task, void *context)
         weir_task *answer = weir_promise_new(NULL, NULL, NULL);
 
         (void)context;
-        g_main_context_invoke(NULL, ask_user, weir_promise_ref(answer));
+        in_loop(ask_user, weir_promise_ref(answer));
         weir_series_push(weir_series_of(task), answer);
 }
 
@@ -85,7 +92,7 @@ static void ended(weir_series *series, void *context)
 {
         (void)series;
         (void)context;
-        g_main_context_invoke(NULL, finish, NULL);
+        in_loop(finish, NULL);
 }
 
 /* A callback of the loop starts the flow: compute on all CPUs, then wait for the user's answer. */

@@ -15,11 +15,28 @@ the_loop_shows_each_part_and_the_flow_waits_for_its_answer(void)
                                                     "print the sum?\nthe user says yes\n7998000\n");
 }
 
+/* A function of the loop must not run on the thread of a callback, whoever has the loop. */
+static void
+nothing_of_the_loop_runs_before_the_loop_does(void)
+{
+        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0); /* after the shutdown of the test before */
+        shown = 0;
+        program_catch();
+        CU_ASSERT_EQUAL(weir_task_run(weir_go_new(NULL, add_up, added_up, &sums[0])), 0);
+        CU_ASSERT_EQUAL(shown, 0);
+        while (g_main_context_iteration(NULL, FALSE))
+                ;
+        CU_ASSERT_EQUAL(shown, 1);
+        program_release();
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+}
+
 int
 main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(the_loop_shows_each_part_and_the_flow_waits_for_its_answer),
+                WEIR_TEST(nothing_of_the_loop_runs_before_the_loop_does),
         };
 
         return weir_test_main("example_glib_embed", tests, sizeof tests / sizeof *tests);

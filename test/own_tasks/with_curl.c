@@ -113,11 +113,14 @@ static void *
 run_curl(void *unused)
 {
         (void)unused;
-        while (!stops || fetches) {
+        for (;;) {
+                bool is_last = stops; /* no order comes after that: those that came before are taken now */
                 CURLMsg *message;
                 int left;
 
                 take_orders();
+                if (is_last && !fetches)
+                        return NULL;
                 curl_multi_perform(multi, &left);
                 while ((message = curl_multi_info_read(multi, &left))) {
                         struct fetch *fetch;
@@ -128,7 +131,6 @@ run_curl(void *unused)
                 }
                 curl_multi_poll(multi, NULL, 0, 1000, NULL); /* until there is input, a time limit of curl's, or a wake-up */
         }
-        return NULL;
 }
 
 /* -- a flow -- */

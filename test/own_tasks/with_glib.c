@@ -1,9 +1,9 @@
 /* test/own_tasks/with_glib.c: an asynchronous function of GLib as a task: docs/own-tasks.md shows it.
  *
- *     with_glib FILE
+ *     with_glib FILE [MILLISECONDS]
  *
- * One thread runs the loop of GLib.  The functions of GLib are called there, except g_cancellable_cancel, which any thread may
- * call. */
+ * One thread runs the loop of GLib.  The functions of GLib are called there, except g_cancellable_cancel and g_idle_add_full, which
+ * any thread may call.  The loop ends when it was told to stop and no reading is left. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +11,23 @@
 #include <gio/gio.h>
 #include <weir/weir.h>
 
+static GMainLoop *loop;
+static unsigned readings; /* which GLib has; as the next one of the loop alone */
+static gboolean stops;
+
 /* The side of GLib. */
 struct reading {
         GFile *file;
         GCancellable *cancellable;
         weir_task *promise; /* all three with a reference */
 };
+
+static void
+reading_ended(void)
+{
+        if (--readings == 0 && stops)
+                g_main_loop_quit(loop);
+}
 
 /* On the thread of GLib, once for each reading, also after a cancel. */
 static void
@@ -32,6 +43,7 @@ on_contents(GObject *file, GAsyncResult *result, void *context)
         g_object_unref(reading->cancellable);
         g_object_unref(reading->file);
         g_free(reading);
+        reading_ended();
 }
 
 /* On the thread of GLib. */
@@ -40,8 +52,28 @@ begin_reading(void *context)
 {
         struct reading *reading = context;
 
+        readings++;
         g_file_load_contents_async(reading->file, reading->cancellable, on_contents, reading);
         return G_SOURCE_REMOVE;
+}
+
+/* On the thread of GLib. */
+static gboolean
+stop_loop(void *unused)
+{
+        (void)unused;
+        stops = TRUE;
+        if (readings == 0)
+                g_main_loop_quit(loop);
+        return G_SOURCE_REMOVE;
+}
+
+/* On any thread: lets the loop call the function, also if it does not run yet.  g_main_context_invoke would call it here then, and
+ * a g_main_loop_quit that comes before g_main_loop_run is lost. */
+static void
+in_loop(GSourceFunc function, void *context)
+{
+        g_idle_add_full(G_PRIORITY_DEFAULT, function, context, NULL);
 }
 
 /* On a worker.  The cancellable is the context of the promise. */
@@ -66,7 +98,7 @@ read_new(const char *path, weir_task_fn *done)
         reading->file = g_file_new_for_path(path);
         reading->cancellable = g_object_ref(cancellable);
         reading->promise = weir_promise_ref(promise);
-        g_main_context_invoke(NULL, begin_reading, reading);
+        in_loop(begin_reading, reading);
         return promise;
 }
 
@@ -83,8 +115,9 @@ on_read(weir_task *reading, void *cancellable)
 }
 
 static void *
-run_glib(void *loop)
+run_glib(void *unused)
 {
+        (void)unused;
         g_main_loop_run(loop);
         return NULL;
 }
@@ -92,15 +125,17 @@ run_glib(void *loop)
 int
 main(int argc, char *argv[])
 {
-        GMainLoop *loop = g_main_loop_new(NULL, FALSE);
-        GThread *thread = g_thread_new("glib", run_glib, loop);
         weir_series *series = weir_series_new(NULL, NULL);
 
+        setvbuf(stdout, NULL, _IOLBF, 0);
+        loop = g_main_loop_new(NULL, FALSE);
+        GThread *thread = g_thread_new("glib", run_glib, NULL);
         weir_series_push(series, read_new(argc > 1 ? argv[1] : "/etc/hostname", on_read));
+        weir_series_set_deadline(series, WEIR_MSEC(argc > 2 ? atol(argv[2]) : 10000));
         weir_series_run(series);
 
         weir_shutdown(); /* first: all promises have ended */
-        g_main_loop_quit(loop);
+        in_loop(stop_loop, NULL);
         g_thread_join(thread);
         g_main_loop_unref(loop);
         return 0;
