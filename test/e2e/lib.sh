@@ -7,6 +7,8 @@
 #
 # Whatever happens, a script ends the programs that it started, and no others.
 
+# The servers are on this machine, behind no proxy.
+unset http_proxy https_proxy HTTPS_PROXY all_proxy ALL_PROXY no_proxy NO_PROXY
 tutorial=${WEIR_BUILD:?}/tutorial
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
