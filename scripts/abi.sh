@@ -1,7 +1,8 @@
 #!/bin/bash
 # scripts/abi.sh [update]: compares the interface of the public headers with abi/libweir.abi: that of the last release, or what has been
 # agreed on since.  Programs that were linked against that one must run with this one.  Functions may be added, and abi/permitted says
-# what else may change.  `update` makes this interface the reference, also in debian/libweir0.symbols.
+# what else may change.  `update` makes this interface the reference, also in debian/libweir0.symbols.  Sizes and offsets are those of
+# one architecture: on another one than the reference's nothing is compared, and the exit status is 77.
 #
 # What is compared is a library of empty functions, made of the declarations: it has no types but public ones.  test/install_test.sh
 # holds the real library to the same declarations.
@@ -43,6 +44,13 @@ if [ "${1:-check}" = update ]; then
         exit
 fi
 describe "$work/now.abi"
+architecture() {
+        sed -nE "1s/.* architecture='([^']*)'.*/\1/p" "$1"
+}
+if [ "$(architecture "$work/now.abi")" != "$(architecture abi/libweir.abi)" ]; then
+        echo "not compared: abi/libweir.abi is for $(architecture abi/libweir.abi), this machine is $(architecture "$work/now.abi")"
+        exit 77
+fi
 if ! abidiff --suppressions abi/permitted --no-added-syms abi/libweir.abi "$work/now.abi"; then
         echo "Programs linked against the last release may break.  If no release has this interface yet, and it shall change:" >&2
         echo "    make abi" >&2

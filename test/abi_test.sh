@@ -7,7 +7,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export CC=${WEIR_CC:-cc}
 
-"$source/scripts/abi.sh" || exit 1
+compared=0
+"$source/scripts/abi.sh" || compared=$?
+[ $compared -eq 0 ] || [ $compared -eq 77 ] || exit 1
 
 # change SED FILE: what abi.sh finds after that change to a header.
 change() {
@@ -45,3 +47,11 @@ breaks "a field before others" 's/^        size_t size; .*set by WEIR_HTTP_COOKI
 breaks "a field of a struct without size" '/^struct weir_timer_info {/,/^};/s/^};/        int more;\n};/' timer.h
 keeps "a field at the end of a struct with size" '/^struct weir_http_cookie {/,/^};/s/^};/        int more;\n        int yet_more;\n};/' http_cookie.h
 keeps "a function added" 's/^WEIR_END/WEIR_API int weir_timer_more(int number);\n&/' timer.h
+
+echo "== another architecture"
+keeps "nothing" 's/^WEIR_END/\n&/' timer.h
+sed -i "1s/architecture='[^']*'/architecture='elf-other'/" "$work/abi/libweir.abi"
+other=0
+"$work/scripts/abi.sh" >"$work/found" 2>&1 || other=$?
+[ $other -eq 77 ] && grep -q 'is for elf-other' "$work/found" || { cat "$work/found" >&2; exit 1; }
+exit $compared
