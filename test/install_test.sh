@@ -117,6 +117,12 @@ make_install PREFIX=/usr/local DESTDIR="$work/stage"
 [ -e "$work/stage/usr/local/include/weir/weir.h" ] || fail "DESTDIR has no headers"
 grep -q 'ldconfig has to run' "$work/said" || fail "make install did not speak of the staged tree: $(<"$work/said")"
 
+step "paths with spaces"
+ln -s "$build" "$work/a build"
+make_install BUILD="$work/a build" PREFIX="$work/a prefix"
+[ -e "$work/a prefix/include/weir/weir.h" ] || fail "nothing is in a prefix with a space"
+[ -n "$(find "$work/a prefix" -name libweir.so)" ] || fail "no library is in a prefix with a space"
+
 step "pkg-config, shared"
 export PKG_CONFIG_PATH=$pkgconfig
 # shellcheck disable=SC2046
