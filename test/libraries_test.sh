@@ -54,3 +54,8 @@ try() {
 
 try OFF libweir.a libweir.so
 try ON libweir.so libweir.a
+
+echo "== without the reference"
+rm -rf "$work/build/reference"
+"$cmake" --install "$work/build" --prefix "$work/bare" >/dev/null || fail "pages that were not built are missed"
+[ -e "$work/bare/lib/libweir.so" ] || fail "without the pages the library is not installed"
