@@ -1,0 +1,75 @@
+#!/bin/bash
+# What the build files promise: CMake 3.22 suffices, and the tutorial is numbered without a gap.
+#
+# CMake takes the policies of the version that cmake_minimum_required names, also when it is a newer one.  So it behaves as 3.22
+# does, but for commands, properties and options that 3.22 does not have.  Those are looked for by name.
+set -euo pipefail
+
+source=${WEIR_SOURCE:?}
+suffices=3.22
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# What came with 3.23 and later, as a regular expression.
+newer='\bblock *\(|\bendblock *\(|\bPROPAGATE\b|\bFILE_SET\b|\bHEADER_SETS?\b|\bVERIFY_INTERFACE_HEADER_SETS\b|\bGET_MESSAGE_LOG_LEVEL\b'
+newer+='|\bPATH_EQUAL\b|\bLINK_LIBRARY:|\bLINK_GROUP:|\bCOMPILE_ONLY:|\bBUILD_LOCAL_INTERFACE:|\$<(LIST|PATH|QUOTE):|\bDEPENDS_EXPLICIT_ONLY\b'
+newer+='|\bCOLOR_DIAGNOSTICS\b|\bCOMPILE_WARNING_AS_ERROR\b|\bLINKER_TYPE\b|\bOVERRIDE_FIND_PACKAGE\b|\bcmake_(file_api|instrumentation|diagnostic)\b'
+newer+='|\bCODEGEN\b|\bTEST_LAUNCHER\b|\bSYSTEM_AND_GLOBAL\b|\bcmake_language *\( *EXIT\b|\bCMAKE_FIND_PACKAGE_TARGETS_GLOBAL\b'
+
+# look DIRECTORY: prints what is wrong with the files below it.
+look() {
+        local files file version
+
+        mapfile -t files < <(cd "$1" && find . \( -name CMakeLists.txt -o -name '*.cmake' -o -name '*.cmake.in' \) ! -path './build*' | sort)
+        grep -q '^cmake_minimum_required(VERSION [0-9.]*)' "$1/CMakeLists.txt" || echo "CMakeLists.txt names no minimum"
+        for file in "${files[@]}"; do
+                while read -r version; do
+                        [ "$(printf '%s\n' "$version" $suffices | sort -V | tail -1)" = $suffices ] || echo "$file wants CMake $version"
+                done < <(sed -nE 's/^ *cmake_(minimum_required|policy) *\( *VERSION +([0-9.]+).*/\2/p' "$1/$file")
+                grep -nE "$newer" "$1/$file" | sed "s|^|$file: newer than $suffices: |" || true
+                grep -nE 'CMP0(12[9]|1[3-9][0-9]|[2-9][0-9][0-9])' "$1/$file" | sed "s|^|$file: a policy newer than $suffices: |" || true
+        done
+}
+
+# finds WHAT FILE TEXT: a tree with that text appended has a fault.
+finds() {
+        rm -rf "${work:?}"/*
+        cp "$source/CMakeLists.txt" "$work"
+        echo "$3" >>"$work/$2"
+        [ -n "$(look "$work")" ] || { echo "not found: $1" >&2; exit 1; }
+}
+
+echo "== CMake $suffices"
+wrong=$(look "$source")
+[ -z "$wrong" ] || { echo "$wrong" >&2; exit 1; }
+grep -q "cmake (>= $suffices)" "$source/debian/control" || { echo "debian/control wants another CMake" >&2; exit 1; }
+tr '\n' ' ' <"$source/CONTRIBUTING.md" | grep -q "CMake $suffices suffices" || { echo "CONTRIBUTING.md wants another CMake" >&2; exit 1; }
+finds "a newer minimum" more.cmake 'cmake_minimum_required(VERSION 3.25)'
+finds "newer policies" CMakeLists.txt 'cmake_policy(VERSION 3.28)'
+finds "a newer command" CMakeLists.txt 'block(SCOPE_FOR VARIABLES)'
+finds "a newer policy" more.cmake 'cmake_policy(SET CMP0135 NEW)'
+
+# gaps DIRECTORY: what is wrong with the numbers of its programs.
+gaps() {
+        local expected=0 each number
+
+        for each in "$1"/[0-9]*; do
+                number=$(basename "$each")
+                number=${number%%-*}
+                expected=$((expected + 1))
+                [ "$((10#$number))" -eq $expected ] || { echo "$(basename "$each"), where $expected is due"; return; }
+        done
+        [ $expected -gt 0 ] || echo "no tutorial is there"
+}
+
+echo "== the numbers of the tutorial"
+wrong=$(gaps "$source/tutorial")
+[ -z "$wrong" ] || { echo "$wrong" >&2; exit 1; }
+rm -rf "${work:?}"/*
+touch "$work/01-one.c" "$work/02-two.c"
+[ -z "$(gaps "$work")" ] || { echo "a gap where there is none" >&2; exit 1; }
+touch "$work/02-too.c"
+[ -n "$(gaps "$work")" ] || { echo "not found: a number twice" >&2; exit 1; }
+rm "$work"/02-*
+touch "$work/03-three.c"
+[ -n "$(gaps "$work")" ] || { echo "not found: a gap" >&2; exit 1; }
