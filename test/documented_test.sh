@@ -1,5 +1,5 @@
 #!/bin/bash
-# Each public function is documented, with each error that it returns, and is used in a program that people learn from:
+# Each public symbol is documented, each function with each error that it returns, and is used in a program that people learn from:
 # scripts/reference/check.py says how that is found out.  It finds what is left out.
 set -euo pipefail
 
@@ -27,4 +27,19 @@ finds include/weir/timer.h 's/^WEIR_END/\nWEIR_API int weir_task_more(void);\n\n
 finds include/weir/timer.h 's/-EDOM for a task that is no timer; //' 'weir_timer_set_slack can return -EDOM'
 finds include/weir/channel.h 's/0; -EALREADY when it was closed before/0; -EALRAEDY when it was closed before/' 'there is no -EALRAEDY'
 finds include/weir/series.h 's/^ \* Result:  0; -EINVAL for a NULL series or an empty name;/ * Also/' 'weir_series_set_name can return -EINVAL'
+# A function behind a macro that defines functions, a static inline function of a header that makes the error, and an error in errno.
+finds include/weir/conditional.h 's/-EALREADY when it was signalled before; //' 'weir_condition_signal can return -EALREADY'
+finds include/weir/conditional.h 's/-ENOMEM for NULL; -ECHILD in a forked/nothing else in a forked/' 'weir_condition_signal can return -ECHILD'
+finds include/weir/watch.h 's/ -EPIPE when the watch is closed;//; s/-EPIPE/-EAGAIN/' 'can return -EPIPE'
+finds include/weir/rate.h 's/EEXIST (it exists and was/(it exists and was/' 'weir_rate_open can set errno to -EEXIST'
+# The statuses of tasks.
+finds include/weir/semaphore.h 's/-EPIPE: the semaphore is/the semaphore is/; s/-EPIPE when/when/; s/^ \* -EPIPE\./ * an error./' 'weir_semaphore_acquire_new can make a task that ends with.*-EPIPE'
+finds include/weir/race.h 's/; -ENOENT without/; -ENODATA without/' 'weir_race_new can make a task that ends with.*-ENOENT'
+finds include/weir/log.h 's/Result:  0; -ECHILD/Result:  0; -ENOMEM; -ECHILD/' 'no function there returns -ENOMEM'
+# Symbols that are no functions.
+finds include/weir/channel.h '/^\/\* The capacity of a channel that/d' 'WEIR_UNBOUNDED has no comment'
+finds include/weir/ticker.h '/^\/\* How many missed ticks/d' 'WEIR_TICK_BURST_MOST has no comment'
+finds include/weir/series.h '/^\/\* Why a series ended/d' 'weir_series_cause has no comment'
+finds include/weir/log.h 's/WEIR_LOG_INFO = 2, .*/WEIR_LOG_INFO = 2,/' 'weir_log_level: WEIR_LOG_INFO has no comment'
+finds include/weir/http_access.h 's/ int status; .*/ int status;/' 'weir_http_access: status has no comment'
 finds include/weir/timer.h 's/^WEIR_END/\n\/* Nothing. *\/\nWEIR_API void weir_task_more(void);\n\n&/' 'weir_task_more is in no program'

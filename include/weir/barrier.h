@@ -11,6 +11,7 @@
 
 WEIR_BEGIN
 
+/* A barrier.  It lives as long as anybody has a reference. */
 typedef struct weir_barrier weir_barrier;
 
 /* Makes a barrier for n tasks at a time.

@@ -20,8 +20,10 @@
 
 WEIR_BEGIN
 
+/* A channel.  It lives as long as anybody has a reference. */
 typedef struct weir_channel weir_channel;
 
+/* The capacity of a channel that always has room, as far as there is memory. */
 #define WEIR_UNBOUNDED SIZE_MAX
 
 /* Makes a channel that holds at most `capacity` messages.  With 0 a send waits until its message is

@@ -15,6 +15,7 @@
 
 WEIR_BEGIN
 
+/* A condition.  It lives as long as anybody has a reference. */
 typedef struct weir_condition weir_condition;
 
 /* Makes a condition that is not signalled.

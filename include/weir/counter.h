@@ -14,6 +14,7 @@
 
 WEIR_BEGIN
 
+/* A counter.  It lives as long as anybody has a reference. */
 typedef struct weir_counter weir_counter;
 
 /* Makes a counter with that target.  With a target of 0 there is nothing to wait for.

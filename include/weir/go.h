@@ -85,6 +85,7 @@ struct weir_go_stats {
                               milliseconds, up to 52 days */
 };
 
+/* The initial value of a struct weir_go_stats: its size, and 0 for all else. */
 #ifdef __cplusplus
 #define WEIR_GO_STATS_DEFAULT                         \
         {                                             \

@@ -26,6 +26,7 @@
 
 WEIR_BEGIN
 
+/* A guard.  It lives as long as anybody has a reference. */
 typedef struct weir_guard weir_guard;
 
 /* Makes a guard that nobody holds.

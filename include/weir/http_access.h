@@ -10,8 +10,9 @@
 
 WEIR_BEGIN
 
-#define WEIR_HTTP_NO_REPLY 499 /* the status of a request without a single byte of reply: its client had gone, its series was
-                                  cancelled, or a stop has cut it.  nginx writes the same number */
+/* The status of a request without a single byte of reply: its client had gone, its series was
+ * cancelled, or a stop has cut it.  nginx writes the same number. */
+#define WEIR_HTTP_NO_REPLY 499
 
 /* A finished request.  Strings are as the client has sent them.  They may hold anything but NUL, CR
  * and LF, so escape them before writing them to a file or a terminal.  Strings that are too long
@@ -21,12 +22,12 @@ struct weir_http_access {
         size_t size;            /* of this struct */
         const char *client;     /* as weir_http_client_address: the peer, or the client that a trusted proxy names */
         const char *method;     /* method, target and host are NULL if the input was refused before it was a request */
-        const char *target;
+        const char *target;     /* as it was sent: path and query, not decoded */
         const char *host;       /* "" when empty or absent */
         const char *referer;    /* NULL: none was sent */
         const char *user_agent; /* NULL: none was sent */
         int minor;              /* of HTTP/1.minor */
-        int status;
+        int status;             /* of the reply; WEIR_HTTP_NO_REPLY: there was none */
         int is_complete;        /* not 0: the system has taken the whole reply */
         uint64_t body_sent;     /* bytes of the reply after its head that the system has taken, chunk framing included */
         weir_nsec ended;        /* when the request was finished, on the wall clock */

@@ -33,6 +33,7 @@ struct weir_http_cookie {
         int reserved;         /* 0 */
 };
 
+/* The initial value of a struct weir_http_cookie: its size, and the default of all else. */
 #ifdef __cplusplus
 #define WEIR_HTTP_COOKIE_DEFAULT {sizeof(struct weir_http_cookie), 0, 0, 0, 0, 0, WEIR_HTTP_SAME_SITE_LAX, 0, 0, 0}
 #else

@@ -42,6 +42,7 @@ struct weir_http_debug_config {
                                 NULL: nobody.  An invalid list admits nobody and is reported in the log */
 };
 
+/* The initial value of a struct weir_http_debug_config: its size, and the default of all else. */
 #ifdef __cplusplus
 #define WEIR_HTTP_DEBUG_CONFIG_DEFAULT {sizeof(struct weir_http_debug_config), 0}
 #else

@@ -39,6 +39,7 @@
 
 WEIR_BEGIN
 
+/* A router.  The program frees it. */
 typedef struct weir_http_router weir_http_router;
 
 /* Makes a router without patterns, which answers 404.

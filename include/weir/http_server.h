@@ -22,13 +22,14 @@
 
 WEIR_BEGIN
 
+/* A server.  The program frees it. */
 typedef struct weir_http_server weir_http_server;
 
 /* Whether a client must show a certificate. */
 enum weir_http_client_check {
-        WEIR_HTTP_CLIENT_UNCHECKED = 0,
+        WEIR_HTTP_CLIENT_UNCHECKED = 0, /* it is not asked for one */
         WEIR_HTTP_CLIENT_REQUESTED = 1, /* it may show one, which must be valid */
-        WEIR_HTTP_CLIENT_REQUIRED = 2,
+        WEIR_HTTP_CLIENT_REQUIRED = 2,  /* it must show a valid one */
 };
 
 /* Limits and options of a server.  Start from WEIR_HTTP_SERVER_CONFIG_DEFAULT. 0 in a field means
@@ -79,12 +80,13 @@ struct weir_http_server_config {
         const char *access_log; /* a file to which lines in the Combined Log Format are appended; "-" is the standard output; a
                                    pipe must already have its reader; default: none */
         weir_http_access_fn *on_access; /* receives each finished request, independently of the file; default: none */
-        void *access_context;
+        void *access_context;   /* what `on_access` gets */
         const char *tls_groups; /* for the exchange of keys, best first; default: "X25519:P-256:P-384".  Large finite fields, such
                                    as ffdhe8192, cost 100 ms of CPU for each ClientHello */
         weir_nsec stop_within;  /* the limit of the stop in weir_http_serve_with; default 30 s */
 };
 
+/* The initial value of a struct weir_http_server_config: its size, and the default of all else. */
 #ifdef __cplusplus
 #define WEIR_HTTP_SERVER_CONFIG_DEFAULT \
         {sizeof(struct weir_http_server_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \

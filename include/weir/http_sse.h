@@ -46,6 +46,7 @@ struct weir_http_event {
         weir_nsec retry;   /* how long the client waits before it reconnects; sent in milliseconds, rounded up */
 };
 
+/* The initial value of a struct weir_http_event: its size, and the default of all else. */
 #ifdef __cplusplus
 #define WEIR_HTTP_EVENT_DEFAULT {sizeof(struct weir_http_event), 0, 0, 0, 0}
 #else

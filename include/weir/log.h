@@ -6,10 +6,11 @@
 
 WEIR_BEGIN
 
+/* How much a message matters. */
 enum weir_log_level {
         WEIR_LOG_ERROR = 0,   /* something does not work any more */
         WEIR_LOG_WARNING = 1, /* something works worse than it should */
-        WEIR_LOG_INFO = 2,
+        WEIR_LOG_INFO = 2,    /* something has happened that may be of interest */
 };
 
 /* Takes a message: one line without a line end, at most 511 bytes.  Control characters are written
@@ -31,7 +32,7 @@ typedef void weir_log_fn(enum weir_log_level level, const char *message, void *c
  *          called, so its context may be freed.  The one exception is a call inside a log function.
  *          It does not wait: calls that have begun, its own and those on other threads, may still
  *          run.  The next call from elsewhere waits for them too.
- * Result:  0; -ENOMEM; -ECHILD in a forked child, where nothing is logged.
+ * Result:  0; -ECHILD in a forked child, where nothing is logged.
  * Threads: any, also inside a callback and inside the log function.  Blocks while the former
  *          function runs. */
 WEIR_API int weir_log_set(weir_log_fn *fn, void *context);

@@ -13,6 +13,7 @@
 
 WEIR_BEGIN
 
+/* A mailbox.  It lives as long as anybody has a reference. */
 typedef struct weir_mailbox weir_mailbox;
 
 /* Makes an empty mailbox.  `drop` gets the message if nobody takes it: no task receives it, or its

@@ -15,6 +15,7 @@
 
 WEIR_BEGIN
 
+/* A pool.  It lives as long as anybody has a reference. */
 typedef struct weir_pool weir_pool;
 
 /* Makes a pool without objects.  When its last reference is dropped, `drop` (if not NULL) is called

@@ -18,6 +18,7 @@
 
 WEIR_BEGIN
 
+/* A bucket.  It lives as long as anybody has a reference; with a name, also until it is full. */
 typedef struct weir_rate weir_rate;
 
 /* Makes a bucket that is full.  `tokens`, `per` and `burst` are 1 or more.  The arithmetic is exact:

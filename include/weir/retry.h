@@ -50,6 +50,7 @@ struct weir_retry_config {
                                           `max_delay`, and has no jitter.  Default: as planned */
 };
 
+/* The initial value of a struct weir_retry_config: its size, and the default of all else. */
 #ifdef __cplusplus
 #define WEIR_RETRY_CONFIG_DEFAULT {sizeof(struct weir_retry_config), 0, 0, 0, 0, WEIR_JITTER_FULL, 0, 0, 0, 0, 0, 0}
 #else

@@ -6,6 +6,7 @@
 
 WEIR_BEGIN
 
+/* The clock that the whole runtime lives by. */
 enum weir_clock {
         WEIR_CLOCK_REAL = 0,    /* CLOCK_MONOTONIC */
         WEIR_CLOCK_VIRTUAL = 1, /* weir/clock.h: one poller; time jumps to the next deadline when a thread waits for it */
@@ -32,6 +33,7 @@ struct weir_config {
         size_t stack_size;        /* bytes of the stack of each thread of the library; default: the system's (ulimit -s) */
 };
 
+/* The initial value of a struct weir_config: its size, and the default of all else. */
 #ifdef __cplusplus
 #define WEIR_CONFIG_DEFAULT {sizeof(struct weir_config), 0, 0, 0, 0, 0, 0, WEIR_CLOCK_REAL, 0, 0, 0}
 #else

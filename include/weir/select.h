@@ -7,7 +7,8 @@
 
 WEIR_BEGIN
 
-#define WEIR_SELECT_MAX 64 /* cases of a select */
+/* How many cases a select may have. */
+#define WEIR_SELECT_MAX 64
 
 /* Makes a select without cases.  It ends when one of its cases is done: a message was received or
  * sent there, or the channel is closed.  This case is the winner.  Nothing happens at the others:

@@ -12,6 +12,7 @@
 
 WEIR_BEGIN
 
+/* A semaphore.  It lives as long as anybody has a reference. */
 typedef struct weir_semaphore weir_semaphore;
 
 /* Makes a semaphore with that many tokens.  No task may ask for more at once than that.  A

@@ -116,8 +116,9 @@ WEIR_API void weir_series_stop_on_failure(weir_series *series);
  * Threads: any that owns, borrows or has a reference. */
 WEIR_API int weir_series_status(const weir_series *series);
 
+/* Why a series ended, or ends. */
 enum weir_series_cause {
-        WEIR_CAUSE_NONE = 0,
+        WEIR_CAUSE_NONE = 0,  /* nothing ends it early: it runs to its end, whatever its tasks report */
         WEIR_CAUSE_CANCELLED, /* the series, or one that contains it, was cancelled */
         WEIR_CAUSE_TIMED_OUT, /* the deadline of one of them came */
         WEIR_CAUSE_SHUT_DOWN, /* weir_shutdown has ended it */

@@ -36,9 +36,10 @@ WEIR_BEGIN
  * Result:  NULL when out of memory; every consumer accepts NULL.  The task's start, run or push
  *          reports -EINVAL for a number that is no signal, for SIGKILL and SIGSTOP, and for those
  *          that a thread causes itself: SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP.
- *          It reports -EBUSY if the program has a handler for the signal; -EMFILE or -ENFILE
- *          without a descriptor; -ECHILD in a forked child.  The task's status: 0: the signal has
- *          come; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its series ended before.
+ *          It reports -EBUSY if the program has a handler for the signal; -ECHILD in a forked child.
+ *          The task's status: 0: the signal has come; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if its
+ *          series ended before; -EMFILE, -ENFILE or another error of eventfd, if the first signal
+ *          task of the process gets no descriptor.
  * Threads: any. */
 WEIR_API weir_task *weir_signal_new(int signo, weir_task_fn *done, void *context);
 

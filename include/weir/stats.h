@@ -21,6 +21,7 @@ struct weir_stats {
                               * timers that are due, which weir_lateness describes */
 };
 
+/* The initial value of a struct weir_stats: its size, and 0 for all else. */
 #ifdef __cplusplus
 #define WEIR_STATS_DEFAULT {sizeof(struct weir_stats), 0, 0, 0, 0, 0, 0, 0, 0}
 #else
@@ -46,10 +47,11 @@ struct weir_lateness {
         uint64_t count; /* expired timers whose callbacks have begun; if 0, all other fields are 0 */
         weir_nsec p50;  /* half of them began no later than this, and so on.  Up to 1/16 too large, never too small; a value
                            above 34 s is as large as max */
-        weir_nsec p90, p99, p999;
+        weir_nsec p90, p99, p999; /* 90, 99 and 99.9 percent of them */
         weir_nsec max; /* exact, except if another thread reset the figures at that moment: then up to 1/16 too large */
 };
 
+/* The initial value of a struct weir_lateness: its size, and 0 for all else. */
 #ifdef __cplusplus
 #define WEIR_LATENESS_DEFAULT {sizeof(struct weir_lateness), 0, 0, 0, 0, 0, 0}
 #else

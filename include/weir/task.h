@@ -13,6 +13,8 @@
 
 WEIR_BEGIN
 
+/* A task: something that ends later, and then calls back.  A series: tasks that run one after the
+ * other (weir/series.h). */
 typedef struct weir_task weir_task;
 typedef struct weir_series weir_series;
 

@@ -20,6 +20,7 @@ enum weir_tick_policy {
                                 it has returned. */
 };
 
+/* How many missed ticks WEIR_TICK_BURST makes up for. */
 #define WEIR_TICK_BURST_MOST 64
 
 /* Makes a ticker: a timer whose callback runs once for each tick, and one last time when the ticker

@@ -49,7 +49,7 @@ WEIR_API weir_task *weir_timer_new_named(const char *name, weir_nsec after, weir
  * - A reset, also before the start, sets the instant to `after` from now on that clock.  An
  *   extension moves the instant.
  *
- * Owner, Result, Threads: as for weir_timer_new.
+ * Owner, Result, Threads: as for weir_timer_new and weir_timer_new_named.
  * Units:   nanoseconds since 1970-01-01 00:00:00 UTC (weir_wall_now). */
 WEIR_API weir_task *weir_timer_new_at(weir_nsec wall, weir_task_fn *done, void *context);
 WEIR_API weir_task *weir_timer_new_at_named(const char *name, weir_nsec wall, weir_task_fn *done, void *context);
@@ -177,9 +177,10 @@ WEIR_API size_t weir_timer_count(const char *name);
 
 /* -- listing -- */
 
+/* How far a timer has come. */
 enum weir_timer_state {
         WEIR_TIMER_NEW = 0, /* not started */
-        WEIR_TIMER_PENDING,
+        WEIR_TIMER_PENDING, /* started; it has not expired and was not cancelled */
         WEIR_TIMER_READY,   /* expired or ended; its callback has not begun */
         WEIR_TIMER_RUNNING, /* its callback has begun */
 };
@@ -194,7 +195,7 @@ struct weir_timer_info {
         weir_nsec due_in; /* Time until its deadline, negative after it; WEIR_FOREVER: none.
                              Before its start: its duration, or the time until its instant on
                              the wall clock */
-        enum weir_timer_state state;
+        enum weir_timer_state state; /* at the moment at which it was looked at */
 };
 
 /* A visitor of weir_timer_list.  Returns 0 to go on, anything else to stop. */

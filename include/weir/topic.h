@@ -22,8 +22,10 @@
 
 WEIR_BEGIN
 
+/* A subscriber of one topic.  It lives as long as anybody has a reference. */
 typedef struct weir_subscriber weir_subscriber;
 
+/* The largest room of a subscriber: how many messages may wait for it. */
 #define WEIR_TOPIC_ROOM_MAX 65536
 
 /* Subscribes to the topic of that name, which is made if there is none.  A name has 1 to

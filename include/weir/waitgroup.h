@@ -13,6 +13,7 @@
 
 WEIR_BEGIN
 
+/* A group.  The program frees it. */
 typedef struct weir_waitgroup weir_waitgroup;
 
 /* Makes a group with a count of zero.

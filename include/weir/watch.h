@@ -16,6 +16,7 @@
 
 WEIR_BEGIN
 
+/* A watch.  It lives as long as anybody has a reference. */
 typedef struct weir_watch weir_watch;
 
 /* Makes a watch without a value.  `drop` gets each value once, when a newer one has come and no

@@ -2,10 +2,12 @@
 
     python3 scripts/reference/check.py
 
-- Each public function has a comment.  Each that returns a number says what it returns.
+- Each public function, type, macro and constant has a comment.  So has each field of a struct and each value of an enum.
+- Each function that returns a number says what it returns.
 - Each -E... that a comment names is an error of the system or a code of the library.
-- Each -E... that a function can return is listed in its Result, or in that of a function that its Result refers to.  What it can
-  return is read from its source and from the functions whose results it passes on, without regard to conditions.
+- Each -E... that a function can return, or leave in errno beside NULL, or that a task which it makes can end with, is listed in its
+  Result, or in that of a function that its Result refers to.  What it can return, errors.py says.
+- Each -E... that the Result of a function lists can be returned, if all that it returns is known.
 - Each function is used in a program that people learn from, and that is compiled: of tutorial/, examples/, the guides' tests.
 """
 import errno
@@ -17,70 +19,38 @@ import sys
 sys.dont_write_bytecode = True
 
 import headers  # noqa: E402
+from errors import ERROR, LISTED, Errors, without_comments  # noqa: E402
 
 os.chdir(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 # What a function passes on only elsewhere, and why.
+UNNAMED = {"EINVAL": "it has no name", "ENAMETOOLONG": "it has no name"}
+ALIKE = {"EEXIST": "all of that kind are alike but for their names"}
 NOT_RETURNED = {
     "weir_clock_advance": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
     "weir_clock_run_until": {"EAGAIN": "it does not start the runtime", "ENOMEM": "it does not start the runtime"},
     "weir_debug_dump_on": {"EBUSY": "it replaces a handler of the program, and a signal has room for all listeners"},
+    "weir_guard_open": ALIKE,
+    "weir_guard_acquire_new_named": ALIKE,
+    "weir_guard_acquire_shared_new_named": ALIKE,
     "weir_http_server_inherit": {
         "ECANCELED": "only weir_http_serve can be told to give up a successor",
         "EINPROGRESS": "a successor that has not reported yet is waited for",
     },
+    "weir_retry_new": {
+        "ECHILD": "it makes attempts on workers, which no child has",
+        "ENAMETOOLONG": "a timer of its own has no name; of a task that was made wrongly the comment speaks",
+        "ESTALE": "it sets the deadline of a series that has not begun",
+    },
+    "weir_signal_new": {**ALIKE, "ENAMETOOLONG": "its names are those of signals"},
+    "weir_timer_new": UNNAMED,
+    "weir_timer_new_at": UNNAMED,
+    "weir_topic_subscribe": ALIKE,
     "weir_trace_stop": {"ETIMEDOUT": "only the end of the process does not wait for ever"},
 }
+# What comes from where errors.py does not look.
+FROM_SYSTEM = {"weir_http_reply_file": {"EACCES", "EAGAIN", "EIO", "EMFILE", "ENFILE", "ENOENT"}}
 NUMBERS = r"(?:int|int64_t|ssize_t|size_t|pid_t|weir_nsec)"
-ERROR = re.compile(r"-(E[A-Z][A-Z0-9]+)\b")
-LISTED = re.compile(r"(?<!WEIR_)\b(E[A-Z][A-Z0-9]+)\b")
-
-
-def without_comments(text):
-    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-
-
-def definitions():
-    """Of each name: the file, whether it is static, and the body."""
-    found = {}
-    for path in glob.glob("kernel/**/*.c", recursive=True) + glob.glob("factory/**/*.c", recursive=True) + \
-            glob.glob("protocol/**/*.c", recursive=True) + glob.glob("server/**/*.c", recursive=True):
-        with open(path, encoding="utf-8") as file:
-            text = without_comments(file.read())
-        for match in re.finditer(r"^([^\n(){};#]*)\n(\w+)\([^{};]*?\)\n\{\n(.*?)^\}", text, re.M | re.S):
-            found.setdefault(match.group(2), []).append((path, "static" in match.group(1), match.group(3)))
-    return found
-
-
-def flat(expression):
-    """Without conditions and arguments."""
-    if "?" in expression:
-        expression = expression.split("?", 1)[1]
-    for _ in range(3):
-        expression = re.sub(r"\([^()]*\)", "<>", expression)
-    return expression
-
-
-def returned(name, path, known, seen):
-    """The errors that a function names where it returns, or gets from functions whose results it returns."""
-    found = set()
-    candidates = known.get(name, [])
-    for file, _, body in [one for one in candidates if one[0] == path] or [one for one in candidates if not one[1]]:
-        if (file, name) in seen:
-            continue
-        seen.add((file, name))
-        expressions, variables = re.findall(r"\breturn\b([^;]*);", body), set()
-        while expressions:
-            expression = expressions.pop()
-            found |= set(ERROR.findall(re.sub(r"[=!]= *-E\w+", "", expression)))
-            bare = flat(expression)
-            for callee in re.findall(r"(\w+)<>", bare):
-                if callee in known:
-                    found |= returned(callee, file, known, seen)
-            for variable in set(re.findall(r"(?<![\w.>])([a-z]\w*)\b(?! *(?:<>|[.\[]|->))", bare)) - variables:
-                variables.add(variable)
-                expressions += re.findall(r"(?<![\w.>*])" + variable + r" = ([^;]*);", body)
-    return found
 
 
 def refers_to(entry, entries):
@@ -98,42 +68,75 @@ def listed(entry, home, seen):
     if entry in seen:
         return set()
     seen.add(entry)
-    found = set(LISTED.findall(entry.comment))
+    found = set(LISTED.findall(entry.comment)) | ({"ENOMEM"} if "out of memory" in entry.comment else set())
     for name in refers_to(entry, home[entry.functions[0]][1]):
         if name in home:
             found |= listed(home[name][0], home, seen)
     return found
 
 
+def undescribed(entry):
+    """What has no comment: the whole entry, or a field of a struct, or a value of an enum."""
+    if not entry.comment:
+        return entry.names()
+    found = []
+    for kind, name, body in re.findall(r"^(struct|enum) (\w+) \{\n(.*?)^\};", entry.code, re.M | re.S):
+        parts = re.findall(r"^        (?! |/\*)([^;,/]*)[^/\n]*(/\*)?", body, re.M)
+        found += [f"{name}: {re.split('[ *]', part.split(' = ')[0].strip())[-1]}" for part, comment in parts if not comment]
+    return found
+
+
+def faults_of(name, entry, home, errors):
+    """What the comment of a function lacks or says wrongly."""
+    for error in ERROR.findall(entry.comment):
+        if not hasattr(errno, error):
+            yield f": there is no -{error}"
+    is_number = re.search(rf"^WEIR_API (?:const )?{NUMBERS} {name}\(", entry.code, re.M)
+    says = r"Result|Units|\b(as|As|same|How|how|Time|When|Which|Whether|instant|number|length|present)\b"
+    if is_number and not re.search(says, entry.comment):
+        yield " does not say what it returns"
+    if re.search(rf"^WEIR_API weir_task \*{name}\(", entry.code, re.M):
+        verb, possible = "can make a task that ends with, or whose start reports,", errors.of_task(name)
+    elif is_number:
+        verb, possible = "can return", errors.returned(name)
+    else:
+        verb, possible = "can set errno to", errors.left_in_errno(name, None, set()) if "WEIR_API" in entry.code else set()
+    lacking = possible - listed(entry, home, set()) - set(NOT_RETURNED.get(name, {}))
+    if lacking:
+        yield f" {verb} {', '.join('-' + error for error in sorted(lacking))}, which its Result does not list"
+
+
+def never_returned(entry, errors):
+    """What the Result of functions lists, and none of them returns."""
+    numbers = re.findall(rf"^WEIR_API (?:const )?{NUMBERS} (\w+)\(", entry.code, re.M)
+    if not entry.functions or numbers != entry.functions or not all(errors.is_complete(name) for name in numbers):
+        return set()
+    possible = set().union(*(errors.returned(name) | FROM_SYSTEM.get(name, set()) for name in entry.functions))
+    return set(ERROR.findall(entry.labels().get("Result", ""))) - possible
+
+
 def main():
-    known, home, failures = definitions(), {}, []
-    functions = []
-    for header in headers.read("include/weir"):
+    errors, home, failures, functions = Errors(), {}, [], []
+    all_headers = headers.read("include/weir")
+    for header in all_headers:
         entries = header.entries()
         for entry in entries:
             for name in entry.functions:
                 home[name] = (entry, entries, header)
                 functions.append(name)
-    for name in functions:
-        entry, _, header = home[name]
-        where = f"include/weir/{header.file}:{entry.line}: {name}"
-        if not entry.comment:
-            failures.append(f"{where} has no comment")
-            continue
-        for error in ERROR.findall(entry.comment):
-            if not hasattr(errno, error):
-                failures.append(f"{where}: there is no -{error}")
-        if not re.search(rf"^WEIR_API (?:const )?{NUMBERS} {name}\(", entry.code, re.M):
-            continue
-        if not re.search(r"Result|Units|\b(as|As|same|How|how|Time|When|Which|Whether|instant|number|length|present)\b", entry.comment):
-            failures.append(f"{where} does not say what it returns")
-        lacking = returned(name, None, known, set()) - listed(entry, home, set()) - set(NOT_RETURNED.get(name, {}))
-        if lacking:
-            failures.append(f"{where} can return {', '.join('-' + error for error in sorted(lacking))}, which its Result does not list")
+    for header in all_headers:
+        for entry in header.entries():
+            where = f"include/weir/{header.file}:{entry.line}"
+            failures += [f"{where}: {name} has no comment" for name in undescribed(entry)]
+            for name in entry.functions if entry.comment else []:
+                if name not in errors.functions:
+                    failures.append(f"{where}: the definition of {name} is not found")
+                failures += [f"{where}: {name}{fault}" for fault in faults_of(name, entry, home, errors)]
+            failures += [f"{where}: no function there returns -{error}" for error in sorted(never_returned(entry, errors))]
 
     text = ""
-    for path in glob.glob("tutorial/*.c") + glob.glob("examples/**/*.c*", recursive=True) + glob.glob("test/**/*guide_test.c", recursive=True) + \
-            glob.glob("test/change_over/*.c"):
+    patterns = ("tutorial/*.c", "examples/**/*.c*", "test/**/*guide_test.c", "test/change_over/*.c")
+    for path in [path for pattern in patterns for path in glob.glob(pattern, recursive=True)]:
         with open(path, encoding="utf-8") as file:
             text += without_comments(file.read())
     used = set(re.findall(r"\bweir_\w+", text))
