@@ -1,6 +1,6 @@
 #!/bin/bash
-# The manual pages and the HTML that are made of the headers and docs/: each public function has both, man and mandoc have nothing to
-# complain about, and links lead somewhere.  What is undocumented, test/documented_test.sh finds.
+# The manual pages and the HTML that are made of the headers and docs/: each public symbol has both, each page of a header has an
+# example, man and mandoc have nothing to complain about, and links lead somewhere.  What is undocumented, test/documented_test.sh finds.
 set -euo pipefail
 
 source=${WEIR_SOURCE:?} build=${WEIR_BUILD:?}
@@ -22,6 +22,36 @@ for function in $functions; do
         [ -e "man3/$function.3" ] || fail "$function has no manual page"
         page=$(sed -n 's/^\.so //p' "man3/$function.3")
         grep -q "\\\\fB.*$function(" "${page:-man3/$function.3}" || fail "the page of $function does not declare it"
+done
+
+echo "== a manual page for each other public symbol"
+symbols=$(python3 - "$source" <<'PYTHON'
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1] + "/scripts/reference")
+import headers
+print("\n".join(headers.homes(headers.read(sys.argv[1] + "/include/weir"))))
+PYTHON
+)
+for symbol in weir_http_server_config weir_task_fn WEIR_SEC WEIR_CAUSE_NONE WEIR_UNBOUNDED; do
+        grep -qx "$symbol" <<<"$symbols" || fail "$symbol was not found in the headers"
+done
+for symbol in $symbols; do
+        [ -e "man3/$symbol.3" ] || fail "$symbol has no manual page"
+done
+
+echo "== each page of a header has an example"
+for header in "$source"/include/weir/*.h; do
+        name=$(basename "$header" .h)
+        case $name in weir | export) continue ;; esac
+        page=man3/weir_$name.h.3
+        [ -e "$page" ] || page=man3/weir_$name.3
+        grep -q '^\.SH EXAMPLES' "$page" || fail "$page has no example"
+done
+
+echo "== the cheat sheet has its groups"
+for group in $(sed -nE 's/^\| ([a-z]+) \| \|$/\1/p' "$source/docs/cheat-sheet.md"); do
+        grep -q "^\.SS \"$group\"" man7/weir-cheat-sheet.7 || fail "weir-cheat-sheet(7) has no heading $group"
 done
 
 echo "== mandoc and man"
@@ -88,5 +118,6 @@ PYTHON
 echo "== what is installed"
 env -u DESTDIR "${WEIR_CMAKE:-cmake}" --install "$build" --prefix "$work/installed" >/dev/null
 MANPATH=$work/installed/share/man man -w 3 weir_timer_cancel >/dev/null || fail "man does not find weir_timer_cancel"
+MANPATH=$work/installed/share/man man -w 3 weir_http_server_config >/dev/null || fail "man does not find weir_http_server_config"
 MANPATH=$work/installed/share/man man -w 7 weir >/dev/null || fail "man does not find weir(7)"
 [ -e "$work/installed/share/doc/weir/html/index.html" ] || fail "the HTML is not installed"

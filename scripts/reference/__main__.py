@@ -4,6 +4,7 @@
 
 It needs Python 3.7 or later, and nothing else.
 """
+import glob
 import os
 import sys
 import time
@@ -51,9 +52,9 @@ def overview(all_headers, manuals):
                "composed into series, parallels, graphs, races and retries.  Any thread can cancel timers and whole flows by name, and "
                "deadlines hold for everything inside a flow.  Each function has a manual page, which is that of its header.")]
     blocks += [("heading", 2, "HEADERS")]
-    blocks += [("table", ["header", ""], [[f"{header.name}(3)", header.title + "."] for header in all_headers])]
+    blocks += [("table", ["", ""], [[f"{header.name}(3)", header.title + "."] for header in all_headers])]
     blocks += [("heading", 2, "GUIDES")]
-    blocks += [("table", ["page", ""], [[f"{name_of(guide)}(7)", words + "."] for guide, words in manuals.items()])]
+    blocks += [("table", ["", ""], [[f"{name_of(guide)}(7)", words + "."] for guide, words in manuals.items()])]
     return blocks
 
 
@@ -64,9 +65,10 @@ def main():
     guides = {name[:-3]: markdown.read(os.path.join(folder, name)) for name in sorted(os.listdir(folder)) if name.endswith(".md")}
     titles = {guide: next(block[2] for block in blocks if block[0] == "heading") for guide, blocks in guides.items()}
     manuals = {guide: WORDS.get(guide) or markdown.plain(titles[guide], True) for guide in guides if guide not in NO_MANUAL}
-    samples = headers.examples(os.path.join(SOURCE, "test", "reference_guide_test.c"))
+    samples = headers.examples(sorted(glob.glob(os.path.join(SOURCE, "test", "reference*_guide_test.c"))))
 
-    manual = man.Writer(os.path.join(output, "man"), date(), version)
+    homes = headers.homes(all_headers)
+    manual = man.Writer(os.path.join(output, "man"), date(), version, homes)
     for header in all_headers:
         related = [other.name for other in all_headers if other is not header and f"<weir/{other.file}>" in header.text]
         manual.header(header, related, samples.get(header.file))
@@ -76,7 +78,7 @@ def main():
     manual.guide("weir", "asynchronous task flows, timers and an HTTP server", overview(all_headers, manuals),
                  [(header.name, 3) for header in all_headers] + [(name_of(guide), 7) for guide in manuals])
 
-    site = web.Writer(os.path.join(output, "html"), version, all_headers, [guide + ".md" for guide in guides])
+    site = web.Writer(os.path.join(output, "html"), version, homes, [guide + ".md" for guide in guides])
     for header in all_headers:
         site.header(header, samples.get(header.file))
     for guide, blocks in guides.items():

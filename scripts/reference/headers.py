@@ -28,11 +28,13 @@ class Entry:
             self.constants += re.findall(r"^\s+(WEIR_\w+)", body, re.M)
 
     def names(self):
-        return self.functions + self.types + self.macros + self.constants
+        """Each once: a macro may have one definition for C and one for C++."""
+        return list(dict.fromkeys(self.functions + self.types + self.macros + self.constants))
 
     def synopsis(self):
-        """The declarations, without the mark that programs need not know."""
-        return re.sub(r"^WEIR_API ", "", self.code, flags=re.M)
+        """The declarations as a program in C sees them, without the mark that it need not know."""
+        code = re.sub(r"^#ifdef __cplusplus\n.*?^#else\n(.*?)^#endif\n?", r"\1", self.code + "\n", flags=re.M | re.S).rstrip("\n")
+        return re.sub(r"^WEIR_API ", "", code, flags=re.M)
 
     def labels(self):
         """What the comment says of owner, result and so on.  "Owner, Result: as for ..." counts for both."""
@@ -190,14 +192,34 @@ def paragraphs(body):
     return found
 
 
-def examples(path):
-    """The code of each header in a file of examples, whose parts begin with the names of headers."""
-    with open(path, encoding="utf-8") as file:
-        parts = re.split(r"^/\* -- (.*) -- \*/\n", file.read(), flags=re.M)
-    return {title[len("weir/"):]: code.strip() for title, code in zip(parts[1::2], parts[2::2]) if title.startswith("weir/")}
+def examples(paths):
+    """The code of each header in files of examples, whose parts begin with the names of one header or more."""
+    found = {}
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            parts = re.split(r"^/\* -- (.*) -- \*/\n", file.read(), flags=re.M)
+        for title, code in zip(parts[1::2], parts[2::2]):
+            found.update({name: code.strip() for name in re.findall(r"\bweir/(\w+\.h)", title)})
+    return found
 
 
 def read(include):
     """All headers of a directory, but for the one that only includes the others."""
     names = sorted(name for name in os.listdir(include) if name.endswith(".h") and name != "weir.h")
-    return [Header(os.path.join(include, name)) for name in names]
+    found = [Header(os.path.join(include, name)) for name in names]
+    for header in found:
+        # weir/http_fields.h has a function weir_http_cookie, whose page must not be that of weir/http_cookie.h.
+        if any(header.name in entry.functions for other in found if other is not header for entry in other.entries()):
+            header.name += ".h"
+    return found
+
+
+def homes(all_headers):
+    """Of each symbol the name of the page that describes it.  A function goes before a struct of the same name."""
+    found = {}
+    for names in (lambda entry: entry.functions), Entry.names:
+        for header in all_headers:
+            for entry in header.entries():
+                for name in names(entry):
+                    found.setdefault(name, header.name)
+    return found

@@ -1,4 +1,4 @@
-"""Writes pages for man(1): section 3 has one for each public header, and a name for each function; section 7 has the guides."""
+"""Writes pages for man(1): section 3 has one for each public header, and links to it; section 7 has the guides."""
 import os
 import re
 
@@ -10,13 +10,17 @@ EXAMPLES = "The project tests these on the virtual clock (`weir_clock_advance`).
 
 
 class Writer:
-    def __init__(self, directory, date, version):
+    def __init__(self, directory, date, version, homes):
+        """homes: of each symbol, the name of the page that describes it."""
         self.directory = directory
         self.date = date
         self.version = version
+        self.homes = homes
+        # Symbols get no link of such a name: enum weir_clock is in weir/runtime.h, but weir_clock(3) is the page of weir/clock.h.
+        self.pages = set(homes.values())
 
     def header(self, header, see, example):
-        """The page of a public header, and a link to it for each function."""
+        """The page of a public header, and a link to it for each function, type, macro and constant."""
         names = [header.name] + [name for entry in header.entries() for name in entry.functions if name != header.name]
         lines = [self.title(header.name, 3), ".SH NAME", ", ".join(escape(name) for name in names) + r" \- " + escape(header.title),
                  ".SH SYNOPSIS", ".nf", rf"\fB#include <weir/{header.file}>\fP", ".fi", ".PP",
@@ -36,7 +40,7 @@ class Writer:
             lines += [".SH EXAMPLES"] + self.blocks([("text", EXAMPLES), ("code", example)], False)
         lines += self.see_also([(other, 3) for other in see] + [("weir", 7)])
         self.write(header.name, 3, lines)
-        for name in names[1:]:
+        for name in sorted(name for name, home in self.homes.items() if home == header.name and name not in self.pages):
             self.write(name, 3, [f".so man3/{header.name}.3"])
 
     def guide(self, name, words, blocks, see):
@@ -74,6 +78,8 @@ class Writer:
             elif kind == "heading":
                 lines.append((".SH " if block[1] == 2 else ".SS ") + quoted(escape(markdown.plain(block[2], marked))))
             elif kind == "table":
+                if block[1][0] and not any(block[1][1:]):  # a heading of the rows, and not of the column
+                    lines.append(".SS " + quoted(escape(markdown.plain(block[1][0], marked))))
                 lines += self.table(block[1], block[2], marked)
             elif kind == "image":
                 lines.append(escape(f"[{block[1]}]"))

@@ -23,17 +23,14 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; } d
 
 
 class Writer:
-    def __init__(self, directory, version, headers, pages):
-        """pages: names of the guides' files, without folder."""
+    def __init__(self, directory, version, homes, pages):
+        """homes: of each symbol, the name of the page that describes it; pages: names of the guides' files, without folder."""
         self.directory = directory
         self.version = version
         self.pages = set(pages)
-        self.home = {}
+        self.headers = set(homes.values())
+        self.home = {name: f"{page}.html#{name}" for name, page in homes.items()}
         os.makedirs(directory, exist_ok=True)
-        for header in headers:
-            for entry in header.entries():
-                for name in entry.names():
-                    self.home.setdefault(name, f"{header.name}.html#{name}")
 
     def header(self, header, example):
         body = [f"<h1>weir/{header.file}</h1>", f"<p>{escape(header.title)}.</p>"]
@@ -118,7 +115,8 @@ class Writer:
         path, _, anchor = target.partition("#")
         header = re.search(r"include/weir/(\w+)\.h$", path)
         if header and header.group(1) != "weir":
-            return f"weir_{header.group(1)}.html"
+            name = f"weir_{header.group(1)}"
+            return f"{name if name in self.headers else name + '.h'}.html"
         if path in self.pages:
             return page_of(path) + (f"#{anchor}" if anchor else "")
         return ""
