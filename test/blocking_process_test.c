@@ -86,18 +86,24 @@ hear(enum weir_log_level level, const char *message, void *context)
         pthread_mutex_unlock(&heard.lock);
 }
 
-/* How many messages of that level contain it. */
+/* How many messages of that level contain both. */
 static unsigned
-count_heard(enum weir_log_level level, const char *part)
+count_heard_with(enum weir_log_level level, const char *part, const char *other)
 {
         unsigned count = 0;
 
         pthread_mutex_lock(&heard.lock);
         for (unsigned i = 0; i < heard.count; i++) {
-                count += heard.levels[i] == level && strstr(heard.messages[i], part);
+                count += heard.levels[i] == level && strstr(heard.messages[i], part) && strstr(heard.messages[i], other);
         }
         pthread_mutex_unlock(&heard.lock);
         return count;
+}
+
+static unsigned
+count_heard(enum weir_log_level level, const char *part)
+{
+        return count_heard_with(level, part, "");
 }
 
 static void
@@ -109,18 +115,18 @@ begin_listening(int spares)
         EXPECT(weir_init(&config) == 0);
 }
 
-/* Ends the runtime and the process. */
+#define BLOCKS  ") blocks poller 0, which another worker has now"
+#define HAS_RUN " ms: another worker has taken over what waited behind it"
+
+/* Ends the runtime and the process.  Both messages of a minute that are warnings begin so. */
 static void
-expect_message(const char *kind, const char *whole)
+expect_warnings(const char *beginning)
 {
-        char expected[200];
         long long milliseconds = -1;
 
         EXPECT(weir_shutdown() == 0);
-        snprintf(expected, sizeof expected, "a callback of %s blocks poller 0, which another worker has now", kind);
-        EXPECT(count_heard(WEIR_LOG_INFO, expected) > 0);
-        snprintf(expected, sizeof expected, "the callback of %s (blocking_process_test+0x", whole);
-        EXPECT(count_heard(WEIR_LOG_WARNING, expected) == 1); /* the first in a minute */
+        EXPECT(count_heard_with(WEIR_LOG_WARNING, beginning, BLOCKS) == 1);
+        EXPECT(count_heard_with(WEIR_LOG_WARNING, beginning, HAS_RUN) == 1);
         for (unsigned i = 0; i < heard.count; i++) {
                 const char *ran = strstr(heard.messages[i], " ran for ");
 
@@ -133,12 +139,27 @@ expect_message(const char *kind, const char *whole)
 }
 
 static void
+expect_message(const char *whole)
+{
+        char expected[200];
+
+        snprintf(expected, sizeof expected, "the callback of %s (blocking_process_test+0x", whole);
+        expect_warnings(expected);
+}
+
+static void
+block(void)
+{
+        weir_test_lose_poller();
+        weir_test_sleep(WEIR_MSEC(20));
+}
+
+static void
 lose_and_sleep(weir_task *task, void *context)
 {
         (void)task;
         (void)context;
-        weir_test_lose_poller();
-        weir_test_sleep(WEIR_MSEC(20));
+        block();
 }
 
 static void
@@ -146,7 +167,7 @@ listen_to_a_timer(void)
 {
         begin_listening(0);
         EXPECT(weir_task_run(weir_timer_new(0, lose_and_sleep, NULL)) == 0);
-        expect_message("a timer", "a timer");
+        expect_message("a timer");
 }
 
 static void
@@ -154,7 +175,7 @@ listen_to_a_named_timer(void)
 {
         begin_listening(0);
         EXPECT(weir_task_run(weir_timer_new_named("its name", 0, lose_and_sleep, NULL)) == 0);
-        expect_message("a timer", "a timer \"its name\"");
+        expect_message("a timer \"its name\"");
 }
 
 static void
@@ -164,7 +185,7 @@ listen_to_a_ticker(void)
         weir_task *ticker = weir_ticker_new_named("ticks", 1, WEIR_TICK_SKIP, lose_and_sleep, NULL);
         weir_ticker_set_limit(ticker, 1);
         EXPECT(weir_task_run(ticker) == 0);
-        expect_message("a ticker", "a ticker \"ticks\"");
+        expect_message("a ticker \"ticks\"");
 }
 
 static void
@@ -172,7 +193,7 @@ listen_to_an_empty_task(void)
 {
         begin_listening(0);
         EXPECT(weir_task_run(weir_empty_new(lose_and_sleep, NULL)) == 0);
-        expect_message("an empty task", "an empty task");
+        expect_message("an empty task");
 }
 
 static void
@@ -180,7 +201,7 @@ listen_to_a_parallel(void)
 {
         begin_listening(0);
         EXPECT(weir_task_run(weir_parallel_new(lose_and_sleep, NULL)) == 0);
-        expect_message("a parallel", "a parallel");
+        expect_message("a parallel");
 }
 
 static void
@@ -195,7 +216,7 @@ listen_to_an_exchange(void)
         EXPECT(http_ask(&client, "GET /its/target HTTP/1.1\r\nHost: a\r\n\r\n", &reply));
         weir_http_server_free(server);
         http_reply_done(&reply);
-        expect_message("an exchange", "an exchange \"/its/target\"");
+        expect_message("an exchange \"/its/target\"");
 }
 
 static void
@@ -207,6 +228,287 @@ message_tells_kind_and_name_of_a_callback_that_has_blocked_and_for_how_long(void
         expect_exit(listen_to_an_empty_task, 5);
         expect_exit(listen_to_a_parallel, 5);
         expect_exit(listen_to_an_exchange, 5);
+}
+
+/* Exported by the program, so that the loader knows its name. */
+void blocking_process_test_exported(weir_task *task, void *context);
+void
+blocking_process_test_exported(weir_task *task, void *context)
+{
+        lose_and_sleep(task, context);
+}
+
+static void
+listen_to_an_exported_function(void)
+{
+        begin_listening(0);
+        EXPECT(weir_task_run(weir_timer_new_named("its name", 0, blocking_process_test_exported, NULL)) == 0);
+        expect_warnings("the callback of a timer \"its name\" (blocking_process_test_exported)");
+}
+
+static void
+message_has_the_symbol_of_an_exported_function(void)
+{
+        expect_exit(listen_to_an_exported_function, 5);
+}
+
+/* -- functions of the program that are no callbacks of tasks -- */
+
+static void
+block_at_the_end(weir_series *series, void *context)
+{
+        (void)series;
+        (void)context;
+        block();
+}
+
+static void
+block_in_a_free(void *context)
+{
+        if (context) {
+                block();
+        }
+}
+
+static weir_task *
+block_in_a_make(void *context)
+{
+        if (context) {
+                block();
+        }
+        return weir_empty_new(NULL, NULL);
+}
+
+static void
+block_in_a_cancel(weir_task *promise, void *context)
+{
+        (void)promise;
+        (void)context;
+        block();
+}
+
+static int
+block_in_a_retry_if(int status, void *context)
+{
+        (void)status;
+        (void)context;
+        block();
+        return 0;
+}
+
+static weir_nsec
+block_in_a_delay_of(int status, weir_nsec planned, void *context)
+{
+        (void)status;
+        (void)planned;
+        (void)context;
+        block();
+        return 1;
+}
+
+static bool
+block_in_a_condition(const weir_node *node, void *context)
+{
+        (void)node;
+        (void)context;
+        block();
+        return true;
+}
+
+static weir_task *
+make_one_that_fails(void *context)
+{
+        (void)context;
+        return weir_timeout_new(weir_timer_new(WEIR_TEST_FAR, NULL, NULL), 1);
+}
+
+static void
+run_an_end_callback(void)
+{
+        weir_series *series = weir_series_new(block_at_the_end, NULL);
+
+        EXPECT(weir_series_set_name(series, "checkout") == 0);
+        EXPECT(weir_series_run(series) == 0);
+        EXPECT(weir_series_count("checkout") == 0);
+}
+
+static void
+run_an_end_callback_of_a_series_without_a_name(void)
+{
+        EXPECT(weir_series_run(weir_series_new(block_at_the_end, NULL)) == 0);
+}
+
+static void
+run_a_free_function_of_a_series(void)
+{
+        weir_series *series = weir_series_new(NULL, NULL);
+
+        weir_series_set_context(series, series, block_in_a_free);
+        EXPECT(weir_series_run(series) == 0);
+}
+
+static void
+run_an_on_free(void)
+{
+        weir_task *timer = weir_timer_new_named("its name", 0, NULL, &heard);
+
+        weir_task_on_free(timer, block_in_a_free);
+        EXPECT(weir_task_run(timer) == 0);
+}
+
+static void
+run_a_make_function(void)
+{
+        EXPECT(weir_task_run(weir_dynamic_new(block_in_a_make, NULL, &heard)) == 0);
+}
+
+static void
+run_a_make_function_of_a_retry(void)
+{
+        EXPECT(weir_task_run(weir_retry_new(NULL, block_in_a_make, NULL, &heard)) == 0);
+}
+
+static void
+run_a_retry_if(void)
+{
+        struct weir_retry_config config = WEIR_RETRY_CONFIG_DEFAULT;
+
+        config.retry_if = block_in_a_retry_if;
+        EXPECT(weir_task_run(weir_retry_new(&config, make_one_that_fails, NULL, NULL)) == -ETIMEDOUT);
+}
+
+static void
+run_a_delay_of(void)
+{
+        struct weir_retry_config config = WEIR_RETRY_CONFIG_DEFAULT;
+
+        config.attempts = 2;
+        config.delay_of = block_in_a_delay_of;
+        EXPECT(weir_task_run(weir_retry_new(&config, make_one_that_fails, NULL, NULL)) == -ETIMEDOUT);
+}
+
+static void
+run_a_condition(void)
+{
+        weir_task *graph = weir_graph_new(NULL, NULL);
+        weir_node *before = weir_graph_add(graph, weir_empty_new(NULL, NULL), NULL);
+        weir_node *after = weir_graph_add(graph, weir_empty_new(NULL, NULL), NULL);
+
+        EXPECT(weir_graph_precede_if(before, after, block_in_a_condition, NULL) == 0);
+        EXPECT(weir_task_run(graph) == 0);
+}
+
+static void
+run_a_cancel_function(void)
+{
+        weir_task *race = weir_race_new(NULL, NULL), *promise = weir_promise_new(block_in_a_cancel, NULL, NULL);
+
+        EXPECT(weir_promise_set_label(promise, "answer") == 0);
+        weir_race_add(race, promise);
+        weir_race_add(race, weir_empty_new(NULL, NULL));
+        EXPECT(weir_task_run(race) == 0);
+}
+
+static void
+run_a_free_function_of_a_value(void)
+{
+        weir_task *promise = weir_promise_new(NULL, NULL, NULL);
+
+        EXPECT(weir_promise_end_with(promise, 0, &heard, block_in_a_free) == 0);
+        EXPECT(weir_task_run(promise) == 0);
+}
+
+static const struct {
+        const char *title;
+        void (*run)(void);
+} functions[] = {
+        {"the end callback of a series \"checkout\"", run_an_end_callback},
+        {"the end callback of a series", run_an_end_callback_of_a_series_without_a_name},
+        {"the free function of a series", run_a_free_function_of_a_series},
+        {"the on_free of a timer \"its name\"", run_an_on_free},
+        {"the make function of a dynamic task", run_a_make_function},
+        {"the make function of a retry", run_a_make_function_of_a_retry},
+        {"the retry_if of a retry", run_a_retry_if},
+        {"the delay_of of a retry", run_a_delay_of},
+        {"a condition of a graph", run_a_condition},
+        {"the cancel function of a promise \"answer\"", run_a_cancel_function},
+        {"a free function", run_a_free_function_of_a_value},
+};
+
+static unsigned chosen;
+
+static void
+listen_to_the_chosen_function(void)
+{
+        char expected[200];
+
+        begin_listening(0);
+        functions[chosen].run();
+        snprintf(expected, sizeof expected, "%s (blocking_process_test+0x", functions[chosen].title);
+        expect_warnings(expected);
+}
+
+static void
+message_says_which_function_of_the_program_has_blocked_if_it_is_no_callback_of_a_task(void)
+{
+        for (chosen = 0; chosen < sizeof functions / sizeof *functions; chosen++) {
+                expect_exit(listen_to_the_chosen_function, 5);
+        }
+}
+
+/* -- callbacks that do not return -- */
+
+static void
+never_return(weir_task *task, void *context)
+{
+        (void)task;
+        (void)context;
+        for (;;) {
+                pause();
+        }
+}
+
+#define STUCK " a timer \"stuck\" (blocking_process_test+0x"
+
+/* A poller from which one was taken is degraded for a while, and nothing is said of the next one until then.  So more are
+ * started, as long as it takes. */
+static void
+listen_to_some_that_never_return(void)
+{
+        begin_listening(0);
+        EXPECT(weir_task_start(weir_timer_new_named("stuck", 0, never_return, NULL)) == 0);
+        WEIR_TEST_EVENTUALLY(count_heard_with(WEIR_LOG_WARNING, "the callback of" STUCK, BLOCKS) == 1);
+        for (unsigned i = 0; i < 40 && !count_heard_with(WEIR_LOG_INFO, "the callback of" STUCK, BLOCKS); i++) {
+                EXPECT(weir_task_start(weir_timer_new_named("stuck", 0, never_return, NULL)) == 0);
+                weir_test_sleep(WEIR_MSEC(150));
+        }
+        EXPECT(count_heard_with(WEIR_LOG_INFO, "the callback of" STUCK, BLOCKS) >= 1);
+        EXPECT(count_heard(WEIR_LOG_WARNING, STUCK) == 1);
+        _exit(5);
+}
+
+static void
+message_comes_while_a_callback_blocks_and_the_second_in_a_minute_is_no_warning(void)
+{
+        expect_exit(listen_to_some_that_never_return, 5);
+}
+
+static void
+listen_to_two_that_return(void)
+{
+        begin_listening(0);
+        EXPECT(weir_task_run(weir_timer_new(0, lose_and_sleep, NULL)) == 0);
+        EXPECT(weir_task_run(weir_timer_new(0, lose_and_sleep, NULL)) == 0);
+        EXPECT(weir_shutdown() == 0);
+        EXPECT(count_heard(WEIR_LOG_WARNING, HAS_RUN) == 1);
+        EXPECT(count_heard(WEIR_LOG_INFO, HAS_RUN) == 1);
+        _exit(5);
+}
+
+static void
+second_message_of_a_minute_is_no_warning(void)
+{
+        expect_exit(listen_to_two_that_return, 5);
 }
 
 static void
@@ -270,7 +572,8 @@ block_beyond_the_bound(void)
         weir_test_latch_count_down(&opened);
         EXPECT(weir_shutdown() == 0);
         EXPECT(records[0].frees == 1 && records[1].frees == 1 && records[2].frees == 1);
-        EXPECT(count_heard(WEIR_LOG_WARNING, "empty task blocks poller 0, and no spare worker is to be had") <=
+        EXPECT(count_heard(WEIR_LOG_WARNING, "the callback of an empty task (blocking_process_test+0x") > 0);
+        EXPECT(count_heard(WEIR_LOG_WARNING, ") blocks poller 0, and no spare worker is to be had") <=
                1 + (weir_test_now() - began) / 1000000000);
         _exit(5);
 }
@@ -476,6 +779,10 @@ main(void)
         static const struct weir_test tests[] = {
                 /* The last one first has the library register something with atexit() here, which then comes before theirs. */
                 WEIR_TEST(message_tells_kind_and_name_of_a_callback_that_has_blocked_and_for_how_long),
+                WEIR_TEST(message_has_the_symbol_of_an_exported_function),
+                WEIR_TEST(message_says_which_function_of_the_program_has_blocked_if_it_is_no_callback_of_a_task),
+                WEIR_TEST(message_comes_while_a_callback_blocks_and_the_second_in_a_minute_is_no_warning),
+                WEIR_TEST(second_message_of_a_minute_is_no_warning),
                 WEIR_TEST(nothing_is_said_of_a_callback_that_said_itself_that_it_blocks),
                 WEIR_TEST(message_says_when_there_is_no_worker_for_what_waits_but_not_all_the_time),
                 WEIR_TEST(runtime_starts_without_a_watchdog_when_no_thread_can_be_had_for_it),

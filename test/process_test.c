@@ -199,6 +199,7 @@ block_a_worker(void)
 
         config.pollers = 2;
         config.exit_wait = WEIR_MSEC(300);
+        EXPECT(weir_log_set(NULL, NULL) == 0); /* the callback is a warning */
         EXPECT(weir_init(&config) == 0);
         weir_test_latch_init(&begun, 1);
         EXPECT(weir_task_start(weir_timer_new(0, block_for_ever, NULL)) == 0);
@@ -230,6 +231,7 @@ exit_on_a_worker_beside_a_blocked_one(void)
 
         config.pollers = 2;
         config.exit_wait = WEIR_MSEC(300);
+        EXPECT(weir_log_set(NULL, NULL) == 0);
         EXPECT(weir_init(&config) == 0);
         weir_test_latch_init(&begun, 1);
         for (unsigned i = 0; i <= 64; i++) { /* a thread's tasks come to the pollers 64 at a time */

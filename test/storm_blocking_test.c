@@ -507,7 +507,8 @@ listen_to(enum weir_log_level level, const char *message, void *context)
 {
         (void)context;
         MUST(level == WEIR_LOG_INFO || level == WEIR_LOG_WARNING);
-        MUST(strstr(message, "callback") || strstr(message, "stop has cut ") || strstr(message, "made and never started"));
+        MUST(strstr(message, "callback") || strstr(message, "another worker has") || strstr(message, "no spare worker") ||
+             strstr(message, "stop has cut ") || strstr(message, "made and never started"));
         atomic_fetch_add(&messages, 1);
 }
 

@@ -95,6 +95,8 @@ try(struct weir__wait *wait, struct weir__work_list *claimed)
         return 0;
 }
 
+static const struct weir__callee cancel_callee = {"the cancel function of", NULL, "a cancel function"};
+
 static void
 run(struct weir__work *work)
 {
@@ -103,10 +105,10 @@ run(struct weir__work *work)
 
         weir__wait_set_running(&self->wait_task);
         if (!self->is_decided && self->cancel) {
-                unsigned before = weir__user_begin((weir__function *)self->cancel);
+                struct weir__user_call call = weir__user_begin_as(&cancel_callee, work, (weir__function *)self->cancel);
 
                 self->cancel(task, task->context);
-                weir__user_end(before);
+                weir__user_end_as(call);
         }
         weir__task_call_back(task);
         weir__task_finish(task);
@@ -175,7 +177,11 @@ static const struct weir__waitable_ops promise_ops = {.kind = WEIR__UNNAMED,
                                                       .describe = describe};
 
 static const struct weir__task_ops promise_task_ops = {
-        .work = {.run = run, .kind = "a promise", .is_migratable = true, .function = weir__task_function},
+        .work = {.run = run,
+                 .kind = "a promise",
+                 .is_migratable = true,
+                 .function = weir__task_function,
+                 .name = weir__task_name},
         .start = weir__wait_start,
         .end_early = weir__wait_end_early,
         .release = release,

@@ -234,7 +234,7 @@ seal(struct weir_task *task)
 }
 
 static const struct weir__task_ops select_ops = {
-        .work = {.run = run, .kind = "a select", .is_migratable = true, .function = weir__task_function},
+        .work = {.run = run, .kind = "a select", .is_migratable = true, .function = weir__task_function, .name = weir__task_name},
         .seal = seal,
         .start = start,
         .end_early = weir__wait_end_early,

@@ -291,9 +291,10 @@ wrap(struct weir_task *task, int *fault)
 struct weir_series *
 weir__combinator_make_child(struct weir__combinator *combinator, weir_make_fn *make, int *fault)
 {
-        unsigned before = weir__user_begin((weir__function *)make);
+        static const struct weir__callee callee = {"the make function of", NULL, "a make function"};
+        struct weir__user_call call = weir__user_begin_as(&callee, &combinator->task.work, (weir__function *)make);
         struct weir_task *task = make(combinator->task.context);
-        weir__user_end(before);
+        weir__user_end_as(call);
 
         *fault = 0;
         if (!task)

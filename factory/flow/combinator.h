@@ -99,7 +99,8 @@ void weir__combinator_describe(const struct weir_task *task, char *out, size_t r
 /* Of a kind such as "a parallel", whose `run` and `start` may be its own. */
 #define WEIR__COMBINATOR_OPS_WITH(a_kind, its_run, its_start)                                                        \
         {                                                                                                            \
-                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .function = weir__task_function},  \
+                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true,                                    \
+                         .function = weir__task_function, .name = weir__task_name},                                  \
                 .prepare = weir__task_prepare_series, .start = (its_start), .end_early = weir__combinator_end_early, \
                 .release = weir__combinator_release, .has_quiet_release = true, .child = weir__combinator_child,     \
                 .describe = weir__combinator_describe,                                                               \

@@ -170,7 +170,7 @@ give_up(struct weir_task *task)
         if (atomic_fetch_sub_explicit(&go_of(task)->job.references, 1, memory_order_acq_rel) > 1)
                 return;
         if (timed && timed->has_outlived_task && task->on_free)
-                weir__user_call(task->on_free, task->context);
+                weir__user_call_as(&weir__callee_on_free, &task->work, task->on_free, task->context);
         free_go(task);
 }
 
@@ -418,11 +418,15 @@ go_describe(const struct weir_task *task, char *out, size_t room)
                  queue->name.text, stats.queued, weir__duration(waiting, stats.waiting), stats.running);
 }
 
-#define OPS(its_due)                                                                                                    \
-        {                                                                                                               \
-                .work = {.run = end_run, .kind = "a function", .is_migratable = true, .function = weir__task_function}, \
-                .prepare = go_prepare, .start = go_start, .end_early = go_end_early, .release = go_release,             \
-                .describe = go_describe, .due = its_due                                                                 \
+#define OPS(its_due)                                                                                        \
+        {                                                                                                   \
+                .work = {.run = end_run,                                                                    \
+                         .kind = "a function",                                                              \
+                         .is_migratable = true,                                                             \
+                         .function = weir__task_function,                                                   \
+                         .name = weir__task_name},                                                          \
+                .prepare = go_prepare, .start = go_start, .end_early = go_end_early, .release = go_release, \
+                .describe = go_describe, .due = its_due                                                     \
         }
 
 static const struct weir__task_ops plain_ops = OPS(NULL), timed_ops = OPS(go_due);

@@ -58,10 +58,12 @@ static bool
 is_worth_it(const struct retry *retry, int status)
 {
         weir_retry_if_fn *retries = retry->config.retry_if;
-        unsigned before = weir__user_begin((weir__function *)retries);
-        bool worth = retries(status, retry->combinator.task.context);
+        static const struct weir__callee callee = {"the retry_if of", "a retry", "a retry_if"};
+        const struct weir_task *task = &retry->combinator.task;
+        struct weir__user_call call = weir__user_begin_as(&callee, &task->work, (weir__function *)retries);
+        bool worth = retries(status, task->context);
 
-        weir__user_end(before);
+        weir__user_end_as(call);
         return worth;
 }
 
@@ -99,15 +101,16 @@ planned_delay(struct retry *retry)
 static weir_nsec
 next_delay(struct retry *retry)
 {
+        static const struct weir__callee callee = {"the delay_of of", "a retry", "a delay_of"};
         weir_nsec planned = planned_delay(retry), wanted;
         weir_retry_delay_fn *delay_of = retry->config.delay_of;
         const struct weir_task *task = &retry->combinator.task;
 
         if (!delay_of)
                 return planned;
-        unsigned before = weir__user_begin((weir__function *)delay_of);
+        struct weir__user_call call = weir__user_begin_as(&callee, &task->work, (weir__function *)delay_of);
         wanted = delay_of(task->status, planned, task->context);
-        weir__user_end(before);
+        weir__user_end_as(call);
         return wanted < 0 ? planned : wanted;
 }
 

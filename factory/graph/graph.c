@@ -235,10 +235,11 @@ effect_of(const struct weir_node *node)
 static bool
 is_met(const struct weir__condition *condition, const struct weir_node *node)
 {
-        unsigned before = weir__user_begin((weir__function *)condition->fn);
+        static const struct weir__callee callee = {"a condition of", "a graph", "a condition"};
+        struct weir__user_call call = weir__user_begin_as(&callee, NULL, (weir__function *)condition->fn);
         bool met = condition->fn(node, condition->context);
 
-        weir__user_end(before);
+        weir__user_end_as(call);
         return met;
 }
 
@@ -561,7 +562,11 @@ graph_describe(const struct weir_task *task, char *out, size_t room)
 /* -- making -- */
 
 const struct weir__task_ops weir__graph_ops = {
-        .work = {.run = weir__task_complete, .kind = "a graph", .is_migratable = true, .function = weir__task_function},
+        .work = {.run = weir__task_complete,
+                 .kind = "a graph",
+                 .is_migratable = true,
+                 .function = weir__task_function,
+                 .name = weir__task_name},
         .seal = weir__graph_seal,
         .prepare = weir__task_prepare_series,
         .start = graph_start,

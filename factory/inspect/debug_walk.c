@@ -36,10 +36,14 @@ begin_callback(struct weir__debug_line *line, const char *kind, const char *pref
 static void
 show_worker(struct weir__debug_walk *walk, const struct weir__worker_snapshot *worker)
 {
+        const struct weir__callee *callee = worker->callee;
         struct weir__debug_line line;
 
         begin_callback(&line, "worker", "", worker->number, worker->since);
-        weir__debug_line_add(&line, "a callback of %s, ", worker->kind ? worker->kind : "a task");
+        weir__debug_line_add(&line, "%s %s, ", callee ? callee->what : "a callback of",
+                             callee && callee->kind ? callee->kind
+                             : worker->kind         ? worker->kind
+                                                    : "a task");
         weir__debug_line_add_function(&line, worker->function);
         if (worker->poller >= 0) {
                 weir__debug_line_add(&line, ", on poller %d", worker->poller);

@@ -122,7 +122,11 @@ end_early(struct weir_task *task)
 }
 
 static const struct weir__task_ops arrive_ops = {
-        .work = {.run = weir__wait_run, .kind = "an arrival", .is_migratable = true, .function = weir__task_function},
+        .work = {.run = weir__wait_run,
+                 .kind = "an arrival",
+                 .is_migratable = true,
+                 .function = weir__task_function,
+                 .name = weir__task_name},
         .start = start,
         .end_early = end_early,
         .release = weir__wait_release,

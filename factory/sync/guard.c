@@ -490,7 +490,11 @@ release_task(struct weir_task *task, bool discarded)
 }
 
 static const struct weir__task_ops acquire_ops = {
-        .work = {.run = run, .kind = "an acquire", .is_migratable = true, .function = weir__task_function},
+        .work = {.run = run,
+                 .kind = "an acquire",
+                 .is_migratable = true,
+                 .function = weir__task_function,
+                 .name = weir__task_name},
         .start = start,
         .end_early = weir__wait_end_early,
         .release = release_task,

@@ -350,7 +350,11 @@ run(struct weir__work *work)
 }
 
 static const struct weir__task_ops take_ops = {
-        .work = {.run = run, .kind = "tokens of a rate", .is_migratable = true, .function = weir__task_function},
+        .work = {.run = run,
+                 .kind = "tokens of a rate",
+                 .is_migratable = true,
+                 .function = weir__task_function,
+                 .name = weir__task_name},
         .start = start,
         .end_early = weir__wait_end_early,
         .release = weir__wait_release,

@@ -207,7 +207,11 @@ start(struct weir_task *task)
 }
 
 static const struct weir__task_ops task_ops = {
-        .work = {.run = weir__wait_run, .kind = "a signal", .is_migratable = true, .function = weir__task_function},
+        .work = {.run = weir__wait_run,
+                 .kind = "a signal",
+                 .is_migratable = true,
+                 .function = weir__task_function,
+                 .name = weir__task_name},
         .start = start,
         .end_early = weir__wait_end_early,
         .release = weir__wait_release,

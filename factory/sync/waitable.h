@@ -309,7 +309,8 @@ void weir__wait_describe(const struct weir_task *task, char *out, size_t room);
 /* Of a kind such as "a counter", whose `run` and `release` may be its own. */
 #define WEIR__WAIT_TASK_OPS(a_kind, its_run, its_release)                                                           \
         {                                                                                                           \
-                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true, .function = weir__task_function}, \
+                .work = {.run = (its_run), .kind = a_kind, .is_migratable = true,                                   \
+                         .function = weir__task_function, .name = weir__task_name},                                 \
                 .start = weir__wait_start, .end_early = weir__wait_end_early, .release = (its_release),             \
                 .describe = weir__wait_describe,                                                                    \
         }

@@ -209,20 +209,25 @@ weir_series_push_front(weir_series *series, weir_task *task)
 static void
 free_context(struct weir_series *series)
 {
+        static const struct weir__callee callee = {"the free function of", "a series", "a free function"};
+
         if (series->free_context)
-                weir__user_call(series->free_context, series->context);
+                weir__user_call_as(&callee, &series->work, series->free_context, series->context);
         series->free_context = NULL;
 }
 
 static inline void
 call_back(struct weir_series *series)
 {
-        unsigned before = weir__user_begin((weir__function *)series->done);
+        static const struct weir__callee callee = {"the end callback of", "a series", NULL};
 
-        if (series->done)
+        if (series->done) {
+                struct weir__user_call call = weir__user_begin_as(&callee, &series->work, (weir__function *)series->done);
+
                 series->done(series, series->context);
+                weir__user_end_as(call);
+        }
         free_context(series);
-        weir__user_end(before);
 }
 
 static __attribute__((cold, noinline)) void
@@ -246,8 +251,10 @@ end_series(struct weir_series *series)
                 else
                         call_back(series);
         }
-        if (weir__series_extra_of(series))
+        if (weir__series_extra_of(series)) {
+                weir__series_name_forget(weir__series_extra_of(series));
                 weir__series_give_up_holds(series);
+        }
         if (series->is_live)
                 weir__live_remove(series);
         ((const struct weir__series_ops *)series->work.ops)->ended(series);
@@ -322,7 +329,7 @@ leave_parts(struct weir_series *series, void (*end_it)(struct weir_series *serie
 
         if (!extra)
                 return true;
-        weir__series_name_leave(extra);
+        weir__series_name_end(extra, series->done);
         return weir__series_deadline_leave(extra, end_it);
 }
 

@@ -32,7 +32,10 @@ struct weir__series_ops {
 
 void weir__series_step(struct weir__work *work);
 
-#define WEIR__SERIES_WORK {.run = weir__series_step, .kind = "a series", .is_migratable = true}
+/* The `name` of a series that has ended, for its end callback: factory/task/series_names.c. */
+const char *weir__series_past_name(const struct weir__work *work, int *size);
+
+#define WEIR__SERIES_WORK {.run = weir__series_step, .kind = "a series", .is_migratable = true, .name = weir__series_past_name}
 
 /* What the result of a series is, unless something ends it early. */
 enum weir__series_result {

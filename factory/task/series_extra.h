@@ -35,6 +35,8 @@ struct weir__series_extra {
         void (*end)(struct weir_series *series); /* the series has ended while that was on its way, which calls this; or NULL */
         struct weir__alarm alarm;
 
+        struct weir__series_name *past_name; /* for its end callback; NULL: none.  The thread's that makes the last step */
+
         struct weir__trace_flow trace; /* its callbacks' */
 };
 
@@ -52,6 +54,11 @@ void weir__series_give_up_holds(struct weir_series *series);
 
 /* The series leaves its name, if it has one.  Under its lock. */
 void weir__series_name_leave(struct weir__series_extra *extra);
+
+/* The same at its end.  Messages about its end callback may still need the name: then it is kept until it is forgotten, when the
+ * callback has returned; or with a series that was dismissed. */
+void weir__series_name_end(struct weir__series_extra *extra, bool is_needed);
+void weir__series_name_forget(struct weir__series_extra *extra);
 
 /* Writes the name of a series that may be gone: it is looked for among all names, and the series is not touched.  Nothing: it has
  * none.  Slow. */

@@ -33,16 +33,55 @@ size_of_name(size_t text_size)
 
 /* -- bearing a name -- */
 
-void
-weir__series_name_leave(struct weir__series_extra *extra)
+/* Returns the name, which nobody finds any more; or NULL. */
+static struct weir__series_name *
+leave(struct weir__series_extra *extra)
 {
         struct weir__series_name *name = extra->name;
 
-        if (!name)
-                return;
         extra->name = NULL;
-        weir__names_remove(&weir__series_names, &name->name);
-        weir__free(name, size_of_name(name->name.size));
+        if (name)
+                weir__names_remove(&weir__series_names, &name->name);
+        return name;
+}
+
+static void
+free_name(struct weir__series_name *name)
+{
+        if (name)
+                weir__free(name, size_of_name(name->name.size));
+}
+
+void
+weir__series_name_leave(struct weir__series_extra *extra)
+{
+        free_name(leave(extra));
+}
+
+void
+weir__series_name_end(struct weir__series_extra *extra, bool is_needed)
+{
+        if (is_needed)
+                extra->past_name = leave(extra);
+        else
+                weir__series_name_leave(extra);
+}
+
+void
+weir__series_name_forget(struct weir__series_extra *extra)
+{
+        free_name(extra->past_name);
+        extra->past_name = NULL;
+}
+
+const char *
+weir__series_past_name(const struct weir__work *work, int *size)
+{
+        const struct weir__series_extra *extra = weir__series_extra_of((const struct weir_series *)work);
+        const struct weir__name *name = extra && extra->past_name ? &extra->past_name->name : NULL;
+
+        *size = name ? (int)name->size : 0;
+        return name ? name->text : NULL;
 }
 
 static int

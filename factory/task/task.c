@@ -161,6 +161,14 @@ weir__task_function(const struct weir__work *work)
         return (weir__function *)((const struct weir_task *)work)->done;
 }
 
+const char *
+weir__task_name(const struct weir__work *work, int *size)
+{
+        const struct weir_task *task = (const struct weir_task *)work;
+
+        return weir__task_ops(task)->name ? weir__task_ops(task)->name(task, size) : NULL;
+}
+
 /* -- for callbacks -- */
 
 int

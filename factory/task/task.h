@@ -248,7 +248,7 @@ static inline void
 weir__task_call_on_free(struct weir_task *task)
 {
         if (task->on_free)
-                weir__user_call(task->on_free, task->context);
+                weir__user_call_as(&weir__callee_on_free, &task->work, task->on_free, task->context);
 }
 
 static inline void
@@ -276,7 +276,7 @@ weir__task_of_callback(void)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        return worker ? worker->task : NULL;
+        return worker ? (struct weir_task *)worker->task : NULL;
 }
 
 /* The last step of a task that ran, when its memory is freed or no thread will touch it any more: its series goes on.
@@ -285,6 +285,9 @@ void weir__task_go_on(struct weir_series *series);
 
 /* The `function` of all kinds: the callback. */
 weir__function *weir__task_function(const struct weir__work *work);
+
+/* The `name` of all kinds. */
+const char *weir__task_name(const struct weir__work *work, int *size);
 
 /* The `run` of most kinds: weir__task_call, then weir__task_finish. */
 void weir__task_complete(struct weir__work *work);

@@ -3,9 +3,7 @@
  * Threads: start, run and dismiss on any thread; the rest on the worker that runs the task. */
 #include "factory/task/task.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +15,6 @@
 #include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/user.h"
-#include "kernel/sched/watchdog.h"
 
 void
 weir__task_call(struct weir_task *task)
@@ -29,63 +26,11 @@ weir__task_call(struct weir_task *task)
         weir__task_call_back(task);
 }
 
-/* The first message of a minute is a warning. */
-static enum weir_log_level
-level_of_blocked(void)
-{
-        static _Atomic weir_nsec next;
-        weir_nsec due = atomic_load_explicit(&next, memory_order_relaxed), now = weir__clock_monotonic();
-        bool is_first = now >= due && atomic_compare_exchange_strong_explicit(&next, &due, now + WEIR_SEC(60),
-                                                                              memory_order_relaxed, memory_order_relaxed);
-
-        return is_first ? WEIR_LOG_WARNING : WEIR_LOG_INFO;
-}
-
-/* The name of a function, if it is exported; else where it is, for addr2line.  dladdr may wait for a library that is being
- * loaded.  This thread has no poller that would wait with it. */
-static void
-write_function(weir_task_fn *function, char *out, size_t room)
-{
-        Dl_info where = {0};
-        uintptr_t at = (uintptr_t)function;
-
-        if (!dladdr((void *)at, &where) || !where.dli_fname)
-                snprintf(out, room, "0x%" PRIxPTR, at);
-        else if (where.dli_sname && where.dli_saddr == (void *)at)
-                snprintf(out, room, "%s", where.dli_sname);
-        else
-                snprintf(out, room, "%s+0x%" PRIxPTR,
-                         strrchr(where.dli_fname, '/') ? strrchr(where.dli_fname, '/') + 1 : where.dli_fname,
-                         at - (uintptr_t)where.dli_fbase);
-}
-
-/* Its callback has lost the poller: to the watchdog, which says since when, or by weir_blocking_begin. */
-static void
-has_blocked(const struct weir_task *task)
-{
-        static struct weir__log_limit warned, informed;
-        const struct weir__task_ops *ops = weir__task_ops(task);
-        weir_nsec blocked = weir__watchdog_blocked();
-        int size = 0;
-        const char *name = ops->name ? ops->name(task, &size) : NULL;
-
-        if (!blocked)
-                return;
-        enum weir_log_level level = level_of_blocked();
-        char function[128];
-        write_function(task->done, function, sizeof function);
-        weir__log_limited(level == WEIR_LOG_WARNING ? &warned : &informed, level,
-                          "the callback of %s%s%.*s%s (%s) ran for %lld ms: another worker has taken over what waited behind it",
-                          ops->work.kind, name ? " \"" : "", size, name ? name : "", name ? "\"" : "", function,
-                          (long long)(blocked / 1000000));
-}
-
 static inline void
 call(struct weir_task *task, struct weir__worker *worker)
 {
+        worker->task = &task->work;
         unsigned before = weir__user_begin((weir__function *)task->done);
-
-        worker->task = task;
         task->done(task, task->context);
         weir__user_end(before); /* where a child of fork() that has returned ends */
         worker->task = NULL;
@@ -122,7 +67,7 @@ weir__task_call_back(struct weir_task *task)
         else
                 call(task, worker);
         if (__builtin_expect(worker->poller != poller, 0))
-                has_blocked(task);
+                weir__blocked_report(worker, &task->work);
 }
 
 void
@@ -251,7 +196,11 @@ weir_series_of(const weir_task *task)
 /* -- the empty task -- */
 
 static const struct weir__task_ops empty_ops = {
-        .work = {.run = weir__task_complete, .kind = "an empty task", .is_migratable = true, .function = weir__task_function},
+        .work = {.run = weir__task_complete,
+                 .kind = "an empty task",
+                 .is_migratable = true,
+                 .function = weir__task_function,
+                 .name = weir__task_name},
         .start = weir__task_make_ready,
 };
 

@@ -85,7 +85,7 @@ struct weir__timer_ops {
 #define WEIR__TIMER_OPS_STARTED(a_kind, has_name, is_clock, its_ticks, its_start, has_instant)   \
         {                                                                                        \
                 .task = {.work = {.run = weir__timer_run, .kind = a_kind, .is_migratable = true, \
-                                  .function = weir__task_function},                              \
+                                  .function = weir__task_function, .name = weir__task_name},     \
                          .start = (its_start),                                                   \
                          .end_early = weir__timer_end_early,                                     \
                          .release = weir__timer_release,                                         \

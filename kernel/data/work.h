@@ -18,6 +18,10 @@ struct weir__work_ops {
 
         /* Which function of the program it will call.  NULL: none, or it is not known. */
         weir__function *(*function)(const struct weir__work *work);
+
+        /* Its name for messages, without a NUL perhaps, and the size of that.  The name neither changes nor goes while a function
+         * of the program runs for the work, so another thread may look then.  Returns NULL, as NULL does: it has none. */
+        const char *(*name)(const struct weir__work *work, int *size);
 };
 
 /* "timer" for "a timer". */

@@ -3,8 +3,9 @@
  *     sleeps --the timer of a poller fires--> looks at it, again after a pause --the poller sleeps, or sets its timer--> sleeps
  *
  * Threads: its own.
- * Locks:   none.  The watchdog calls nothing of the program, because that might block.  It leaves its messages as notices.  A
- *          worker logs them (weir__watchdog_log_notices).  When all workers may be blocked, a thread is made to log them.
+ * Locks:   `reading` of a worker, a leaf.  The watchdog calls nothing of the program, because that might block.  It leaves its
+ *          messages as notices.  A worker logs them (weir__blocked_log_notices).  When all workers may be blocked, a thread is
+ *          made to log them.
  *
  * Each poller has a timer.  While its owner goes round its loop, it sets the timer two fifths of the limit ahead.  So the
  * watchdog wakes only when an owner does not come round, or when a poller sleeps.  An owner that wakes up sets the timer before
@@ -35,7 +36,7 @@
 #include "kernel/loop/pollers.h"
 #include "kernel/data/work.h"
 #include "kernel/sched/share.h"
-#include "kernel/worker/user.h"
+#include "kernel/worker/blocked.h"
 
 #define DEFAULT_LIMIT  WEIR_MSEC(10)
 #define DEGRADED_LIMIT WEIR_USEC(200)
@@ -76,97 +77,71 @@ static struct {
         struct snapshot snapshots[WEIR__POLLERS_MAX];
 } watchdog;
 
-weir_nsec
-weir__watchdog_limit(void)
-{
-        return watchdog.limit;
-}
-
-weir_nsec
-weir__watchdog_blocked(void)
-{
-        struct weir__worker *worker = weir__worker_self();
-        weir_nsec since = worker->has_given ? 0 : atomic_exchange_explicit(&worker->blocks_since, 0, memory_order_relaxed);
-        weir_nsec blocked = since ? weir__clock_monotonic() - since : 0;
-
-        return blocked >= weir__watchdog_limit() ? blocked : 0;
-}
-
 /* -- retaking a poller -- */
 
-/* Exchanges the ownership word.  Returns false if the callback has returned, or the worker stays in a call of the library. */
-static bool
-hand_over(struct weir__poller *poller, struct weir__worker *worker, unsigned seq, struct weir__worker *successor)
+/* Whose function the worker runs.  Its object is set before callback_seq, and so was seen with that. */
+static void
+write_title(const struct weir__worker *worker, char *title)
 {
-        for (unsigned i = 0; i < RETAKE_TRIES; i++) {
-                uintptr_t own = (uintptr_t)worker, retaking = own | WEIR__RETAKING;
+        bool is_callback = !atomic_load_explicit(&worker->callee, memory_order_relaxed);
 
-                if (!atomic_compare_exchange_strong_explicit(&poller->owner, &own, retaking, memory_order_acq_rel,
-                                                             memory_order_relaxed))
-                        return false;
-                weir__fence_heavy();
-                unsigned seen = atomic_load_explicit(&worker->callback_seq, memory_order_acquire);
-                bool is_pinned = atomic_load_explicit(&worker->is_pinned, memory_order_acquire);
-                uintptr_t next = seen == seq && !is_pinned ? (uintptr_t)successor : (uintptr_t)worker;
-                bool swapped = atomic_compare_exchange_strong_explicit(&poller->owner, &retaking, next, memory_order_acq_rel,
-                                                                       memory_order_relaxed);
-                if (seen != seq)
-                        return false;
-                if (!is_pinned)
-                        return swapped;
-                (void)sched_yield(); /* it is in a short call of the library */
+        weir__blocked_write_title(worker, is_callback ? worker->task : worker->object, title, WEIR__BLOCKED_TITLE);
+}
+
+/* Exchanges the ownership word once.  Returns false if the callback has returned, or the worker is in a call of the library; then
+ * *may_try_again tells the two apart.  *title becomes the title of the callback, unless it has one or there is NULL.
+ *
+ * What the title is made of belongs to the callback: the task with its name.  The worker frees it after the callback, and not
+ * before it has looked at the word.  Here the word is RETAKING, and the fence was made.  So a callback that has not returned then
+ * finds its worker's poller taken away when it returns, or when it calls the library; or weir_blocking_begin has given that away.
+ * The worker passes `reading` on all these ways (weir__worker_await_reader), and this thread holds it.  Nobody else frees a task
+ * while its callback runs. */
+static bool
+hand_over_once(struct weir__poller *poller, struct weir__worker *worker, unsigned seq, struct weir__worker *successor,
+               char *title, bool *may_try_again)
+{
+        uintptr_t own = (uintptr_t)worker, retaking = own | WEIR__RETAKING;
+
+        *may_try_again = false;
+        if (!atomic_compare_exchange_strong_explicit(&poller->owner, &own, retaking, memory_order_acq_rel, memory_order_relaxed))
+                return false;
+        weir__fence_heavy();
+        unsigned seen = atomic_load_explicit(&worker->callback_seq, memory_order_acquire);
+        bool is_pinned = atomic_load_explicit(&worker->is_pinned, memory_order_acquire);
+        uintptr_t next = seen == seq && !is_pinned ? (uintptr_t)successor : (uintptr_t)worker;
+        if (seen == seq && title && !*title)
+                write_title(worker, title);
+        bool swapped = atomic_compare_exchange_strong_explicit(&poller->owner, &retaking, next, memory_order_acq_rel,
+                                                               memory_order_relaxed);
+        *may_try_again = seen == seq && is_pinned;
+        return swapped && seen == seq && !is_pinned;
+}
+
+/* The same, until the worker is not in a call of the library.  Returns false if the callback has returned, or the worker stays
+ * there.  For a successor that is the worker itself the poller stays where it is. */
+static bool
+hand_over(struct weir__poller *poller, struct weir__worker *worker, unsigned seq, struct weir__worker *successor, char *title)
+{
+        bool may_try_again = true, is_done = false;
+
+        for (unsigned i = 0; i < RETAKE_TRIES && may_try_again; i++) {
+                if (i)
+                        (void)sched_yield(); /* it is in a short call of the library */
+                weir__lock(&worker->reading);
+                is_done = hand_over_once(poller, worker, seq, successor, title, &may_try_again);
+                weir__unlock(&worker->reading);
         }
-        return false;
+        return is_done;
 }
 
 /* -- notices -- */
-
-enum notice { NO_IDLE_WORKER, TAKEN, NOTICES };
-
-static struct {
-        _Atomic(const char *) kind; /* of the callback; NULL: there is no notice */
-        _Atomic unsigned poller;
-} notices[NOTICES];
-
-_Atomic bool weir__watchdog_has_notice;
-
-static void
-leave_notice(enum notice notice, const char *kind, const struct weir__poller *poller)
-{
-        atomic_store_explicit(&notices[notice].poller, poller->index, memory_order_relaxed);
-        atomic_store_explicit(&notices[notice].kind, kind, memory_order_release);
-        atomic_store_explicit(&weir__watchdog_has_notice, true, memory_order_release);
-}
-
-void
-weir__watchdog_log_notices(void)
-{
-        static const char *const texts[NOTICES] = {
-                [NO_IDLE_WORKER] =
-                        "a callback of %s blocks poller %u, and no spare worker is to be had: what else is ready there waits",
-                [TAKEN] = "a callback of %s blocks poller %u, which another worker has now"};
-        static const enum weir_log_level levels[NOTICES] = {[NO_IDLE_WORKER] = WEIR_LOG_WARNING, [TAKEN] = WEIR_LOG_INFO};
-        static struct weir__log_limit limits[NOTICES];
-
-        if (!atomic_exchange_explicit(&weir__watchdog_has_notice, false, memory_order_acquire))
-                return;
-        unsigned before = weir__user_begin(NULL); /* the log function is the program's */
-        for (unsigned i = 0; i < NOTICES; i++) {
-                const char *kind = atomic_exchange_explicit(&notices[i].kind, NULL, memory_order_acquire);
-
-                if (kind)
-                        weir__log_limited(&limits[i], levels[i], texts[i], kind,
-                                          atomic_load_explicit(&notices[i].poller, memory_order_relaxed));
-        }
-        weir__user_end(before);
-}
 
 static void *
 log_notices(void *unused)
 {
         (void)unused;
         pthread_setname_np(pthread_self(), "weir/message");
-        weir__watchdog_log_notices();
+        weir__blocked_log_notices();
         atomic_store(&watchdog.is_logging, false);
         return NULL;
 }
@@ -187,12 +162,19 @@ log_on_thread(weir_nsec now)
                 pthread_detach(thread);
 }
 
-static const char *
-kind_of(const struct weir__worker *worker)
+/* There is nobody to take the poller: only says so. */
+static void
+cannot_retake(struct weir__poller *poller, struct snapshot *snapshot)
 {
-        const struct weir__work_ops *ops = atomic_load_explicit(&worker->running, memory_order_relaxed);
+        struct weir__worker *worker = (struct weir__worker *)snapshot->owner;
+        weir__function *function = atomic_load_explicit(&worker->function, memory_order_relaxed);
+        char title[WEIR__BLOCKED_TITLE] = "";
 
-        return ops && ops->kind ? ops->kind : "a task";
+        weir__trace_mark("finds no spare worker", "poller", poller->index);
+        if (hand_over(poller, worker, snapshot->seq, worker, title) || *title)
+                weir__blocked_leave_notice(WEIR__NO_IDLE_WORKER, poller->index, title, function);
+        snapshot->since = weir__clock_monotonic();
+        log_on_thread(snapshot->since);
 }
 
 static void
@@ -200,28 +182,25 @@ retake(struct weir__poller *poller, struct snapshot *snapshot)
 {
         struct weir__worker *worker = (struct weir__worker *)snapshot->owner, *successor = weir__worker_pool_take();
         struct probe *probe = &snapshot->probe;
-        const char *kind = kind_of(worker);
+        bool is_degraded = atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed);
+        char title[WEIR__BLOCKED_TITLE] = "";
 
         watchdog.is_starved = !successor;
         if (!successor) {
-                weir__trace_mark("finds no spare worker", "poller", poller->index);
-                leave_notice(NO_IDLE_WORKER, kind, poller);
-                snapshot->since = weir__clock_monotonic();
-                log_on_thread(snapshot->since);
+                cannot_retake(poller, snapshot);
                 return;
         }
         weir__function *blocked = atomic_load_explicit(&worker->function, memory_order_relaxed); /* if it is still in there */
         atomic_store_explicit(&worker->blocks_since, snapshot->since, memory_order_relaxed);
         successor->lost_at = weir__trace_now(atomic_load_explicit(&worker->track, memory_order_relaxed));
-        if (!hand_over(poller, worker, snapshot->seq, successor)) {
+        if (!hand_over(poller, worker, snapshot->seq, successor, is_degraded ? NULL : title)) {
                 atomic_store_explicit(&worker->blocks_since, 0, memory_order_relaxed);
                 weir__worker_pool_put_back(successor);
                 return;
         }
-        bool is_degraded = atomic_load_explicit(&poller->watch.is_degraded, memory_order_relaxed);
         atomic_fetch_add_explicit(&weir__worker_counts.retaken, 1, memory_order_relaxed);
         if (!is_degraded)
-                leave_notice(TAKEN, kind, poller); /* the successor logs it */
+                weir__blocked_leave_notice(WEIR__TAKEN, poller->index, title, blocked); /* the successor logs it */
         weir__trace_mark("takes a poller away", "poller", poller->index);
         weir__worker_pool_call(successor, poller, is_degraded ? WEIR__CALL_TAKEN_SOON : WEIR__CALL_TAKEN, blocked);
         if (is_degraded && !probe->worker)
@@ -441,7 +420,7 @@ close_timers(unsigned count)
 int
 weir__watchdog_open(weir_nsec limit)
 {
-        watchdog.limit = limit ? limit : DEFAULT_LIMIT;
+        watchdog.limit = weir__blocked_limit = limit ? limit : DEFAULT_LIMIT;
         watchdog.pause = watchdog.limit / 5 * 2 > DEGRADED_PAUSE ? watchdog.limit / 5 * 2 : DEGRADED_PAUSE;
         atomic_store(&watchdog.should_stop, false);
         for (unsigned i = 0; i < WEIR__POLLERS_MAX; i++)

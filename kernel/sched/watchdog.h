@@ -76,15 +76,4 @@ static inline void weir__watchdog_after_sleep(struct weir__poller *poller)
                 poller->watch.slept += slept;
 }
 
-/* Logs what the watchdog has noticed.  By a worker between two work items: it may lose its poller in the log function. */
-extern _Atomic bool weir__watchdog_has_notice;
-void weir__watchdog_log_notices(void);
-
-/* How long a callback may run. */
-weir_nsec weir__watchdog_limit(void);
-
-/* The calling worker has lost its poller in the callback that has just returned.  Returns about how long the callback has run.
- * 0: the callback has given the poller away; or it was short, and lost a degraded poller. */
-weir_nsec weir__watchdog_blocked(void);
-
 #endif

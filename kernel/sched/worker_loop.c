@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "kernel/worker/blocked.h"
 #include "kernel/worker/blocking.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/thread.h"
@@ -109,6 +110,15 @@ is_round_long(const struct weir__poller *poller)
         return poller->ready.round_left > WEIR__TIMERQ_BATCH;
 }
 
+/* Returns false when the log function of the program has blocked, and the poller was lost. */
+static bool
+log_notices(struct weir__worker *worker, const struct weir__poller *poller)
+{
+        if (__builtin_expect(atomic_load_explicit(&weir__blocked_has_notice, memory_order_relaxed), 0))
+                weir__blocked_log_notices();
+        return worker->poller == poller;
+}
+
 static void
 loop(struct weir__worker *worker, struct weir__poller *poller)
 {
@@ -125,11 +135,8 @@ loop(struct weir__worker *worker, struct weir__poller *poller)
                 if (poller->ready.works.first && credit > 0 && !poller->ready.has_requeued)
                         continue;
                 share_backlog(poller, poller->ready.works.first && credit == 0);
-                if (__builtin_expect(atomic_load_explicit(&weir__watchdog_has_notice, memory_order_relaxed), 0)) {
-                        weir__watchdog_log_notices();
-                        if (worker->poller != poller)
-                                return; /* the log function of the program blocked */
-                }
+                if (!log_notices(worker, poller))
+                        return;
                 if (!weir__ready_is_busy(&poller->ready)) {
                         if (poller->is_exiting)
                                 return;
@@ -229,11 +236,13 @@ weir__worker_loop(void *argument)
                 if (call != WEIR__CALL_START) {
                         weir__watchdog_take_over(poller);
                         take_over_traced(worker, poller, call);
-                        weir__poll(poller);
+                        if (log_notices(worker, poller)) /* not behind the poll, which may last */
+                                weir__poll(poller);
                 } else {
                         weir__watchdog_pass(poller);
                 }
-                loop(worker, poller);
+                if (worker->poller)
+                        loop(worker, poller);
                 if (worker->poller)
                         let_go(worker, poller);
                 worker->poller = NULL;

@@ -52,7 +52,9 @@ hand_over(struct weir__worker *worker)
         if (!successor)
                 return -EAGAIN;
         worker->poller = NULL;
-        if (!give(poller, worker, successor)) {
+        bool is_given = give(poller, worker, successor);
+        weir__worker_await_reader(worker);
+        if (!is_given) {
                 weir__worker_pool_put_back(successor);
                 return 0;
         }

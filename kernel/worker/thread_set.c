@@ -33,6 +33,7 @@ new_struct(const struct weir__thread_set *set)
         if (!worker)
                 return NULL;
         memset(worker, 0, set->size);
+        weir__lock_init(&worker->reading, WEIR__RANK_LEAF);
         if (set->prepare)
                 set->prepare(worker);
         return worker;

@@ -5,6 +5,9 @@
 
 #include "kernel/base/panic.h"
 
+const struct weir__callee weir__callee_free = {"a free function", NULL, "a free function"};
+const struct weir__callee weir__callee_on_free = {"the on_free of", NULL, "a free function"};
+
 void
 weir__user_forked(void)
 {
@@ -12,15 +15,16 @@ weir__user_forked(void)
 }
 
 void
-weir__user_call_traced(const char *kind, void (*function)(void *context), void *context)
+weir__user_call_traced(const struct weir__callee *callee, const struct weir__work *object, void (*function)(void *context),
+                       void *context)
 {
-        const struct weir__trace_facts facts = {.kind = kind};
+        const struct weir__trace_facts facts = {.kind = callee->slice};
         struct weir__trace_slice slice;
 
         weir__trace_begin(&slice, NULL, NULL);
-        unsigned before = weir__user_begin((weir__function *)function);
+        struct weir__user_call call = weir__user_begin_as(callee, object, (weir__function *)function);
         function(context);
-        weir__user_end(before);
+        weir__user_end_as(call);
         if (weir__worker_self()) /* a thread of the program has no track */
                 weir__trace_end(&slice, &facts, NULL);
 }

@@ -5,6 +5,7 @@
 #define WEIR_KERNEL_USER_H
 
 #include "kernel/worker/worker.h"
+#include "kernel/worker/blocked.h"
 #include "kernel/worker/blocking.h"
 
 /* The library calls weir__user_begin before each call of a function of the program, and weir__user_end after it with what the
@@ -50,25 +51,65 @@ static inline void weir__user_end(unsigned before)
                 weir__blocking_over(worker);
 }
 
-/* weir__user_call_as while there is a trace. */
-void weir__user_call_traced(const char *kind, void (*function)(void *context), void *context) __attribute__((cold));
+/* The same two for a function that is no callback of a task.  Messages say what it is, and which object it belongs to; NULL: that
+ * is not known.  A message is logged if the function has blocked.  The object is there until then. */
+struct weir__user_call {
+        unsigned before;
+        const struct weir__poller *poller; /* of the worker before the call */
+};
 
-/* Calls a function of the program; `kind` is its kind in a trace. */
-static inline void weir__user_call_as(const char *kind, void (*function)(void *context), void *context)
+static inline struct weir__user_call
+weir__user_begin_as(const struct weir__callee *callee, const struct weir__work *object, weir__function *function)
 {
-        if (weir__trace_is_on()) {
-                weir__user_call_traced(kind, function, context);
-                return;
+        struct weir__worker *worker = weir__worker_self();
+        struct weir__user_call call = {0};
+
+        if (worker && !(atomic_load_explicit(&worker->callback_seq, memory_order_relaxed) & WEIR__SEQ_IN_USER)) {
+                worker->object = object;
+                atomic_store_explicit(&worker->callee, callee, memory_order_relaxed);
+                call.poller = worker->poller;
         }
-        unsigned before = weir__user_begin((weir__function *)function);
-        function(context);
-        weir__user_end(before);
+        call.before = weir__user_begin(function);
+        return call;
 }
 
-/* Calls a free function of the program. */
+static inline void
+weir__user_end_as(struct weir__user_call call)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        weir__user_end(call.before);
+        if (call.before & WEIR__SEQ_IN_USER)
+                return;
+        if (__builtin_expect(worker->poller != call.poller, 0))
+                weir__blocked_report(worker, worker->object);
+        atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);
+}
+
+/* weir__user_call_as while there is a trace. */
+void weir__user_call_traced(const struct weir__callee *callee, const struct weir__work *object, void (*function)(void *context),
+                            void *context) __attribute__((cold));
+
+/* Calls such a function. */
+static inline void
+weir__user_call_as(const struct weir__callee *callee, const struct weir__work *object, void (*function)(void *context),
+                   void *context)
+{
+        if (weir__trace_is_on()) {
+                weir__user_call_traced(callee, object, function, context);
+                return;
+        }
+        struct weir__user_call call = weir__user_begin_as(callee, object, (weir__function *)function);
+        function(context);
+        weir__user_end_as(call);
+}
+
+extern const struct weir__callee weir__callee_free, weir__callee_on_free;
+
+/* Calls a free function of the program, whosever it is. */
 static inline void weir__user_call(void (*function)(void *context), void *context)
 {
-        weir__user_call_as("a free function", function, context);
+        weir__user_call_as(&weir__callee_free, NULL, function, context);
 }
 
 /* The cleanup handler of a thread that runs callbacks: panics when a callback ends the thread. */

@@ -8,14 +8,24 @@
 _Thread_local struct weir__worker *weir__worker_current;
 struct weir__worker_counts weir__worker_counts;
 
+void
+weir__worker_await_reader(struct weir__worker *worker)
+{
+        weir__lock_hold(&worker->reading); /* whatever is locked: the watchdog locks nothing under it */
+        weir__unlock(&worker->reading);
+}
+
 struct weir__poller *
 weir__worker_resolve_owner(struct weir__worker *worker)
 {
         struct weir__poller *poller = worker->poller;
         uintptr_t own = (uintptr_t)worker, retaking = own | WEIR__RETAKING;
 
-        if (atomic_compare_exchange_strong_explicit(&poller->owner, &retaking, own, memory_order_acq_rel, memory_order_acquire) ||
-            retaking == own) /* the watchdog has given up meanwhile */
+        bool is_kept = atomic_compare_exchange_strong_explicit(&poller->owner, &retaking, own, memory_order_acq_rel,
+                                                               memory_order_acquire) ||
+                       retaking == own; /* the watchdog has given up meanwhile */
+        weir__worker_await_reader(worker);
+        if (is_kept)
                 return poller;
         worker->poller = NULL;
         return NULL;

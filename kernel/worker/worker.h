@@ -25,10 +25,18 @@
 #include "kernel/base/fence.h"
 #include "kernel/base/latch.h"
 #include "kernel/base/list.h"
+#include "kernel/base/lock.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/observe/trace.h"
 
 struct weir__worker;
+
+/* What a function of the program is that is no callback of a task.  Constant. */
+struct weir__callee {
+        const char *what;  /* "the end callback of" */
+        const char *kind;  /* of the object: "a series"; NULL: as its operations say */
+        const char *slice; /* its kind in traces */
+};
 
 /* Another thread of the executor runs jobs while the job of the calling one blocks. */
 struct weir__executor_ops {
@@ -54,7 +62,7 @@ struct weir__worker {
         /* Its own thread's. */
         struct weir__poller *poller; /* the one it owns, or has lost without knowing */
         unsigned blocking;           /* calls of weir_blocking_begin minus weir_blocking_end in the callback that runs */
-        void *task;                  /* whose callback runs; NULL: none.  The factory uses it */
+        struct weir__work *task;     /* whose callback runs; NULL: none.  While it runs the watchdog may read this */
         bool is_last_act;            /* its work does nothing more after what it starts now */
         bool has_given;              /* weir_blocking_begin gave its poller, or its place in the executor, to another thread */
 
@@ -74,6 +82,8 @@ struct weir__worker {
         _Atomic bool is_pinned;                         /* a call of the library inside a callback keeps the poller */
         _Atomic(const struct weir__work_ops *) running; /* of the work that was begun last; relaxed */
         _Atomic(weir__function *) function;             /* the function of the program that was called last; relaxed */
+        _Atomic(const struct weir__callee *) callee;    /* what that is; NULL: a callback of `task` */
+        const struct weir__work *object;                /* whose that is; NULL: not known.  Only while there is a callee */
 
         _Atomic uint32_t track; /* of its thread in traces; relaxed */
 
@@ -81,6 +91,11 @@ struct weir__worker {
 
         struct weir__latch gone; /* open when its thread has nothing more to do */
         const struct weir__executor_ops *executor_ops; /* of a thread of the executor, which never has a poller; else NULL */
+
+        /* While the watchdog holds it, the watchdog reads whose function runs.  The worker passes it when it finds that its
+         * poller is being taken away, and when it gives that away.  So it frees nothing meanwhile that the function belongs to.
+         * A leaf. */
+        struct weir__lock reading;
 
         /* Its callback has lost the poller and is known to block since then; 0: no callback has.  Relaxed. */
         _Atomic int64_t blocks_since;
@@ -95,6 +110,7 @@ struct weir__worker_snapshot {
         unsigned number;
         int poller;               /* that it owns; -1: none */
         bool is_in_user;          /* code of the program runs */
+        const struct weir__callee *callee; /* what runs; NULL: a callback of `kind` */
         const char *kind;         /* of what it runs; NULL: not known */
         weir__function *function; /* that it runs; NULL: not known */
         weir_nsec since;          /* for how long it has, at least; negative: not known */
@@ -131,8 +147,12 @@ static inline bool weir__worker_has_given(void)
 }
 
 /* The worker has lost its poller, or the watchdog is retaking it.  Stops the watchdog if that is still possible, else sets
- * `poller` to NULL.  Returns `poller`. */
+ * `poller` to NULL.  The watchdog reads nothing of the callback any more then.  Returns `poller`. */
 __attribute__((cold)) struct weir__poller *weir__worker_resolve_owner(struct weir__worker *worker);
+
+/* Waits while the watchdog reads whose function the worker runs, for some microseconds.  By the worker, when the word names
+ * another owner, or has named the watchdog: so the watchdog does not begin again. */
+void weir__worker_await_reader(struct weir__worker *worker);
 
 /* Records what the watchdog has seen. */
 static inline void

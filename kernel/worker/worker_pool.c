@@ -215,6 +215,7 @@ look_at(struct weir__worker *worker)
                 .number = worker->number,
                 .poller = poller_of(worker),
                 .is_in_user = seq & WEIR__SEQ_IN_USER,
+                .callee = atomic_load_explicit(&worker->callee, memory_order_relaxed),
                 .kind = ops ? ops->kind : NULL,
                 .function = atomic_load_explicit(&worker->function, memory_order_relaxed),
         };

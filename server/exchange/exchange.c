@@ -112,6 +112,10 @@ is_poisoned(const struct weir__exchange *exchange)
         return __builtin_expect(exchange->result, 0) && weir_series_cause(exchange->task.series) == WEIR_CAUSE_POISONED;
 }
 
+static const struct weir__callee on_free_callee = {"the on_free of", "an exchange", "a free function"};
+static const struct weir__callee log_callee = {"a log function, called for", "an exchange", "a log function"};
+static const struct weir__callee compression = {"the compression of", "an exchange", "a compression"};
+
 /* Nobody refers to the exchange any more.  Runs on a worker, in no callback.  The compression of a large body takes long, so it
  * counts as a callback: the poller may be retaken meanwhile. */
 static void
@@ -120,11 +124,11 @@ give_back(struct weir__work *work)
         struct weir__exchange *exchange = (struct weir__exchange *)work;
 
         if (exchange->task.on_free)
-                weir__user_call(exchange->task.on_free, exchange->task.context);
+                weir__user_call_as(&on_free_callee, &exchange->task.work, exchange->task.on_free, exchange->task.context);
         if (is_poisoned(exchange))
-                weir__user_call_as("a log function", say_poison, exchange);
+                weir__user_call_as(&log_callee, &exchange->task.work, say_poison, exchange);
         if (should_compress(exchange))
-                weir__user_call_as("a compression", compress, exchange);
+                weir__user_call_as(&compression, &exchange->task.work, compress, exchange);
         struct weir__worker *worker = weir__worker_self();
         struct weir__poller *poller = weir__poller_at(exchange->task.poller);
 
@@ -148,7 +152,7 @@ static void
 forget(struct weir__exchange *exchange)
 {
         if (exchange->task.on_free)
-                weir__user_call(exchange->task.on_free, exchange->task.context);
+                weir__user_call_as(&on_free_callee, &exchange->task.work, exchange->task.on_free, exchange->task.context);
         exchange->ops->forget(exchange);
 }
 
@@ -343,7 +347,11 @@ describe(const struct weir_task *task, char *out, size_t room)
 }
 
 static const struct weir__task_ops exchange_ops = {
-        .work = {.run = run, .kind = "an exchange", .is_migratable = true, .function = weir__task_function},
+        .work = {.run = run,
+                 .kind = "an exchange",
+                 .is_migratable = true,
+                 .function = weir__task_function,
+                 .name = weir__task_name},
         .name = name,
         .describe = describe,
         .series_made = series_made,

@@ -18,7 +18,8 @@
  * watchdog.  Sections under the lock of the worker pool are one step.
  *
  * A thread that touches the owner's data is named by the word, before and after, and no other touches them.  Each work item is
- * run once.  If nobody runs a poller, a call is not answered or a thread does not end, spin reports an invalid end state.
+ * run once.  If nobody runs a poller, a call is not answered or a thread does not end, spin reports an invalid end state.  What the
+ * watchdog reads of a callback is there from the first look to the last one.
  *
  * A MUTANT_* breaks one rule.  Each of them must be found guilty: README.md explains the interleavings. */
 
@@ -65,9 +66,11 @@ byte ended;
 
 bool runs[WORKERS];     /* the system's: the thread of the struct */
 bool stops, dog_is_over;    /* of the watchdog */
+byte reading;               /* the lock of that worker, which the watchdog holds; the worker passes it only */
 
 /* For judging only. */
 byte inside;
+byte callback[WORKERS];  /* the work item whose callback the worker is in, which is freed after that */
 byte ran;
 byte waits;             /* constant: the callbacks that may block for ever */
 byte lingers;           /* how many idle spares may still end */
@@ -225,7 +228,10 @@ inline look()
                         fi
                 };
 #endif
-                has = owns
+                has = owns;
+#ifndef MUTANT_READING_UNPASSED
+                reading != me
+#endif
         :: else
         fi
 }
@@ -314,6 +320,9 @@ inline blocking_begin()
                                 :: else -> owns = false
                                 fi
                         };
+#ifndef MUTANT_READING_UNPASSED_BY_GIVER
+                        reading != me;
+#endif
                         if
 #ifdef MUTANT_CALLED_BEFORE_GIVEN
                         :: owns -> spare = NOBODY
@@ -439,7 +448,8 @@ home:
                 d_step {
                         assert(is_mine && !(ran & work));
                         inside = NOBODY;
-                        ran = ran | work
+                        ran = ran | work;
+                        callback[me] = work
                 };
                 if
                 :: work == EXIT ->
@@ -463,7 +473,10 @@ home:
                         }
                 :: work == THIRD ->
                         write_seq((mine + COUNT) | USER);
-                        user_end()
+                        user_end();
+                        d_step {
+                                callback[me] = 0
+                        }
                 :: else ->
                         write_seq((mine + COUNT) | USER);
                         if
@@ -486,6 +499,9 @@ home:
                         :: true
                         fi;
                         user_end();
+                        d_step {
+                                callback[me] = 0
+                        };
                         if
                         :: !delivered -> deliver(work * LEFT)
                         :: else -> delivered = false
@@ -514,7 +530,7 @@ end:
 
 proctype Watchdog()
 {
-        byte worker, snapshot, seen, tries;
+        byte worker, snapshot, seen, tries, subject;
         byte spare = NOBODY;
         bool swapped, pinned;
 
@@ -539,7 +555,9 @@ proctype Watchdog()
                    d_step {
                         swapped = (owner == worker);
                         if
-                        :: swapped -> owner = worker | RETAKING
+                        :: swapped ->
+                                reading = worker;
+                                owner = worker | RETAKING
                         :: else
                         fi
                    };
@@ -561,8 +579,25 @@ proctype Watchdog()
                    pinned = (seq[worker] & PINNED) != 0;
 #endif
                    if
+#ifdef MUTANT_READ_UNSEEN
+                   :: true ->
+#else
+                   :: seen == snapshot ->
+#endif
+                        d_step {
+                                subject = callback[worker];
+                                assert(subject != 0)
+                        };
+                        d_step {
+                                assert(callback[worker] == subject);
+                                subject = 0
+                        }
+                   :: else
+                   fi;
+                   if
                    :: seen == snapshot && !pinned ->
                         d_step {
+                                reading = NOBODY;
                                 swapped = (owner == (worker | RETAKING));
 #ifdef MUTANT_TAKEN_BY_STORE
                                 swapped = true;
@@ -575,6 +610,7 @@ proctype Watchdog()
                         break
                    :: else ->
                         d_step {
+                                reading = NOBODY;
                                 if
 #ifdef MUTANT_GIVEN_UP_BY_STORE
                                 :: true -> owner = worker
@@ -637,6 +673,7 @@ init
                    asymmetric = true
                 fi;
                 inside = NOBODY;
+                reading = NOBODY;
                 ended = NOBODY;
                 inbox = FIRST | SECOND | THIRD;
                 unused[1] = true;
