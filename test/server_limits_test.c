@@ -578,6 +578,26 @@ a_client_that_sends_for_ever_after_a_refusal_is_cut(void)
         end();
 }
 
+/* As fast as it can, so that time does not cut it: the clock stands. */
+static void
+a_client_that_sends_more_than_1_gib_after_a_refusal_is_cut(void)
+{
+        const size_t bound = (size_t)1 << 30, piece = (size_t)1 << 20;
+        char *junk = calloc(1, piece);
+        size_t sent = 0;
+
+        begin_virtual(0, 0, 0);
+        CU_ASSERT_TRUE(http_send_text(&at.client, "nonsense\r\n\r\n"));
+        while (sent < 2 * bound && http_send(&at.client, junk, piece)) {
+                sent += piece;
+        }
+        CU_ASSERT(sent >= bound - piece);
+        CU_ASSERT(sent <= bound + 64 * piece); /* the system takes what comes after the end */
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
+        end();
+        free(junk);
+}
+
 /* -- too many -- */
 
 static void
@@ -847,6 +867,7 @@ main(void)
                 WEIR_TEST(a_client_that_still_sends_after_a_refusal_has_time_to_look_at_it),
                 WEIR_TEST(a_client_that_still_sends_does_not_hold_a_stop_up),
                 WEIR_TEST(a_client_that_sends_for_ever_after_a_refusal_is_cut),
+                WEIR_TEST(a_client_that_sends_more_than_1_gib_after_a_refusal_is_cut),
                 WEIR_TEST(connections_above_the_limit_are_answered_503_when_all_are_busy),
                 WEIR_TEST(a_refused_client_gets_the_page_that_was_set),
                 WEIR_TEST(a_503_can_be_read_although_the_request_was_sent),
