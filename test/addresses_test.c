@@ -198,7 +198,9 @@ all_or_nothing_and_it_says_which(void)
         before = http_open_descriptors();
         snprintf(list, sizeof list, "127.0.0.1:%d,%s,unix:/no/such/directory/socket 127.0.0.1:0", port, address);
         CU_ASSERT_EQUAL(weir_http_server_start(at.server, list), -ENOENT);
-        HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at unix:/no/such/directory/socket: there is no such file, name or entry");
+        HTTP_ASSERT_TEXT(
+                heard.text,
+                "0 cannot listen at unix:/no/such/directory/socket: there is no such file, name, entry or inherited socket");
         CU_ASSERT_EQUAL(weir_http_server_start(at.server, "127.0.0.1:0,nonsense"), -EINVAL);
         HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at nonsense: an invalid value, or not allowed here "
                                      "(expected host:port, [v6]:port, unix:path, "
@@ -208,7 +210,8 @@ all_or_nothing_and_it_says_which(void)
         CU_ASSERT_EQUAL(weir_http_server_start(at.server, "a..b:80"), -EINVAL);
         HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at a..b:80: the name of the host is not known");
         CU_ASSERT_EQUAL(weir_http_server_start(at.server, "listen:"), -ENOENT);
-        HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at listen:: no socket was inherited, or all are in use");
+        HTTP_ASSERT_TEXT(heard.text, "0 cannot listen at listen:: no socket was inherited (LISTEN_FDS), or all are in use");
+        CU_ASSERT_PTR_NOT_NULL(strstr(weir_strerror(-ENOENT), "inherited socket")); /* which programs say of it */
         snprintf(list, sizeof list, "fd:%d", file);
         CU_ASSERT_EQUAL(weir_http_server_start(at.server, list), -ENOTSOCK);
         snprintf(expected, sizeof expected, "0 cannot listen at fd:%d: the descriptor is no socket that listens", file);

@@ -32,7 +32,7 @@ static const struct {
         {-E2BIG, "more than allowed"},
         {-EBADMSG, "malformed: it breaks the rules of its format"},
         {-ENODATA, "not known: it has not happened"},
-        {-ENOENT, "there is no such file, name or entry"},
+        {-ENOENT, "there is no such file, name, entry or inherited socket"},
         {-EEXIST, "it exists already, or with other values"},
         {-EPERM, "not permitted, or not held by this series"},
         {-EINPROGRESS, "it goes on: this is a tick, not the end"},

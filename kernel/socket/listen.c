@@ -303,7 +303,7 @@ open_one(const char *text, size_t size, unsigned count, struct weir__sockets *so
         address[size] = '\0';
         if (strcmp(address, INHERITED) == 0) {
                 failed = open_rest(sockets);
-                *reason = failed == -ENOENT ? "no socket was inherited, or all are in use" : NULL;
+                *reason = failed == -ENOENT ? "no socket was inherited (LISTEN_FDS), or all are in use" : NULL;
         } else if (is_unix) {
                 failed = open_unix(address + strlen(UNIX_PREFIX), sockets);
         } else if (strncmp(address, FD_PREFIX, strlen(FD_PREFIX)) == 0) {

@@ -36,6 +36,6 @@ PYTHON
 
 step "where it cannot write it says so"
 "$tutorial/15-trace" /nowhere/trace.json >"$work/out" 2>"$work/err" && fail "it writes nowhere"
-expect "what it says" "$(cat "$work/err")" "15-trace: -ENOENT: there is no such file, name or entry"
+expect "what it says" "$(cat "$work/err")" "15-trace: -ENOENT: there is no such file, name, entry or inherited socket"
 
 exit $failed
