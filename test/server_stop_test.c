@@ -1001,7 +1001,7 @@ serve_and_stop_soon_main(void *argument)
         return NULL;
 }
 
-/* By default it would wait for 30 s. */
+/* By default it waits for 30 s. */
 static void
 serve_with_a_limit_for_its_stop_cuts_what_takes_longer(void)
 {
@@ -1014,8 +1014,10 @@ serve_with_a_limit_for_its_stop_cuts_what_takes_longer(void)
         WEIR_TEST_EVENTUALLY(!is_refused_connection(at.port));
         http_open(&at.client, at.port);
         ask_and_wait_for_handler(GET("/"));
+        int64_t began = weir_test_now();
         CU_ASSERT_EQUAL(kill(getpid(), SIGTERM), 0);
         CU_ASSERT_EQUAL(pthread_join(thread, NULL), 0);
+        CU_ASSERT(weir_test_now() - began < WEIR_SEC(30));
         CU_ASSERT_EQUAL(result, 1);
         http_close(&at.client);
 }
