@@ -3,6 +3,8 @@
 # is quoted from in the line before it, <!-- tutorial/01-delay-server.c -->, and stands there word for word.  Links lead somewhere.  A word
 # that begins with weir_ is declared in a public header, or is the name of a metric.  No line is longer than 100 columns, but in
 # blocks of the output of programs (```text) and in the tables of test/.  Each page of docs/decisions is in its index.
+#
+# The reason of an abort that a page shows is expected by a test, word for word.
 set -euo pipefail
 
 cd "$WEIR_SOURCE"
@@ -45,6 +47,22 @@ for page in sys.argv[1:]:
     for word in re.finditer(r"(?<![\w/-])weir_(?!_|test_)[a-z0-9_]*[a-z0-9](?![\w*])", text):
         if word.group() not in declared:
             failures.append(f"{page}:{text[:word.start()].count(chr(10)) + 1}: {word.group()} is in no public header")
+# Reasons of aborts.
+tests = "".join(open(test, encoding="utf-8").read() for test in glob.glob("test/*.c")).replace('\\"', '"')
+reasons = 0
+for page in sys.argv[1:]:
+    for number, line in enumerate(open(page, encoding="utf-8"), 1):
+        reason = re.fullmatch(r"    (?:weir: )?((?:weir_\w+|a function that makes tasks): (?:.* was already |expected .* was given ).*)\n", line)
+        reasons += 1 if reason else 0
+        if reason and f'"{reason.group(1)}"' not in tests:
+            failures.append(f"{page}:{number}: no test expects that reason of an abort")
+if reasons < 4:
+    failures.append(f"only {reasons} reasons of aborts were found")
+
+# What a step's failure means stands in a box.
+if "\n> **What a step's failure means.**" not in open("docs/flows.md", encoding="utf-8").read():
+    failures.append("docs/flows.md: the rule of a step's failure is in no box")
+
 index = open("docs/decisions/README.md", encoding="utf-8").read()
 for page in glob.glob("docs/decisions/[0-9]*.md"):
     if page.rsplit("/", 1)[1] not in index:

@@ -55,7 +55,8 @@ misuse_aborts_with_the_reason(void)
 {
         weir_test_aborts(module_of_an_added_series, "weir_module_new: the series was already added to a parallel");
         weir_test_aborts(timeout_of_a_started_task, "weir_timeout_new: timer was already started (by weir_task_start)");
-        weir_test_aborts(repeater_that_makes_what_was_consumed, "a function that makes tasks: ");
+        weir_test_aborts(repeater_that_makes_what_was_consumed,
+                         "a function that makes tasks: timer was already started (by weir_task_start)");
         weir_test_aborts(start_twice, "weir_task_start: ");
 }
 
@@ -262,6 +263,33 @@ a_function_without_time_is_the_same_by_both_ways(void)
                 CU_ASSERT_EQUAL(weir_task_run(weir_go_new_timed("busy", limit, count_call, NULL, &begun)), -ETIMEDOUT);
                 CU_ASSERT_EQUAL(begun, 0);
         }
+        weir_test_end();
+}
+
+/* docs/contract.md, flows that end early, row 25. */
+static void
+what_was_decided_before_a_timeout_without_time_stays(void)
+{
+        static const int statuses[] = {0, -EIO};
+
+        weir_test_begin_virtual();
+        for (unsigned i = 0; i < 2; i++) {
+                struct weir_test_record ended = {0}, deadline = {0};
+                weir_task *promise = weir_promise_new(NULL, weir_test_done, &ended);
+
+                weir_promise_end(promise, statuses[i]);
+                CU_ASSERT_EQUAL(weir_task_run(weir_timeout_new(promise, 0)), statuses[i] ? statuses[i] : -ETIMEDOUT);
+                CU_ASSERT(ended.calls == 1 && ended.status == statuses[i]);
+
+                weir_task *pending = weir_promise_new(NULL, weir_test_done, &deadline);
+                CU_ASSERT_EQUAL(weir_task_run(weir_timeout_new(pending, 0)), -ETIMEDOUT);
+                CU_ASSERT(deadline.calls == 1 && deadline.status == -ETIMEDOUT);
+        }
+        struct weir_test_record reached = {0};
+        weir_counter *counter = weir_counter_new(0);
+        CU_ASSERT_EQUAL(weir_task_run(weir_timeout_new(weir_counter_wait_new(counter, weir_test_done, &reached), 0)), -ETIMEDOUT);
+        CU_ASSERT(reached.calls == 1 && reached.status == 0);
+        weir_counter_unref(counter);
         weir_test_end();
 }
 
@@ -774,6 +802,7 @@ main(void)
                 WEIR_TEST(timeout_ends_the_task_at_its_limit),
                 WEIR_TEST(timeout_without_time_calls_back_once_and_runs_nothing),
                 WEIR_TEST(a_function_without_time_is_the_same_by_both_ways),
+                WEIR_TEST(what_was_decided_before_a_timeout_without_time_stays),
                 WEIR_TEST(status_of_a_timeout_is_that_of_the_task),
                 WEIR_TEST(limit_is_for_what_the_task_pushes_as_well),
                 WEIR_TEST(inner_limit_counts_within_an_outer_one_and_the_other_way_round),

@@ -56,7 +56,7 @@ misuse_aborts_with_the_reason(void)
 {
         weir_test_aborts(add_after_start, "weir_race_add: race was already started (by weir_task_start)");
         weir_test_aborts(add_series_after_push, "weir_race_add_series: race was already pushed (by weir_series_push)");
-        weir_test_aborts(add_to_another_kind, "weir_race_add: expected a race, and was given ");
+        weir_test_aborts(add_to_another_kind, "weir_race_add: expected a race, and was given parallel");
         weir_test_aborts(add_a_started_task, "weir_race_add: ");
         weir_test_aborts(add_a_series_twice, "weir_race_add_series: the series was already added to a race");
 }

@@ -297,6 +297,66 @@ a_client_of_its_own_holds_the_clock_while_it_thinks(void)
         end();
 }
 
+/* -- functions -- */
+
+struct asked {
+        weir_nsec ended;
+        int cause;
+};
+
+static void
+note_end(weir_task *task, void *context)
+{
+        (void)task;
+        ((struct asked *)context)->ended = weir_now();
+}
+
+/* Stands for a service that answers after five seconds. */
+static void
+ask_slow_service(void *context)
+{
+        struct asked *asked = context;
+
+        weir_blocking_begin(); /* it waits, so time may pass */
+        weir_task_run(weir_timer_new(WEIR_SEC(5), NULL, NULL));
+        weir_blocking_end();
+        asked->cause = weir_go_cancelled();
+}
+
+static void
+a_function_that_waits_has_its_limit(void)
+{
+        struct asked asked = {0};
+
+        begin();
+        weir_nsec began = weir_now();
+        weir_task *asks = weir_go_new_timed(NULL, WEIR_SEC(1), ask_slow_service, note_end, &asked);
+        CU_ASSERT(weir_task_run(asks) == -ETIMEDOUT);
+        CU_ASSERT(asked.ended == began + WEIR_SEC(1)); /* what the callback has seen */
+        end();                                         /* waits for the function */
+        CU_ASSERT(asked.cause == -ETIMEDOUT);
+}
+
+/* Computes for real, and for no virtual time. */
+static void
+compute_for_long(void *context)
+{
+        (void)context;
+        weir_test_sleep(WEIR_MSEC(2));
+}
+
+static void
+a_function_that_computes_takes_no_virtual_time(void)
+{
+        begin();
+        weir_nsec began = weir_now();
+        weir_task *task = weir_go_new_timed(NULL, WEIR_USEC(1), compute_for_long, NULL, NULL);
+        CU_ASSERT(weir_task_run(task) == 0 && weir_now() == began);
+        task = weir_go_new_timed(NULL, 0, compute_for_long, NULL, NULL);
+        CU_ASSERT(weir_task_run(task) == -ETIMEDOUT && weir_now() == began);
+        end();
+}
+
 /* -- misuse -- */
 
 static void
@@ -327,6 +387,8 @@ main(void)
                 WEIR_TEST(a_thread_that_works_for_a_flow_holds_the_clock),
                 WEIR_TEST(a_test_is_client_and_clock_of_its_server),
                 WEIR_TEST(a_client_of_its_own_holds_the_clock_while_it_thinks),
+                WEIR_TEST(a_function_that_waits_has_its_limit),
+                WEIR_TEST(a_function_that_computes_takes_no_virtual_time),
                 WEIR_TEST(misuse_is_an_error),
         };
 

@@ -40,8 +40,10 @@ struct weir_retry_config {
         weir_nsec max_delay;           /* default: 30 seconds */
         enum weir_retry_jitter jitter; /* default: WEIR_JITTER_FULL */
         int reserved;                  /* 0.  It takes the place of padding, so that `size` says which fields a program knows */
-        weir_nsec attempt_limit;       /* a longer attempt ends with -ETIMEDOUT; default and WEIR_FOREVER: none */
-        weir_nsec limit;               /* of the whole task, from its start; default and WEIR_FOREVER: none */
+        weir_nsec attempt_limit;       /* a longer attempt ends with -ETIMEDOUT; default and WEIR_FOREVER: none.  A function
+                                          that has begun (weir/go.h) is not interrupted: the retry waits until it returns.
+                                          weir_go_new_timed in `make` does not wait */
+        weir_nsec limit;               /* of the whole task, from its start, with the same rule; default and WEIR_FOREVER: none */
         weir_retry_budget *budget;     /* where its retries come from; default: none */
         weir_retry_if_fn *retry_if;    /* whether to try again; called on a worker with the context of the task.  Default:
                                           yes, except after -ECANCELED, -ESHUTDOWN, -ECHILD, and after errors that do not
