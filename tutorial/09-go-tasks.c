@@ -4,7 +4,7 @@
  *
  *     sorted(part) = series( parallel( sorted(left half), sorted(right half) ), merge )      and of a small part: sort
  *
- * A long computation does not belong into a callback, where timers and connections would wait for it.  A function that is given
+ * A long computation does not belong in a callback, where timers and connections would wait for it.  A function that is given
  * to weir_go_new runs on a thread of the executor, which has one for each CPU. */
 #include <errno.h>
 #include <stdbool.h>

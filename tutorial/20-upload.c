@@ -80,7 +80,7 @@ static void finish(struct upload *upload)
         weir_http_reply_text(upload->exchange, 201, text);
 }
 
-/* A regular file is written into the system's memory.  A slower write belongs into a function (09-go-tasks.c). */
+/* A regular file is written into the system's memory.  A slower write belongs in a function (09-go-tasks.c). */
 static int store(struct upload *upload, const char *data, size_t size)
 {
         while (size > 0) {
