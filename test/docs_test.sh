@@ -4,12 +4,13 @@
 # that begins with weir_ is declared in a public header, or is the name of a metric.  No line is longer than 100 columns, but in
 # blocks of the output of programs (```text) and in the tables of test/.  Each page of docs/decisions is in its index.
 #
-# The reason of an abort that a page shows is expected by a test, word for word.
+# The reason of an abort that a page shows is expected by a test, word for word.  README.md is one screen.  Its program is no quote:
+# it compiles as it stands.
 set -euo pipefail
 
 cd "$WEIR_SOURCE"
 python3 - *.md docs/*.md docs/decisions/*.md bench/README.md examples/README.md test/*/README.md <<'PYTHON'
-import glob, os, re, sys
+import glob, os, re, subprocess, sys
 
 failures, quotes = [], 0
 
@@ -28,6 +29,8 @@ for page in sys.argv[1:]:
     for block in re.finditer(r"([^\n]*)\n```c\n(.*?)```", text, re.S):
         named = re.fullmatch(r"<!-- (\S+) -->", block.group(1).strip())
         line = text[:block.start(2)].count("\n")
+        if page == "README.md" and named is None and block.group(1).strip() == "<!-- a whole program -->":
+            continue
         if not named:
             failures.append(f"{page}:{line}: a C block that does not say which file it is quoted from")
         elif block.group(2) not in open(named.group(1), encoding="utf-8").read():
@@ -63,6 +66,21 @@ if reasons < 4:
 if "\n> **What a step's failure means.**" not in open("docs/flows.md", encoding="utf-8").read():
     failures.append("docs/flows.md: the rule of a step's failure is in no box")
 
+readme = open("README.md", encoding="utf-8").read()
+if not 50 <= readme.count("\n") <= 60:
+    failures.append(f"README.md has {readme.count(chr(10))} lines: one screen is 50 to 60")
+for wanted in ("docs/headline.svg", "docs/flows.png", "docs/installing.md", "man weir", "HTTP/2", "WebSocket"):
+    if wanted not in readme:
+        failures.append(f"README.md does not mention {wanted}")
+program = re.search(r"<!-- a whole program -->\n```c\n(.*?)```", readme, re.S)
+if not program:
+    failures.append("README.md has no program")
+elif program.group(1).count("\n") > 16:
+    failures.append("the program of README.md is too long")
+else:
+    compiler = [os.environ.get("WEIR_CC", "cc"), "-Iinclude", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c", "-"]
+    if subprocess.run(compiler, input=program.group(1), text=True).returncode:
+        failures.append("the program of README.md does not compile as it stands")
 index = open("docs/decisions/README.md", encoding="utf-8").read()
 for page in glob.glob("docs/decisions/[0-9]*.md"):
     if page.rsplit("/", 1)[1] not in index:

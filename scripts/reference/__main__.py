@@ -22,11 +22,13 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 WORDS = {
     "quick-start": "a session store in fifteen minutes",
     "cheat-sheet": "the library on a page",
+    "installing": "from the source or packages, with CMake or pkg-config, glibc or musl",
     "flows": "series, parallels, graphs, races, retries, cancelling and deadlines",
     "timers": "timers by example",
     "time": "tickers, slack, clocks and lateness",
     "waiting": "counters, mailboxes, channels, guards and the like",
     "http-server": "the HTTP server: limits, streaming bodies, TLS, files, restart",
+    "recipes": "a daemon that stops in order, another context for a timer, Retry-After",
     "scheduler": "what callbacks may do, blocking, functions that compute",
     "debugging": "what hangs, traces, metrics",
     "testing-your-flows": "tests on the virtual clock",
