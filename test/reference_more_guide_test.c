@@ -284,7 +284,7 @@ route(weir_http_router *router)
         weir_http_router_add(router, "GET", "/metrics", weir_http_debug, &config);
         weir_http_router_add(router, "GET", "/pieces", answer_in_two_pieces, NULL);
         weir_http_router_add(router, "POST", "/login", log_in, NULL);
-        weir_http_router_add(router, "GET", "/files/*path", send_file, (void *)"/nonexistent");
+        weir_http_router_add(router, "GET", "/files/{path...}", send_file, (void *)"/nonexistent");
 }
 
 /* -- weir/http_access.h -- */
