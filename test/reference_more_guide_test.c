@@ -1,4 +1,4 @@
-/* test/reference_more_guide_test.c: more examples of the manual pages.  The part behind the name of a header stands in its page. */
+/* test/reference_more_guide_test.c: more examples of the manual pages, as in test/reference_guide_test.c. */
 #include "test/fixture.h"
 #include "test/http_client.h"
 

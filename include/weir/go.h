@@ -40,7 +40,8 @@ typedef void weir_go_fn(void *context);
 WEIR_API weir_task *weir_go_new(const char *queue, weir_go_fn *function, weir_task_fn *done, void *context);
 
 /* Makes the same task with a time limit, which counts from the start of the task: the time that it
- * waits in its queue counts as well.  At the limit the callback runs on any worker with the status -ETIMEDOUT, and the series goes on.
+ * waits in its queue counts as well.  At the limit the callback runs on any worker with the status
+ * -ETIMEDOUT, and the series goes on.
  *
  * A function that has not begun is never called then.  A function that has begun runs on to its
  * end; weir_go_cancelled tells it that nobody waits for it any more.  The function of

@@ -100,7 +100,8 @@ def faults_of(name, entry, home, errors):
     elif is_number:
         verb, possible = "can return", errors.returned(name)
     else:
-        verb, possible = "can set errno to", errors.left_in_errno(name, None, set()) if "WEIR_API" in entry.code else set()
+        is_pointer = re.search(rf"^WEIR_API .*\*{name}\(", entry.code, re.M)
+        verb, possible = "can set errno to", errors.left_in_errno(name, None, set()) if is_pointer else set()
     lacking = possible - listed(entry, home, set()) - set(NOT_RETURNED.get(name, {}))
     if lacking:
         yield f" {verb} {', '.join('-' + error for error in sorted(lacking))}, which its Result does not list"

@@ -58,6 +58,7 @@ class Function:
         self.name = match.group("name")
         self.is_static = path.endswith(".c") and "static" in (match.group("head") or "")
         self.body = match.group("body")
+        self.calls = set(re.findall(r"\b([a-z]\w*)\(", self.body))
 
     def values(self, expression):
         """An expression, and all that is assigned to the variables in it, and so on."""
@@ -172,7 +173,7 @@ class Errors:
             for callee in re.findall(r"(\w+)<>", flat(value)):
                 found |= self.returned(callee, function.path, seen)
             if re.search(r"-errno\b", value):
-                for callee in re.findall(r"(\w+)\(", function.body):
+                for callee in function.calls:
                     found |= self.left_in_errno(callee, function.path, set())
         return found
 
@@ -185,7 +186,7 @@ class Errors:
                 for expression in re.findall(r"\berrno = ([^;]*);", function.body):
                     found |= set(LISTED.findall(re.sub(r"[=!]= *-?E\w+", "", expression)))
                     found |= self.of_value(function, expression, set())
-                for callee in re.findall(r"(\w+)\(", function.body):
+                for callee in function.calls:
                     found |= self.left_in_errno(callee, function.path, seen)
         return found
 
