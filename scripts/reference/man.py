@@ -63,11 +63,13 @@ class Writer:
         for block in blocks:
             kind = block[0]
             # A paragraph macro right behind a heading would add an empty line.
-            if kind in ("text", "code", "image") and not fresh:
+            if kind in ("text", "code", "image", "box") and not fresh:
                 lines.append(".PP")
             fresh = kind == "heading"
             if kind == "text":
                 lines.append(self.words(block[1], marked))
+            elif kind == "box":
+                lines += [".RS 4", self.words(block[1], marked), ".RE"]
             elif kind == "code":
                 lines += [".RS 4", ".nf"] + code_lines(block[1], escape) + [".fi", ".RE"]
             elif kind in ("list", "numbers"):

@@ -1,6 +1,6 @@
 """Reads the pages of docs/, as far as they use Markdown, into the blocks of headers.py and
 
-("heading", level, text), ("table", head, rows), ("image", words, file).  Items of a list may be numbered: ("numbers", [items]).
+("heading", level, text), ("table", head, rows), ("image", words, file), ("box", words).  Items of a list may be numbered: ("numbers", [items]).
 """
 import re
 
@@ -32,6 +32,12 @@ def blocks_of(page):
             marks, words = line.split(" ", 1)
             blocks.append(("heading", len(marks), words))
             at += 1
+        elif line.startswith(">"):
+            words = []
+            while at < len(lines) and lines[at].startswith(">"):
+                words.append(lines[at][1:].strip())
+                at += 1
+            blocks.append(("box", " ".join(words)))
         elif line.startswith("|"):
             rows = []
             while at < len(lines) and lines[at].startswith("|"):
@@ -54,8 +60,8 @@ def blocks_of(page):
             at += 1
         else:
             words = []
-            while at < len(lines) and lines[at].strip() and not re.match(r"(```|#+ |\||- |\* |\d+\. |!\[|<!--)", lines[at]):
-                words.append(re.sub(r"^> ?", "", lines[at]).strip())
+            while at < len(lines) and lines[at].strip() and not re.match(r"(```|>|#+ |\||- |\* |\d+\. |!\[|<!--)", lines[at]):
+                words.append(lines[at].strip())
                 at += 1
             if not words:
                 raise ValueError(f"line {at + 1} is no Markdown that this script knows: {line}")

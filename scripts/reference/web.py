@@ -16,8 +16,9 @@ table { display: block; overflow-x: auto; border-collapse: collapse; }
 th, td { padding: .2rem .6rem; border: 1px solid #ccc; text-align: left; vertical-align: top; }
 a { color: #1a5a96; } img { max-width: 100%; } nav { font-size: .9rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; } dt { color: #666; } dd { margin: 0; overflow-wrap: anywhere; }
+blockquote { margin: 1rem 0; padding: .6rem .8rem; border-left: .3rem solid #1a5a96; background: #f4f4f2; }
 .entry { margin: 2rem 0; border-top: 1px solid #ddd; }
-@media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b; } pre { background: #282828; } a { color: #7ab8ee; }
+@media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b; } pre, blockquote { background: #282828; } a { color: #7ab8ee; }
         th, td { border-color: #555; } dt { color: #aaa; } .entry { border-color: #444; } }
 """
 
@@ -72,6 +73,8 @@ class Writer:
             kind = block[0]
             if kind == "text":
                 body.append(f"<p>{self.words(block[1], marked)}</p>")
+            elif kind == "box":
+                body.append(f"<blockquote>{self.words(block[1], marked)}</blockquote>")
             elif kind == "code":
                 body.append(f"<pre>{self.linked(block[1])}</pre>")
             elif kind in ("list", "numbers"):
