@@ -23,6 +23,7 @@
 #include "factory/sync/waitable.h"
 #include "kernel/base/panic.h"
 #include "kernel/data/visible.h"
+#include "kernel/observe/log.h"
 
 struct promise {
         struct weir__waitable object; /* first */
@@ -222,7 +223,7 @@ weir_promise_end_with(weir_task *promise, int status, void *value, weir_free_fn 
         int fault = fault_of(promise);
 
         if (!fault && status > 0)
-                fault = -EINVAL;
+                fault = weir__log_refusal("weir_promise_end: the status %d: expected 0 or a negative errno", status);
         return fault ? fault : end(promise_of(promise), status, value, drop);
 }
 
@@ -274,8 +275,10 @@ weir_promise_set_label(weir_task *promise, const char *label)
 {
         int fault = fault_of(promise);
 
-        if (fault || !label)
-                return fault ? fault : -EINVAL;
+        if (fault)
+                return fault;
+        if (!label)
+                return weir__log_refusal("weir_promise_set_label: the label is NULL: expected a text");
         if (promise->flags & WEIR__TASK_CONSUMED)
                 return -EBUSY;
         struct promise *self = promise_of(promise);

@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
 
 #define OWN_CASES 4
 
@@ -230,7 +231,7 @@ seal(struct weir_task *task)
         for (unsigned i = 0; i < self->count; i++)
                 if (self->options[i].wait.object)
                         return 0;
-        return self->fallback >= 0 ? 0 : -EINVAL;
+        return self->fallback >= 0 ? 0 : weir__log_refusal("a select without a case that can happen: expected one, or a default");
 }
 
 static const struct weir__task_ops select_ops = {

@@ -26,6 +26,7 @@
 
 #include "factory/sync/waitable.h"
 #include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
 
 #define SIZES      17  /* of rooms: 1, 2, 4 and so on up to WEIR_TOPIC_ROOM_MAX */
 #define DROP_BATCH 256 /* messages that are dropped under one hold of the lock */
@@ -272,7 +273,10 @@ int64_t
 weir_topic_publish(const char *name, const void *data, size_t size)
 {
         struct weir__name_key key;
-        int fault = weir__phase_is_forked() ? -ECHILD : !data && size > 0 ? -EINVAL : weir__name_read(name, &key);
+        int fault = weir__phase_is_forked() ? -ECHILD : weir__name_expect("topic", name, &key);
+
+        if (!fault && !data && size > 0)
+                fault = weir__log_refusal("weir_topic_publish: NULL with a size of %zu: expected as many bytes", size);
         struct topic *topic = fault ? NULL : (struct topic *)weir__waitable_find(&topic_ops, &key);
 
         if (!topic)
@@ -348,7 +352,7 @@ drop_and_lock(struct topic *topic)
         }
 }
 
-/* The ring is larger than what has to stay.  It may keep its size when there is no memory, or when others come or go meanwhile. */
+/* The ring is larger than what has to stay.  It may keep its size without memory, or when others come or go meanwhile. */
 static void
 shrink(struct topic *topic)
 {
@@ -383,7 +387,7 @@ weir_subscriber *
 weir_topic_subscribe(const char *name, size_t room)
 {
         if (room == 0 || room > WEIR_TOPIC_ROOM_MAX) {
-                errno = EINVAL;
+                errno = -weir__log_refusal("weir_topic_subscribe: room %zu: expected 1 to %d", room, WEIR_TOPIC_ROOM_MAX);
                 return NULL;
         }
         struct weir__waitable *topic = weir__waitable_unique(weir__waitable_new_named(&topic_ops, name, 0, 0, NULL));

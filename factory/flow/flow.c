@@ -107,17 +107,14 @@ static const struct weir__combinator_ops dynamic_ops = {
 static weir_task *
 new_maker(const struct weir__combinator_ops *ops, weir_make_fn *make, weir_task_fn *done, void *context)
 {
-        static struct weir__log_limit limit;
         struct maker *maker = weir__combinator_new(ops, sizeof *maker, done, context);
 
         if (!maker)
                 return NULL;
         maker->make = make;
-        if (!make) {
-                weir__log_limited(&limit, WEIR_LOG_ERROR, "%s without a function: expected one that makes tasks",
-                                  ops->task.work.kind);
-                weir__task_poison(&maker->combinator.task, -EINVAL);
-        }
+        if (!make)
+                weir__task_poison(&maker->combinator.task,
+                                  weir__log_refusal("%s without a function: expected one that makes tasks", ops->task.work.kind));
         return &maker->combinator.task;
 }
 

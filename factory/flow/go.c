@@ -457,24 +457,16 @@ make_timed(weir_nsec limit)
         return &timed->timer.task;
 }
 
-static void
-say_no_function(const weir_nsec *limit)
-{
-        static struct weir__log_limit log_limit;
-
-        weir__log_limited(&log_limit, WEIR_LOG_ERROR, "%s: the function is NULL: expected the one to be run",
-                          limit ? "weir_go_new_timed" : "weir_go_new");
-}
-
 static weir_task *
 make(const char *name, const weir_nsec *limit, weir_go_fn *function, weir_task_fn *done, void *context)
 {
         struct weir__name_key key;
-        int fault = !function ? -EINVAL : name ? weir__name_read(name, &key) : 0;
+        int fault = name ? weir__name_expect("a queue", name, &key) : 0;
         struct weir__go_queue *queue = NULL;
 
         if (!function)
-                say_no_function(limit);
+                fault = weir__log_refusal("%s: the function is NULL: expected the one to be run",
+                                          limit ? "weir_go_new_timed" : "weir_go_new");
         if (fault)
                 return weir__timer_new_poisoned(fault, done, context);
         if (name && !weir__phase_is_forked()) {
@@ -533,6 +525,9 @@ weir_go_task(void)
 void
 weir_go_fail(int status)
 {
-        if (inside)
-                inside->failure = status > 0 ? -EINVAL : status;
+        if (!inside)
+                return;
+        inside->failure = status;
+        if (status > 0)
+                inside->failure = weir__log_refusal("weir_go_fail: the status %d: expected 0 or a negative errno", status);
 }

@@ -13,6 +13,7 @@
 #include "kernel/base/list.h"
 #include "kernel/base/phase.h"
 #include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
 #include "kernel/runtime/config.h"
 
 #define LINES_AT_ONCE 256 /* of a table that are looked at under one hold of the lock */
@@ -111,8 +112,8 @@ weir_go_queue_stats(const char *name, struct weir_go_stats *stats)
         if (weir__phase_is_forked())
                 return -ECHILD;
         if (!stats || !weir__config_has_size(stats))
-                return -EINVAL;
-        int fault = name ? weir__name_read(name, &key) : 0;
+                return weir__log_refusal("weir_go_queue_stats: " WEIR__SIZE_EXPECTED("weir_go_stats"));
+        int fault = name ? weir__name_expect("a queue", name, &key) : 0;
         if (fault)
                 return fault;
         if (name) {

@@ -201,15 +201,39 @@ static const struct weir__combinator_ops retry_ops = {
 
 /* -- making -- */
 
+/* What the first field that is not allowed should have been; NULL: all are. */
+static const char *
+wrong_field(const struct weir_retry_config *config)
+{
+        const struct {
+                bool is_wrong;
+                const char *expected;
+        } fields[] = {
+                {config->attempts < 0, "attempts: expected 0 or more"},
+                {config->factor < 0 || (config->factor > 0 && config->factor < 100), "factor: expected 100 or more, or 0"},
+                {config->delay < 0, "delay: expected 0 or more"},
+                {config->max_delay < 0, "max_delay: expected 0 or more"},
+                {(int)config->jitter < WEIR_JITTER_FULL || config->jitter > WEIR_JITTER_NONE,
+                 "jitter: expected an enum weir_retry_jitter"},
+                {config->reserved, "reserved: expected 0"},
+                {config->attempt_limit < 0, "attempt_limit: expected 0 or more"},
+                {config->limit < 0, "limit: expected 0 or more"},
+        };
+
+        for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+                if (fields[i].is_wrong)
+                        return fields[i].expected;
+        return NULL;
+}
+
 static int
 read_config(struct weir_retry_config *to, const struct weir_retry_config *from)
 {
         *to = (struct weir_retry_config)WEIR_RETRY_CONFIG_DEFAULT;
         int failed = from ? weir__config_read(to, sizeof *to, from) : 0;
-        if (failed || to->attempts < 0 || to->factor < 0 || (to->factor > 0 && to->factor < 100) || to->delay < 0 ||
-            to->max_delay < 0 || (int)to->jitter < WEIR_JITTER_FULL || to->jitter > WEIR_JITTER_NONE || to->reserved ||
-            to->attempt_limit < 0 || to->limit < 0)
-                return -EINVAL;
+        const char *expected = failed ? WEIR__CONFIG_EXPECTED("weir_retry_config", "WEIR_RETRY_CONFIG_DEFAULT") : wrong_field(to);
+        if (expected)
+                return weir__log_refusal("weir_retry_new: %s", expected);
         to->attempts = to->attempts ? to->attempts : 3;
         to->factor = to->factor ? to->factor : 200;
         to->delay = to->delay ? to->delay : WEIR_MSEC(100);
@@ -223,7 +247,6 @@ read_config(struct weir_retry_config *to, const struct weir_retry_config *from)
 weir_task *
 weir_retry_new(const struct weir_retry_config *config, weir_make_fn *make, weir_task_fn *done, void *context)
 {
-        static struct weir__log_limit limit;
         struct retry *retry = weir__combinator_new(&retry_ops, sizeof *retry, done, context);
 
         if (!retry)
@@ -232,14 +255,10 @@ weir_retry_new(const struct weir_retry_config *config, weir_make_fn *make, weir_
         retry->attempts = 0;
         retry->is_waiting = false;
         int failed = read_config(&retry->config, config);
+        if (!failed && !make)
+                failed = weir__log_refusal("weir_retry_new: the function is NULL: expected one that makes tasks");
         if (failed)
-                weir__log_limited(&limit, WEIR_LOG_ERROR,
-                                  "weir_retry_new: a value is not allowed, or the size of the config is wrong: expected struct "
-                                  "weir_retry_config config = WEIR_RETRY_CONFIG_DEFAULT");
-        else if (!make)
-                weir__log_limited(&limit, WEIR_LOG_ERROR, "weir_retry_new: the function is NULL: expected one that makes tasks");
-        if (failed || !make)
-                weir__task_poison(&retry->combinator.task, -EINVAL);
+                weir__task_poison(&retry->combinator.task, failed);
         retry->config.budget = failed ? NULL : weir__budget_ref(retry->config.budget);
         retry->delay = retry->config.delay;
         return &retry->combinator.task;

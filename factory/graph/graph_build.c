@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "factory/graph/graph.h"
+#include "kernel/observe/log.h"
 
 #define EDGES_LEAST      32
 #define CONDITIONS_LEAST 8
@@ -14,8 +15,10 @@
 int
 weir_node_set_policy(weir_node *node, enum weir_node_policy policy)
 {
-        if (!node || (policy != WEIR_NODE_GO_ON && policy != WEIR_NODE_CANCEL))
+        if (!node)
                 return -EINVAL;
+        if (policy != WEIR_NODE_GO_ON && policy != WEIR_NODE_CANCEL)
+                return weir__log_refusal("weir_node_set_policy: %d: expected an enum weir_node_policy", (int)policy);
         if (weir__node_graph(node)->task.flags & WEIR__TASK_CONSUMED)
                 return -EBUSY;
         node->policy = (uint8_t)policy;
@@ -87,8 +90,10 @@ weir_graph_stop_on_failure(weir_task *to)
 static int
 fault_of(const struct weir_node *before, const struct weir_node *after)
 {
-        if (!before || !after || before == after || weir__node_graph(before) != weir__node_graph(after))
+        if (!before || !after)
                 return -EINVAL;
+        if (before == after || weir__node_graph(before) != weir__node_graph(after))
+                return weir__log_refusal("weir_graph_precede: expected two nodes of one graph");
         return weir__node_graph(before)->task.flags & WEIR__TASK_CONSUMED ? -EBUSY : 0;
 }
 
@@ -127,8 +132,10 @@ weir_graph_precede(weir_node *before, weir_node *after)
 int
 weir_graph_precede_if(weir_node *before, weir_node *after, weir_edge_fn *condition, void *context)
 {
-        int fault = condition ? fault_of(before, after) : -EINVAL;
+        int fault = fault_of(before, after);
 
+        if (!condition)
+                fault = weir__log_refusal("weir_graph_precede_if: the condition is NULL: expected a function");
         if (fault)
                 return fault;
         struct weir__graph *graph = weir__node_graph(before);

@@ -6,6 +6,7 @@
 
 #include "factory/graph/graph.h"
 #include "kernel/base/clock.h"
+#include "kernel/observe/log.h"
 
 static const struct {
         const char *name, *color;
@@ -75,8 +76,10 @@ weir_graph_dot(const weir_task *task, FILE *file)
 {
         const struct weir__graph *graph = (const struct weir__graph *)task;
 
-        if (!task || !file)
+        if (!task)
                 return -EINVAL;
+        if (!file)
+                return weir__log_refusal("weir_graph_dot: the file is NULL: expected the one to be written to");
         if (!weir__is_graph(task))
                 return -EDOM;
         weir_nsec now = weir__clock_now();

@@ -15,6 +15,7 @@
 
 #include "kernel/base/thread.h"
 #include "kernel/base/phase.h"
+#include "kernel/observe/log.h"
 #include "kernel/runtime/signals.h"
 
 static sem_t wanted; /* by signals */
@@ -151,17 +152,17 @@ bind_to(int signal, int fd)
 int
 weir_debug_dump_on(int signal, int fd)
 {
-        int failed = 0;
+        int failed = signal < 0 ? -EINVAL : 0;
 
         if (weir__phase_is_forked())
                 return -ECHILD;
-        if (signal < 0)
-                return -EINVAL;
         pthread_mutex_lock(&bound.mutex);
-        if (signal == 0 || fd < 0)
+        if (signal == 0 || (signal > 0 && fd < 0))
                 unbind();
-        else
+        else if (signal > 0)
                 failed = bind_to(signal, fd);
         pthread_mutex_unlock(&bound.mutex);
+        if (failed == -EINVAL)
+                weir__log_refusal("weir_debug_dump_on: the signal %d: expected one that can be caught, or 0", signal);
         return failed;
 }

@@ -18,6 +18,7 @@
  * So the lines of every table are in the order of the hashes, and a scan (names_scan.c) goes on after the tables were changed. */
 #include "factory/names/names.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -431,6 +432,15 @@ weir__names_count(struct weir__names *names, const struct weir__name_key *key)
 
         weir__names_unlock(shard);
         return count;
+}
+
+int
+weir__name_refuse_at(struct weir__log_limit *limit, const char *what, int fault)
+{
+        if (fault == -EINVAL || fault == -ENAMETOOLONG)
+                weir__log_limited(limit, WEIR_LOG_ERROR, "%s %s: expected a name of 1 to %d bytes", what,
+                                  fault == -EINVAL ? "without a name" : "with too long a name", WEIR_NAME_MAX);
+        return fault;
 }
 
 /* -- forks -- */

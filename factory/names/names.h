@@ -16,6 +16,7 @@
 #include "factory/names/name_table.h"
 #include "kernel/base/latch.h"
 #include "kernel/base/lock.h"
+#include "kernel/observe/log.h"
 
 #define WEIR__NAMES_SHARD_BITS 6 /* the upper ones of a hash */
 #define WEIR__NAMES_SHARDS     (1 << WEIR__NAMES_SHARD_BITS)
@@ -81,6 +82,24 @@ weir__name_read(const char *text, struct weir__name_key *key)
                 return size == 0 ? -EINVAL : -ENAMETOOLONG;
         *key = weir__name_key(text, size);
         return 0;
+}
+
+/* Logs which names there are, if that is the fault.  `what` has the name, such as "a timer".  Is the fault. */
+#define weir__name_refuse(what, fault)                                \
+        ({                                                            \
+                static struct weir__log_limit weir__refused;          \
+                                                                      \
+                weir__name_refuse_at(&weir__refused, what, fault);    \
+        })
+int weir__name_refuse_at(struct weir__log_limit *limit, const char *what, int fault) __attribute__((cold, noinline));
+
+/* weir__name_read, with that line. */
+static inline int
+weir__name_expect(const char *what, const char *text, struct weir__name_key *key)
+{
+        int fault = weir__name_read(text, key);
+
+        return __builtin_expect(fault, 0) ? weir__name_refuse(what, fault) : 0;
 }
 
 static inline bool

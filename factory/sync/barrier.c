@@ -16,6 +16,7 @@
 
 #include "factory/task/series.h"
 #include "factory/sync/waitable.h"
+#include "kernel/observe/log.h"
 
 #define NOT_YET      UINT64_MAX       /* it has not arrived */
 #define LAST_ARRIVAL (UINT64_MAX - 1) /* it was the last of its generation */
@@ -40,12 +41,18 @@ describe(const struct weir__waitable *object, const struct weir__wait *wait, cha
 static const struct weir__waitable_ops barrier_ops = {
         .kind = WEIR__BARRIER, .noun = "barrier", .size = sizeof(struct weir_barrier), .queues = 1, .describe = describe};
 
+static int
+refuse(void)
+{
+        return weir__log_refusal("a barrier for 0 tasks: expected 1 or more");
+}
+
 weir_barrier *
 weir_barrier_new(size_t n)
 {
         if (n > 0)
                 return (weir_barrier *)weir__waitable_new(&barrier_ops, 0, n, NULL);
-        errno = EINVAL;
+        errno = -refuse();
         return NULL;
 }
 
@@ -54,7 +61,7 @@ weir_barrier_open(const char *name, size_t n)
 {
         if (n > 0)
                 return (weir_barrier *)weir__waitable_unique(weir__waitable_new_named(&barrier_ops, name, 0, n, NULL));
-        errno = EINVAL;
+        errno = -refuse();
         return NULL;
 }
 

@@ -419,7 +419,7 @@ weir_guard_release(weir_guard *guard, weir_series *series)
 int
 weir_guard_release_named(const char *name, weir_series *series)
 {
-        return name && *name ? release(series, NULL, name) : -EINVAL;
+        return name && *name ? release(series, NULL, name) : weir__name_refuse("guard", -EINVAL);
 }
 
 /* "%p" is what a guard's describe calls a series without a name. */

@@ -12,6 +12,7 @@
 
 #include "factory/sync/waitable.h"
 #include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
 
 struct slot {
         struct slot *below;
@@ -145,8 +146,10 @@ put(weir_pool *pool, struct slot *slot, void *object)
 int
 weir_pool_put(weir_pool *pool, void *object)
 {
-        if (!pool || !object)
-                return pool ? -EINVAL : -ENOMEM;
+        if (!pool)
+                return -ENOMEM;
+        if (!object)
+                return weir__log_refusal("weir_pool_put: the object is NULL: expected one");
         if (weir__phase_is_forked())
                 return -ECHILD;
         return put(pool, NULL, object) ? 0 : -ENOMEM;

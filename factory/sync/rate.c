@@ -21,6 +21,7 @@
 #include "factory/sync/waitable.h"
 #include "kernel/base/clock.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/observe/log.h"
 #include "kernel/runtime/runtime.h"
 
 #define SHARES_MOST (UINT64_C(1) << 62)
@@ -216,16 +217,28 @@ greatest_common_divisor(uint64_t a, uint64_t b)
         return a;
 }
 
+/* More than the burst. */
+static int
+refuse(const weir_rate *rate, uint64_t tokens)
+{
+        return weir__log_refusal("%" PRIu64 " tokens of a rate: expected %" PRIu64 " at most", tokens, rate->object.limit);
+}
+
 /* Result: 0 or -EINVAL. */
 static int
 read_speed(uint64_t tokens, weir_nsec per, uint64_t burst, uint64_t *speed, uint64_t *cost)
 {
         if (tokens == 0 || per <= 0 || burst == 0)
-                return -EINVAL;
+                return weir__log_refusal("a rate of %" PRIu64 " tokens in %lld ns, %" PRIu64
+                                         " at once: expected 1 or more of each",
+                                         tokens, (long long)per, burst);
         uint64_t divisor = greatest_common_divisor(tokens, (uint64_t)per);
         *speed = tokens / divisor;
         *cost = (uint64_t)per / divisor;
-        return burst > SHARES_MOST / *cost ? -EINVAL : 0;
+        if (burst > SHARES_MOST / *cost)
+                return weir__log_refusal("a rate with %" PRIu64 " tokens at once: expected %" PRIu64 " or less for this rate",
+                                         burst, SHARES_MOST / *cost);
+        return 0;
 }
 
 /* `made` is NULL, with errno, or is nobody else's yet. */
@@ -288,7 +301,7 @@ weir_rate_try_take(weir_rate *rate, uint64_t tokens)
         int outcome = try(&wait, &claimed);
         arm_and_unlock(rate);
         weir__wait_deliver_all(&claimed);
-        return outcome;
+        return outcome == -EINVAL ? refuse(rate, tokens) : outcome;
 }
 
 weir_nsec
@@ -299,7 +312,7 @@ weir_rate_delay(weir_rate *rate, uint64_t tokens)
         if (fault)
                 return fault;
         if (tokens > rate->object.limit)
-                return -EINVAL;
+                return refuse(rate, tokens);
         weir__waitable_lock(&rate->object);
         refill(rate);
         uint64_t left = time_until(rate, tokens * rate->cost);
@@ -370,6 +383,6 @@ weir_rate_take_new(weir_rate *rate, uint64_t tokens, weir_task_fn *done, void *c
                 return NULL;
         self->wait.amount = tokens;
         if (rate && tokens > rate->object.limit)
-                weir__task_poison(&self->task, -EINVAL);
+                weir__task_poison(&self->task, refuse(rate, tokens));
         return &self->task;
 }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "factory/sync/waitable.h"
+#include "kernel/observe/log.h"
 
 struct weir_semaphore {
         struct weir__waitable object; /* first */
@@ -93,6 +94,14 @@ limit_of(uint64_t tokens)
         return tokens ? tokens : UINT64_MAX;
 }
 
+/* More than it was made with. */
+static int
+refuse(const weir_semaphore *semaphore, uint64_t tokens)
+{
+        return weir__log_refusal("%" PRIu64 " tokens of a semaphore: expected %" PRIu64 " at most", tokens,
+                                 semaphore->object.limit);
+}
+
 weir_semaphore *
 weir_semaphore_new(uint64_t tokens)
 {
@@ -114,7 +123,9 @@ weir_semaphore_try_acquire(weir_semaphore *semaphore, uint64_t tokens)
 {
         struct weir__wait wait = {.object = (struct weir__waitable *)semaphore, .amount = tokens};
 
-        return weir__wait_at_once(&wait);
+        int outcome = weir__wait_at_once(&wait);
+
+        return outcome == -EINVAL ? refuse(semaphore, tokens) : outcome;
 }
 
 int
@@ -184,6 +195,6 @@ weir_semaphore_acquire_new(weir_semaphore *semaphore, uint64_t tokens, weir_task
                 return NULL;
         self->wait.amount = tokens;
         if (semaphore && tokens > semaphore->object.limit)
-                weir__task_poison(&self->task, -EINVAL);
+                weir__task_poison(&self->task, refuse(semaphore, tokens));
         return &self->task;
 }

@@ -23,6 +23,7 @@
 
 #include "factory/sync/waitable.h"
 #include "kernel/base/phase.h"
+#include "kernel/observe/log.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/runtime/signals.h"
 
@@ -261,7 +262,11 @@ weir_signal_new(int signo, weir_task_fn *done, void *context)
 {
         bool is_forked = weir__phase_is_forked(), refused = is_refused(signo);
         struct weir__waitable *object = is_forked || refused ? NULL : object_of(signo);
-        int fault = refused ? -EINVAL : is_forked ? -ECHILD : object ? 0 : -errno;
+        int fault = is_forked ? -ECHILD : object ? 0 : -errno;
+
+        if (refused)
+                fault = weir__log_refusal(
+                        "weir_signal_new: the signal %d: expected one that can be caught, and is none of a fault", signo);
         struct weir__wait_task *self = weir__wait_task_new(&task_ops, object, 0, done, context);
 
         weir__waitable_unref(object); /* the task has its own */

@@ -187,7 +187,7 @@ weir__waitable_new_named(const struct weir__waitable_ops *ops, const char *name,
 
         if (!fault)
                 return make(ops, &key, amount, limit, drop);
-        errno = -fault;
+        errno = -weir__name_refuse(ops->noun, fault);
         return NULL;
 }
 

@@ -15,6 +15,7 @@
 
 #include "factory/task/series.h"
 #include "kernel/base/phase.h"
+#include "kernel/observe/log.h"
 
 _Atomic unsigned weir__series_descents;
 
@@ -99,8 +100,10 @@ int
 weir_series_fail(weir_series *series, int status)
 {
         weir__memory_expect(series);
-        if (!series || status >= 0 || status < -INT16_MAX)
+        if (!series)
                 return -EINVAL;
+        if (status >= 0 || status < -INT16_MAX)
+                return weir__log_refusal("weir_series_fail: the status %d: expected a negative errno", status);
         return weir__phase_is_forked() ? -ECHILD : weir__series_end_now(series, weir__cause_of_failure(status));
 }
 

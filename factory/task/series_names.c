@@ -126,7 +126,11 @@ weir_series_set_name(weir_series *series, const char *name)
         size_t size = name ? strlen(name) : 0;
 
         weir__memory_expect(series);
-        if (!series || (name && size == 0))
+        if (!series)
+                return -EINVAL;
+        if (name && (size == 0 || size > WEIR_NAME_MAX))
+                weir__name_refuse("a series", size == 0 ? -EINVAL : -ENAMETOOLONG);
+        if (name && size == 0)
                 return -EINVAL;
         if (weir__phase_is_forked())
                 return -ECHILD;

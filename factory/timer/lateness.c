@@ -11,6 +11,7 @@
 #include "factory/timer/timer.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/observe/log.h"
 #include "kernel/runtime/config.h"
 
 static struct weir__lock reading = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF);
@@ -39,8 +40,10 @@ read_lateness(int poller, struct weir_lateness *lateness, bool restart)
 
         if (weir__phase_is_forked())
                 return -ECHILD;
-        if ((lateness && !weir__config_has_size(lateness)) || !collect(poller, &sum, restart))
-                return -EINVAL;
+        if (lateness && !weir__config_has_size(lateness))
+                return weir__log_refusal("weir_lateness: " WEIR__SIZE_EXPECTED("weir_lateness"));
+        if (!collect(poller, &sum, restart))
+                return weir__log_refusal("weir_lateness: poller %d: expected one that has existed, or WEIR_ALL_POLLERS", poller);
         if (lateness)
                 weir__config_write(lateness, sizeof *lateness,
                                    &(struct weir_lateness){
@@ -57,7 +60,9 @@ read_lateness(int poller, struct weir_lateness *lateness, bool restart)
 int
 weir_lateness(int poller, struct weir_lateness *lateness)
 {
-        return lateness ? read_lateness(poller, lateness, false) : -EINVAL;
+        if (!lateness)
+                return weir__log_refusal("weir_lateness: " WEIR__SIZE_EXPECTED("weir_lateness"));
+        return read_lateness(poller, lateness, false);
 }
 
 int

@@ -15,12 +15,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include <weir/runtime.h>
 #include <weir/ticker.h>
 
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
 #include "kernel/calendar/cron.h"
 #include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
 
 #define CORRECTION_MAX WEIR_SEC(3 * 3600) /* a clock put back by less is corrected; as cron(8) of Debian has it */
 #define COUNTED_MAX    256                /* missed ticks of a schedule, because each must be searched for */
@@ -276,10 +278,15 @@ make(const char *name, const struct ticker *ticker, weir_task_fn *fn, void *cont
         return weir__timer_make(&plan, ticker->base.period, fn, context);
 }
 
-static bool
-is_sound(weir_nsec period, enum weir_tick_policy policy)
+/* 0 or -EINVAL. */
+static int
+fault_of(weir_nsec period, enum weir_tick_policy policy)
 {
-        return period > 0 && (policy == WEIR_TICK_SKIP || policy == WEIR_TICK_BURST || policy == WEIR_TICK_DELAY);
+        if (period <= 0)
+                return weir__log_refusal("a ticker with a period of %lld: expected 1 or more", (long long)period);
+        if (policy != WEIR_TICK_SKIP && policy != WEIR_TICK_BURST && policy != WEIR_TICK_DELAY)
+                return weir__log_refusal("a ticker with the policy %d: expected an enum weir_tick_policy", (int)policy);
+        return 0;
 }
 
 static int
@@ -287,7 +294,7 @@ fault_of_name(const char *name)
 {
         struct weir__name_key key;
 
-        return name ? weir__name_read(name, &key) : 0;
+        return name ? weir__name_expect("a ticker", name, &key) : 0;
 }
 
 static weir_task *
@@ -296,8 +303,8 @@ make_periodic(const char *name, weir_nsec period, enum weir_tick_policy policy, 
         const struct ticker ticker = {.policy = policy, .base.period = period};
         int fault = fault_of_name(name);
 
-        if (!fault && !is_sound(period, policy))
-                fault = -EINVAL;
+        if (!fault)
+                fault = fault_of(period, policy);
         return fault ? weir__timer_new_poisoned(fault, fn, context) : make(name, &ticker, fn, context);
 }
 
@@ -333,14 +340,29 @@ read_schedule(struct schedule **schedule, const char *cron, const char *zone, st
         return 0;
 }
 
+static void
+say_bad_schedule(const char *cron, const char *zone, const struct weir__cron_error *where, int fault)
+{
+        if (where->expected)
+                weir__log_refusal("a ticker with the schedule \"%s\": at %zu: expected %s", cron ? cron : "", where->position,
+                                  where->expected);
+        else
+                weir__log_refusal("a ticker with the zone \"%s\": %s: expected a name of the time zone database, or NULL",
+                                  zone ? zone : "", weir_strerror(fault));
+}
+
 static weir_task *
 make_scheduled(const char *name, const char *cron, const char *zone, weir_task_fn *fn, void *context)
 {
         struct ticker ticker = {.policy = WEIR_TICK_SKIP};
+        struct weir__cron_error where = {0, NULL};
         int fault = fault_of_name(name);
 
-        if (!fault)
-                fault = read_schedule(&ticker.schedule, cron, zone, NULL);
+        if (!fault) {
+                fault = read_schedule(&ticker.schedule, cron, zone, &where);
+                if (fault && fault != -ENOMEM)
+                        say_bad_schedule(cron, zone, &where, fault);
+        }
         if (fault)
                 return fault == -ENOMEM ? NULL : weir__timer_new_poisoned(fault, fn, context);
         weir_task *task = make(name, &ticker, fn, context);
@@ -384,8 +406,10 @@ fault_before_start(const weir_task *task)
         weir__memory_expect(task);
         if (weir__phase_is_forked())
                 return -ECHILD;
-        if (!task || task->flags & WEIR__TASK_CONSUMED)
+        if (!task)
                 return -EINVAL;
+        if (task->flags & WEIR__TASK_CONSUMED)
+                return weir__log_refusal("a ticker: expected its first tick and its limit before it is started or pushed");
         return ticker_of_task(task) ? 0 : -EDOM;
 }
 
@@ -438,7 +462,7 @@ weir_ticker_stop(weir_task *task)
         if (!ticker)
                 return task ? -EDOM : -EINVAL;
         if (task->status != -EINPROGRESS)
-                return -EINVAL;
+                return weir__log_refusal("weir_ticker_stop: expected a ticker whose tick runs");
         set_last(ticker, true);
         return 0;
 }

@@ -13,6 +13,7 @@
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
 
 #define OPS(is_named, is_clock) WEIR__TIMER_OPS("a timer", is_named, is_clock, NULL)
 
@@ -77,7 +78,7 @@ make(const struct weir__timer_ops *ops, const char *name, const struct weir__tim
         int fault = name ? weir__name_read(name, &key) : 0;
 
         if (fault)
-                return weir__timer_new_poisoned(fault, done, context);
+                return weir__timer_new_poisoned(weir__name_refuse(ops->task.work.kind, fault), done, context);
         size_t before = name ? weir__named_timer_size(key.size) : sizeof(struct weir__timer), size = before + size_of(plan);
         struct weir__named_timer *named = weir__alloc(size);
         if (!named)
@@ -173,8 +174,10 @@ weir_timer_set_slack(weir_task *task, weir_nsec slack)
 
         if (weir__phase_is_forked())
                 return -ECHILD;
-        if (!task || slack < 0 || (timer && task->flags & WEIR__TASK_CONSUMED))
+        if (!task)
                 return -EINVAL;
+        if (slack < 0 || (timer && task->flags & WEIR__TASK_CONSUMED))
+                return weir__log_refusal("weir_timer_set_slack: expected 0 or more, and a timer that was not started or pushed");
         if (!timer)
                 return -EDOM;
         task->slack = weir__clock_slack(slack);

@@ -12,6 +12,7 @@
 #include "factory/timer/timer.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
+#include "kernel/observe/log.h"
 
 /* -- the names with a prefix -- */
 
@@ -235,7 +236,7 @@ weir_timer_list(const char *prefix, weir_timer_visit_fn *visit, void *context)
         if (weir__phase_is_forked())
                 return -ECHILD;
         if (!prefix || !visit)
-                return -EINVAL;
+                return weir__log_refusal("weir_timer_list: expected a prefix, which may be \"\", and a visitor");
         struct list *list = malloc(sizeof *list);
         if (!list)
                 return -ENOMEM;

@@ -21,6 +21,7 @@
 
 #include "factory/timer/timer.h"
 #include "kernel/base/phase.h"
+#include "kernel/observe/log.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
 
@@ -158,7 +159,7 @@ weir_timer_with(const char *name, weir_timer_with_fn *fn, void *argument)
         if (weir__phase_is_forked())
                 return -ECHILD;
         if (!fn)
-                return -EINVAL;
+                return weir__log_refusal("weir_timer_with: the function is NULL: expected the one to be called");
         if (!weir__phase_is_up() || weir__name_read(name, &key) || weir__runtime_enter())
                 return 0;
         weir_clock_hold();

@@ -71,7 +71,7 @@ weir__clock_on_wall_change(weir__wall_change_fn *fn)
 }
 
 int
-weir_clock_set_wall(weir_nsec wall)
+weir__clock_set_wall(weir_nsec wall)
 {
         weir__wall_change_fn *fn = atomic_load(&on_wall_change);
 

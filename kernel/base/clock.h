@@ -26,6 +26,9 @@ void weir__clock_start(bool is_virtual);
 typedef void weir__wall_change_fn(void);
 void weir__clock_on_wall_change(weir__wall_change_fn *fn);
 
+/* weir_clock_set_wall, without a line in the log. */
+int weir__clock_set_wall(weir_nsec wall);
+
 static inline bool weir__clock_is_virtual(void)
 {
         return __builtin_expect(atomic_load_explicit(&weir__clock.is_virtual, memory_order_relaxed), 0);

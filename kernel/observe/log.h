@@ -2,6 +2,7 @@
 #ifndef WEIR_KERNEL_LOG_H
 #define WEIR_KERNEL_LOG_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +27,15 @@ struct weir__log_limit {
  * two atomic operations and a look at the clock.  NULL: no limit. */
 __attribute__((format(printf, 3, 4))) void weir__log_limited(struct weir__log_limit *limit, enum weir_log_level level,
                                                              const char *format, ...);
+
+/* Logs what a call expected instead of what it was given, once in WEIR__LOG_INTERVAL for each place.  Is -EINVAL. */
+#define weir__log_refusal(...)                                                     \
+        ({                                                                         \
+                static struct weir__log_limit weir__refused;                       \
+                                                                                   \
+                weir__log_limited(&weir__refused, WEIR_LOG_ERROR, __VA_ARGS__);    \
+                -EINVAL;                                                           \
+        })
 
 /* Returns whether a message may be logged at `now`, and how many were left out before. Otherwise it counts the message as left
  * out. Never blocks. Any thread. */

@@ -436,8 +436,10 @@ open_file(const char *path)
 int
 weir_trace_start(const char *path)
 {
-        int before = errno, failed = weir__phase_is_forked() ? -ECHILD : !path ? -EINVAL : weir__steps_start();
+        int before = errno, failed = weir__phase_is_forked() ? -ECHILD : path ? weir__steps_start() : -EINVAL;
 
+        if (failed == -EINVAL)
+                weir__log_refusal("weir_trace_start: the path is NULL: expected that of a file");
         if (failed)
                 return failed;
         weir__lock(&trace.lock);

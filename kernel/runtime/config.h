@@ -14,6 +14,9 @@
 #define WEIR__CONFIG_EXPECTED(type, initializer) \
         "the size of the config is wrong, or it has unknown fields: expected struct " type " config = " initializer
 
+/* The same for a struct that the library fills. */
+#define WEIR__SIZE_EXPECTED(type) "the struct is NULL, or its size is wrong: expected struct " type " with its `size`"
+
 #define WEIR__CONFIG_MAX 4096 /* none of our structs will ever be larger: a larger size was not initialised */
 
 static inline bool

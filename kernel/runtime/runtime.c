@@ -140,14 +140,10 @@ wrong_field(const struct weir_config *config)
 static int
 read_config(struct weir_config *to, const struct weir_config *from)
 {
-        static struct weir__log_limit limit;
-
         *to = (struct weir_config)WEIR_CONFIG_DEFAULT;
         int failed = from ? weir__config_read(to, sizeof *to, from) : 0;
         const char *expected = failed ? WEIR__CONFIG_EXPECTED("weir_config", "WEIR_CONFIG_DEFAULT") : wrong_field(to);
-        if (expected)
-                weir__log_limited(&limit, WEIR_LOG_ERROR, "weir_init: %s", expected);
-        return expected ? -EINVAL : 0;
+        return expected ? weir__log_refusal("weir_init: %s", expected) : 0;
 }
 
 static void

@@ -10,6 +10,7 @@
 #include "kernel/executor/executor.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
+#include "kernel/observe/log.h"
 #include "kernel/sched/share.h"
 
 static uint64_t
@@ -30,7 +31,7 @@ weir_stats(struct weir_stats *stats)
         if (weir__phase_is_forked())
                 return -ECHILD;
         if (!stats || !weir__config_has_size(stats))
-                return -EINVAL;
+                return weir__log_refusal("weir_stats: " WEIR__SIZE_EXPECTED("weir_stats"));
         if (weir__phase_is_up()) {
                 known.pollers = weir__pollers_count();
                 weir__worker_pool_count(&known.workers, &known.spares);

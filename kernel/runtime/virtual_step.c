@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "kernel/base/clock.h"
+#include "kernel/observe/log.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/runtime/virtual.h"
 
@@ -38,7 +39,12 @@ weir_clock_run_until(weir_nsec instant)
 {
         int failed = begin_steps();
 
-        return failed ? failed : end_steps(weir__virtual_step_to(instant));
+        if (!failed)
+                failed = end_steps(weir__virtual_step_to(instant));
+        if (failed == -EINVAL)
+                weir__log_refusal("weir_clock_run_until: %lld: expected an instant that has not passed, before WEIR_FOREVER",
+                                  (long long)instant);
+        return failed;
 }
 
 int
@@ -46,5 +52,19 @@ weir_clock_advance(weir_nsec by)
 {
         int failed = begin_steps();
 
-        return failed ? failed : end_steps(by < 0 ? -EINVAL : weir__virtual_step_to(weir__clock_after(weir__clock_now(), by)));
+        if (!failed)
+                failed = end_steps(by < 0 ? -EINVAL : weir__virtual_step_to(weir__clock_after(weir__clock_now(), by)));
+        if (failed == -EINVAL)
+                weir__log_refusal("weir_clock_advance: %lld: expected 0 or more, and to end before WEIR_FOREVER", (long long)by);
+        return failed;
+}
+
+int
+weir_clock_set_wall(weir_nsec wall)
+{
+        int failed = weir__clock_set_wall(wall);
+
+        if (failed == -EINVAL)
+                weir__log_refusal("weir_clock_set_wall: %lld: expected 0 or more, before WEIR_FOREVER", (long long)wall);
+        return failed;
 }
