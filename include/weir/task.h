@@ -5,7 +5,12 @@
  * passed to a callback is borrowed until the callback returns, and is freed right after it.
  *
  *     weir_task *task = weir_timer_new(WEIR_SEC(1), on_end, NULL);   your task
- *     int err = weir_task_start(task);                               consumed: do not touch it again */
+ *     int err = weir_task_start(task);                               consumed: do not touch it again
+ *
+ * A `_new` that makes a task or a series returns NULL only when out of memory.  A task that was made
+ * with a wrong argument is there, and its start, run or push reports the error.  Objects that tasks
+ * wait at, such as channels, can be NULL for other reasons, and errno tells which.  The start of a
+ * task for a NULL object reports -ENOMEM, whatever that reason was. */
 #ifndef WEIR_TASK_H
 #define WEIR_TASK_H
 
