@@ -82,6 +82,75 @@ end_a_promise_that_is_gone(void)
         weir_promise_end(promise, 0);
 }
 
+static void
+look_at_a_guard_that_is_gone(void)
+{
+        weir_guard *guard = weir_guard_new();
+
+        weir_guard_unref(guard);
+        printf("it is held: %d\n", weir_guard_is_held(guard, NULL));
+}
+
+static void
+put_into_a_pool_that_is_gone(void)
+{
+        static int object;
+        weir_pool *pool = weir_pool_new(NULL);
+
+        weir_pool_unref(pool);
+        weir_pool_put(pool, &object);
+}
+
+static void
+count_down_a_wait_group_that_is_gone(void)
+{
+        weir_waitgroup *group = weir_waitgroup_new();
+
+        weir_waitgroup_add(group, 1);
+        weir_waitgroup_free(group);
+        weir_waitgroup_done(group);
+}
+
+static void
+look_at_the_message_of_a_task_that_is_gone(void)
+{
+        weir_channel *channel = weir_channel_new(1, NULL);
+        weir_task *receive = weir_channel_receive_new(channel, NULL, NULL);
+
+        weir_channel_post(channel, channel);
+        weir_task_run(receive);
+        weir_channel_unref(channel);
+        printf("it was %p\n", weir_channel_message(receive));
+}
+
+static void
+add_to_a_router_that_is_gone(void)
+{
+        weir_http_router *router = weir_http_router_new();
+
+        weir_http_router_free(router);
+        weir_http_router_add(router, "GET", "/", weir_http_debug, NULL);
+}
+
+static void
+look_at_a_server_that_is_gone(void)
+{
+        weir_http_server *server = weir_http_server_new(NULL, weir_http_debug, NULL);
+
+        weir_http_server_free(server);
+        printf("its port is %d\n", weir_http_server_port(server));
+}
+
+/* Nobody gives back the last reference of an object without a name, and no task waits there. */
+static void
+make_objects_and_forget(void)
+{
+        for (int i = 0; i < 10; i++) {
+                weir_channel_new(1, NULL);
+                weir_guard_new();
+        }
+}
+
 int
 main(int count, char **arguments)
 {
@@ -96,6 +165,13 @@ main(int count, char **arguments)
                 {"forget-named", make_and_forget_with_names},
                 {"channel", use_a_channel_that_is_gone},
                 {"promise", end_a_promise_that_is_gone},
+                {"guard", look_at_a_guard_that_is_gone},
+                {"pool", put_into_a_pool_that_is_gone},
+                {"waitgroup", count_down_a_wait_group_that_is_gone},
+                {"message", look_at_the_message_of_a_task_that_is_gone},
+                {"router", add_to_a_router_that_is_gone},
+                {"server", look_at_a_server_that_is_gone},
+                {"forget-objects", make_objects_and_forget},
         };
 
         weir_init(NULL);

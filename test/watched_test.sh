@@ -57,6 +57,12 @@ check_uses() {
         expect "$with: a series that is gone" 1 "$report" push_onto_a_series_that_is_gone -- "$@" push
         expect "$with: a channel that is gone" 1 "$report" use_a_channel_that_is_gone -- "$@" channel
         expect "$with: a promise that is gone" 1 "$report" end_a_promise_that_is_gone -- "$@" promise
+        expect "$with: a guard that is gone" 1 "$report" look_at_a_guard_that_is_gone -- "$@" guard
+        expect "$with: a pool that is gone" 1 "$report" put_into_a_pool_that_is_gone -- "$@" pool
+        expect "$with: a wait group that is gone" 1 "$report" count_down_a_wait_group_that_is_gone -- "$@" waitgroup
+        expect "$with: the message of a task that is gone" 1 "$report" look_at_the_message_of_a_task_that_is_gone -- "$@" message
+        expect "$with: a router that is gone" 1 "$report" add_to_a_router_that_is_gone -- "$@" router
+        expect "$with: a server that is gone" 1 "$report" look_at_a_server_that_is_gone -- "$@" server
         expect "$with: no mistake" 0 -- "$@"
 }
 

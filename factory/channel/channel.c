@@ -232,6 +232,7 @@ weir_channel_receive_new(weir_channel *channel, weir_task_fn *done, void *contex
 static struct weir__wait *
 wait_of(const struct weir_task *task)
 {
+        weir__memory_expect(task);
         const struct weir__task_ops *ops = task ? weir__task_ops(task) : NULL;
 
         if (ops == &send_ops || ops == &receive_ops)

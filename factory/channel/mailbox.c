@@ -163,6 +163,7 @@ weir_mailbox_new_named(const char *name, weir_task_fn *done, void *context)
 static struct weir__wait *
 wait_of(const struct weir_task *task)
 {
+        weir__memory_expect(task);
         const struct weir__task_ops *ops = task ? weir__task_ops(task) : NULL;
 
         return ops == &receive_ops || ops == &named_ops ? &((struct weir__wait_task *)task)->wait : NULL;

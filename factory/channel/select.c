@@ -364,6 +364,7 @@ weir_select_default(weir_task *select)
 static bool
 is_select(const struct weir_task *task)
 {
+        weir__memory_expect(task);
         return task && weir__task_ops(task) == &select_ops;
 }
 

@@ -478,6 +478,7 @@ weir_topic_receive_new(weir_subscriber *subscriber, weir_task_fn *done, void *co
 static const struct receive *
 receive_of(const struct weir_task *task)
 {
+        weir__memory_expect(task);
         return task && weir__task_ops(task) == &receive_ops && message_of(task) ? (const struct receive *)task : NULL;
 }
 

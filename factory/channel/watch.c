@@ -225,6 +225,7 @@ weir_watch_wait_new(weir_watch *watch, uint64_t seen, weir_task_fn *done, void *
 static const struct cell *
 cell_of_watch(const struct weir_task *task)
 {
+        weir__memory_expect(task);
         return task && weir__task_ops(task) == &wait_ops ? cell_of(task) : NULL;
 }
 

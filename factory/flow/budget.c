@@ -44,6 +44,7 @@ weir__budget_ref(weir_retry_budget *budget)
 void
 weir_retry_budget_free(weir_retry_budget *budget)
 {
+        weir__memory_expect(budget);
         if (budget && atomic_fetch_sub_explicit(&budget->references, 1, memory_order_acq_rel) == 1)
                 weir__free(budget, sizeof *budget);
 }

@@ -267,6 +267,7 @@ weir_retry_new(const struct weir_retry_config *config, weir_make_fn *make, weir_
 int
 weir_retry_attempts(const weir_task *retry)
 {
+        weir__memory_expect(retry);
         if (!retry)
                 return -EINVAL;
         return weir__task_ops(retry) == &retry_ops.task ? ((const struct retry *)retry)->attempts : -EDOM;

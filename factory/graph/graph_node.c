@@ -8,6 +8,7 @@
 weir_node *
 weir_graph_node_of(const weir_task *task)
 {
+        weir__memory_expect(task);
         for (const struct weir_series *series = task ? task->series : NULL; series; series = series->parent)
                 if (series->work.ops == &weir__node_series_ops.work)
                         return weir__graph_node(series->owner, series->index);

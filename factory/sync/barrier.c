@@ -154,5 +154,6 @@ weir_barrier_arrive_new(weir_barrier *barrier, weir_task_fn *done, void *context
 bool
 weir_barrier_is_last(const weir_task *task)
 {
+        weir__memory_expect(task);
         return task && weir__task_ops(task) == &arrive_ops && ((const struct weir__wait_task *)task)->wait.amount == LAST_ARRIVAL;
 }

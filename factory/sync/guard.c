@@ -313,6 +313,7 @@ WEIR__WAITABLE_REFERENCES(weir_guard, weir_guard_ref, weir_guard_unref)
 bool
 weir_guard_is_held(weir_guard *guard, const weir_series *series)
 {
+        weir__memory_expect(guard);
         if (!guard || weir__phase_is_forked())
                 return false;
         weir__lock(&guard->object.lock);
@@ -413,6 +414,7 @@ release(struct weir_series *series, const weir_guard *guard, const char *name)
 int
 weir_guard_release(weir_guard *guard, weir_series *series)
 {
+        weir__memory_expect(guard);
         return guard ? release(series, guard, NULL) : -ENOMEM;
 }
 

@@ -146,6 +146,7 @@ put(weir_pool *pool, struct slot *slot, void *object)
 int
 weir_pool_put(weir_pool *pool, void *object)
 {
+        weir__memory_expect(pool);
         if (!pool)
                 return -ENOMEM;
         if (!object)
@@ -198,6 +199,7 @@ weir_pool_take_new(weir_pool *pool, weir_task_fn *done, void *context)
 static struct weir__wait *
 wait_of(const struct weir_task *task)
 {
+        weir__memory_expect(task);
         return task && weir__task_ops(task) == &take_ops ? &((struct weir__wait_task *)task)->wait : NULL;
 }
 

@@ -85,6 +85,7 @@ is_being_left(struct weir_waitgroup *group)
 void
 weir_waitgroup_free(weir_waitgroup *group)
 {
+        weir__memory_expect(group);
         if (!group)
                 return;
         while (!weir__phase_is_forked() && is_being_left(group))
@@ -97,6 +98,7 @@ weir_waitgroup_free(weir_waitgroup *group)
 void
 weir_waitgroup_add(weir_waitgroup *group, size_t n)
 {
+        weir__memory_expect(group);
         if (!group || weir__phase_is_forked())
                 return;
         if (n > COUNT_MOST || (atomic_fetch_add_explicit(&group->word, n, memory_order_relaxed) & ~AWAITED) > COUNT_MOST - n)
@@ -166,6 +168,7 @@ done_with_lock(struct weir_waitgroup *group)
 void
 weir_waitgroup_done(weir_waitgroup *group)
 {
+        weir__memory_expect(group);
         if (!group || weir__phase_is_forked())
                 return;
         uint64_t word = atomic_load_explicit(&group->word, memory_order_relaxed);
@@ -294,6 +297,7 @@ wait_virtually(struct waiter *waiter, weir_nsec limit)
 int
 weir_waitgroup_wait(weir_waitgroup *group, weir_nsec limit)
 {
+        weir__memory_expect(group);
         if (!group)
                 return -ENOMEM;
         if (limit <= 0)

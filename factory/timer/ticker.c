@@ -64,6 +64,7 @@ ticker_of(struct weir__timer *timer)
 static struct ticker *
 ticker_of_task(const struct weir_task *task)
 {
+        weir__memory_expect(task);
         struct weir__timer *timer = weir__timer_of_task((struct weir_task *)task); /* const protects the caller only */
 
         return timer ? ticker_of(timer) : NULL;

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "kernel/base/phase.h"
+#include "kernel/memory/watched.h"
 #include "server/base/server.h"
 
 /* If a reply comes later than this, its request could wait for a hundredth of that time to be read. */
@@ -17,6 +18,7 @@
 int
 weir_http_server_set_coalescing(weir_http_server *server, weir_nsec window)
 {
+        weir__memory_expect(server);
         if (weir__phase_is_forked())
                 return -ECHILD;
         if (!server)

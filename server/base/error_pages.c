@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernel/base/phase.h"
+#include "kernel/memory/watched.h"
 #include "protocol/text/reason.h"
 #include "server/base/server.h"
 
@@ -52,6 +53,7 @@ page_new(int status, const char *type, const void *body, size_t size)
 int
 weir_http_server_set_error(weir_http_server *server, int status, const char *type, const void *body, size_t size)
 {
+        weir__memory_expect(server);
         if (weir__phase_is_forked())
                 return -ECHILD;
         if (!server)

@@ -10,6 +10,7 @@
 
 #include "kernel/observe/log.h"
 #include "kernel/base/phase.h"
+#include "kernel/memory/watched.h"
 #include "server/base/server.h"
 
 /* Copies a name, if there is one.  Returns false when out of memory. */
@@ -173,6 +174,7 @@ weir__secure_accept(weir_http_server *server, int fd)
 int
 weir_http_server_add_certificate(weir_http_server *server, const char *certificate_file, const char *private_key_file)
 {
+        weir__memory_expect(server);
         if (weir__phase_is_forked())
                 return -ECHILD;
         if (!server || !certificate_file || !private_key_file || server->config.ssl_ctx)
@@ -187,6 +189,7 @@ weir_http_server_add_certificate(weir_http_server *server, const char *certifica
 int
 weir_http_server_reload(weir_http_server *server)
 {
+        weir__memory_expect(server);
         if (weir__phase_is_forked())
                 return -ECHILD;
         if (!server)

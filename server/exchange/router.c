@@ -10,6 +10,7 @@
 
 #include <weir/http_router.h>
 
+#include "kernel/memory/watched.h"
 #include "kernel/observe/log.h"
 #include "protocol/route/pattern.h"
 #include "protocol/route/routes.h"
@@ -50,6 +51,7 @@ weir_http_router_new(void)
 void
 weir_http_router_free(weir_http_router *router)
 {
+        weir__memory_expect(router);
         if (!router)
                 return;
         weir__routes_free(router->routes);
@@ -123,6 +125,7 @@ look_at(const char *methods, const char *text, int failed)
 int
 weir_http_router_add(weir_http_router *router, const char *methods, const char *pattern, weir_task_fn *handler, void *context)
 {
+        weir__memory_expect(router);
         if (!router)
                 return -ENOMEM;
         if (!methods || !pattern || !handler)
@@ -204,6 +207,7 @@ route(struct weir__exchange *exchange, const weir_http_router *router)
 void
 weir_http_router_handle(weir_task *exchange, void *router)
 {
+        weir__memory_expect(router);
         struct weir__exchange *known = weir__exchange_of(exchange);
 
         if (!known)

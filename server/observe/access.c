@@ -15,6 +15,7 @@
 
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
+#include "kernel/memory/watched.h"
 #include "server/base/server.h"
 
 #define OUTLETS 2
@@ -117,6 +118,7 @@ weir__access_stop(struct weir__access *access)
 int
 weir_http_server_reopen_log(weir_http_server *server)
 {
+        weir__memory_expect(server);
         if (weir__phase_is_forked())
                 return -ECHILD;
         if (!server)
@@ -127,6 +129,7 @@ weir_http_server_reopen_log(weir_http_server *server)
 size_t
 weir_http_server_access_lost(const weir_http_server *server)
 {
+        weir__memory_expect(server);
         const struct weir__access *access = server ? server->access : NULL;
         size_t lost = 0;
 

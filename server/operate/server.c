@@ -30,6 +30,7 @@
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/deliver.h"
 #include "kernel/socket/sockets.h"
+#include "kernel/memory/watched.h"
 #include "server/observe/access.h"
 #include "server/observe/outlet.h"
 #include "server/base/error_pages.h"
@@ -374,6 +375,7 @@ say_fault(const struct weir__fault *fault, int status)
 int
 weir_http_server_start(weir_http_server *server, const char *address)
 {
+        weir__memory_expect(server);
         int failed = weir__runtime_may_stop();
         struct weir__fault fault = {NULL, 0, NULL};
 
@@ -393,6 +395,7 @@ weir_http_server_start(weir_http_server *server, const char *address)
 int
 weir_http_server_port(const weir_http_server *server)
 {
+        weir__memory_expect(server);
         return server ? atomic_load_explicit(&server->port, memory_order_relaxed) : -EINVAL;
 }
 
@@ -461,12 +464,14 @@ weir__server_stop(weir_http_server *server, weir_nsec within, int impatient_fd)
 int
 weir_http_server_stop(weir_http_server *server, weir_nsec within)
 {
+        weir__memory_expect(server);
         return weir__server_stop(server, within, -1);
 }
 
 void
 weir_http_server_free(weir_http_server *server)
 {
+        weir__memory_expect(server);
         if (!server)
                 return;
         int failed = weir_http_server_stop(server, 0);

@@ -14,11 +14,13 @@
 #include "kernel/socket/inherit.h"
 #include "kernel/observe/sink.h"
 #include "kernel/runtime/runtime.h"
+#include "kernel/memory/watched.h"
 #include "server/base/server.h"
 
 int
 weir_http_server_fds(weir_http_server *server, int *fds, size_t room)
 {
+        weir__memory_expect(server);
         int failed = weir__runtime_may_stop();
         size_t count = 0;
 
@@ -127,6 +129,7 @@ start(const struct weir__givers *givers, const char *path, char *const arguments
 int
 weir_http_server_inherit(weir_http_server *server, const char *path, char *const arguments[], weir_nsec within)
 {
+        weir__memory_expect(server);
         static const int nobody[2] = {-1, -1};
         const struct weir__givers givers = {&server, 1};
         int failed = weir__runtime_may_stop();
