@@ -1,4 +1,5 @@
 /* test/unstarted_test.c: what a shutdown says of tasks and series that were made and never started. */
+#include "factory/task/task.h"
 #include "test/timer_fixture.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -188,12 +189,111 @@ many_kinds_are_listed_and_further_ones_counted_together(void)
         weir_guard_unref(guard);
 }
 
+static void
+promise_is_counted_with_its_label(void)
+{
+        begin();
+        tasks[0] = weir_promise_new(NULL, NULL, NULL);
+        CU_ASSERT_EQUAL(weir_promise_set_label(tasks[0], "answer"), 0);
+        end_with("1 promise was made and never started; first: promise \"answer\"");
+        dismiss_all();
+}
+
+static void
+promise_that_was_ended_before_its_start_is_counted_and_one_that_is_over_is_not(void)
+{
+        begin();
+        weir_task *over = weir_promise_ref(weir_promise_new(NULL, NULL, NULL));
+        CU_ASSERT_EQUAL(weir_promise_end(over, 0), 0);
+        CU_ASSERT_EQUAL(weir_task_run(over), 0);
+        weir_task_dismiss(weir_promise_new(NULL, NULL, NULL));
+        tasks[0] = weir_promise_new(NULL, NULL, NULL);
+        CU_ASSERT_EQUAL(weir_promise_end(tasks[0], 0), 0);
+        end_with("1 promise was made and never started");
+        dismiss_all();
+        weir_promise_unref(over);
+}
+
+/* Its memory comes from malloc, not from the caches. */
+static void
+timer_with_a_long_name_is_counted(void)
+{
+        static const size_t sizes[] = {250, 300, 1000, 3000, WEIR_NAME_MAX};
+        static char name[WEIR_NAME_MAX + 1];
+
+        begin();
+        for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                memset(name, 'a', sizes[i]);
+                name[sizes[i]] = '\0';
+                tasks[i] = weir_timer_new_named(name, WEIR_SEC(1), NULL, NULL);
+                CU_ASSERT_EQUAL(weir_task_start(weir_timer_new_named(name, WEIR_SEC(1), NULL, NULL)), 0);
+        }
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        weir_log_set(NULL, NULL);
+        CU_ASSERT_EQUAL(heard.count, !IS_SILENT);
+        CU_ASSERT(IS_SILENT || strstr(heard.message, "5 timers were made and never started; first: timer \"aaaa"));
+        dismiss_all();
+}
+
+static void
+function_that_is_null_is_counted_as_a_function(void)
+{
+        begin();
+        tasks[0] = weir_go_new(NULL, NULL, NULL, NULL);
+        tasks[1] = weir_go_new_timed("queue", WEIR_SEC(1), NULL, NULL, NULL);
+        end_with("2 functions were made and never started");
+        CU_ASSERT_EQUAL(weir_task_start(tasks[0]), -EINVAL);
+        CU_ASSERT_EQUAL(weir_task_start(tasks[1]), -EINVAL);
+        tasks[0] = tasks[1] = NULL;
+}
+
+/* -- other threads write to a block while it is looked at -- */
+
+static atomic_bool is_over;
+
+static void *
+write_to_a_block(void *argument)
+{
+        struct weir__work *work = argument;
+        const struct weir__work_ops *ops = work->ops;
+
+        while (!atomic_load(&is_over)) {
+                __atomic_store_n(&work->ops, (const struct weir__work_ops *)8, __ATOMIC_RELAXED);
+                __atomic_store_n(&work->ops, ops, __ATOMIC_RELAXED);
+        }
+        return NULL;
+}
+
+static void
+what_is_said_of_a_block_comes_from_one_look_at_it(void)
+{
+        const struct weir__constants constants = weir__task_constants();
+        weir_task *timer = weir_timer_new_named("block", WEIR_SEC(1), NULL, NULL);
+        unsigned named = 0, rounds = WEIR_TEST_SANITIZED ? 100000 : 3000000;
+        char title[WEIR__TASK_TITLE];
+        pthread_t thread;
+
+        atomic_store(&is_over, false);
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, write_to_a_block, &timer->work), 0);
+        for (unsigned i = 0; i < rounds; i++) {
+                const struct weir__work_ops *ops = weir__task_unstarted(&constants, timer, 8 * (size_t)timer->size_class);
+
+                CU_ASSERT_FATAL(!ops || strcmp(ops->kind, "a timer") == 0);
+                if (i % 16 == 0)
+                        named += weir__task_write_title(&constants, timer, title);
+        }
+        atomic_store(&is_over, true);
+        pthread_join(thread, NULL);
+        CU_ASSERT(named > 0);
+        CU_ASSERT(weir__task_write_title(&constants, timer, title));
+        CU_ASSERT_STRING_EQUAL(title, "timer \"block\"");
+        weir_task_dismiss(timer);
+}
+
 /* -- other threads make and start tasks meanwhile -- */
 
 #define STORM_THREADS 3
 #define STORM_ROUNDS  (WEIR_TEST_SANITIZED ? 5 : 40)
-
-static atomic_bool is_over;
 
 static void *
 make_and_drop(void *unused)
@@ -249,6 +349,11 @@ main(void)
                 WEIR_TEST(what_was_started_pushed_or_dismissed_is_not_counted),
                 WEIR_TEST(a_start_that_a_shutdown_refuses_is_not_counted),
                 WEIR_TEST(many_kinds_are_listed_and_further_ones_counted_together),
+                WEIR_TEST(promise_is_counted_with_its_label),
+                WEIR_TEST(promise_that_was_ended_before_its_start_is_counted_and_one_that_is_over_is_not),
+                WEIR_TEST(timer_with_a_long_name_is_counted),
+                WEIR_TEST(function_that_is_null_is_counted_as_a_function),
+                WEIR_TEST(what_is_said_of_a_block_comes_from_one_look_at_it),
                 WEIR_TEST(a_shutdown_counts_while_other_threads_make_tasks),
         };
 

@@ -190,12 +190,32 @@ static const struct weir__task_ops promise_task_ops = {
         .name = name,
 };
 
+/* -- what was never started -- */
+
+/* The object begins with what it has as one, so a look at blocks does not find the task. */
+static void
+find_unstarted(struct weir__census *census)
+{
+        for (struct weir__waitable *object = NULL; (object = weir__waitable_next(object));)
+                if (object->ops == &promise_ops && weir__task_is_new(&((struct promise *)object)->wait_task.task))
+                        weir__census_count(census, &((struct promise *)object)->wait_task.task);
+}
+
+static void
+prepare(void)
+{
+        weir__census_add_finder(find_unstarted);
+}
+
+WEIR__STEPS_OF(WEIR__MODULE_PROMISES, [WEIR__STEP_LOAD] = prepare);
+
 /* -- the public face -- */
 
 /* 0, or why that cannot be done with the task. */
 static int
 fault_of(const struct weir_task *task)
 {
+        weir__memory_expect(task);
         if (!task)
                 return -EINVAL;
         if (weir__task_ops(task) != &promise_task_ops)

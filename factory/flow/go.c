@@ -467,9 +467,7 @@ make(const char *name, const weir_nsec *limit, weir_go_fn *function, weir_task_f
         if (!function)
                 fault = weir__log_refusal("%s: the function is NULL: expected the one to be run",
                                           limit ? "weir_go_new_timed" : "weir_go_new");
-        if (fault)
-                return weir__timer_new_poisoned(fault, done, context);
-        if (name && !weir__phase_is_forked()) {
+        if (name && !fault && !weir__phase_is_forked()) {
                 queue = weir__go_queue_get(&key);
                 if (!queue)
                         return NULL;
@@ -486,6 +484,8 @@ make(const char *name, const weir_nsec *limit, weir_go_fn *function, weir_task_f
         go->function = function;
         go->job.queue = queue ? &queue->jobs : NULL;
         atomic_init(&go->job.references, 2);
+        if (fault)
+                weir__task_poison(task, fault);
         return task;
 }
 

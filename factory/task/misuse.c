@@ -48,11 +48,12 @@ weir__task_constants(void)
         return found;
 }
 
-/* The operations of a work that may be anything; NULL: it is no work of a kind. */
+/* The operations of a work that may be anything; NULL: it is no work of a kind.  They are read once.  Another thread may be
+ * writing there, so the caller must not read them again. */
 static const struct weir__work_ops *
 ops_of(const struct weir__constants *constants, const struct weir__work *work)
 {
-        const struct weir__work_ops *ops = work->ops;
+        const struct weir__work_ops *ops = __atomic_load_n(&work->ops, __ATOMIC_RELAXED);
         uintptr_t at = (uintptr_t)ops;
 
         if (at % _Alignof(struct weir__task_ops) || at < constants->tables.begin ||
@@ -62,50 +63,65 @@ ops_of(const struct weir__constants *constants, const struct weir__work *work)
         return at >= constants->texts.begin && at < constants->texts.end ? ops : NULL;
 }
 
-/* The size tells most other things apart.  A task that is no longer its maker's was consumed: the flag stays in memory that was
- * freed. */
-bool
-weir__task_is_unstarted(const struct weir__constants *constants, const void *block, size_t size)
+/* The size tells most other things apart. */
+const struct weir__work_ops *
+weir__task_unstarted(const struct weir__constants *constants, const void *block, size_t size)
 {
         const struct weir_task *task = block;
+        bool is_one = size >= sizeof *task && task->size_class == (size + 7) / 8 && weir__task_is_new(task);
 
-        return size >= sizeof *task && task->size_class == (size + 7) / 8 && !(task->flags & ~WEIR__TASK_POISONED) &&
-               (atomic_load_explicit(&task->word, memory_order_relaxed) & WEIR__STATE) == WEIR__NEW &&
-               ops_of(constants, &task->work);
+        return is_one ? ops_of(constants, &task->work) : NULL;
 }
 
 /* -- titles -- */
 
-/* The name in the memory of a task; NULL: it has none there. */
-static const struct weir__name *
-name_of(const struct weir__constants *constants, const struct weir_task *task)
+struct text {
+        const char *text; /* NULL: there is none */
+        size_t size;
+};
+
+/* The name in the memory of a task with those operations.  Its size is read once, too. */
+static struct text
+name_of(const struct weir__work_ops *ops, const struct weir_task *task)
 {
-        size_t at = ops_of(constants, &task->work) ? weir__task_ops(task)->name_at : 0, size = 8 * (size_t)task->size_class;
+        size_t at = ops ? ((const struct weir__task_ops *)ops)->name_at : 0, size = 8 * (size_t)task->size_class;
         const struct weir__name *name = (const struct weir__name *)((const char *)task + at);
 
         if (at == 0 || at >= size || size - at < WEIR__NAME_SIZE(0, 0))
-                return NULL;
-        return name->size > 0 && name->size <= size - at - WEIR__NAME_SIZE(0, 0) ? name : NULL;
+                return (struct text){NULL, 0};
+        size_t length = __atomic_load_n(&name->size, __ATOMIC_RELAXED);
+        bool fits = length > 0 && length <= size - at - WEIR__NAME_SIZE(0, 0);
+        return (struct text){fits ? name->text : NULL, length};
 }
 
-void
-weir__task_write_title(const struct weir__constants *constants, const struct weir_task *task, char out[WEIR__TASK_TITLE])
+static void
+write_title(const char *kind, struct text name, char out[WEIR__TASK_TITLE])
 {
-        const struct weir__work_ops *ops = ops_of(constants, &task->work);
-        const struct weir__name *name = name_of(constants, task);
-        const char *kind = weir__kind_without_article(ops ? ops->kind : text);
-
-        if (name)
-                snprintf(out, WEIR__TASK_TITLE, "%s \"%.*s%s\"", kind, (int)weir__utf8_cut(name->text, name->size, NAME_MOST),
-                         name->text, name->size > NAME_MOST ? "..." : "");
+        if (name.text)
+                snprintf(out, WEIR__TASK_TITLE, "%s \"%.*s%s\"", kind, (int)weir__utf8_cut(name.text, name.size, NAME_MOST),
+                         name.text, name.size > NAME_MOST ? "..." : "");
         else
                 snprintf(out, WEIR__TASK_TITLE, "%s", kind);
 }
 
 bool
-weir__task_has_title_name(const struct weir__constants *constants, const struct weir_task *task)
+weir__task_write_title(const struct weir__constants *constants, const struct weir_task *task, char out[WEIR__TASK_TITLE])
 {
-        return name_of(constants, task);
+        const struct weir__work_ops *ops = ops_of(constants, &task->work);
+        struct text name = name_of(ops, task);
+
+        write_title(weir__kind_without_article(ops ? ops->kind : text), name, out);
+        return name.text;
+}
+
+bool
+weir__task_write_title_of_live(const struct weir_task *task, char out[WEIR__TASK_TITLE])
+{
+        int size = 0;
+        const char *name = weir__task_ops(task)->name ? weir__task_ops(task)->name(task, &size) : NULL;
+
+        write_title(weir__kind_without_article(task->work.ops->kind), (struct text){name, (size_t)size}, out);
+        return name;
 }
 
 /* -- what is consumed twice -- */
@@ -179,12 +195,13 @@ write_owner(const struct weir_series *series, char out[WEIR__TASK_TITLE])
 {
         struct weir__constants constants = weir__task_constants();
 
+        const struct weir__work_ops *ops = series->owner ? ops_of(&constants, series->owner) : NULL;
         if (!series->owner)
                 strcpy(out, "started (by weir_series_start)");
-        else if (!ops_of(&constants, series->owner))
+        else if (!ops)
                 strcpy(out, "started (by weir_series_run or weir_series_start_waited)");
         else
-                snprintf(out, WEIR__TASK_TITLE, "added to %s", ops_of(&constants, series->owner)->kind);
+                snprintf(out, WEIR__TASK_TITLE, "added to %s", ops->kind);
 }
 
 /* A series that has ended may be gone: nothing is followed then. */

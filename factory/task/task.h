@@ -232,16 +232,34 @@ struct weir__constants {
 
 struct weir__constants weir__task_constants(void);
 
-/* Writes 'timer "session/7"', 'parallel' or the like, for a task that may be gone: misuse.c. */
-void weir__task_write_title(const struct weir__constants *constants, const struct weir_task *task, char out[WEIR__TASK_TITLE]);
+/* Writes 'timer "session/7"', 'parallel' or the like, for a task that may be gone: misuse.c.  Returns whether it has a name. */
+bool weir__task_write_title(const struct weir__constants *constants, const struct weir_task *task, char out[WEIR__TASK_TITLE]);
 
-/* Whether that has a name in it. */
-bool weir__task_has_title_name(const struct weir__constants *constants, const struct weir_task *task);
+/* The same for one that is there, with any name that messages have for it. */
+bool weir__task_write_title_of_live(const struct weir_task *task, char out[WEIR__TASK_TITLE]);
 
-/* Whether a block of that size, which may be anything, begins with a task that nobody has consumed. */
-bool weir__task_is_unstarted(const struct weir__constants *constants, const void *block, size_t size);
+/* Whether nobody has consumed the task.  A task that is no longer its maker's was consumed: the flag stays, also in memory that
+ * was freed. */
+static inline bool
+weir__task_is_new(const struct weir_task *task)
+{
+        return !(__atomic_load_n(&task->flags, __ATOMIC_RELAXED) & ~WEIR__TASK_POISONED) &&
+               (atomic_load_explicit(&task->word, memory_order_relaxed) & WEIR__STATE) == WEIR__NEW;
+}
 
-/* The first half of that alone. */
+/* If a block of that size, which may be anything, begins with a task that nobody has consumed: its operations.  Else NULL. */
+const struct weir__work_ops *weir__task_unstarted(const struct weir__constants *constants, const void *block, size_t size);
+
+/* What a shutdown counts: task_run.c. */
+struct weir__census;
+
+/* Counts a task that nobody has consumed, and that somebody keeps alive. */
+void weir__census_count(struct weir__census *census, const struct weir_task *task);
+
+/* Has `find` count the tasks that do not lie at the beginning of a block of the caches.  Once for each module, at load. */
+void weir__census_add_finder(void (*find)(struct weir__census *census));
+
+/* Marks it as consumed, without sealing it. */
 void weir__task_mark_consumed(struct weir_task *task, enum weir__act act);
 
 static inline void

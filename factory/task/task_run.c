@@ -12,6 +12,7 @@
 #include "factory/task/series_extra.h"
 #include "kernel/observe/log.h"
 #include "kernel/memory/memory.h"
+#include "kernel/memory/sanitized.h"
 #include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/user.h"
@@ -218,7 +219,8 @@ weir_empty_new(weir_task_fn *done, void *context)
  *
  * It costs nothing before the shutdown, which looks at each block of memory that is in use.  A task or a series that was started,
  * pushed, added or dismissed once shows that for ever, also in memory that was freed.  So what is counted was made, and is still
- * there.  Other threads may go on making tasks: those of this instant are counted. */
+ * there.  Promises and tasks that are larger than the blocks of the caches are found by others.  Other threads may go on making
+ * tasks: those of this instant are counted. */
 
 #define KINDS 8 /* that are counted each; all others together */
 
@@ -227,7 +229,11 @@ struct count {
         size_t count;
 };
 
-struct census {
+#define FINDERS 2
+
+static void (*finders[FINDERS])(struct weir__census *census); /* constant after the load; NULL behind the last one */
+
+struct weir__census {
         struct weir__constants constants;
         struct count kinds[KINDS + 1]; /* in the order in which they were found */
         size_t count;
@@ -236,7 +242,7 @@ struct census {
 };
 
 static void
-count(struct census *census, const char *kind)
+count(struct weir__census *census, const char *kind)
 {
         struct count *at = census->kinds;
 
@@ -248,30 +254,53 @@ count(struct census *census, const char *kind)
 }
 
 static void
-count_task(struct census *census, const struct weir_task *task)
+count_block(struct weir__census *census, const struct weir_task *task, const struct weir__work_ops *ops)
 {
+        char title[WEIR__TASK_TITLE];
+
+        count(census, weir__kind_without_article(ops->kind));
+        if (!*census->first && weir__task_write_title(&census->constants, task, title))
+                memcpy(census->first, title, sizeof title);
+}
+
+void
+weir__census_count(struct weir__census *census, const struct weir_task *task)
+{
+        char title[WEIR__TASK_TITLE];
+
         count(census, weir__kind_without_article(task->work.ops->kind));
-        if (!*census->first && weir__task_has_title_name(&census->constants, task))
-                weir__task_write_title(&census->constants, task, census->first);
+        if (!*census->first && weir__task_write_title_of_live(task, title))
+                memcpy(census->first, title, sizeof title);
+}
+
+void
+weir__census_add_finder(void (*find)(struct weir__census *census))
+{
+        size_t at = 0;
+
+        while (finders[at])
+                at++;
+        finders[at] = find;
 }
 
 /* Under a lock of the memory. */
 static void
 look(const void *block, size_t size, void *context)
 {
-        struct census *census = context;
+        struct weir__census *census = context;
+        const struct weir__work_ops *ops;
 
         if (weir__series_is_unstarted(block, size)) {
                 count(census, "series");
                 census->series = census->series ? census->series : block;
-        } else if (weir__task_is_unstarted(&census->constants, block, size)) {
-                count_task(census, block);
+        } else if ((ops = weir__task_unstarted(&census->constants, block, size))) {
+                count_block(census, block, ops);
         }
 }
 
 /* If no task has a name the first series may have one. */
 static void
-find_series_name(struct census *census)
+find_series_name(struct weir__census *census)
 {
         char name[96];
 
@@ -300,7 +329,7 @@ write_count(char *out, size_t room, const struct count *counted)
 }
 
 static void
-say(const struct census *census)
+say(const struct weir__census *census)
 {
         char counts[WEIR__LOG_SIZE / 2] = "", one[64];
         size_t kinds = 0;
@@ -322,9 +351,11 @@ say(const struct census *census)
 static void
 report_unstarted(void)
 {
-        struct census census = {.constants = weir__task_constants()};
+        struct weir__census census = {.constants = weir__task_constants()};
 
         weir__memory_for_each(look, &census);
+        for (size_t i = 0; i < FINDERS && finders[i] && !WEIR__SANITIZED_THREAD; i++) /* it would call the reads of flags races */
+                finders[i](&census);
         find_series_name(&census);
         if (census.count)
                 say(&census);

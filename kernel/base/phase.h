@@ -56,6 +56,7 @@ enum weir__module {
         WEIR__MODULE_ROOTS,
         WEIR__MODULE_TASKS,
         WEIR__MODULE_WAITABLES,
+        WEIR__MODULE_PROMISES,
         WEIR__MODULE_DEADLOCKS,
         WEIR__MODULE_SIGNAL_TASKS,
         WEIR__MODULE_TIMERS,
