@@ -2,8 +2,8 @@
  *
  *     with_glib FILE [MILLISECONDS]
  *
- * One thread runs the loop of GLib.  The functions of GLib are called there, except g_cancellable_cancel and g_idle_add_full, which
- * any thread may call.  The loop ends when it was told to stop and no reading is left. */
+ * One thread runs the loop of GLib.  The functions of GLib are called there, except g_cancellable_cancel and g_idle_add_full,
+ * which any thread may call.  The loop ends when it was told to stop and no reading is left. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,8 +68,8 @@ stop_loop(void *unused)
         return G_SOURCE_REMOVE;
 }
 
-/* On any thread: lets the loop call the function, also if it does not run yet.  g_main_context_invoke would call it here then, and
- * a g_main_loop_quit that comes before g_main_loop_run is lost. */
+/* On any thread: lets the loop call the function, also if it does not run yet.  g_main_context_invoke would call it here then.  A
+ * g_main_loop_quit that comes before g_main_loop_run is lost. */
 static void
 in_loop(GSourceFunc function, void *context)
 {
