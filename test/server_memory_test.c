@@ -35,6 +35,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t size);
 int __wrap_asprintf(char **ret_text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int __wrap___asprintf_chk(char **ret_text, int flag, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void __wrap_free(void *block);
 
 static _Atomic int64_t live;         /* blocks */
@@ -102,18 +103,38 @@ __wrap_strndup(const char *text, size_t size)
         return refuse() ? NULL : counted(__real_strndup(text, size));
 }
 
+static int
+print(char **ret_text, const char *format, va_list arguments)
+{
+        if (refuse()) {
+                return -1;
+        }
+        int size = vasprintf(ret_text, format, arguments);
+        atomic_fetch_add(&live, size >= 0);
+        return size;
+}
+
 int
 __wrap_asprintf(char **ret_text, const char *format, ...)
 {
         va_list arguments;
 
-        if (refuse()) {
-                return -1;
-        }
         va_start(arguments, format);
-        int size = vasprintf(ret_text, format, arguments);
+        int size = print(ret_text, format, arguments);
         va_end(arguments);
-        atomic_fetch_add(&live, size >= 0);
+        return size;
+}
+
+/* What asprintf is with _FORTIFY_SOURCE, as in a Debian package. */
+int
+__wrap___asprintf_chk(char **ret_text, int flag, const char *format, ...)
+{
+        va_list arguments;
+
+        (void)flag;
+        va_start(arguments, format);
+        int size = print(ret_text, format, arguments);
+        va_end(arguments);
         return size;
 }
 
