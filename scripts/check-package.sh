@@ -3,37 +3,44 @@
 #
 #   build   the source package's build dependencies suffice; lintian finds no error
 #   use     libweir-dev brings what programs need, and nothing stays behind when the packages are removed
-#   clone   a clone on a bare Debian with git and make: make run answers, make install, and the line that README.md says
+#   clone   a clone on a bare Debian with git and make: make run answers within a minute, packages included, make install, and
+#           the line that README.md says
 #
-# Needs root, mmdebstrap, lintian, and the mirror of this machine's apt.  Nothing is kept.
+# Needs root, mmdebstrap, lintian, and the mirror of this machine's apt.  Nothing is kept.  WEIR_PACKAGE_TESTS=yes also runs the unit
+# tests inside of the package's build, as whoever builds the package does.
 set -euo pipefail
 
+FIRST_REPLY=${WEIR_FIRST_REPLY:-60} # seconds from the clone to the first reply; a machine that is busy with other things needs more
 [ "$(id -u)" -eq 0 ] || { echo "$0: this needs root, for chroots" >&2; exit 1; }
 # What it mounts, nobody else sees.
 [ "${WEIR_MOUNTS:-}" = private ] || WEIR_MOUNTS=private exec unshare --mount "$0"
-cd "$(dirname "$0")/.."
-work=$(mktemp -d /var/tmp/weir-package.XXXXXX)
-began=$SECONDS
-jobs=$(nproc)
-# In memory, where there is plenty.
-[ "$(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo)" -lt 8000000 ] || mount -t tmpfs -o size=6g,mode=755 weir "$work"
-
-end() {
-        local mounted
-
-        cd /
-        for mounted in $(awk '{ print $2 }' /proc/self/mounts | grep -F "$work" | sort -r); do
-                umount -l "$mounted"
-        done
-        rm -rf --one-file-system "$work"
-}
-trap end EXIT
-trap 'exit 130' INT TERM
 
 fail() {
         echo "check-package: $*" >&2
         exit 1
 }
+
+work=
+end() {
+        local mounted
+
+        cd /
+        [ -n "$work" ] || return 0
+        while read -r mounted; do
+                umount -l "$mounted"
+        done < <(awk -v work="$work" '$2 == work || index($2, work "/") == 1 { print $2 }' /proc/self/mounts | sort -r)
+        rm -rf --one-file-system "$work"
+}
+trap end EXIT
+trap 'exit 130' INT TERM HUP
+
+cd "$(dirname "$0")/.."
+work=$(mktemp -d /var/tmp/weir-package.XXXXXX)
+began=$SECONDS
+jobs=$(nproc)
+# In memory, where there is plenty.
+available=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo)
+[ "${available:-0}" -lt 8000000 ] || mount -t tmpfs -o size=6g,mode=755 weir "$work"
 
 say() {
         printf '%3d s  %s\n' $((SECONDS - began)) "$*"
@@ -41,7 +48,7 @@ say() {
 
 # system NAME PACKAGE...: a fresh Debian with packages.  They are fetched once.
 system() {
-        local root=$work/$1
+        local root=${work:?}/$1
 
         shift
         cp -a "$work/base" "$root"
@@ -63,7 +70,9 @@ in_system() {
 sources=(/etc/apt/sources.list.d/debian.sources /etc/apt/sources.list)
 [ -e "${sources[0]}" ] || sources=("${sources[1]}")
 # shellcheck disable=SC1091
-suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+[ -n "$suite" ] || fail "/etc/os-release does not say which Debian this is"
+[ -e "${sources[0]}" ] || fail "apt's sources are neither in debian.sources nor in sources.list"
 mmdebstrap --quiet --variant=apt --skip=cleanup --dpkgopt=force-unsafe-io "$suite" "$work/base" "${sources[0]}" 2>"$work/said" || { cat "$work/said" >&2; fail "mmdebstrap"; }
 cp /etc/resolv.conf /etc/hosts "$work/base/etc/"
 printf '#!/bin/sh\nexit 101\n' >"$work/base/usr/sbin/policy-rc.d"
@@ -73,13 +82,16 @@ mkdir "$work/tree"
 git ls-files --cached --others --exclude-standard | tar -c -T - | tar -x -C "$work/tree"
 say "a base system"
 
+# The same tests run in `make check`, which precedes this in .ci/run.
+nocheck=nocheck
+[ "${WEIR_PACKAGE_TESTS:-no}" != yes ] || nocheck=
 system build build-essential
 cp -r "$work/tree" "$work/build/srv/weir"
 in_system "$work/build" apt-get -qq build-dep --yes --no-install-recommends /srv/weir
 say "the build dependencies"
 in_system "$work/build" chown -R nobody /srv
 in_system "$work/build" setpriv --reuid=nobody --regid=nogroup --clear-groups \
-        env HOME=/nonexistent DEB_BUILD_OPTIONS="nocheck parallel=$jobs" sh -c 'cd /srv/weir && dpkg-buildpackage -us -uc'
+        env HOME=/nonexistent DEB_BUILD_OPTIONS="$nocheck parallel=$jobs" sh -c 'cd /srv/weir && dpkg-buildpackage -us -uc'
 mkdir "$work/packages"
 cp "$work"/build/srv/*.* "$work/packages"
 say "the packages: $(cd "$work/packages" && echo *.deb)"
@@ -97,9 +109,10 @@ main(void)
         return weir_task_run(weir_timer_new(WEIR_MSEC(1), NULL, NULL));
 }
 END
-line=$(grep -E '^ *cc .*pkg-config' README.md | head -1)
+line=$(grep -E '^ *cc .*pkg-config' README.md | head -1 || true)
 [ -n "$line" ] || fail "README.md does not say how to compile a program"
-name=$(grep -oE '[a-z0-9_-]+\.c\b' <<<"$line" | head -1)
+name=$(grep -oE '[a-z0-9_-]+\.c\b' <<<"$line" | head -1 || true)
+[ -n "$name" ] || fail "this line of README.md compiles no program: $line"
 
 system use gcc libc6-dev pkg-config cmake make
 mkdir "$work/use/srv/debs"
@@ -128,14 +141,17 @@ git -c init.defaultBranch=main init --quiet "$work/tree"
 git -C "$work/tree" add --all
 git -C "$work/tree" -c user.name=weir -c user.email=weir@weir.invalid commit --quiet --message "A clone"
 cp -r "$work/tree" "$work/clone/srv/origin"
-cloned=$SECONDS
-in_system "$work/clone" git -c safe.directory='*' clone --quiet /srv/origin /srv/weir
 cat >"$work/clone/srv/first.sh" <<'END'
+limit=$1 server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true' EXIT
+began=$SECONDS
+git -c safe.directory='*' clone --quiet /srv/origin /srv/weir
 cd /srv/weir
 make run ADDRESS=unix:/srv/first >/srv/run.txt 2>&1 &
 server=$!
 until [ -S /srv/first ]; do
-        kill -0 $server || { cat /srv/run.txt; exit 1; }
+        kill -0 "$server" || { cat /srv/run.txt; exit 1; }
+        [ $((SECONDS - began)) -lt $((10 * limit)) ] || { cat /srv/run.txt; echo "no server"; exit 1; }
         sleep 0.1
 done
 perl -MIO::Socket::UNIX -e '
@@ -143,11 +159,15 @@ perl -MIO::Socket::UNIX -e '
         print $client "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
         my $reply = join "", <$client>;
         $reply =~ /^HTTP\/1\.1 200 .*hello/s or die $reply'
-kill $server
-wait $server || true
+took=$((SECONDS - began))
+echo "$took" >/srv/took.txt
+kill "$server"
+wait "$server" || true
+server=
+[ "$took" -le "$limit" ] || { echo "the first reply came $took s after the clone, not within $limit s"; exit 1; }
 END
-in_system "$work/clone" bash -eu /srv/first.sh
-say "the first reply, $((SECONDS - cloned)) s after the clone"
+in_system "$work/clone" bash -eu /srv/first.sh "$FIRST_REPLY"
+say "the first reply, $(<"$work/clone/srv/took.txt") s after the clone"
 cp "$work/program.c" "$work/clone/srv/$name"
 in_system "$work/clone" sh -euc "cd /srv/weir; make install; cd /srv; $line; ./a.out"
 say "make install, and a program by the line of README.md"
