@@ -111,17 +111,14 @@ weir__oneshot_new_named(const struct weir__task_ops *task_ops, const struct weir
                         uint64_t target, weir_task_fn *done, void *context)
 {
         struct weir__oneshot *oneshot = (struct weir__oneshot *)weir__waitable_new_named(ops, name, target, 0, NULL);
-        int failed = oneshot ? 0 : -errno;
-        struct weir__wait_task *self = weir__wait_task_new(task_ops, (struct weir__waitable *)oneshot, 0, done, context);
+        struct weir__wait_task *self = weir__wait_task_new_with(task_ops, (struct weir__waitable *)oneshot, oneshot ? 0 : -errno,
+                                                                done, context);
 
-        if (self && oneshot) {
-                oneshot->sole = self;
-                failed = weir__waitable_publish(&oneshot->object);
-        }
-        weir__waitable_unref((struct weir__waitable *)oneshot); /* the task has its own reference */
-        if (self && failed) {
+        if (!self || !oneshot)
+                return self;
+        oneshot->sole = self;
+        int failed = weir__waitable_publish(&oneshot->object);
+        if (failed)
                 weir__task_poison(&self->task, failed);
-                self->task.status = failed; /* instead of -ENOMEM */
-        }
         return self;
 }

@@ -230,7 +230,7 @@ weir_promise_new(weir_promise_cancel_fn *cancel, weir_task_fn *done, void *conte
 
         if (!self)
                 return NULL;
-        weir__wait_task_init(&self->wait_task, &promise_task_ops, &self->object, 0, done, context);
+        weir__wait_task_init(&self->wait_task, sizeof self->wait_task, &promise_task_ops, &self->object, 0, done, context);
         self->wait_task.task.size_class = 0;
         self->cancel = cancel;
         return &self->wait_task.task;

@@ -197,8 +197,10 @@ try(struct weir__wait *wait, struct weir__work_list *claimed)
 /* Gives messages to some of the subscribers that wait.  A subscriber may wait several times, and then there may be too few for
  * it: such a wait goes to the end of the queue.  Returns whether there may be more. */
 static bool
-serve_some(struct topic *topic, struct weir__work_list *claimed)
+serve_some(struct weir__waitable *object, struct weir__work_list *claimed)
 {
+        struct topic *topic = (struct topic *)object;
+
         for (unsigned i = 0; i < WEIR__WAITS_AT_ONCE; i++) {
                 struct weir__wait *wait = weir__wait_oldest(&topic->waits);
 
@@ -219,15 +221,7 @@ serve_some(struct topic *topic, struct weir__work_list *claimed)
 static void
 serve_and_unlock(struct topic *topic)
 {
-        for (bool more = true; more;) {
-                struct weir__work_list claimed = {0};
-
-                more = serve_some(topic, &claimed);
-                weir__unlock(&topic->object.lock);
-                weir__wait_deliver_all(&claimed);
-                if (more)
-                        weir__waitable_lock(&topic->object);
-        }
+        weir__wait_serve_and_unlock(&topic->object, serve_some);
 }
 
 static void
@@ -465,9 +459,7 @@ weir_topic_receive_new(weir_subscriber *subscriber, weir_task_fn *done, void *co
 
         if (!self)
                 return NULL;
-        weir__task_init(&self->base.task, &receive_ops, sizeof *self, done, context);
-        self->base.wait = (struct weir__wait){.object = weir__waitable_ref(topic), .task = &self->base};
-        self->base.won = NULL;
+        weir__wait_task_init(&self->base, sizeof *self, &receive_ops, weir__waitable_ref(topic), 0, done, context);
         self->subscriber = weir_subscriber_ref(subscriber);
         self->lost = 0;
         if (!subscriber)

@@ -70,8 +70,10 @@ try(struct weir__wait *wait, struct weir__work_list *claimed)
 
 /* Gives the newest value to some of those that know an older one.  Returns whether there may be more. */
 static bool
-serve_some(struct weir_watch *watch, struct weir__work_list *claimed)
+serve_some(struct weir__waitable *object, struct weir__work_list *claimed)
 {
+        struct weir_watch *watch = (struct weir_watch *)object;
+
         for (unsigned i = 0; i < WEIR__WAITS_AT_ONCE; i++) {
                 struct weir__wait *wait = weir__wait_oldest(&watch->waits);
 
@@ -123,15 +125,7 @@ WEIR__WAITABLE_REFERENCES(weir_watch, weir_watch_ref, weir_watch_unref)
 static void
 serve_and_unlock(struct weir_watch *watch)
 {
-        for (bool more = true; more;) {
-                struct weir__work_list claimed = {0};
-
-                more = serve_some(watch, &claimed);
-                weir__unlock(&watch->object.lock);
-                weir__wait_deliver_all(&claimed);
-                if (more)
-                        weir__waitable_lock(&watch->object);
-        }
+        weir__wait_serve_and_unlock(&watch->object, serve_some);
 }
 
 static int

@@ -78,8 +78,10 @@ take_back(weir_guard *guard, struct weir__hold *hold)
 /* Gives the guard to the tasks that have waited longest, as far as they can have it.  The message of a wait is its hold.  Returns
  * whether there may be more. */
 static bool
-serve_some(weir_guard *guard, struct weir__work_list *claimed)
+serve_some(struct weir__waitable *object, struct weir__work_list *claimed)
 {
+        weir_guard *guard = (weir_guard *)object;
+
         for (unsigned i = 0; i < WEIR__WAITS_AT_ONCE; i++) {
                 struct weir__wait *wait = weir__wait_oldest(&guard->waits);
 
@@ -96,15 +98,7 @@ serve_some(weir_guard *guard, struct weir__work_list *claimed)
 static void
 serve_and_unlock(weir_guard *guard)
 {
-        for (bool more = true; more;) {
-                struct weir__work_list claimed = {0};
-
-                more = serve_some(guard, &claimed);
-                weir__unlock(&guard->object.lock);
-                weir__wait_deliver_all(&claimed);
-                if (more)
-                        weir__waitable_lock(&guard->object);
-        }
+        weir__wait_serve_and_unlock(&guard->object, serve_some);
 }
 
 /* -- holds -- */
@@ -504,12 +498,13 @@ static const struct weir__task_ops acquire_ops = {
         .is_guard_wait = true,
 };
 
+/* `self` waits for the guard, if there is one. */
 static weir_task *
-acquire_new(weir_guard *guard, bool is_shared, weir_task_fn *done, void *context)
+with_hold(struct weir__wait_task *self, bool is_shared)
 {
-        struct weir__wait_task *self = weir__wait_task_new(&acquire_ops, (struct weir__waitable *)guard, 0, done, context);
+        weir_guard *guard = self ? (weir_guard *)self->wait.object : NULL;
 
-        if (!self || !guard)
+        if (!guard)
                 return (weir_task *)self;
         self->wait.message = hold_new(guard, is_shared);
         if (self->wait.message)
@@ -519,16 +514,18 @@ acquire_new(weir_guard *guard, bool is_shared, weir_task_fn *done, void *context
 }
 
 static weir_task *
+acquire_new(weir_guard *guard, bool is_shared, weir_task_fn *done, void *context)
+{
+        return with_hold(weir__wait_task_new(&acquire_ops, (struct weir__waitable *)guard, 0, done, context), is_shared);
+}
+
+static weir_task *
 acquire_new_named(const char *name, bool is_shared, weir_task_fn *done, void *context)
 {
-        weir_guard *guard = weir_guard_open(name);
-        int failed = guard ? 0 : -errno;
-        weir_task *task = acquire_new(guard, is_shared, done, context);
+        struct weir__waitable *guard = (struct weir__waitable *)weir_guard_open(name);
+        int fault = guard ? 0 : -errno;
 
-        weir_guard_unref(guard);
-        if (task && failed)
-                task->status = failed; /* instead of -ENOMEM */
-        return task;
+        return with_hold(weir__wait_task_new_with(&acquire_ops, guard, fault, done, context), is_shared);
 }
 
 weir_task *

@@ -43,8 +43,10 @@ try(struct weir__wait *wait, struct weir__work_list *claimed)
 
 /* Gives tokens to the first tasks of the queue.  Returns whether there may be more tasks for which there are enough. */
 static bool
-serve_some(weir_semaphore *semaphore, struct weir__work_list *claimed)
+serve_some(struct weir__waitable *object, struct weir__work_list *claimed)
 {
+        weir_semaphore *semaphore = (weir_semaphore *)object;
+
         for (unsigned i = 0; i < WEIR__WAITS_AT_ONCE; i++) {
                 struct weir__wait *wait = weir__wait_oldest(&semaphore->waits);
 
@@ -61,15 +63,7 @@ serve_some(weir_semaphore *semaphore, struct weir__work_list *claimed)
 static void
 serve_and_unlock(weir_semaphore *semaphore)
 {
-        for (bool more = true; more;) {
-                struct weir__work_list claimed = {0};
-
-                more = serve_some(semaphore, &claimed);
-                weir__unlock(&semaphore->object.lock);
-                weir__wait_deliver_all(&claimed);
-                if (more)
-                        weir__waitable_lock(&semaphore->object);
-        }
+        weir__wait_serve_and_unlock(&semaphore->object, serve_some);
 }
 
 static void

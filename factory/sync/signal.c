@@ -87,8 +87,10 @@ static const struct weir__waitable_ops signal_ops = {
 /* Claims some tasks.  Those that were made after the signal are behind the others, and stay.  Returns whether there may be more.
  * Under the object's lock. */
 static bool
-serve_some(struct signal_object *object, struct weir__work_list *claimed)
+serve_some(struct weir__waitable *waitable, struct weir__work_list *claimed)
 {
+        struct signal_object *object = (struct signal_object *)waitable;
+
         for (unsigned i = 0; i < WEIR__WAITS_AT_ONCE; i++) {
                 struct weir__wait *wait = weir__wait_oldest_pending(&object->waits);
 
@@ -102,14 +104,8 @@ serve_some(struct signal_object *object, struct weir__work_list *claimed)
 static void
 serve(struct signal_object *object)
 {
-        for (bool more = true; more;) {
-                struct weir__work_list claimed = {0};
-
-                weir__waitable_lock(&object->object);
-                more = serve_some(object, &claimed);
-                weir__unlock(&object->object.lock);
-                weir__wait_deliver_all(&claimed);
-        }
+        weir__waitable_lock(&object->object);
+        weir__wait_serve_and_unlock(&object->object, serve_some);
 }
 
 /* -- names -- */
@@ -267,12 +263,9 @@ weir_signal_new(int signo, weir_task_fn *done, void *context)
         if (refused)
                 fault = weir__log_refusal(
                         "weir_signal_new: the signal %d: expected one that can be caught, and is none of a fault", signo);
-        struct weir__wait_task *self = weir__wait_task_new(&task_ops, object, 0, done, context);
+        struct weir__wait_task *self = weir__wait_task_new_with(&task_ops, object, fault, done, context);
 
-        weir__waitable_unref(object); /* the task has its own */
-        if (self && fault)
-                self->task.status = fault; /* instead of -ENOMEM */
-        else if (self)
+        if (self && !fault)
                 self->wait.amount = atomic_load(&counts[signo]);
         return (weir_task *)self;
 }

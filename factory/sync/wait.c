@@ -15,10 +15,10 @@
 #include "kernel/memory/memory.h"
 
 void
-weir__wait_task_init(struct weir__wait_task *self, const struct weir__task_ops *ops, struct weir__waitable *object,
+weir__wait_task_init(struct weir__wait_task *self, size_t size, const struct weir__task_ops *ops, struct weir__waitable *object,
                      unsigned queue, weir_task_fn *done, void *context)
 {
-        weir__task_init(&self->task, ops, sizeof *self, done, context);
+        weir__task_init(&self->task, ops, size, done, context);
         self->wait = (struct weir__wait){.object = object, .task = self, .queue = queue};
         self->won = NULL;
 }
@@ -31,9 +31,25 @@ weir__wait_task_new(const struct weir__task_ops *ops, struct weir__waitable *obj
 
         if (!self)
                 return NULL;
-        weir__wait_task_init(self, ops, weir__waitable_ref(object), queue, done, context);
+        weir__wait_task_init(self, sizeof *self, ops, weir__waitable_ref(object), queue, done, context);
         if (!object)
                 weir__task_poison(&self->task, -ENOMEM);
+        return self;
+}
+
+struct weir__wait_task *
+weir__wait_task_new_with(const struct weir__task_ops *ops, struct weir__waitable *object, int fault, weir_task_fn *done,
+                         void *context)
+{
+        struct weir__wait_task *self = weir__alloc(sizeof *self);
+
+        if (!self) {
+                weir__waitable_unref(object);
+                return NULL;
+        }
+        weir__wait_task_init(self, sizeof *self, ops, object, 0, done, context);
+        if (!object)
+                weir__task_poison(&self->task, fault);
         return self;
 }
 

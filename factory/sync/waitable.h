@@ -241,6 +241,26 @@ struct weir__wait *weir__wait_oldest_pending(struct weir__list *queue);
 /* Takes waits until a task is claimed.  The caller fulfils the wait.  NULL: the queue is empty. */
 struct weir__wait *weir__wait_pop(struct weir__list *queue, struct weir__work_list *claimed);
 
+/* Delivers all of them.  No lock is held. */
+void weir__wait_deliver_all(struct weir__work_list *claimed);
+
+/* Serves waits some at a time, as long as `serve_some` says that there may be more, and delivers the tasks that it has claimed.
+ * Lets the lock go.  Inline, so that there is no call through a pointer. */
+static inline __attribute__((__always_inline__)) void
+weir__wait_serve_and_unlock(struct weir__waitable *object,
+                            bool serve_some(struct weir__waitable *object, struct weir__work_list *claimed))
+{
+        for (bool more = true; more;) {
+                struct weir__work_list claimed = {0};
+
+                more = serve_some(object, &claimed);
+                weir__unlock(&object->lock);
+                weir__wait_deliver_all(&claimed);
+                if (more)
+                        weir__waitable_lock(object);
+        }
+}
+
 /* Claims all tasks of a queue, which end with that status, and delivers them, some at a time.  It lets the lock go in between. */
 void weir__wait_end_all(struct weir__waitable *object, struct weir__list *queue, int status);
 
@@ -251,9 +271,14 @@ void weir__wait_end_all(struct weir__waitable *object, struct weir__list *queue,
 struct weir__wait_task *weir__wait_task_new(const struct weir__task_ops *ops, struct weir__waitable *object, unsigned queue,
                                             weir_task_fn *done, void *context);
 
-/* Initialises such a task in other memory.  It takes over a reference to the object. */
-void weir__wait_task_init(struct weir__wait_task *self, const struct weir__task_ops *ops, struct weir__waitable *object,
-                          unsigned queue, weir_task_fn *done, void *context);
+/* The same for an object that was made or opened for it: it takes over the reference, also when out of memory.  If there is none
+ * it is poisoned with that fault. */
+struct weir__wait_task *weir__wait_task_new_with(const struct weir__task_ops *ops, struct weir__waitable *object, int fault,
+                                                 weir_task_fn *done, void *context);
+
+/* Initialises such a task, of `size` bytes, in other memory.  It takes over a reference to the object. */
+void weir__wait_task_init(struct weir__wait_task *self, size_t size, const struct weir__task_ops *ops,
+                          struct weir__waitable *object, unsigned queue, weir_task_fn *done, void *context);
 
 /* Whether the task will not wait any more: it was claimed, or cancelled before its start. */
 static inline bool
@@ -288,9 +313,6 @@ bool weir__wait_finish_start(struct weir__wait_task *self, int outcome);
  * linked now.  pend: whether the task waits; otherwise they are to be unlinked again. */
 bool weir__wait_decide(struct weir__wait_task *self, int outcome);
 bool weir__wait_pend(struct weir__wait_task *self);
-
-/* Delivers all of them.  No lock is held. */
-void weir__wait_deliver_all(struct weir__work_list *claimed);
 
 /* On the task's worker, before the callback: the wait is unlinked, if it is still linked.  No lock is held. */
 void weir__wait_leave(struct weir__wait *wait);
