@@ -7,6 +7,7 @@
 #include <weir/runtime.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -119,13 +120,17 @@ phase_name(void)
 void
 weir__debug_print_head(struct weir__sink *sink)
 {
+        size_t unstarted = weir__census_total();
         unsigned workers, idle;
+        char counted[64] = "";
 
         weir__worker_pool_count(&workers, &idle);
-        weir__sink_printf(sink,
-                          "weir %s, process %d: %s, %u pollers, %u workers (%u spare), %u threads for functions, %zu series%s",
-                          WEIR_VERSION, (int)getpid(), phase_name(), weir__pollers_count(), workers, idle,
-                          weir__executor_threads(), weir__live_count(), weir__clock_is_virtual() ? ", virtual clock" : "");
+        if (unstarted > 0)
+                snprintf(counted, sizeof counted, ", %zu made and not started", unstarted);
+        weir__sink_printf(
+                sink, "weir %s, process %d: %s, %u pollers, %u workers (%u spare), %u threads for functions, %zu series%s%s",
+                WEIR_VERSION, (int)getpid(), phase_name(), weir__pollers_count(), workers, idle, weir__executor_threads(),
+                weir__live_count(), counted, weir__clock_is_virtual() ? ", virtual clock" : "");
 }
 
 static void

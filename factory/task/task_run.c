@@ -217,10 +217,10 @@ weir_empty_new(weir_task_fn *done, void *context)
 
 /* -- what was never started --
  *
- * It costs nothing before the shutdown, which looks at each block of memory that is in use.  A task or a series that was started,
- * pushed, added or dismissed once shows that for ever, also in memory that was freed.  So what is counted was made, and is still
- * there.  Promises and tasks that are larger than the blocks of the caches are found by others.  Other threads may go on making
- * tasks: those of this instant are counted. */
+ * It costs nothing before the shutdown, or a dump, which looks at each block of memory that is in use.  A task or a series that
+ * was started, pushed, added or dismissed once shows that for ever, also in memory that was freed.  So what is counted was made,
+ * and is still there.  Promises and tasks that are larger than the blocks of the caches are found by others.  Other threads may
+ * go on making tasks: those of this instant are counted. */
 
 #define KINDS 8 /* that are counted each; all others together */
 
@@ -237,6 +237,7 @@ struct weir__census {
         struct weir__constants constants;
         struct count kinds[KINDS + 1]; /* in the order in which they were found */
         size_t count;
+        bool is_total_only;               /* nothing but `count` is wanted, and tasks may be written to */
         char first[WEIR__TASK_TITLE];     /* the title of the first task with a name; "": there is none */
         const struct weir_series *series; /* the first one; NULL: there is none */
 };
@@ -259,7 +260,7 @@ count_block(struct weir__census *census, const struct weir_task *task, const str
         char title[WEIR__TASK_TITLE];
 
         count(census, weir__kind_without_article(ops->kind));
-        if (!*census->first && weir__task_write_title(&census->constants, task, title))
+        if (!*census->first && !census->is_total_only && weir__task_write_title(&census->constants, task, title))
                 memcpy(census->first, title, sizeof title);
 }
 
@@ -269,7 +270,7 @@ weir__census_count(struct weir__census *census, const struct weir_task *task)
         char title[WEIR__TASK_TITLE];
 
         count(census, weir__kind_without_article(task->work.ops->kind));
-        if (!*census->first && weir__task_write_title_of_live(task, title))
+        if (!*census->first && !census->is_total_only && weir__task_write_title_of_live(task, title))
                 memcpy(census->first, title, sizeof title);
 }
 
@@ -349,13 +350,29 @@ say(const struct weir__census *census)
 }
 
 static void
+take_census(struct weir__census *census)
+{
+        census->constants = weir__task_constants();
+        weir__memory_for_each(look, census);
+        for (size_t i = 0; i < FINDERS && finders[i] && !WEIR__SANITIZED_THREAD; i++) /* it would call the reads of flags races */
+                finders[i](census);
+}
+
+size_t
+weir__census_total(void)
+{
+        struct weir__census census = {.is_total_only = true};
+
+        take_census(&census);
+        return census.count;
+}
+
+static void
 report_unstarted(void)
 {
-        struct weir__census census = {.constants = weir__task_constants()};
+        struct weir__census census = {.is_total_only = false};
 
-        weir__memory_for_each(look, &census);
-        for (size_t i = 0; i < FINDERS && finders[i] && !WEIR__SANITIZED_THREAD; i++) /* it would call the reads of flags races */
-                finders[i](&census);
+        take_census(&census);
         find_series_name(&census);
         if (census.count)
                 say(&census);
