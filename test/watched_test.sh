@@ -26,6 +26,7 @@ at() {
         grep -nF -m1 -- "$1" "$source/test/mistakes.c" | sed 's/:.*//; s/^/mistakes.c:/'
 }
 used=$(at "it ended with") made=$(at '"session/7"') started=$(at "weir_task_start(timer)")
+lost_channel=$(at "                weir_channel_new(1, NULL);") lost_guard=$(at "                weir_guard_new();")
 lost_timer=$(at "weir_timer_new(WEIR_SEC(1)") lost_series=$(at "                weir_series_new(NULL, NULL);")
 
 # expect WHAT STATUS TEXT... -- COMMAND...: its output has all the texts, and its exit status is 0 or not.
@@ -75,12 +76,16 @@ for compiler in gcc clang; do
                 check_uses "$compiler, AddressSanitizer" "AddressSanitizer: heap-use-after-free" "$work/asan"
                 expect "$compiler, AddressSanitizer: lost tasks and series" 1 \
                         "in 10 object(s)" "20 allocation(s)" make_and_forget "$lost_timer" "$lost_series" -- "$work/asan" forget
+                expect "$compiler, AddressSanitizer: lost objects" 1 \
+                        "20 allocation(s)" make_objects_and_forget "$lost_channel" "$lost_guard" -- "$work/asan" forget-objects
         else
                 echo "left out: $compiler has no AddressSanitizer"
         fi
         if make lsan "$compiler" -fsanitize=leak 2>"$work/errors"; then
                 expect "$compiler, LeakSanitizer: lost tasks and series" 1 \
                         "20 allocation(s)" make_and_forget "$lost_timer" "$lost_series" -- "$work/lsan" forget
+                expect "$compiler, LeakSanitizer: lost objects" 1 \
+                        "20 allocation(s)" make_objects_and_forget "$lost_channel" "$lost_guard" -- "$work/lsan" forget-objects
                 expect "$compiler, LeakSanitizer: no mistake" 0 -- "$work/lsan"
         else
                 echo "left out: $compiler has no LeakSanitizer"
@@ -93,11 +98,15 @@ if command -v valgrind >/dev/null; then
         check_uses memcheck "Invalid read" "${memcheck[@]}" "$work/plain"
         expect "memcheck: lost tasks and series" 1 \
                 "10 blocks are definitely lost" make_and_forget "$lost_timer" "$lost_series" -- "${memcheck[@]}" "$work/plain" forget
+        expect "memcheck: lost objects" 1 "10 blocks are definitely lost" make_objects_and_forget "$lost_channel" "$lost_guard" -- \
+                "${memcheck[@]}" "$work/plain" forget-objects
 else
         echo "left out: valgrind is not installed"
 fi
 
 expect "without a tool, the shutdown: with names" 0 \
         "weir: 10 timers and 1 series were made and never started; first: timer \"session/7\"" -- "$work/plain" forget-named
+expect "without a tool: lost objects are not counted" 0 -- "$work/plain" forget-objects
+[ ! -s "$work/output" ] || fail "without a tool: lost objects are counted"
 expect "without a tool, the shutdown: without names" 0 \
         "weir: 10 timers and 10 series were made and never started" -- "$work/plain" forget

@@ -144,6 +144,8 @@ show_object(struct weir__debug_walk *walk, struct weir__waitable *object)
         weir__debug_line_begin(&line, WEIR__DEBUG_WAITS, 0, object->ops->noun);
         if (object->name)
                 weir__debug_line_name(&line, object->name->text, object->name->size);
+        else
+                weir__debug_line_add(&line, "%p, ", (void *)object); /* so do the tasks that wait there, and deadlocks */
         weir__debug_line_add(&line, "%zu wait%s", waiting, waiting == 1 ? "s" : "");
         memcpy(line.also, more, sizeof more);
         weir__debug_show(walk, &line);

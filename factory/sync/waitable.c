@@ -22,7 +22,7 @@
 
 static struct part {
         _Alignas(64) struct weir__lock lock;
-        struct weir__list objects; /* the newest first; guarded by lock */
+        uintptr_t newest; /* the others are behind it; guarded by lock */
 } registry[PARTS] = {[0 ... PARTS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)}};
 
 static atomic_uint cursors; /* of all objects */
@@ -33,7 +33,22 @@ map_of(const struct weir__waitable *object)
         return &weir__waitable_names[object->ops->kind];
 }
 
-/* -- the registry -- */
+/* -- the registry --
+ *
+ * Its links are complements of addresses, or 0.  So a leak detector sees no object here, and finds those that the program has
+ * lost.  kernel/memory/watched.c does the same. */
+
+static uintptr_t
+link_to(const struct weir__waitable *object)
+{
+        return ~(uintptr_t)object;
+}
+
+static struct weir__waitable *
+linked_at(uintptr_t link)
+{
+        return link ? (struct weir__waitable *)~link : NULL;
+}
 
 static void
 enlist(struct weir__waitable *object)
@@ -42,17 +57,28 @@ enlist(struct weir__waitable *object)
 
         /* On the virtual clock one list serves, so that a shutdown ends all in the same order each time. */
         object->part = weir__clock_is_virtual() ? 0 : atomic_fetch_add_explicit(&next_part, 1, memory_order_relaxed) % PARTS;
-        weir__lock(&registry[object->part].lock);
-        weir__list_prepend(&registry[object->part].objects, &object->link);
-        weir__unlock(&registry[object->part].lock);
+        struct part *part = &registry[object->part];
+        weir__lock(&part->lock);
+        struct weir__waitable *older = linked_at(part->newest);
+        object->older = part->newest;
+        object->newer = 0;
+        if (older)
+                older->newer = link_to(object);
+        part->newest = link_to(object);
+        weir__unlock(&part->lock);
 }
 
 static void
 delist(struct weir__waitable *object)
 {
-        weir__lock(&registry[object->part].lock);
-        weir__link_remove(&object->link);
-        weir__unlock(&registry[object->part].lock);
+        struct part *part = &registry[object->part];
+
+        weir__lock(&part->lock);
+        struct weir__waitable *newer = linked_at(object->newer), *older = linked_at(object->older);
+        *(newer ? &newer->older : &part->newest) = object->older;
+        if (older)
+                older->newer = object->newer;
+        weir__unlock(&part->lock);
 }
 
 /* Fails for an object that is about to be freed.  Then its last use happens before the first use of the next object of its name.
@@ -63,14 +89,13 @@ try_ref(struct weir__waitable *object)
         return weir__count_add_unless_zero(&object->references);
 }
 
-/* The first object from that link on which is not about to be freed.  Under the part's lock. */
+/* The first of these objects which is not about to be freed.  Under the part's lock. */
 static struct weir__waitable *
-first_referenced(const struct weir__list *objects, struct weir__link *link)
+first_referenced(struct weir__waitable *object)
 {
-        for (; link; link = weir__list_next(objects, link))
-                if (try_ref(weir__container_of(link, struct weir__waitable, link)))
-                        return weir__container_of(link, struct weir__waitable, link);
-        return NULL;
+        while (object && !try_ref(object))
+                object = linked_at(object->older);
+        return object;
 }
 
 struct weir__waitable *
@@ -79,10 +104,8 @@ weir__waitable_next(struct weir__waitable *object)
         struct weir__waitable *before = object, *next = NULL;
 
         for (unsigned at = object ? object->part : 0; at < PARTS && !next; at++, object = NULL) {
-                const struct weir__list *objects = &registry[at].objects;
-
                 weir__lock(&registry[at].lock);
-                next = first_referenced(objects, object ? weir__list_next(objects, &object->link) : weir__list_first(objects));
+                next = first_referenced(linked_at(object ? object->older : registry[at].newest));
                 weir__unlock(&registry[at].lock);
         }
         weir__waitable_unref(before);
@@ -111,10 +134,7 @@ static void
 become_child(void)
 {
         for (unsigned i = 0; i < PARTS && !weir__phase_is_forked(); i++)
-                for (struct weir__link *link = weir__list_first(&registry[i].objects); link;
-                     link = weir__list_next(&registry[i].objects, link)) {
-                        struct weir__waitable *object = weir__container_of(link, struct weir__waitable, link);
-
+                for (struct weir__waitable *object = linked_at(registry[i].newest); object; object = linked_at(object->older)) {
                         weir__lock_init(&object->lock, WEIR__RANK_WAITABLE);
                         object->cursors = NULL;
                 }
@@ -338,7 +358,7 @@ int
 weir__waitable_title(const struct weir__waitable *object, char *out, size_t room)
 {
         if (!object->name)
-                return snprintf(out, room, "%s", object->ops->noun);
+                return snprintf(out, room, "%s %p", object->ops->noun, (const void *)object);
         size_t shown = weir__utf8_cut(object->name->text, object->name->size, TITLE_NAME);
         return snprintf(out, room, "%s \"%.*s%s\"", object->ops->noun, (int)shown, object->name->text,
                         shown < object->name->size ? "..." : "");

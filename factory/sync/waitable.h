@@ -94,7 +94,8 @@ struct weir__waitable {
 
         _Atomic size_t references; /* at 0 the object is about to be freed */
 
-        struct weir__link link; /* guarded by the lock of its part of the registry */
+        /* Guarded by the lock of its part of the registry. */
+        uintptr_t newer, older; /* waitable.c links the objects by these */
 };
 
 /* A task that waits at one object. */
@@ -183,8 +184,8 @@ weir__waitable_lock(struct weir__waitable *object)
 /* 0 for NULL, and in a forked child.  No lock of an object is held. */
 uint64_t weir__waitable_amount(struct weir__waitable *object);
 
-/* Writes what the object is, such as 'channel "orders"', as snprintf does.  A long name is cut, so that there is room for more
- * behind it. */
+/* Writes what the object is, such as 'channel "orders"' or 'channel 0x60b0', as snprintf does.  A long name is cut, so that there
+ * is room for more behind it. */
 #define WEIR__TITLE_SIZE 96
 int weir__waitable_title(const struct weir__waitable *object, char *out, size_t room);
 
