@@ -375,6 +375,138 @@ two_that_share_and_want_the_other_guard_alone_are_found(void)
         CU_ASSERT_EQUAL(weir_shutdown(), 0);
 }
 
+static char sentences[16][1024];
+static unsigned sentence_count;
+
+static void
+keep(const char *sentence, void *context)
+{
+        (void)context;
+        if (sentence_count < 16)
+                snprintf(sentences[sentence_count++], sizeof *sentences, "%s", sentence);
+}
+
+static int
+by_address(const void *a, const void *b)
+{
+        const weir_series *const *one = a, *const *other = b;
+
+        return *one < *other ? -1 : *one > *other;
+}
+
+/* One series has two children that wait for different guards, whose holders wait for its own.  Each circle has its place among
+ * the addresses once. */
+static void
+two_circles_through_one_holder_are_both_found(void)
+{
+        for (unsigned place = 0; place < 3; place++) {
+                weir_series *series[3];
+
+                begin();
+                for (unsigned i = 0; i < 3; i++)
+                        series[i] = weir_series_new(NULL, NULL);
+                qsort(series, 3, sizeof *series, by_address);
+                weir_series *shared = series[place], *one = series[(place + 1) % 3], *other = series[(place + 2) % 3];
+                weir_task *both = weir_parallel_new(NULL, NULL);
+
+                weir_parallel_add(both, weir_guard_acquire_new_named("one", NULL, NULL));
+                weir_parallel_add(both, weir_guard_acquire_new_named("other", NULL, NULL));
+                weir_series_push(shared, weir_guard_acquire_new_named("shared", NULL, NULL));
+                weir_series_push(shared, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+                weir_series_push(shared, both);
+                weir_series_push(one, weir_guard_acquire_new_named("one", NULL, NULL));
+                weir_series_push(one, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+                weir_series_push(one, weir_guard_acquire_new_named("shared", NULL, NULL));
+                weir_series_push(other, weir_guard_acquire_new_named("other", NULL, NULL));
+                weir_series_push(other, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+                weir_series_push(other, weir_guard_acquire_new_named("shared", NULL, NULL));
+                for (unsigned i = 0; i < 3; i++)
+                        weir_series_start(series[i]);
+                weir_clock_advance(WEIR_SEC(2));
+                sentence_count = 0;
+                weir__deadlock_find(keep, NULL);
+                CU_ASSERT_EQUAL(sentence_count, 2);
+                bool has_one = strstr(sentences[0], "guard \"one\"") || strstr(sentences[1], "guard \"one\"");
+                bool has_other = strstr(sentences[0], "guard \"other\"") || strstr(sentences[1], "guard \"other\"");
+                CU_ASSERT(has_one && has_other);
+                CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        }
+}
+
+/* Eight series share a guard, and each has so many children that a search for each holder would be long. */
+static void
+a_search_from_one_guard_looks_at_no_more_series_than_it_says(void)
+{
+        weir_guard *guard = weir_guard_new();
+
+        begin();
+        for (unsigned i = 0; i < 8; i++) {
+                weir_series *series = weir_series_new(NULL, NULL);
+
+                weir_series_push(series, weir_guard_acquire_shared_new(guard, NULL, NULL));
+                weir_task *all = weir_parallel_new(NULL, NULL);
+                for (unsigned child = 0; child < 1000; child++)
+                        weir_parallel_add(all, weir_timer_new(WEIR_SEC(10), NULL, NULL));
+                weir_series_push(series, all);
+                weir_series_start(series);
+        }
+        weir_clock_advance(WEIR_SEC(1));
+        weir_task_start(weir_guard_acquire_new(guard, NULL, NULL));
+        weir_clock_advance(WEIR_SEC(1));
+        found.count = 0;
+        unsigned looks = weir__deadlock_find_new(guard, note, NULL);
+        CU_ASSERT(looks > 100 && looks <= 2000);
+        CU_ASSERT_EQUAL(found.count, 0);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        weir_guard_unref(guard);
+}
+
+static void
+guards_without_a_name_are_told_by_their_addresses(void)
+{
+        weir_guard *a = weir_guard_new(), *b = weir_guard_new();
+        char expected[64];
+
+        begin();
+        for (unsigned i = 0; i < 2; i++) {
+                weir_series *series = weir_series_new(NULL, NULL);
+
+                weir_series_push(series, weir_guard_acquire_new(i ? b : a, NULL, NULL));
+                weir_series_push(series, weir_timer_new(WEIR_SEC(1), NULL, NULL));
+                weir_series_push(series, weir_guard_acquire_new(i ? a : b, NULL, NULL));
+                weir_series_start(series);
+        }
+        weir_clock_advance(WEIR_SEC(2));
+        CU_ASSERT_EQUAL(look(), 1);
+        snprintf(expected, sizeof expected, "waits for guard %p", (void *)a);
+        CU_ASSERT_PTR_NOT_NULL(strstr(found.sentence, expected));
+        snprintf(expected, sizeof expected, "waits for guard %p", (void *)b);
+        CU_ASSERT_PTR_NOT_NULL(strstr(found.sentence, expected));
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        weir_guard_unref(a);
+        weir_guard_unref(b);
+}
+
+/* The last step of a shutdown comes late, when another thread has started the runtime again. */
+static void
+a_late_end_of_a_shutdown_forgets_no_guard_of_the_next_runtime(void)
+{
+        weir_log_set(hear, NULL);
+        atomic_store(&logged.count, 0);
+        CU_ASSERT_EQUAL_FATAL(weir_init(NULL), 0);
+        weir_series *ab = crossing("A->B", "a", "b"), *ba = crossing("B->A", "b", "a");
+        weir_series_start(ab);
+        weir_series_start(ba);
+        weir_guard *a = weir_guard_open("a"), *b = weir_guard_open("b");
+        WEIR_TEST_EVENTUALLY(a->is_noted && b->is_noted);
+        weir__steps_run(WEIR__STEP_ENDED);
+        WEIR_TEST_EVENTUALLY(atomic_load(&logged.count) == 1);
+        weir_guard_unref(a);
+        weir_guard_unref(b);
+        CU_ASSERT_EQUAL(weir_shutdown(), 0);
+        weir_log_set(NULL, NULL);
+}
+
 static void
 a_dump_says_it_first(void)
 {
@@ -511,6 +643,10 @@ main(void)
                 WEIR_TEST(a_wait_within_a_parallel_closes_a_circle),
                 WEIR_TEST(a_wait_within_a_race_may_end_by_another_series_of_it),
                 WEIR_TEST(two_that_share_and_want_the_other_guard_alone_are_found),
+                WEIR_TEST(two_circles_through_one_holder_are_both_found),
+                WEIR_TEST(a_search_from_one_guard_looks_at_no_more_series_than_it_says),
+                WEIR_TEST(guards_without_a_name_are_told_by_their_addresses),
+                WEIR_TEST(a_late_end_of_a_shutdown_forgets_no_guard_of_the_next_runtime),
                 WEIR_TEST(a_dump_says_it_first),
                 WEIR_TEST(flows_that_take_guards_in_one_order_are_never_reported),
                 WEIR_TEST(edges_that_are_there_at_different_times_are_no_circle),

@@ -23,6 +23,7 @@
 #define CHILDREN   64   /* of a task that are followed, batches of them */
 #define LOOKED_AT  2000 /* series, from one guard */
 #define DEEPEST    64   /* calls in each other: series within series, and guards */
+#define TOLD_MOST  8    /* circles from one holder */
 #define NAME_MOST  64   /* bytes of a name that are shown */
 #define TITLE_ROOM (NAME_MOST + 16)
 
@@ -42,7 +43,10 @@ struct step {
 struct search {
         struct weir_series *start; /* the first holder */
         bool is_for_new;           /* only circles that were not found so before */
-        unsigned left;             /* series that may be looked at */
+        void (*found)(const char *sentence, void *context);
+        void *context;
+        unsigned left; /* series that may be looked at */
+        unsigned told; /* circles from this start */
         unsigned depth;
         unsigned count; /* of the steps that are known */
         struct step steps[LONGEST];
@@ -69,51 +73,50 @@ guard_waited_for(const struct weir_series *series, uint32_t *turn)
         return waits ? weir_guard_ref(guard) : NULL;
 }
 
+/* The first hold of a guard for NULL, else the one behind that; NULL: there is none.  Under the guard's lock. */
+static struct weir__hold *
+next_hold(const weir_guard *guard, struct weir__hold *hold)
+{
+        if (hold && !hold->is_shared)
+                return NULL;
+        const struct weir__link *link = hold ? weir__list_next(&guard->sharers, &hold->link) : weir__list_first(&guard->sharers);
+        return link ? weir__container_of(link, struct weir__hold, link) : hold ? NULL : guard->holder;
+}
+
+/* Those that are followed, each with a reference. */
 static unsigned
 holders_of(weir_guard *guard, struct holder holders[SHARERS])
 {
         unsigned count = 0;
 
         weir__lock(&guard->object.lock);
-        const struct weir__link *link = weir__list_first(&guard->sharers);
-        const struct weir__hold *hold = link ? weir__container_of(link, struct weir__hold, link) : guard->holder;
-        while (hold && count < SHARERS) {
+        for (struct weir__hold *hold = next_hold(guard, NULL); hold && count < SHARERS; hold = next_hold(guard, hold))
                 if (hold->series)
                         holders[count++] = (struct holder){weir__series_ref(hold->series), hold->turn};
-                link = link ? weir__list_next(&guard->sharers, link) : NULL;
-                hold = link ? weir__container_of(link, struct weir__hold, link) : NULL;
-        }
         weir__unlock(&guard->object.lock);
         return count;
 }
 
-/* Among those that are followed; NULL: it is no longer there.  Under the guard's lock. */
+/* NULL: it is no longer there.  Under the guard's lock. */
 static struct weir__hold *
 hold_of(const weir_guard *guard, const struct holder *holder)
 {
-        const struct weir__link *link = weir__list_first(&guard->sharers);
-        struct weir__hold *hold = link ? weir__container_of(link, struct weir__hold, link) : guard->holder;
+        unsigned seen = 0;
 
-        for (unsigned i = 1; hold && (hold->series != holder->series || hold->turn != holder->turn); i++) {
-                if (i == SHARERS)
-                        return NULL;
-                link = link ? weir__list_next(&guard->sharers, link) : NULL;
-                hold = link ? weir__container_of(link, struct weir__hold, link) : NULL;
+        for (struct weir__hold *hold = next_hold(guard, NULL); hold && seen < SHARERS; hold = next_hold(guard, hold)) {
+                if (hold->series == holder->series && hold->turn == holder->turn)
+                        return hold;
+                seen += hold->series != NULL;
         }
-        return hold;
+        return NULL;
 }
 
 static bool
 is_held_still(weir_guard *guard, const struct holder *holder)
 {
-        struct holder holders[SHARERS];
-        unsigned count = holders_of(guard, holders);
-        bool is_found = false;
-
-        for (unsigned i = 0; i < count; i++) {
-                is_found |= holders[i].series == holder->series && holders[i].turn == holder->turn;
-                weir_series_unref(holders[i].series);
-        }
+        weir__lock(&guard->object.lock);
+        bool is_found = hold_of(guard, holder);
+        weir__unlock(&guard->object.lock);
         return is_found;
 }
 
@@ -163,28 +166,38 @@ is_known(const struct search *search, const struct weir_series *holder)
         return false;
 }
 
-static bool follow(struct search *search, struct weir_series *series);
+static void follow(struct search *search, struct weir_series *series);
+static void close_circle(struct search *search);
 
-/* The series waits for that guard.  Consumes the reference of the guard.  Returns whether the circle is closed. */
+/* Each circle has several holders.  It is found from the one at the lowest address; a new one from each. */
 static bool
+is_followed(const struct search *search, const struct weir_series *holder)
+{
+        return !is_known(search, holder) && (search->is_for_new || holder > search->start);
+}
+
+/* The series waits for that guard.  Consumes the reference of the guard. */
+static void
 follow_guard(struct search *search, struct weir_series *series, weir_guard *guard, uint32_t turn)
 {
         struct holder holders[SHARERS];
         unsigned count = search->count < LONGEST ? holders_of(guard, holders) : 0;
-        bool is_closed = false;
 
         for (unsigned i = 0; i < count; i++) {
-                if (is_closed || (holders[i].series != search->start && is_known(search, holders[i].series))) {
+                bool is_closed = holders[i].series == search->start;
+
+                if (!is_closed && !is_followed(search, holders[i].series)) {
                         weir_series_unref(holders[i].series);
                         continue;
                 }
                 search->steps[search->count++] = (struct step){weir_series_ref(series), weir_guard_ref(guard), turn, holders[i]};
-                is_closed = holders[i].series == search->start || follow(search, holders[i].series);
-                if (!is_closed)
-                        forget(&search->steps[--search->count]);
+                if (is_closed)
+                        close_circle(search);
+                else
+                        follow(search, holders[i].series);
+                forget(&search->steps[--search->count]);
         }
         weir_guard_unref(guard);
-        return is_closed;
 }
 
 /* The next child of the task, with a reference, if the series still runs it; NULL: none was found this time.  A race, and what
@@ -211,29 +224,31 @@ next_child(struct weir_series *series, const struct weir_task *task, struct weir
 }
 
 /* Follows what a series with a reference waits for. */
-static bool
+static void
 follow(struct search *search, struct weir_series *series)
 {
         struct weir__child_cursor cursor = {0};
         uint32_t turn = 0;
 
-        if (search->left == 0 || search->depth == DEEPEST)
-                return false;
+        if (search->left == 0 || search->depth == DEEPEST || search->told == TOLD_MOST)
+                return;
         search->left--;
         search->depth++;
         weir__lock(&series->lock);
         weir_guard *guard = guard_waited_for(series, &turn);
         const struct weir_task *task = series->current;
         weir__unlock(&series->lock);
-        bool more = task != NULL && !guard, is_closed = guard && follow_guard(search, series, guard, turn);
-        for (unsigned i = 0; i < CHILDREN && more && !is_closed; i++) {
+        if (guard)
+                follow_guard(search, series, guard, turn);
+        bool more = task != NULL && !guard;
+        for (unsigned i = 0; i < CHILDREN && more; i++) {
                 struct weir_series *child = next_child(series, task, &cursor, &more);
 
-                is_closed = child && follow(search, child);
+                if (child)
+                        follow(search, child);
                 weir_series_unref(child);
         }
         search->depth--;
-        return is_closed;
 }
 
 /* -- the sentence -- */
@@ -276,16 +291,6 @@ write_sentence(const struct search *search, char *out, size_t room)
 
 /* -- all circles -- */
 
-/* Each circle is found from each of its holders, and told from the one at the lowest address. */
-static bool
-is_told_from(const struct search *search)
-{
-        for (unsigned i = 0; i < search->count; i++)
-                if (search->steps[i].holder.series < search->start)
-                        return false;
-        return true;
-}
-
 /* Marks its holds.  A circle whose holds are all marked was found before. */
 static bool
 is_new(const struct search *search)
@@ -305,26 +310,22 @@ is_new(const struct search *search)
         return has_unmarked;
 }
 
+/* The steps lead back to the start. */
 static void
-search_from(struct search *search, struct weir_series *holder, void (*found)(const char *sentence, void *context), void *context)
+close_circle(struct search *search)
 {
         char sentence[1024];
 
-        search->start = holder;
-        search->left = LOOKED_AT;
-        search->depth = 0;
-        search->count = 0;
-        bool is_found = follow(search, holder) && (search->is_for_new || is_told_from(search)) && is_there_still(search);
-        if (is_found && (!search->is_for_new || is_new(search))) {
-                write_sentence(search, sentence, sizeof sentence);
-                found(sentence, context);
-        }
-        while (search->count > 0)
-                forget(&search->steps[--search->count]);
+        if (search->told == TOLD_MOST || !is_there_still(search) || (search->is_for_new && !is_new(search)))
+                return;
+        search->told++;
+        write_sentence(search, sentence, sizeof sentence);
+        search->found(sentence, search->context);
 }
 
+/* Of all holders of the guard together so many series are looked at, as a search says. */
 static void
-search_at(struct search *search, struct weir__waitable *object, void (*found)(const char *sentence, void *context), void *context)
+search_at(struct search *search, struct weir__waitable *object)
 {
         struct holder holders[SHARERS];
 
@@ -332,8 +333,11 @@ search_at(struct search *search, struct weir__waitable *object, void (*found)(co
         bool is_waited_for = object->ops->kind == WEIR__GUARD && object->linked > 0;
         weir__unlock(&object->lock);
         unsigned count = is_waited_for ? holders_of((weir_guard *)object, holders) : 0;
+        search->left = LOOKED_AT;
         for (unsigned i = 0; i < count; i++) {
-                search_from(search, holders[i].series, found, context);
+                search->start = holders[i].series;
+                search->depth = search->count = search->told = 0;
+                follow(search, holders[i].series);
                 weir_series_unref(holders[i].series);
         }
 }
@@ -341,17 +345,18 @@ search_at(struct search *search, struct weir__waitable *object, void (*found)(co
 void
 weir__deadlock_find(void (*found)(const char *sentence, void *context), void *context)
 {
-        struct search search = {.is_for_new = false};
+        struct search search = {.is_for_new = false, .found = found, .context = context};
         struct weir__waitable *object = NULL;
 
         while (!weir__phase_is_forked() && (object = weir__waitable_next(object)))
-                search_at(&search, object, found, context);
+                search_at(&search, object);
 }
 
-void
+unsigned
 weir__deadlock_find_new(weir_guard *guard, void (*found)(const char *sentence, void *context), void *context)
 {
-        struct search search = {.is_for_new = true};
+        struct search search = {.is_for_new = true, .found = found, .context = context};
 
-        search_at(&search, &guard->object, found, context);
+        search_at(&search, &guard->object);
+        return LOOKED_AT - search.left;
 }

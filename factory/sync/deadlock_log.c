@@ -20,7 +20,8 @@
 #include "kernel/worker/deliver.h"
 
 #define PAUSE WEIR_SEC(1)
-#define BATCH 16 /* guards that are searched before other work runs */
+#define BATCH 16   /* guards that are searched before other work runs */
+#define LOOKS 4000 /* series; so many were looked at before other work runs, and those of one more guard */
 
 static struct {
         struct weir__lock lock;
@@ -33,12 +34,12 @@ static struct {
         struct weir__alarm alarm;
 } noted = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)};
 
-/* Takes a guard out of a list: it may be noted again.  NULL: the list is empty. */
+/* Takes a guard out of a list: it may be noted again.  NULL: the list is empty; or an alarm will search it, and `if_unarmed`. */
 static weir_guard *
-take(struct weir__list *list)
+take(struct weir__list *list, bool if_unarmed)
 {
         weir__lock(&noted.lock);
-        struct weir__link *link = weir__list_pop(list);
+        struct weir__link *link = if_unarmed && noted.is_armed ? NULL : weir__list_pop(list);
         weir__unlock(&noted.lock);
         weir_guard *guard = link ? weir__container_of(link, weir_guard, noted) : NULL;
         if (guard) {
@@ -79,18 +80,18 @@ arm(void)
 static void
 search_due(struct weir__work *work)
 {
-        unsigned count = 0;
+        unsigned count = 0, looks = 0;
 
         weir__lock(&noted.lock);
         if (weir__list_is_empty(&noted.due))
                 weir__list_concat(&noted.due, &noted.guards);
         weir__unlock(&noted.lock);
-        for (weir_guard *guard; count < BATCH && (guard = take(&noted.due)); count++) {
+        for (weir_guard *guard; count < BATCH && looks < LOOKS && (guard = take(&noted.due, false)); count++) {
                 if (!weir__phase_is_stopping())
-                        weir__deadlock_find_new(guard, log_deadlock, NULL);
+                        looks += weir__deadlock_find_new(guard, log_deadlock, NULL);
                 weir_guard_unref(guard);
         }
-        if (count == BATCH) {
+        if (count == BATCH || looks >= LOOKS) {
                 weir__deliver(weir__poller_at(0), work);
                 return;
         }
@@ -120,11 +121,12 @@ weir__deadlock_note(weir_guard *guard)
 
 /* -- steps of the process -- */
 
-/* No worker is left, and the work of the alarm has run: `is_armed` is not set. */
+/* No worker is left, and the work of the alarm has run: `is_armed` is not set.  But another thread may have started the runtime
+ * again, and a task waits for a guard there: then the new alarm searches all that is noted. */
 static void
 forget_all(void)
 {
-        for (weir_guard *guard; (guard = take(&noted.due)) || (guard = take(&noted.guards));)
+        for (weir_guard *guard; (guard = take(&noted.due, true)) || (guard = take(&noted.guards, true));)
                 weir_guard_unref(guard);
 }
 

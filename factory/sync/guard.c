@@ -25,8 +25,9 @@
  *
  * The amount of the object is how many series share it.
  *
- * Without its lock the series of a hold is compared only, never followed.  It is there, because a hold leaves it before it ends.
- * Nobody may lock a series under a guard's lock.  So the hold has a copy of the series' name, for dumps. */
+ * The series of a hold is there under the guard's lock, because it leaves its holds under that lock before it is freed.  So a
+ * search for deadlocks may take a reference of it there (deadlock.c).  Nobody may lock a series under a guard's lock.  So the
+ * hold has a copy of the series' name, for dumps. */
 #include "factory/sync/guard.h"
 
 #include <errno.h>

@@ -49,8 +49,9 @@ void weir__guard_describe_held(const struct weir_series *series, char *out, size
  * thread. */
 void weir__deadlock_find(void (*found)(const char *sentence, void *context), void *context);
 
-/* The same for circles with that guard which were not found by this function before.  The caller has a reference. */
-void weir__deadlock_find_new(weir_guard *guard, void (*found)(const char *sentence, void *context), void *context);
+/* The same for circles with that guard which were not found by this function before.  The caller has a reference.  Returns how
+ * many series it has looked at: 2000 at most. */
+unsigned weir__deadlock_find_new(weir_guard *guard, void (*found)(const char *sentence, void *context), void *context);
 
 /* A task begins to wait for the guard.  If that closes a circle, it will be logged.  Under the guard's lock. */
 void weir__deadlock_note(weir_guard *guard);
