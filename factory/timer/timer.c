@@ -207,7 +207,6 @@ static void
 prepare(void)
 {
         weir__deadlines_on_due(WEIR__DEADLINE_TASK, timer_due);
-        weir__census_add_finder(weir__timers_find_unstarted);
 }
 
 WEIR__STEPS_OF(WEIR__MODULE_TIMERS, [WEIR__STEP_LOAD] = prepare);

@@ -328,9 +328,6 @@ void weir__timer_give_up_id(struct weir__timer *timer, struct weir__poller *poll
 /* Releases the lock of the poller *locked and takes that of `poller` instead; NULL is no lock. */
 void weir__timers_lock_poller(struct weir__poller **locked, struct weir__poller *poller);
 
-/* Counts the timers that were never started and are larger than the blocks of the caches. */
-void weir__timers_find_unstarted(struct weir__census *census);
-
 /* A cancel under way. */
 struct weir__timers_cancel {
         size_t left, count;

@@ -183,3 +183,51 @@ weir_timer_set_slack(weir_task *task, weir_nsec slack)
         task->slack = weir__clock_slack(slack);
         return 0;
 }
+
+/* -- what was never started -- */
+
+/* Only a timer with a long name is larger than the blocks of the caches.  Its name is in the map. */
+static bool
+is_large(const struct weir_task *task)
+{
+        return task->size_class == 0 || 8 * (size_t)task->size_class > WEIR__BLOCK_MAX;
+}
+
+/* Those of one name.  Under the lock of the shard. */
+static void
+count_large(struct weir__name *oldest, struct weir__census *census)
+{
+        for (struct weir__name *name = oldest; name; name = weir__name_alive(name->newer)) {
+                const struct weir_task *task = &weir__timer_of_name(name)->task;
+
+                if (is_large(task) && weir__task_is_new(task))
+                        weir__census_count(census, task);
+        }
+}
+
+static void
+find_unstarted(struct weir__census *census)
+{
+        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++) {
+                struct weir__names_shard *shard = &weir__timer_names.shards[i];
+                struct weir__names_scan scan = weir__names_scan_begin(i);
+
+                weir__lock(&shard->lock);
+                for (bool done = false; !done;) {
+                        unsigned budget = WEIR__TIMERS_AT_ONCE;
+                        struct weir__name *oldest = weir__names_scan(shard, &scan, &budget, &done);
+
+                        if (oldest)
+                                count_large(oldest, census);
+                }
+                weir__unlock(&shard->lock);
+        }
+}
+
+static void
+prepare(void)
+{
+        weir__census_add_finder(find_unstarted);
+}
+
+WEIR__STEPS_OF(WEIR__MODULE_NAMED_TIMERS, [WEIR__STEP_LOAD] = prepare);

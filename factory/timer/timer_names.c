@@ -9,7 +9,6 @@
 #include "factory/timer/timer.h"
 #include "kernel/base/clock.h"
 #include "kernel/base/phase.h"
-#include "kernel/memory/memory.h"
 #include "kernel/runtime/runtime.h"
 
 void
@@ -244,44 +243,4 @@ weir_timer_count(const char *name)
         if (weir__phase_is_forked() || weir__name_read(name, &key))
                 return 0;
         return weir__names_count(&weir__timer_names, &key);
-}
-
-/* -- what was never started -- */
-
-/* Only a timer with a long name is larger than the blocks of the caches.  Its name is in the map. */
-static bool
-is_large(const struct weir_task *task)
-{
-        return task->size_class == 0 || 8 * (size_t)task->size_class > WEIR__BLOCK_MAX;
-}
-
-/* Those of one name.  Under the lock of the shard. */
-static void
-count_large(struct weir__name *oldest, struct weir__census *census)
-{
-        for (struct weir__name *name = oldest; name; name = weir__name_alive(name->newer)) {
-                const struct weir_task *task = &weir__timer_of_name(name)->task;
-
-                if (is_large(task) && weir__task_is_new(task))
-                        weir__census_count(census, task);
-        }
-}
-
-void
-weir__timers_find_unstarted(struct weir__census *census)
-{
-        for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++) {
-                struct weir__names_shard *shard = &weir__timer_names.shards[i];
-                struct weir__names_scan scan = weir__names_scan_begin(i);
-
-                weir__lock(&shard->lock);
-                for (bool done = false; !done;) {
-                        unsigned budget = WEIR__TIMERS_AT_ONCE;
-                        struct weir__name *oldest = weir__names_scan(shard, &scan, &budget, &done);
-
-                        if (oldest)
-                                count_large(oldest, census);
-                }
-                weir__unlock(&shard->lock);
-        }
 }

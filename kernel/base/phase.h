@@ -60,6 +60,7 @@ enum weir__module {
         WEIR__MODULE_DEADLOCKS,
         WEIR__MODULE_SIGNAL_TASKS,
         WEIR__MODULE_TIMERS,
+        WEIR__MODULE_NAMED_TIMERS,
         WEIR__MODULE_NAMES,
         WEIR__MODULE_DUMPS,
         WEIR__MODULES
