@@ -60,8 +60,8 @@ WEIR_API void weir_guard_unref(weir_guard *guard);
  * Result:  NULL when out of memory; every consumer accepts NULL. For a NULL guard the task's start,
  *          run or push reports -ENOMEM, for an invalid name -EINVAL or -ENAMETOOLONG.  The task's
  *          status: 0: the series holds the guard; -EDEADLK: it, or a series that contains it,
- *          already held the guard; -ENOMEM; -ECANCELED, -ETIMEDOUT or -ESHUTDOWN if it ended
- *          before.  Once the guard is acquired the status is 0, even if the series is cancelled
+ *          already held the guard; -ENOMEM; -ECHILD in a forked child; -ECANCELED, -ETIMEDOUT or
+ *          -ESHUTDOWN if it ended before.  Once the guard is acquired the status is 0, even if the series is cancelled
  *          before the callback begins.
  * Threads: any. */
 WEIR_API weir_task *weir_guard_acquire_new(weir_guard *guard, weir_task_fn *done, void *context);
