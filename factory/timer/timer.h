@@ -9,7 +9,6 @@
 #include "factory/names/names.h"
 #include "factory/task/series.h"
 #include "factory/task/task.h"
-#include "kernel/base/clock.h"
 #include "kernel/loop/clock_timer.h"
 #include "kernel/loop/pollers.h"
 
@@ -250,6 +249,9 @@ weir_nsec weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now);
 /* Sets the duration of a timer that is not started.  Takes the lock. */
 void weir__timer_set_duration(struct weir__timer *timer, weir_nsec duration);
 
+/* The ticker starts: its phase, which was counted from then, is an instant. */
+void weir__timer_begin_phase(struct weir__ticker *ticker, weir_nsec now) __attribute__((cold, noinline));
+
 /* Returns the deadline, rounded up: in an exchange to its granularity, so that replies leave together, and by the slack of the
  * timer.  Also sets when the next tick of a ticker is due.  Not for a READY timer, except on its worker: its callback may have
  * begun, and may give the timer a series, which is read here. */
@@ -266,10 +268,8 @@ weir__timer_fix_deadline(struct weir__timer *timer, weir_nsec deadline, weir_nse
 
                 /* Never before the zero of the clock, so that no difference overflows. */
                 ticker->due = clock_timer ? clock_timer->target : deadline > 0 ? deadline : 0;
-                if (__builtin_expect(ticker->phase_is == WEIR__PHASE_FROM_START, 0)) {
-                        ticker->phase = weir__clock_after(now, ticker->phase);
-                        ticker->phase_is = WEIR__PHASE_APART;
-                }
+                if (__builtin_expect(ticker->phase_is == WEIR__PHASE_FROM_START, 0))
+                        weir__timer_begin_phase(ticker, now);
         }
         if (deadline <= now || deadline > WEIR_FOREVER - granularity - slack)
                 return deadline;

@@ -115,7 +115,7 @@ due_of_ticker(struct weir__timer *timer)
 }
 
 /* The next tick has been moved; before that it was due at that instant. */
-static void
+static __attribute__((noinline)) void
 note_move(struct weir__timer *timer, struct weir__ticker *ticker, const struct weir__timer_change *change, weir_nsec before)
 {
         bool is_new = weir__timer_word(timer) == WEIR__NEW;
@@ -131,6 +131,13 @@ note_move(struct weir__timer *timer, struct weir__ticker *ticker, const struct w
                 ticker->phase_is = WEIR__PHASE_DUE;
                 ticker->period = change->by > 0 ? change->by : ticker->period;
         }
+}
+
+void
+weir__timer_begin_phase(struct weir__ticker *ticker, weir_nsec now)
+{
+        ticker->phase = weir__clock_after(now, ticker->phase);
+        ticker->phase_is = WEIR__PHASE_APART;
 }
 
 bool

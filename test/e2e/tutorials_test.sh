@@ -43,7 +43,9 @@ expect "what the first bursts say" "$(head -n 2 "$work/out" | sort)" "a: quiet
 b: quiet"
 expect "what is pending at the end" "$(tail -n +3 "$work/out" | sort)" "a: quiet at the end of input
 c: quiet at the end of input"
-expect "what it says of a line without a name" "$(cat "$work/err")" '05-debounce: "": an invalid value, or not allowed here'
+expect "what it says of a line without a name" "$(cat "$work/err")" \
+        'weir: a timer without a name: expected a name of 1 to 65535 bytes
+05-debounce: "": an invalid value, or not allowed here'
 "$tutorial/05-debounce" soon 2>"$work/err" </dev/null && fail "05-debounce takes a time that is none"
 "$tutorial/05-debounce" </dev/null || fail "exit status of 05-debounce without input: $?"
 
