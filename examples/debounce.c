@@ -38,13 +38,9 @@ static void save(weir_task *race, void *context)
 static int start(const char *document)
 {
         char *copy = strdup(document);
-        weir_task *race = copy ? weir_race_new(save, copy) : NULL;
+        weir_task *race = copy ? weir_race_new(save, NULL) : NULL;
 
-        if (!race) {
-                free(copy);
-                return -ENOMEM;
-        }
-        weir_task_on_free(race, free);
+        weir_task_set_context(race, copy, free);
         weir_race_add(race, weir_timer_new_named(document, QUIET, NULL, NULL));
         weir_race_add(race, weir_timer_new(MOST, NULL, NULL));
         return weir_task_start(race);

@@ -114,10 +114,8 @@ static int send_event(struct sender *sender, const char *body)
         weir_waitgroup_add(sender->all, 1);
         config.attempts = 5;
         config.delay = WEIR_SEC(1);
-        weir_task *retry = weir_retry_new(&config, attempt, delivered, event);
-        if (!retry)
-                event_free(event);
-        weir_task_on_free(retry, event_free); /* nothing to do for NULL, nor has the start: it reports -ENOMEM */
+        weir_task *retry = weir_retry_new(&config, attempt, delivered, NULL);
+        weir_task_set_context(retry, event, event_free); /* it is freed whatever happens, also if retry is NULL */
         return weir_task_start(retry);
 }
 
