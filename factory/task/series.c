@@ -251,8 +251,10 @@ end_series(struct weir_series *series)
                 else
                         call_back(series);
         }
-        if (weir__series_extra_of(series)) {
-                weir__series_name_forget(weir__series_extra_of(series));
+        struct weir__series_extra *extra = weir__series_extra_of(series);
+        if (extra) {
+                if (extra->past_name)
+                        weir__series_name_forget(extra);
                 weir__series_give_up_holds(series);
         }
         if (series->is_live)
@@ -329,7 +331,8 @@ leave_parts(struct weir_series *series, void (*end_it)(struct weir_series *serie
 
         if (!extra)
                 return true;
-        weir__series_name_end(extra, series->done);
+        if (extra->name)
+                weir__series_name_end(extra, series->done);
         return weir__series_deadline_leave(extra, end_it);
 }
 

@@ -24,7 +24,8 @@ weir_series_unref(weir_series *series)
                 return;
         struct weir__series_extra *extra = weir__series_extra_of(series);
         if (extra) {
-                weir__series_name_forget(extra);
+                if (extra->past_name)
+                        weir__series_name_forget(extra);
                 weir__free(extra, sizeof *extra);
         }
         weir__free(series, sizeof *series);

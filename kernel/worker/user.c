@@ -14,9 +14,8 @@ weir__user_forked(void)
         weir__panic("a child of fork() returned from a callback: it has no thread to return to");
 }
 
-void
-weir__user_call_traced(const struct weir__callee *callee, const struct weir__work *object, void (*function)(void *context),
-                       void *context)
+static __attribute__((cold, noinline)) void
+call_traced(const struct weir__callee *callee, const struct weir__work *object, void (*function)(void *context), void *context)
 {
         const struct weir__trace_facts facts = {.kind = callee->slice};
         struct weir__trace_slice slice;
@@ -27,6 +26,19 @@ weir__user_call_traced(const struct weir__callee *callee, const struct weir__wor
         weir__user_end_as(call);
         if (weir__worker_self()) /* a thread of the program has no track */
                 weir__trace_end(&slice, &facts, NULL);
+}
+
+void
+weir__user_call_as(const struct weir__callee *callee, const struct weir__work *object, void (*function)(void *context),
+                   void *context)
+{
+        if (weir__trace_is_on()) {
+                call_traced(callee, object, function, context);
+                return;
+        }
+        struct weir__user_call call = weir__user_begin_as(callee, object, (weir__function *)function);
+        function(context);
+        weir__user_end_as(call);
 }
 
 void

@@ -86,23 +86,9 @@ weir__user_end_as(struct weir__user_call call)
         atomic_store_explicit(&worker->callee, NULL, memory_order_relaxed);
 }
 
-/* weir__user_call_as while there is a trace. */
-void weir__user_call_traced(const struct weir__callee *callee, const struct weir__work *object, void (*function)(void *context),
-                            void *context) __attribute__((cold));
-
-/* Calls such a function. */
-static inline void
-weir__user_call_as(const struct weir__callee *callee, const struct weir__work *object, void (*function)(void *context),
-                   void *context)
-{
-        if (weir__trace_is_on()) {
-                weir__user_call_traced(callee, object, function, context);
-                return;
-        }
-        struct weir__user_call call = weir__user_begin_as(callee, object, (weir__function *)function);
-        function(context);
-        weir__user_end_as(call);
-}
+/* Calls such a function.  Not inline: it is rare, and its callers are not. */
+void weir__user_call_as(const struct weir__callee *callee, const struct weir__work *object, void (*function)(void *context),
+                        void *context);
 
 extern const struct weir__callee weir__callee_free, weir__callee_on_free;
 

@@ -171,9 +171,10 @@ weir__worker_seen_since(const struct weir__worker *worker, unsigned seq)
                        : 0;
 }
 
+/* Acquires: the watchdog may have read whose function runs, and then have left the poller where it was. */
 static inline bool weir__worker_owns(const struct weir__worker *worker)
 {
-        return __builtin_expect(atomic_load_explicit(&worker->poller->owner, memory_order_relaxed) == (uintptr_t)worker, 1);
+        return __builtin_expect(atomic_load_explicit(&worker->poller->owner, memory_order_acquire) == (uintptr_t)worker, 1);
 }
 
 /* -- calls of the library inside code of the program -- */
