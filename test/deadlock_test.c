@@ -487,6 +487,15 @@ guards_without_a_name_are_told_by_their_addresses(void)
         weir_guard_unref(b);
 }
 
+static bool
+is_noted(weir_guard *guard)
+{
+        weir__lock(&guard->object.lock);
+        bool noted = guard->is_noted;
+        weir__unlock(&guard->object.lock);
+        return noted;
+}
+
 /* The last step of a shutdown comes late, when another thread has started the runtime again. */
 static void
 a_late_end_of_a_shutdown_forgets_no_guard_of_the_next_runtime(void)
@@ -498,7 +507,7 @@ a_late_end_of_a_shutdown_forgets_no_guard_of_the_next_runtime(void)
         weir_series_start(ab);
         weir_series_start(ba);
         weir_guard *a = weir_guard_open("a"), *b = weir_guard_open("b");
-        WEIR_TEST_EVENTUALLY(a->is_noted && b->is_noted);
+        WEIR_TEST_EVENTUALLY(is_noted(a) && is_noted(b));
         weir__steps_run(WEIR__STEP_ENDED);
         WEIR_TEST_EVENTUALLY(atomic_load(&logged.count) == 1);
         weir_guard_unref(a);
