@@ -452,7 +452,7 @@ make_timed(weir_nsec limit)
         if (!timed)
                 return NULL;
         timed->go = (struct go){.job.ops = &timed_job_ops};
-        timed->timer.node = (struct weir__timerq_node){.deadline = limit, .kind = WEIR__DEADLINE_TASK};
+        weir__timer_init_limit(&timed->timer, limit);
         timed->has_outlived_task = false;
         return &timed->timer.task;
 }

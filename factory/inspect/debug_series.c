@@ -143,8 +143,9 @@ say_name_and_deadline(struct weir__debug_line *line, const struct weir_series *s
         weir_nsec deadline = atomic_load_explicit(&extra->deadline, memory_order_relaxed);
         if (deadline != WEIR_FOREVER)
                 line->record.deadline = deadline - weir__clock_now();
-        if (extra->name && !line->record.name)
-                weir__debug_line_name(line, extra->name->name.text, extra->name->name.size);
+        const struct weir__name *name = weir__series_extra_name(extra);
+        if (name && !line->record.name)
+                weir__debug_line_name(line, name->text, name->size);
 }
 
 /* One that is around its current task and nothing else is shown as that. */
@@ -153,7 +154,7 @@ is_task(const struct weir_series *series)
 {
         const struct weir__series_extra *extra = weir__series_extra_of(series);
 
-        if (!series->current || (extra && extra->name))
+        if (!series->current || weir__series_extra_name(extra))
                 return false;
         return series->result_of == WEIR__RESULT_FIRST || series->owner == series->current;
 }

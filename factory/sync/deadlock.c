@@ -258,7 +258,7 @@ write_title(struct weir_series *series, char out[TITLE_ROOM])
 {
         weir__lock(&series->lock);
         const struct weir__series_extra *extra = weir__series_extra_of(series);
-        const struct weir__name *name = extra && extra->name ? &extra->name->name : NULL;
+        const struct weir__name *name = weir__series_extra_name(extra);
         if (name)
                 snprintf(out, TITLE_ROOM, "series \"%.*s\"", (int)weir__utf8_cut(name->text, name->size, NAME_MOST), name->text);
         else

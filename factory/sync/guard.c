@@ -157,8 +157,9 @@ enter(struct weir__hold *hold, struct weir_series *series, struct weir__series_e
         hold->of_series.next = extra->holds;
         extra->holds = &hold->of_series;
         hold->series = series;
-        if (extra->name)
-                copy_name(hold->name, &extra->name->name);
+        const struct weir__name *name = weir__series_extra_name(extra);
+        if (name)
+                copy_name(hold->name, name);
 }
 
 /* The acquired guard belongs to the series from now on.  Returns false when there is no memory for that. */
@@ -434,7 +435,7 @@ weir__guard_describe_held(const struct weir_series *series, char *out, size_t ro
         weir__duration(since, weir__clock_now() - hold->since);
         weir__unlock(&hold->guard->object.lock);
         weir__waitable_title(&hold->guard->object, title, sizeof title);
-        if (!extra->name)
+        if (!weir__series_extra_name(extra))
                 snprintf(address, sizeof address, "%p, ", (const void *)series);
         snprintf(out, room, "%s%s %s for %s%s", address, hold->is_shared ? "shares" : "holds", title, since,
                  hold->of_series.next ? ", and others" : "");

@@ -22,7 +22,7 @@
 
 static struct part {
         _Alignas(64) struct weir__lock lock;
-        uintptr_t newest; /* the others are behind it; guarded by lock */
+        struct weir__hidden_link ends; /* its `older` is the newest object; zero: there never was one.  Guarded by lock */
 } registry[PARTS] = {[0 ... PARTS - 1] = {.lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF)}};
 
 static atomic_uint cursors; /* of all objects */
@@ -33,21 +33,27 @@ map_of(const struct weir__waitable *object)
         return &weir__waitable_names[object->ops->kind];
 }
 
-/* -- the registry --
- *
- * Its links are complements of addresses, or 0.  So a leak detector sees no object here, and finds those that the program has
- * lost.  kernel/memory/watched.c does the same. */
+/* -- the registry -- */
 
-static uintptr_t
-link_to(const struct weir__waitable *object)
+static struct weir__hidden_link *
+shown(uintptr_t link)
 {
-        return ~(uintptr_t)object;
+        return (struct weir__hidden_link *)~link;
 }
 
-static struct weir__waitable *
-linked_at(uintptr_t link)
+static uintptr_t
+hidden(const struct weir__hidden_link *link)
 {
-        return link ? (struct weir__waitable *)~link : NULL;
+        return ~(uintptr_t)link;
+}
+
+/* The next older object; the newest one for the ends of a part; NULL: there is none.  Under the part's lock. */
+static struct weir__waitable *
+next_older(const struct part *part, const struct weir__hidden_link *link)
+{
+        struct weir__hidden_link *older = link->older ? shown(link->older) : NULL;
+
+        return older && older != &part->ends ? weir__container_of(older, struct weir__waitable, link) : NULL;
 }
 
 static void
@@ -58,13 +64,12 @@ enlist(struct weir__waitable *object)
         /* On the virtual clock one list serves, so that a shutdown ends all in the same order each time. */
         object->part = weir__clock_is_virtual() ? 0 : atomic_fetch_add_explicit(&next_part, 1, memory_order_relaxed) % PARTS;
         struct part *part = &registry[object->part];
+        struct weir__hidden_link *ends = &part->ends;
         weir__lock(&part->lock);
-        struct weir__waitable *older = linked_at(part->newest);
-        object->older = part->newest;
-        object->newer = 0;
-        if (older)
-                older->newer = link_to(object);
-        part->newest = link_to(object);
+        if (!ends->older)
+                ends->older = ends->newer = hidden(ends);
+        object->link = (struct weir__hidden_link){.newer = hidden(ends), .older = ends->older};
+        ends->older = shown(ends->older)->newer = hidden(&object->link);
         weir__unlock(&part->lock);
 }
 
@@ -72,12 +77,11 @@ static void
 delist(struct weir__waitable *object)
 {
         struct part *part = &registry[object->part];
+        const struct weir__hidden_link *link = &object->link;
 
         weir__lock(&part->lock);
-        struct weir__waitable *newer = linked_at(object->newer), *older = linked_at(object->older);
-        *(newer ? &newer->older : &part->newest) = object->older;
-        if (older)
-                older->newer = object->newer;
+        shown(link->newer)->older = link->older;
+        shown(link->older)->newer = link->newer;
         weir__unlock(&part->lock);
 }
 
@@ -91,10 +95,10 @@ try_ref(struct weir__waitable *object)
 
 /* The first of these objects which is not about to be freed.  Under the part's lock. */
 static struct weir__waitable *
-first_referenced(struct weir__waitable *object)
+first_referenced(const struct part *part, struct weir__waitable *object)
 {
         while (object && !try_ref(object))
-                object = linked_at(object->older);
+                object = next_older(part, &object->link);
         return object;
 }
 
@@ -105,7 +109,7 @@ weir__waitable_next(struct weir__waitable *object)
 
         for (unsigned at = object ? object->part : 0; at < PARTS && !next; at++, object = NULL) {
                 weir__lock(&registry[at].lock);
-                next = first_referenced(linked_at(object ? object->older : registry[at].newest));
+                next = first_referenced(&registry[at], next_older(&registry[at], object ? &object->link : &registry[at].ends));
                 weir__unlock(&registry[at].lock);
         }
         weir__waitable_unref(before);
@@ -134,7 +138,8 @@ static void
 become_child(void)
 {
         for (unsigned i = 0; i < PARTS && !weir__phase_is_forked(); i++)
-                for (struct weir__waitable *object = linked_at(registry[i].newest); object; object = linked_at(object->older)) {
+                for (struct weir__waitable *object = next_older(&registry[i], &registry[i].ends); object;
+                     object = next_older(&registry[i], &object->link)) {
                         weir__lock_init(&object->lock, WEIR__RANK_WAITABLE);
                         object->cursors = NULL;
                 }

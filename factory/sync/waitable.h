@@ -77,6 +77,12 @@ struct weir__wait_cursor {
         struct weir__link *at;          /* the wait to be looked at next; NULL: none */
 };
 
+/* The complements of the addresses of two others, in a ring of them.  So a leak detector does not see objects that are linked by
+ * these alone, and finds those that the program has lost.  kernel/memory/watched.c does the same. */
+struct weir__hidden_link {
+        uintptr_t newer, older;
+};
+
 struct weir__waitable {
         /* Constant. */
         const struct weir__waitable_ops *ops;
@@ -95,7 +101,7 @@ struct weir__waitable {
         _Atomic size_t references; /* at 0 the object is about to be freed */
 
         /* Guarded by the lock of its part of the registry. */
-        uintptr_t newer, older; /* waitable.c links the objects by these */
+        struct weir__hidden_link link;
 };
 
 /* A task that waits at one object. */

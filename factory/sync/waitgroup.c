@@ -90,6 +90,7 @@ weir_waitgroup_free(weir_waitgroup *group)
                 return;
         while (!weir__phase_is_forked() && is_being_left(group))
                 (void)sched_yield();
+        atomic_store_explicit(&group->word, 0, memory_order_relaxed);
         weir__free(group, sizeof *group);
 }
 
@@ -98,7 +99,6 @@ weir_waitgroup_free(weir_waitgroup *group)
 void
 weir_waitgroup_add(weir_waitgroup *group, size_t n)
 {
-        weir__memory_expect(group);
         if (!group || weir__phase_is_forked())
                 return;
         if (n > COUNT_MOST || (atomic_fetch_add_explicit(&group->word, n, memory_order_relaxed) & ~AWAITED) > COUNT_MOST - n)
@@ -139,11 +139,18 @@ wake_waiters(struct weir__list *released)
                 weir__latch_open(&waiter_of(link)->ended);
 }
 
+static __attribute__((cold, noinline, noreturn)) void
+panic_below_zero(const struct weir_waitgroup *group)
+{
+        weir__memory_expect(group); /* one that was freed has a count of zero */
+        weir__panic("weir_waitgroup_done: more are done than were added");
+}
+
 static uint64_t
-one_less(uint64_t word)
+one_less(const struct weir_waitgroup *group, uint64_t word)
 {
         if ((word & ~AWAITED) == 0)
-                weir__panic("weir_waitgroup_done: more are done than were added");
+                panic_below_zero(group);
         return (word & ~AWAITED) == 1 ? 0 : word - 1;
 }
 
@@ -157,7 +164,7 @@ done_with_lock(struct weir_waitgroup *group)
         weir__lock(&group->lock);
         uint64_t word = atomic_load_explicit(&group->word, memory_order_relaxed);
         do {
-                next = one_less(word);
+                next = one_less(group, word);
         } while (!atomic_compare_exchange_weak_explicit(&group->word, &word, next, memory_order_acq_rel, memory_order_relaxed));
         if (next == 0)
                 release_waiters(group, &released);
@@ -168,12 +175,11 @@ done_with_lock(struct weir_waitgroup *group)
 void
 weir_waitgroup_done(weir_waitgroup *group)
 {
-        weir__memory_expect(group);
         if (!group || weir__phase_is_forked())
                 return;
         uint64_t word = atomic_load_explicit(&group->word, memory_order_relaxed);
         while (word != (AWAITED | 1))
-                if (atomic_compare_exchange_weak_explicit(&group->word, &word, one_less(word), memory_order_release,
+                if (atomic_compare_exchange_weak_explicit(&group->word, &word, one_less(group, word), memory_order_release,
                                                           memory_order_relaxed))
                         return;
         done_with_lock(group);

@@ -213,7 +213,7 @@ weir__series_panic_consumed(struct weir_series *series, enum weir__act act)
         weir__memory_expect(series);
         if (series->state != WEIR__SERIES_ENDED) {
                 const struct weir__series_extra *extra = weir__series_extra_of(series);
-                const struct weir__name *own = extra && extra->name ? &extra->name->name : NULL;
+                const struct weir__name *own = weir__series_extra_name(extra);
 
                 if (own)
                         snprintf(name, sizeof name, " \"%.*s\"", (int)weir__utf8_cut(own->text, own->size, NAME_MOST), own->text);

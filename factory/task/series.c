@@ -206,28 +206,29 @@ weir_series_push_front(weir_series *series, weir_task *task)
 
 /* -- steps -- */
 
+static const struct weir__callee end_callee = {"the end callback of", "a series", NULL},
+                                 free_callee = {"the free function of", "a series", "a free function"};
+
 static void
 free_context(struct weir_series *series)
 {
-        static const struct weir__callee callee = {"the free function of", "a series", "a free function"};
-
         if (series->free_context)
-                weir__user_call_as(&callee, &series->work, series->free_context, series->context);
+                weir__user_call_as(&free_callee, &series->work, series->free_context, series->context);
         series->free_context = NULL;
 }
 
 static inline void
 call_back(struct weir_series *series)
 {
-        static const struct weir__callee callee = {"the end callback of", "a series", NULL};
+        struct weir__user_call call = weir__user_begin_as(&end_callee, &series->work, (weir__function *)series->done);
 
-        if (series->done) {
-                struct weir__user_call call = weir__user_begin_as(&callee, &series->work, (weir__function *)series->done);
-
+        if (series->done)
                 series->done(series, series->context);
-                weir__user_end_as(call);
+        if (series->free_context) {
+                weir__user_go_on_as(&free_callee, (weir__function *)series->free_context);
+                free_context(series);
         }
-        free_context(series);
+        weir__user_end_as(call);
 }
 
 static __attribute__((cold, noinline)) void
@@ -253,7 +254,7 @@ end_series(struct weir_series *series)
         }
         struct weir__series_extra *extra = weir__series_extra_of(series);
         if (extra) {
-                if (extra->past_name)
+                if (extra->is_name_past)
                         weir__series_name_forget(extra);
                 weir__series_give_up_holds(series);
         }
@@ -323,7 +324,7 @@ cause_to_end(const struct weir_series *series)
 }
 
 /* The series leaves its name, and its deadline does not come any more.  Returns false when the work of the deadline is
- * on its way.  Then that work calls `end_it`, and no other thread may.  Under the lock. */
+ * on its way.  Then that work calls `end_it`, and no other thread may.  NULL: the series is dismissed.  Under the lock. */
 static inline bool
 leave_parts(struct weir_series *series, void (*end_it)(struct weir_series *series))
 {
@@ -331,8 +332,8 @@ leave_parts(struct weir_series *series, void (*end_it)(struct weir_series *serie
 
         if (!extra)
                 return true;
-        if (extra->name)
-                weir__series_name_end(extra, series->done);
+        if (extra->own_name)
+                weir__series_name_end(extra, series->done && end_it);
         return weir__series_deadline_leave(extra, end_it);
 }
 

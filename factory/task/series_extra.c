@@ -23,11 +23,8 @@ weir_series_unref(weir_series *series)
             atomic_fetch_sub_explicit(&series->references, 1, memory_order_acq_rel) > 1)
                 return;
         struct weir__series_extra *extra = weir__series_extra_of(series);
-        if (extra) {
-                if (extra->past_name)
-                        weir__series_name_forget(extra);
+        if (extra)
                 weir__free(extra, sizeof *extra);
-        }
         weir__free(series, sizeof *series);
 }
 

@@ -29,13 +29,12 @@ struct weir__series_extra {
         _Atomic weir_nsec deadline;
 
         /* Guarded by the series' lock. */
-        struct weir__series_name *name;          /* NULL: none */
+        struct weir__series_name *own_name;      /* NULL: none */
         struct weir__series_hold *holds;         /* the last one first */
+        bool is_name_past; /* the series has ended, and nobody finds the name: it is kept for messages about the end callback */
         bool is_armed;                           /* the alarm is in its poller's queue, or its work on its way */
         void (*end)(struct weir_series *series); /* the series has ended while that was on its way, which calls this; or NULL */
         struct weir__alarm alarm;
-
-        struct weir__series_name *past_name; /* for its end callback; NULL: none.  The thread's that makes the last step */
 
         struct weir__trace_flow trace; /* its callbacks' */
 };
@@ -44,6 +43,13 @@ static inline struct weir__series_extra *
 weir__series_extra_of(const struct weir_series *series)
 {
         return atomic_load_explicit(&series->extra, memory_order_acquire);
+}
+
+/* The name that the series bears; NULL: none, or it has ended.  Under its lock, or in its callbacks. */
+static inline const struct weir__name *
+weir__series_extra_name(const struct weir__series_extra *extra)
+{
+        return extra && extra->own_name && !extra->is_name_past ? &extra->own_name->name : NULL;
 }
 
 /* The same, made if there is none; NULL when out of memory.  No lock held. */
@@ -55,8 +61,8 @@ void weir__series_give_up_holds(struct weir_series *series);
 /* The series leaves its name, if it has one.  Under its lock. */
 void weir__series_name_leave(struct weir__series_extra *extra);
 
-/* The same at its end.  Messages about its end callback may still need the name: then it is kept until it is forgotten, when the
- * callback has returned; or with a series that was dismissed. */
+/* The same at its end, for a series that has a name.  Messages about its end callback may still need the name: then it is kept until
+ * it is forgotten, when the callback has returned. */
 void weir__series_name_end(struct weir__series_extra *extra, bool is_needed);
 void weir__series_name_forget(struct weir__series_extra *extra);
 

@@ -33,55 +33,50 @@ size_of_name(size_t text_size)
 
 /* -- bearing a name -- */
 
-/* Returns the name, which nobody finds any more; or NULL. */
-static struct weir__series_name *
-leave(struct weir__series_extra *extra)
-{
-        struct weir__series_name *name = extra->name;
-
-        extra->name = NULL;
-        if (name)
-                weir__names_remove(&weir__series_names, &name->name);
-        return name;
-}
-
 static void
-free_name(struct weir__series_name *name)
+free_name(struct weir__series_extra *extra)
 {
-        if (name)
-                weir__free(name, size_of_name(name->name.size));
+        struct weir__series_name *name = extra->own_name;
+
+        extra->own_name = NULL;
+        weir__free(name, size_of_name(name->name.size));
 }
 
 void
 weir__series_name_leave(struct weir__series_extra *extra)
 {
-        free_name(leave(extra));
+        if (!extra->own_name || extra->is_name_past)
+                return;
+        weir__names_remove(&weir__series_names, &extra->own_name->name);
+        free_name(extra);
 }
 
 void
 weir__series_name_end(struct weir__series_extra *extra, bool is_needed)
 {
-        if (is_needed)
-                extra->past_name = leave(extra);
-        else
+        if (!is_needed) {
                 weir__series_name_leave(extra);
+                return;
+        }
+        weir__names_remove(&weir__series_names, &extra->own_name->name);
+        extra->is_name_past = true;
 }
 
 void
 weir__series_name_forget(struct weir__series_extra *extra)
 {
-        free_name(extra->past_name);
-        extra->past_name = NULL;
+        if (extra->is_name_past && extra->own_name)
+                free_name(extra);
 }
 
 const char *
 weir__series_past_name(const struct weir__work *work, int *size)
 {
         const struct weir__series_extra *extra = weir__series_extra_of((const struct weir_series *)work);
-        const struct weir__name *name = extra && extra->past_name ? &extra->past_name->name : NULL;
+        const struct weir__series_name *name = extra && extra->is_name_past ? extra->own_name : NULL;
 
-        *size = name ? (int)name->size : 0;
-        return name ? name->text : NULL;
+        *size = name ? (int)name->name.size : 0;
+        return name ? name->name.text : NULL;
 }
 
 static int
@@ -100,7 +95,7 @@ take_name(struct weir_series *series, const char *text, size_t size)
                 failed = -ENOMEM;
         if (!failed) {
                 weir__series_name_leave(extra);
-                extra->name = made;
+                extra->own_name = made;
         }
         weir__unlock(&series->lock);
         if (failed)
@@ -201,7 +196,7 @@ take_some(struct weir__names_walk *walk, struct weir_series *taken[TAKEN_AT_ONCE
 static void
 make_name_zombie(const struct weir_series *series)
 {
-        struct weir__series_name *name = weir__series_extra_of(series)->name;
+        struct weir__series_name *name = weir__series_extra_of(series)->own_name;
 
         if (!name)
                 return;

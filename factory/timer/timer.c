@@ -203,6 +203,12 @@ timer_due(struct weir__timerq_node *node, int status)
         return &timer->task.work;
 }
 
+void
+weir__timer_init_limit(struct weir__timer *timer, weir_nsec limit)
+{
+        timer->node = (struct weir__timerq_node){.deadline = limit, .kind = WEIR__DEADLINE_TASK};
+}
+
 static void
 prepare(void)
 {

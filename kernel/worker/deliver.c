@@ -6,25 +6,36 @@
 
 #include "kernel/worker/worker.h"
 
-/* Pins the poller if the calling thread owns it.  Returns whether it does. */
-static bool
-pin(const struct weir__poller *poller)
+static inline void
+append(struct weir__poller *poller, struct weir__work *work)
 {
-        struct weir__worker *worker = weir__worker_self();
-
-        return worker && worker->poller == poller && weir__pin();
-}
-
-void
-weir__deliver(struct weir__poller *poller, struct weir__work *work)
-{
-        if (!pin(poller)) {
-                weir__inbox_push(&poller->inbox, work);
-                return;
-        }
         weir__work_append(&poller->ready.works, work);
         weir__ready_note(&poller->ready, 1);
         weir__unpin();
+}
+
+/* The watchdog may be taking the poller away. */
+static __attribute__((cold, noinline)) void
+deliver_in_doubt(struct weir__poller *poller, struct weir__work *work)
+{
+        if (weir__pin_in_doubt())
+                append(poller, work);
+        else
+                weir__inbox_push(&poller->inbox, work);
+}
+
+/* All calls that are rare are the last ones, so that the others save no registers. */
+void
+weir__deliver(struct weir__poller *poller, struct weir__work *work)
+{
+        const struct weir__worker *worker = weir__worker_self();
+
+        if (!worker || worker->poller != poller)
+                weir__inbox_push(&poller->inbox, work);
+        else if (weir__pin())
+                append(poller, work);
+        else
+                deliver_in_doubt(poller, work);
 }
 
 void
@@ -37,7 +48,9 @@ weir__deliver_requeued(struct weir__poller *poller, struct weir__work *work)
 void
 weir__deliver_bulk(struct weir__poller *poller, struct weir__work_list *bulk)
 {
-        if (!pin(poller)) {
+        const struct weir__worker *worker = weir__worker_self();
+
+        if (!worker || worker->poller != poller || !(weir__pin() || weir__pin_in_doubt())) {
                 weir__poller_give_bulk(poller, bulk);
                 return;
         }

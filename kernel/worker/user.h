@@ -13,7 +13,8 @@
  * It must not touch that poller any more, and delivers what is left to do.
  *
  * Threads: any. */
-static inline unsigned weir__user_begin(weir__function *function)
+static inline unsigned
+weir__user_begin(weir__function *function)
 {
         struct weir__worker *worker = weir__worker_self();
 
@@ -28,7 +29,8 @@ static inline unsigned weir__user_begin(weir__function *function)
 }
 
 /* The outermost call ends. */
-static inline void weir__user_leave(struct weir__worker *worker, unsigned before)
+static inline void
+weir__user_leave(struct weir__worker *worker, unsigned before)
 {
         atomic_store_explicit(&worker->callback_seq, before + WEIR__SEQ_STEP, memory_order_relaxed);
         weir__fence_light();
@@ -38,7 +40,8 @@ static inline void weir__user_leave(struct weir__worker *worker, unsigned before
 
 void weir__user_forked(void) __attribute__((noreturn, cold));
 
-static inline void weir__user_end(unsigned before)
+static inline void
+weir__user_end(unsigned before)
 {
         struct weir__worker *worker = weir__worker_self();
 
@@ -73,6 +76,18 @@ weir__user_begin_as(const struct weir__callee *callee, const struct weir__work *
         return call;
 }
 
+/* Within the same call another function of the object comes next. */
+static inline void
+weir__user_go_on_as(const struct weir__callee *callee, weir__function *function)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (!worker)
+                return;
+        atomic_store_explicit(&worker->callee, callee, memory_order_relaxed);
+        atomic_store_explicit(&worker->function, function, memory_order_relaxed);
+}
+
 static inline void
 weir__user_end_as(struct weir__user_call call)
 {
@@ -93,7 +108,8 @@ void weir__user_call_as(const struct weir__callee *callee, const struct weir__wo
 extern const struct weir__callee weir__callee_free, weir__callee_on_free;
 
 /* Calls a free function of the program, whosever it is. */
-static inline void weir__user_call(void (*function)(void *context), void *context)
+static inline void
+weir__user_call(void (*function)(void *context), void *context)
 {
         weir__user_call_as(&weir__callee_free, NULL, function, context);
 }

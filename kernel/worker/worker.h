@@ -47,11 +47,11 @@ struct weir__executor_ops {
 /* Why a worker has got a poller. */
 enum weir__call {
         WEIR__CALL_NONE = 0,
-        WEIR__CALL_START, /* of the runtime */
-        WEIR__CALL_GIVEN, /* weir_blocking_begin */
-        WEIR__CALL_TAKEN, /* from a worker whose callback blocks */
+        WEIR__CALL_START,      /* of the runtime */
+        WEIR__CALL_GIVEN,      /* weir_blocking_begin */
+        WEIR__CALL_TAKEN,      /* from a worker whose callback blocks */
         WEIR__CALL_TAKEN_SOON, /* from one whose callback is long, after one that blocked */
-        WEIR__CALL_LEAVE, /* it gets none, and is to end */
+        WEIR__CALL_LEAVE,      /* it gets none, and is to end */
 };
 
 struct weir__worker {
@@ -89,7 +89,7 @@ struct weir__worker {
 
         _Atomic int64_t roots; /* roots entered minus left by its thread; relaxed: kernel/runtime/runtime.c */
 
-        struct weir__latch gone; /* open when its thread has nothing more to do */
+        struct weir__latch gone;                       /* open when its thread has nothing more to do */
         const struct weir__executor_ops *executor_ops; /* of a thread of the executor, which never has a poller; else NULL */
 
         /* While the watchdog holds it, the watchdog reads whose function runs.  The worker passes it when it finds that its
@@ -108,19 +108,19 @@ struct weir__worker {
 /* What a thread does now. */
 struct weir__worker_snapshot {
         unsigned number;
-        int poller;               /* that it owns; -1: none */
-        bool is_in_user;          /* code of the program runs */
+        int poller;                        /* that it owns; -1: none */
+        bool is_in_user;                   /* code of the program runs */
         const struct weir__callee *callee; /* what runs; NULL: a callback of `kind` */
-        const char *kind;         /* of what it runs; NULL: not known */
-        weir__function *function; /* that it runs; NULL: not known */
-        weir_nsec since;          /* for how long it has, at least; negative: not known */
+        const char *kind;                  /* of what it runs; NULL: not known */
+        weir__function *function;          /* that it runs; NULL: not known */
+        weir_nsec since;                   /* for how long it has, at least; negative: not known */
 };
 
 #define WEIR__THREAD_SLOTS 512 /* workers of a thread set, and so their snapshots, at most */
 
 #define WEIR__SEQ_IN_USER 1u /* bit 0 of callback_seq */
 #define WEIR__SEQ_STEP    2u
-#define WEIR__RETAKING ((uintptr_t)1) /* in the ownership word */
+#define WEIR__RETAKING    ((uintptr_t)1) /* in the ownership word */
 
 extern _Thread_local struct weir__worker *weir__worker_current;
 
@@ -133,13 +133,15 @@ struct weir__worker_counts {
 extern struct weir__worker_counts weir__worker_counts;
 
 /* The worker of the calling thread; NULL: it is no worker. */
-static inline struct weir__worker *weir__worker_self(void)
+static inline struct weir__worker *
+weir__worker_self(void)
 {
         return weir__worker_current;
 }
 
 /* Whether the calling thread is a worker that has given its poller away in the callback that it runs. */
-static inline bool weir__worker_has_given(void)
+static inline bool
+weir__worker_has_given(void)
 {
         struct weir__worker *worker = weir__worker_self();
 
@@ -148,7 +150,7 @@ static inline bool weir__worker_has_given(void)
 
 /* The worker has lost its poller, or the watchdog is retaking it.  Stops the watchdog if that is still possible, else sets
  * `poller` to NULL.  The watchdog reads nothing of the callback any more then.  Returns `poller`. */
-__attribute__((cold)) struct weir__poller *weir__worker_resolve_owner(struct weir__worker *worker);
+__attribute__((cold, noinline)) struct weir__poller *weir__worker_resolve_owner(struct weir__worker *worker);
 
 /* Waits while the watchdog reads whose function the worker runs, for some microseconds.  By the worker, when the word names
  * another owner, or has named the watchdog: so the watchdog does not begin again. */
@@ -172,30 +174,41 @@ weir__worker_seen_since(const struct weir__worker *worker, unsigned seq)
 }
 
 /* Acquires: the watchdog may have read whose function runs, and then have left the poller where it was. */
-static inline bool weir__worker_owns(const struct weir__worker *worker)
+static inline bool
+weir__worker_owns(const struct weir__worker *worker)
 {
         return __builtin_expect(atomic_load_explicit(&worker->poller->owner, memory_order_acquire) == (uintptr_t)worker, 1);
 }
 
 /* -- calls of the library inside code of the program -- */
 
-/* Keeps the poller of the calling worker from being taken away until weir__unpin.  Returns the poller, or NULL: it has none, and
- * nothing is pinned.  Only for some dozens of nanoseconds, or now and then some microseconds.  Pins are not nested. */
-static inline struct weir__poller *weir__pin(void)
+/* Keeps the poller of the calling worker, which has one, from being taken away until weir__unpin.  Returns false when the watchdog
+ * may be taking it away: then weir__pin_in_doubt comes next.  Only for some dozens of nanoseconds, or now and then some microseconds.
+ * Pins are not nested. */
+static inline bool
+weir__pin(void)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        if (!worker || !worker->poller)
-                return NULL;
         atomic_store_explicit(&worker->is_pinned, true, memory_order_relaxed);
         weir__fence_light();
-        if (weir__worker_owns(worker) || weir__worker_resolve_owner(worker))
-                return worker->poller;
-        atomic_store_explicit(&worker->is_pinned, false, memory_order_relaxed);
-        return NULL;
+        return weir__worker_owns(worker);
 }
 
-static inline void weir__unpin(void)
+/* Returns false when the poller is lost: nothing is pinned then. */
+static inline bool
+weir__pin_in_doubt(void)
+{
+        struct weir__worker *worker = weir__worker_self();
+
+        if (weir__worker_resolve_owner(worker))
+                return true;
+        atomic_store_explicit(&worker->is_pinned, false, memory_order_relaxed);
+        return false;
+}
+
+static inline void
+weir__unpin(void)
 {
         atomic_store_explicit(&weir__worker_self()->is_pinned, false, memory_order_release);
 }
