@@ -183,6 +183,27 @@ configurations_and_functions_say_what_they_expect(void)
         end();
 }
 
+static void
+answer(weir_task *exchange, void *context)
+{
+        (void)exchange;
+        (void)context;
+}
+
+static void
+servers_say_what_they_expect(void)
+{
+        begin();
+        weir_http_server *server = weir_http_server_new(NULL, answer, NULL);
+        SAYS(weir_http_server_set_error(server, 399, "text/html", "", 0), "expected a status of 400 to 599, and was given 399");
+        SAYS(weir_http_server_set_error(server, 400, NULL, "", 0), "expected a type");
+        SAYS(weir_http_server_set_error(server, 400, "a\r\nb", "", 0), "the type has control characters");
+        SAYS(weir_http_server_set_coalescing(server, -1), "expected a window of 0 to 100000000 ns, and was given -1");
+        SAYS(weir_http_server_add_certificate(server, NULL, "key.pem"), "expected a certificate and its key");
+        weir_http_server_free(server);
+        end();
+}
+
 int
 main(void)
 {
@@ -191,6 +212,7 @@ main(void)
                 WEIR_TEST(flows_say_what_they_expect),
                 WEIR_TEST(objects_say_what_they_expect),
                 WEIR_TEST(configurations_and_functions_say_what_they_expect),
+                WEIR_TEST(servers_say_what_they_expect),
         };
 
         return weir_test_main("refusals", tests, sizeof tests / sizeof *tests);

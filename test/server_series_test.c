@@ -507,6 +507,36 @@ a_wrong_task_is_answered_500_and_in_the_log(void)
 }
 
 static void
+say_another_length(weir_task *exchange, void *context)
+{
+        (void)context;
+        if (strcmp(weir_http_path(exchange), "/no-file") == 0) {
+                CU_ASSERT_EQUAL(weir_http_reply_file(exchange, NULL, "a"), -EINVAL);
+                return;
+        }
+        weir_http_reply_text(exchange, 200, "eight...");
+        weir_http_reply_length(exchange, 10);
+}
+
+static void
+a_reply_that_is_not_what_was_announced_is_a_500_and_in_the_log(void)
+{
+        heard.said[0] = '\0';
+        weir_log_set(hear, NULL);
+        begin(say_another_length);
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/length"), &at.reply));
+        CU_ASSERT_EQUAL(at.reply.status, 500);
+        CU_ASSERT_TRUE(http_ask(&at.client, GET("/no-file"), &at.reply));
+        CU_ASSERT_EQUAL(at.reply.status, 500);
+        end();
+        weir_log_set(NULL, NULL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(heard.said, "0 GET /length by 127.0.0.1:"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(heard.said, ": its body has another length than weir_http_reply_length has said; "
+                                                  "the reply is a 500"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(heard.said, "0 weir_http_reply_file: expected a root and a path, and was given NULL"));
+}
+
+static void
 free_and_reply(weir_task *exchange, void *context)
 {
         (void)context;
@@ -890,7 +920,8 @@ main(void)
                 WEIR_TEST(cancel_of_the_series_drops_the_connection),
                 WEIR_TEST(another_thread_cancels_the_series),
                 WEIR_TEST(another_thread_ends_the_wait_by_name),
-                WEIR_TEST(a_wrong_task_is_answered_500_and_in_the_log), /* first, because the log is limited */
+                WEIR_TEST(a_wrong_task_is_answered_500_and_in_the_log),                    /* first, because the log is limited */
+                WEIR_TEST(a_reply_that_is_not_what_was_announced_is_a_500_and_in_the_log), /* the same */
                 WEIR_TEST(a_poisoned_series_is_answered_500),
                 WEIR_TEST(on_free_runs_once_for_each_exchange),
                 WEIR_TEST(where_departures_are_ignored_the_series_of_a_client_that_has_reset_goes_on),

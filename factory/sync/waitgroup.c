@@ -90,7 +90,6 @@ weir_waitgroup_free(weir_waitgroup *group)
                 return;
         while (!weir__phase_is_forked() && is_being_left(group))
                 (void)sched_yield();
-        atomic_store_explicit(&group->word, 0, memory_order_relaxed);
         weir__free(group, sizeof *group);
 }
 
@@ -139,18 +138,11 @@ wake_waiters(struct weir__list *released)
                 weir__latch_open(&waiter_of(link)->ended);
 }
 
-static __attribute__((cold, noinline, noreturn)) void
-panic_below_zero(const struct weir_waitgroup *group)
-{
-        weir__memory_expect(group); /* one that was freed has a count of zero */
-        weir__panic("weir_waitgroup_done: more are done than were added");
-}
-
 static uint64_t
-one_less(const struct weir_waitgroup *group, uint64_t word)
+one_less(uint64_t word)
 {
         if ((word & ~AWAITED) == 0)
-                panic_below_zero(group);
+                weir__panic("weir_waitgroup_done: more are done than were added");
         return (word & ~AWAITED) == 1 ? 0 : word - 1;
 }
 
@@ -164,7 +156,7 @@ done_with_lock(struct weir_waitgroup *group)
         weir__lock(&group->lock);
         uint64_t word = atomic_load_explicit(&group->word, memory_order_relaxed);
         do {
-                next = one_less(group, word);
+                next = one_less(word);
         } while (!atomic_compare_exchange_weak_explicit(&group->word, &word, next, memory_order_acq_rel, memory_order_relaxed));
         if (next == 0)
                 release_waiters(group, &released);
@@ -175,11 +167,12 @@ done_with_lock(struct weir_waitgroup *group)
 void
 weir_waitgroup_done(weir_waitgroup *group)
 {
+        weir__memory_expect(group);
         if (!group || weir__phase_is_forked())
                 return;
         uint64_t word = atomic_load_explicit(&group->word, memory_order_relaxed);
         while (word != (AWAITED | 1))
-                if (atomic_compare_exchange_weak_explicit(&group->word, &word, one_less(group, word), memory_order_release,
+                if (atomic_compare_exchange_weak_explicit(&group->word, &word, one_less(word), memory_order_release,
                                                           memory_order_relaxed))
                         return;
         done_with_lock(group);

@@ -61,8 +61,8 @@ void weir__series_give_up_holds(struct weir_series *series);
 /* The series leaves its name, if it has one.  Under its lock. */
 void weir__series_name_leave(struct weir__series_extra *extra);
 
-/* The same at its end, for a series that has a name.  Messages about its end callback may still need the name: then it is kept until
- * it is forgotten, when the callback has returned. */
+/* The same at its end, for a series that has a name.  Messages about its end callback may still need the name: then it is kept
+ * until it is forgotten, when the callback has returned. */
 void weir__series_name_end(struct weir__series_extra *extra, bool is_needed);
 void weir__series_name_forget(struct weir__series_extra *extra);
 

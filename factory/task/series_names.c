@@ -196,9 +196,10 @@ take_some(struct weir__names_walk *walk, struct weir_series *taken[TAKEN_AT_ONCE
 static void
 make_name_zombie(const struct weir_series *series)
 {
-        struct weir__series_name *name = weir__series_extra_of(series)->own_name;
+        const struct weir__series_extra *extra = weir__series_extra_of(series);
+        struct weir__series_name *name = extra->own_name;
 
-        if (!name)
+        if (!name || extra->is_name_past)
                 return;
         struct weir__names_shard *shard = weir__names_lock(&weir__series_names, name->name.hash);
         if (weir__name_alive(&name->name))

@@ -246,7 +246,8 @@ weir_nsec weir__timer_put_off(weir_nsec instant, weir_nsec by);
 /* The same for a deadline.  It does not become earlier than `now` or than it was, because lateness counts from it. */
 weir_nsec weir__timer_move(weir_nsec deadline, weir_nsec by, weir_nsec now);
 
-/* The node of a task that is no timer, and whose `due` is called at its limit.  Not inline: this file prepares the queue for it. */
+/* The node of a task that is no timer, and whose `due` is called at its limit.  Not inline: the file that has it prepares the
+ * queue for such nodes, and a program may have no other timer. */
 void weir__timer_init_limit(struct weir__timer *timer, weir_nsec limit);
 
 /* Sets the duration of a timer that is not started.  Takes the lock. */

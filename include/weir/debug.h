@@ -30,7 +30,8 @@ WEIR_API int weir_debug_dump(int fd);
  * together.
  *
  * A second call changes both.  A `signal` of 0 or a negative `fd` ends the binding: the former
- * handler is installed again, unless the program has installed another one meanwhile.
+ * handler is installed again, unless the program has installed another one meanwhile.  The thread
+ * stays for the next binding, until the process ends.
  *
  * Result:  0; -EINVAL for a signal that cannot be caught; -EAGAIN or -ENOMEM when no thread can be
  *          made, and nothing has changed; -ECHILD in a forked child.

@@ -31,7 +31,7 @@ typedef struct weir_node weir_node;
 /* How far a node of a graph has come. */
 enum weir_node_state {
         WEIR_NODE_WAITING = 0, /* for its predecessors */
-        WEIR_NODE_RUNNING,     /* its series was started and has not ended */
+        WEIR_NODE_RUNNING,     /* its series was started and has not ended; its task may wait, as for a semaphore */
         WEIR_NODE_ENDED,       /* its series has ended; weir_node_status says how */
         WEIR_NODE_SKIPPED,     /* dropped: it has predecessors, and no edge from one of them was taken */
         WEIR_NODE_CANCELLED,   /* dropped: by the policy of a predecessor, with the graph, or out of memory */

@@ -28,6 +28,7 @@ WEIR_BEGIN
  * - Several signals may end a task together, as the system itself merges pending signals.
  * - weir_http_serve and weir_debug_dump_on may use the same signal: each gets it.
  * - Threads of the library block all signals.  A signal that all other threads block does not come.
+ * - A signal that was ignored is taken, too, and is ignored again when no task waits.
  * - A program that installs a handler of its own while a task waits takes the signal away from it.
  * - On the virtual clock a signal is seen before time goes on.  Time does not wait for a signal of
  *   another process: hold the clock meanwhile (weir_clock_hold).

@@ -182,9 +182,9 @@ weir__worker_owns(const struct weir__worker *worker)
 
 /* -- calls of the library inside code of the program -- */
 
-/* Keeps the poller of the calling worker, which has one, from being taken away until weir__unpin.  Returns false when the watchdog
- * may be taking it away: then weir__pin_in_doubt comes next.  Only for some dozens of nanoseconds, or now and then some microseconds.
- * Pins are not nested. */
+/* Keeps the poller of the calling worker, which has one, from being taken away until weir__unpin.  Returns false when the
+ * watchdog may be taking it away: then weir__pin_in_doubt comes next.  Only for some dozens of nanoseconds, or now and then some
+ * microseconds.  Pins are not nested. */
 static inline bool
 weir__pin(void)
 {

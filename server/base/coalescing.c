@@ -9,6 +9,7 @@
 
 #include "kernel/base/phase.h"
 #include "kernel/memory/watched.h"
+#include "kernel/observe/log.h"
 #include "server/base/server.h"
 
 /* If a reply comes later than this, its request could wait for a hundredth of that time to be read. */
@@ -24,7 +25,8 @@ weir_http_server_set_coalescing(weir_http_server *server, weir_nsec window)
         if (!server)
                 return -ENOMEM;
         if (window < 0 || window > WINDOW_MAX)
-                return -EINVAL;
+                return weir__log_refusal("weir_http_server_set_coalescing: expected a window of 0 to %lld ns, and was given %lld",
+                                         (long long)WINDOW_MAX, (long long)window);
         weir__lock(&server->lock);
         bool is_new = server->state == WEIR__SERVER_NEW;
         if (is_new)

@@ -10,6 +10,7 @@
 
 #include "kernel/base/phase.h"
 #include "kernel/memory/watched.h"
+#include "kernel/observe/log.h"
 #include "protocol/text/reason.h"
 #include "server/base/server.h"
 
@@ -58,11 +59,16 @@ weir_http_server_set_error(weir_http_server *server, int status, const char *typ
                 return -ECHILD;
         if (!server)
                 return -ENOMEM;
-        if (status < 400 || status > 599 || !type || (!body && size) || size > INT32_MAX)
-                return -EINVAL;
+        if (status < 400 || status > 599)
+                return weir__log_refusal("weir_http_server_set_error: expected a status of 400 to 599, and was given %d", status);
+        if (!type || (!body && size) || size > INT32_MAX)
+                return weir__log_refusal("weir_http_server_set_error: expected a type, and a body of at most 2 GiB");
         struct weir__response probe = {.fields = NULL};
         int failed = weir__response_field(&probe, "Content-Type", type, false);
         weir__response_done(&probe);
+        if (failed == -EINVAL)
+                return weir__log_refusal(
+                        "weir_http_server_set_error: the type has control characters: expected one such as \"text/html\"");
         if (failed)
                 return failed;
         struct weir__error_page *page = page_new(status, type, body, size), *unused = page;

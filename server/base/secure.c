@@ -177,8 +177,12 @@ weir_http_server_add_certificate(weir_http_server *server, const char *certifica
         weir__memory_expect(server);
         if (weir__phase_is_forked())
                 return -ECHILD;
-        if (!server || !certificate_file || !private_key_file || server->config.ssl_ctx)
+        if (!server)
                 return -EINVAL;
+        if (!certificate_file || !private_key_file)
+                return weir__log_refusal("weir_http_server_add_certificate: a file is NULL: expected a certificate and its key");
+        if (server->config.ssl_ctx)
+                return weir__log_refusal("weir_http_server_add_certificate: the config has ssl_ctx: expected files instead");
         weir__lock(&server->lock);
         bool is_late = server->state != WEIR__SERVER_NEW || server->secure.is_start_tried;
         int failed = is_late ? -EALREADY : add_pair(&server->secure, certificate_file, private_key_file);

@@ -317,17 +317,6 @@ weir__reply_leave_body(struct weir__connection *connection, const struct weir__e
         connection->reading.is_unread = exchange->has_continued || !exchange->request->is_continue_expected;
 }
 
-/* Whether the body of a whole reply has another length than announced.  The announced length of a file is that of the whole file,
- * also if the client has asked for a part.  A reply without a body, as to HEAD, may announce any length. */
-static bool
-is_of_other_length(const struct weir__exchange *exchange)
-{
-        uint64_t size = exchange->file ? exchange->file->whole : exchange->response.body_size;
-        bool is_without = !exchange->file && !size && !weir__exchange_carries_body(exchange);
-
-        return exchange->reply_left != UINT64_MAX && exchange->reply_left != size && !is_without;
-}
-
 /* The status of the server's own reply, if it must take the place of the handler's; or 0. */
 static int
 fault_of(const struct weir__exchange *exchange)
@@ -338,7 +327,7 @@ fault_of(const struct weir__exchange *exchange)
                 return exchange->fault;
         if (exchange->result == -ETIMEDOUT) /* the deadline of its series */
                 return 503;
-        if (exchange->has_failed || exchange->is_misused || exchange->result || is_of_other_length(exchange))
+        if (exchange->has_failed || exchange->is_misused || exchange->result || weir__exchange_is_of_other_length(exchange))
                 return 500;
         return response->status || response->body_size || exchange->file ? 0 : exchange->fault;
 }

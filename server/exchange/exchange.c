@@ -92,24 +92,43 @@ compress(void *argument)
                                 config_of(exchange)->compress_least);
 }
 
-/* A push into its series has failed: the reply is not what the handler has made. */
-static void
-say_poison(void *argument)
+bool
+weir__exchange_is_of_other_length(const struct weir__exchange *exchange)
 {
-        static struct weir__log_limit limit;
+        uint64_t size = exchange->file ? exchange->file->whole : exchange->response.body_size;
+        bool is_without = !exchange->file && !size && !weir__exchange_carries_body(exchange);
+
+        return exchange->reply_left != UINT64_MAX && exchange->reply_left != size && !is_without;
+}
+
+/* The reply is not what the handler has made: a push into its series has failed, or it has announced another length. */
+static void
+say_fault(void *argument)
+{
+        static struct weir__log_limit limit, limit_of_length;
         const struct weir__exchange *exchange = argument;
         char peer[WEIR__PEER_ROOM + 32];
 
         weir__exchange_describe_peer(exchange, peer, sizeof peer);
+        if (!exchange->result) {
+                weir__log_limited(
+                        &limit_of_length, WEIR_LOG_ERROR,
+                        "%s %.200s by %s: its body has another length than weir_http_reply_length has said; the reply is a 500",
+                        exchange->request->method, exchange->request->target, peer);
+                return;
+        }
         weir__log_limited(&limit, WEIR_LOG_ERROR, "%s %.200s by %s: a push into its series has failed: %s; the reply is %s",
                           exchange->request->method, exchange->request->target, peer, weir_strerror(exchange->result),
                           weir__exchange_has_begun(exchange) ? "cut" : "a 500");
 }
 
 static bool
-is_poisoned(const struct weir__exchange *exchange)
+has_fault_to_say(const struct weir__exchange *exchange)
 {
-        return __builtin_expect(exchange->result, 0) && weir_series_cause(exchange->task.series) == WEIR_CAUSE_POISONED;
+        if (__builtin_expect(exchange->result, 0))
+                return weir_series_cause(exchange->task.series) == WEIR_CAUSE_POISONED;
+        return __builtin_expect(exchange->reply_left != UINT64_MAX, 0) && !weir__exchange_has_begun(exchange) &&
+               weir__exchange_is_of_other_length(exchange);
 }
 
 static const struct weir__callee on_free_callee = {"the on_free of", "an exchange", "a free function"};
@@ -125,8 +144,8 @@ give_back(struct weir__work *work)
 
         if (exchange->task.on_free)
                 weir__user_call_as(&on_free_callee, &exchange->task.work, exchange->task.on_free, exchange->task.context);
-        if (is_poisoned(exchange))
-                weir__user_call_as(&log_callee, &exchange->task.work, say_poison, exchange);
+        if (has_fault_to_say(exchange))
+                weir__user_call_as(&log_callee, &exchange->task.work, say_fault, exchange);
         if (should_compress(exchange))
                 weir__user_call_as(&compression, &exchange->task.work, compress, exchange);
         struct weir__worker *worker = weir__worker_self();

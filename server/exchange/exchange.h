@@ -153,6 +153,10 @@ void weir__exchange_describe_peer(const struct weir__exchange *exchange, char *o
 
 bool weir__exchange_carries_body(const struct weir__exchange *exchange); /* the reply: not behind HEAD, 204 or 304 */
 
+/* Whether the body of a whole reply has another length than announced.  The announced length of a file is that of the whole file,
+ * also if the client has asked for a part.  A reply without a body, as to HEAD, may announce any length. */
+bool weir__exchange_is_of_other_length(const struct weir__exchange *exchange);
+
 /* Whether the reply can no longer be changed: its head is made, or being made.  The head of a stream of events is fixed before
  * it is sent, because another thread may send it. */
 bool weir__exchange_is_fixed(const struct weir__exchange *exchange);

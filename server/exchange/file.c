@@ -21,6 +21,7 @@
 #include <weir/http_file.h>
 
 #include "kernel/base/clock.h"
+#include "kernel/observe/log.h"
 #include "protocol/field/conditional.h"
 #include "protocol/text/date.h"
 #include "protocol/field/etag.h"
@@ -429,7 +430,8 @@ weir_http_reply_file(weir_task *task, const char *root, const char *path)
         exchange->said_by_file = ASKED;
         exchange->is_misused = false;
         if (!root || !path)
-                return refuse(exchange, 500, -EINVAL);
+                return refuse(exchange, 500,
+                              weir__log_refusal("weir_http_reply_file: expected a root and a path, and was given NULL"));
         if (!exchange->request->is_head && strcmp(exchange->request->method, "GET") != 0) {
                 int failed = set(exchange, 0, ALLOW, "GET, HEAD");
                 return failed ? failed : refuse(exchange, 405, -EOPNOTSUPP);
