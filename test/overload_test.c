@@ -469,6 +469,35 @@ without_descriptors_it_makes_room_too(void)
         end();
 }
 
+static _Atomic bool is_shortage_said;
+
+static void
+hear_shortage(enum weir_log_level level, const char *message, void *context)
+{
+        (void)context;
+        if (level == WEIR_LOG_WARNING && strstr(message, "no connection can be accepted (Too many open files)"))
+                atomic_store(&is_shortage_said, true);
+}
+
+static void
+without_descriptors_and_idle_connections_clients_wait_and_the_log_says_so(void)
+{
+        struct http_client client;
+        struct rlimit limit;
+
+        begin_with_most(1, 0);
+        weir_log_set(hear_shortage, NULL);
+        CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &limit), 0);
+        leave_descriptors(&limit, 1); /* which the client takes */
+        http_open(&client, at.port);
+        WEIR_TEST_EVENTUALLY(atomic_load(&is_shortage_said));
+        CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        CU_ASSERT_EQUAL(ask(&client, GET("/")), 200);
+        http_close(&client);
+        end();
+        weir_log_set(NULL, NULL);
+}
+
 /* -- lateness -- */
 
 /* Has a request wait behind a callback that holds the worker for a tenth of a second, and returns its status. */
@@ -663,6 +692,7 @@ main(void)
                 WEIR_TEST(after_bursts_at_all_pollers_there_are_no_more_than_may_be),
                 WEIR_TEST(one_whose_request_has_just_come_stays),
                 WEIR_TEST(without_descriptors_it_makes_room_too),
+                WEIR_TEST(without_descriptors_and_idle_connections_clients_wait_and_the_log_says_so),
                 WEIR_TEST(while_it_is_late_requests_are_answered_503),
                 WEIR_TEST(requests_within_the_bound_are_served),
                 WEIR_TEST(by_default_nothing_is_too_late),

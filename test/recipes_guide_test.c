@@ -20,7 +20,6 @@ job_ended(weir_task *job, void *context)
 
         if (weir_task_status(job) == 0)
                 atomic_fetch_add(&daemon->done, 1);
-        weir_waitgroup_done(daemon->jobs);
 }
 
 static void
@@ -28,13 +27,10 @@ on_order(weir_task *exchange, void *context)
 {
         struct daemon *daemon = context;
 
-        weir_waitgroup_add(daemon->jobs, 1);
-        if (weir_task_start(weir_timer_new(WEIR_MSEC(20), job_ended, daemon)) == 0) {
-                weir_http_reply_text(exchange, 202, "it is being done\n");
-        } else {
-                weir_waitgroup_done(daemon->jobs); /* nobody else will */
+        if (weir_task_start_waited(weir_timer_new(WEIR_MSEC(20), job_ended, daemon), daemon->jobs))
                 weir_http_reply_text(exchange, 503, "not now\n");
-        }
+        else
+                weir_http_reply_text(exchange, 202, "it is being done\n");
 }
 
 static int
@@ -120,11 +116,8 @@ save_draft(const char *name, const char *text)
         if (!draft)
                 return -ENOMEM;
         weir_timer_cancel(name, WEIR_ALL); /* before the new one is made, which has the name */
-        weir_task *timer = weir_timer_new_named(name, WEIR_SEC(60), send_draft, draft);
-        if (!timer)
-                free(draft);
-        else
-                weir_task_on_free(timer, free);
+        weir_task *timer = weir_timer_new_named(name, WEIR_SEC(60), send_draft, NULL);
+        weir_task_set_context(timer, draft, free);
         return weir_task_start(timer); /* with NULL: -ENOMEM */
 }
 

@@ -192,12 +192,22 @@ static const struct weir__task_ops promise_task_ops = {
 
 /* -- what was never started -- */
 
+/* The object is listed before its maker has made the task.  The operations of that come first, and its flags are zero before. */
+static bool
+is_unstarted(const struct weir__waitable *object)
+{
+        const struct weir_task *task = &((const struct promise *)object)->wait_task.task;
+
+        return object->ops == &promise_ops && __atomic_load_n(&task->work.ops, __ATOMIC_RELAXED) == &promise_task_ops.work &&
+               weir__task_is_new(task);
+}
+
 /* The object begins with what it has as one, so a look at blocks does not find the task. */
 static void
 find_unstarted(struct weir__census *census)
 {
         for (struct weir__waitable *object = NULL; (object = weir__waitable_next(object));)
-                if (object->ops == &promise_ops && weir__task_is_new(&((struct promise *)object)->wait_task.task))
+                if (is_unstarted(object))
                         weir__census_count(census, &((struct promise *)object)->wait_task.task);
 }
 

@@ -225,7 +225,7 @@ call_back(struct weir_series *series)
         if (series->done)
                 series->done(series, series->context);
         if (series->free_context) {
-                weir__user_go_on_as(&free_callee, (weir__function *)series->free_context);
+                weir__user_go_on_as(call, &free_callee, (weir__function *)series->free_context);
                 free_context(series);
         }
         weir__user_end_as(call);

@@ -29,7 +29,7 @@ struct weir__series_extra {
         _Atomic weir_nsec deadline;
 
         /* Guarded by the series' lock. */
-        struct weir__series_name *own_name;      /* NULL: none */
+        struct weir__series_name *own_name;      /* NULL: none.  Once it is past it belongs to the thread of the last step */
         struct weir__series_hold *holds;         /* the last one first */
         bool is_name_past; /* the series has ended, and nobody finds the name: it is kept for messages about the end callback */
         bool is_armed;                           /* the alarm is in its poller's queue, or its work on its way */
@@ -49,7 +49,7 @@ weir__series_extra_of(const struct weir_series *series)
 static inline const struct weir__name *
 weir__series_extra_name(const struct weir__series_extra *extra)
 {
-        return extra && extra->own_name && !extra->is_name_past ? &extra->own_name->name : NULL;
+        return extra && !extra->is_name_past && extra->own_name ? &extra->own_name->name : NULL;
 }
 
 /* The same, made if there is none; NULL when out of memory.  No lock held. */

@@ -45,7 +45,7 @@ free_name(struct weir__series_extra *extra)
 void
 weir__series_name_leave(struct weir__series_extra *extra)
 {
-        if (!extra->own_name || extra->is_name_past)
+        if (extra->is_name_past || !extra->own_name)
                 return;
         weir__names_remove(&weir__series_names, &extra->own_name->name);
         free_name(extra);
@@ -197,9 +197,9 @@ static void
 make_name_zombie(const struct weir_series *series)
 {
         const struct weir__series_extra *extra = weir__series_extra_of(series);
-        struct weir__series_name *name = extra->own_name;
+        struct weir__series_name *name = extra->is_name_past ? NULL : extra->own_name;
 
-        if (!name || extra->is_name_past)
+        if (!name)
                 return;
         struct weir__names_shard *shard = weir__names_lock(&weir__series_names, name->name.hash);
         if (weir__name_alive(&name->name))

@@ -13,6 +13,7 @@
 #include "kernel/observe/log.h"
 #include "kernel/memory/memory.h"
 #include "kernel/memory/sanitized.h"
+#include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
 #include "kernel/runtime/runtime.h"
 #include "kernel/worker/user.h"
@@ -279,8 +280,10 @@ weir__census_add_finder(void (*find)(struct weir__census *census))
 {
         size_t at = 0;
 
-        while (finders[at])
+        while (at < FINDERS && finders[at])
                 at++;
+        if (at == FINDERS)
+                weir__panic("census: expected at most %d finders", FINDERS);
         finders[at] = find;
 }
 

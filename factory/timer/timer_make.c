@@ -212,15 +212,15 @@ find_unstarted(struct weir__census *census)
                 struct weir__names_shard *shard = &weir__timer_names.shards[i];
                 struct weir__names_scan scan = weir__names_scan_begin(i);
 
-                weir__lock(&shard->lock);
                 for (bool done = false; !done;) {
                         unsigned budget = WEIR__TIMERS_AT_ONCE;
-                        struct weir__name *oldest = weir__names_scan(shard, &scan, &budget, &done);
 
+                        weir__lock(&shard->lock);
+                        struct weir__name *oldest = weir__names_scan(shard, &scan, &budget, &done);
                         if (oldest)
                                 count_large(oldest, census);
+                        weir__unlock(&shard->lock);
                 }
-                weir__unlock(&shard->lock);
         }
 }
 

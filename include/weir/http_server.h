@@ -196,6 +196,8 @@ WEIR_API int weir_http_server_reload(weir_http_server *server);
  * arguments.  The first start removes LISTEN_FDS and the related variables from the environment, if
  * they are meant for this process.
  *
+ * The start does not raise the soft limit of open files, as weir_http_serve does: see setrlimit(2).
+ *
  * Result:  0: it serves at all addresses.  Otherwise it serves at none, and the log says what is
  *          wrong with which address:
  *          -EADDRINUSE, -EADDRNOTAVAIL, -EACCES and other errors of bind; -ENAMETOOLONG for the

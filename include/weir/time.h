@@ -22,7 +22,7 @@ typedef int64_t weir_nsec;
 #define WEIR_MSEC(n) WEIR_SCALE_(n, INT64_C(1000000))
 #define WEIR_SEC(n)  WEIR_SCALE_(n, INT64_C(1000000000))
 
-/* Helpers of the macros above.  In C only the selected part makes a constant expression; C++ has no
+/* Helpers of the macros above.  A NaN gives any duration.  In C only the selected part makes a constant expression; C++ has no
  * _Generic, and needs none.  A half is 0 in every type of integers. */
 #ifdef __cplusplus
 #define WEIR_SCALE_(n, unit) \

@@ -61,7 +61,8 @@ WEIR_API int weir_waitgroup_wait(weir_waitgroup *group, weir_nsec limit);
 
 /* Starts a task or a series that a thread will wait for later.  It counts as 1 in the group until it
  * is over: then all callbacks and all free functions of it have run, also those of what a callback
- * has pushed into the series of the task.  A thread that waits at once uses weir_task_run or
+ * has pushed into the series of the task.  Only a function that its limit has left behind
+ * (weir_go_new_timed) may still run; so may its free function.  A thread that waits at once uses weir_task_run or
  * weir_series_run.
  *
  * Owner:   consumes the task or series, also on failure.  The group must be there until the end.

@@ -440,8 +440,10 @@ weir_trace_start(const char *path)
 
         if (failed == -EINVAL)
                 weir__log_refusal("weir_trace_start: the path is NULL: expected that of a file");
-        if (failed)
+        if (failed) {
+                errno = before;
                 return failed;
+        }
         weir__lock(&trace.lock);
         int fd = trace.is_running ? -EBUSY : open_file(path);
         failed = fd < 0 ? fd : begin_trace(fd);

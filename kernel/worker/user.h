@@ -78,12 +78,12 @@ weir__user_begin_as(const struct weir__callee *callee, const struct weir__work *
 
 /* Within the same call another function of the object comes next. */
 static inline void
-weir__user_go_on_as(const struct weir__callee *callee, weir__function *function)
+weir__user_go_on_as(struct weir__user_call call, const struct weir__callee *callee, weir__function *function)
 {
         struct weir__worker *worker = weir__worker_self();
 
-        if (!worker)
-                return;
+        if (call.before & WEIR__SEQ_IN_USER)
+                return; /* not a worker, or a nested call */
         atomic_store_explicit(&worker->callee, callee, memory_order_relaxed);
         atomic_store_explicit(&worker->function, function, memory_order_relaxed);
 }

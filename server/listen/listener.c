@@ -25,7 +25,9 @@
 #include <sys/socket.h>
 
 #include "kernel/base/clock.h"
+#include "kernel/observe/log.h"
 #include "kernel/socket/stream.h"
+#include "kernel/worker/user.h"
 #include "server/connection/connection.h"
 #include "server/listen/admission.h"
 
@@ -120,8 +122,10 @@ accept_one(struct weir__listener *listener)
                 return true;
         if (!somebody_waits(listener))
                 return false;
+        int error = errno;
         struct weir__connection *idle = weir__connection_longest_idle(listener->branch);
         listener->is_paused = !idle;
+        listener->shortage = idle ? 0 : error;
         if (idle)
                 weir__connection_evict(idle, true);
         else
@@ -139,14 +143,29 @@ accept_some(struct weir__listener *listener)
                 accept_again(listener, listener->failures ? ACCEPT_PAUSE : 0);
 }
 
+/* The listener may be gone. */
+static void
+say_shortage(void *error)
+{
+        static struct weir__log_limit limit;
+
+        weir__log_limited(&limit, WEIR_LOG_WARNING, "no connection can be accepted (%s): clients wait until others leave",
+                          strerror(*(int *)error));
+}
+
+/* The shortage has lasted for a pause when it is said. */
 static void
 again_run(struct weir__work *work)
 {
+        static const struct weir__callee callee = {"a log function", NULL, "a log function"};
         struct weir__listener *listener = weir__container_of(work, struct weir__listener, again.work);
 
         listener->is_again_set = listener->is_paused = false;
         accept_some(listener);
+        int shortage = listener->is_paused ? listener->shortage : 0;
         weir__users_remove(&listener->branch->server->users);
+        if (shortage)
+                weir__user_call_as(&callee, NULL, say_shortage, &shortage);
 }
 
 static const struct weir__work_ops again_ops = {.run = again_run};
