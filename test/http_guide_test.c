@@ -176,7 +176,7 @@ an_echo_comes_back_in_pieces(void)
 }
 
 static void
-issue_018_an_echo_of_a_broken_body_is_cut(void)
+an_echo_of_a_broken_body_is_cut(void)
 {
         static const char head[] = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
 
@@ -253,7 +253,7 @@ main(void)
 {
         static const struct weir_test tests[] = {
                 WEIR_TEST(an_echo_comes_back_in_pieces),
-                WEIR_TEST(issue_018_an_echo_of_a_broken_body_is_cut),
+                WEIR_TEST(an_echo_of_a_broken_body_is_cut),
                 WEIR_TEST(a_note_is_collected_if_it_is_short),
                 WEIR_TEST(a_name_is_escaped),
                 WEIR_TEST(a_reading_comes_from_elsewhere),

@@ -847,7 +847,7 @@ status_of_a_child_that_writes(int fd)
 
 /* After the end of the runtime a child may use the library.  The list of servers has one that was not stopped. */
 static void
-issue_018_a_child_of_a_process_that_writes_metrics_may_write_them_too(void)
+a_child_of_a_process_that_writes_metrics_may_write_them_too(void)
 {
         struct weir_test_thread writers[2];
         int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -899,7 +899,7 @@ static const struct weir_test tests[] = {
         WEIR_TEST(it_may_be_written_while_servers_come_and_go),
         WEIR_TEST(servers_start_and_stop_while_memory_for_their_counts_is_allocated),
         WEIR_TEST(an_error_of_the_descriptor_is_reported),
-        WEIR_TEST(issue_018_a_child_of_a_process_that_writes_metrics_may_write_them_too),
+        WEIR_TEST(a_child_of_a_process_that_writes_metrics_may_write_them_too),
         WEIR_TEST(a_forked_child_is_refused),
 };
 

@@ -301,6 +301,34 @@ parameters_live_as_long_as_the_exchange(void)
 }
 
 static void
+free_and_count(void *mine)
+{
+        CU_ASSERT_STRING_EQUAL(mine, "mine");
+        free(mine);
+        atomic_fetch_add(&at.freed, 1);
+}
+
+static void
+set_context_and_route(weir_task *exchange, void *router)
+{
+        weir_task_set_context(exchange, strdup("mine"), free_and_count);
+        weir_http_router_handle(exchange, router);
+}
+
+static void
+a_context_that_was_set_before_is_freed_when_the_router_sets_its_own(void)
+{
+        atomic_store(&at.freed, 0);
+        at.router = weir_http_router_new();
+        CU_ASSERT_EQUAL(weir_http_router_add(at.router, "GET", "/in/{id}", say, "route"), 0);
+        serve(set_context_and_route, at.router);
+        for (int i = 0; i < 3; i++)
+                assert_reply(ASK("GET", "/in/7"), 200, "route 7 -");
+        end();
+        CU_ASSERT_EQUAL(atomic_load(&at.freed), 3);
+}
+
+static void
 a_router_may_be_another_ones_handler(void)
 {
         weir_http_router *inner = weir_http_router_new();
@@ -566,6 +594,7 @@ main(void)
                 WEIR_TEST(a_handler_that_routes_to_nowhere_behind_half_a_reply_has_it_cut),
                 WEIR_TEST(a_router_that_could_not_be_made_answers_500),
                 WEIR_TEST(parameters_live_as_long_as_the_exchange),
+                WEIR_TEST(a_context_that_was_set_before_is_freed_when_the_router_sets_its_own),
                 WEIR_TEST(a_router_may_be_another_ones_handler),
                 WEIR_TEST(a_task_that_is_not_an_exchange_has_no_parameters),
                 WEIR_TEST(what_is_refused_is_in_the_log_with_what_was_expected),

@@ -869,7 +869,7 @@ a_read_in_another_flow_is_cancelled_and_the_next_one_gets_the_piece(void)
 
 /* A client that gets the last chunk, or the end of a reply of HTTP/1.0, takes it for a complete reply. */
 static void
-issue_018_a_reply_that_has_begun_is_cut_when_the_body_breaks(void)
+a_reply_that_has_begun_is_cut_when_the_body_breaks(void)
 {
         for (int i = 0; i < 4; i++) {
                 bool is_slow = i / 2;
@@ -933,7 +933,7 @@ collect_and_cancel(weir_task *exchange, void *context)
 }
 
 static void
-issue_018_a_cancel_leaves_the_reply_to_a_broken_body_to_the_server(void)
+a_cancel_leaves_the_reply_to_a_broken_body_to_the_server(void)
 {
         static const struct {
                 const char *request;
@@ -1066,9 +1066,9 @@ main(void)
                 WEIR_TEST(a_client_is_not_read_ahead_of_the_tasks),
                 WEIR_TEST(a_collection_has_what_was_not_read_before),
                 WEIR_TEST(more_than_a_collection_may_have_is_413),
-                WEIR_TEST(issue_018_a_reply_that_has_begun_is_cut_when_the_body_breaks),
+                WEIR_TEST(a_reply_that_has_begun_is_cut_when_the_body_breaks),
                 WEIR_TEST(a_whole_reply_of_known_length_stays_whole_when_the_body_breaks),
-                WEIR_TEST(issue_018_a_cancel_leaves_the_reply_to_a_broken_body_to_the_server),
+                WEIR_TEST(a_cancel_leaves_the_reply_to_a_broken_body_to_the_server),
                 WEIR_TEST(a_collection_may_have_max_body_unless_it_says_otherwise),
                 WEIR_TEST(a_second_collection_with_a_smaller_limit_keeps_to_it),
                 WEIR_TEST(a_form_is_told_once_all_of_it_was_collected),

@@ -122,7 +122,7 @@ give_up_the_last(void)
 /* -- stop and shutdown -- */
 
 static void
-issue_018_a_stop_returns_although_an_exchange_is_held(void)
+a_stop_returns_although_an_exchange_is_held(void)
 {
         for (int pollers = 1; pollers <= 3; pollers++) {
                 begin_held(pollers);
@@ -157,7 +157,7 @@ a_stop_within_a_limit_returns_after_it_also_when_the_client_has_gone(void)
 }
 
 static void
-issue_018_a_shutdown_returns_although_an_exchange_is_held(void)
+a_shutdown_returns_although_an_exchange_is_held(void)
 {
         for (int i = 0; i < 8; i++) {
                 begin_held(1 + i % 2);
@@ -273,7 +273,7 @@ stop_within_an_hour(void *unused)
 }
 
 static void
-issue_018_a_stop_that_waits_says_who_holds_what(void)
+a_stop_that_waits_says_who_holds_what(void)
 {
         struct weir_test_thread thread;
 
@@ -345,7 +345,7 @@ assert_is_listed(void)
 }
 
 static void
-issue_018_dump_and_metrics_list_what_is_held(void)
+dump_and_metrics_list_what_is_held(void)
 {
         begin_held(1);
         assert_is_listed();
@@ -361,7 +361,7 @@ issue_018_dump_and_metrics_list_what_is_held(void)
 }
 
 static void
-issue_018_the_page_of_flows_lists_what_is_held(void)
+the_page_of_flows_lists_what_is_held(void)
 {
         begin_held(1);
         weir_http_server *pages = http_server(NULL, weir_http_debug, NULL);
@@ -429,7 +429,7 @@ end_walk(void)
 }
 
 static void
-issue_018_a_walk_that_blocks_delays_neither_the_reply_nor_the_free(void)
+a_walk_that_blocks_delays_neither_the_reply_nor_the_free(void)
 {
         begin_held(1);
         begin_walk();
@@ -446,7 +446,7 @@ issue_018_a_walk_that_blocks_delays_neither_the_reply_nor_the_free(void)
 }
 
 static void
-issue_018_a_walk_that_blocks_counts_as_no_reference(void)
+a_walk_that_blocks_counts_as_no_reference(void)
 {
         begin_held(1);
         begin_walk();
@@ -465,6 +465,19 @@ drop_one_too_many(void)
 {
         weir_http_unref(at.exchange);
         weir_http_unref(at.exchange);
+}
+
+static void
+drop_a_timer(void)
+{
+        weir_http_unref(weir_timer_new(0, NULL, NULL));
+}
+
+static void
+a_task_that_is_no_exchange_has_no_reference_to_drop(void)
+{
+        weir_http_unref(NULL);
+        weir_test_aborts(drop_a_timer, "weir_http_unref: the task is no exchange, or has no reference of weir_http_ref left");
 }
 
 static void
@@ -735,17 +748,18 @@ int
 main(void)
 {
         static const struct weir_test tests[] = {
-                WEIR_TEST(issue_018_a_stop_returns_although_an_exchange_is_held),
+                WEIR_TEST(a_stop_returns_although_an_exchange_is_held),
                 WEIR_TEST(a_stop_within_a_limit_returns_after_it_also_when_the_client_has_gone),
-                WEIR_TEST(issue_018_a_shutdown_returns_although_an_exchange_is_held),
+                WEIR_TEST(a_shutdown_returns_although_an_exchange_is_held),
                 WEIR_TEST(it_may_be_used_in_a_later_runtime_with_fewer_pollers),
                 WEIR_TEST(a_task_that_was_not_started_keeps_it_as_a_reference_does),
                 WEIR_TEST(a_stop_waits_for_a_callback_and_not_for_the_reference_that_it_has_taken),
-                WEIR_TEST(issue_018_a_stop_that_waits_says_who_holds_what),
-                WEIR_TEST(issue_018_dump_and_metrics_list_what_is_held),
-                WEIR_TEST(issue_018_the_page_of_flows_lists_what_is_held),
-                WEIR_TEST(issue_018_a_walk_that_blocks_delays_neither_the_reply_nor_the_free),
-                WEIR_TEST(issue_018_a_walk_that_blocks_counts_as_no_reference),
+                WEIR_TEST(a_stop_that_waits_says_who_holds_what),
+                WEIR_TEST(dump_and_metrics_list_what_is_held),
+                WEIR_TEST(the_page_of_flows_lists_what_is_held),
+                WEIR_TEST(a_walk_that_blocks_delays_neither_the_reply_nor_the_free),
+                WEIR_TEST(a_walk_that_blocks_counts_as_no_reference),
+                WEIR_TEST(a_task_that_is_no_exchange_has_no_reference_to_drop),
                 WEIR_TEST(a_reference_that_is_dropped_twice_aborts),
                 WEIR_TEST(the_oldest_come_first_whenever_they_were_referred_to),
                 WEIR_TEST(a_walk_shows_each_exchange_once_and_goes_on_when_that_where_it_was_is_dropped),

@@ -230,7 +230,7 @@ a_body_that_trickles_is_cut_all_the_same(void)
 
 /* An empty line behind a request is no begin of the next one: a 408 that nobody asked for might be taken for its reply. */
 static void
-issue_018_an_empty_line_behind_a_request_brings_no_408(void)
+an_empty_line_behind_a_request_brings_no_408(void)
 {
         static const char *const lines[][2] = {{"\r\n", ""}, {"\r", "\n"}, {"", "\r\n"}, {"\r", ""}, {"", "\r"}};
 
@@ -372,7 +372,7 @@ memory_in_use(void)
 
 /* The socket takes the head and a little more.  What was read of the file with the head is read again later. */
 static void
-issue_018_a_slow_reader_of_a_file_costs_no_memory_for_it(void)
+a_slow_reader_of_a_file_costs_no_memory_for_it(void)
 {
         const int little = 4096;
         char *bytes = malloc(LARGE);
@@ -854,13 +854,13 @@ main(void)
                 WEIR_TEST(half_a_head_is_408_at_its_limit_on_the_real_clock_too),
                 WEIR_TEST(a_head_that_trickles_is_cut_all_the_same),
                 WEIR_TEST(a_body_that_trickles_is_cut_all_the_same),
-                WEIR_TEST(issue_018_an_empty_line_behind_a_request_brings_no_408),
+                WEIR_TEST(an_empty_line_behind_a_request_brings_no_408),
                 WEIR_TEST(a_head_behind_an_empty_line_has_the_time_of_a_head),
                 WEIR_TEST(a_stop_closes_a_connection_with_an_empty_line),
                 WEIR_TEST(a_slow_reader_gets_all_of_a_large_reply),
                 WEIR_TEST(a_reader_of_tiny_pieces_gets_all_of_a_large_reply),
                 WEIR_TEST(bytes_behind_the_last_request_cost_a_slow_reader_nothing),
-                WEIR_TEST(issue_018_a_slow_reader_of_a_file_costs_no_memory_for_it),
+                WEIR_TEST(a_slow_reader_of_a_file_costs_no_memory_for_it),
                 WEIR_TEST(a_client_that_never_reads_costs_one_reply_and_the_limit_of_writing),
                 WEIR_TEST(a_client_that_sends_for_ever_without_reading_costs_no_memory),
                 WEIR_TEST(a_client_that_does_not_leave_after_a_refusal_is_cut),

@@ -450,7 +450,7 @@ a_client_that_sends_on_after_413_can_read_it(void)
 
 /* As many clients do, it sends all of a large body before it reads. */
 static void
-issue_018_a_client_that_sends_50_mib_after_413_can_read_it(void)
+a_client_that_sends_50_mib_after_413_can_read_it(void)
 {
         const size_t size = (size_t)(WEIR_TEST_SANITIZED ? 5 : 50) << 20;
         char *body = calloc(1, size);
@@ -480,7 +480,7 @@ a_body_that_looks_like_a_request_is_none(void)
 
 /* docs/http-server.md says so. */
 static void
-issue_018_bytes_that_are_not_refused_reach_the_handler(void)
+bytes_that_are_not_refused_reach_the_handler(void)
 {
         static const char refused[] = {'#', ' ', '\t', '\1', '\x7f', '\x80', '\xc3'};
         char request[64];
@@ -1040,9 +1040,9 @@ main(void)
                 WEIR_TEST(bodies_of_all_sizes_up_to_the_limit_arrive_whole),
                 WEIR_TEST(a_body_above_the_limit_is_413_before_it_is_sent),
                 WEIR_TEST(a_client_that_sends_on_after_413_can_read_it),
-                WEIR_TEST(issue_018_a_client_that_sends_50_mib_after_413_can_read_it),
+                WEIR_TEST(a_client_that_sends_50_mib_after_413_can_read_it),
                 WEIR_TEST(a_body_that_looks_like_a_request_is_none),
-                WEIR_TEST(issue_018_bytes_that_are_not_refused_reach_the_handler),
+                WEIR_TEST(bytes_that_are_not_refused_reach_the_handler),
                 WEIR_TEST(a_get_may_have_a_body),
                 WEIR_TEST(head_has_the_fields_of_get_and_no_body),
                 WEIR_TEST(replies_without_a_body_frame_nothing),

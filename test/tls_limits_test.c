@@ -151,7 +151,7 @@ group_with(const weir_http_server *server, const char *groups, int version)
 }
 
 static void
-issue_018_a_client_that_offers_large_finite_fields_only_gets_no_handshake(void)
+a_client_that_offers_large_finite_fields_only_gets_no_handshake(void)
 {
         weir_http_server *server = serve_with_groups(NULL, reply_at_once);
 
@@ -259,7 +259,7 @@ expect_at_once(SSL *client)
 
 /* The strangers replay one ClientHello.  All of it is in the server's sockets before the request of the kept connection is. */
 static void
-issue_018_handshakes_of_strangers_do_not_stall_a_kept_connection(void)
+handshakes_of_strangers_do_not_stall_a_kept_connection(void)
 {
         weir_http_server *server = serve_with_groups(NULL, block_or_count);
         int port = weir_http_server_port(server);
@@ -334,11 +334,11 @@ main(void)
         static const struct weir_test tests[] = {
                 WEIR_TEST(one_for_whom_there_is_no_room_is_told_after_the_handshake),
                 WEIR_TEST(of_slow_handshakes_only_some_are_admitted),
-                WEIR_TEST(issue_018_a_client_that_offers_large_finite_fields_only_gets_no_handshake),
+                WEIR_TEST(a_client_that_offers_large_finite_fields_only_gets_no_handshake),
                 WEIR_TEST(the_groups_are_a_setting),
                 WEIR_TEST(unknown_groups_and_groups_without_tls_are_einval),
                 WEIR_TEST(the_cheapest_cipher_comes_first_in_both_versions),
-                WEIR_TEST(issue_018_handshakes_of_strangers_do_not_stall_a_kept_connection),
+                WEIR_TEST(handshakes_of_strangers_do_not_stall_a_kept_connection),
                 WEIR_TEST(handshakes_that_wait_end_with_the_server),
         };
 

@@ -98,6 +98,7 @@ weir_waitgroup_free(weir_waitgroup *group)
 void
 weir_waitgroup_add(weir_waitgroup *group, size_t n)
 {
+        weir__memory_expect(group);
         if (!group || weir__phase_is_forked())
                 return;
         if (n > COUNT_MOST || (atomic_fetch_add_explicit(&group->word, n, memory_order_relaxed) & ~AWAITED) > COUNT_MOST - n)

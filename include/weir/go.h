@@ -67,8 +67,8 @@ WEIR_API int weir_go_cancelled(void);
  *
  * Owner:   borrowed until the function returns.
  * Result:  NULL outside a function, inside one of weir_go_new_timed, whose series may go on without
- *          it, and in a forked child.  weir_series_of for a task that was started alone is NULL
- *          until its callback runs.
+ *          it, and in a forked child.  weir_series_of for a task of weir_task_start is NULL until
+ *          its callback runs.
  * Threads: any. */
 WEIR_API weir_task *weir_go_task(void);
 

@@ -120,7 +120,7 @@ WEIR_API int weir_http_reply_upgrade(weir_task *exchange, const char *protocol);
  *
  * Owner:   the caller drops each reference by one weir_http_unref, which accepts NULL.
  * Result:  the exchange; NULL for a task that is no exchange.
- *          weir_http_unref aborts if no reference of weir_http_ref is left.
+ *          weir_http_unref aborts for such a task, and if no reference of weir_http_ref is left.
  * Threads: any, inside a callback of the exchange's series or of a task that reads or writes it, or
  *          with another reference.  After a stop or shutdown the last reference may run the function
  *          of weir_task_on_free inside weir_http_unref. */

@@ -45,7 +45,7 @@ typedef struct weir_http_router weir_http_router;
 /* Makes a router without patterns, which answers 404.
  *
  * Owner:   the caller frees it by weir_http_router_free when none of its exchanges is left: after
- *          weir_http_server_free.
+ *          weir_http_server_free, and when no exchange is held any more (weir_http_ref).
  * Result:  NULL when out of memory.
  * Threads: any. */
 WEIR_API weir_http_router *weir_http_router_new(void);
@@ -55,7 +55,8 @@ WEIR_API void weir_http_router_free(weir_http_router *router);
 
 /* Adds a handler for paths that match `pattern`.  `methods` is one method, several with commas
  * between, such as "GET,POST", or "*" for any.  The handler gets `context`, which becomes the
- * context of the exchange, also for weir_task_context and weir_task_on_free.
+ * context of the exchange, as by weir_task_set_context without a function.  So a context that a
+ * handler before the router has set is freed then.
  *
  * Result:  0; or an error, and nothing has changed.  The log says what was expected instead of what
  *          is -EINVAL:

@@ -153,8 +153,8 @@ weir__held_remove(struct weir__exchange *exchange)
         weir__unlock(&held.lock);
         free(place);
         if (!had_one)
-                weir__panic("weir_http_unref: %s %.100s has no reference of weir_http_ref left", exchange->request->method,
-                            exchange->request->target);
+                weir__panic("weir_http_unref: %s %.100s has no reference of weir_http_ref left",
+                            exchange->request->method ? exchange->request->method : "an exchange of", exchange->request->target);
 }
 
 unsigned

@@ -197,7 +197,7 @@ route(struct weir__exchange *exchange, const weir_http_router *router)
 
                 free(exchange->parameters);
                 exchange->parameters = found.parameters;
-                exchange->task.context = found_handler->context;
+                weir_task_set_context(&exchange->task, found_handler->context, NULL);
                 found_handler->handler(&exchange->task, found_handler->context);
         }
         if (result)

@@ -12,6 +12,7 @@
 
 #include <weir/http_body.h>
 
+#include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
 #include "kernel/loop/pollers.h"
 #include "kernel/memory/memory.h"
@@ -297,8 +298,10 @@ weir_http_unref(weir_task *exchange)
 {
         struct weir__exchange *known = weir__exchange_of(exchange);
 
-        if (!known)
+        if (!exchange)
                 return;
+        if (!known)
+                weir__panic("weir_http_unref: the task is no exchange, or has no reference of weir_http_ref left");
         weir__held_remove(known);
         weir__exchange_unref(known);
 }
