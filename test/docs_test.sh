@@ -81,6 +81,20 @@ else:
     compiler = [os.environ.get("WEIR_CC", "cc"), "-Iinclude", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c", "-"]
     if subprocess.run(compiler, input=program.group(1), text=True).returncode:
         failures.append("the program of README.md does not compile as it stands")
+if open("docs/cheat-sheet.md", encoding="utf-8").read().count(chr(10)) > 120:
+    failures.append("docs/cheat-sheet.md is longer than a page of 120 lines")
+examples = open("examples/README.md", encoding="utf-8").read()
+for program in glob.glob("examples/*.c") + glob.glob("examples/*.cpp"):
+    if f"**[{os.path.basename(program)}]" not in examples:
+        failures.append(f"{program}: examples/README.md has no paragraph on it")
+# Sentences that have misled.
+misled = ["There is no interval", "nothing: the log names the callback", "wait until it is dropped, whatever their limit",
+          "are used up: what has been counted", "unless something has ended it early", "may be late by 0.8 ms"]
+for page in glob.glob("docs/*.md") + glob.glob("include/weir/*.h"):
+    text = " ".join(open(page, encoding="utf-8").read().replace("\n *", " ").split())
+    for sentence in misled:
+        if sentence in text:
+            failures.append(f"{page}: \"{sentence}\" has misled")
 index = open("docs/decisions/README.md", encoding="utf-8").read()
 for page in glob.glob("docs/decisions/[0-9]*.md"):
     if page.rsplit("/", 1)[1] not in index:

@@ -1026,7 +1026,6 @@ a_task_that_is_not_an_exchange_is_edom(void)
         CU_ASSERT_EQUAL(weir_http_unsent(NULL), 0);
         CU_ASSERT_PTR_NULL(weir_http_ref(other));
         CU_ASSERT_PTR_NULL(weir_http_ref(NULL));
-        weir_http_unref(other);
         weir_http_unref(NULL);
         weir_task_dismiss(other);
         weir_test_end();

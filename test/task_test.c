@@ -112,6 +112,7 @@ start_a_series_twice_after_a_shutdown(void)
 {
         weir_series *series = weir_series_new(NULL, NULL);
 
+        weir_series_set_name(series, "checkout");
         weir_init(NULL);
         weir_shutdown();
         if (weir_series_start(series) == -ESHUTDOWN)
@@ -192,13 +193,14 @@ a_task_that_is_gone_aborts_with_the_reason(void)
                          "weir_task_dismiss: timer \"session/7\" was already dismissed (by weir_task_dismiss)");
         weir_test_aborts(start_twice_after_a_shutdown,
                          "weir_task_start: timer \"session/7\" was already started (by weir_task_start)");
-        weir_test_aborts(start_a_series_twice_after_a_shutdown, "weir_series_start: the series was already started or dismissed");
+        weir_test_aborts(start_a_series_twice_after_a_shutdown,
+                         "weir_series_start: series \"checkout\" was already started (by weir_series_start), and has ended");
         weir_test_aborts(start_many_twice_after_a_shutdown,
                          "weir_task_start: empty task was already started (by weir_task_start)");
         weir_test_aborts(start_many_promises_twice_after_a_shutdown,
                          "weir_task_start: promise was already started (by weir_task_start)");
         weir_test_aborts(start_many_series_twice_after_a_shutdown,
-                         "weir_series_start: the series was already started or dismissed");
+                         "weir_series_start: the series was already started (by weir_series_start), and has ended");
 }
 
 /* -- poison -- */

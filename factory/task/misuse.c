@@ -12,6 +12,7 @@
 
 #include "factory/task/series_extra.h"
 #include "kernel/base/panic.h"
+#include "kernel/base/phase.h"
 #include "kernel/data/visible.h"
 
 #define NAME_MOST 96 /* bytes of a name that are shown */
@@ -204,20 +205,27 @@ write_owner(const struct weir_series *series, char out[WEIR__TASK_TITLE])
                 snprintf(out, WEIR__TASK_TITLE, "added to %s", ops->kind);
 }
 
-/* A series that has ended may be gone: nothing is followed then. */
+/* A series that has ended may be gone.  Nothing is followed then, unless the runtime has ended, too: what is refused after that
+ * keeps its memory, with its name. */
 void
 weir__series_panic_consumed(struct weir_series *series, enum weir__act act)
 {
-        char name[NAME_MOST + 4] = "", first[WEIR__TASK_TITLE] = "started or dismissed, and has ended";
+        bool has_ended = series->state == WEIR__SERIES_ENDED;
+        char name[NAME_MOST + 4] = "", first[WEIR__TASK_TITLE];
 
         weir__memory_expect(series);
-        if (series->state != WEIR__SERIES_ENDED) {
+        if (!has_ended || weir__phase_is_ended()) {
                 const struct weir__series_extra *extra = weir__series_extra_of(series);
-                const struct weir__name *own = weir__series_extra_name(extra);
+                const struct weir__series_name *own = extra && extra->series == series ? extra->own_name : NULL;
 
                 if (own)
-                        snprintf(name, sizeof name, " \"%.*s\"", (int)weir__utf8_cut(own->text, own->size, NAME_MOST), own->text);
-                write_owner(series, first);
+                        snprintf(name, sizeof name, " \"%.*s\"", (int)weir__utf8_cut(own->name.text, own->name.size, NAME_MOST),
+                                 own->name.text);
         }
+        if (has_ended)
+                snprintf(first, sizeof first, "%s (by %s), and has ended", acts[series->act % WEIR__ACTS].did,
+                         acts[series->act % WEIR__ACTS].name);
+        else
+                write_owner(series, first);
         weir__panic("%s: %sseries%s was already %s", acts[act >> 2].name, *name ? "" : "the ", name, first);
 }

@@ -333,7 +333,7 @@ leave_parts(struct weir_series *series, void (*end_it)(struct weir_series *serie
         if (!extra)
                 return true;
         if (extra->own_name)
-                weir__series_name_end(extra, series->done && end_it);
+                weir__series_name_end(extra, end_it ? series->done != NULL : weir__phase_is_ended());
         return weir__series_deadline_leave(extra, end_it);
 }
 
@@ -481,6 +481,8 @@ weir__series_fault(struct weir_series *series, enum weir__act act)
         bool is_locked = lock_if_shared(series); /* a thread with a reference may push meanwhile */
         bool is_fresh = series->state == WEIR__SERIES_NEW && !series->owner;
         int poison = series->poison;
+        if (is_fresh)
+                series->act = act >> 2 & 63;
         unlock_if(series, is_locked);
         if (!is_fresh)
                 weir__series_panic_consumed(series, act);
@@ -503,6 +505,8 @@ dismiss(struct weir_series *series)
         if (series->state != WEIR__SERIES_NEW)
                 weir__series_panic_consumed(series, WEIR__ACT_SERIES_DISMISS);
         series->state = WEIR__SERIES_ENDED;
+        if (!series->act)
+                series->act = WEIR__ACT_SERIES_DISMISS >> 2 & 63;
         leave_parts(series, NULL);
         take_some(series);
         weir__unlock(&series->lock);

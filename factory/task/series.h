@@ -66,7 +66,8 @@ struct weir_series {
 
         /* Owned by the thread that makes its steps. */
         bool has_result; /* `result` does not change any more */
-        uint8_t state;   /* enum weir__series_state; guarded by lock */
+        uint8_t state : 2; /* enum weir__series_state; guarded by lock */
+        uint8_t act : 6;   /* the last one that consumed it, without the flag; 0: none.  Guarded by lock; for misuse.c */
         int result;      /* of its first or last task */
 
         /* Guarded by lock; while it is NEW and has one reference, its owner's alone. */

@@ -24,7 +24,7 @@ weir_series_unref(weir_series *series)
                 return;
         struct weir__series_extra *extra = weir__series_extra_of(series);
         if (extra)
-                weir__free(extra, sizeof *extra);
+                weir__series_extra_free(extra);
         weir__free(series, sizeof *series);
 }
 

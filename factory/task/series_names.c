@@ -69,6 +69,13 @@ weir__series_name_forget(struct weir__series_extra *extra)
                 free_name(extra);
 }
 
+void
+weir__series_extra_free(struct weir__series_extra *extra)
+{
+        weir__series_name_forget(extra);
+        weir__free(extra, sizeof *extra);
+}
+
 const char *
 weir__series_past_name(const struct weir__work *work, int *size)
 {
