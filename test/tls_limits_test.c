@@ -1,11 +1,13 @@
 /* test/tls_limits_test.c: TLS clients for whom there is no room, and those whose handshakes cost too much. */
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "server/base/server.h"
 #include "test/http_client.h"
@@ -328,6 +330,59 @@ handshakes_that_wait_end_with_the_server(void)
         }
 }
 
+/* -- slow readers -- */
+
+#define READERS    10
+#define FILE_SIZE  (16 << 20) /* more than the system keeps of a connection */
+#define RECORD_MAX 20000      /* bytes of a record of TLS, with what belongs to it */
+
+static char file[] = "/tmp/weir-file-XXXXXX";
+
+static void
+reply_with_file(weir_task *exchange, void *context)
+{
+        (void)context;
+        CU_ASSERT_EQUAL(weir_http_reply_file(exchange, "/tmp", strrchr(file, '/')), 0);
+        atomic_fetch_add(&at.handled, 1);
+}
+
+static size_t
+memory_in_use(void)
+{
+        struct mallinfo2 info = mallinfo2();
+
+        return info.uordblks + info.hblkhd;
+}
+
+/* Clients that ask for a file and read nothing cost a record each at most, and that is given back. */
+static void
+slow_readers_of_a_file_cost_a_record_each(void)
+{
+        SSL *readers[READERS];
+        int fd = mkstemp(file);
+
+        CU_ASSERT_FATAL(fd >= 0 && ftruncate(fd, FILE_SIZE) == 0);
+        close(fd);
+        atomic_store(&at.handled, 0);
+        at.server = serve_with_groups(NULL, reply_with_file);
+        at.port = weir_http_server_port(at.server);
+        for (int i = 0; i < READERS; i++)
+                CU_ASSERT_PTR_NOT_NULL_FATAL(readers[i] = tls_connect(at.port, &anybody));
+        size_t before = memory_in_use();
+        for (int i = 0; i < READERS; i++)
+                CU_ASSERT_TRUE(tls_send(readers[i], GET, sizeof GET - 1));
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.handled) == READERS);
+        size_t most = memory_in_use();
+        CU_ASSERT(WEIR_TEST_SANITIZED || most < before + READERS * RECORD_MAX);
+        for (int i = 0; i < READERS; i++)
+                tls_hang_up(readers[i]);
+        WEIR_TEST_EVENTUALLY(atomic_load(&at.server->connections) == 0);
+        CU_ASSERT(WEIR_TEST_SANITIZED || memory_in_use() < before);
+        weir_http_server_free(at.server);
+        weir_test_end();
+        unlink(file);
+}
+
 int
 main(void)
 {
@@ -340,6 +395,7 @@ main(void)
                 WEIR_TEST(the_cheapest_cipher_comes_first_in_both_versions),
                 WEIR_TEST(handshakes_of_strangers_do_not_stall_a_kept_connection),
                 WEIR_TEST(handshakes_that_wait_end_with_the_server),
+                WEIR_TEST(slow_readers_of_a_file_cost_a_record_each),
         };
 
         tls_files_begin();
