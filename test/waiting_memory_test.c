@@ -349,7 +349,7 @@ a_topic_grows_in_few_steps(void)
         unsigned before = mallocs;
         for (size_t i = 0; i < 1000; i++)
                 subscribers[i] = weir_topic_subscribe("t", i + 1);
-        CU_ASSERT(mallocs - before < 100);
+        CU_ASSERT(WEIR_TEST_SANITIZED || mallocs - before < 100); /* there each block is one */
         for (size_t i = 0; i < 1000; i++)
                 weir_subscriber_unref(subscribers[i]);
         weir_test_end();

@@ -211,14 +211,17 @@ find_unstarted(struct weir__census *census)
         for (unsigned i = 0; i < WEIR__NAMES_SHARDS; i++) {
                 struct weir__names_shard *shard = &weir__timer_names.shards[i];
                 struct weir__names_scan scan = weir__names_scan_begin(i);
+                char text[WEIR_NAME_MAX]; /* of the last name, which may be gone when the lock is taken again */
 
                 for (bool done = false; !done;) {
                         unsigned budget = WEIR__TIMERS_AT_ONCE;
 
                         weir__lock(&shard->lock);
                         struct weir__name *oldest = weir__names_scan(shard, &scan, &budget, &done);
-                        if (oldest)
+                        if (oldest) {
                                 count_large(oldest, census);
+                                scan.key.text = memcpy(text, scan.key.text, scan.key.size);
+                        }
                         weir__unlock(&shard->lock);
                 }
         }
