@@ -8,7 +8,8 @@
 #include "factory/task/series.h"
 #include "kernel/runtime/runtime.h"
 
-/* All callbacks and free functions have run.  The memory of the series goes right after. */
+/* All callbacks and free functions have run, but for functions that a limit has left behind.  The memory of the series goes right
+ * after. */
 static void
 counted_ended(struct weir_series *series)
 {

@@ -31,7 +31,7 @@ struct weir__series_extra {
         /* Guarded by the series' lock. */
         struct weir__series_name *own_name;      /* NULL: none.  Once it is past it belongs to the thread of the last step */
         struct weir__series_hold *holds;         /* the last one first */
-        bool is_name_past; /* the series has ended, and nobody finds the name: it is kept for messages about the end callback */
+        bool is_name_past; /* the series has ended, and nobody finds the name: it is kept for messages about the series */
         bool is_armed;                           /* the alarm is in its poller's queue, or its work on its way */
         void (*end)(struct weir_series *series); /* the series has ended while that was on its way, which calls this; or NULL */
         struct weir__alarm alarm;

@@ -15,7 +15,7 @@ the_loop_shows_each_part_and_the_flow_waits_for_its_answer(void)
                                                     "print the sum?\nthe user says yes\n7998000\n");
 }
 
-/* A function of the loop must not run on the thread of a callback, whoever has the loop. */
+/* The loop alone calls its functions.  A callback of weir never does, also while no thread runs the loop. */
 static void
 nothing_of_the_loop_runs_before_the_loop_does(void)
 {
