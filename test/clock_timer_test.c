@@ -285,10 +285,11 @@ put_back(void *wall)
 
 static unsigned stale_seen;
 
+/* In one call: between two the poller may give new deadlines already. */
 static void
-count_stale(void *unused)
+put_back_and_count(void *wall)
 {
-        (void)unused;
+        put_back(wall);
         stale_seen = clock_timers(true);
 }
 
@@ -441,8 +442,7 @@ a_jump_leaves_boottime_timers_alone(void)
         begin();
         start(weir_timer_new_boottime(HOUR, weir_test_done, &boot));
         start(at(START + HOUR, &wall));
-        weir_test_act(0, put_back, (void *)(uintptr_t)(START + 1));
-        weir_test_act(0, count_stale, NULL);
+        weir_test_act(0, put_back_and_count, (void *)(uintptr_t)(START + 1));
         advance(0);
         CU_ASSERT_EQUAL(stale_seen, 1);
         end();
