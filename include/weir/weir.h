@@ -9,6 +9,7 @@
 #include <weir/counter.h>
 #include <weir/debug.h>
 #include <weir/export.h>
+#include <weir/fd.h>
 #include <weir/flow.h>
 #include <weir/go.h>
 #include <weir/graph.h>

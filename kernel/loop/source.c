@@ -16,12 +16,24 @@
 
 #define PREFETCH_BYTES 384 /* bytes from a source on, of a connection for example, that its event will use */
 
-int
-weir__sources_register(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
+static int
+control(const struct weir__poller *poller, int operation, int fd, uint32_t events, uint64_t data)
 {
         struct epoll_event event = {.events = events | EPOLLET, .data.u64 = data};
 
-        return epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+        return epoll_ctl(poller->epoll_fd, operation, fd, &event) < 0 ? -errno : 0;
+}
+
+int
+weir__sources_register(struct weir__poller *poller, int fd, uint32_t events, uint64_t data)
+{
+        return control(poller, EPOLL_CTL_ADD, fd, events, data);
+}
+
+static uint64_t
+data_of(const struct weir__poller *poller, uint32_t slot)
+{
+        return (uint64_t)poller->slots[slot].generation << 32 | slot;
 }
 
 static int
@@ -48,13 +60,19 @@ weir__source_add(struct weir__poller *poller, struct weir__source *source, uint3
         if (failed)
                 return failed;
         struct weir__source_slot *slot = &poller->slots[poller->free_slot];
-        failed = weir__sources_register(poller, source->fd, events, (uint64_t)slot->generation << 32 | poller->free_slot);
+        failed = weir__sources_register(poller, source->fd, events, data_of(poller, poller->free_slot));
         if (failed)
                 return failed;
         source->slot = poller->free_slot;
         poller->free_slot = slot->next_free;
         slot->source = source;
         return 0;
+}
+
+int
+weir__source_rearm(struct weir__poller *poller, const struct weir__source *source, uint32_t events)
+{
+        return control(poller, EPOLL_CTL_MOD, source->fd, events, data_of(poller, source->slot));
 }
 
 void

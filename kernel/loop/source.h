@@ -37,9 +37,14 @@ struct weir__source_slot {
  * while the runtime is up. */
 int weir__sources_register(struct weir__poller *poller, int fd, uint32_t events, uint64_t data);
 
-/* Registers a non-blocking descriptor for input, output and hang-up, edge-triggered: a first event reports what it is ready for.
- * Result:  0, or -ENOMEM, -ENOSPC: nothing is registered.  Owner only. */
+/* Registers a descriptor for these events, edge-triggered: a first event reports what it is ready for.
+ * Result:  0; or -ENOMEM, -ENOSPC, -EPERM (a file that epoll cannot watch), -EEXIST, -EBADF: nothing is registered.
+ *          Owner only. */
 int weir__source_add(struct weir__poller *poller, struct weir__source *source, uint32_t events);
+
+/* Asks epoll for other events of a source, and whether they are there already: for one that was added with EPOLLONESHOT.  Result:
+ * 0; -EBADF or -ENOENT: the descriptor was closed, and its number may be another file's; -ENOMEM.  Owner only. */
+int weir__source_rearm(struct weir__poller *poller, const struct weir__source *source, uint32_t events);
 
 /* Forgets a source; its descriptor stays open.  Events already on their way are dropped.  Owner only. */
 void weir__source_remove(struct weir__poller *poller, struct weir__source *source);

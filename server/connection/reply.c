@@ -111,7 +111,7 @@ consume(struct weir__connection *connection, size_t sent)
                 sent -= part;
                 if (each->size)
                         return;
-                weir__link_remove(&each->link);
+                weir__link_remove(&each->io.link);
                 weir__transfer_complete(each, 0);
         }
 }

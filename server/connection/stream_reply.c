@@ -105,11 +105,11 @@ weir__stream_reply_open_events(struct weir__transfer *stream)
         int failed = weir__stream_reply_begin(connection);
 
         exchange->event_stream = stream;
-        stream->is_linked = true;
+        stream->io.is_linked = true;
         if (!failed)
                 weir__reply_flush(connection, true);
-        if (!stream->is_linked) /* the connection has broken */
-                return stream->task.status;
+        if (!stream->io.is_linked) /* the connection has broken */
+                return stream->io.task.status;
         if (failed || exchange->client->branch->is_stopping || !weir__exchange_carries_body(exchange) ||
             atomic_load_explicit(&exchange->events, memory_order_relaxed) == WEIR__EVENTS_ENDED)
                 weir__transfer_leave(stream);
@@ -158,10 +158,10 @@ weir__stream_reply_write(struct weir__transfer *transfer)
                 transfer->size = 0;
         else if (transfer->size && exchange->is_chunked)
                 weir__transfer_frame(transfer);
-        transfer->is_linked = true;
-        weir__list_append(&connection->writing.writers, &transfer->link);
+        transfer->io.is_linked = true;
+        weir__list_append(&connection->writing.writers, &transfer->io.link);
         weir__reply_flush(connection, true);
-        return transfer->is_linked ? 0 : transfer->task.status;
+        return transfer->io.is_linked ? 0 : transfer->io.task.status;
 }
 
 /* Whether a part of it is out, or TLS has encrypted it. */
@@ -170,7 +170,8 @@ is_on_its_way(const struct weir__connection *connection, const struct weir__tran
 {
         size_t before = weir__reply_output_left(&connection->writing);
 
-        for (struct weir__link *each = weir__list_first(&connection->writing.writers); each != &transfer->link; each = each->next)
+        for (struct weir__link *each = weir__list_first(&connection->writing.writers); each != &transfer->io.link;
+             each = each->next)
                 before += weir__transfer_of(each)->size;
         return transfer->is_under_way || (transfer->size && before < weir__stream_held(&connection->stream));
 }
@@ -183,7 +184,7 @@ weir__stream_reply_withdraw(struct weir__transfer *transfer)
         struct weir__connection *connection = weir__connection_of(exchange);
         bool is_lost = is_on_its_way(connection, transfer);
 
-        weir__link_remove(&transfer->link);
+        weir__link_remove(&transfer->io.link);
         if (is_lost)
                 weir__connection_close(connection);
         else if (exchange->reply_left != UINT64_MAX) /* the reply lacks these bytes again */

@@ -57,8 +57,8 @@ weir_http_sse_new(weir_task *exchange, weir_nsec heartbeat, weir_task_fn *done, 
                 return NULL;
         stream->heartbeat = heartbeat ? heartbeat : HEARTBEAT;
         if (failed)
-                weir__task_poison(&stream->task, failed);
-        return &stream->task;
+                weir__task_poison(&stream->io.task, failed);
+        return &stream->io.task;
 }
 
 /* On the poller of the connection. */

@@ -1,8 +1,6 @@
 /* server/exchange/transfer.c: the tasks of an exchange that wait in its connection.
  *
- * Threads: started and cancelled on any thread.  The work runs on the poller of the connection: first to try the task, and a
- *          second time, when the task has ended, to call back.  Without a callback one run may do both.
- * Locks:   none; the states are in the task's word. */
+ * Threads: as of all tasks that belong to a poller, that of the connection: io/base/io_task.h. */
 #include "server/exchange/transfer.h"
 
 #include <errno.h>
@@ -14,9 +12,7 @@
 
 #include "kernel/base/panic.h"
 #include "kernel/base/phase.h"
-#include "kernel/loop/pollers.h"
 #include "kernel/memory/memory.h"
-#include "kernel/worker/deliver.h"
 #include "server/exchange/held.h"
 
 #define FRAME_BEFORE 18 /* of a chunk: 16 digits and a line's end */
@@ -28,14 +24,14 @@
 static void
 end_events(struct weir__transfer *transfer)
 {
-        if (transfer->kind == WEIR__TRANSFER_EVENTS && !(transfer->task.flags & WEIR__TASK_POISONED))
+        if (transfer->kind == WEIR__TRANSFER_EVENTS && !(transfer->io.task.flags & WEIR__TASK_POISONED))
                 atomic_store_explicit(&transfer->exchange->events, WEIR__EVENTS_ENDED, memory_order_relaxed);
 }
 
 void
 weir__transfer_leave(struct weir__transfer *transfer)
 {
-        transfer->is_linked = false;
+        transfer->io.is_linked = false;
         if (transfer->kind == WEIR__TRANSFER_EVENTS)
                 transfer->exchange->event_stream = NULL;
         end_events(transfer);
@@ -44,30 +40,15 @@ weir__transfer_leave(struct weir__transfer *transfer)
 void
 weir__transfer_complete(struct weir__transfer *transfer, int status)
 {
-        uint32_t pending = WEIR__PENDING;
-
         weir__transfer_leave(transfer);
-        transfer->task.status = status;
-        if (atomic_compare_exchange_strong_explicit(&transfer->task.word, &pending, WEIR__READY, memory_order_acq_rel,
-                                                    memory_order_acquire))
-                weir__deliver(weir__poller_at(transfer->task.poller), &transfer->task.work);
-}
-
-/* Returns false when it was cancelled just now. */
-static bool
-wait_in_connection(struct weir_task *task)
-{
-        uint32_t ready = WEIR__READY;
-
-        return atomic_compare_exchange_strong_explicit(&task->word, &ready, WEIR__PENDING, memory_order_acq_rel,
-                                                       memory_order_acquire);
+        weir__io_complete(&transfer->io, status);
 }
 
 static int
-try_it(struct weir__transfer *transfer)
+try(struct weir__io_task *io)
 {
-        if (atomic_load_explicit(&transfer->task.word, memory_order_acquire) & WEIR__CANCELLED)
-                return weir__series_effective_cause(transfer->task.series);
+        struct weir__transfer *transfer = (struct weir__transfer *)io;
+
         if (weir__exchange_is_detached(transfer->exchange))
                 return transfer->kind == WEIR__TRANSFER_READ || transfer->kind == WEIR__TRANSFER_COLLECT ? -ECONNRESET : -EPIPE;
         weir__coalescing_note_reply(transfer->exchange->client->branch, 0); /* a client waits for each piece */
@@ -75,36 +56,20 @@ try_it(struct weir__transfer *transfer)
 }
 
 static void
-run(struct weir__work *work)
+withdraw(struct weir__io_task *io)
 {
-        struct weir__transfer *transfer = (struct weir__transfer *)work;
+        struct weir__transfer *transfer = (struct weir__transfer *)io;
 
-        if (!transfer->is_tried) {
-                transfer->is_tried = true;
-                transfer->task.status = try_it(transfer);
-                if (transfer->is_linked && wait_in_connection(&transfer->task))
-                        return;
-                if (transfer->task.done) { /* the work that calls back may be demoted */
-                        weir__deliver(weir__poller_at(transfer->task.poller), work);
-                        return;
-                }
-        }
-        if (transfer->is_linked) { /* it was cancelled while it waited */
-                transfer->task.status = weir__series_effective_cause(transfer->task.series);
-                transfer->exchange->ops->withdraw(transfer);
-                transfer->is_linked = false;
-        }
-        end_events(transfer);
-        atomic_fetch_sub_explicit(&transfer->exchange->unsent, transfer->size_at_start, memory_order_relaxed);
-        weir__task_complete(work);
+        transfer->exchange->ops->withdraw(transfer);
 }
 
-/* Writes of one thread go out in the order of their starts.  So a work item that only tries is not demoted, whatever it
- * calls back then. */
-static weir__function *
-function(const struct weir__work *work)
+static void
+settle(struct weir__io_task *io)
 {
-        return ((const struct weir__transfer *)work)->is_tried ? weir__task_function(work) : (weir__function *)try_it;
+        struct weir__transfer *transfer = (struct weir__transfer *)io;
+
+        end_events(transfer);
+        atomic_fetch_sub_explicit(&transfer->exchange->unsent, transfer->size_at_start, memory_order_relaxed);
 }
 
 /* -- any thread -- */
@@ -116,20 +81,10 @@ start(struct weir_task *task)
 
         if (weir__exchange_is_detached(transfer->exchange)) /* its poller may be of an earlier runtime */
                 task->poller = (uint8_t)weir__worker_home_poller();
-        uint8_t poller = task->poller; /* the task may be gone as soon as it is READY */
         if (transfer->kind == WEIR__TRANSFER_WRITE)
                 transfer->size_at_start = transfer->size;
         atomic_fetch_add_explicit(&transfer->exchange->unsent, transfer->size_at_start, memory_order_relaxed);
-        atomic_fetch_add_explicit(&task->word, WEIR__READY, memory_order_release); /* NEW is 0; a cancel may have left its flag */
-        weir__deliver(weir__poller_at(poller), &task->work);
-}
-
-static struct weir_task *
-end_early(struct weir_task *task)
-{
-        uint32_t before = atomic_fetch_or_explicit(&task->word, WEIR__CANCELLED, memory_order_acq_rel);
-
-        return before == WEIR__PENDING ? task : NULL;
+        weir__io_start(task);
 }
 
 static void
@@ -158,13 +113,12 @@ describe(const struct weir_task *task, char *out, size_t room)
         snprintf(out, room, "%s%s %s", count, what[transfer->kind], peer);
 }
 
-#define OPS(name)                                                                                                 \
-        {                                                                                                         \
-                .work = {.run = run, .kind = name, .function = function}, .start = start, .end_early = end_early, \
-                .release = release, .describe = describe                                                          \
+#define OPS(name)                                                                                                             \
+        {                                                                                                                     \
+                .task = WEIR__IO_TASK_OPS(name, start, release, describe), .try = try, .withdraw = withdraw, .settle = settle \
         }
 
-static const struct weir__task_ops transfer_ops[] = {
+static const struct weir__io_ops transfer_ops[] = {
         [WEIR__TRANSFER_READ] = OPS("a read of a body"),
         [WEIR__TRANSFER_COLLECT] = OPS("a read of a body"),
         [WEIR__TRANSFER_WRITE] = OPS("a write of a body"),
@@ -182,12 +136,12 @@ weir__transfer_new(enum weir__transfer_kind kind, weir_task *exchange, weir_task
         if (!transfer)
                 return NULL;
         *transfer = (struct weir__transfer){.exchange = known, .kind = kind};
-        weir__task_init(&transfer->task, &transfer_ops[kind], sizeof *transfer, done, context);
+        weir__task_init(&transfer->io.task, &transfer_ops[kind].task, sizeof *transfer, done, context);
         if (known) {
-                transfer->task.poller = known->task.poller;
+                transfer->io.task.poller = known->task.poller;
                 weir__exchange_ref(known);
         } else {
-                weir__task_poison(&transfer->task, -EDOM);
+                weir__task_poison(&transfer->io.task, -EDOM);
         }
         return transfer;
 }
@@ -197,7 +151,7 @@ weir_http_read_new(weir_task *exchange, weir_task_fn *done, void *context)
 {
         struct weir__transfer *transfer = weir__transfer_new(WEIR__TRANSFER_READ, exchange, done, context);
 
-        return transfer ? &transfer->task : NULL;
+        return transfer ? &transfer->io.task : NULL;
 }
 
 weir_task *
@@ -208,7 +162,7 @@ weir_http_collect_new(weir_task *exchange, size_t max, weir_task_fn *done, void 
         if (!transfer)
                 return NULL;
         transfer->max = max;
-        return &transfer->task;
+        return &transfer->io.task;
 }
 
 const void *
@@ -216,7 +170,7 @@ weir_http_read_data(const weir_task *read, size_t *size)
 {
         const struct weir__transfer *transfer = (const struct weir__transfer *)read;
 
-        if (!read || read->work.ops != &transfer_ops[WEIR__TRANSFER_READ].work)
+        if (!read || read->work.ops != &transfer_ops[WEIR__TRANSFER_READ].task.work)
                 return NULL;
         if (size)
                 *size = transfer->size;
@@ -247,12 +201,12 @@ weir__transfer_new_write(weir_task *exchange, const void *data, size_t size, int
         if (!transfer)
                 return NULL;
         if (failed) {
-                weir__task_poison(&transfer->task, failed);
+                weir__task_poison(&transfer->io.task, failed);
         } else if (!weir__transfer_set_data(transfer, data, size)) {
-                weir_task_dismiss(&transfer->task);
+                weir_task_dismiss(&transfer->io.task);
                 return NULL;
         }
-        return &transfer->task;
+        return &transfer->io.task;
 }
 
 weir_task *

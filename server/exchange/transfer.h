@@ -1,45 +1,37 @@
-/* server/exchange/transfer.h: the tasks of an exchange that wait in its connection: reads and writes of bodies, event streams.
- *
- *     NEW --start--> READY --the owner tries--> done: the callback
- *                                  \--wait--> PENDING --end--> READY --> the callback
- *                                                 \---cancel--> READY --> the callback, -ECANCELED
- *
- * The work of a PENDING task is in no list.  The thread that changes PENDING, by an end or a cancel, delivers the work, once.  A
- * cancel at any other time only sets its flag, and the work finds it.  The work always runs on the poller of the connection. */
+/* server/exchange/transfer.h: the tasks of an exchange that wait in its connection: reads and writes of bodies, event streams. */
 #ifndef WEIR_SERVER_TRANSFER_H
 #define WEIR_SERVER_TRANSFER_H
 
+#include "io/base/io_task.h"
 #include "server/exchange/exchange.h"
 
 enum weir__transfer_kind { WEIR__TRANSFER_READ, WEIR__TRANSFER_COLLECT, WEIR__TRANSFER_WRITE, WEIR__TRANSFER_EVENTS };
 
 struct weir__transfer {
-        struct weir_task task; /* first; its word: see above */
+        struct weir__io_task io; /* first; `link` is in the connection's writers */
 
         /* Constant. */
         struct weir__exchange *exchange; /* a reference; NULL: the task is poisoned */
-        uint8_t kind;                    /* enum weir__transfer_kind */
         union {
                 size_t max;          /* COLLECT: bytes; 0: the server's limit */
                 weir_nsec heartbeat; /* STREAM */
         };
+        uint8_t kind; /* enum weir__transfer_kind */
 
         /* Its maker's, then the owner's of the connection's poller, then its callback's. */
-        bool is_tried;               /* `try` was called */
-        bool is_linked;              /* it waits in the connection */
-        bool is_under_way;           /* a part of it is written */
-        struct weir__link link;      /* in the connection's writers */
-        char *memory;                /* of `data`, with room around it for the frame of a chunk */
-        char *data;                  /* the bytes that are left to write, or that were read */
+        bool is_under_way; /* a part of it is written */
+        char *memory;      /* of `data`, with room around it for the frame of a chunk */
+        char *data;        /* the bytes that are left to write, or that were read */
         size_t size;
         weir_nsec expires_at; /* READ and COLLECT, while it waits */
         size_t size_at_start; /* WRITE: counted in `unsent` */
 };
 
 /* The writer with that link; NULL for NULL. */
-static inline struct weir__transfer *weir__transfer_of(struct weir__link *link)
+static inline struct weir__transfer *
+weir__transfer_of(struct weir__link *link)
 {
-        return link ? weir__container_of(link, struct weir__transfer, link) : NULL;
+        return link ? (struct weir__transfer *)weir__io_task_of(link) : NULL;
 }
 
 /* Makes a task, which is poisoned if `exchange` is no exchange.  The caller sets the fields of the kind.  NULL when out of

@@ -1,0 +1,394 @@
+/* io/base/fd.c: descriptors of the program that tasks wait for.
+ *
+ * Threads: made, forgotten and woken on any thread.  Tasks are tried and end on the owner of the descriptor's poller.
+ * Locks:   the descriptor's, a leaf, for what a thread that forgets it must know at once: whether epoll watches it, and where.
+ *
+ * Each wait asks epoll anew, once (EPOLLONESHOT): epoll looks whether the descriptor is ready at that time, so it does not matter
+ * what the program has read or left.  The same call finds out that the number belongs to another file now. */
+#include "io/base/fd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "factory/sync/waitable.h"
+#include "kernel/base/phase.h"
+#include "kernel/loop/pollers.h"
+#include "kernel/memory/memory.h"
+#include "kernel/observe/log.h"
+#include "kernel/runtime/runtime.h"
+#include "kernel/worker/deliver.h"
+
+#define TROUBLE (EPOLLERR | EPOLLHUP) /* both a read and a write would report it */
+
+enum order { ORDER_FORGET = 1, ORDER_WAKE = 2 };
+
+struct fd_task {
+        struct weir__io_task io; /* first; `link` is in the descriptor's `waits` */
+        struct weir_fd *fd;      /* a reference; NULL: the task is poisoned */
+        uint32_t events;         /* that it waits for */
+};
+
+static void
+unref(struct weir_fd *fd)
+{
+        if (atomic_fetch_sub_explicit(&fd->references, 1, memory_order_acq_rel) == 1)
+                weir__free(fd, sizeof *fd);
+}
+
+static struct weir_fd *
+ref(struct weir_fd *fd)
+{
+        atomic_fetch_add_explicit(&fd->references, 1, memory_order_relaxed);
+        return fd;
+}
+
+static struct weir__poller *
+poller_of(const struct weir_fd *fd)
+{
+        return weir__poller_at(fd->poller);
+}
+
+/* -- the owner of the poller -- */
+
+/* Ends the tasks that wait for one of the events.  Returns the events that the others wait for. */
+static uint32_t
+end_some(struct weir_fd *fd, uint32_t events, int status)
+{
+        struct weir__link *link = weir__list_first(&fd->waits);
+        uint32_t left = 0;
+
+        while (link) {
+                struct fd_task *task = (struct fd_task *)weir__io_task_of(link);
+
+                link = weir__list_next(&fd->waits, link);
+                if (task->events & events) {
+                        weir__link_remove(&task->io.link);
+                        weir__io_complete(&task->io, status);
+                } else {
+                        left |= task->events;
+                }
+        }
+        if (!left)
+                weir__fd_end_looks(fd);
+        return left;
+}
+
+static void
+end_waits(struct weir_fd *fd, int status)
+{
+        (void)end_some(fd, UINT32_MAX, status);
+}
+
+/* Epoll does not watch it any more.  May free it. */
+static void
+leave_poller(struct weir_fd *fd, int status)
+{
+        end_waits(fd, status);
+        weir__lock(&fd->lock);
+        bool was_registered = fd->is_registered;
+        fd->is_registered = false;
+        fd->armed = 0;
+        weir__unlock(&fd->lock);
+        if (!was_registered)
+                return;
+        weir__source_remove(poller_of(fd), &fd->source);
+        unref(fd);
+}
+
+/* The program has closed the descriptor without a word. */
+static void
+was_closed(struct weir_fd *fd)
+{
+        weir__log(WEIR_LOG_ERROR, "descriptor %d was closed while a task waited for it: expected weir_fd_forget before close",
+                  fd->source.fd);
+        leave_poller(fd, -EBADF);
+}
+
+/* Under the lock.  Asks epoll for these events, from now on. */
+static int
+arm(struct weir_fd *fd, uint32_t events)
+{
+        int failed;
+
+        if (fd->is_over)
+                return -EBADF;
+        if (fd->is_registered && events == fd->armed)
+                return 0;
+        if (fd->is_registered)
+                failed = weir__source_rearm(poller_of(fd), &fd->source, events | EPOLLONESHOT);
+        else
+                failed = weir__source_add(poller_of(fd), &fd->source, events | EPOLLONESHOT);
+        if (failed == -ENOENT || (failed == -EBADF && fd->is_registered)) {
+                fd->is_over = true;
+                return -ESTALE;
+        }
+        if (failed)
+                return failed;
+        fd->armed = events;
+        if (!fd->is_registered)
+                ref(fd);
+        fd->is_registered = true;
+        return 0;
+}
+
+/* Says why epoll does not take it, if that is the program's mistake.  Returns the status. */
+static int
+say_refused(const struct weir_fd *fd, int failed)
+{
+        static struct weir__log_limit limit;
+        const char *reason = failed == -EPERM ? "it is a file that is always ready: expected a socket, pipe, terminal or the like"
+                             : failed == -EEXIST ? "it has another weir_fd: expected one for all its tasks"
+                                                 : NULL;
+
+        if (reason)
+                weir__log_limited(&limit, WEIR_LOG_ERROR, "descriptor %d cannot be waited for: %s", fd->source.fd, reason);
+        return failed;
+}
+
+/* As arm; the lock is not held. */
+static int
+arm_and_say(struct weir_fd *fd, uint32_t events)
+{
+        weir__lock(&fd->lock);
+        int failed = arm(fd, events);
+        weir__unlock(&fd->lock);
+        if (failed != -ESTALE)
+                return say_refused(fd, failed);
+        was_closed(fd);
+        return -EBADF;
+}
+
+static bool
+check(struct weir_fd *fd)
+{
+        uint32_t events = fd->armed;
+
+        fd->armed = 0; /* it is asked for again */
+        return arm_and_say(fd, events) == 0;
+}
+
+static int
+try(struct weir__io_task *io)
+{
+        struct fd_task *task = (struct fd_task *)io;
+        struct weir_fd *fd = task->fd;
+        bool is_first = !fd->is_registered;
+
+        if (weir__phase_is_stopping())
+                return -ESHUTDOWN;
+        int failed = arm_and_say(fd, fd->armed | task->events);
+        if (failed)
+                return failed;
+        weir__list_append(&fd->waits, &io->link);
+        io->is_linked = true;
+        weir__fd_begin_looks(fd, poller_of(fd), is_first, check);
+        return 0;
+}
+
+/* Epoll may still be asked for its events: an answer that nobody waits for is ignored. */
+static void
+withdraw(struct weir__io_task *io)
+{
+        struct fd_task *task = (struct fd_task *)io;
+
+        weir__link_remove(&io->link);
+        if (weir__list_is_empty(&task->fd->waits))
+                weir__fd_end_looks(task->fd);
+}
+
+static void
+ready(struct weir__source *source, uint32_t events)
+{
+        struct weir_fd *fd = (struct weir_fd *)source;
+
+        weir__lock(&fd->lock);
+        bool is_over = fd->is_over;
+        weir__unlock(&fd->lock);
+        if (is_over) /* an order to end the tasks is on its way */
+                return;
+        fd->armed = 0;
+        uint32_t left = end_some(fd, events & TROUBLE ? UINT32_MAX : events, 0);
+        if (left)
+                (void)arm_and_say(fd, left);
+}
+
+static void
+shut_down(struct weir__source *source)
+{
+        leave_poller((struct weir_fd *)source, -ESHUTDOWN);
+}
+
+static const struct weir__source_ops source_ops = {.ready = ready, .shutdown = shut_down, .destroy = shut_down};
+
+static void
+carry_out(struct weir__work *work)
+{
+        struct weir_fd *fd = weir__container_of(work, struct weir_fd, work);
+
+        weir__lock(&fd->lock);
+        unsigned orders = fd->orders;
+        fd->orders = 0;
+        weir__unlock(&fd->lock);
+        if (orders & ORDER_WAKE)
+                end_waits(fd, -EINTR);
+        if (orders & ORDER_FORGET)
+                leave_poller(fd, -EBADF);
+        unref(fd);
+        weir__runtime_leave();
+}
+
+static const struct weir__work_ops order_ops = {.run = carry_out};
+
+/* -- any thread -- */
+
+/* Under the lock.  Returns whether the caller has to deliver `work`.  While the runtime ends there is nothing to do: it ends the
+ * tasks itself. */
+static bool
+give_order(struct weir_fd *fd, enum order order)
+{
+        if (!fd->is_registered || (!fd->orders && weir__runtime_enter() != 0))
+                return false;
+        bool is_first = !fd->orders;
+        fd->orders |= (uint8_t)order;
+        if (is_first)
+                ref(fd);
+        return is_first;
+}
+
+static void
+start(struct weir_task *task)
+{
+        struct weir_fd *fd = ((struct fd_task *)task)->fd;
+
+        weir__lock(&fd->lock);
+        if (fd->poller >= weir__pollers_count()) /* it was made before the start, or in an earlier runtime */
+                fd->poller = (uint8_t)weir__worker_home_poller();
+        task->poller = fd->poller;
+        weir__unlock(&fd->lock);
+        weir__io_start(task);
+}
+
+static void
+release(struct weir_task *task, bool is_discarded)
+{
+        struct fd_task *self = (struct fd_task *)task;
+
+        (void)is_discarded;
+        if (self->fd)
+                unref(self->fd);
+}
+
+static void
+describe(const struct weir_task *task, char *out, size_t room)
+{
+        const struct fd_task *self = (const struct fd_task *)task;
+        const char *what = self->events & EPOLLIN ? "readable" : self->events & EPOLLOUT ? "writable" : "urgent";
+
+        snprintf(out, room, "descriptor %d to be %s", self->fd->source.fd, what);
+}
+
+static const struct weir__io_ops fd_ops = {
+        .task = WEIR__IO_TASK_OPS("a wait for a descriptor", start, release, describe), .try = try, .withdraw = withdraw};
+
+/* -- the public face -- */
+
+static int
+fault_of(int fd)
+{
+        struct stat status;
+
+        if (weir__phase_is_forked())
+                return ECHILD;
+        if (fstat(fd, &status) < 0) {
+                weir__log_refusal("weir_fd_new: descriptor %d: expected an open one", fd);
+                return EBADF;
+        }
+        if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+                return 0;
+        weir__log_refusal("weir_fd_new: descriptor %d is a %s, which is always ready: expected a socket, pipe, terminal or the "
+                          "like; the tasks of weir/file.h read files",
+                          fd, S_ISDIR(status.st_mode) ? "directory" : "regular file");
+        return EPERM;
+}
+
+weir_fd *
+weir_fd_new(int fd)
+{
+        int fault = fault_of(fd);
+        struct weir_fd *self = fault ? NULL : weir__alloc(sizeof *self);
+
+        if (!self) {
+                errno = fault ? fault : ENOMEM;
+                return NULL;
+        }
+        *self = (struct weir_fd){.source = {.ops = &source_ops, .fd = fd},
+                                 .references = 1,
+                                 .lock = WEIR__LOCK_INITIALIZER(WEIR__RANK_LEAF),
+                                 .poller = (uint8_t)weir__worker_home_poller(),
+                                 .work = {.ops = &order_ops}};
+        weir__list_prepare(&self->waits);
+        return self;
+}
+
+void
+weir_fd_forget(weir_fd *fd)
+{
+        if (!fd)
+                return;
+        weir__references_expect(fd, &fd->references, "weir_fd_forget");
+        weir__lock(&fd->lock);
+        if (fd->is_registered && !fd->is_over && !weir__phase_is_forked()) /* a child has the parent's epoll */
+                epoll_ctl(poller_of(fd)->epoll_fd, EPOLL_CTL_DEL, fd->source.fd, NULL);
+        fd->is_over = true;
+        bool is_first = give_order(fd, ORDER_FORGET);
+        weir__unlock(&fd->lock);
+        if (is_first)
+                weir__deliver(poller_of(fd), &fd->work);
+        unref(fd);
+}
+
+void
+weir_fd_wake(weir_fd *fd)
+{
+        if (!fd)
+                return;
+        weir__references_expect(fd, &fd->references, "weir_fd_wake");
+        weir__lock(&fd->lock);
+        bool is_first = give_order(fd, ORDER_WAKE);
+        weir__unlock(&fd->lock);
+        if (is_first)
+                weir__deliver(poller_of(fd), &fd->work);
+}
+
+static weir_task *
+new_task(weir_fd *fd, uint32_t events, weir_task_fn *done, void *context)
+{
+        struct fd_task *task = weir__alloc(sizeof *task);
+
+        if (!task)
+                return NULL;
+        *task = (struct fd_task){.fd = fd ? ref(fd) : NULL, .events = events};
+        weir__task_init(&task->io.task, &fd_ops.task, sizeof *task, done, context);
+        if (!fd)
+                weir__task_poison(&task->io.task, -EBADF);
+        return &task->io.task;
+}
+
+weir_task *
+weir_fd_readable_new(weir_fd *fd, weir_task_fn *done, void *context)
+{
+        return new_task(fd, EPOLLIN | EPOLLRDHUP, done, context);
+}
+
+weir_task *
+weir_fd_writable_new(weir_fd *fd, weir_task_fn *done, void *context)
+{
+        return new_task(fd, EPOLLOUT, done, context);
+}
+
+weir_task *
+weir_fd_urgent_new(weir_fd *fd, weir_task_fn *done, void *context)
+{
+        return new_task(fd, EPOLLPRI, done, context);
+}

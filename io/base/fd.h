@@ -1,0 +1,42 @@
+/* io/base/fd.h: descriptors of the program that tasks wait for. */
+#ifndef WEIR_IO_FD_H
+#define WEIR_IO_FD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <weir/fd.h>
+
+#include "io/base/io_task.h"
+#include "kernel/base/lock.h"
+
+/* A descriptor that tasks wait for.  The program has a reference until it forgets it.  Each task has one, and so has the
+ * registration with epoll. */
+struct weir_fd {
+        struct weir__source source; /* first; its fd is constant */
+        _Atomic size_t references;
+
+        struct weir__lock lock; /* rank LEAF */
+
+        /* Guarded by lock. */
+        uint8_t poller;     /* constant while it is registered, or a task is on its way */
+        bool is_over;       /* the program has forgotten it, or closed the descriptor */
+        bool is_registered; /* written by the owner of the poller */
+        uint8_t orders;     /* bits of enum weir__fd_order that `work` has not carried out */
+
+        struct weir__work work; /* belongs to the thread that has set the first of the orders, then to the owner */
+
+        /* Owner of the poller only. */
+        uint32_t armed;           /* the events for which epoll was asked; each answer takes them back */
+        struct weir__list waits;  /* tasks */
+        struct weir__link waited; /* in the list of its poller, while a task waits: fd_closed.c */
+};
+
+/* -- fd_closed.c: descriptors that were closed under a task.  Owner of the poller -- */
+
+/* A task begins to wait for it, perhaps the first; or none waits any more.  `check`, the same for all, looks whether it is still
+ * the descriptor that was registered, and if not ends what waits for it. */
+void weir__fd_begin_looks(struct weir_fd *fd, struct weir__poller *poller, bool is_first, bool check(struct weir_fd *fd));
+void weir__fd_end_looks(struct weir_fd *fd);
+
+#endif

@@ -1,0 +1,106 @@
+/* io/base/io_task.c: tasks that belong to a poller.
+ *
+ * Threads: started and cancelled on any thread.  The work runs on the poller of the task: first to try the task, and a second
+ *          time, when the task has ended, to call back.  Without a callback one run may do both.
+ * Locks:   none; the states are in the task's word. */
+#include "io/base/io_task.h"
+
+#include "factory/task/series.h"
+#include "kernel/loop/pollers.h"
+#include "kernel/worker/deliver.h"
+
+static const struct weir__io_ops *
+ops_of(const struct weir__io_task *io)
+{
+        return (const struct weir__io_ops *)io->task.work.ops;
+}
+
+/* -- the owner of the poller -- */
+
+void
+weir__io_complete(struct weir__io_task *io, int status)
+{
+        uint32_t pending = WEIR__PENDING;
+
+        io->is_linked = false;
+        io->task.status = status;
+        if (atomic_compare_exchange_strong_explicit(&io->task.word, &pending, WEIR__READY, memory_order_acq_rel,
+                                                    memory_order_acquire))
+                weir__deliver(weir__poller_at(io->task.poller), &io->task.work);
+}
+
+/* Returns false when it was cancelled just now. */
+static bool
+begin_to_wait(struct weir__io_task *io)
+{
+        uint32_t ready = WEIR__READY;
+
+        return atomic_compare_exchange_strong_explicit(&io->task.word, &ready, WEIR__PENDING, memory_order_acq_rel,
+                                                       memory_order_acquire);
+}
+
+static int
+try_it(struct weir__io_task *io)
+{
+        if (atomic_load_explicit(&io->task.word, memory_order_acquire) & WEIR__CANCELLED)
+                return weir__series_effective_cause(io->task.series);
+        return ops_of(io)->try(io);
+}
+
+/* Returns whether the task waits, or has another turn for its callback. */
+static bool
+try_first(struct weir__io_task *io)
+{
+        io->is_tried = true;
+        int status = try_it(io);
+        if (!io->is_linked)
+                io->task.status = status;
+        else if (begin_to_wait(io))
+                return true;
+        if (!io->task.done)
+                return false;
+        weir__deliver(weir__poller_at(io->task.poller), &io->task.work); /* the work that calls back may be demoted */
+        return true;
+}
+
+void
+weir__io_run(struct weir__work *work)
+{
+        struct weir__io_task *io = (struct weir__io_task *)work;
+
+        if (!io->is_tried && try_first(io))
+                return;
+        if (io->is_linked) { /* it was cancelled while it waited */
+                io->task.status = weir__series_effective_cause(io->task.series);
+                ops_of(io)->withdraw(io);
+                io->is_linked = false;
+        }
+        if (ops_of(io)->settle)
+                ops_of(io)->settle(io);
+        weir__task_complete(work);
+}
+
+weir__function *
+weir__io_function(const struct weir__work *work)
+{
+        return ((const struct weir__io_task *)work)->is_tried ? weir__task_function(work) : (weir__function *)try_it;
+}
+
+/* -- any thread -- */
+
+void
+weir__io_start(struct weir_task *task)
+{
+        struct weir__poller *poller = weir__poller_at(task->poller); /* the task may be gone as soon as it is READY */
+
+        atomic_fetch_add_explicit(&task->word, WEIR__READY, memory_order_release); /* NEW is 0; a cancel may have left its flag */
+        weir__deliver(poller, &task->work);
+}
+
+struct weir_task *
+weir__io_end_early(struct weir_task *task)
+{
+        uint32_t before = atomic_fetch_or_explicit(&task->word, WEIR__CANCELLED, memory_order_acq_rel);
+
+        return before == WEIR__PENDING ? task : NULL;
+}
